@@ -1,0 +1,338 @@
+"""apply(plan, state, event) -> state: everything that can happen to a run, as a pure function."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
+
+from coordinator import budget
+from coordinator.sharing import SHARING_RULES
+from coordinator.state import Best, Evaluated, Plan, RoundLine, Slot, State, Status
+from coordinator.tasks import MOST_PUTS, in_flight, learner_waves, spec_of
+from functions import keys
+from functions.contract import (
+    Answer,
+    Done,
+    EvaluateReply,
+    Failed,
+    InitialiseReply,
+    LearnReply,
+    Ref,
+    Report,
+    SampleReply,
+    Team,
+    Usage,
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Attempts were decided on: per work name its function, attempt number, time-out and most reads."""
+
+    attempts: dict[str, tuple[str, int, float, int]]
+
+
+@dataclass(frozen=True)
+class Reported:
+    """A function ended. `answer` is its decoded body, None when it gave none."""
+
+    work: str
+    report: Report
+    answer: Answer | None
+
+
+@dataclass(frozen=True)
+class Advanced:
+    """The phase is complete; `seconds` of training passed since the last one was."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Finishing:
+    """No more rounds."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """The run ended, for good or until it is resumed."""
+
+    status: Status
+    reason: str
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """A new driver took over: nobody will hear of the attempts that were waiting."""
+
+
+@dataclass(frozen=True)
+class Committed:
+    """The ledger is about to take an item of `size` bytes."""
+
+    size: int
+
+
+@dataclass(frozen=True)
+class Checkpointed:
+    """All that this state refers to would survive a power loss."""
+
+
+Event = Asked | Reported | Advanced | Finishing | Stopped | Resumed | Committed | Checkpointed
+
+
+def apply(plan: Plan, state: State, event: Event) -> State:
+    """The state after `event`."""
+    return _HANDLERS[type(event)](plan, state, event)
+
+
+def _asked(plan: Plan, state: State, event: Asked) -> State:
+    slots = dict(state.slots)
+    for work, (function, attempt, timeout_s, gets) in event.attempts.items():
+        old = slots.get(work)
+        failures = old.failures if old else 0
+        slots[work] = Slot(function=function, attempt=attempt, timeout_s=timeout_s, gets=gets, failures=failures)
+    return replace(state, slots=slots)
+
+
+def _reported(plan: Plan, state: State, event: Reported) -> State:
+    """Meters every report; counts it only if the task still waits for this attempt."""
+    report, answer = event.report, event.answer
+    # What an attempt without an answer stored is unknown, so the most it can have stored is billed.
+    usage = answer.usage if answer else Usage(puts=MOST_PUTS)
+    memory = budget.function_of(plan, report.function).memory_mb
+    meter = state.meter.add_invocation(
+        report.function, memory, report.duration_ms, report.init_ms, usage, plan.prices.lambda_.mb_per_vcpu
+    )
+    state = replace(state, meter=meter)
+    slot = state.slots.get(event.work)
+    if slot is None or slot.done or report.attempt != slot.attempt or not slot.waiting:
+        return state
+    if isinstance(answer, Done):
+        state = replace(state, slowest=_slowest(plan, state, event))
+        slot = replace(slot, waiting=False, done=answer)
+    else:
+        slot = replace(
+            slot,
+            waiting=False,
+            failures=slot.failures + 1,
+            problem=problem(slot, report, answer),
+            hopeless=isinstance(answer, Failed) and not answer.again,
+        )
+    return replace(state, slots={**state.slots, event.work: slot})
+
+
+def problem(slot: Slot, report: Report, answer: Answer | None) -> str:
+    """One line on how an attempt ended badly."""
+    if isinstance(answer, Failed):
+        return answer.message
+    if report.outcome == "timeout":
+        return f"the {report.function} ran longer than its time-out of {slot.timeout_s:g} s"
+    return f"the {report.function} {'was throttled' if report.outcome == 'throttled' else 'died'}: {report.detail}"
+
+
+def _slowest(plan: Plan, state: State, event: Reported) -> dict[str, float]:
+    task = next(task for task in in_flight(plan, state) if task.work == event.work)
+    took = (event.report.duration_ms + event.report.init_ms) / task.weight
+    return {**state.slowest, task.kind: max(took, state.slowest.get(task.kind, 0.0))}
+
+
+def _advanced(plan: Plan, state: State, event: Advanced) -> State:
+    state = replace(state, seconds=state.seconds + event.seconds)
+    match state.phase:
+        case "initialise":
+            return _initialised(plan, state)
+        case "sample":
+            return _sampled(plan, state)
+        case "learn":
+            if state.wave + 1 < len(learner_waves(plan, state)):
+                return replace(state, wave=state.wave + 1)
+            return _learned(plan, state)
+        case "final":
+            return _finally(plan, state)
+        case "absolute":
+            return replace(state, slots={}, absolute=_returns(state, "absolute/"), status="finished")
+
+
+def _initialised(plan: Plan, state: State) -> State:
+    done = _done(state, "initialise")
+    reply = done.reply
+    assert isinstance(reply, InitialiseReply)
+    team = Team(
+        groups=SHARING_RULES[plan.config.sharing.rule](reply.classes), identity=plan.config.sharing.rule != "none"
+    )
+    state = replace(state, agents=reply.agents, classes=reply.classes, horizon=reply.horizon, team=team)
+    names = {f"{part}/{keys.group_name(group)}" for part in spec_of(plan).parts for group in state.groups}
+    objects = (done.objects["policies"], done.objects["learner"])
+    parts = {name: 0 if name.startswith("policy/") else 1 for name in sorted(names)}
+    return replace(state, phase="sample", slots={}, objects=objects, parts=parts)
+
+
+def _sampled(plan: Plan, state: State) -> State:
+    """On to learning, unless the policies that sampled have reached the target."""
+    evaluated = _evaluated(state)
+    if evaluated is None:
+        return replace(state, phase="learn", wave=0)
+    if state.best is None or evaluated.mean > state.best.mean:
+        best = Best(round=state.round, mean=evaluated.mean, policies=state.policies)
+        state = replace(state, best=best)
+    target = plan.config.stop.return_
+    if target is not None and evaluated.mean >= target:
+        unused = [slot.done.objects.values() for slot in state.slots.values() if slot.done]
+        retired = tuple(sorted(ref.key for refs in unused for ref in refs))
+        return replace(state, phase="final", reason="return", slots={}, retired=retired)
+    return replace(state, phase="learn", wave=0)
+
+
+def _learned(plan: Plan, state: State) -> State:
+    """The round happened: new objects, one line of metrics, and a list of what nobody needs any more."""
+    objects, parts = _new_objects(plan, state)
+    line = _line(plan, state)
+    following = replace(
+        state,
+        phase="sample",
+        wave=0,
+        round=state.round + 1,
+        env_steps=line.env_steps,
+        objects=objects,
+        parts=parts,
+        slots={},
+        line=line,
+    )
+    made = {ref.key for slot in state.slots.values() if slot.done for ref in slot.done.objects.values()}
+    before = {ref.key for ref in state.objects} | made
+    return replace(following, retired=tuple(sorted(before - _needed(following))))
+
+
+def _needed(state: State) -> set[str]:
+    """Keys that the state, its best policies or the last checkpoint refer to."""
+    best = state.best.policies if state.best else ()
+    return {ref.key for ref in (*state.objects, *best)} | set(state.held)
+
+
+def _new_objects(plan: Plan, state: State) -> tuple[tuple[Ref, ...], dict[str, int]]:
+    """Where every part of the learner's state lives after the round's learner tasks."""
+    spec = spec_of(plan)
+    homes = {part: state.objects[index] for part, index in state.parts.items()}
+    for wave in learner_waves(plan, state):
+        for work in wave:
+            objects = _done(state, work.name).objects
+            for part in (part for stage in work.stages for part in spec.stage(stage).writes):
+                for group in work.groups:
+                    homes[f"{part}/{keys.group_name(group)}"] = objects["policies" if part == "policy" else "learner"]
+    distinct = tuple(sorted(set(homes.values()), key=lambda ref: ref.key))
+    positions = {ref.key: index for index, ref in enumerate(distinct)}
+    return distinct, {part: positions[homes[part].key] for part in sorted(homes)}
+
+
+def _line(plan: Plan, state: State) -> RoundLine:
+    samples = [
+        slot.done.reply for name, slot in sorted(state.slots.items()) if name.startswith("sample/") and slot.done
+    ]
+    replies = [reply for reply in samples if isinstance(reply, SampleReply)]
+    returns = np.array([value for reply in replies for value in reply.returns])
+    weights = np.array([len(reply.returns) for reply in replies if reply.returns], float)
+    agents = np.array([reply.agent_returns for reply in replies if reply.returns])
+    figures: dict[str, float] = {}
+    for slot in state.slots.values():
+        if slot.done and isinstance(slot.done.reply, LearnReply):
+            figures |= slot.done.reply.figures
+    return RoundLine(
+        round=state.round + 1,
+        env_steps=state.env_steps + sum(reply.env_steps for reply in replies),
+        seconds=state.seconds,
+        dollars=float(budget.dollars(plan, state.meter)),
+        units=plan.config.scaling.units,
+        learners=sum(slot.function == "learner" for slot in state.slots.values()),
+        groups=len(state.groups),
+        invocations=len(state.slots),
+        episodes=len(returns),
+        return_mean=float(returns.mean()) if len(returns) else None,
+        return_sd=float(returns.std(ddof=1)) if len(returns) > 1 else None,
+        agent_returns=tuple((weights @ agents / weights.sum()).tolist()) if len(returns) else (),
+        scalars=_mean_scalars(replies),
+        figures=figures,
+        evaluation=_evaluated(state),
+    )
+
+
+def _mean_scalars(replies: list[SampleReply]) -> dict[str, float]:
+    names = sorted({name for reply in replies for name in reply.scalars})
+    return {name: float(np.mean([r.scalars[name] for r in replies if name in r.scalars])) for name in names}
+
+
+def _finally(plan: Plan, state: State) -> State:
+    """On to the absolute metric, with the final policies among the candidates for the best."""
+    returns = _returns(state, "final/")
+    final = Evaluated(round=state.round, env_steps=state.env_steps, returns=returns)
+    best = state.best
+    if best is None or final.mean > best.mean:
+        best = Best(round=state.round, mean=final.mean, policies=state.policies)
+    return replace(state, phase="absolute", slots={}, final=returns, best=best)
+
+
+def _evaluated(state: State) -> Evaluated | None:
+    returns = _returns(state, "evaluate/")
+    return Evaluated(round=state.round, env_steps=state.env_steps, returns=returns) if returns else None
+
+
+def _returns(state: State, prefix: str) -> tuple[float, ...]:
+    """The episodes of all parts, in the order of parts."""
+    dones = [slot.done for name, slot in sorted(state.slots.items()) if name.startswith(prefix)]
+    return tuple(r for done in dones if done and isinstance(done.reply, EvaluateReply) for r in done.reply.returns)
+
+
+def _resumed(plan: Plan, state: State, event: Resumed) -> State:
+    """Bills lost attempts at their reservation and lets the run go on; what was given up may be tried anew."""
+    meter, slots = state.meter, {}
+    for work, slot in state.slots.items():
+        if slot.waiting:
+            meter = budget.lost(plan, meter, slot.function, slot.timeout_s, slot.gets)
+        slots[work] = replace(slot, waiting=False, failures=0, problem="", hopeless=False)
+    going_on = replace(state, status="running", slots=slots, meter=meter)
+    if state.status == "finished":
+        return replace(going_on, phase="sample", slots={}, reason="", final=(), absolute=())
+    return going_on
+
+
+def _checkpointed(plan: Plan, state: State, event: Checkpointed) -> State:
+    best = state.best.policies if state.best else ()
+    held = tuple(sorted({ref.key for ref in (*state.objects, *best)}))
+    following = replace(state, held=held)
+    freed = set(state.held) - _needed(following)
+    return replace(following, retired=tuple(sorted(set(state.retired) | freed)))
+
+
+def _done(state: State, work: str) -> Done:
+    done = state.slots[work].done
+    if done is None:
+        raise ValueError(f"{work} is not answered")
+    return done
+
+
+def _finishing(plan: Plan, state: State, event: Finishing) -> State:
+    return replace(state, phase="final", reason=event.reason)
+
+
+def _stopped(plan: Plan, state: State, event: Stopped) -> State:
+    return replace(state, status=event.status, reason=event.reason)
+
+
+def _committed(plan: Plan, state: State, event: Committed) -> State:
+    return replace(state, meter=state.meter.add_commit(event.size))
+
+
+_HANDLERS: dict[type[Event], Callable[[Plan, State, Any], State]] = {
+    Asked: _asked,
+    Reported: _reported,
+    Advanced: _advanced,
+    Finishing: _finishing,
+    Stopped: _stopped,
+    Resumed: _resumed,
+    Committed: _committed,
+    Checkpointed: _checkpointed,
+}

@@ -1,0 +1,87 @@
+"""Money before it is spent: how long an attempt may run, and whether a set of attempts fits under the cap."""
+
+from decimal import Decimal
+
+from coordinator.config import Function
+from coordinator.pricing.bill import Meter, bill
+from coordinator.state import Plan, State
+from coordinator.tasks import MOST_PUTS, Planned, evaluations
+
+# Under a cap an attempt of unknown length may take a tenth of it; once seen, twenty times the longest so far.
+UNSEEN_SHARE = Decimal("0.1")
+SLACK = 20.0
+LEAST_S = 1.0
+# Ledger writes of a round and the end of a run, far above what is used.
+LEDGER_BYTES = 64 * 1024
+
+
+def function_of(plan: Plan, name: str) -> Function:
+    """The size of the function called `name`."""
+    sizes = plan.config.functions
+    return {"actor": sizes.actor, "learner": sizes.learner, "evaluator": sizes.evaluator}[name]
+
+
+def allowed_s(plan: Plan, state: State, task: Planned) -> float:
+    """How long the task's next attempt may run, in seconds.
+
+    Without a cap, what the user set. Under a cap the time-out is what an attempt reserves, so it is kept near what such
+    tasks took; every failure doubles it. Time-outs never change a weight, only when an attempt is given up.
+    """
+    limit = function_of(plan, task.function).timeout_s
+    cap = plan.config.stop.dollars
+    if cap is None:
+        return limit
+    slot = state.slots.get(task.work)
+    patience = 2.0 ** (slot.failures if slot else 0)
+    if task.kind in state.slowest:
+        return min(limit, max(LEAST_S, SLACK * state.slowest[task.kind] * task.weight / 1000) * patience)
+    share = Decimal(str(cap)) * UNSEEN_SHARE / _dollars_per_second(plan, task.function)
+    return min(limit, round(float(share) * patience, 3))
+
+
+def affordable(plan: Plan, state: State, tasks: list[Planned]) -> bool:
+    """Whether the bill stays within the cap if all waiting attempts, `tasks` and the final evaluations cost their most.
+
+    Always true without a cap.
+    """
+    if plan.config.stop.dollars is None:
+        return True
+    meter = state.meter
+    for slot in state.slots.values():
+        if slot.waiting:
+            meter = lost(plan, meter, slot.function, slot.timeout_s, slot.gets)
+    for task in [*tasks, *_ending(plan, state)]:
+        meter = lost(plan, meter, task.function, allowed_s(plan, state, task), task.gets)
+    return dollars(plan, meter.add_commit(LEDGER_BYTES)) <= Decimal(str(plan.config.stop.dollars))
+
+
+def lost(plan: Plan, meter: Meter, function: str, timeout_s: float, gets: int) -> Meter:
+    """The meter with an attempt that cost the most it may."""
+    memory, prices = function_of(plan, function).memory_mb, plan.prices.lambda_
+    return meter.add_lost(function, memory, timeout_s, MOST_PUTS, gets, prices.mb_per_vcpu, plan.init_limit_ms)
+
+
+def dollars(plan: Plan, meter: Meter) -> Decimal:
+    """What the meter costs at the plan's prices."""
+    pricing = plan.config.pricing
+    return bill(meter, plan.prices, pricing.architecture, pricing.storage).total
+
+
+def _ending(plan: Plan, state: State) -> list[Planned]:
+    """The evaluations that end every run and are not asked yet."""
+    sizes = plan.config.evaluation
+    coming = {"final": sizes.final_episodes, "absolute": 10 * sizes.episodes}
+    if state.phase in ("final", "absolute"):
+        del coming["final"]
+    if state.phase == "absolute" or state.phase == "initialise":
+        return []
+    return [
+        task
+        for stream, episodes in coming.items()
+        for task in evaluations(plan, state, stream, episodes, state.policies)
+    ]
+
+
+def _dollars_per_second(plan: Plan, function: str) -> Decimal:
+    prices = {"arm": plan.prices.lambda_.arm, "x86": plan.prices.lambda_.x86}[plan.config.pricing.architecture]
+    return prices.gb_second * max(function_of(plan, function).memory_mb, plan.prices.lambda_.mb_per_vcpu) / 1024

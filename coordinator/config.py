@@ -1,0 +1,247 @@
+"""RunConfig: all that a user can set about a run, typed, closed, and documented where it is defined.
+
+A run is described by a TOML file and `key=value` overrides with dotted keys. Whatever cannot be read becomes one
+`ConfigError` line that says what is wrong, where, and what to do.
+"""
+
+import difflib
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, get_args
+
+import msgspec
+from msgspec import Meta, field
+
+from coordinator.pricing.prices import Architecture, StorageClass
+from functions.algorithms.mappo import MappoConfig
+from functions.algorithms.registry import ALGORITHMS, AnyConfig
+from functions.environments.base import Task
+
+DEFAULT_ROUNDS = 300
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; the message is one line for the user."""
+
+
+class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A table of the file."""
+
+
+class Actors(Section, frozen=True, kw_only=True):
+    """What one sampling unit is. A unit is an amount of data; how units are packed into invocations is placement's."""
+
+    copies: Annotated[int, Meta(ge=1, description="copies of the environment in one unit")] = 64
+    steps: Annotated[int, Meta(ge=1, description="steps of every copy per round; default: one episode")] | None = None
+
+
+class Sharing(Section, frozen=True, kw_only=True):
+    """Which agents share networks."""
+
+    rule: Annotated[
+        Literal["none", "all"], Meta(description="none: networks per agent; all: one per class of equal spaces")
+    ] = "none"
+
+
+class Scaling(Section, frozen=True, kw_only=True):
+    """How many units a round samples."""
+
+    rule: Annotated[Literal["constant"], Meta(description="constant: the same number every round")] = "constant"
+    units: Annotated[int, Meta(ge=1, le=10_000, description="sampling units per round")] = 1
+
+
+class Placement(Section, frozen=True, kw_only=True):
+    """How work is spread over invocations; it never changes a weight."""
+
+    rule: Annotated[
+        Literal["split", "fused", "packed"],
+        Meta(description="split: a learner per stage and group; fused: per group; packed: one for all"),
+    ] = "packed"
+    units_per_invocation: Annotated[int, Meta(ge=1, description="sampling units in one actor invocation")] = 1
+
+
+class Evaluation(Section, frozen=True, kw_only=True):
+    """Greedy episodes on fresh start states."""
+
+    every: Annotated[int, Meta(ge=1, description="rounds between evaluations")] = 10
+    episodes: Annotated[
+        int, Meta(ge=2, description="episodes of an evaluation; the absolute metric takes ten times")
+    ] = 320
+    final_episodes: Annotated[int, Meta(ge=2, description="episodes for the return of the final policies")] = 3200
+    episodes_per_invocation: Annotated[int, Meta(ge=1, description="episodes in one evaluator invocation")] = 3200
+
+
+class Stop(Section, frozen=True, kw_only=True):
+    """When the run ends: at the end of the first round that meets any of these. Default: 300 rounds."""
+
+    rounds: Annotated[int, Meta(ge=0, description="finished rounds")] | None = None
+    env_steps: Annotated[int, Meta(ge=1, description="environment steps")] | None = None
+    seconds: Annotated[float, Meta(gt=0, description="seconds of training, interruptions not counted")] | None = None
+    dollars: Annotated[float, Meta(gt=0, description="hard cap on the bill; never passed, whatever fails")] | None = (
+        None
+    )
+    return_: Annotated[float, Meta(description="target for the mean greedy return of an evaluation")] | None = field(
+        default=None, name="return"
+    )
+
+
+class Function(Section, frozen=True, kw_only=True):
+    """Size of a function. 1,769 MB buy one vCPU, which is what one core here stands for."""
+
+    memory_mb: Annotated[int, Meta(ge=128, le=10_240, description="memory of the function")] = 1769
+    timeout_s: Annotated[float, Meta(gt=0, le=900, description="longest run of one attempt")] = 60.0
+
+
+class Functions(Section, frozen=True, kw_only=True):
+    """The functions' sizes."""
+
+    actor: Function = Function()
+    learner: Function = Function()
+    evaluator: Function = Function()
+
+
+class Pricing(Section, frozen=True, kw_only=True):
+    """Whose prices the bill uses."""
+
+    region: Annotated[str, Meta(description="AWS region of the price list")] = "us-east-1"
+    architecture: Annotated[Architecture, Meta(description="processor of the functions: arm or x86")] = "arm"
+    storage: Annotated[StorageClass, Meta(description="S3 class: standard or express")] = "standard"
+
+
+class RunConfig(Section, frozen=True, kw_only=True):
+    """A run."""
+
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1, description="all randomness of the run follows from it")] = 1
+    attempts: Annotated[int, Meta(ge=1, le=10, description="attempts of a task before the run stops as failed")] = 3
+    checkpoint_every: Annotated[int, Meta(ge=1, description="rounds between checkpoints that survive a power loss")] = (
+        25
+    )
+    task: Task = Task(name="mpe/simple_spread")
+    algorithm: AnyConfig = MappoConfig()
+    actors: Actors = Actors()
+    sharing: Sharing = Sharing()
+    scaling: Scaling = Scaling()
+    placement: Placement = Placement()
+    evaluation: Evaluation = Evaluation()
+    stop: Stop = Stop()
+    functions: Functions = Functions()
+    pricing: Pricing = Pricing()
+
+    def effective(self) -> Self:
+        """The configuration with a limit: a run without any stops after `DEFAULT_ROUNDS` rounds."""
+        if any(value is not None for value in msgspec.structs.asdict(self.stop).values()):
+            return self
+        return msgspec.structs.replace(self, stop=Stop(rounds=DEFAULT_ROUNDS))
+
+
+def load(path: Path | None, overrides: Iterable[str] = ()) -> RunConfig:
+    """The configuration of a TOML file (or the defaults) with `key=value` overrides; raises `ConfigError`."""
+    document = {} if path is None else _parse(path)
+    for override in overrides:
+        _override(document, override)
+    return convert(document, where="the command line" if path is None else str(path))
+
+
+def convert(document: Mapping[str, Any], where: str) -> RunConfig:
+    """A parsed document as a configuration; raises `ConfigError` naming the key in `where`."""
+    _refuse_unknown(document, where)
+    try:
+        return msgspec.convert(_named(document), RunConfig).effective()
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{where}: {_readable(str(error))}") from error
+
+
+def _named(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document with the names that stand when it gives only settings of the default task or algorithm."""
+    named = dict(document)
+    for table, default in (("task", RunConfig().task.name), ("algorithm", "mappo")):
+        if isinstance(named.get(table), Mapping):
+            named[table] = {"name": default, **named[table]}
+    return named
+
+
+def _parse(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ConfigError(f"there is no file {path}; give a TOML file, or key=value pairs") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from error
+
+
+def _override(document: dict[str, Any], text: str) -> None:
+    """Sets a dotted key; the value is TOML where it parses as TOML, else a string."""
+    key, equals, value = text.partition("=")
+    names = key.strip().split(".")
+    if not equals or not all(names):
+        raise ConfigError(f"{text!r} is not key=value, such as algorithm.lr=3e-4")
+    table = document
+    for name in names[:-1]:
+        table = table.setdefault(name, {})
+        if not isinstance(table, dict):
+            raise ConfigError(f"{key}: {name} is a value, not a table")
+    try:
+        table[names[-1]] = tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        table[names[-1]] = value
+
+
+def valid_keys(algorithm: str | None = None) -> dict[str, str]:
+    """Every key a user can set, dotted, with its description; `algorithm` picks the hyper-parameters listed."""
+    return _keys(RunConfig, algorithm or "mappo", "")
+
+
+def _keys(struct: type[msgspec.Struct], algorithm: str, prefix: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for item in msgspec.structs.fields(struct):
+        name = f"{prefix}{item.encode_name}"
+        if name == "algorithm":
+            spec = ALGORITHMS.get(algorithm, ALGORITHMS["mappo"])
+            found["algorithm.name"] = f"one of {', '.join(ALGORITHMS)}"
+            found |= _keys(spec.config, algorithm, "algorithm.")
+        elif isinstance(item.type, type) and issubclass(item.type, msgspec.Struct):
+            found |= _keys(item.type, algorithm, f"{name}.")
+        else:
+            found[name] = description(item.type)
+    return found
+
+
+def description(annotation: Any) -> str:
+    """The description in an annotated type, wherever it stands in a union."""
+    for meta in getattr(annotation, "__metadata__", ()):
+        if isinstance(meta, Meta) and meta.description:
+            return meta.description
+    return next((text for part in get_args(annotation) if (text := description(part))), "")
+
+
+def _refuse_unknown(document: Mapping[str, Any], where: str) -> None:
+    algorithm = document.get("algorithm")
+    name = algorithm.get("name") if isinstance(algorithm, Mapping) else None
+    known = valid_keys(name if isinstance(name, str) else None)
+    tables = {".".join(key.split(".")[:depth]) for key in known for depth in range(1, key.count(".") + 1)}
+    for key in _flatten(document, tables):
+        if key not in known and not key.startswith("task.options."):
+            nearest = difflib.get_close_matches(key, [*known, *tables], n=1, cutoff=0.4)
+            hint = f"; did you mean {nearest[0]}?" if nearest else "; `marless config` lists all keys"
+            raise ConfigError(f"{where}: there is no key {key}{hint}")
+
+
+def _flatten(document: Mapping[str, Any], tables: set[str], prefix: str = "") -> Iterable[str]:
+    """Dotted keys of a document; a key that should be a table but is not stays one key, for the type check."""
+    for name, value in document.items():
+        key = f"{prefix}{name}"
+        if isinstance(value, Mapping) and (key in tables or key == "task.options"):
+            yield from _flatten(value, tables, f"{key}.")
+        elif key not in tables:
+            yield key
+
+
+def _readable(message: str) -> str:
+    """A validation message with the place first and in the user's notation, and what the key means."""
+    text, _, place = message.partition(" - at `$.")
+    key = place.rstrip("`")
+    means = valid_keys().get(key)
+    return f"{key}: {text}" + (f" ({means})" if means else "") if key else text

@@ -1,0 +1,112 @@
+"""decide(plan, state) -> command: the mind, as a pure function. No clock, no randomness, no input or output."""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from coordinator.budget import affordable, allowed_s
+from coordinator.state import Plan, State, Status
+from coordinator.tasks import EXTRA_GETS, Planned, in_flight, learner_waves, samples
+from functions.contract import Request
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Start these attempts, once the state says that they were asked. Each is (function, work, request, gets)."""
+
+    attempts: tuple[tuple[str, str, Request, int], ...]
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Nothing to do until a function reports."""
+
+
+@dataclass(frozen=True)
+class Advance:
+    """Every task of the phase is answered: go on to the next."""
+
+
+@dataclass(frozen=True)
+class Finish:
+    """Train no more rounds: evaluate the policies and end."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Stop:
+    """End now; `stopped` and `failed` runs can be resumed."""
+
+    status: Status
+    reason: str
+
+
+Command = Ask | Wait | Advance | Finish | Stop
+
+
+def decide(plan: Plan, state: State) -> Command:
+    """What to do next. The same plan and state always give the same command."""
+    if state.status != "running":
+        return Stop(state.status, state.reason)
+    tasks = in_flight(plan, state)
+    if state.phase == "sample" and not state.slots and (reason := limit_reached(plan, state, tasks)):
+        return Finish(reason)
+    open_ = [task for task in tasks if not _answered(state, task)]
+    if not open_:
+        return Advance()
+    for task in open_:
+        if problem := _given_up(plan, state, task):
+            return Stop("failed", problem)
+    ready = [task for task in open_ if task.work not in state.slots or not state.slots[task.work].waiting]
+    if not ready:
+        return Wait()
+    if not affordable(plan, state, ready):
+        return Stop("stopped", f"the next attempt could pass stop.dollars ({plan.config.stop.dollars})")
+    return Ask(tuple(_attempt(plan, state, task) for task in ready))
+
+
+def limit_reached(plan: Plan, state: State, tasks: list[Planned]) -> str:
+    """Which limit ends the run at the start of a round, or ''."""
+    stop = plan.config.stop
+    if stop.rounds is not None and state.round >= stop.rounds:
+        return "rounds"
+    if stop.env_steps is not None and state.env_steps >= stop.env_steps:
+        return "env_steps"
+    if stop.seconds is not None and state.seconds >= stop.seconds:
+        return "seconds"
+    if not affordable(plan, state, [*tasks, *_learning_to_come(plan, state)]):
+        return "dollars"
+    return ""
+
+
+def _learning_to_come(plan: Plan, state: State) -> list[Planned]:
+    """Stand-ins for the round's learner tasks, whose inputs do not exist yet."""
+    actors = samples(plan, state)
+    works = [work for wave in learner_waves(plan, state) for work in wave]
+    # A learner reads at most every trajectory, every object of the state and what every other work published.
+    gets = EXTRA_GETS + len(actors) + len(state.objects) + len(works)
+    return [Planned(work.name, "learner", actors[0].request, "learn", gets) for work in works]
+
+
+def _answered(state: State, task: Planned) -> bool:
+    slot = state.slots.get(task.work)
+    return slot is not None and slot.done is not None
+
+
+def _given_up(plan: Plan, state: State, task: Planned) -> str:
+    slot = state.slots.get(task.work)
+    if slot is None or slot.waiting:
+        return ""
+    if slot.hopeless:
+        return f"{task.work} of round {state.round}: {slot.problem}"
+    if slot.failures >= plan.config.attempts:
+        return f"{task.work} of round {state.round} failed {slot.failures} times, last: {slot.problem}"
+    return ""
+
+
+def _attempt(plan: Plan, state: State, task: Planned) -> tuple[str, str, Request, int]:
+    slot = state.slots.get(task.work)
+    attempt = slot.attempt + 1 if slot else 0
+    request = msgspec.structs.replace(task.request, attempt=attempt, timeout_s=allowed_s(plan, state, task))
+    return task.function, task.work, request, task.gets

@@ -1,0 +1,203 @@
+"""The one loop that makes a run happen: load, decide, commit, do, record. It knows ports, and nothing behind them."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from coordinator.apply import (
+    Advanced,
+    Asked,
+    Checkpointed,
+    Committed,
+    Event,
+    Finishing,
+    Reported,
+    Resumed,
+    Stopped,
+    apply,
+)
+from coordinator.decide import Advance, Ask, Finish, Stop, decide
+from coordinator.ports import Invoker, Ledger, Storage
+from coordinator.state import Phase, Plan, RoundLine, State
+from functions import codec, keys
+from functions.contract import Answer, CorruptObject, NoSuchObject, Ref, Report
+
+STATE, CHECKPOINT = "state", "checkpoint"
+# How long to wait for a report before looking whether the user wants to stop.
+PATIENCE_S = 0.5
+
+_ENCODER = msgspec.json.Encoder()
+_STATES = msgspec.json.Decoder(State)
+_ANSWERS: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
+
+
+class Unresumable(Exception):
+    """What the run stored cannot be continued from; the message is one line for the user."""
+
+
+class Journal(Protocol):
+    """Where finished rounds are recorded; `record` is called at least once for every round and must not mind twice."""
+
+    def record(self, line: RoundLine) -> None: ...
+
+
+@dataclass(frozen=True)
+class Ports:
+    """The outside world of a run."""
+
+    storage: Storage
+    ledger: Ledger
+    invoker: Invoker
+    journal: Journal
+
+
+class Driver:
+    """Drives one run, one `step` at a time; all it needs to go on after a kill is in the ledger."""
+
+    def __init__(self, plan: Plan, ports: Ports, clock: Callable[[], float] = time.monotonic) -> None:
+        self._plan, self._ports, self._clock = plan, ports, clock
+        self._marked: float | None = None
+        self._version = 0
+        self.state = State()
+
+    def begin(self) -> None:
+        """Takes up the run where the ledger left it, or starts it."""
+        record = self._ports.ledger.load(STATE)
+        if record is not None:
+            self._version = record.version
+            self.state = self._sound(_STATES.decode(record.body))
+            self._drop_unfinished()
+            self._become(Resumed())
+        self._commit()
+        if self.state.line is not None:
+            self._ports.journal.record(self.state.line)
+
+    def step(self, asking: bool = True) -> bool:
+        """Takes one decision and acts on it; False when there is nothing more to do.
+
+        With `asking` False no attempt is started any more: the run ends resumably when those in flight have reported.
+        """
+        command = decide(self._plan, self.state)
+        match command:
+            case Ask() if not asking:
+                return self._listen() if any(slot.waiting for slot in self.state.slots.values()) else False
+            case Ask():
+                self._ask(command)
+            case Advance():
+                self._advance()
+            case Finish(reason):
+                self._become(Finishing(reason))
+            case Stop(status, reason):
+                self._become(Stopped(status, reason))
+                self._commit()
+                return False
+            case _:
+                self._listen()
+        return True
+
+    def _ask(self, command: Ask) -> None:
+        asked = {
+            work: (function, request.attempt, request.timeout_s, gets)
+            for function, work, request, gets in command.attempts
+        }
+        self._become(Asked(asked))
+        self._commit()
+        self._elapsed()
+        for function, _, request, _ in command.attempts:
+            body = _ENCODER.encode(request)
+            self._ports.invoker.invoke(function, request.id, request.attempt, body, request.timeout_s)
+
+    def _listen(self) -> bool:
+        for report in self._ports.invoker.wait(PATIENCE_S):
+            prefix = keys.task_id(self._plan.run, self.state.round, "")
+            # An attempt of an earlier round is metered; no task of this round waits for it.
+            work = report.id.removeprefix(prefix) if report.id.startswith(prefix) else ""
+            self._become(Reported(work, report, _answer(report)))
+        return True
+
+    def _advance(self) -> None:
+        before = self.state.round
+        self._become(Advanced(self._elapsed()))
+        if self.state.round == before and self.state.status == "running":
+            return
+        due = self.state.round % self._plan.config.checkpoint_every == 0 or self.state.status != "running"
+        if due:
+            self._checkpoint()
+        self._commit()
+        if self.state.line is not None:
+            self._ports.journal.record(self.state.line)
+        self._ports.storage.delete(self.state.retired)
+
+    def _checkpoint(self) -> None:
+        """Makes a state that a power loss cannot take, before anything it replaces is deleted."""
+        self._ports.storage.persist(ref.key for ref in _lasting(self.state))
+        self._become(Checkpointed())
+        record = self._ports.ledger.load(CHECKPOINT)
+        self._ports.ledger.commit(CHECKPOINT, _ENCODER.encode(self.state), record.version if record else 0)
+        self._ports.ledger.persist()
+
+    def _commit(self) -> None:
+        self._become(Committed(len(_ENCODER.encode(self.state))))
+        self._version = self._ports.ledger.commit(STATE, _ENCODER.encode(self.state), self._version)
+
+    def _become(self, event: Event) -> None:
+        self.state = apply(self._plan, self.state, event)
+
+    def _elapsed(self) -> float:
+        """Seconds since the last call; 0 the first time, so that training time begins with the first task."""
+        now = self._clock()
+        passed = 0.0 if self._marked is None else now - self._marked
+        self._marked = now
+        return passed
+
+    def _sound(self, state: State) -> State:
+        """`state` if all it refers to is whole; without the round in flight if only that is damaged; else the last
+        checkpoint, with the bill carried on."""
+        trouble = self._trouble(_lasting(state))
+        if not trouble:
+            damaged = self._trouble(_passing(state))
+            return msgspec.structs.replace(state, slots={}, wave=0, phase=_first(state)) if damaged else state
+        record = self._ports.ledger.load(CHECKPOINT)
+        if record is None:
+            raise Unresumable(f"{trouble}; the run has no checkpoint to go back to")
+        checkpoint = _STATES.decode(record.body)
+        if worse := self._trouble(_lasting(checkpoint)):
+            raise Unresumable(f"{trouble}; the checkpoint of round {checkpoint.round} is damaged too: {worse}")
+        return msgspec.structs.replace(checkpoint, meter=state.meter)
+
+    def _trouble(self, refs: list[Ref]) -> str:
+        for ref in refs:
+            try:
+                codec.verified(ref, self._ports.storage.get(ref.key))
+            except CorruptObject as error:
+                return str(error)
+            except NoSuchObject:
+                return f"{ref.key} is missing"
+        return ""
+
+    def _drop_unfinished(self) -> None:
+        """Deletes what later rounds or unanswered attempts left: after a power loss it may be torn."""
+        kept = {ref.key for ref in (*_lasting(self.state), *_passing(self.state))} | set(self.state.held)
+        self._ports.storage.delete([key for key in self._ports.storage.list("rounds/") if key not in kept])
+
+
+def _lasting(state: State) -> list[Ref]:
+    """What a run cannot go on without."""
+    return list(dict.fromkeys((*state.objects, *(state.best.policies if state.best else ()))))
+
+
+def _passing(state: State) -> list[Ref]:
+    """What the tasks of the round in flight stored."""
+    return [ref for slot in state.slots.values() if slot.done for ref in slot.done.objects.values()]
+
+
+def _first(state: State) -> Phase:
+    """The phase that a round in flight begins with."""
+    return "sample" if state.phase == "learn" else state.phase
+
+
+def _answer(report: Report) -> Answer | None:
+    return _ANSWERS.decode(report.body) if report.outcome == "answered" else None

@@ -1,0 +1,50 @@
+"""What the coordinator needs from outside."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from functions.contract import Record, Report
+from functions.ports import Blobs
+
+
+class Storage(Blobs, Protocol):
+    """The run's objects, with the housekeeping that only the coordinator does."""
+
+    def persist(self, keys: Iterable[str]) -> None:
+        """Returns once the objects would survive a power loss."""
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Removes objects; keys that hold nothing are passed over."""
+
+    def list(self, prefix: str) -> list[str]:
+        """The keys that start with `prefix`, sorted."""
+
+
+class Ledger(Protocol):
+    """Named items of one run; each changes only by a write that names the version it replaces."""
+
+    def load(self, item: str) -> Record | None: ...
+
+    def commit(self, item: str, body: bytes, version: int) -> int:
+        """Replaces version `version` of `item` (0: it must not exist yet) and returns the new version.
+
+        Raises `StaleVersion` when the item has another version. Survives kill -9 of this process when it returns.
+        """
+
+    def persist(self) -> None:
+        """Returns once all commits so far would survive a power loss."""
+
+    def close(self) -> None: ...
+
+
+class Invoker(Protocol):
+    """Starts functions and hears how they ended. One caller; every started attempt is reported exactly once."""
+
+    def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
+        """Starts `function` ('actor', 'learner', 'evaluator') on the encoded request; does not wait for it."""
+
+    def wait(self, timeout_s: float) -> list[Report]:
+        """Reports that arrived, at once if there are any, else as soon as one comes or `timeout_s` has passed."""
+
+    def close(self) -> None:
+        """Ends all functions that still run; nothing of theirs outlives this call."""

@@ -1,0 +1,233 @@
+"""What a run used, counted in integers, and what that costs, worked out in exact decimals.
+
+A `Meter` adds up invocations, billed milliseconds, storage operations and ledger units; being integers, sums do not
+depend on the order of arrival. `bill` multiplies a meter with a price list. Every divisor in a price list (1,000 and
+10^6 requests, 1,024,000 MB-ms, 2^30 bytes) has a finite decimal expansion, so **nothing is rounded**: a total equals
+the sum of its parts, and the bill of a sum is the sum of the bills, to the last digit. The one rounding is Lambda's
+own, up to a whole millisecond for each invocation, in `billed_ms`. Who prints a bill may shorten it for the eye.
+"""
+
+from decimal import Context, Decimal, DivisionByZero, Inexact, InvalidOperation
+from fractions import Fraction
+from functools import reduce
+from math import ceil
+from typing import Self
+
+import msgspec
+
+from coordinator.pricing.prices import Architecture, Prices, StorageClass
+from functions.contract import Usage
+
+FUNCTIONS = ("actor", "learner", "evaluator")
+
+# Lambda lets INIT run for 10 s at most, outside the function's time-out, and bills it (AWS Compute Blog, "AWS Lambda
+# standardizes billing for INIT Phase", 2025-04-29).
+INIT_LIMIT_MS = 10_000
+
+# Refuses to round: an inexact result raises instead of losing a digit.
+_EXACT = Context(prec=200, traps=[Inexact, InvalidOperation, DivisionByZero])
+_ENCODER = msgspec.json.Encoder(decimal_format="number")
+
+NOTE = (
+    "What this run would cost on AWS Lambda: durations measured on this machine, stretched to the share of a vCPU that "
+    "a function's memory buys, and rounded up to 1 ms for each invocation; start-ups included; attempts that were lost "
+    "are billed at the most they may have cost; list prices without free tier; keeping the data after the run is not "
+    "included."
+)
+
+
+class _Counts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """Quantities that add field by field, exactly."""
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(**{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__})
+
+
+class Charge(_Counts, frozen=True):
+    """What the invocations of one function used.
+
+    `billed_ms` includes start-ups, `init_ms` says how much of it they were; `mb_ms` is the sum of memory times billed
+    milliseconds; `attempts_lost` counts those of `invocations` that were billed at the most they may have cost.
+    """
+
+    invocations: int = 0
+    billed_ms: int = 0
+    mb_ms: int = 0
+    attempts_lost: int = 0
+    init_ms: int = 0
+
+
+class Meter(_Counts, frozen=True):
+    """What a run used: compute by function, storage operations and bytes, ledger units. `Meter()` is zero."""
+
+    actor: Charge = Charge()
+    learner: Charge = Charge()
+    evaluator: Charge = Charge()
+    puts: int = 0
+    gets: int = 0
+    bytes_written: int = 0
+    bytes_read: int = 0
+    write_units: int = 0
+    read_units: int = 0
+
+    def add_invocation(
+        self,
+        function: str,
+        memory_mb: int,
+        duration_ms: float,
+        init_ms: float,
+        usage: Usage,
+        mb_per_vcpu: int | None = None,
+    ) -> Self:
+        """This meter and one invocation that ended; `mb_per_vcpu` as in `billed_ms`.
+
+        Raises `ValueError` for a function that is not in `FUNCTIONS`.
+        """
+        billed = billed_ms(duration_ms, init_ms, memory_mb, mb_per_vcpu)
+        init = billed_ms(0, init_ms, memory_mb, mb_per_vcpu)
+        charge = Charge(invocations=1, billed_ms=billed, mb_ms=memory_mb * billed, init_ms=init)
+        return self._add(function, charge, usage)
+
+    def add_lost(
+        self,
+        function: str,
+        memory_mb: int,
+        timeout_s: float,
+        puts: int = 1,
+        gets: int = 0,
+        mb_per_vcpu: int | None = None,
+        init_limit_ms: int = INIT_LIMIT_MS,
+    ) -> Self:
+        """This meter and one attempt that nobody heard of again, billed at the most it may have cost.
+
+        That is the full time-out, the longest start-up (`init_limit_ms`; 0 where the time-out covers it) and one
+        request for each of the `puts` objects it may have stored and the `gets` it may have read. `mb_per_vcpu` as in
+        `billed_ms`.
+        """
+        limit_ms = float(Fraction(str(timeout_s)) * 1000)
+        billed = billed_ms(limit_ms, init_limit_ms, memory_mb, mb_per_vcpu)
+        charge = Charge(invocations=1, billed_ms=billed, mb_ms=memory_mb * billed, attempts_lost=1)
+        return self._add(function, charge, Usage(puts=puts, gets=gets))
+
+    def add_commit(self, size: int) -> Self:
+        """This meter and one conditional write of a ledger item of `size` bytes (1 KB a unit, at least one)."""
+        return self + type(self)(write_units=max(1, -(-size // 1024)))
+
+    def add_load(self, size: int) -> Self:
+        """This meter and one strongly consistent read of a ledger item of `size` bytes (4 KB a unit, at least one)."""
+        return self + type(self)(read_units=max(1, -(-size // 4096)))
+
+    def _add(self, function: str, charge: Charge, usage: Usage) -> Self:
+        if function not in FUNCTIONS:
+            raise ValueError(f"unknown function {function!r}; known: {', '.join(FUNCTIONS)}")
+        used = type(self)(
+            puts=usage.puts, gets=usage.gets, bytes_written=usage.bytes_written, bytes_read=usage.bytes_read
+        )
+        return self + msgspec.structs.replace(used, **{function: charge})
+
+
+class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A line of the bill: `dollars` is exactly `quantity` times `unit_price`."""
+
+    name: str
+    quantity: Decimal
+    unit: str
+    unit_price: Decimal
+    dollars: Decimal
+
+
+class Bill(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a meter costs, in dollars.
+
+    `total` is exactly actor + learner + evaluator (compute) + storage (S3 and the ledger) + requests (Lambda's fee for
+    each invocation), and exactly the sum of the lines.
+    """
+
+    currency: str = "USD"
+    region: str
+    prices_date: str
+    architecture: Architecture
+    storage_class: StorageClass
+    note: str = NOTE
+    lines: tuple[Line, ...]
+    total: Decimal
+    actor: Decimal
+    learner: Decimal
+    evaluator: Decimal
+    storage: Decimal
+    requests: Decimal
+
+    def to_json(self) -> bytes:
+        """The document for bill.json, indented; amounts are JSON numbers with all their digits."""
+        return bytes(msgspec.json.format(_ENCODER.encode(self), indent=2)) + b"\n"
+
+
+def billed_ms(duration_ms: float, init_ms: float, memory_mb: int, mb_per_vcpu: int | None = None) -> int:
+    """Milliseconds that Lambda bills for one invocation: run time plus start-up, rounded up to a whole millisecond.
+
+    Pass None for `mb_per_vcpu` where the platform itself measured. Pass the price list's `mb_per_vcpu` where the
+    durations were measured here, on a whole core: a function with less memory has only the fraction
+    ``memory_mb / mb_per_vcpu`` of a vCPU, so its durations are stretched by ``max(1, mb_per_vcpu / memory_mb)``. Time
+    that does not depend on the processor (waiting for storage) is stretched too, and memory beyond one vCPU does not
+    shorten anything, so the figure errs upwards. A core here is taken for as fast as a vCPU there.
+
+    Raises `ValueError` when a duration is negative or not finite, or the memory is not positive.
+    """
+    if memory_mb <= 0 or duration_ms < 0 or init_ms < 0:
+        raise ValueError(f"cannot bill {duration_ms} ms + {init_ms} ms of start-up at {memory_mb} MB")
+    # Through str: 0.1 is meant as one tenth, not as the binary fraction slightly above it.
+    measured = Fraction(str(duration_ms)) + Fraction(str(init_ms))
+    stretch = max(Fraction(1), Fraction(mb_per_vcpu, memory_mb)) if mb_per_vcpu else Fraction(1)
+    return ceil(measured * stretch)
+
+
+def bill(meter: Meter, prices: Prices, architecture: Architecture = "arm", storage: StorageClass = "standard") -> Bill:
+    """What `meter` costs at `prices`; pure, so the same call serves an estimate, a cap and a receipt."""
+    compute = {name: _compute_line(name, meter, prices, architecture) for name in FUNCTIONS}
+    invocations = sum(charge.invocations for charge in (meter.actor, meter.learner, meter.evaluator))
+    requests = _line("lambda requests", invocations, 1, "request", prices.lambda_.requests_per_million, 1_000_000)
+    stored = _storage_lines(meter, prices, storage)
+    lines = (*compute.values(), requests, *stored)
+    return Bill(
+        region=prices.region,
+        prices_date=prices.date,
+        architecture=architecture,
+        storage_class=storage,
+        lines=lines,
+        total=_sum(lines),
+        actor=compute["actor"].dollars,
+        learner=compute["learner"].dollars,
+        evaluator=compute["evaluator"].dollars,
+        storage=_sum(stored),
+        requests=requests.dollars,
+    )
+
+
+def _compute_line(function: str, meter: Meter, prices: Prices, architecture: Architecture) -> Line:
+    charges = {"actor": meter.actor, "learner": meter.learner, "evaluator": meter.evaluator}
+    compute = {"arm": prices.lambda_.arm, "x86": prices.lambda_.x86}[architecture]
+    return _line(f"{function} compute", charges[function].mb_ms, 1024 * 1000, "GB-s", compute.gb_second, 1)
+
+
+def _storage_lines(meter: Meter, prices: Prices, storage: StorageClass) -> tuple[Line, ...]:
+    s3 = {"standard": prices.s3.standard, "express": prices.s3.express}[storage]
+    ledger = prices.dynamodb
+    return (
+        _line("s3 puts", meter.puts, 1, "request", s3.put_per_thousand, 1000),
+        _line("s3 gets", meter.gets, 1, "request", s3.get_per_thousand, 1000),
+        _line("s3 upload", meter.bytes_written, 2**30, "GB", s3.upload_gb, 1),
+        _line("s3 retrieval", meter.bytes_read, 2**30, "GB", s3.retrieval_gb, 1),
+        _line("ledger writes", meter.write_units, 1, "unit", ledger.write_units_per_million, 1_000_000),
+        _line("ledger reads", meter.read_units, 1, "unit", ledger.read_units_per_million, 1_000_000),
+    )
+
+
+def _line(name: str, count: int, counts_per_unit: int, unit: str, price: Decimal, units_per_price: int) -> Line:
+    quantity = _EXACT.divide(Decimal(count), Decimal(counts_per_unit))
+    unit_price = _EXACT.divide(price, Decimal(units_per_price))
+    dollars = _EXACT.multiply(quantity, unit_price).normalize(_EXACT)
+    return Line(name=name, quantity=quantity, unit=unit, unit_price=unit_price, dollars=dollars)
+
+
+def _sum(lines: tuple[Line, ...]) -> Decimal:
+    return reduce(_EXACT.add, (line.dollars for line in lines), Decimal(0)).normalize(_EXACT)

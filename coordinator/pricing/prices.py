@@ -1,0 +1,79 @@
+"""What the cloud charges: one dated price file per region, read into closed, exact values.
+
+Numbers and their sources stand in ``prices/aws-<region>.toml``; what a run used is priced in `bill`.
+"""
+
+import tomllib
+from decimal import Decimal
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+Architecture = Literal["arm", "x86"]
+StorageClass = Literal["standard", "express"]
+
+_FOLDER = Path(__file__).parent / "prices"
+_PREFIX = "aws-"
+
+
+class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A table of the price file; all money is US dollars."""
+
+
+class ArchitecturePrices(_Table, frozen=True):
+    """Price of compute per GB-second, 1 GB being 1,024 MB of a function's memory."""
+
+    gb_second: Decimal
+
+
+class LambdaPrices(_Table, frozen=True):
+    """`mb_per_vcpu`: the memory that buys one whole vCPU."""
+
+    requests_per_million: Decimal
+    mb_per_vcpu: int
+    arm: ArchitecturePrices
+    x86: ArchitecturePrices
+
+
+class S3ClassPrices(_Table, frozen=True):
+    """Requests per thousand; data per GB of 2^30 bytes, as AWS's worked examples count it."""
+
+    put_per_thousand: Decimal
+    get_per_thousand: Decimal
+    upload_gb: Decimal
+    retrieval_gb: Decimal
+    gb_month: Decimal
+
+
+class S3Prices(_Table, frozen=True):
+    standard: S3ClassPrices
+    express: S3ClassPrices
+
+
+class DynamoDBPrices(_Table, frozen=True):
+    """On demand: a write unit is up to 1 KB of an item, a (strongly consistent) read unit up to 4 KB."""
+
+    write_units_per_million: Decimal
+    read_units_per_million: Decimal
+
+
+class Prices(_Table, frozen=True):
+    """The price list of one region as of `date` (ISO). `ec2`: dollars per hour by instance type, for comparisons."""
+
+    date: str
+    region: str
+    lambda_: LambdaPrices = msgspec.field(name="lambda")
+    s3: S3Prices
+    dynamodb: DynamoDBPrices
+    ec2: dict[str, Decimal]
+
+
+def load_prices(region: str = "us-east-1") -> Prices:
+    """The price list of `region`; raises `ValueError` naming the known regions when there is none."""
+    known = sorted(file.stem.removeprefix(_PREFIX) for file in _FOLDER.glob(f"{_PREFIX}*.toml"))
+    if region not in known:
+        raise ValueError(f"no price file for region {region!r}; known regions: {', '.join(known)}")
+    text = (_FOLDER / f"{_PREFIX}{region}.toml").read_text(encoding="utf-8")
+    # Decimal, not float: a price is the digits that are printed.
+    return msgspec.convert(tomllib.loads(text, parse_float=Decimal), Prices)

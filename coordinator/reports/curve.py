@@ -1,0 +1,128 @@
+"""The learning curve of a run as a picture: return against environment steps, with what it cost along the top.
+
+Draws points that it is given; matplotlib comes with the extra 'report' and is loaded when a curve is drawn.
+"""
+
+import io
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from coordinator.reports.statistics import FinalReturn
+from functions.contract import MissingExtra
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_SAMPLED = "#9ab8d6"
+_GREEDY = "#1f4e79"
+_GRID = "#e6e6e6"
+_TOP_TICKS = 6
+
+
+class CurvePoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The run after one round: what it had used by then, and what it scored.
+
+    `steps` (environment steps), `seconds` and `dollars` count from the start of the run. `sampled_return` is the mean
+    return of the round's own episodes, None when none ended; `evaluation` is the greedy evaluation at this point, None
+    where there was none. Returns are undiscounted sums over agents.
+    """
+
+    steps: int
+    seconds: float
+    dollars: float
+    sampled_return: float | None = None
+    evaluation: FinalReturn | None = None
+
+
+def draw(points: Sequence[CurvePoint], path: Path, title: str) -> None:
+    """Writes the curve of `points` (ascending in steps) as a PNG of 800 x 500 pixels, whole or not at all.
+
+    Raises `MissingExtra` without matplotlib, `ValueError` when there is no point.
+    """
+    if not points:
+        raise ValueError("a learning curve needs at least one round")
+    try:
+        from matplotlib.figure import Figure
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
+    except ImportError as error:
+        raise MissingExtra("the learning curve needs matplotlib: pip install 'marless[report]'") from error
+    figure = Figure(figsize=(8, 5), dpi=100, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1))
+    axes = figure.add_subplot()
+    _draw_returns(axes, points)
+    _label(axes, points, title)
+    _draw_expense(axes, points)
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", metadata={"Software": None})
+    _replace(path, picture.getvalue())
+
+
+def _draw_returns(axes: "Axes", points: Sequence[CurvePoint]) -> None:
+    sampled = [(point.steps, point.sampled_return) for point in points if point.sampled_return is not None]
+    if sampled:
+        # A line through one point is invisible, a dot is not.
+        style = "-" if len(sampled) > 1 else "o"
+        label = "while training (sampled actions): mean of each round"
+        axes.plot(*zip(*sampled, strict=True), style, color=_SAMPLED, linewidth=1.5, label=label)
+    evaluated = [(point.steps, point.evaluation) for point in points if point.evaluation is not None]
+    if not evaluated:
+        return
+    steps = [at for at, _ in evaluated]
+    means = [evaluation.mean for _, evaluation in evaluated]
+    intervals = [evaluation.ci95 or (evaluation.mean, evaluation.mean) for _, evaluation in evaluated]
+    lows, highs = zip(*intervals, strict=True)
+    axes.fill_between(steps, lows, highs, color=_GREEDY, alpha=0.15, linewidth=0)
+    label = "evaluation (greedy actions): mean and 95 % interval"
+    axes.plot(steps, means, "o-", color=_GREEDY, markersize=5, linewidth=1, label=label)
+
+
+def _label(axes: "Axes", points: Sequence[CurvePoint], title: str) -> None:
+    # A title is the user's text: a dollar sign in it starts no formula.
+    axes.set_title(title, parse_math=False, loc="left", fontweight="bold", pad=12)
+    axes.set_xlabel("environment steps")
+    axes.set_ylabel("return per episode (sum over agents, undiscounted)")
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    axes.set_xlim(0, max(1, points[-1].steps) * 1.02)
+    axes.grid(color=_GRID)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(loc="best", frameon=False, fontsize=9)
+
+
+def _draw_expense(axes: "Axes", points: Sequence[CurvePoint]) -> None:
+    """A second scale along the top: dollars and seconds spent when the steps below were done."""
+    ticks = [tick for tick in axes.get_xticks() if 0 <= tick <= points[-1].steps]
+    ticks = ticks[:: -(-len(ticks) // _TOP_TICKS)]
+    done = [0, *(point.steps for point in points)]
+    dollars = np.interp(ticks, done, [0.0, *(point.dollars for point in points)])
+    seconds = np.interp(ticks, done, [0.0, *(point.seconds for point in points)])
+    top = axes.secondary_xaxis("top")
+    labels = [f"{_money(paid)}\n{_time(took)}" for paid, took in zip(dollars, seconds, strict=True)]
+    top.set_xticks(ticks, labels, parse_math=False, fontsize=8, color="dimgray")
+    total = f"spent by then (in all {_money(points[-1].dollars)} and {_time(points[-1].seconds)})"
+    top.set_xlabel(total, parse_math=False, fontsize=8, color="dimgray")
+    top.spines["top"].set_visible(False)
+    top.tick_params(length=0)
+
+
+def _money(dollars: float) -> str:
+    """Two significant digits and never an exponent: ``$0.000032``."""
+    return "$" + np.format_float_positional(dollars, precision=2, fractional=False, trim="-")
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:,.0f} s" if seconds >= 10 or seconds == 0 else f"{seconds:.1f} s"
+
+
+def _replace(path: Path, body: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.write_bytes(body)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

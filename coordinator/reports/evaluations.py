@@ -1,0 +1,66 @@
+"""A run's evaluations in the layout that marl-eval reads, so that runs of ours and of others share one tool.
+
+The layout is that of github.com/instadeepai/marl-eval (Gorsane et al., "Towards a Standardised Performance Evaluation
+Protocol for Cooperative MARL", NeurIPS 2022). This module builds it; who asks for it writes the file.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from functions.environments.base import Task
+
+METRIC = "return"
+
+_Entry = dict[str, int | list[float]]
+_Run = dict[str, _Entry]
+Document = dict[str, dict[str, dict[str, dict[str, _Run]]]]
+
+# What PettingZoo modules call their constructors; such a name says nothing of the task.
+_CONSTRUCTORS = ("env", "parallel_env", "raw_env")
+
+
+class Evaluation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One evaluation during training: environment steps trained so far, one undiscounted return per episode."""
+
+    step_count: int
+    returns: tuple[float, ...]
+
+
+def document(
+    task: Task, algorithm: str, seed: int, evaluations: Iterable[Evaluation], absolute: Sequence[float]
+) -> Document:
+    """The JSON document of one run: environment -> task -> algorithm -> ``seed_<n>`` -> ``step_<i>``.
+
+    `evaluations` come in the order of training. `absolute` holds the returns for the absolute metric: the run's best
+    policy on ten times the episodes (Gorsane et al. 2022). It stands last because marl-eval takes a run's last entry
+    for it. Returns keep every digit.
+    """
+    run: _Run = {
+        f"step_{index}": {"step_count": evaluation.step_count, METRIC: [float(value) for value in evaluation.returns]}
+        for index, evaluation in enumerate(evaluations)
+    }
+    run["absolute_metrics"] = {METRIC: [float(value) for value in absolute]}
+    environment, scenario = names(task)
+    return {environment: {scenario: {algorithm: {f"seed_{seed}": run}}}}
+
+
+def names(task: Task) -> tuple[str, str]:
+    """Environment and task as marl-eval files them, in lower case because it looks them up so.
+
+    ``mpe/simple_spread`` with 3 agents gives ``mpe`` and ``simple_spread-3``;
+    ``pettingzoo:mpe2.simple_spread_v3:parallel_env`` gives ``mpe2`` and ``simple_spread_v3``. A name of one part is
+    both.
+    """
+    environment, _, scenario = _path(task.name.lower()).partition("/")
+    suffix = "" if task.agents is None else f"-{task.agents}"
+    return environment, (scenario or environment) + suffix
+
+
+def _path(name: str) -> str:
+    """``adapter:package.module:factory`` as ``package/module``; another name as it is."""
+    if ":" not in name:
+        return name
+    adapter, module, *factory = name.split(":")
+    *packages, last = [*module.split("."), *(word for word in factory if word not in _CONSTRUCTORS)]
+    return f"{'.'.join(packages) or adapter}/{last}"

@@ -1,0 +1,58 @@
+"""metrics.jsonl: one line per finished round, appended as rounds finish."""
+
+from pathlib import Path
+
+import msgspec
+
+from coordinator.state import RoundLine
+from functions.contract import StorageFault
+
+_DECODER = msgspec.json.Decoder(RoundLine)
+
+
+class JsonLines:
+    """The file of a run's finished rounds; recording a round again, or an earlier one, rewinds the file to it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._last = max((line.round for line in read(path)), default=0)
+
+    def record(self, line: RoundLine) -> None:
+        """Appends the line; raises `StorageFault` when the disk does not take it."""
+        try:
+            if line.round <= self._last or _torn(self._path):
+                kept = [earlier for earlier in read(self._path) if earlier.round < line.round]
+                self._path.write_bytes(b"".join(map(_encoded, kept)))
+            with self._path.open("ab") as file:
+                file.write(_encoded(line))
+        except OSError as error:
+            raise StorageFault(
+                f"{self._path} cannot be written: {error.strerror}; free some space and resume"
+            ) from error
+        self._last = line.round
+
+
+def read(path: Path) -> list[RoundLine]:
+    """The whole lines of a file; what a killed writer left at the end is passed over."""
+    if not path.exists():
+        return []
+    lines = []
+    for text in path.read_bytes().splitlines():
+        try:
+            lines.append(_DECODER.decode(text))
+        except msgspec.MsgspecError:
+            break
+    return lines
+
+
+def _encoded(line: RoundLine) -> bytes:
+    return bytes(msgspec.json.encode(line)) + b"\n"
+
+
+def _torn(path: Path) -> bool:
+    """Whether the file ends in half a line."""
+    if not path.exists() or not path.stat().st_size:
+        return False
+    with path.open("rb") as file:
+        file.seek(-1, 2)
+        return file.read(1) != b"\n"

@@ -1,0 +1,145 @@
+"""What the coordinator knows of a run: the plan, which never changes, and the state, which `apply` replaces.
+
+Both are values. The state is everything `decide` may look at beside the plan, so a run that was killed is resumed by
+loading it.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from msgspec import field
+
+from coordinator.config import RunConfig
+from coordinator.pricing.bill import Meter
+from coordinator.pricing.prices import Prices
+from functions.contract import Done, Message, Ref, Team
+
+Phase = Literal["initialise", "sample", "learn", "final", "absolute"]
+Status = Literal["running", "finished", "stopped", "failed"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the user asked for, and what the back-end is like.
+
+    `code` is the hash of the program that began the run. `init_limit_ms` is how long a start-up may take on top of the
+    time-out.
+    """
+
+    run: str
+    config: RunConfig
+    code: str
+    prices: Prices
+    init_limit_ms: int
+
+
+class Slot(Message, frozen=True, kw_only=True):
+    """A task of the round in flight: the attempt asked last, and the answer once there is one.
+
+    `waiting` while nobody has heard of the attempt. `failures` counts attempts that ended badly; `problem` says how the
+    last one did and `hopeless` that no attempt can do better.
+    """
+
+    function: str
+    attempt: int = 0
+    timeout_s: float
+    gets: int = 0
+    waiting: bool = True
+    failures: int = 0
+    problem: str = ""
+    hopeless: bool = False
+    done: Done | None = None
+
+
+class Evaluated(Message, frozen=True, kw_only=True):
+    """Greedy returns (sum over agents, undiscounted) of the policies after `round` rounds and `env_steps` steps."""
+
+    round: int
+    env_steps: int
+    returns: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """The mean over the episodes."""
+        return sum(self.returns) / len(self.returns)
+
+
+class Best(Message, frozen=True, kw_only=True):
+    """The policies with the best evaluation so far."""
+
+    round: int
+    mean: float
+    policies: tuple[Ref, ...]
+
+
+class RoundLine(Message, frozen=True, kw_only=True):
+    """A finished round, as one line of metrics.jsonl.
+
+    `env_steps`, `seconds` and `dollars` are sums from the start of the run to the end of this round. Returns are of the
+    sampled episodes: undiscounted, summed over agents in `return_*`, per agent in `agent_returns`. `evaluation` is of
+    the policies that sampled the round.
+    """
+
+    round: int
+    env_steps: int
+    seconds: float
+    dollars: float
+    units: int
+    learners: int
+    groups: int
+    invocations: int
+    episodes: int
+    return_mean: float | None
+    return_sd: float | None
+    agent_returns: tuple[float, ...]
+    scalars: dict[str, float]
+    figures: dict[str, float]
+    evaluation: Evaluated | None = None
+
+
+class State(Message, frozen=True, kw_only=True):
+    """A run between two decisions.
+
+    `round` rounds are finished and `phase` (with `wave`, for the learners' waves) of the next is in flight, its tasks
+    in `slots` by work name. `parts[part/group]` is the position in `objects` of the object that holds it. `held` are
+    keys that the last checkpoint needs, `retired` keys that nobody needs any more. `slowest` holds the longest
+    milliseconds seen per kind of task (per episode, for evaluations). `seconds` is training time, interruptions left
+    out.
+    """
+
+    status: Status = "running"
+    reason: str = ""
+    phase: Phase = "initialise"
+    wave: int = 0
+    round: int = 0
+    env_steps: int = 0
+    seconds: float = 0.0
+    agents: tuple[str, ...] = ()
+    classes: tuple[int, ...] = ()
+    horizon: int = 0
+    team: Team | None = None
+    objects: tuple[Ref, ...] = ()
+    parts: dict[str, int] = field(default_factory=dict)
+    slots: dict[str, Slot] = field(default_factory=dict)
+    meter: Meter = Meter()
+    slowest: dict[str, float] = field(default_factory=dict)
+    line: RoundLine | None = None
+    best: Best | None = None
+    held: tuple[str, ...] = ()
+    retired: tuple[str, ...] = ()
+    final: tuple[float, ...] = ()
+    absolute: tuple[float, ...] = ()
+
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """The groups, ascending."""
+        return tuple(sorted(set(self.team.groups))) if self.team else ()
+
+    def refs(self, parts: set[str]) -> tuple[Ref, ...]:
+        """The objects that hold any of `parts` (`part/group`), each once, in order."""
+        return tuple(self.objects[index] for index in sorted({self.parts[part] for part in parts}))
+
+    @property
+    def policies(self) -> tuple[Ref, ...]:
+        """The objects that actors read."""
+        return self.refs({part for part in self.parts if part.startswith("policy/")})

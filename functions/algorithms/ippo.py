@@ -1,0 +1,33 @@
+"""Independent PPO: every group has a policy and a critic that see one agent's own observation.
+
+De Witt et al., "Is Independent Learning All You Need in the StarCraft Multi-Agent Challenge?", 2020. The stages stand
+in `ppo.py`; what makes it independent is the critic's view.
+"""
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from functions.algorithms.base import AlgorithmSpec
+from functions.algorithms.ppo import PPO_PARTS, PPO_STAGES, CriticView, Ppo, PpoConfig
+from functions.environments.base import Spec
+from functions.learner.batch import Batch
+
+
+class IppoConfig(PpoConfig, frozen=True, kw_only=True, tag_field="name", tag="ippo"):
+    """Independent PPO."""
+
+
+def own_width(spec: Spec, agent: int) -> int:
+    """The width of the agent's observation."""
+    return next(kind.observation_size for kind in spec.classes if agent in kind.agents)
+
+
+def own_observation(batch: Batch, agent: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The agent's observations ``[T, E, F]`` and those after each cut ``[K, F]``."""
+    return batch.of(batch.observations, agent), batch.of(batch.cut_observations, agent)
+
+
+_PPO = Ppo(CriticView(own_width, own_observation))
+STAGES, initialise = _PPO.stages, _PPO.initialise
+SPEC = AlgorithmSpec("ippo", IppoConfig, PPO_STAGES, PPO_PARTS, __name__)

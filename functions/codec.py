@@ -1,0 +1,64 @@
+"""Named arrays and a header <-> bytes, in the safetensors format: no code runs when an object is read."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from functions.contract import CorruptObject, Ref, TaskHeader
+
+Tensors = dict[str, NDArray[Any]]
+
+# One metadata entry only: the library writes several in the order of a hash map, which would change the bytes.
+_HEADER = "marless"
+
+
+def encode(tensors: Mapping[str, NDArray[Any]], header: TaskHeader) -> bytes:
+    """The object's bytes; equal inputs give equal bytes."""
+    ordered = {name: np.ascontiguousarray(tensors[name]) for name in sorted(tensors)}
+    return bytes(save(ordered, metadata={_HEADER: msgspec.json.encode(header).decode()}))
+
+
+def decode(body: bytes, key: str) -> Tensors:
+    """The object's arrays; raises `CorruptObject` naming `key`."""
+    try:
+        return dict(load(body))
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise CorruptObject(f"{key} is not a safetensors object: {error}") from error
+
+
+def header(body: bytes, key: str) -> TaskHeader:
+    """The header alone; raises `CorruptObject` naming `key` when there is none or it is of another schema."""
+    try:
+        length = int.from_bytes(body[:8], "little")
+        metadata = msgspec.json.decode(body[8 : 8 + length])["__metadata__"]
+        return msgspec.json.decode(metadata[_HEADER], type=TaskHeader)
+    except (msgspec.MsgspecError, KeyError, TypeError, UnicodeDecodeError) as error:
+        raise CorruptObject(f"{key} carries no header of this version: {error}") from error
+
+
+def reference(key: str, body: bytes) -> Ref:
+    """How other messages name the object."""
+    return Ref(key=key, sha256=hashlib.sha256(body).hexdigest(), size=len(body))
+
+
+def verified(ref: Ref, body: bytes) -> bytes:
+    """`body`, or `CorruptObject` when it is not what `ref` names."""
+    if hashlib.sha256(body).hexdigest() != ref.sha256:
+        raise CorruptObject(f"{ref.key} is not the object the run recorded (its hash differs)")
+    return body
+
+
+def tensors_sha256(tensors: Mapping[str, NDArray[Any]]) -> str:
+    """One hash over all tensors, names sorted; independent of how they were spread over objects."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        array = np.ascontiguousarray(tensors[name])
+        digest.update(f"{name}\0{array.dtype.str}\0{array.shape}\0".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,253 @@
+"""Every message between the coordinator and the functions, every record of the ledger, and the errors both sides name.
+
+Messages are frozen, tagged and refuse unknown fields. Nothing here does anything; who serves a message defines it.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from functions.environments.base import Task as Environment
+
+SCHEMA = 1
+
+Hyperparameters = dict[str, str | int | float | bool | list[int]]
+
+
+class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """A value on the wire."""
+
+
+class Ref(Message, frozen=True, kw_only=True):
+    """An object in storage and what its bytes must hash to."""
+
+    key: str
+    sha256: str
+    size: int
+
+
+class Usage(Message, frozen=True, kw_only=True):
+    """Storage operations of one invocation, as the price list counts them."""
+
+    puts: int = 0
+    gets: int = 0
+    bytes_written: int = 0
+    bytes_read: int = 0
+
+
+class Team(Message, frozen=True, kw_only=True):
+    """Who learns with whom: `groups[i]` is the group of agent i, named after its first member.
+
+    `identity`: networks take the agent's one-hot.
+    """
+
+    groups: tuple[int, ...]
+    identity: bool = False
+
+
+class Order(Message, frozen=True, kw_only=True):
+    """The part every task has.
+
+    `id` is the task's address (`<run>/000007/sample/00000-00003`), the same for every attempt. `output` is the key
+    prefix its objects go under. `timeout_s` is how long this attempt may run.
+    """
+
+    id: str
+    run: str
+    round: int
+    output: str
+    attempt: int = 0
+    timeout_s: float
+    seed: int
+
+
+class InitialiseTask(Order, frozen=True, kw_only=True, tag="initialise"):
+    """Look at the task and draw networks of round 0, one for every agent; `identity` as in `Team`."""
+
+    environment: Environment
+    algorithm: str
+    hyperparameters: Hyperparameters
+    identity: bool
+
+
+class SampleTask(Order, frozen=True, kw_only=True, tag="sample"):
+    """Collect `steps` steps in each of `copies` copies for every unit in `units`, with the policies of `policies`."""
+
+    environment: Environment
+    team: Team
+    policies: tuple[Ref, ...]
+    units: tuple[int, ...]
+    copies: int
+    steps: int
+
+
+class LearnTask(Order, frozen=True, kw_only=True, tag="learn"):
+    """Run `stages` for `groups` on the round's trajectories of `units`.
+
+    `state` holds the incoming policies and learner state; `tensors` what earlier stages of this round left.
+    `publish_tensors` asks for the stages' intermediate tensors to be stored for later tasks of the round.
+    """
+
+    environment: Environment
+    algorithm: str
+    hyperparameters: Hyperparameters
+    team: Team
+    stages: tuple[str, ...]
+    groups: tuple[int, ...]
+    units: tuple[int, ...]
+    trajectories: tuple[Ref, ...]
+    state: tuple[Ref, ...]
+    tensors: tuple[Ref, ...] = ()
+    publish_tensors: bool = False
+
+
+class EvaluateTask(Order, frozen=True, kw_only=True, tag="evaluate"):
+    """Play `episodes` whole episodes with the policies of `policies`.
+
+    `stream` names the set of start states (fresh for every stream and round), `part` the share that this task plays.
+    """
+
+    environment: Environment
+    team: Team
+    policies: tuple[Ref, ...]
+    stream: str
+    part: int
+    episodes: int
+    greedy: bool = True
+
+
+Request = InitialiseTask | SampleTask | LearnTask | EvaluateTask
+
+
+class InitialiseReply(Message, frozen=True, kw_only=True, tag="initialise"):
+    """What the task is: its agents, the class of each (agents of one class have equal spaces) and its horizon."""
+
+    agents: tuple[str, ...]
+    classes: tuple[int, ...]
+    horizon: int
+
+
+class SampleReply(Message, frozen=True, kw_only=True, tag="sample"):
+    """What the sampled episodes gave: one undiscounted return (sum over agents) per finished episode, means per agent,
+    and means of the environment's own figures."""
+
+    env_steps: int
+    returns: tuple[float, ...] = ()
+    agent_returns: tuple[float, ...] = ()
+    scalars: dict[str, float] = {}
+
+
+class LearnReply(Message, frozen=True, kw_only=True, tag="learn"):
+    """Figures of the update, `<stage>/<figure>/<group>` -> value."""
+
+    figures: dict[str, float] = {}
+
+
+class EvaluateReply(Message, frozen=True, kw_only=True, tag="evaluate"):
+    """One undiscounted return (sum over agents) per episode, and per-agent means."""
+
+    returns: tuple[float, ...]
+    agent_returns: tuple[float, ...] = ()
+    scalars: dict[str, float] = {}
+    env_steps: int = 0
+
+
+Reply = InitialiseReply | SampleReply | LearnReply | EvaluateReply
+
+
+class Done(Message, frozen=True, kw_only=True, tag="done"):
+    """A task's answer: the objects it stored (`policies`, `learner`, `tensors`, `trajectory`) and its reply."""
+
+    id: str
+    attempt: int
+    objects: dict[str, Ref] = {}
+    reply: Reply
+    usage: Usage = Usage()
+
+
+FailureKind = Literal[
+    "environment", "not_finite", "foreign_object", "corrupt_object", "storage", "request", "missing_extra", "internal"
+]
+
+
+class Failed(Message, frozen=True, kw_only=True, tag="failed"):
+    """A task that could not answer. `again` says whether another attempt may help."""
+
+    id: str
+    attempt: int
+    kind: FailureKind
+    message: str
+    again: bool
+    usage: Usage = Usage()
+
+
+Answer = Done | Failed
+
+
+class TaskHeader(Message, frozen=True, kw_only=True):
+    """What every stored object says of itself: the task that wrote it and, on the task's last object, its answer."""
+
+    schema: int = SCHEMA
+    task: str
+    done: Done | None = None
+
+
+class Record(Message, frozen=True, kw_only=True):
+    """An item of the ledger: opaque bytes and the version that a conditional write must name."""
+
+    version: int
+    body: bytes
+
+
+class Report(Message, frozen=True, kw_only=True):
+    """How one invocation ended, as the platform saw it: the platform's REPORT line.
+
+    `outcome`: `answered` (body is an `Answer`), `timeout`, `crash` or `throttled`. Durations are milliseconds of this
+    machine; `init_ms` is the start of the execution environment when this invocation paid for it.
+    """
+
+    id: str
+    attempt: int
+    function: str
+    outcome: Literal["answered", "timeout", "crash", "throttled"]
+    body: bytes = b""
+    duration_ms: float = 0.0
+    init_ms: float = 0.0
+    peak_mb: float = 0.0
+    detail: str = ""
+
+
+class KeyTaken(Exception):
+    """The key already holds an object; a key is written once."""
+
+
+class NoSuchObject(Exception):
+    """Nothing is stored under the key."""
+
+
+class StorageFault(Exception):
+    """The store could not take or give an object (full disk, lost permission); the message says which."""
+
+
+class StaleVersion(Exception):
+    """The item changed since it was loaded: somebody else drives the run."""
+
+
+class ForeignObject(Exception):
+    """The object under a task's key was not written by that task."""
+
+
+class CorruptObject(Exception):
+    """The object's bytes are not what its reference or its format says."""
+
+
+class NotFinite(Exception):
+    """A number that would have been published is NaN or infinite; the message names the tensor."""
+
+
+class BadRequest(Exception):
+    """The request cannot be served as it stands; the message says which field and why."""
+
+
+class MissingExtra(Exception):
+    """An optional dependency is not installed; the message says how to get it."""

@@ -1,0 +1,108 @@
+"""The vectorised environment protocol: E copies of one task, stepped together.
+
+Agents with equal observation and action spaces form a *class*; everything an agent sees or does travels in one array
+per class, ``[E, agents of the class, ...]``, agents in the order of `AgentClass.agents`. Rewards, terminations and the
+alive mask are ``[E, N]`` over all agents in the order of `Spec.agents`. A copy that ends is reset at once: the step's
+observation is the first of the next episode, and `Step.final` holds what was seen before the reset.
+"""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float32]
+RewardArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+ActionArray = NDArray[np.int64]
+
+
+class EnvironmentFault(Exception):
+    """The environment broke its promise (raised, returned NaN, changed a shape); the message names what and where."""
+
+
+class Unsupported(Exception):
+    """The task exists but needs something this version does not support; the message names it."""
+
+
+class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A task by name, as it travels to functions. `agents` counts all agents, adversaries included."""
+
+    name: str
+    agents: int | None = None
+    options: dict[str, str | int | float | bool] = {}
+
+
+@dataclass(frozen=True)
+class AgentClass:
+    """Agents that have equal spaces; `agents` are positions in `Spec.agents`, ascending."""
+
+    name: str
+    agents: tuple[int, ...]
+    observation_size: int
+    actions: int
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What a task looks like from outside.
+
+    `horizon` is the longest episode in steps. `state_size` is the width of the environment's own global state, or 0
+    when it has none and the concatenated observations stand in. `masked` says whether `Observation.masks` is given.
+    """
+
+    agents: tuple[str, ...]
+    classes: tuple[AgentClass, ...]
+    horizon: int
+    state_size: int = 0
+    masked: bool = False
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What the agents of E copies see now.
+
+    `values`: per class ``[E, n, observation_size]`` float32. `masks`: per class ``[E, n, actions]``, True where an
+    action is legal, or None when all always are. `alive`: ``[E, N]``. `state`: ``[E, state_size]`` float32 or None.
+    """
+
+    values: tuple[FloatArray, ...]
+    alive: BoolArray
+    masks: tuple[BoolArray, ...] | None = None
+    state: FloatArray | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one step of E copies gave.
+
+    `rewards` ``[E, N]`` float64. `terminated` ``[E, N]``: the agent's episode ended by the rules here, nothing follows.
+    `truncated` ``[E]``: the copy was cut (a time limit); agents not terminated are bootstrapped from `final`.
+    `ended` ``[E]``: the copy was reset. `final`: the observation before the reset, meaningful in rows where `ended`,
+    None when no copy ended. `scalars`: named figures ``[E]`` of episodes, meaningful in rows where `ended`.
+    """
+
+    observation: Observation
+    rewards: RewardArray
+    terminated: BoolArray
+    truncated: BoolArray
+    ended: BoolArray
+    final: Observation | None = None
+    scalars: dict[str, RewardArray] = field(default_factory=dict)
+
+
+class VectorEnvironment(Protocol):
+    """E copies of a task. `reset` starts every copy anew and keeps `rng` for the resets that follow inside `step`."""
+
+    spec: Spec
+    copies: int
+
+    def reset(self, rng: np.random.Generator) -> Observation: ...
+
+    def step(self, actions: tuple[ActionArray, ...]) -> Step:
+        """Steps every copy; `actions` holds per class ``[E, n]`` action numbers."""
+
+    def close(self) -> None:
+        """Frees what the environment holds; calling it twice is harmless."""

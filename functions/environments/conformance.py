@@ -1,0 +1,250 @@
+"""The suite that every environment passes: what `functions.environments.base` promises, checked with random play.
+
+Plug-in authors run ``check(lambda copies: make(task, copies))`` in a test of their own.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from functions.environments.base import ActionArray, BoolArray, Observation, Spec, Step, VectorEnvironment
+
+Make = Callable[[int], VectorEnvironment]
+Array = NDArray[np.generic]
+
+_COPIES = 3
+_SEED = 20
+_PAIRS = 3
+
+_WRONG_COPIES = "copies is not the number of copies that was asked for"
+_WRONG_AGENTS = "agents are not one or more different names"
+_WRONG_CLASSES = "classes do not hold every agent once, in ascending order, under different names"
+_WRONG_SIZES = "observation sizes, action counts and the horizon are not positive, or the state size is negative"
+_WRONG_ARRAY = "{what} is {got}, not {wanted}"
+_NOT_FINITE = "{what} is not finite"
+_WRONG_PARTS = "an observation does not have one array per class"
+_WRONG_MASKS = "masks are given although spec.masked is False, or the other way round"
+_NO_LEGAL_ACTION = "a mask allows no action (agents that are gone need one, too)"
+_WRONG_STATE = "a state is given although spec.state_size is 0, or the other way round"
+_DEAD_SEE = "an agent that is gone sees something other than zeros"
+_DEAD_EARN = "an agent that was gone before the step has a reward"
+_DEAD_DIE = "an agent that was gone before the step terminates"
+_NOT_ALL_START = "an episode starts without all agents alive"
+_ALIVE = "alive is not 'alive before and not terminated'"
+_ENDED = "ended is not 'truncated, or no agent left'"
+_FINAL = "final is given although no copy ended, or the other way round"
+_TOO_LONG = "an episode is longer than spec.horizon"
+_ACTIONS_CHANGED = "step changed the actions that it was given"
+_OVERWRITTEN = "arrays that an earlier call returned were overwritten"
+_NOT_REPRODUCIBLE = "the same generator and actions gave other bytes in a new environment"
+_NOT_FORGOTTEN = (
+    "the same generator and actions gave other bytes after earlier episodes (reset leaves something behind)"
+)
+_SAME_STARTS = "another generator gave the same first observations"
+_COUPLED = "the actions of copy 0 changed what other copies gave"
+
+
+def check(make: Make, episodes: int = 3, random_starts: bool = True, independent_copies: bool = True) -> None:
+    """Plays about `episodes` longest episodes in every copy of several environments made by `make(copies)`.
+
+    Raises `AssertionError` saying which promise is broken. `random_starts`: whether first observations depend on the
+    generator. `independent_copies`: whether a copy is untouched by what the agents of another do until one of them
+    ends; not so where how often the shared generator is asked depends on actions. Environments are closed, twice.
+    """
+    for copies in (1, _COPIES):
+        _check_copies(make, copies, episodes, random_starts)
+    if independent_copies:
+        _check_independence(make)
+
+
+def _check_copies(make: Make, copies: int, episodes: int, random_starts: bool) -> None:
+    environment, other = make(copies), make(copies)
+    _check_spec(environment, copies)
+    steps = episodes * environment.spec.horizon
+    told = _play(environment, steps, _SEED)
+    _play(environment, 1 + environment.spec.horizon // 2, _SEED + 1)  # most likely leaves an episode unfinished
+    _require(_play(environment, steps, _SEED) == told, _NOT_FORGOTTEN)
+    _require(_play(other, steps, _SEED) == told, _NOT_REPRODUCIBLE)
+    if random_starts:
+        _require(_play(other, 1, _SEED + 1)[0] != told[0], _SAME_STARTS)
+    for opened in (environment, other):
+        opened.close()
+        opened.close()
+
+
+def _check_independence(make: Make) -> None:
+    """Two plays that differ in the actions of copy 0 give the same rows of the other copies until a copy ends."""
+    for seed in range(_PAIRS):
+        plain, varied = (_play_others(make(_COPIES), seed, first) for first in (_SEED, _SEED + 1))
+        _require(all(one == two for one, two in zip(plain, varied, strict=False)), _COUPLED)
+
+
+def _play_others(environment: VectorEnvironment, seed: int, first: int) -> list[bytes]:
+    """What copies 1, 2, ... gave up to the first end, part by part; `first` seeds the actions of copy 0.
+
+    Of the step with the end the observation is left out: the reset may have come before it was drawn.
+    """
+    choices, own = _actions_rng(seed), _actions_rng(first)
+    seen = environment.reset(np.random.default_rng(seed))
+    told: list[bytes] = []
+    for _ in range(environment.spec.horizon):
+        actions = _choose(seen, environment.spec, choices)
+        for numbers, varied in zip(actions, _choose(seen, environment.spec, own), strict=True):
+            numbers[0] = varied[0]
+        step = environment.step(actions)
+        told.extend(part[1:].tobytes() for part in (step.rewards, step.terminated, step.truncated))
+        if step.ended.any():
+            break
+        told.extend(array[1:].tobytes() for array in _arrays(step.observation))
+        seen = step.observation
+    environment.close()
+    return told
+
+
+def _require(holds: bool, message: str) -> None:
+    if not holds:
+        raise AssertionError(message)
+
+
+def _check_spec(environment: VectorEnvironment, copies: int) -> None:
+    spec = environment.spec
+    _require(environment.copies == copies, _WRONG_COPIES)
+    _require(len(spec.agents) > 0 and len({*spec.agents}) == len(spec.agents), _WRONG_AGENTS)
+    placed = sorted(i for kind in spec.classes for i in kind.agents)
+    ascending = all(kind.agents and list(kind.agents) == sorted(kind.agents) for kind in spec.classes)
+    unique = len({kind.name for kind in spec.classes}) == len(spec.classes)
+    _require(placed == list(range(len(spec.agents))) and ascending and unique, _WRONG_CLASSES)
+    sizes = [size for kind in spec.classes for size in (kind.observation_size, kind.actions)]
+    _require(min(*sizes, spec.horizon) > 0 and spec.state_size >= 0, _WRONG_SIZES)
+
+
+@dataclass
+class _Witness:
+    """Follows one play: who is alive ``[E, N]``, how long the episodes are ``[E]``, and what was returned."""
+
+    spec: Spec
+    alive: BoolArray
+    lengths: NDArray[np.int64]
+    returned: list[tuple[Array, bytes]] = field(default_factory=list)
+
+    def keep(self, arrays: list[tuple[Array, BoolArray]]) -> bytes:
+        """The bytes of the rows that mean something; all bytes are kept to be compared later."""
+        self.returned.extend((array, array.tobytes()) for array, _ in arrays)
+        return b"".join(array[rows].tobytes() for array, rows in arrays)
+
+
+def _play(environment: VectorEnvironment, steps: int, seed: int) -> list[bytes]:
+    """Plays `steps` checked steps of random legal actions; gives the bytes of the reset and of every step."""
+    spec, copies = environment.spec, environment.copies
+    choices = _actions_rng(seed)
+    seen = environment.reset(np.random.default_rng(seed))
+    everywhere = np.ones(copies, dtype=np.bool_)
+    _check_observation(seen, spec, everywhere)
+    _require(bool(seen.alive.all()), _NOT_ALL_START)
+    witness = _Witness(spec, seen.alive.copy(), np.zeros(copies, dtype=np.int64))
+    told = [witness.keep([(array, everywhere) for array in _arrays(seen)])]
+    for _ in range(steps):
+        actions = _choose(seen, spec, choices)
+        given = [numbers.tobytes() for numbers in actions]
+        step = environment.step(actions)
+        _require([numbers.tobytes() for numbers in actions] == given, _ACTIONS_CHANGED)
+        _check_step(step, witness)
+        told.append(witness.keep(_step_arrays(step)))
+        seen = step.observation
+    _require(all(array.tobytes() == kept for array, kept in witness.returned), _OVERWRITTEN)
+    return told
+
+
+def _actions_rng(seed: int) -> np.random.Generator:
+    """Apart from the environment's generator: an equal stream can make the actions follow what the environment drew."""
+    return np.random.default_rng([seed, 1])
+
+
+def _choose(seen: Observation, spec: Spec, choices: np.random.Generator) -> tuple[ActionArray, ...]:
+    """A legal action for every agent, each as likely as the others."""
+    actions = []
+    for c, kind in enumerate(spec.classes):
+        likes = choices.random((len(seen.alive), len(kind.agents), kind.actions))
+        if seen.masks is not None:
+            likes = np.where(seen.masks[c], likes, -1.0)
+        actions.append(likes.argmax(axis=-1))
+    return tuple(actions)
+
+
+def _check_observation(seen: Observation, spec: Spec, rows: BoolArray) -> None:
+    """Shapes and types of all arrays, and what is in `rows` ``[E]``."""
+    _check_array("alive", seen.alive, (len(spec.agents),), np.bool_, rows)
+    _require(len(seen.values) == len(spec.classes), _WRONG_PARTS)
+    for kind, values in zip(spec.classes, seen.values, strict=True):
+        shape = (len(kind.agents), kind.observation_size)
+        _check_array(f"the observation of class '{kind.name}'", values, shape, np.float32, rows)
+        _require(not values[rows][~seen.alive[rows][:, kind.agents]].any(), _DEAD_SEE)
+    _require((seen.masks is not None) == spec.masked, _WRONG_MASKS)
+    if seen.masks is not None:
+        _check_masks(seen.masks, spec, rows)
+    _require((seen.state is not None) == (spec.state_size > 0), _WRONG_STATE)
+    if seen.state is not None:
+        _check_array("the state", seen.state, (spec.state_size,), np.float32, rows)
+
+
+def _check_masks(masks: tuple[BoolArray, ...], spec: Spec, rows: BoolArray) -> None:
+    _require(len(masks) == len(spec.classes), _WRONG_PARTS)
+    for kind, mask in zip(spec.classes, masks, strict=True):
+        _check_array(f"the mask of class '{kind.name}'", mask, (len(kind.agents), kind.actions), np.bool_, rows)
+        _require(bool(mask[rows].any(axis=-1).all()), _NO_LEGAL_ACTION)
+
+
+def _check_array(what: str, array: object, width: tuple[int, ...], dtype: type[np.generic], rows: BoolArray) -> None:
+    """`array` is ``[E, *width]`` of `dtype` and finite in `rows`."""
+    wanted = f"an array {(len(rows), *width)} of {np.dtype(dtype)}"
+    got = f"an array {array.shape} of {array.dtype}" if isinstance(array, np.ndarray) else type(array).__name__
+    if not isinstance(array, np.ndarray) or got != wanted:
+        raise AssertionError(_WRONG_ARRAY.format(what=what, got=got, wanted=wanted))
+    _require(bool(np.isfinite(array[rows]).all()), _NOT_FINITE.format(what=what))
+
+
+def _check_step(step: Step, witness: _Witness) -> None:
+    """The step's promises; moves `witness` on."""
+    agents, before = (len(witness.spec.agents),), witness.alive
+    everywhere = np.ones(len(before), dtype=np.bool_)
+    _check_array("rewards", step.rewards, agents, np.float64, everywhere)
+    _check_array("terminated", step.terminated, agents, np.bool_, everywhere)
+    _check_array("truncated", step.truncated, (), np.bool_, everywhere)
+    _check_array("ended", step.ended, (), np.bool_, everywhere)
+    _check_observation(step.observation, witness.spec, everywhere)
+    _require(not step.rewards[~before].any(), _DEAD_EARN)
+    _require(not step.terminated[~before].any(), _DEAD_DIE)
+    after = before & ~step.terminated
+    _require(np.array_equal(step.ended, step.truncated | ~after.any(axis=1)), _ENDED)
+    _require(np.array_equal(step.observation.alive[~step.ended], after[~step.ended]), _ALIVE)
+    _require(bool(step.observation.alive[step.ended].all()), _NOT_ALL_START)
+    _check_end(step, after, witness.spec)
+    witness.lengths += 1
+    _require(bool((step.ended | (witness.lengths < witness.spec.horizon)).all()), _TOO_LONG)
+    witness.lengths[step.ended] = 0
+    witness.alive = step.observation.alive.copy()
+
+
+def _check_end(step: Step, after: BoolArray, spec: Spec) -> None:
+    """What holds of the last moment of the episodes that ended; `after` ``[E, N]`` are those still alive."""
+    _require((step.final is not None) == bool(step.ended.any()), _FINAL)
+    if step.final is not None:
+        _check_observation(step.final, spec, step.ended)
+        _require(np.array_equal(step.final.alive[step.ended], after[step.ended]), _ALIVE)
+    for name, values in step.scalars.items():
+        _check_array(f"scalar '{name}'", values, (), np.float64, step.ended)
+
+
+def _arrays(seen: Observation) -> list[Array]:
+    return [seen.alive, *seen.values, *(seen.masks or ()), *([] if seen.state is None else [seen.state])]
+
+
+def _step_arrays(step: Step) -> list[tuple[Array, BoolArray]]:
+    """The step's arrays, each with the rows in which it means something."""
+    everywhere = np.ones(len(step.ended), dtype=np.bool_)
+    whole = [*_arrays(step.observation), step.rewards, step.terminated, step.truncated, step.ended]
+    last = [] if step.final is None else _arrays(step.final)
+    last += [step.scalars[name] for name in sorted(step.scalars)]
+    return [(array, everywhere) for array in whole] + [(array, step.ended) for array in last]

@@ -1,0 +1,37 @@
+"""Simple adversary: good agents reach a goal that an adversary has to guess (`simple_adversary_v3` of mpe2)."""
+
+import numpy as np
+
+from functions.environments.base import AgentClass, FloatArray
+from functions.environments.mpe.engine import Body, Real, Scenario, World
+
+
+class SimpleAdversary(Scenario):
+    """One adversary, the other agents good, as many landmarks as good agents, one of them the goal.
+
+    The adversary gets minus its distance to the goal; every good agent gets that distance minus the distance of the
+    nearest good agent. All see the landmarks and the others from where they stand, good agents first of all the goal.
+    """
+
+    def __init__(self, agents: int) -> None:
+        good = agents - 1
+        names = ("adversary_0", *(f"agent_{i}" for i in range(good)))
+        self.agents = tuple(Body(name, size=0.15, collides=False) for name in names)
+        self.landmarks = tuple(Body(f"landmark_{i}", size=0.08, collides=False) for i in range(good))
+        self.goals = 1
+        seen = 4 * good
+        self.classes = (
+            AgentClass("adversary", (0,), observation_size=seen, actions=5),
+            AgentClass("agent", tuple(range(1, agents)), observation_size=2 + seen, actions=5),
+        )
+
+    def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:
+        adversary, good = features
+        adversary[:] = world.surroundings(slice(0, 1))
+        good[:, 0:2] = world.relative[1:, world.bodies]
+        good[:, 2:] = world.surroundings(slice(1, world.agents))
+
+    def reward(self, world: World, out: Real) -> None:
+        to_goal = world.distance[:, world.bodies]
+        np.negative(to_goal[0], out=out[0])
+        np.subtract(to_goal[0], to_goal[1:].min(axis=0), out=out[1:])

@@ -1,0 +1,43 @@
+"""Simple spread: N agents cover N landmarks without bumping into each other (`simple_spread_v3` of mpe2)."""
+
+import numpy as np
+
+from functions.environments.base import AgentClass, FloatArray
+from functions.environments.mpe.engine import Body, Real, Scenario, World
+
+
+class SimpleSpread(Scenario):
+    """Every agent gets ``local_ratio * own + (1 - local_ratio) * common``.
+
+    Common: minus the sum over landmarks of the distance of the nearest agent. Own: minus the number of agents touched,
+    oneself not counted (the original MPE counted it). An agent sees its velocity, its position, the landmarks and the
+    others from where it stands, and the others' messages, which are silent here: zeros.
+    """
+
+    def __init__(self, agents: int, local_ratio: float = 0.5) -> None:
+        if isinstance(local_ratio, (bool, str)) or not 0 <= local_ratio <= 1:
+            raise ValueError(f"mpe/simple_spread: option local_ratio is a number from 0 to 1, not {local_ratio!r}")
+        self.agents = tuple(Body(f"agent_{i}", size=0.15, collides=True) for i in range(agents))
+        self.landmarks = tuple(Body(f"landmark_{i}", size=0.05, collides=False) for i in range(agents))
+        size = 4 + 2 * agents + 4 * (agents - 1)
+        self.classes = (AgentClass("agent", tuple(range(agents)), observation_size=size, actions=5),)
+        self._local_ratio = float(local_ratio)
+        self._touching = 2 * self.agents[0].size
+
+    def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:
+        (rows,) = features
+        seen = world.surroundings(slice(0, world.agents))
+        rows[:, 0:2] = world.velocity
+        rows[:, 2:4] = world.position[: world.agents]
+        rows[:, 4 : 4 + seen.shape[1]] = seen
+
+    def reward(self, world: World, out: Real) -> None:
+        nearest = world.distance[:, world.agents :].min(axis=0)
+        uncovered = nearest[0]
+        # Landmark by landmark, as mpe2 adds: the order of a reduction would depend on the number of copies.
+        for distance in nearest[1:]:
+            uncovered += distance
+        touched = world.distance[:, : world.agents] < self._touching
+        np.subtract(1, touched.view(np.int8).sum(axis=1, dtype=np.int16), out=out)
+        out *= self._local_ratio
+        out -= uncovered * (1 - self._local_ratio)

@@ -1,0 +1,77 @@
+"""Tasks by name: those that come with the package, any PettingZoo environment, and plug-ins of other packages.
+
+A module is imported when one of its tasks is made, so that nobody pays for environments that are not used. A plug-in is
+an entry point of the group `marless.environments`: its name is the task's name, its value a callable
+``make(task: Task, copies: int) -> VectorEnvironment``. A plug-in cannot take a name that comes with the package.
+"""
+
+import difflib
+from collections.abc import Callable
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+
+from functions.contract import MissingExtra
+from functions.environments.base import EnvironmentFault, Spec, Task, VectorEnvironment
+
+GROUP = "marless.environments"
+
+_MODULES = {
+    "mpe/simple_adversary": "functions.environments.mpe",
+    "mpe/simple_spread": "functions.environments.mpe",
+    "toy/signal": "functions.environments.toy",
+}
+_ANY = {"pettingzoo": "functions.environments.pettingzoo"}
+
+Make = Callable[[Task, int], VectorEnvironment]
+
+
+def make(task: Task, copies: int) -> VectorEnvironment:
+    """`copies` copies of `task`.
+
+    Raises `ValueError` for a name nobody knows or options the task does not take, `MissingExtra` when a package is not
+    installed, `Unsupported` when the environment needs more than this version has, `EnvironmentFault` when it breaks.
+    """
+    if copies < 1:
+        raise ValueError(f"{task.name}: copies is {copies}; at least 1 is needed")
+    return _maker(task.name)(task, copies)
+
+
+def spec(task: Task) -> Spec:
+    """What `task` looks like from outside, by making one copy; raises what `make` raises."""
+    environment = make(task, 1)
+    try:
+        return environment.spec
+    finally:
+        environment.close()
+
+
+def names() -> tuple[str, ...]:
+    """Every task that can be listed, plug-ins included, sorted."""
+    return tuple(sorted({*_MODULES, *entry_points(group=GROUP).names}))
+
+
+def _maker(name: str) -> Make:
+    module = _MODULES.get(name) or _ANY.get(name.partition(":")[0])
+    if module is not None:
+        own: Make = import_module(module).make
+        return own
+    for plug_in in entry_points(group=GROUP, name=name):
+        return _load(plug_in)
+    nearest = ", ".join(difflib.get_close_matches(name, names(), cutoff=0.5)) or ", ".join(names())
+    raise ValueError(
+        f"no environment is named '{name}'; there are: {nearest}, and any PettingZoo environment as "
+        "'pettingzoo:package.module:factory'"
+    )
+
+
+def _load(plug_in: EntryPoint) -> Make:
+    """The plug-in's callable; one that cannot be loaded is named with its entry point."""
+    where = f"environment plug-in '{plug_in.name}' ({plug_in.value})"
+    try:
+        make_plug_in: Make = plug_in.load()
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"{where} needs the package '{error.name}': pip install {error.name}") from error
+    except Exception as error:
+        what = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise EnvironmentFault(f"{where} does not load: {what}") from error
+    return make_plug_in

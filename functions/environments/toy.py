@@ -1,0 +1,178 @@
+"""A cooperative task without dependencies whose best return is known: `toy/signal`.
+
+Every agent of a ring shows a signal that changes each step; agent i sees the signal of its partner, agent i + 1, as a
+one-hot, and must answer with the action of the same number. Right answers are a common good: an agent in play gets the
+share of all N agents that answered right, between 0 and 1.
+
+The best return. No reward exceeds 1 and an episode has at most `horizon` steps, so no return (the sum over agents)
+exceeds ``N * horizon``. Agents that always name what they see get exactly 1 each in every step, and neither rule that
+ends an episode early ever applies to them. So the best return is ``N * horizon``, whatever the other options are.
+
+How an episode ends. A step in which nobody answers right ends the copy by the rules (all terminated); with
+`elimination` each wrong answer ends the episode of that agent alone, and the copy ends with its last agent. A copy that
+gets to `horizon` is truncated.
+"""
+
+from typing import Annotated
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from functions.environments.base import (
+    ActionArray,
+    AgentClass,
+    BoolArray,
+    FloatArray,
+    Observation,
+    Spec,
+    Step,
+    Task,
+    VectorEnvironment,
+)
+
+
+class SignalOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What `task.options` may hold.
+
+    `signals`: how many values a signal has. `horizon`: steps of an episode. `masked`: one wrong action of every agent
+    is illegal in each step. `elimination`: a wrong answer ends the episode of that agent. `mixed`: the signals that
+    agents 1, 3, ... see have one value more, so that there are two classes.
+    """
+
+    signals: Annotated[int, msgspec.Meta(ge=2)] = 3
+    horizon: Annotated[int, msgspec.Meta(ge=1)] = 5
+    masked: bool = False
+    elimination: bool = False
+    mixed: bool = False
+
+
+def make(task: Task, copies: int) -> VectorEnvironment:
+    """`copies` copies of `toy/signal`; raises `ValueError` for options or a number of agents that it does not have."""
+    return Signal(_agents(task), _options(task), copies)
+
+
+def optimal_return(task: Task) -> float:
+    """The best undiscounted return of an episode, summed over agents; the module says why it is this."""
+    return float(_agents(task) * _options(task).horizon)
+
+
+def _options(task: Task) -> SignalOptions:
+    try:
+        return msgspec.convert(task.options, SignalOptions)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"{task.name}: task.options: {error}") from error
+
+
+def _agents(task: Task) -> int:
+    agents = 2 if task.agents is None else task.agents
+    if agents < 2:
+        raise ValueError(f"{task.name}: task.agents is {agents}; a ring of partners needs at least 2")
+    return agents
+
+
+class Signal:
+    """E rings of agents; see the module for the rules.
+
+    State: all signals seen as one-hots, then the share of the horizon that is left. Scalar `accuracy`: the share of an
+    episode's answers that were right.
+    """
+
+    def __init__(self, agents: int, options: SignalOptions, copies: int) -> None:
+        self.copies = copies
+        self._options = options
+        odd = np.arange(agents) % 2 == 1
+        self._values = options.signals + (odd & options.mixed).astype(np.int64)
+        self.spec = Spec(
+            agents=tuple(f"agent_{i}" for i in range(agents)),
+            classes=_classes(self._values),
+            horizon=options.horizon,
+            state_size=int(self._values.sum()) + 1,
+            masked=options.masked,
+        )
+
+    def reset(self, rng: np.random.Generator) -> Observation:
+        """The first observation of every copy."""
+        self._rng = rng
+        shape = (self.copies, len(self.spec.agents))
+        self._alive = np.ones(shape, dtype=np.bool_)
+        self._seen = np.zeros(shape, dtype=np.int64)
+        self._illegal = np.zeros(shape, dtype=np.int64)
+        self._steps, self._asked, self._right = (np.zeros(self.copies, dtype=np.int64) for _ in range(3))
+        self._draw(np.ones(self.copies, dtype=np.bool_))
+        return self._observe()
+
+    def step(self, actions: tuple[ActionArray, ...]) -> Step:
+        """Scores the answers; raises `ValueError` when an agent in play takes an action that its mask forbids."""
+        answers = self._answers(actions)
+        before = self._alive
+        right = before & (answers == self._seen)
+        rewards = before * (right.sum(axis=1, keepdims=True) / before.shape[1])
+        lost = ~right if self._options.elimination else ~right.any(axis=1, keepdims=True)
+        terminated = before & lost
+        self._steps += 1
+        self._asked += before.sum(axis=1)
+        self._right += right.sum(axis=1)
+        self._alive = before & ~terminated
+        truncated = (self._steps == self.spec.horizon) & self._alive.any(axis=1)
+        ended = truncated | ~self._alive.any(axis=1)
+        scalars = {"accuracy": self._right / self._asked}
+        self._draw(np.ones(self.copies, dtype=np.bool_))
+        final = self._observe() if ended.any() else None
+        self._restart(ended)
+        return Step(self._observe(), rewards, terminated, truncated, ended, final, scalars)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _restart(self, ended: BoolArray) -> None:
+        self._alive = self._alive | ended[:, None]
+        for counter in (self._steps, self._asked, self._right):
+            counter[ended] = 0
+        self._draw(ended)
+
+    def _draw(self, rows: BoolArray) -> None:
+        """New signals, and with `masked` new illegal actions (never the right one), in `rows`."""
+        shape = (int(rows.sum()), len(self._values))
+        self._seen[rows] = self._rng.integers(self._values, size=shape)
+        if self._options.masked:
+            distance = 1 + self._rng.integers(self._values - 1, size=shape)
+            self._illegal[rows] = (self._seen[rows] + distance) % self._values
+
+    def _answers(self, actions: tuple[ActionArray, ...]) -> ActionArray:
+        answers = np.empty(self._alive.shape, dtype=np.int64)
+        for kind, chosen in zip(self.spec.classes, actions, strict=True):
+            answers[:, kind.agents] = chosen
+        if self._options.masked and (self._alive & (answers == self._illegal)).any():
+            raise ValueError("toy/signal: an agent took an action that its mask forbids")
+        return answers
+
+    def _observe(self) -> Observation:
+        values = tuple(_one_hot(self._seen[:, kind.agents], kind.actions) for kind in self.spec.classes)
+        alive = self._alive.copy()
+        shown = tuple(
+            array * alive[:, kind.agents, None] for array, kind in zip(values, self.spec.classes, strict=True)
+        )
+        masks = tuple(self._mask(kind) for kind in self.spec.classes) if self._options.masked else None
+        return Observation(values=shown, alive=alive, masks=masks, state=self._state())
+
+    def _mask(self, kind: AgentClass) -> BoolArray:
+        illegal = _one_hot(self._illegal[:, kind.agents], kind.actions) > 0
+        return ~(illegal & self._alive[:, kind.agents, None])
+
+    def _state(self) -> FloatArray:
+        signals = [_one_hot(self._seen[:, i], int(width)) for i, width in enumerate(self._values)]
+        left = 1.0 - self._steps / self.spec.horizon
+        return np.concatenate([*signals, left[:, None].astype(np.float32)], axis=1)
+
+
+def _classes(values: NDArray[np.int64]) -> tuple[AgentClass, ...]:
+    widths = sorted({int(width) for width in values})
+    return tuple(
+        AgentClass(f"signal{width}", tuple(int(i) for i in np.flatnonzero(values == width)), width, width)
+        for width in widths
+    )
+
+
+def _one_hot(numbers: NDArray[np.int64], width: int) -> FloatArray:
+    return np.eye(width, dtype=np.float32)[numbers]

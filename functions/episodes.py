@@ -1,0 +1,55 @@
+"""Returns of episodes, counted while copies are stepped."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from functions.environments.base import BoolArray, Step
+
+
+class Episodes:
+    """Running returns of E copies and N agents; an entry closes whenever a copy ends. All returns are undiscounted."""
+
+    def __init__(self, copies: int, agents: int) -> None:
+        self._running = np.zeros((copies, agents))
+        self._closed: list[NDArray[np.float64]] = []
+        self.scalars: dict[str, list[float]] = {}
+
+    def add(self, step: Step, counted: BoolArray | None = None) -> None:
+        """Adds a step's rewards and closes the episodes that ended, in copies that are `counted` (all by default)."""
+        self._running += step.rewards
+        if step.final is None:
+            return
+        rows = np.flatnonzero(step.ended if counted is None else step.ended & counted)
+        self._closed.append(self._running[rows])
+        self._running[step.ended] = 0.0
+        for name, values in step.scalars.items():
+            self.scalars.setdefault(name, []).extend(values[rows].tolist())
+
+    def agent_returns(self) -> NDArray[np.float64]:
+        """``[episodes, N]`` in the order in which the episodes ended."""
+        return np.concatenate([np.empty((0, self._running.shape[1])), *self._closed])
+
+
+class Summary(NamedTuple):
+    """Sums over agents per episode, means per agent, and the mean of each of the environment's own figures."""
+
+    returns: tuple[float, ...]
+    agent_means: tuple[float, ...]
+    scalars: dict[str, float]
+
+
+def summary(parts: Sequence[Episodes], most: int | None = None) -> Summary:
+    """The first `most` (default: all) episodes of several players together, in the order given."""
+    agent_returns = np.concatenate([part.agent_returns() for part in parts])[:most]
+    figures: dict[str, list[float]] = {}
+    for part in parts:
+        for name, values in part.scalars.items():
+            figures.setdefault(name, []).extend(values)
+    return Summary(
+        tuple(agent_returns.sum(axis=1).tolist()),
+        tuple(agent_returns.mean(axis=0).tolist()) if len(agent_returns) else (),
+        {name: float(np.mean(values[:most])) for name, values in figures.items()},
+    )

@@ -1,0 +1,36 @@
+"""The evaluator function: policies to the returns of whole episodes."""
+
+from functions.contract import EvaluateReply, EvaluateTask
+from functions.environments import registry
+from functions.episodes import Episodes, summary
+from functions.evaluator.episodes import play
+from functions.policies import Policy
+from functions.ports import Blobs
+from functions.randomness import generator
+from functions.serving import Objects, read, serve
+
+# A block of copies is one batch of fixed shape, so that an episode's bytes do not depend on how many are asked for.
+BLOCK = 160
+
+
+def handle(body: bytes, blobs: Blobs) -> bytes:
+    """Answers an encoded `EvaluateTask`."""
+    return serve(body, blobs, {EvaluateTask: evaluate})
+
+
+def evaluate(task: EvaluateTask, blobs: Blobs) -> tuple[Objects, EvaluateReply]:
+    """Plays the task's episodes in blocks, each from an address of its own."""
+    weights = read(blobs, task.policies)
+    environment = registry.make(task.environment, min(BLOCK, task.episodes))
+    try:
+        policy = Policy(environment.spec, task.team, weights)
+        blocks = -(-task.episodes // environment.copies)
+        played: list[Episodes] = []
+        for block in range(blocks):
+            rng = generator(task.seed, "evaluate", task.stream, task.round, task.part, block)
+            played.append(play(environment, policy, rng, task.greedy))
+        returns, agent_means, scalars = summary(played, task.episodes)
+        env_steps = blocks * environment.copies * environment.spec.horizon
+    finally:
+        environment.close()
+    return [], EvaluateReply(returns=returns, agent_returns=agent_means, scalars=scalars, env_steps=env_steps)

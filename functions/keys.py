@@ -1,0 +1,33 @@
+"""Names of objects, tasks and groups; the only place that spells them."""
+
+OBJECT_SUFFIX = ".safetensors"
+
+
+def round_prefix(round_: int) -> str:
+    """The folder of a round's objects."""
+    return f"rounds/{round_:06d}"
+
+
+def task_id(run: str, round_: int, work: str) -> str:
+    """A task's address, the same for every attempt."""
+    return f"{run}/{round_:06d}/{work}"
+
+
+def output_prefix(round_: int, work: str) -> str:
+    """Where a task's objects go: one key per kind below this prefix."""
+    return f"{round_prefix(round_)}/{work}"
+
+
+def object_key(output: str, kind: str) -> str:
+    """The key of a task's object of one kind (`policies`, `learner`, `tensors`, `trajectory`, `reply`)."""
+    return f"{output}.{kind}{OBJECT_SUFFIX}"
+
+
+def units_name(units: tuple[int, ...]) -> str:
+    """The name of a pack of consecutive units, first to last."""
+    return f"{units[0]:05d}-{units[-1]:05d}"
+
+
+def group_name(group: int) -> str:
+    """A group's name inside tensor names; two digits sort up to a hundred groups."""
+    return f"g{group:02d}"

@@ -1,0 +1,97 @@
+"""A round's trajectories as the stages read them: all units joined along the axis of copies, in the order of units."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from functions.actor.trajectory import unit_prefix
+from functions.environments.base import Spec
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """T steps of E copies (of all units), N agents in classes of n.
+
+    Per class: `observations` ``[n, T, E, F]``, `actions` and `log_probability` ``[n, T, E]``, `masks`
+    ``[n, T, E, actions]`` or none. Over all agents: `rewards`, `terminated`, `alive` ``[N, T, E]``. `ended`
+    ``[T, E]``. `state` ``[T, E, S]`` is the task's global state, or the joined observations. Where an episode or the
+    unit was cut, `cut` ``[K, 2]`` holds (t, e) and `cut_observations`, `cut_state` what came next.
+    """
+
+    spec: Spec
+    observations: tuple[Array, ...]
+    actions: tuple[Array, ...]
+    log_probability: tuple[Array, ...]
+    masks: tuple[Array, ...] | None
+    rewards: Array
+    terminated: Array
+    alive: Array
+    ended: Array
+    state: Array
+    cut: Array
+    cut_observations: tuple[Array, ...]
+    cut_state: Array
+
+    def place(self, agent: int) -> tuple[int, int]:
+        """The agent's class and its position in it."""
+        for index, kind in enumerate(self.spec.classes):
+            if agent in kind.agents:
+                return index, kind.agents.index(agent)
+        raise ValueError(f"no agent {agent}")
+
+    def of(self, arrays: tuple[Array, ...], agent: int) -> Array:
+        """An agent's own slice of a per-class tuple."""
+        index, position = self.place(agent)
+        return np.asarray(arrays[index][position])
+
+
+def join(spec: Spec, tensors: Mapping[str, Array], units: Sequence[int]) -> Batch:
+    """Joins the units' tensors (named as `functions.actor.trajectory` names them)."""
+    classes = range(len(spec.classes))
+
+    def joined(name: str, axis: int) -> Array:
+        parts = [tensors[f"{unit_prefix(unit)}/{name}"] for unit in units]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=axis)
+
+    observations = tuple(joined(f"observation/{c}", 2) for c in classes)
+    cut_observations = tuple(joined(f"cut_observation/{c}", 1) for c in classes)
+    own_state = bool(spec.state_size)
+    return Batch(
+        spec=spec,
+        observations=observations,
+        actions=tuple(joined(f"action/{c}", 2) for c in classes),
+        log_probability=tuple(joined(f"log_probability/{c}", 2) for c in classes),
+        masks=tuple(joined(f"mask/{c}", 2) for c in classes) if spec.masked else None,
+        rewards=joined("reward", 2),
+        terminated=joined("terminated", 2),
+        alive=joined("alive", 2),
+        ended=joined("ended", 1),
+        state=joined("state", 1) if own_state else side_by_side(spec, observations),
+        cut=_cuts(tensors, units),
+        cut_observations=cut_observations,
+        cut_state=joined("cut_state", 0) if own_state else side_by_side(spec, cut_observations),
+    )
+
+
+def side_by_side(spec: Spec, observations: tuple[Array, ...]) -> Array:
+    """All agents' observations, agent by agent, as one state: ``[n, ..., F]`` per class to ``[..., ΣF]``."""
+    by_agent = {
+        agent: observations[index][position]
+        for index, kind in enumerate(spec.classes)
+        for position, agent in enumerate(kind.agents)
+    }
+    return np.concatenate([by_agent[agent] for agent in range(len(spec.agents))], axis=-1)
+
+
+def _cuts(tensors: Mapping[str, Array], units: Sequence[int]) -> Array:
+    """The units' (t, e) pairs, e counted over the joined copies."""
+    parts, first = [], 0
+    for unit in units:
+        parts.append(tensors[f"{unit_prefix(unit)}/cut"] + np.array([0, first]))
+        first += tensors[f"{unit_prefix(unit)}/ended"].shape[1]
+    return np.concatenate(parts)

@@ -1,0 +1,168 @@
+"""What every function does around its work: decode, answer a repeated attempt from storage, store write-once, encode.
+
+A task's objects are written in a fixed order and the last carries the whole answer in its header. So an attempt that
+finds that object answers with it, and one that finds an earlier object of its own task goes on from there.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from numpy.typing import NDArray
+
+from functions import codec, keys
+from functions.contract import (
+    Answer,
+    BadRequest,
+    CorruptObject,
+    Done,
+    Failed,
+    FailureKind,
+    ForeignObject,
+    InitialiseTask,
+    KeyTaken,
+    LearnTask,
+    MissingExtra,
+    NoSuchObject,
+    NotFinite,
+    Ref,
+    Reply,
+    Request,
+    SampleTask,
+    StorageFault,
+    TaskHeader,
+    Usage,
+)
+from functions.environments.base import EnvironmentFault, Unsupported
+from functions.ports import Blobs
+
+Tensors = dict[str, NDArray[Any]]
+Objects = list[tuple[str, Tensors]]
+"""(kind, tensors) in the order of writing."""
+
+Work = Callable[[Any, Blobs], tuple[Objects, Reply]]
+"""A function's own part: a task to the objects it stores, in the order of writing, and the reply."""
+
+_DECODER = msgspec.json.Decoder(Request)
+_ENCODER = msgspec.json.Encoder()
+
+# The object that carries a task's answer; evaluations store nothing, playing them again gives the same.
+_LAST_OBJECT: Mapping[type[Request], str] = {
+    InitialiseTask: "learner",
+    SampleTask: "trajectory",
+    LearnTask: "learner",
+}
+
+# Another attempt can help only where the cause may pass by itself.
+_FAILURES: Mapping[type[Exception], tuple[FailureKind, bool]] = {
+    EnvironmentFault: ("environment", True),
+    Unsupported: ("request", False),
+    NotFinite: ("not_finite", False),
+    ForeignObject: ("foreign_object", False),
+    CorruptObject: ("corrupt_object", False),
+    NoSuchObject: ("corrupt_object", False),
+    StorageFault: ("storage", False),
+    BadRequest: ("request", False),
+    MissingExtra: ("missing_extra", False),
+}
+
+
+class Counted:
+    """Blobs that count operations and bytes for the bill."""
+
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs = blobs
+        self._puts = self._gets = self._written = self._read = 0
+
+    def get(self, key: str) -> bytes:
+        self._gets += 1
+        body = self._blobs.get(key)
+        self._read += len(body)
+        return body
+
+    def put(self, key: str, body: bytes) -> None:
+        self._puts += 1
+        self._written += len(body)
+        self._blobs.put(key, body)
+
+    @property
+    def usage(self) -> Usage:
+        """Operations so far."""
+        return Usage(puts=self._puts, gets=self._gets, bytes_written=self._written, bytes_read=self._read)
+
+
+def read(blobs: Blobs, refs: tuple[Ref, ...]) -> Tensors:
+    """The tensors of several objects together; raises `CorruptObject` when one is not what its reference names."""
+    tensors: Tensors = {}
+    for ref in refs:
+        tensors |= codec.decode(codec.verified(ref, blobs.get(ref.key)), ref.key)
+    return tensors
+
+
+def serve(body: bytes, blobs: Blobs, works: Mapping[type[Request], Work]) -> bytes:
+    """Answers an encoded request: `Done`, or `Failed` with one line when an expected error came up.
+
+    `works` maps the types of task that this function serves to its work. An exception that is not expected escapes: to
+    the platform it is a crash.
+    """
+    counted = Counted(blobs)
+    request = _DECODER.decode(body)
+    try:
+        work = works.get(type(request))
+        if work is None:
+            raise BadRequest(f"this function does not serve {type(request).__name__}")
+        answer: Answer = _earlier(request, counted) or _store(request, counted, *work(request, counted))
+    except tuple(_FAILURES) as error:
+        failure, again = _FAILURES[type(error)]
+        answer = Failed(
+            id=request.id, attempt=request.attempt, kind=failure, message=str(error), again=again, usage=counted.usage
+        )
+    return _ENCODER.encode(answer)
+
+
+def _earlier(request: Request, blobs: Counted) -> Done | None:
+    """The answer that an earlier attempt of this task left in storage, if one got so far."""
+    kind = _LAST_OBJECT.get(type(request))
+    if request.attempt == 0 or kind is None:
+        return None
+    try:
+        body = blobs.get(keys.object_key(request.output, kind))
+    except NoSuchObject:
+        return None
+    return _adopt(request, kind, body, blobs)
+
+
+def _store(request: Request, blobs: Counted, objects: Objects, reply: Reply) -> Done:
+    """Writes the objects, the first writer winning under every key, and returns the answer."""
+    refs: dict[str, Ref] = {}
+    for kind, tensors in objects:
+        key = keys.object_key(request.output, kind)
+        last = kind == _LAST_OBJECT.get(type(request))
+        # Attempt and usage stay out of the header, so that every attempt writes the same bytes.
+        done = Done(id=request.id, attempt=0, objects=refs, reply=reply) if last else None
+        body = codec.encode(tensors, TaskHeader(task=request.id, done=done))
+        try:
+            blobs.put(key, body)
+        except KeyTaken:
+            body = blobs.get(key)
+            _require_own(request, key, body)
+        refs = {**refs, kind: codec.reference(key, body)}
+    return Done(id=request.id, attempt=request.attempt, objects=refs, reply=reply, usage=blobs.usage)
+
+
+def _adopt(request: Request, kind: str, body: bytes, blobs: Counted) -> Done:
+    """The stored answer as this attempt's answer."""
+    key = keys.object_key(request.output, kind)
+    stored = _require_own(request, key, body).done
+    if stored is None:
+        raise CorruptObject(f"{key} holds no answer although it is its task's last object")
+    objects = {**stored.objects, kind: codec.reference(key, body)}
+    return Done(id=request.id, attempt=request.attempt, objects=objects, reply=stored.reply, usage=blobs.usage)
+
+
+def _require_own(request: Request, key: str, body: bytes) -> TaskHeader:
+    """The object's header; raises `ForeignObject` when another task wrote it."""
+    header = codec.header(body, key)
+    if header.task != request.id:
+        raise ForeignObject(f"{key} was written by task {header.task}, not by {request.id}")
+    return header

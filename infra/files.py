@@ -1,0 +1,156 @@
+"""Objects as files under one folder: the storage of the local back-end."""
+
+import errno
+import os
+import re
+import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from io import FileIO
+from itertools import count
+from pathlib import Path
+
+from functions.contract import KeyTaken, NoSuchObject, StorageFault
+
+# Parts that start with a dot are refused: '..' would leave the root, and dotted names are for unfinished objects.
+_KEY = re.compile(r"[^./\0][^/\0]*(?:/[^./\0][^/\0]*)*")
+
+_ADVICE = {
+    errno.ENOSPC: "free disk space and try again",
+    errno.EDQUOT: "free disk space (the quota is used up) and try again",
+    errno.EFBIG: "raise the file size limit (ulimit -f) and try again",
+    errno.EACCES: "check the permissions of the folder",
+    errno.EPERM: "check that the file system allows hard links and writing",
+    errno.EROFS: "the file system is read-only; choose another folder",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.ENAMETOOLONG: "choose a shorter name for the run or its folder",
+    errno.ENOTDIR: "a file stands where a folder is needed; move it away",
+}
+
+
+class FileStorage:
+    """Write-once objects below `root`; safe for any number of threads and processes on one machine.
+
+    Keys that could lead outside `root` raise `ValueError`. What the operating system refuses is a `StorageFault`.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root.absolute()
+        self._prefix = f"{self._root}/"
+        self._writer = secrets.token_hex(6)
+        self._serial = count()
+
+    def get(self, key: str) -> bytes:
+        path = self._path(key)
+        try:
+            with FileIO(path) as file:
+                return bytes(file.readall() or b"")
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            raise NoSuchObject(key) from None
+        except OSError as error:
+            raise _fault("read", path, error) from error
+
+    def put(self, key: str, body: bytes) -> None:
+        """Stores `body` whole or not at all; `KeyTaken` if the key holds an object, whatever its bytes.
+
+        The object appears by a hard link, which fails when the name exists, and survives the death of this process at
+        any moment; a power loss it survives only after `persist`.
+        """
+        path = self._path(key)
+        # The name is new in every process and thread, so what a killed writer left behind is in nobody's way.
+        temporary = f"{path.rpartition('/')[0]}/.{self._writer}-{os.getpid()}-{next(self._serial)}.tmp"
+        try:
+            _write(temporary, body)
+            try:
+                os.link(temporary, path)
+            except FileExistsError:
+                raise KeyTaken(key) from None
+        except OSError as error:
+            raise _fault("store", path, error) from error
+        finally:
+            with suppress(OSError):
+                Path(temporary).unlink(missing_ok=True)
+
+    def persist(self, keys: Iterable[str]) -> None:
+        """Returns once the objects would survive a power loss; `NoSuchObject` if a key holds nothing."""
+        folders: set[Path] = set()
+        for key in keys:
+            path = Path(self._path(key))
+            try:
+                _sync(path)
+            except FileNotFoundError:
+                raise NoSuchObject(key) from None
+            except OSError as error:
+                raise _fault("persist", str(path), error) from error
+            # A file is found again only if every folder on the way knows the next one.
+            folders.update(folder for folder in path.parents if folder.is_relative_to(self._root.parent))
+        for folder in folders:
+            try:
+                _sync(folder)
+            except OSError as error:
+                raise _fault("persist", str(folder), error) from error
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Removes objects; keys that hold nothing are passed over."""
+        for key in keys:
+            path = self._path(key)
+            try:
+                Path(path).unlink()
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                continue
+            except OSError as error:
+                raise _fault("delete", path, error) from error
+
+    def list(self, prefix: str) -> list[str]:
+        """The keys that start with `prefix`, sorted; unfinished objects are not among them."""
+        folder, slash, start = prefix.rpartition("/")
+        if slash:
+            self._path(folder)
+        return sorted(self._walk(folder + slash, start))
+
+    def _walk(self, folder: str, start: str) -> Iterator[str]:
+        path = self._prefix + folder
+        try:
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    if entry.name.startswith(".") or not entry.name.startswith(start):
+                        continue
+                    if entry.is_dir(follow_symlinks=False):
+                        yield from self._walk(f"{folder}{entry.name}/", "")
+                    else:
+                        yield folder + entry.name
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            raise _fault("list", path, error) from error
+
+    def _path(self, key: str) -> str:
+        if not _KEY.fullmatch(key):
+            raise ValueError(f"{key!r} is not a key: keys are relative, and no part is empty or starts with a dot")
+        return self._prefix + key
+
+
+def _write(path: str, body: bytes) -> None:
+    try:
+        file = FileIO(path, "x")
+    except FileNotFoundError:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        file = FileIO(path, "x")
+    with file:
+        written = file.write(body)
+        # A write may be cut short (a full disk, 2 GiB); the next one says why or goes on.
+        while written < len(body):
+            written += file.write(memoryview(body)[written:])
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _fault(doing: str, path: str, error: OSError) -> StorageFault:
+    advice = _ADVICE.get(error.errno or 0, "check the disk and the folder")
+    return StorageFault(f"cannot {doing} {path}: {error.strerror}; {advice}")

@@ -1,0 +1,137 @@
+"""A worker process: serves one call after the other until its coordinator is gone.
+
+Started by the pool as ``python -m infra.worker REQUESTS REPLIES STARTED BLOBS``: two pipe descriptors, the pool's
+monotonic clock at the start, and the folder of the run's objects.
+"""
+
+import ctypes
+import importlib
+import os
+import resource
+import select
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from functions.ports import Blobs
+from infra.files import FileStorage
+from infra.frames import Call, Ended, Inbox, Ready, frame
+
+Handler = Callable[[bytes, Blobs], bytes]
+
+_PR_SET_PDEATHSIG = 1
+_LOG_LIMIT = 1 << 20
+
+
+def main() -> None:
+    requests, replies = int(sys.argv[1]), int(sys.argv[2])
+    for descriptor in (requests, replies):
+        os.set_inheritable(descriptor, False)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _end_with_coordinator(requests)
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a log is read after a crash
+    Worker(requests, replies, float(sys.argv[3]), FileStorage(Path(sys.argv[4]))).serve()
+
+
+class Worker:
+    """The modules imported so far, and the loop that calls them."""
+
+    def __init__(self, requests: int, replies: int, started: float, blobs: Blobs) -> None:
+        self._inbox = Inbox(requests)
+        self._replies = replies
+        self._started: float | None = started
+        self._blobs = blobs
+        self._handlers: dict[str, Handler] = {}
+
+    def serve(self) -> None:
+        """Returns when the coordinator has closed its end."""
+        decoder = msgspec.msgpack.Decoder(Call)
+        while self._inbox.fill():
+            for header, body in self._inbox.frames():
+                self._answer(decoder.decode(header), body)
+
+    def _answer(self, call: Call, body: bytes) -> None:
+        error = "" if call.module in self._handlers else self._import(call)
+        if call.warm:
+            return
+        start = time.perf_counter()
+        answer = b""
+        if not error:
+            try:
+                answer = self._handlers[call.module](body, self._blobs)
+                if not isinstance(answer, bytes):
+                    raise TypeError(f"{call.module}.handle must return bytes, not {type(answer).__name__}")
+            except BaseException as escaped:  # SystemExit too: the worker outlives what it runs
+                answer, error = b"", _describe(escaped)
+        duration_ms = (time.perf_counter() - start) * 1000
+        self._send(frame(Ended(duration_ms=duration_ms, peak_mb=_peak_mb(), error=error), answer))
+        _trim_log()
+
+    def _import(self, call: Call) -> str:
+        """Imports the module and tells the pool, whose clock for the task starts then; returns what went wrong."""
+        start, self._started = self._started or time.monotonic(), None
+        error = ""
+        try:
+            self._handlers[call.module] = importlib.import_module(call.module).handle
+        except BaseException as escaped:
+            error = _describe(escaped)
+        self._send(frame(Ready(module=call.module, init_ms=(time.monotonic() - start) * 1000)))
+        return error
+
+    def _send(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._replies, view) :]
+
+
+def _end_with_coordinator(requests: int) -> None:
+    """Ends this process with its coordinator, kill -9 of it included, even in the middle of a task.
+
+    A thread waits for the far end of the request pipe to close. Code that never lets go of the interpreter's lock would
+    starve it, so on Linux the kernel is asked to kill this process as well.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    threading.Thread(target=_watch, args=(requests,), daemon=True).start()
+
+
+def _watch(requests: int) -> None:
+    poll = select.poll()
+    poll.register(requests, 0)  # no event but the hang-up, which is always reported
+    poll.poll()
+    # The pool made this process the leader of a group: what a task started ends too.
+    os.killpg(os.getpid(), signal.SIGKILL)
+
+
+def _describe(error: BaseException) -> str:
+    traceback.print_exception(error)
+    return f"{type(error).__name__}: {error}"
+
+
+def _peak_mb() -> float:
+    """Most memory this process ever held, MiB.
+
+    On Linux `ru_maxrss` begins at the size of the process that started this one, so the kernel's status page is read.
+    """
+    if sys.platform == "linux":
+        status = Path("/proc/self/status").read_bytes()
+        start = status.index(b"VmHWM:") + 6
+        return int(status[start : status.index(b"kB", start)]) / 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1 << 20) if sys.platform == "darwin" else peak / 1024
+
+
+def _trim_log() -> None:
+    """Starts the log again when a talkative task has filled it; it is opened for appending."""
+    if os.fstat(1).st_size > _LOG_LIMIT:
+        os.ftruncate(1, 0)
+
+
+if __name__ == "__main__":
+    main()

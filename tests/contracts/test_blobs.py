@@ -1,0 +1,201 @@
+"""What every storage adapter promises: `functions.ports.Blobs` and `coordinator.ports.Storage`."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from functions.contract import KeyTaken, NoSuchObject, StorageFault
+from infra.files import FileStorage
+
+# A writer process: on a line of input it puts fifty keys as fast as it can and says which ones it won.
+CONTEST = """
+from functions.contract import KeyTaken
+import sys
+name = sys.stdin.readline().strip()
+won = []
+for number in range(50):
+    try:
+        client.put(f"contest/{number:02d}", name.encode() * 1000)
+        won.append(number)
+    except KeyTaken:
+        pass
+print(*won)
+"""
+
+
+def test_what_was_put_is_what_is_got(blobs):
+    blobs.put("rounds/000001/sample.safetensors", b"\0body\xff")
+    assert blobs.get("rounds/000001/sample.safetensors") == b"\0body\xff"
+
+
+def test_an_empty_object_is_an_object(blobs):
+    blobs.put("empty", b"")
+    assert blobs.get("empty") == b""
+    assert blobs.list("") == ["empty"]
+
+
+def test_an_object_larger_than_any_buffer_comes_back_whole(blobs):
+    body = bytes(range(256)) * 40_000
+    blobs.put("large", body)
+    assert blobs.get("large") == body
+
+
+@pytest.mark.parametrize("second", [b"other", b"first"])
+def test_a_key_is_written_once_whatever_the_second_body(blobs, second):
+    blobs.put("key", b"first")
+    with pytest.raises(KeyTaken):
+        blobs.put("key", second)
+    assert blobs.get("key") == b"first"
+
+
+def test_getting_what_nobody_put_is_no_such_object(blobs):
+    with pytest.raises(NoSuchObject):
+        blobs.get("rounds/000001/missing")
+
+
+def test_the_start_of_a_key_is_no_object(blobs):
+    blobs.put("rounds/000001/a", b"")
+    with pytest.raises(NoSuchObject):
+        blobs.get("rounds/000001")
+
+
+@pytest.mark.parametrize(
+    "key", ["", "/etc/passwd", "../x", "a/../../x", "a/./b", "a//b", "a/", ".hidden", "a/.b", "a\0b"]
+)
+def test_a_key_that_could_leave_the_run_is_refused(blobs, key):
+    for attempt in (lambda: blobs.put(key, b""), lambda: blobs.get(key), lambda: blobs.delete([key])):
+        with pytest.raises(ValueError, match="is not a key"):
+            attempt()
+
+
+def test_keys_are_listed_by_prefix_in_order(blobs):
+    for key in ("rounds/000002/b", "rounds/000010/a", "rounds/000001/c/d", "rounds/000001/a", "policies/a"):
+        blobs.put(key, b"")
+    assert blobs.list("rounds/00000") == ["rounds/000001/a", "rounds/000001/c/d", "rounds/000002/b"]
+    assert blobs.list("rounds/000001/") == ["rounds/000001/a", "rounds/000001/c/d"]
+    assert blobs.list("rounds/000010/a") == ["rounds/000010/a"]
+    assert len(blobs.list("")) == 5
+    assert blobs.list("nothing/here") == []
+
+
+def test_keys_are_sorted_as_text_not_folder_by_folder(blobs):
+    for key in ("a/b", "a-b", "a.b"):
+        blobs.put(key, b"")
+    assert blobs.list("a") == ["a-b", "a.b", "a/b"]
+
+
+def test_a_deleted_object_is_gone_and_a_missing_one_is_passed_over(blobs):
+    blobs.put("rounds/a", b"")
+    blobs.put("rounds/b", b"")
+    blobs.delete(["rounds/a", "rounds/missing", "rounds", "rounds/b/below"])
+    assert blobs.list("") == ["rounds/b"]
+
+
+def test_persisting_keeps_objects_and_misses_none(blobs):
+    blobs.put("rounds/000001/a", b"body")
+    blobs.persist(["rounds/000001/a"])
+    blobs.persist([])
+    assert blobs.get("rounds/000001/a") == b"body"
+    with pytest.raises(NoSuchObject):
+        blobs.persist(["rounds/000001/b"])
+
+
+def test_of_many_threads_writing_one_key_exactly_one_wins(blobs):
+    for number in range(20):
+        won, start = [], threading.Barrier(4)
+
+        def write(writer, number=number, won=won, start=start):
+            start.wait()
+            try:
+                blobs.put(f"contest/{number}", bytes([writer]) * 10_000)
+                won.append(writer)
+            except KeyTaken:
+                pass
+
+        threads = [threading.Thread(target=write, args=(writer,)) for writer in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(won) == 1
+        assert blobs.get(f"contest/{number}") == bytes(won) * 10_000
+
+
+def test_of_two_processes_writing_one_key_exactly_one_wins(storage, blobs, python):
+    writers = {name: python(storage.source + CONTEST) for name in "ab"}
+    for name, writer in writers.items():
+        writer.stdin.write(f"{name}\n")
+        writer.stdin.flush()
+    winner = {}
+    for name, writer in writers.items():
+        for number in writer.communicate(timeout=30)[0].split():
+            assert number not in winner, "both writers won one key"
+            winner[number] = name
+    assert len(winner) == 50
+    for number, name in winner.items():
+        assert blobs.get(f"contest/{int(number):02d}") == name.encode() * 1000
+
+
+def test_a_killed_writer_leaves_whole_objects_only(storage, blobs, python):
+    source = "import itertools\nprint(flush=True)\nfor n in itertools.count(): client.put(f'big/{n}', b'x' * 4_000_000)"
+    writer = python(storage.source + source)
+    writer.stdout.readline()
+    while len(blobs.list("big/")) < 3:
+        pass
+    writer.kill()
+    writer.wait()
+    assert {len(blobs.get(key)) for key in blobs.list("big/")} == {4_000_000}
+
+
+class TestFiles:
+    """What only the adapter for files must show."""
+
+    def test_a_writer_killed_before_its_object_appears_blocks_nobody(self, tmp_path, python):
+        source = f"""
+import os
+from pathlib import Path
+from infra.files import FileStorage
+os.link = lambda *_: os.kill(os.getpid(), 9)
+FileStorage(Path({str(tmp_path)!r})).put("rounds/a", b"half")
+"""
+        assert python(source).wait(timeout=30) == -9
+        assert len(list((tmp_path / "rounds").iterdir())) == 1, "the test must leave something unfinished behind"
+        blobs = FileStorage(tmp_path)
+        assert blobs.list("") == []
+        blobs.put("rounds/a", b"whole")
+        assert blobs.get("rounds/a") == b"whole"
+
+    def test_a_full_disk_is_a_storage_fault_and_leaves_nothing(self, tmp_path, python):
+        source = f"""
+import resource, signal
+from pathlib import Path
+from functions.contract import StorageFault
+from infra.files import FileStorage
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+blobs = FileStorage(Path({str(tmp_path)!r}))
+try:
+    blobs.put("rounds/a", b"x" * 400_000)
+except StorageFault as fault:
+    print(fault)
+blobs.put("rounds/b", b"x" * 1000)
+"""
+        said, _ = python(source).communicate(timeout=30)
+        assert said.startswith(f"cannot store {tmp_path}/rounds/a: File too large; raise the file size limit")
+        assert said.count("\n") == 1
+        assert [path.name for path in (tmp_path / "rounds").iterdir()] == ["b"]
+
+    def test_a_file_where_a_folder_is_needed_is_a_storage_fault(self, tmp_path):
+        blobs = FileStorage(tmp_path)
+        blobs.put("a", b"")
+        with pytest.raises(StorageFault, match="a file stands where a folder is needed"):
+            blobs.put("a/b", b"")
+
+    def test_a_change_of_the_current_folder_does_not_move_the_root(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        blobs = FileStorage(Path("run/blobs"))
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        blobs.put("a", b"body")
+        assert (tmp_path / "run/blobs/a").read_bytes() == b"body"

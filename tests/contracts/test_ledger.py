@@ -1,0 +1,173 @@
+"""What every ledger adapter promises: `coordinator.ports.Ledger`."""
+
+import shutil
+import sqlite3
+
+import pytest
+
+from functions.contract import Record, StaleVersion, StorageFault
+from infra import sqlite
+from infra.sqlite import SqliteLedger
+
+# A writer process: a hundred commits, each on the version it just loaded; says how many were taken.
+CONTEST = """
+import sys
+from functions.contract import StaleVersion
+sys.stdin.readline()
+won = 0
+while won < 100:
+    version = client.load("run").version
+    try:
+        client.commit("run", f"{version}".encode(), version)
+        won += 1
+    except StaleVersion:
+        pass
+print(won)
+"""
+
+
+def test_an_item_nobody_committed_is_none(ledger):
+    assert ledger.load("run") is None
+
+
+def test_a_first_commit_creates_version_one(ledger):
+    assert ledger.commit("run", b"state", 0) == 1
+    assert ledger.load("run") == Record(version=1, body=b"state")
+
+
+def test_each_commit_replaces_the_body_and_counts_on(ledger):
+    ledger.commit("run", b"a", 0)
+    assert ledger.commit("run", b"b", 1) == 2
+    assert ledger.commit("run", b"", 2) == 3
+    assert ledger.load("run") == Record(version=3, body=b"")
+
+
+@pytest.mark.parametrize("version", [0, 1, 3, -1])
+def test_a_version_that_is_not_the_item_s_is_refused(ledger, version):
+    ledger.commit("run", b"a", 0)
+    ledger.commit("run", b"b", 1)
+    with pytest.raises(StaleVersion):
+        ledger.commit("run", b"c", version)
+    assert ledger.load("run") == Record(version=2, body=b"b")
+
+
+def test_a_version_of_an_item_that_does_not_exist_is_refused(ledger):
+    with pytest.raises(StaleVersion):
+        ledger.commit("run", b"a", 1)
+    assert ledger.load("run") is None
+
+
+def test_items_change_independently(ledger):
+    ledger.commit("a", b"1", 0)
+    ledger.commit("b", b"2", 0)
+    ledger.commit("a", b"3", 1)
+    assert ledger.load("b") == Record(version=1, body=b"2")
+
+
+def test_another_client_sees_every_commit(ledgers, ledger):
+    other = ledgers.open()
+    ledger.commit("run", b"a", 0)
+    assert other.load("run") == Record(version=1, body=b"a")
+    other.commit("run", b"b", 1)
+    with pytest.raises(StaleVersion):
+        ledger.commit("run", b"c", 1)
+    other.close()
+
+
+def test_of_two_processes_committing_at_once_exactly_one_wins_each_version(ledgers, ledger, python):
+    ledger.commit("run", b"0", 0)
+    writers = [python(ledgers.source + CONTEST) for _ in range(2)]
+    for writer in writers:
+        writer.stdin.write("\n")
+        writer.stdin.flush()
+    assert [writer.communicate(timeout=30)[0].strip() for writer in writers] == ["100", "100"]
+    assert ledger.load("run") == Record(version=201, body=b"200")
+
+
+def test_processes_that_open_a_new_ledger_at_once_all_get_in(ledgers, python):
+    source = "import sys\nsys.stdin.readline()\n" + ledgers.source + "client.load('run')\nprint('open')"
+    openers = [python(source) for _ in range(4)]
+    for opener in openers:
+        opener.stdin.write("\n")
+        opener.stdin.flush()
+    assert [opener.communicate(timeout=30)[0].strip() for opener in openers] == ["open"] * 4
+
+
+def test_a_commit_survives_kill_9(ledgers, python):
+    source = "client.commit('run', b'a', 0)\nclient.commit('run', b'b', 1)\nos.kill(os.getpid(), 9)"
+    assert python(ledgers.source + source).wait(timeout=30) == -9
+    ledger = ledgers.open()
+    assert ledger.load("run") == Record(version=2, body=b"b")
+    ledger.close()
+
+
+def test_closing_twice_is_harmless(ledgers):
+    ledger = ledgers.open()
+    ledger.persist()
+    ledger.close()
+    ledger.close()
+
+
+class TestSqlite:
+    """What only the adapter for SQLite must show."""
+
+    def test_what_was_persisted_is_in_the_main_file(self, tmp_path):
+        ledger = SqliteLedger(tmp_path / "ledger.sqlite")
+        ledger.commit("run", b"state", 0)
+        ledger.persist()
+        (tmp_path / "copy").mkdir()
+        shutil.copy(tmp_path / "ledger.sqlite", tmp_path / "copy")
+        ledger.close()
+        assert SqliteLedger(tmp_path / "copy/ledger.sqlite").load("run") == Record(version=1, body=b"state")
+
+    def test_a_reader_does_not_hold_up_persisting(self, tmp_path):
+        ledger = SqliteLedger(tmp_path / "ledger.sqlite")
+        ledger.commit("run", b"a", 0)
+        reader = sqlite3.connect(tmp_path / "ledger.sqlite")
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM items").fetchone()
+        ledger.commit("run", b"b", 1)
+        ledger.persist()
+        reader.close()
+        assert ledger.load("run") == Record(version=2, body=b"b")
+
+    def test_a_ledger_somebody_else_locks_is_a_storage_fault(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(sqlite, "_BUSY_S", 0.05)
+        ledger = SqliteLedger(tmp_path / "ledger.sqlite")
+        other = sqlite3.connect(tmp_path / "ledger.sqlite", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StorageFault, match=r"cannot write .*ledger.sqlite: database is locked; another process"):
+            ledger.commit("run", b"a", 0)
+        other.execute("ROLLBACK")
+        assert ledger.commit("run", b"a", 0) == 1
+
+    def test_a_file_that_is_no_ledger_is_a_storage_fault(self, tmp_path):
+        (tmp_path / "ledger.sqlite").write_bytes(b"something else" * 100)
+        with pytest.raises(StorageFault, match="file is not a database; it is not a ledger"):
+            SqliteLedger(tmp_path / "ledger.sqlite")
+
+    def test_a_folder_that_cannot_be_made_is_a_storage_fault(self, tmp_path):
+        (tmp_path / "run").write_bytes(b"")
+        with pytest.raises(StorageFault, match="cannot open"):
+            SqliteLedger(tmp_path / "run/ledger.sqlite")
+
+    def test_a_full_disk_is_a_storage_fault_and_keeps_the_last_version(self, tmp_path, python):
+        source = f"""
+import resource, signal
+from pathlib import Path
+from functions.contract import StorageFault
+from infra.sqlite import SqliteLedger
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+ledger = SqliteLedger(Path({str(tmp_path / "ledger.sqlite")!r}))
+ledger.commit("run", b"first", 0)
+resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, -1))
+try:
+    ledger.commit("run", b"x" * 400_000, 1)
+except StorageFault as fault:
+    print(fault)
+resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1))
+print(ledger.load("run").body, ledger.commit("run", b"second", 1))
+"""
+        said = python(source).communicate(timeout=30)[0].splitlines()
+        assert said[0].startswith(f"cannot write {tmp_path}/ledger.sqlite: ")
+        assert said[1:] == ["b'first' 2"]

@@ -1,0 +1,76 @@
+import struct
+import sys
+
+import pytest
+
+from coordinator.reports.curve import CurvePoint, draw
+from coordinator.reports.statistics import summary
+from functions.contract import MissingExtra
+
+
+def a_run(rounds):
+    return [
+        CurvePoint(
+            steps=1000 * number,
+            seconds=0.5 * number,
+            dollars=1e-5 * number,
+            sampled_return=-80.0 + number,
+            evaluation=summary([-81.0 + number, -79.0 + number]) if number % 2 else None,
+        )
+        for number in range(1, rounds + 1)
+    ]
+
+
+def size_of(png):
+    assert png[:8] == b"\x89PNG\r\n\x1a\n"
+    return struct.unpack(">II", png[16:24])
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        a_run(9),
+        a_run(1),
+        [CurvePoint(steps=0, seconds=0.0, dollars=0.0)],
+        [CurvePoint(steps=5, seconds=1.0, dollars=0.1, evaluation=summary([-3.0]))],
+    ],
+    ids=["a run", "one round", "nothing scored", "one evaluation of one episode"],
+)
+def test_a_curve_is_a_png_of_800_by_500_pixels(tmp_path, points):
+    draw(points, tmp_path / "curve.png", "mappo, $1 of $2")
+    assert size_of((tmp_path / "curve.png").read_bytes()) == (800, 500)
+    assert [file.name for file in tmp_path.iterdir()] == ["curve.png"]
+
+
+def test_equal_runs_give_equal_pictures(tmp_path):
+    for name in ("first.png", "second.png"):
+        draw(a_run(4), tmp_path / name, "run")
+    assert (tmp_path / "first.png").read_bytes() == (tmp_path / "second.png").read_bytes()
+
+
+def test_a_curve_that_cannot_be_drawn_leaves_the_old_one(tmp_path):
+    path = tmp_path / "curve.png"
+    path.write_bytes(b"old")
+    with pytest.raises(ValueError, match="at least one round"):
+        draw([], path, "run")
+    assert path.read_bytes() == b"old"
+
+
+def test_a_failed_write_leaves_the_old_curve_and_no_litter(tmp_path, monkeypatch):
+    path = tmp_path / "curve.png"
+    path.write_bytes(b"old")
+
+    def refuse(self, target):
+        raise OSError("disk is gone")
+
+    monkeypatch.setattr("pathlib.Path.replace", refuse)
+    with pytest.raises(OSError, match="disk is gone"):
+        draw(a_run(2), path, "run")
+    assert path.read_bytes() == b"old"
+    assert [file.name for file in tmp_path.iterdir()] == ["curve.png"]
+
+
+def test_without_matplotlib_one_line_says_how_to_get_it(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(MissingExtra, match=r"^[^\n]*marless\[report\][^\n]*$"):
+        draw(a_run(1), tmp_path / "curve.png", "run")

@@ -1,0 +1,217 @@
+"""Every environment passes the suite, and the suite names what a broken one does."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from test_pettingzoo_adapter import relay
+
+from functions.environments import registry
+from functions.environments.base import AgentClass, Task
+from functions.environments.conformance import check
+
+TASKS = [
+    Task(name="toy/signal"),
+    Task(name="toy/signal", agents=4, options={"mixed": True, "signals": 2}),
+    Task(name="toy/signal", agents=3, options={"masked": True, "elimination": True, "horizon": 6}),
+    Task(name="mpe/simple_spread"),
+    Task(name="mpe/simple_adversary"),
+    Task(name="pettingzoo:mpe2.simple_spread_v3:parallel_env", options={"max_cycles": 6}),
+    Task(name="pettingzoo:mpe2.simple_adversary_v3:parallel_env", options={"max_cycles": 6}),
+    Task(name="pettingzoo:mpe2.simple_speaker_listener_v4:parallel_env", options={"max_cycles": 6}),
+    relay("Speaking", count=5),
+    relay(masked=True, dying=False, horizon=3),
+]
+
+
+@pytest.mark.parametrize("task", TASKS, ids=str)
+def test_an_environment_keeps_every_promise(task):
+    check(lambda copies: registry.make(task, copies))
+
+
+class Broken:
+    """The toy with one promise broken: `change_seen` and `change_step` replace what it returns."""
+
+    def __init__(self, copies, change_seen=None, change_step=None, options=None, spec=None):
+        task = Task(name="toy/signal", options={"horizon": 4} | (options or {}))
+        self.inner = registry.make(task, copies)
+        self.spec = dataclasses.replace(self.inner.spec, **(spec or {}))
+        self.copies = copies
+        self.change_seen, self.change_step = change_seen, change_step
+        self.closed = 0
+
+    def reset(self, rng):
+        seen = self.inner.reset(rng)
+        return self.change_seen(seen) if self.change_seen else seen
+
+    def step(self, actions):
+        step = self.inner.step(actions)
+        if self.change_seen:
+            step = dataclasses.replace(step, observation=self.change_seen(step.observation))
+        return self.change_step(step) if self.change_step else step
+
+    def close(self):
+        self.closed += 1
+
+
+def seen(**changes):
+    return lambda seen: dataclasses.replace(seen, **{name: change(seen) for name, change in changes.items()})
+
+
+def stepped(**changes):
+    return lambda step: dataclasses.replace(step, **{name: change(step) for name, change in changes.items()})
+
+
+def final(**changes):
+    return stepped(final=lambda step: step.final and seen(**changes)(step.final))
+
+
+ELIMINATION = {"elimination": True, "signals": 3}
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        ({"spec": {"agents": ("a", "a")}}, "agents are not one or more different names"),
+        ({"spec": {"classes": (AgentClass("a", (1, 0), 3, 3),)}}, "classes do not hold every agent once, in ascending"),
+        ({"spec": {"classes": (AgentClass("a", (0,), 3, 3),)}}, "classes do not hold every agent once"),
+        ({"spec": {"horizon": 0}}, "horizon are not positive"),
+        ({"spec": {"horizon": 3}}, "an episode is longer than spec.horizon"),
+        ({"spec": {"masked": True}}, "masks are given although"),
+        ({"spec": {"state_size": 0}}, "a state is given although"),
+        (
+            {"change_seen": seen(values=lambda s: (s.values[0][:, :, :2],))},
+            r"the observation of class 'signal3' is an array \(1, 2, 2\) of float32, not an array \(1, 2, 3\)",
+        ),
+        ({"change_seen": seen(values=lambda s: (s.values[0].astype(float),))}, "of float64, not .* of float32"),
+        ({"change_seen": seen(values=lambda s: (np.full_like(s.values[0], np.inf),))}, "'signal3' is not finite"),
+        ({"change_seen": seen(values=lambda s: ())}, "does not have one array per class"),
+        ({"change_seen": seen(state=lambda s: s.state.tolist())}, "the state is list, not an array"),
+        (
+            {"change_seen": seen(masks=lambda s: (s.masks[0] & False,)), "options": {"masked": True}},
+            "a mask allows no action",
+        ),
+        ({"change_seen": seen(alive=lambda s: s.alive & False)}, "gone sees something other than zeros"),
+        (
+            {"change_seen": seen(values=lambda s: (s.values[0] * 0,), alive=lambda s: s.alive & False)},
+            "starts without all agents alive",
+        ),
+        (
+            {"change_step": stepped(rewards=lambda s: s.rewards + 1), "options": ELIMINATION},
+            "before the step has a rew",
+        ),
+        ({"change_step": stepped(rewards=lambda s: s.rewards * np.nan)}, "rewards is not finite"),
+        (
+            {"change_step": stepped(truncated=lambda s: s.truncated & False)},
+            "ended is not 'truncated, or no agent left'",
+        ),
+        ({"change_step": stepped(terminated=lambda s: s.terminated | True), "options": ELIMINATION}, "ended is not"),
+        ({"change_step": stepped(final=lambda s: None)}, "final is given although no copy ended, or"),
+        ({"change_step": final(alive=lambda s: ~s.alive, values=lambda s: (s.values[0] * 0,))}, "alive is not"),
+        ({"change_step": stepped(scalars=lambda s: {"x": s.rewards})}, r"scalar 'x' is an array \(1, 2\)"),
+    ],
+)
+def test_a_broken_promise_is_named(broken, message):
+    with pytest.raises(AssertionError, match=message):
+        check(lambda copies: Broken(copies, **broken))
+
+
+def test_an_agent_that_terminates_twice_is_named():
+    def revive(step):
+        gone = ~step.observation.alive & ~step.ended[:, None]
+        return dataclasses.replace(step, terminated=step.terminated | gone)
+
+    with pytest.raises(AssertionError, match="gone before the step terminates"):
+        check(lambda copies: Broken(copies, change_step=revive, options={"elimination": True, "horizon": 9}))
+
+
+def test_a_wrong_number_of_copies_is_named():
+    with pytest.raises(AssertionError, match="copies is not the number"):
+        check(lambda copies: Broken(copies + 1))
+
+
+def test_arrays_that_are_reused_are_named():
+    kept = {}
+
+    def reuse(seen):
+        array = kept.setdefault(seen.alive.shape, np.empty_like(seen.values[0]))
+        array[:] = seen.values[0]
+        return dataclasses.replace(seen, values=(array,))
+
+    with pytest.raises(AssertionError, match="an earlier call returned were overwritten"):
+        check(lambda copies: Broken(copies, change_seen=reuse))
+
+
+class Sticky(Broken):
+    """Remembers how often it was reset."""
+
+    resets = 0
+
+    def reset(self, rng):
+        self.resets += 1
+        return seen(values=lambda s: (s.values[0] * np.float32(self.resets),))(super().reset(rng))
+
+
+class Fixed(Broken):
+    """Does not use the generator for its start."""
+
+    def reset(self, rng):
+        super().reset(rng)
+        return super().reset(np.random.default_rng(0))
+
+
+class Coupled(Broken):
+    """Pays by what the agents of copy 0 do."""
+
+    def step(self, actions):
+        return stepped(rewards=lambda s: s.rewards + actions[0][0, 0])(super().step(actions))
+
+
+class Meddling(Broken):
+    """Writes into the actions."""
+
+    def step(self, actions):
+        step = super().step(actions)
+        actions[0][:] = 0
+        return step
+
+
+class Once(Broken):
+    """Cannot be closed twice."""
+
+    def close(self):
+        super().close()
+        if self.closed == 2:
+            raise AssertionError("closed twice")
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (Sticky, "other bytes after earlier episodes"),
+        (Fixed, "another generator gave the same first observations"),
+        (Coupled, "the actions of copy 0 changed what other copies gave"),
+        (Meddling, "step changed the actions"),
+        (Once, "closed twice"),
+    ],
+)
+def test_a_habit_that_breaks_a_promise_is_named(kind, message):
+    with pytest.raises(AssertionError, match=message):
+        check(kind)
+
+
+def test_an_environment_may_say_that_its_starts_are_fixed_or_its_copies_coupled():
+    check(Fixed, random_starts=False)
+    check(Coupled, independent_copies=False)
+
+
+def test_two_environments_that_differ_are_named():
+    made = []
+
+    def differing(copies):
+        made.append(copies)
+        scale = np.float32(len(made))
+        return Broken(copies, change_seen=seen(values=lambda s: (s.values[0] * scale,)))
+
+    with pytest.raises(AssertionError, match="other bytes in a new environment"):
+        check(differing)

@@ -1,0 +1,108 @@
+"""Names of environments: the package's own, plug-ins, and what is said of others."""
+
+import subprocess
+import sys
+
+import pytest
+
+from functions.contract import MissingExtra
+from functions.environments import registry
+from functions.environments.base import EnvironmentFault, Task
+from functions.environments.mpe import SCENARIOS
+
+PLUG_IN = """
+from functions.environments import toy
+from functions.environments.base import Task
+
+def make(task, copies):
+    return toy.make(Task(name="toy/signal", agents=task.agents), copies)
+"""
+
+
+@pytest.fixture
+def plug_ins(tmp_path, monkeypatch):
+    """A distribution with plug-ins, installed for this test."""
+    (tmp_path / "marless_plug_in.py").write_text(PLUG_IN)
+    (tmp_path / "marless_broken.py").write_text("raise OSError('no licence\\nfound')")
+    (tmp_path / "marless_lacking.py").write_text("import a_package_nobody_has")
+    folder = tmp_path / "marless_plug_in-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: marless-plug-in\nVersion: 1.0\n")
+    (folder / "entry_points.txt").write_text(
+        "[marless.environments]\nhouse/plug_in = marless_plug_in:make\n"
+        "house/broken = marless_broken:make\nhouse/lacking = marless_lacking:make\n"
+        "house/absent = marless_plug_in:absent\ntoy/signal = marless_broken:make\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+def test_the_names_are_listed_sorted():
+    assert {"mpe/simple_adversary", "mpe/simple_spread", "toy/signal"} <= {*registry.names()}
+    assert list(registry.names()) == sorted(registry.names())
+
+
+def test_every_scenario_of_the_particle_environments_has_its_name():
+    assert {*SCENARIOS} == {name for name in registry.names() if name.startswith("mpe/")}
+
+
+@pytest.mark.parametrize("name", ["mpe/simple_adversary", "mpe/simple_spread", "toy/signal"])
+def test_an_environment_of_the_package_is_made_by_its_name(name):
+    environment = registry.make(Task(name=name), 2)
+    assert environment.copies == 2
+    assert environment.spec == registry.spec(Task(name=name))
+
+
+def test_a_pettingzoo_environment_is_made_by_its_factory():
+    spec = registry.spec(Task(name="pettingzoo:mpe2.simple_spread_v3:parallel_env"))
+    assert spec.agents == ("agent_0", "agent_1", "agent_2")
+
+
+def test_a_plug_in_is_listed_and_made_by_its_name(plug_ins):
+    assert "house/plug_in" in registry.names()
+    assert len(registry.spec(Task(name="house/plug_in", agents=3)).agents) == 3
+
+
+def test_a_plug_in_cannot_take_a_name_of_the_package(plug_ins):
+    assert registry.spec(Task(name="toy/signal")).agents == ("agent_0", "agent_1")
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "message"),
+    [
+        (
+            "house/broken",
+            EnvironmentFault,
+            "'house/broken' .marless_broken:make. does not load: OSError: no licence found",
+        ),
+        ("house/absent", EnvironmentFault, "'house/absent' .* AttributeError"),
+        ("house/lacking", MissingExtra, "'house/lacking' .*pip install a_package_nobody_has"),
+    ],
+)
+def test_a_plug_in_that_does_not_load_is_named_in_one_line(plug_ins, name, error, message):
+    with pytest.raises(error, match=message) as refused:
+        registry.make(Task(name=name), 1)
+    assert "\n" not in str(refused.value)
+
+
+def test_an_unknown_name_is_answered_with_the_nearest():
+    with pytest.raises(ValueError, match=r"no environment is named 'mpe/simple_spred'; there are: mpe/simple_spread"):
+        registry.make(Task(name="mpe/simple_spred"), 1)
+
+
+def test_a_name_like_no_other_is_answered_with_all():
+    with pytest.raises(ValueError, match="mpe/simple_adversary, mpe/simple_spread, toy/signal"):
+        registry.make(Task(name="xyz"), 1)
+
+
+def test_copies_are_at_least_one():
+    with pytest.raises(ValueError, match="toy/signal: copies is 0; at least 1 is needed"):
+        registry.make(Task(name="toy/signal"), 0)
+
+
+def test_importing_the_registry_loads_numpy_and_nothing_heavy():
+    code = (
+        "import sys, functions.environments.registry, functions.environments.conformance\n"
+        "print([m for m in ('torch', 'pydantic', 'pettingzoo', 'gymnasium', 'boto3') if m in sys.modules])"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert told.stdout.strip() == "[]"

@@ -1,0 +1,126 @@
+import msgspec
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coordinator.reports.statistics import (
+    FinalReturn,
+    bootstrap_ci,
+    ci95,
+    iqm,
+    mean,
+    sd,
+    summary,
+    t_cdf,
+    t_quantile,
+    tost_equivalence,
+)
+
+numbers = st.floats(-1e6, 1e6)
+
+
+def test_the_interquartile_mean_drops_the_outer_quarters():
+    assert iqm([100, 2, 3, -50]) == 2.5
+    assert iqm([1, 2, 3]) == 2  # floor(3 / 4) = 0: nothing is dropped
+    assert iqm([9, 1, 2, 3, 7]) == 4  # floor(5 / 4) = 1: (2 + 3 + 7) / 3
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(numbers, min_size=1, max_size=30))
+def test_the_interquartile_mean_is_scipys_trimmed_mean(values):
+    assert iqm(values) == pytest.approx(scipy.stats.trim_mean(values, 0.25), rel=1e-9, abs=1e-9)
+
+
+def test_mean_and_standard_deviation_by_hand():
+    assert mean([2, 4, 4, 4, 5, 5, 7, 9]) == 5
+    assert sd([1, 3]) == pytest.approx(2**0.5)
+
+
+@pytest.mark.parametrize("freedom", [0.7, 1, 2, 3.3, 9, 31, 319, 3199, 1e6])
+@pytest.mark.parametrize("t", [-40, -3, -1.2, -1e-4, 0, 0.3, 1.96, 7, 60])
+def test_students_t_is_scipys(t, freedom):
+    assert t_cdf(t, freedom) == pytest.approx(scipy.stats.t.cdf(t, freedom), rel=1e-8, abs=1e-300)
+
+
+@pytest.mark.parametrize("freedom", [1, 2.5, 31, 3199])
+@pytest.mark.parametrize("probability", [0.95, 0.975, 0.999])
+def test_quantiles_of_students_t_are_scipys(probability, freedom):
+    assert t_quantile(probability, freedom) == pytest.approx(scipy.stats.t.ppf(probability, freedom), rel=1e-10)
+
+
+def test_the_interval_of_a_mean_is_scipys():
+    values = np.random.default_rng(1).normal(-36, 12, 32)
+    low, high = scipy.stats.t.interval(0.95, 31, loc=values.mean(), scale=scipy.stats.sem(values))
+    assert ci95(values) == pytest.approx((low, high), rel=1e-10)
+
+
+def test_a_summary_of_one_episode_claims_no_interval():
+    assert summary([-30.0]) == FinalReturn(mean=-30.0, iqm=-30.0, ci95=None, episodes=1)
+    with pytest.raises(ValueError, match="at least 2 values, got 1"):
+        ci95([-30.0])
+    with pytest.raises(ValueError, match="at least 1 value, got 0"):
+        summary([])
+
+
+def test_a_summary_survives_json():
+    figures = summary([-40, -30, -35, -20])
+    assert figures.mean == -31.25
+    assert figures.iqm == -32.5
+    assert msgspec.json.decode(msgspec.json.encode(figures), type=FinalReturn) == figures
+
+
+def test_the_bootstrap_of_the_mean_agrees_with_scipys():
+    scores = np.random.default_rng(2).normal(0, 1, 40)
+    ours = bootstrap_ci(scores, np.random.default_rng(3), statistic=mean, repetitions=4000)
+    theirs = scipy.stats.bootstrap([scores], np.mean, method="percentile", rng=np.random.default_rng(4))
+    assert ours == pytest.approx(theirs.confidence_interval, abs=0.03)
+
+
+def test_the_bootstrap_draws_runs_within_a_task_and_never_across():
+    # Both tasks are constant over runs, so every draw gives the same matrix; mixing tasks would spread the means.
+    scores = [[0.0, 10.0]] * 5
+    assert bootstrap_ci(scores, np.random.default_rng(0), statistic=mean, repetitions=50) == (5.0, 5.0)
+
+
+def test_the_bootstrap_draws_each_task_on_its_own():
+    # Drawn together, run 1 gives (1, 0) and run 2 (0, 1): a mean of 0.5 always. Drawn apart, it varies.
+    low, high = bootstrap_ci([[1.0, 0.0], [0.0, 1.0]], np.random.default_rng(0), statistic=mean, repetitions=200)
+    assert (low, high) == (0.0, 1.0)
+
+
+def test_the_bootstrap_is_a_function_of_its_generator():
+    scores = np.random.default_rng(5).normal(size=(10, 3))
+    assert bootstrap_ci(scores, np.random.default_rng(6)) == bootstrap_ci(scores, np.random.default_rng(6))
+
+
+@pytest.mark.parametrize(("shift", "margin"), [(0.0, 2.0), (1.0, 2.0), (-3.0, 2.0), (0.2, 0.1)])
+def test_equivalence_is_two_one_sided_welch_tests_of_scipy(shift, margin):
+    rng = np.random.default_rng(7)
+    a, b = rng.normal(-40 + shift, 2, 10), rng.normal(-40, 5, 14)
+    above = scipy.stats.ttest_ind(a + margin, b, equal_var=False, alternative="greater").pvalue
+    below = scipy.stats.ttest_ind(a - margin, b, equal_var=False, alternative="less").pvalue
+    interval = scipy.stats.ttest_ind(a, b, equal_var=False).confidence_interval(0.9)
+    result = tost_equivalence(a, b, margin)
+    assert result.p_value == pytest.approx(max(above, below), rel=1e-9)
+    assert result.ci90 == pytest.approx((interval.low, interval.high), rel=1e-9)
+    assert result.difference == pytest.approx(a.mean() - b.mean())
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(numbers, min_size=2, max_size=8), st.lists(numbers, min_size=2, max_size=8), st.floats(1e-3, 1e6))
+def test_equivalence_does_not_depend_on_who_is_first(a, b, margin):
+    there, back = tost_equivalence(a, b, margin), tost_equivalence(b, a, margin)
+    assert there.p_value == pytest.approx(back.p_value, rel=1e-6, abs=1e-12)
+    assert there.difference == -back.difference
+
+
+def test_runs_without_any_spread_are_equivalent_within_the_margin_only():
+    assert tost_equivalence([1, 1], [2, 2], 1.5).p_value == 0
+    assert tost_equivalence([1, 1], [2, 2], 0.5).p_value == 1
+
+
+def test_a_margin_that_is_not_positive_is_refused():
+    with pytest.raises(ValueError, match="positive"):
+        tost_equivalence([1, 2], [1, 2], 0)

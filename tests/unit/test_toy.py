@@ -1,0 +1,142 @@
+"""The toy's rules, and that the best return is what its derivation says."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from functions.environments import toy
+from functions.environments.base import AgentClass, Task
+
+
+def task(agents: int | None = None, **options: int | bool) -> Task:
+    return Task(name="toy/signal", agents=agents, options=options)
+
+
+def right_answers(observation, environment):
+    return tuple(values.argmax(axis=-1) for values in observation.values)
+
+
+def play(environment, seed, player):
+    """Returns [E], summed over agents, of the first episode of every copy, and its length [E]."""
+    observation = environment.reset(np.random.default_rng(seed))
+    returns, lengths = np.zeros(environment.copies), np.zeros(environment.copies, dtype=int)
+    running = np.ones(environment.copies, dtype=bool)
+    while running.any():
+        step = environment.step(player(observation, environment))
+        returns += running * step.rewards.sum(axis=1)
+        lengths += running
+        running &= ~step.ended
+        observation = step.observation
+    return returns, lengths
+
+
+@pytest.mark.parametrize("agents", [2, 3])
+@pytest.mark.parametrize("options", [{}, {"masked": True}, {"elimination": True}, {"mixed": True, "horizon": 7}])
+def test_a_player_that_names_what_it_sees_gets_the_best_return_in_every_copy(agents, options):
+    chosen = task(agents, **options)
+    returns, lengths = play(toy.make(chosen, 50), 1, right_answers)
+    assert toy.optimal_return(chosen) == agents * options.get("horizon", 5)
+    np.testing.assert_allclose(returns, toy.optimal_return(chosen), rtol=1e-12)
+    assert (lengths == options.get("horizon", 5)).all()
+
+
+@pytest.mark.parametrize("elimination", [False, True])
+def test_no_sequence_of_joint_actions_beats_the_best_return_and_only_one_reaches_it(elimination):
+    chosen = task(2, signals=3, horizon=3, elimination=elimination)
+    joint = list(itertools.product(range(3), repeat=2))
+    for seed in range(2):
+        returns = []
+        for plan in itertools.product(joint, repeat=3):
+            moves = iter(plan)
+            player = lambda *_, moves=moves: (np.array([next(moves)]),)  # noqa: E731
+            returns.append(play(toy.make(chosen, 1), seed, player)[0][0])
+        assert max(returns) == toy.optimal_return(chosen) == 6.0
+        assert returns.count(6.0) == 1
+
+
+def test_random_answers_get_the_return_worked_out_by_hand():
+    # Two agents, three signals: each is right with q = 1/3, somebody is with p = 1 - (2/3)^2 = 5/9, and the copy goes
+    # on. A step gives 2q = 2/3 on average, so the mean is 2/3 (1 + p + ... + p^4) = 2/3 (1 - p^5) / (1 - p) = 1.42061.
+    actions = np.random.default_rng(6)
+    copies = 20_000
+    returns, _ = play(toy.make(task(2), copies), 5, lambda *_: (actions.integers(3, size=(copies, 2)),))
+    error = returns.std() / np.sqrt(copies)
+    assert abs(returns.mean() - 1.42061) < 4 * error
+
+
+def test_agents_in_play_share_the_right_answers_of_all():
+    environment = toy.make(task(4, signals=4), 1)
+    right = environment.reset(np.random.default_rng(0)).values[0].argmax(axis=-1)
+    wrong = (right + 1) % 4
+    step = environment.step((np.where([[True, False, True, True]], right, wrong),))
+    np.testing.assert_array_equal(step.rewards, [[0.75, 0.75, 0.75, 0.75]])
+    assert not step.ended.any() and step.final is None
+
+
+def test_a_step_in_which_nobody_is_right_terminates_the_copy_and_no_other():
+    environment = toy.make(task(2), 2)
+    right = environment.reset(np.random.default_rng(0)).values[0].argmax(axis=-1)
+    step = environment.step((np.stack([(right[0] + 1) % 3, right[1]]),))
+    np.testing.assert_array_equal(step.terminated, [[True, True], [False, False]])
+    np.testing.assert_array_equal(step.truncated, [False, False])
+    np.testing.assert_array_equal(step.ended, [True, False])
+    np.testing.assert_array_equal(step.final.alive[0], [False, False])
+    assert step.scalars["accuracy"][0] == 0.0
+    assert step.observation.alive.all()
+
+
+def test_a_copy_that_gets_to_the_horizon_is_truncated_with_its_next_observation_as_final():
+    environment = toy.make(task(2, horizon=2), 1)
+    observation = environment.reset(np.random.default_rng(0))
+    for _ in range(2):
+        step = environment.step(right_answers(observation, environment))
+        observation = step.observation
+    assert step.truncated.all() and step.ended.all() and not step.terminated.any()
+    np.testing.assert_array_equal(step.final.alive, [[True, True]])
+    np.testing.assert_array_equal(step.final.values[0].sum(axis=-1), [[1.0, 1.0]])
+    assert step.final.state[0, -1] == 0.0
+    assert observation.state[0, -1] == 1.0
+    assert step.scalars["accuracy"][0] == 1.0
+
+
+def test_with_elimination_a_wrong_answer_ends_the_episode_of_that_agent_alone():
+    environment = toy.make(task(2, elimination=True), 1)
+    right = environment.reset(np.random.default_rng(0)).values[0].argmax(axis=-1)
+    step = environment.step(((right + np.array([[1, 0]])) % 3,))
+    np.testing.assert_array_equal(step.terminated, [[True, False]])
+    np.testing.assert_array_equal(step.observation.alive, [[False, True]])
+    np.testing.assert_array_equal(step.observation.values[0][0, 0], [0.0, 0.0, 0.0])
+    step = environment.step(right_answers(step.observation, environment))
+    np.testing.assert_array_equal(step.rewards, [[0.0, 0.5]])
+    assert not step.ended.any()
+
+
+def test_a_mask_forbids_one_wrong_action_and_the_toy_refuses_it():
+    environment = toy.make(task(2, masked=True), 20)
+    observation = environment.reset(np.random.default_rng(0))
+    mask, right = observation.masks[0], observation.values[0].argmax(axis=-1)
+    assert (mask.sum(axis=-1) == 2).all()
+    assert np.take_along_axis(mask, right[..., None], axis=-1).all()
+    with pytest.raises(ValueError, match="mask forbids"):
+        environment.step((mask.argmin(axis=-1),))
+
+
+def test_mixed_signals_make_two_classes():
+    spec = toy.make(task(3, mixed=True), 1).spec
+    assert spec.classes == (AgentClass("signal3", (0, 2), 3, 3), AgentClass("signal4", (1,), 4, 4))
+    assert spec.state_size == 3 + 4 + 3 + 1
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        (task(1), "task.agents is 1; a ring of partners needs at least 2"),
+        (task(signal=3), "unknown field `signal`"),
+        (task(horizon=0), "Expected `int` >= 1 - at `\\$.horizon`"),
+    ],
+)
+def test_what_the_toy_does_not_have_is_refused_in_one_line(chosen, message):
+    with pytest.raises(ValueError, match=message) as refused:
+        toy.make(chosen, 1)
+    assert str(refused.value).startswith("toy/signal: ") and "\n" not in str(refused.value)
