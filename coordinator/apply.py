@@ -8,16 +8,17 @@ import numpy as np
 from msgspec.structs import replace
 
 from coordinator import budget
+from coordinator.pricing.bill import Meter
 from coordinator.sharing import SHARING_RULES
 from coordinator.state import Best, Evaluated, Plan, RoundLine, Slot, State, Status
 from coordinator.tasks import MOST_PUTS, in_flight, learner_waves, spec_of
 from functions import keys
 from functions.contract import (
     Answer,
+    DescribeReply,
     Done,
     EvaluateReply,
     Failed,
-    InitialiseReply,
     LearnReply,
     Ref,
     Report,
@@ -102,13 +103,7 @@ def _asked(plan: Plan, state: State, event: Asked) -> State:
 def _reported(plan: Plan, state: State, event: Reported) -> State:
     """Meters every report; counts it only if the task still waits for this attempt."""
     report, answer = event.report, event.answer
-    # What an attempt without an answer stored is unknown, so the most it can have stored is billed.
-    usage = answer.usage if answer else Usage(puts=MOST_PUTS)
-    memory = budget.function_of(plan, report.function).memory_mb
-    meter = state.meter.add_invocation(
-        report.function, memory, report.duration_ms, report.init_ms, usage, plan.prices.lambda_.mb_per_vcpu
-    )
-    state = replace(state, meter=meter)
+    state = replace(state, meter=_metered(plan, state, report, answer))
     slot = state.slots.get(event.work)
     if slot is None or slot.done or report.attempt != slot.attempt or not slot.waiting:
         return state
@@ -124,6 +119,18 @@ def _reported(plan: Plan, state: State, event: Reported) -> State:
             hopeless=isinstance(answer, Failed) and not answer.again,
         )
     return replace(state, slots={**state.slots, event.work: slot})
+
+
+def _metered(plan: Plan, state: State, report: Report, answer: Answer | None) -> Meter:
+    """The meter with one more invocation; an attempt that was turned away never ran and costs nothing."""
+    if report.outcome == "throttled":
+        return state.meter
+    # What an attempt without an answer stored is unknown, so the most it can have stored is billed.
+    usage = answer.usage if answer else Usage(puts=MOST_PUTS)
+    memory = budget.function_of(plan, report.function).memory_mb
+    return state.meter.add_invocation(
+        report.function, memory, report.duration_ms, report.init_ms, usage, plan.prices.lambda_.mb_per_vcpu
+    )
 
 
 def problem(slot: Slot, report: Report, answer: Answer | None) -> str:
@@ -144,6 +151,8 @@ def _slowest(plan: Plan, state: State, event: Reported) -> dict[str, float]:
 def _advanced(plan: Plan, state: State, event: Advanced) -> State:
     state = replace(state, seconds=state.seconds + event.seconds)
     match state.phase:
+        case "describe":
+            return _described(plan, state)
         case "initialise":
             return _initialised(plan, state)
         case "sample":
@@ -158,18 +167,19 @@ def _advanced(plan: Plan, state: State, event: Advanced) -> State:
             return replace(state, slots={}, absolute=_returns(state, "absolute/"), status="finished")
 
 
+def _described(plan: Plan, state: State) -> State:
+    reply = _done(state, "describe").reply
+    assert isinstance(reply, DescribeReply)
+    rule = plan.config.sharing.rule
+    team = Team(groups=SHARING_RULES[rule](reply.spec.class_of), identity=rule != "none")
+    return replace(state, phase="initialise", slots={}, spec=reply.spec, team=team)
+
+
 def _initialised(plan: Plan, state: State) -> State:
-    done = _done(state, "initialise")
-    reply = done.reply
-    assert isinstance(reply, InitialiseReply)
-    team = Team(
-        groups=SHARING_RULES[plan.config.sharing.rule](reply.classes), identity=plan.config.sharing.rule != "none"
-    )
-    state = replace(state, agents=reply.agents, classes=reply.classes, horizon=reply.horizon, team=team)
+    objects = _done(state, "initialise").objects
     names = {f"{part}/{keys.group_name(group)}" for part in spec_of(plan).parts for group in state.groups}
-    objects = (done.objects["policies"], done.objects["learner"])
     parts = {name: 0 if name.startswith("policy/") else 1 for name in sorted(names)}
-    return replace(state, phase="sample", slots={}, objects=objects, parts=parts)
+    return replace(state, phase="sample", slots={}, objects=(objects["policies"], objects["learner"]), parts=parts)
 
 
 def _sampled(plan: Plan, state: State) -> State:

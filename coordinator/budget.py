@@ -1,18 +1,25 @@
 """Money before it is spent: how long an attempt may run, and whether a set of attempts fits under the cap."""
 
+import math
 from decimal import Decimal
+from fractions import Fraction
 
 from coordinator.config import Function
 from coordinator.pricing.bill import Meter, bill
 from coordinator.state import Plan, State
 from coordinator.tasks import MOST_PUTS, Planned, evaluations
+from functions.contract import Report, Usage
 
-# Under a cap an attempt of unknown length may take a tenth of it; once seen, twenty times the longest so far.
+# Under a cap all attempts of a kind never seen may take a tenth of it together; once seen, each may take twenty times
+# the longest so far.
 UNSEEN_SHARE = Decimal("0.1")
 SLACK = 20.0
 LEAST_S = 1.0
-# Ledger writes of a round and the end of a run, far above what is used.
+# Ledger writes until the next decision and those that end a run, far above what is used.
 LEDGER_BYTES = 64 * 1024
+# A return as JSON text, and how many of those writes hold it.
+RETURN_BYTES = 25
+RETURN_WRITES = 3
 
 
 def function_of(plan: Plan, name: str) -> Function:
@@ -35,8 +42,8 @@ def allowed_s(plan: Plan, state: State, task: Planned) -> float:
     patience = 2.0 ** (slot.failures if slot else 0)
     if task.kind in state.slowest:
         return min(limit, max(LEAST_S, SLACK * state.slowest[task.kind] * task.weight / 1000) * patience)
-    share = Decimal(str(cap)) * UNSEEN_SHARE / _dollars_per_second(plan, task.function)
-    return min(limit, round(float(share) * patience, 3))
+    share = Decimal(str(cap)) * UNSEEN_SHARE / task.peers / _dollars_per_second(plan, task.function)
+    return min(limit, round(max(LEAST_S, float(share)) * patience, 3))
 
 
 def affordable(plan: Plan, state: State, tasks: list[Planned]) -> bool:
@@ -52,13 +59,27 @@ def affordable(plan: Plan, state: State, tasks: list[Planned]) -> bool:
             meter = lost(plan, meter, slot.function, slot.timeout_s, slot.gets)
     for task in [*tasks, *_ending(plan, state)]:
         meter = lost(plan, meter, task.function, allowed_s(plan, state, task), task.gets)
-    return dollars(plan, meter.add_commit(LEDGER_BYTES)) <= Decimal(str(plan.config.stop.dollars))
+    return dollars(plan, meter.add_commit(_ledger_bytes(plan, state))) <= Decimal(str(plan.config.stop.dollars))
 
 
 def lost(plan: Plan, meter: Meter, function: str, timeout_s: float, gets: int) -> Meter:
     """The meter with an attempt that cost the most it may."""
     memory, prices = function_of(plan, function).memory_mb, plan.prices.lambda_
     return meter.add_lost(function, memory, timeout_s, MOST_PUTS, gets, prices.mb_per_vcpu, plan.init_limit_ms)
+
+
+def ended(plan: Plan, meter: Meter, report: Report, timeout_s: float | None, usage: Usage) -> Meter:
+    """The meter with an attempt that was reported; `timeout_s` None when nobody waits for it any more.
+
+    The platform ends an attempt at its time-out, so no more than that is billed, however late this machine noticed.
+    """
+    init_ms, duration_ms = report.init_ms, report.duration_ms
+    if timeout_s is not None:
+        limit_ms = Fraction(str(timeout_s)) * 1000 + plan.init_limit_ms
+        init_ms = min(init_ms, math.floor(limit_ms))
+        duration_ms = min(duration_ms, math.floor(limit_ms - Fraction(str(init_ms))))
+    memory, prices = function_of(plan, report.function).memory_mb, plan.prices.lambda_
+    return meter.add_invocation(report.function, memory, duration_ms, init_ms, usage, prices.mb_per_vcpu)
 
 
 def dollars(plan: Plan, meter: Meter) -> Decimal:
@@ -73,13 +94,21 @@ def _ending(plan: Plan, state: State) -> list[Planned]:
     coming = {"final": sizes.final_episodes, "absolute": 10 * sizes.episodes}
     if state.phase in ("final", "absolute"):
         del coming["final"]
-    if state.phase == "absolute" or state.phase == "initialise":
+    if state.phase in ("describe", "initialise", "absolute"):
         return []
     return [
         task
         for stream, episodes in coming.items()
         for task in evaluations(plan, state, stream, episodes, state.policies)
     ]
+
+
+def _ledger_bytes(plan: Plan, state: State) -> int:
+    """The most that the ledger may take until the next decision and for the end of the run."""
+    sizes, actors = plan.config.evaluation, plan.config.actors
+    sampled = plan.config.scaling.units * actors.copies * ((actors.steps or state.horizon) // max(1, state.horizon))
+    returns = sampled + sizes.episodes + sizes.final_episodes + 10 * sizes.episodes
+    return LEDGER_BYTES + RETURN_WRITES * RETURN_BYTES * returns
 
 
 def _dollars_per_second(plan: Plan, function: str) -> Decimal:

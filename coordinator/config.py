@@ -13,12 +13,21 @@ from typing import Annotated, Any, Literal, Self, get_args
 import msgspec
 from msgspec import Meta, field
 
-from coordinator.pricing.prices import Architecture, StorageClass
+from coordinator.pricing.prices import Architecture, StorageClass, load_prices
 from functions.algorithms.mappo import MappoConfig
 from functions.algorithms.registry import ALGORITHMS, AnyConfig
+from functions.environments import registry
 from functions.environments.base import Task
 
-DEFAULT_ROUNDS = 300
+DEFAULT_ROUNDS = 400
+
+_ADAPTER = "pettingzoo:"
+# The task's own definition belongs to the functions, which read it without this module.
+_TASK_KEYS = {
+    "task.name": f"the environment, such as mpe/simple_spread, or {_ADAPTER}package.module:factory",
+    "task.agents": "number of agents, adversaries included; default: the environment's own",
+    "task.options": "keyword arguments of the environment",
+}
 
 
 class ConfigError(Exception):
@@ -73,7 +82,7 @@ class Evaluation(Section, frozen=True, kw_only=True):
 
 
 class Stop(Section, frozen=True, kw_only=True):
-    """When the run ends: at the end of the first round that meets any of these. Default: 300 rounds."""
+    """When the run ends: at the end of the first round that meets any of these. Default: 400 rounds."""
 
     rounds: Annotated[int, Meta(ge=0, description="finished rounds")] | None = None
     env_steps: Annotated[int, Meta(ge=1, description="environment steps")] | None = None
@@ -147,9 +156,28 @@ def convert(document: Mapping[str, Any], where: str) -> RunConfig:
     """A parsed document as a configuration; raises `ConfigError` naming the key in `where`."""
     _refuse_unknown(document, where)
     try:
-        return msgspec.convert(_named(document), RunConfig).effective()
+        config = msgspec.convert(_named(document), RunConfig).effective()
     except msgspec.ValidationError as error:
         raise ConfigError(f"{where}: {_readable(str(error))}") from error
+    if impossible := _impossible(config):
+        raise ConfigError(f"{where}: {impossible}")
+    return config
+
+
+def _impossible(config: RunConfig) -> str:
+    """What cannot be, although every value is of its type; '' when there is nothing."""
+    if config.stop.dollars is not None and config.pricing.storage == "express":
+        return "stop.dollars: a cap cannot be kept with pricing.storage = express, where bytes cost too; use standard"
+    try:
+        load_prices(config.pricing.region)
+    except ValueError as error:
+        return f"pricing.region: {error}"
+    name, known = config.task.name, registry.names()
+    if name.startswith(_ADAPTER) or name in known:
+        return ""
+    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+    hint = f"did you mean {nearest[0]}?" if nearest else f"there are {', '.join(known)} and {_ADAPTER}module:factory"
+    return f"task.name: no environment is called {name}; {hint}"
 
 
 def _named(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -205,7 +233,7 @@ def _keys(struct: type[msgspec.Struct], algorithm: str, prefix: str) -> dict[str
         elif isinstance(item.type, type) and issubclass(item.type, msgspec.Struct):
             found |= _keys(item.type, algorithm, f"{name}.")
         else:
-            found[name] = description(item.type)
+            found[name] = _TASK_KEYS.get(name) or description(item.type)
     return found
 
 

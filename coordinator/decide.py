@@ -86,7 +86,7 @@ def _learning_to_come(plan: Plan, state: State) -> list[Planned]:
     works = [work for wave in learner_waves(plan, state) for work in wave]
     # A learner reads at most every trajectory, every object of the state and what every other work published.
     gets = EXTRA_GETS + len(actors) + len(state.objects) + len(works)
-    return [Planned(work.name, "learner", actors[0].request, "learn", gets) for work in works]
+    return [Planned(work.name, "learner", actors[0].request, "learn", gets, peers=len(works)) for work in works]
 
 
 def _answered(state: State, task: Planned) -> bool:

@@ -83,7 +83,11 @@ class Driver:
         command = decide(self._plan, self.state)
         match command:
             case Ask() if not asking:
-                return self._listen() if any(slot.waiting for slot in self.state.slots.values()) else False
+                if any(slot.waiting for slot in self.state.slots.values()):
+                    return self._listen()
+                # What was heard since the last commit is kept, so that a resume bills nothing as lost.
+                self._commit()
+                return False
             case Ask():
                 self._ask(command)
             case Advance():
@@ -133,7 +137,7 @@ class Driver:
 
     def _checkpoint(self) -> None:
         """Makes a state that a power loss cannot take, before anything it replaces is deleted."""
-        self._ports.storage.persist(ref.key for ref in _lasting(self.state))
+        self._ports.storage.persist(ref.key for ref in lasting(self.state))
         self._become(Checkpointed())
         record = self._ports.ledger.load(CHECKPOINT)
         self._ports.ledger.commit(CHECKPOINT, _ENCODER.encode(self.state), record.version if record else 0)
@@ -156,7 +160,7 @@ class Driver:
     def _sound(self, state: State) -> State:
         """`state` if all it refers to is whole; without the round in flight if only that is damaged; else the last
         checkpoint, with the bill carried on."""
-        trouble = self._trouble(_lasting(state))
+        trouble = self._trouble(lasting(state))
         if not trouble:
             damaged = self._trouble(_passing(state))
             return msgspec.structs.replace(state, slots={}, wave=0, phase=_first(state)) if damaged else state
@@ -164,7 +168,7 @@ class Driver:
         if record is None:
             raise Unresumable(f"{trouble}; the run has no checkpoint to go back to")
         checkpoint = _STATES.decode(record.body)
-        if worse := self._trouble(_lasting(checkpoint)):
+        if worse := self._trouble(lasting(checkpoint)):
             raise Unresumable(f"{trouble}; the checkpoint of round {checkpoint.round} is damaged too: {worse}")
         return msgspec.structs.replace(checkpoint, meter=state.meter)
 
@@ -180,11 +184,23 @@ class Driver:
 
     def _drop_unfinished(self) -> None:
         """Deletes what later rounds or unanswered attempts left: after a power loss it may be torn."""
-        kept = {ref.key for ref in (*_lasting(self.state), *_passing(self.state))} | set(self.state.held)
+        kept = {ref.key for ref in (*lasting(self.state), *_passing(self.state))} | set(self.state.held)
         self._ports.storage.delete([key for key in self._ports.storage.list("rounds/") if key not in kept])
 
 
-def _lasting(state: State) -> list[Ref]:
+def stored(ledger: Ledger, item: str = STATE) -> State | None:
+    """The run as it was committed last (or its last checkpoint), for who only looks; None before the first commit.
+
+    Raises `Unresumable` when another version of the program wrote it.
+    """
+    record = ledger.load(item)
+    try:
+        return None if record is None else _STATES.decode(record.body)
+    except msgspec.MsgspecError as error:
+        raise Unresumable(f"the ledger was written by another version of marless: {error}") from error
+
+
+def lasting(state: State) -> list[Ref]:
     """What a run cannot go on without."""
     return list(dict.fromkeys((*state.objects, *(state.best.policies if state.best else ()))))
 

@@ -13,8 +13,9 @@ from coordinator.config import RunConfig
 from coordinator.pricing.bill import Meter
 from coordinator.pricing.prices import Prices
 from functions.contract import Done, Message, Ref, Team
+from functions.environments.base import Spec
 
-Phase = Literal["initialise", "sample", "learn", "final", "absolute"]
+Phase = Literal["describe", "initialise", "sample", "learn", "final", "absolute"]
 Status = Literal["running", "finished", "stopped", "failed"]
 
 
@@ -109,14 +110,12 @@ class State(Message, frozen=True, kw_only=True):
 
     status: Status = "running"
     reason: str = ""
-    phase: Phase = "initialise"
+    phase: Phase = "describe"
     wave: int = 0
     round: int = 0
     env_steps: int = 0
     seconds: float = 0.0
-    agents: tuple[str, ...] = ()
-    classes: tuple[int, ...] = ()
-    horizon: int = 0
+    spec: Spec | None = None
     team: Team | None = None
     objects: tuple[Ref, ...] = ()
     parts: dict[str, int] = field(default_factory=dict)
@@ -129,6 +128,13 @@ class State(Message, frozen=True, kw_only=True):
     retired: tuple[str, ...] = ()
     final: tuple[float, ...] = ()
     absolute: tuple[float, ...] = ()
+
+    @property
+    def task(self) -> Spec:
+        """What the task looks like, known from the first answer on."""
+        if self.spec is None:
+            raise ValueError("nobody has looked at the task yet")
+        return self.spec
 
     @property
     def groups(self) -> tuple[int, ...]:

@@ -11,7 +11,17 @@ from coordinator.state import Plan, State
 from functions import keys
 from functions.algorithms.base import AlgorithmSpec
 from functions.algorithms.registry import algorithm
-from functions.contract import EvaluateTask, Hyperparameters, InitialiseTask, LearnTask, Ref, Request, SampleTask, Team
+from functions.contract import (
+    DescribeTask,
+    EvaluateTask,
+    Hyperparameters,
+    InitialiseTask,
+    LearnTask,
+    Ref,
+    Request,
+    SampleTask,
+    Team,
+)
 
 # The most objects one attempt stores, for what an attempt that was lost may have cost.
 MOST_PUTS = 3
@@ -24,7 +34,7 @@ class Planned:
     """A task to be asked: its work name, the function that serves it, its first attempt and what it weighs.
 
     `gets` is the most objects an attempt reads. `kind` and `weight` (episodes, for evaluations) scale what was seen of
-    earlier tasks to this one.
+    earlier tasks to this one. `peers` tasks of its kind, this one included, go with it.
     """
 
     work: str
@@ -33,6 +43,7 @@ class Planned:
     kind: str
     gets: int
     weight: int = 1
+    peers: int = 1
 
 
 def spec_of(plan: Plan) -> AlgorithmSpec:
@@ -43,6 +54,8 @@ def spec_of(plan: Plan) -> AlgorithmSpec:
 def in_flight(plan: Plan, state: State) -> list[Planned]:
     """All tasks of the phase, asked already or not."""
     match state.phase:
+        case "describe":
+            return [_describe(plan, state)]
         case "initialise":
             return [_initialise(plan, state)]
         case "sample":
@@ -61,19 +74,20 @@ def samples(plan: Plan, state: State) -> list[Planned]:
     actors = plan.config.actors
     units = SCALING_RULES[plan.config.scaling.rule](plan.config.scaling.units)
     planned = []
-    for pack in packs(units, plan.config.placement.units_per_invocation):
+    shares = packs(units, plan.config.placement.units_per_invocation)
+    for pack in shares:
+        work = f"sample/{keys.units_name(pack)}"
         request = SampleTask(
-            **_address(plan, state, f"sample/{keys.units_name(pack)}"),
+            **_address(plan, state, work),
             environment=plan.config.task,
             team=_team(state),
             policies=state.policies,
             units=pack,
             copies=actors.copies,
-            steps=actors.steps or state.horizon,
+            steps=actors.steps or state.task.horizon,
         )
-        planned.append(
-            Planned(f"sample/{keys.units_name(pack)}", "actor", request, "sample", EXTRA_GETS + len(state.policies))
-        )
+        gets = EXTRA_GETS + len(state.policies)
+        planned.append(Planned(work, "actor", request, "sample", gets, peers=len(shares)))
     return planned
 
 
@@ -98,7 +112,7 @@ def _learn(plan: Plan, state: State, work: Work, trajectories: tuple[Ref, ...], 
     request = LearnTask(
         **_address(plan, state, work.name),
         **_learning(plan),
-        environment=plan.config.task,
+        spec=state.task,
         team=_team(state),
         stages=work.stages,
         groups=work.groups,
@@ -109,7 +123,8 @@ def _learn(plan: Plan, state: State, work: Work, trajectories: tuple[Ref, ...], 
         publish_tensors=work.publish,
     )
     gets = EXTRA_GETS + len(trajectories) + len(request.state) + len(tensors)
-    return Planned(work.name, "learner", request, "learn", gets)
+    peers = sum(map(len, learner_waves(plan, state)))
+    return Planned(work.name, "learner", request, "learn", gets, peers=peers)
 
 
 def _published(state: State, waves: list[list[Work]]) -> tuple[Ref, ...]:
@@ -121,7 +136,8 @@ def evaluations(plan: Plan, state: State, stream: str, episodes: int, policies: 
     """`episodes` greedy episodes on the start states of `stream`, in parts of a size that only the user sets."""
     size = plan.config.evaluation.episodes_per_invocation
     planned = []
-    for part, start in enumerate(range(0, episodes, size)):
+    gets = EXTRA_GETS + len(policies)
+    for part, start in enumerate(starts := range(0, episodes, size)):
         work = f"{stream}/{part:03d}"
         request = EvaluateTask(
             **_address(plan, state, work),
@@ -132,7 +148,7 @@ def evaluations(plan: Plan, state: State, stream: str, episodes: int, policies: 
             part=part,
             episodes=min(size, episodes - start),
         )
-        planned.append(Planned(work, "evaluator", request, "evaluate", EXTRA_GETS + len(policies), request.episodes))
+        planned.append(Planned(work, "evaluator", request, "evaluate", gets, request.episodes, len(starts)))
     return planned
 
 
@@ -142,12 +158,17 @@ def _evaluations_when_due(plan: Plan, state: State) -> list[Planned]:
     return evaluations(plan, state, "evaluate", plan.config.evaluation.episodes, state.policies)
 
 
+def _describe(plan: Plan, state: State) -> Planned:
+    request = DescribeTask(**_address(plan, state, "describe"), environment=plan.config.task)
+    return Planned("describe", "actor", request, "describe", EXTRA_GETS)
+
+
 def _initialise(plan: Plan, state: State) -> Planned:
     request = InitialiseTask(
         **_address(plan, state, "initialise"),
         **_learning(plan),
-        environment=plan.config.task,
-        identity=plan.config.sharing.rule != "none",
+        spec=state.task,
+        team=_team(state),
     )
     return Planned("initialise", "learner", request, "initialise", EXTRA_GETS)
 

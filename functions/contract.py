@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from functions.environments.base import Spec
 from functions.environments.base import Task as Environment
 
 SCHEMA = 1
@@ -61,13 +62,19 @@ class Order(Message, frozen=True, kw_only=True):
     seed: int
 
 
-class InitialiseTask(Order, frozen=True, kw_only=True, tag="initialise"):
-    """Look at the task and draw networks of round 0, one for every agent; `identity` as in `Team`."""
+class DescribeTask(Order, frozen=True, kw_only=True, tag="describe"):
+    """Say what the task looks like from outside."""
 
     environment: Environment
+
+
+class InitialiseTask(Order, frozen=True, kw_only=True, tag="initialise"):
+    """Draw the networks of round 0."""
+
+    spec: Spec
     algorithm: str
     hyperparameters: Hyperparameters
-    identity: bool
+    team: Team
 
 
 class SampleTask(Order, frozen=True, kw_only=True, tag="sample"):
@@ -88,7 +95,7 @@ class LearnTask(Order, frozen=True, kw_only=True, tag="learn"):
     `publish_tensors` asks for the stages' intermediate tensors to be stored for later tasks of the round.
     """
 
-    environment: Environment
+    spec: Spec
     algorithm: str
     hyperparameters: Hyperparameters
     team: Team
@@ -116,15 +123,17 @@ class EvaluateTask(Order, frozen=True, kw_only=True, tag="evaluate"):
     greedy: bool = True
 
 
-Request = InitialiseTask | SampleTask | LearnTask | EvaluateTask
+Request = DescribeTask | InitialiseTask | SampleTask | LearnTask | EvaluateTask
+
+
+class DescribeReply(Message, frozen=True, kw_only=True, tag="describe"):
+    """What the task looks like from outside."""
+
+    spec: Spec
 
 
 class InitialiseReply(Message, frozen=True, kw_only=True, tag="initialise"):
-    """What the task is: its agents, the class of each (agents of one class have equal spaces) and its horizon."""
-
-    agents: tuple[str, ...]
-    classes: tuple[int, ...]
-    horizon: int
+    """The networks of round 0 are stored."""
 
 
 class SampleReply(Message, frozen=True, kw_only=True, tag="sample"):
@@ -152,7 +161,7 @@ class EvaluateReply(Message, frozen=True, kw_only=True, tag="evaluate"):
     env_steps: int = 0
 
 
-Reply = InitialiseReply | SampleReply | LearnReply | EvaluateReply
+Reply = DescribeReply | InitialiseReply | SampleReply | LearnReply | EvaluateReply
 
 
 class Done(Message, frozen=True, kw_only=True, tag="done"):
@@ -245,7 +254,7 @@ class NotFinite(Exception):
     """A number that would have been published is NaN or infinite; the message names the tensor."""
 
 
-class BadRequest(Exception):
+class BadRequest(ValueError):
     """The request cannot be served as it stands; the message says which field and why."""
 
 

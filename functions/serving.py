@@ -113,7 +113,7 @@ def serve(body: bytes, blobs: Blobs, works: Mapping[type[Request], Work]) -> byt
             raise BadRequest(f"this function does not serve {type(request).__name__}")
         answer: Answer = _earlier(request, counted) or _store(request, counted, *work(request, counted))
     except tuple(_FAILURES) as error:
-        failure, again = _FAILURES[type(error)]
+        failure, again = next(found for kind, found in _FAILURES.items() if isinstance(error, kind))
         answer = Failed(
             id=request.id, attempt=request.attempt, kind=failure, message=str(error), again=again, usage=counted.usage
         )

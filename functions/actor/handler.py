@@ -1,7 +1,7 @@
 """The actor function: policies and environments to one trajectory object. No torch on this path."""
 
 from functions.actor.rollout import Rollout, collect
-from functions.contract import BadRequest, SampleReply, SampleTask
+from functions.contract import BadRequest, DescribeReply, DescribeTask, SampleReply, SampleTask
 from functions.environments import registry
 from functions.episodes import summary
 from functions.policies import Policy
@@ -10,8 +10,13 @@ from functions.serving import Objects, Tensors, read, serve
 
 
 def handle(body: bytes, blobs: Blobs) -> bytes:
-    """Answers an encoded `SampleTask`."""
-    return serve(body, blobs, {SampleTask: sample})
+    """Answers an encoded `DescribeTask` or `SampleTask`."""
+    return serve(body, blobs, {DescribeTask: describe, SampleTask: sample})
+
+
+def describe(task: DescribeTask, blobs: Blobs) -> tuple[Objects, DescribeReply]:
+    """Looks at the task; actors have the environments, so nobody else needs them."""
+    return [], DescribeReply(spec=registry.spec(task.environment))
 
 
 def sample(task: SampleTask, blobs: Blobs) -> tuple[Objects, SampleReply]:

@@ -1,9 +1,10 @@
 """Losses of the PPO family as their gradients at the network's output, in closed form.
 
-Every function is pure; a batch has B rows. The figures they return describe the batch before the step.
+Every function is pure; a batch has B rows. A loss carries what its figures need and works them out only when they are
+read, because most steps are never reported.
 """
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,21 +15,37 @@ from functions.algorithms.networks import Array
 ILLEGAL = -1e9
 
 
-class PolicyLoss(NamedTuple):
-    """`error` is d loss / d logits ``[B, actions]``; the rest are batch means."""
+@dataclass(frozen=True)
+class PolicyLoss:
+    """`error` is d loss / d logits ``[B, actions]``; the properties are batch means before the step."""
 
     error: Array
-    surrogate: float
-    entropy: float
-    clip_fraction: float
-    kl: float
+    _log_ratio: Array
+    _ratio: Array
+    _advantage: Array
+    _entropy: Array
+    _clip: float
 
+    @property
+    def surrogate(self) -> float:
+        """-mean(min(r A, clip(r) A))."""
+        clipped = np.clip(self._ratio, 1 - self._clip, 1 + self._clip)
+        return float(-np.minimum(self._ratio * self._advantage, clipped * self._advantage).mean())
 
-def log_softmax(logits: Array) -> Array:
-    """Row-wise log-probabilities."""
-    shifted: Array = logits - logits.max(axis=1, keepdims=True)
-    shifted -= np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-    return shifted
+    @property
+    def entropy(self) -> float:
+        """Mean entropy, in nats."""
+        return float(self._entropy.mean())
+
+    @property
+    def clip_fraction(self) -> float:
+        """Share of rows whose ratio left the clip range."""
+        return float(np.mean(np.abs(self._ratio - 1) > self._clip))
+
+    @property
+    def kl(self) -> float:
+        """KL(old, new) by the low-variance estimator mean(r - 1 - log r) (Schulman, "Approximating KL Divergence")."""
+        return float(np.mean(self._ratio - 1 - self._log_ratio))
 
 
 def clipped_policy_loss(
@@ -45,44 +62,50 @@ def clipped_policy_loss(
     Clipped surrogate of PPO (Schulman et al., 2017, eq. 7). `logits` ``[B, actions]``, the others ``[B]``; `legal`
     ``[B, actions]`` masks actions out of the distribution.
     """
-    rows = np.arange(len(actions))
     if legal is not None:
         logits = np.where(legal, logits, logits.dtype.type(ILLEGAL))
-    log_p = log_softmax(logits)
+    rows = np.arange(len(actions))
+    log_p = log_softmax(np.ascontiguousarray(logits.T))  # [actions, B]: few actions, long rows
     p = np.exp(log_p)
-    entropy = -(p * log_p).sum(axis=1)
-    log_ratio = log_p[rows, actions] - old_log_probability
+    entropy = -np.add.reduce(p * log_p, axis=0)
+    log_ratio = log_p[actions, rows] - old_log_probability
     ratio = np.exp(log_ratio)
     # The minimum picks the clipped, constant branch exactly when the step would overshoot in the advantage's direction.
     overshoots = np.where(advantage >= 0, ratio > 1 + clip, ratio < 1 - clip)
     weight = np.where(overshoots, ratio.dtype.type(0), -advantage * ratio)
-    error = log_p + entropy[:, None]
+    error = log_p + entropy
     error *= entropy_weight
-    error -= weight[:, None]
+    error -= weight
     error *= p
-    error[rows, actions] += weight
+    error[actions, rows] += weight
     error /= len(actions)
-    clipped = np.clip(ratio, 1 - clip, 1 + clip)
-    return PolicyLoss(
-        error,
-        float(-np.minimum(ratio * advantage, clipped * advantage).mean()),
-        float(entropy.mean()),
-        float(np.mean(np.abs(ratio - 1) > clip)),
-        float(np.mean(ratio - 1 - log_ratio)),  # Schulman's low-variance estimator of KL(old, new)
-    )
+    return PolicyLoss(np.ascontiguousarray(error.T), log_ratio, ratio, advantage, entropy, clip)
 
 
-class ValueLoss(NamedTuple):
-    """`error` is d loss / d value ``[B, 1]``; `loss` the batch mean."""
+def log_softmax(logits: Array) -> Array:
+    """Log-probabilities over the first axis ``[actions, B]``."""
+    shifted: Array = logits - np.maximum.reduce(logits, axis=0)
+    shifted -= np.log(np.add.reduce(np.exp(shifted), axis=0))
+    return shifted
+
+
+@dataclass(frozen=True)
+class ValueLoss:
+    """`error` is d loss / d value ``[B, 1]``; `loss` is the batch mean before the step."""
 
     error: Array
-    loss: float
+    _rows: Array
+
+    @property
+    def loss(self) -> float:
+        """Mean over the batch."""
+        return float(self._rows.mean())
 
 
 def huber(difference: Array, delta: float) -> Array:
     """½d² where |d| <= delta, else delta (|d| - ½ delta)."""
-    size = np.abs(difference)
-    return np.where(size <= delta, 0.5 * difference * difference, delta * (size - 0.5 * delta))
+    capped = np.clip(difference, -delta, delta)
+    return capped * (difference - 0.5 * capped)
 
 
 def clipped_value_loss(values: Array, old_values: Array, targets: Array, clip: float, delta: float) -> ValueLoss:
@@ -94,10 +117,8 @@ def clipped_value_loss(values: Array, old_values: Array, targets: Array, clip: f
     kept = np.clip(moved, -clip, clip)
     free, held = values - targets, old_values + kept - targets
     free_loss, held_loss = huber(free, delta), huber(held, delta)
-    inside = np.abs(moved) <= clip
-    error = np.where(
-        free_loss >= held_loss, np.clip(free, -delta, delta), np.where(inside, np.clip(held, -delta, delta), 0.0)
-    )
-    error = error.astype(values.dtype, copy=False)
+    # Where the clipped branch is the larger and the clip binds, its value does not depend on v.
+    flat = (free_loss < held_loss) & (kept != moved)
+    error = np.where(flat, values.dtype.type(0), np.clip(free, -delta, delta))
     error /= len(values)
-    return ValueLoss(error[:, None], float(np.maximum(free_loss, held_loss).mean()))
+    return ValueLoss(error[:, None], np.maximum(free_loss, held_loss))

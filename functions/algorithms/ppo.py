@@ -125,10 +125,11 @@ class Ppo:
         advantage = advantages.ravel()[alive]
         spread = float(advantage.std())
         updated = normaliser.updated(targets, config.value_decay)
+        precision = raw[0].dtype  # the statistics need float64, the training goes on in that of the weights
         return StageResult(
             {
-                f"advantage/{name}": ((advantage - advantage.mean()) / (spread + 1e-8)).astype(np.float32),
-                f"target/{name}": updated.normalise(targets).astype(np.float32),
+                f"advantage/{name}": ((advantage - advantage.mean()) / (spread + 1e-8)).astype(precision),
+                f"target/{name}": updated.normalise(targets).astype(precision),
                 f"value/{name}": np.stack(raw).ravel()[alive],
                 f"normaliser/{name}": np.array([updated.mean, updated.square, updated.weight]),
             },
@@ -149,8 +150,11 @@ class Ppo:
             )
             backward(network.layers, activations, loss.error, network.gradient_layers)
             network.optimiser.step(network.gradient)
-            losses.append(loss.loss)
-        return StageResult(network.tensors("critic", name), {"value_loss": _tail_mean(losses, config.minibatches)})
+            losses.append(loss)
+        last_epoch = losses[-config.minibatches :]
+        return StageResult(
+            network.tensors("critic", name), {"value_loss": float(np.mean([loss.loss for loss in last_epoch]))}
+        )
 
     def _inputs(self, context: Context, agent: int) -> tuple[Array, Array]:
         """The critic's inputs ``[T * E, width]`` and ``[K, width]``, identity included."""
@@ -167,7 +171,7 @@ def policy(context: Context, group: int) -> StageResult:
     legal = _legal(context, group)
     network = Trainable.load(context, "policy", name)
     advantage = context.tensors[f"advantage/{name}"]
-    figures = []
+    losses = []
     for rows, x in minibatches(inputs, context, "policy", group):
         activations = forward(network.layers, x)
         loss = clipped_policy_loss(
@@ -181,10 +185,17 @@ def policy(context: Context, group: int) -> StageResult:
         )
         backward(network.layers, activations, loss.error, network.gradient_layers)
         network.optimiser.step(network.gradient)
-        figures.append(loss[1:])
-    means = np.mean(figures[-config.minibatches :], axis=0).tolist()
-    names = ("policy_loss", "entropy", "clip_fraction", "kl")
-    return StageResult(network.tensors("policy", name), dict(zip(names, means, strict=True)))
+        losses.append(loss)
+    last_epoch = losses[-config.minibatches :]
+    return StageResult(
+        network.tensors("policy", name),
+        {
+            "policy_loss": float(np.mean([loss.surrogate for loss in last_epoch])),
+            "entropy": float(np.mean([loss.entropy for loss in last_epoch])),
+            "clip_fraction": float(np.mean([loss.clip_fraction for loss in last_epoch])),
+            "kl": float(np.mean([loss.kl for loss in last_epoch])),
+        },
+    )
 
 
 def _legal(context: Context, group: int) -> Array | None:
@@ -261,7 +272,7 @@ def minibatches(inputs: Array, context: Context, stage: str, group: int) -> Iter
     config = context.config
     for _ in range(config.epochs):
         order = rng.permutation(len(inputs))
-        shuffled = inputs[order]
+        shuffled = np.take(inputs, order, axis=0)
         bounds = np.linspace(0, len(order), config.minibatches + 1).astype(int)
         for start, end in itertools.pairwise(bounds):
             yield order[start:end], shuffled[start:end]
@@ -281,8 +292,3 @@ def _moments(prefix: str, size: int) -> dict[str, Array]:
 
 def _explained_variance(values: Array, targets: Array) -> float:
     return float(1 - np.var(targets - values) / max(float(np.var(targets)), 1e-12))
-
-
-def _tail_mean(figures: list[float], count: int) -> float:
-    """The mean over the last epoch."""
-    return float(np.mean(figures[-count:]))

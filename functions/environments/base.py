@@ -35,8 +35,7 @@ class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     options: dict[str, str | int | float | bool] = {}
 
 
-@dataclass(frozen=True)
-class AgentClass:
+class AgentClass(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Agents that have equal spaces; `agents` are positions in `Spec.agents`, ascending."""
 
     name: str
@@ -45,9 +44,8 @@ class AgentClass:
     actions: int
 
 
-@dataclass(frozen=True)
-class Spec:
-    """What a task looks like from outside.
+class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a task looks like from outside; it travels in messages, so that learners need no environment.
 
     `horizon` is the longest episode in steps. `state_size` is the width of the environment's own global state, or 0
     when it has none and the concatenated observations stand in. `masked` says whether `Observation.masks` is given.
@@ -58,6 +56,14 @@ class Spec:
     horizon: int
     state_size: int = 0
     masked: bool = False
+
+    @property
+    def class_of(self) -> tuple[int, ...]:
+        """The class of every agent, as a position in `classes`."""
+        return tuple(
+            next(index for index, kind in enumerate(self.classes) if agent in kind.agents)
+            for agent in range(len(self.agents))
+        )
 
 
 @dataclass(frozen=True)

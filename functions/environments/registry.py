@@ -10,7 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 
-from functions.contract import MissingExtra
+from functions.contract import BadRequest, MissingExtra
 from functions.environments.base import EnvironmentFault, Spec, Task, VectorEnvironment
 
 GROUP = "marless.environments"
@@ -28,12 +28,15 @@ Make = Callable[[Task, int], VectorEnvironment]
 def make(task: Task, copies: int) -> VectorEnvironment:
     """`copies` copies of `task`.
 
-    Raises `ValueError` for a name nobody knows or options the task does not take, `MissingExtra` when a package is not
+    Raises `BadRequest` for a name nobody knows or options the task does not take, `MissingExtra` when a package is not
     installed, `Unsupported` when the environment needs more than this version has, `EnvironmentFault` when it breaks.
     """
     if copies < 1:
-        raise ValueError(f"{task.name}: copies is {copies}; at least 1 is needed")
-    return _maker(task.name)(task, copies)
+        raise BadRequest(f"{task.name}: copies is {copies}; at least 1 is needed")
+    try:
+        return _maker(task.name)(task, copies)
+    except ValueError as error:
+        raise BadRequest(str(error)) from error
 
 
 def spec(task: Task) -> Spec:

@@ -2,8 +2,7 @@
 
 from functions.algorithms import registry as algorithms
 from functions.algorithms.base import Context
-from functions.contract import InitialiseReply, InitialiseTask, LearnReply, LearnTask, Team
-from functions.environments import registry as environments
+from functions.contract import InitialiseReply, InitialiseTask, LearnReply, LearnTask
 from functions.learner import batch, stages
 from functions.ports import Blobs
 from functions.serving import Objects, Tensors, read, serve
@@ -15,28 +14,21 @@ def handle(body: bytes, blobs: Blobs) -> bytes:
 
 
 def initialise(task: InitialiseTask, blobs: Blobs) -> tuple[Objects, InitialiseReply]:
-    """Draws the networks of round 0, each agent's at an address of its own."""
-    spec = environments.spec(task.environment)
+    """Draws the networks of round 0, each group's at an address of its own."""
     algorithm = algorithms.algorithm(task.algorithm)
     config = algorithms.configuration(algorithm, task.hyperparameters)
     code = algorithms.implementation(algorithm)
-    everyone = range(len(spec.agents))
-    team = Team(groups=tuple(everyone), identity=task.identity)
     tensors: Tensors = {}
-    for agent in everyone:
-        tensors |= code.initialise(spec, team, config, task.seed, agent)
+    for group in sorted(set(task.team.groups)):
+        tensors |= code.initialise(task.spec, task.team, config, task.seed, group)
     policies, learner, _ = _sorted_out(tensors, algorithm.parts)
-    return [("policies", policies), ("learner", learner)], InitialiseReply(
-        agents=spec.agents,
-        classes=tuple(next(i for i, kind in enumerate(spec.classes) if agent in kind.agents) for agent in everyone),
-        horizon=spec.horizon,
-    )
+    return [("policies", policies), ("learner", learner)], InitialiseReply()
 
 
 def learn(task: LearnTask, blobs: Blobs) -> tuple[Objects, LearnReply]:
     """Runs the task's stages for its groups."""
     algorithm = algorithms.algorithm(task.algorithm)
-    spec = environments.spec(task.environment)
+    spec = task.spec
     context = Context(
         spec=spec,
         team=task.team,

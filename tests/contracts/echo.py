@@ -41,13 +41,13 @@ def _compute(argument, blobs):
 def _hold_the_interpreter(argument, blobs):
     """Sleeps without letting go of the interpreter's lock, as a C extension may."""
     blobs.put(f"pids/{os.getpid()}", b"")
-    ctypes.PyDLL(None).sleep(600)
+    ctypes.PyDLL(None).sleep(60)
 
 
 def _start_a_program(argument, blobs):
-    child = subprocess.Popen(["sleep", "600"])
+    child = subprocess.Popen(["sleep", "60"])
     blobs.put(f"pids/{child.pid}", b"")
-    time.sleep(600)
+    time.sleep(60)
 
 
 def _sleep_then_fill(argument, blobs):

@@ -166,6 +166,13 @@ FileStorage(Path({str(tmp_path)!r})).put("rounds/a", b"half")
         blobs.put("rounds/a", b"whole")
         assert blobs.get("rounds/a") == b"whole"
 
+    def test_a_refused_writer_leaves_nothing_behind(self, tmp_path):
+        blobs = FileStorage(tmp_path)
+        blobs.put("a", b"first")
+        with pytest.raises(KeyTaken):
+            blobs.put("a", b"second")
+        assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
     def test_a_full_disk_is_a_storage_fault_and_leaves_nothing(self, tmp_path, python):
         source = f"""
 import resource, signal

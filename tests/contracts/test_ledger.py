@@ -85,8 +85,12 @@ def test_of_two_processes_committing_at_once_exactly_one_wins_each_version(ledge
 
 
 def test_processes_that_open_a_new_ledger_at_once_all_get_in(ledgers, python):
-    source = "import sys\nsys.stdin.readline()\n" + ledgers.source + "client.load('run')\nprint('open')"
+    # All stand ready, their imports done, before the first one opens.
+    ready = ledgers.source.replace("client =", "import sys\nprint(flush=True)\nsys.stdin.readline()\nclient =")
+    source = ready + "client.load('run')\nprint('open')"
     openers = [python(source) for _ in range(4)]
+    for opener in openers:
+        opener.stdout.readline()
     for opener in openers:
         opener.stdin.write("\n")
         opener.stdin.flush()

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import msgspec
 import numpy as np
 import pytest
 from test_pettingzoo_adapter import relay
@@ -35,7 +36,7 @@ class Broken:
     def __init__(self, copies, change_seen=None, change_step=None, options=None, spec=None):
         task = Task(name="toy/signal", options={"horizon": 4} | (options or {}))
         self.inner = registry.make(task, copies)
-        self.spec = dataclasses.replace(self.inner.spec, **(spec or {}))
+        self.spec = msgspec.structs.replace(self.inner.spec, **(spec or {}))
         self.copies = copies
         self.change_seen, self.change_step = change_seen, change_step
         self.closed = 0

@@ -1,0 +1,34 @@
+"""The tensors a run has arrived at, gathered from its objects, and the one hash that names them."""
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from coordinator.state import State
+from functions import codec
+from functions.ports import Blobs
+
+Tensors = dict[str, NDArray[Any]]
+
+
+def gather(state: State, blobs: Blobs) -> Tensors:
+    """All tensors of the learner's state: policies, critics, optimisers, normalisers of the groups in use.
+
+    Raises `CorruptObject` or `NoSuchObject` when storage does not hold what the state names.
+    """
+    wanted = set(state.parts)
+    found: Tensors = {}
+    for ref in state.objects:
+        tensors = codec.decode(codec.verified(ref, blobs.get(ref.key)), ref.key)
+        found |= {name: array for name, array in tensors.items() if _home(name) in wanted}
+    return found
+
+
+def weights_sha256(state: State, blobs: Blobs) -> str:
+    """The hash of `gather`, names sorted; the same whatever objects the tensors lie in."""
+    return codec.tensors_sha256(gather(state, blobs))
+
+
+def _home(name: str) -> str:
+    """`policy/g00/w0` belongs to `policy/g00`."""
+    return "/".join(name.split("/")[:2])
