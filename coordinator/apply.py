@@ -103,9 +103,11 @@ def _asked(plan: Plan, state: State, event: Asked) -> State:
 def _reported(plan: Plan, state: State, event: Reported) -> State:
     """Meters every report; counts it only if the task still waits for this attempt."""
     report, answer = event.report, event.answer
-    state = replace(state, meter=_metered(plan, state, report, answer))
     slot = state.slots.get(event.work)
-    if slot is None or slot.done or report.attempt != slot.attempt or not slot.waiting:
+    if slot is not None and (report.attempt != slot.attempt or not slot.waiting):
+        slot = None
+    state = replace(state, meter=_metered(plan, state, slot, report, answer))
+    if slot is None:
         return state
     if isinstance(answer, Done):
         state = replace(state, slowest=_slowest(plan, state, event))
@@ -121,16 +123,16 @@ def _reported(plan: Plan, state: State, event: Reported) -> State:
     return replace(state, slots={**state.slots, event.work: slot})
 
 
-def _metered(plan: Plan, state: State, report: Report, answer: Answer | None) -> Meter:
-    """The meter with one more invocation; an attempt that was turned away never ran and costs nothing."""
+def _metered(plan: Plan, state: State, slot: Slot | None, report: Report, answer: Answer | None) -> Meter:
+    """The meter with one more invocation, for which `slot` waits if anything does.
+
+    An attempt that was turned away never ran and costs nothing.
+    """
     if report.outcome == "throttled":
         return state.meter
-    # What an attempt without an answer stored is unknown, so the most it can have stored is billed.
-    usage = answer.usage if answer else Usage(puts=MOST_PUTS)
-    memory = budget.function_of(plan, report.function).memory_mb
-    return state.meter.add_invocation(
-        report.function, memory, report.duration_ms, report.init_ms, usage, plan.prices.lambda_.mb_per_vcpu
-    )
+    # What an attempt without an answer stored and read is unknown, so the most it can have done is billed.
+    usage = answer.usage if answer else Usage(puts=MOST_PUTS, gets=slot.gets if slot else 0)
+    return budget.ended(plan, state.meter, report, slot.timeout_s if slot else None, usage)
 
 
 def problem(slot: Slot, report: Report, answer: Answer | None) -> str:
@@ -186,16 +188,29 @@ def _sampled(plan: Plan, state: State) -> State:
     """On to learning, unless the policies that sampled have reached the target."""
     evaluated = _evaluated(state)
     if evaluated is None:
-        return replace(state, phase="learn", wave=0)
-    if state.best is None or evaluated.mean > state.best.mean:
-        best = Best(round=state.round, mean=evaluated.mean, policies=state.policies)
-        state = replace(state, best=best)
+        return replace(state, phase="learn", wave=0, retired=())
+    state = _ranked(state, evaluated)
     target = plan.config.stop.return_
     if target is not None and evaluated.mean >= target:
-        unused = [slot.done.objects.values() for slot in state.slots.values() if slot.done]
-        retired = tuple(sorted(ref.key for refs in unused for ref in refs))
+        retired = tuple(sorted({*state.retired, *_made(state)}))
         return replace(state, phase="final", reason="return", slots={}, retired=retired)
     return replace(state, phase="learn", wave=0)
+
+
+def _ranked(state: State, evaluated: Evaluated) -> State:
+    """With these policies as the best if they are; what only the best before them needed is retired."""
+    before = state.best
+    if before is not None and evaluated.mean <= before.mean:
+        return replace(state, retired=())
+    best = Best(round=evaluated.round, mean=evaluated.mean, policies=state.policies)
+    following = replace(state, best=best)
+    passed = {ref.key for ref in before.policies} if before else set()
+    return replace(following, retired=tuple(sorted(passed - _needed(following))))
+
+
+def _made(state: State) -> set[str]:
+    """Keys of what the tasks of the round in flight stored."""
+    return {ref.key for slot in state.slots.values() if slot.done for ref in slot.done.objects.values()}
 
 
 def _learned(plan: Plan, state: State) -> State:
@@ -213,8 +228,7 @@ def _learned(plan: Plan, state: State) -> State:
         slots={},
         line=line,
     )
-    made = {ref.key for slot in state.slots.values() if slot.done for ref in slot.done.objects.values()}
-    before = {ref.key for ref in state.objects} | made
+    before = {ref.key for ref in state.objects} | _made(state) | set(state.retired)
     return replace(following, retired=tuple(sorted(before - _needed(following))))
 
 
@@ -279,10 +293,7 @@ def _finally(plan: Plan, state: State) -> State:
     """On to the absolute metric, with the final policies among the candidates for the best."""
     returns = _returns(state, "final/")
     final = Evaluated(round=state.round, env_steps=state.env_steps, returns=returns)
-    best = state.best
-    if best is None or final.mean > best.mean:
-        best = Best(round=state.round, mean=final.mean, policies=state.policies)
-    return replace(state, phase="absolute", slots={}, final=returns, best=best)
+    return replace(_ranked(state, final), phase="absolute", slots={}, final=returns)
 
 
 def _evaluated(state: State) -> Evaluated | None:
@@ -297,16 +308,35 @@ def _returns(state: State, prefix: str) -> tuple[float, ...]:
 
 
 def _resumed(plan: Plan, state: State, event: Resumed) -> State:
-    """Bills lost attempts at their reservation and lets the run go on; what was given up may be tried anew."""
+    """Lets the run go on; what was given up may be tried anew."""
+    state = _abandoned(plan, state)
+    slots = {work: replace(slot, failures=0, problem="", hopeless=False) for work, slot in state.slots.items()}
+    going_on = replace(state, status="running", slots=slots)
+    if state.status == "finished":
+        return replace(going_on, phase="sample", slots={}, reason="", final=(), absolute=())
+    if set(slots) - _planned(plan, state):
+        # The placement changed: the round in flight begins anew, for its shares no longer fit together.
+        return replace(going_on, phase="sample", wave=0, slots={})
+    return going_on
+
+
+def _abandoned(plan: Plan, state: State) -> State:
+    """Bills the attempts that nobody will hear of at their reservation."""
     meter, slots = state.meter, {}
     for work, slot in state.slots.items():
         if slot.waiting:
             meter = budget.lost(plan, meter, slot.function, slot.timeout_s, slot.gets)
-        slots[work] = replace(slot, waiting=False, failures=0, problem="", hopeless=False)
-    going_on = replace(state, status="running", slots=slots, meter=meter)
-    if state.status == "finished":
-        return replace(going_on, phase="sample", slots={}, reason="", final=(), absolute=())
-    return going_on
+        slots[work] = replace(slot, waiting=False)
+    return replace(state, slots=slots, meter=meter)
+
+
+def _planned(plan: Plan, state: State) -> set[str]:
+    """The works of the round in flight up to now, as the plan places them."""
+    if state.phase != "learn":
+        return {task.work for task in in_flight(plan, state)}
+    sampled = {task.work for task in in_flight(plan, replace(state, phase="sample"))}
+    waves = learner_waves(plan, state)[: state.wave + 1]
+    return sampled | {work.name for wave in waves for work in wave}
 
 
 def _checkpointed(plan: Plan, state: State, event: Checkpointed) -> State:
@@ -329,7 +359,7 @@ def _finishing(plan: Plan, state: State, event: Finishing) -> State:
 
 
 def _stopped(plan: Plan, state: State, event: Stopped) -> State:
-    return replace(state, status=event.status, reason=event.reason)
+    return replace(_abandoned(plan, state), status=event.status, reason=event.reason)
 
 
 def _committed(plan: Plan, state: State, event: Committed) -> State:

@@ -106,7 +106,8 @@ def _ending(plan: Plan, state: State) -> list[Planned]:
 def _ledger_bytes(plan: Plan, state: State) -> int:
     """The most that the ledger may take until the next decision and for the end of the run."""
     sizes, actors = plan.config.evaluation, plan.config.actors
-    sampled = plan.config.scaling.units * actors.copies * ((actors.steps or state.horizon) // max(1, state.horizon))
+    horizon = state.spec.horizon if state.spec else 1
+    sampled = plan.config.scaling.units * actors.copies * ((actors.steps or horizon) // horizon)
     returns = sampled + sizes.episodes + sizes.final_episodes + 10 * sizes.episodes
     return LEDGER_BYTES + RETURN_WRITES * RETURN_BYTES * returns
 

@@ -147,8 +147,8 @@ class RunConfig(Section, frozen=True, kw_only=True):
 def load(path: Path | None, overrides: Iterable[str] = ()) -> RunConfig:
     """The configuration of a TOML file (or the defaults) with `key=value` overrides; raises `ConfigError`."""
     document = {} if path is None else _parse(path)
-    for override in overrides:
-        _override(document, override)
+    for text in overrides:
+        override(document, text)
     return convert(document, where="the command line" if path is None else str(path))
 
 
@@ -200,8 +200,8 @@ def _parse(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is not valid TOML: {error}") from error
 
 
-def _override(document: dict[str, Any], text: str) -> None:
-    """Sets a dotted key; the value is TOML where it parses as TOML, else a string."""
+def override(document: dict[str, Any], text: str) -> None:
+    """Sets a dotted key of `document` from `key=value`, the value as TOML or else a string; raises `ConfigError`."""
     key, equals, value = text.partition("=")
     names = key.strip().split(".")
     if not equals or not all(names):

@@ -61,17 +61,20 @@ class Driver:
         self._plan, self._ports, self._clock = plan, ports, clock
         self._marked: float | None = None
         self._version = 0
+        self._stored: State | None = None
         self.state = State()
 
     def begin(self) -> None:
         """Takes up the run where the ledger left it, or starts it."""
         record = self._ports.ledger.load(STATE)
         if record is not None:
-            self._version = record.version
-            self.state = self._sound(_STATES.decode(record.body))
+            self._version, self._stored = record.version, _STATES.decode(record.body)
+            self.state = self._sound(apply(self._plan, self._stored, Resumed()))
+        # A run that cannot go on is left as it is: resuming it again and again costs nothing.
+        if record is None or not isinstance(decide(self._plan, self.state), Stop):
+            self._commit()
+            # Only now: a driver that had not noticed the hand-over could still have committed what is deleted here.
             self._drop_unfinished()
-            self._become(Resumed())
-        self._commit()
         if self.state.line is not None:
             self._ports.journal.record(self.state.line)
 
@@ -85,9 +88,7 @@ class Driver:
             case Ask() if not asking:
                 if any(slot.waiting for slot in self.state.slots.values()):
                     return self._listen()
-                # What was heard since the last commit is kept, so that a resume bills nothing as lost.
-                self._commit()
-                return False
+                return self._leave()
             case Ask():
                 self._ask(command)
             case Advance():
@@ -96,8 +97,7 @@ class Driver:
                 self._become(Finishing(reason))
             case Stop(status, reason):
                 self._become(Stopped(status, reason))
-                self._commit()
-                return False
+                return self._leave()
             case _:
                 self._listen()
         return True
@@ -109,7 +109,8 @@ class Driver:
         }
         self._become(Asked(asked))
         self._commit()
-        self._elapsed()
+        if self._marked is None:
+            self._elapsed()
         for function, _, request, _ in command.attempts:
             body = _ENCODER.encode(request)
             self._ports.invoker.invoke(function, request.id, request.attempt, body, request.timeout_s)
@@ -121,6 +122,12 @@ class Driver:
             work = report.id.removeprefix(prefix) if report.id.startswith(prefix) else ""
             self._become(Reported(work, report, _answer(report)))
         return True
+
+    def _leave(self) -> bool:
+        """Keeps what was heard since the last commit, so that a resume bills nothing as lost; False, for `step`."""
+        if self.state != self._stored:
+            self._commit()
+        return False
 
     def _advance(self) -> None:
         before = self.state.round
@@ -139,6 +146,7 @@ class Driver:
         """Makes a state that a power loss cannot take, before anything it replaces is deleted."""
         self._ports.storage.persist(ref.key for ref in lasting(self.state))
         self._become(Checkpointed())
+        self._become(Committed(len(_ENCODER.encode(self.state))))
         record = self._ports.ledger.load(CHECKPOINT)
         self._ports.ledger.commit(CHECKPOINT, _ENCODER.encode(self.state), record.version if record else 0)
         self._ports.ledger.persist()
@@ -146,6 +154,7 @@ class Driver:
     def _commit(self) -> None:
         self._become(Committed(len(_ENCODER.encode(self.state))))
         self._version = self._ports.ledger.commit(STATE, _ENCODER.encode(self.state), self._version)
+        self._stored = self.state
 
     def _become(self, event: Event) -> None:
         self.state = apply(self._plan, self.state, event)
@@ -170,7 +179,7 @@ class Driver:
         checkpoint = _STATES.decode(record.body)
         if worse := self._trouble(lasting(checkpoint)):
             raise Unresumable(f"{trouble}; the checkpoint of round {checkpoint.round} is damaged too: {worse}")
-        return msgspec.structs.replace(checkpoint, meter=state.meter)
+        return apply(self._plan, msgspec.structs.replace(checkpoint, meter=state.meter), Resumed())
 
     def _trouble(self, refs: list[Ref]) -> str:
         for ref in refs:

@@ -158,7 +158,6 @@ class EvaluateReply(Message, frozen=True, kw_only=True, tag="evaluate"):
     returns: tuple[float, ...]
     agent_returns: tuple[float, ...] = ()
     scalars: dict[str, float] = {}
-    env_steps: int = 0
 
 
 Reply = DescribeReply | InitialiseReply | SampleReply | LearnReply | EvaluateReply

@@ -41,9 +41,9 @@ class Summary(NamedTuple):
     scalars: dict[str, float]
 
 
-def summary(parts: Sequence[Episodes], most: int | None = None) -> Summary:
-    """The first `most` (default: all) episodes of several players together, in the order given."""
-    agent_returns = np.concatenate([part.agent_returns() for part in parts])[:most]
+def summary(parts: Sequence[Episodes]) -> Summary:
+    """All episodes of several players together, in the order given."""
+    agent_returns = np.concatenate([part.agent_returns() for part in parts])
     figures: dict[str, list[float]] = {}
     for part in parts:
         for name, values in part.scalars.items():
@@ -51,5 +51,5 @@ def summary(parts: Sequence[Episodes], most: int | None = None) -> Summary:
     return Summary(
         tuple(agent_returns.sum(axis=1).tolist()),
         tuple(agent_returns.mean(axis=0).tolist()) if len(agent_returns) else (),
-        {name: float(np.mean(values[:most])) for name, values in figures.items()},
+        {name: float(np.mean(values)) for name, values in figures.items()},
     )

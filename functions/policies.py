@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms.losses import ILLEGAL
-from functions.algorithms.networks import layers_of
-from functions.contract import Team
+from functions.algorithms.networks import Layer, layers_of
+from functions.contract import BadRequest, Team
 from functions.environments.base import ActionArray, FloatArray, Observation, Spec
 from functions.keys import group_name
 
@@ -87,7 +87,7 @@ def draw(logits: FloatArray, uniform: FloatArray) -> tuple[ActionArray, FloatArr
 
     Works action by action on whole ``[n, E]`` planes: there are few actions and many rows.
     """
-    planes = np.ascontiguousarray(np.moveaxis(logits, -1, 0))
+    planes = np.array(np.moveaxis(logits, -1, 0), order="C")  # a copy, even of a single row
     planes -= planes.max(axis=0)
     cumulative = np.exp(planes)
     for before, here in itertools.pairwise(cumulative):  # numpy's accumulate is many times slower along this axis
@@ -103,7 +103,7 @@ def _stack(spec: Spec, team: Team, tensors: Mapping[str, NDArray[Any]], index: i
     """Gathers a class's networks; the one-hot identity is a constant input, so it folds into the first bias."""
     agents = spec.classes[index].agents
     width = spec.classes[index].observation_size
-    networks = [layers_of(tensors, f"policy/{group_name(team.groups[agent])}") for agent in agents]
+    networks = [_network(tensors, team.groups[agent]) for agent in agents]
     weights, biases = [], []
     for layer in range(len(networks[0])):
         weight = np.stack([network[layer][0] for network in networks])
@@ -114,6 +114,13 @@ def _stack(spec: Spec, team: Team, tensors: Mapping[str, NDArray[Any]], index: i
         weights.append(weight)
         biases.append(bias[:, None])
     return StackedMlp(tuple(weights), tuple(biases))
+
+
+def _network(tensors: Mapping[str, NDArray[Any]], group: int) -> list[Layer]:
+    try:
+        return layers_of(tensors, f"policy/{group_name(group)}")
+    except KeyError as error:
+        raise BadRequest(f"the task's policies hold no network for group {group_name(group)}") from error
 
 
 def as_environment_actions(actions: tuple[ActionArray, ...]) -> tuple[ActionArray, ...]:

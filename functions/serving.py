@@ -145,6 +145,8 @@ def _store(request: Request, blobs: Counted, objects: Objects, reply: Reply) -> 
             blobs.put(key, body)
         except KeyTaken:
             body = blobs.get(key)
+            if last:
+                return _adopt(request, kind, body, blobs)
             _require_own(request, key, body)
         refs = {**refs, kind: codec.reference(key, body)}
     return Done(id=request.id, attempt=request.attempt, objects=refs, reply=reply, usage=blobs.usage)
@@ -161,8 +163,9 @@ def _adopt(request: Request, kind: str, body: bytes, blobs: Counted) -> Done:
 
 
 def _require_own(request: Request, key: str, body: bytes) -> TaskHeader:
-    """The object's header; raises `ForeignObject` when another task wrote it."""
+    """The object's header; raises `ForeignObject` when another task wrote it, `CorruptObject` when it is not whole."""
     header = codec.header(body, key)
+    codec.decode(body, key)
     if header.task != request.id:
         raise ForeignObject(f"{key} was written by task {header.task}, not by {request.id}")
     return header

@@ -18,8 +18,6 @@ import msgspec
 from functions.contract import Report
 from infra.frames import Call, Ended, Inbox, Ready, frame
 
-# An import may take long (torch on a cold disk); a task's own time-out counts from its end.
-_IMPORT_S = 120.0
 # An answer that has begun to arrive was finished in time; it may take this long between two pieces.
 _TRANSFER_S = 10.0
 _LOG_TAIL = 4096
@@ -77,6 +75,10 @@ class _Worker:
 
     def overdue(self) -> bool:
         return self.task is not None and time.monotonic() >= self.expires
+
+    def metered(self, duration_ms: float) -> float:
+        """The run time that counts: where a process was stopped meanwhile, clocks say more than was allowed."""
+        return min(max(duration_ms, 0.0), max(self.allowed_s * 1000 - self.init_ms, 0.0))
 
     def kill(self) -> str:
         """Ends the process and all that it started in its group; returns how it had ended, if it had."""
@@ -158,8 +160,8 @@ class WorkerPool:
     def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
         """Hands the task to a worker, or queues it, first come first served; never waits.
 
-        `timeout_s` counts from the moment a worker starts on the task, its module imported. Raises `KeyError` for a
-        function that has no module.
+        `timeout_s` counts from the moment a worker has the task, start-up included: no attempt is metered for more
+        than its time-out. Raises `KeyError` for a function that has no module.
         """
         self._queue.append(_Task(function, self._modules[function], id, attempt, body, timeout_s))
         self._dispatch()
@@ -195,7 +197,7 @@ class WorkerPool:
                 return
             task = worker.task = self._queue.popleft()
             worker.init_ms = 0.0
-            _start_clock(worker)
+            worker.allow(task.timeout_s)
             self._send(worker, frame(Call(task.module), task.body))
 
     def _pick(self, module: str) -> _Worker | None:
@@ -274,7 +276,6 @@ class WorkerPool:
                 worker.warming = ""
             else:
                 worker.init_ms = said.init_ms
-            _start_clock(worker)
         elif task is not None:
             worker.task = None
             self._reports.append(
@@ -284,7 +285,7 @@ class WorkerPool:
                     function=task.function,
                     outcome="crash" if said.error else "answered",
                     body=body,
-                    duration_ms=said.duration_ms,
+                    duration_ms=worker.metered(said.duration_ms),
                     init_ms=worker.init_ms,
                     peak_mb=said.peak_mb,
                     detail=said.error,
@@ -296,7 +297,7 @@ class WorkerPool:
         self._selector.unregister(worker.replies)
         if worker.blocked:
             self._selector.unregister(worker.requests)
-        duration_ms = (time.monotonic() - worker.since) * 1000
+        duration_ms = worker.metered((time.monotonic() - worker.since) * 1000 - worker.init_ms)
         end = worker.kill()
         task = worker.task
         if task is not None:
@@ -315,12 +316,6 @@ class WorkerPool:
         self._dispatch()
 
 
-def _start_clock(worker: _Worker) -> None:
-    """The task's time-out begins now, or once its module is imported."""
-    if worker.task is not None:
-        worker.allow(worker.task.timeout_s + (0.0 if worker.task.module in worker.modules else _IMPORT_S))
-
-
 def _environment(threads: int) -> dict[str, str]:
     """The workers' environment: they import what this process can, and what stands in the current folder."""
     here = str(Path.cwd())
@@ -329,6 +324,7 @@ def _environment(threads: int) -> dict[str, str]:
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(folders),
+        "PYTHONHASHSEED": "0",  # an environment that walks a set does so in the same order everywhere
         "OMP_NUM_THREADS": count,
         "OPENBLAS_NUM_THREADS": count,
         "MKL_NUM_THREADS": count,

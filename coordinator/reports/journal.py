@@ -22,7 +22,10 @@ class JsonLines:
         try:
             if line.round <= self._last or _torn(self._path):
                 kept = [earlier for earlier in read(self._path) if earlier.round < line.round]
-                self._path.write_bytes(b"".join(map(_encoded, kept)))
+                # Whole or not at all: a writer killed here must not lose the lines before.
+                rewound = self._path.with_name(f".{self._path.name}.tmp")
+                rewound.write_bytes(b"".join(map(_encoded, kept)))
+                rewound.replace(self._path)
             with self._path.open("ab") as file:
                 file.write(_encoded(line))
         except OSError as error:

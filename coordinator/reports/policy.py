@@ -96,5 +96,5 @@ def load_policy(run: str | os.PathLike[str]) -> TeamPolicy:
         length = int.from_bytes(body[:8], "little")
         header = msgspec.json.decode(body[8 : 8 + length])["__metadata__"][_HEADER]
         return TeamPolicy(msgspec.json.decode(header, type=TeamFile), load(body))
-    except (msgspec.MsgspecError, SafetensorError, KeyError, TypeError) as error:
+    except (msgspec.MsgspecError, SafetensorError, KeyError, TypeError, ValueError) as error:
         raise CorruptObject(f"{path} is not a policy file: {error}") from error

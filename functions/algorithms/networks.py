@@ -76,7 +76,7 @@ def backward(layers: Sequence[Layer], activations: Sequence[Array], error: Array
     for index in range(len(layers) - 1, -1, -1):
         below = activations[index]
         np.matmul(below.T, error, out=gradient[index][0])
-        np.sum(error, axis=0, out=gradient[index][1])
+        np.add.reduce(error, axis=0, out=gradient[index][1])
         if index:
             error = error @ layers[index][0].T
             slope = below * below

@@ -151,7 +151,7 @@ class Ppo:
             backward(network.layers, activations, loss.error, network.gradient_layers)
             network.optimiser.step(network.gradient)
             losses.append(loss)
-        last_epoch = losses[-config.minibatches :]
+        last_epoch = losses[-(len(losses) // config.epochs) :]
         return StageResult(
             network.tensors("critic", name), {"value_loss": float(np.mean([loss.loss for loss in last_epoch]))}
         )
@@ -186,7 +186,7 @@ def policy(context: Context, group: int) -> StageResult:
         backward(network.layers, activations, loss.error, network.gradient_layers)
         network.optimiser.step(network.gradient)
         losses.append(loss)
-    last_epoch = losses[-config.minibatches :]
+    last_epoch = losses[-(len(losses) // config.epochs) :]
     return StageResult(
         network.tensors("policy", name),
         {
@@ -270,10 +270,11 @@ def minibatches(inputs: Array, context: Context, stage: str, group: int) -> Iter
     """Row numbers and inputs of every minibatch of every epoch, shuffled at the address (seed, round, stage, group)."""
     rng = generator(context.seed, context.round, stage, group)
     config = context.config
+    count = min(config.minibatches, len(inputs))  # none is empty: the mean over no rows is not a number
     for _ in range(config.epochs):
         order = rng.permutation(len(inputs))
         shuffled = np.take(inputs, order, axis=0)
-        bounds = np.linspace(0, len(order), config.minibatches + 1).astype(int)
+        bounds = np.linspace(0, len(order), count + 1).astype(int)
         for start, end in itertools.pairwise(bounds):
             yield order[start:end], shuffled[start:end]
 

@@ -8,8 +8,10 @@ from functions.episodes import Episodes
 from functions.policies import Policy, as_environment_actions
 
 
-def play(environment: VectorEnvironment, policy: Policy, rng: np.random.Generator, greedy: bool) -> Episodes:
-    """One whole episode in every copy; what a copy plays after its first end is not counted.
+def play(
+    environment: VectorEnvironment, policy: Policy, rng: np.random.Generator, greedy: bool, count: int
+) -> Episodes:
+    """One whole episode in each of the first `count` copies; what a copy plays after its first end is not counted.
 
     `rng` gives the start states first and then, unless `greedy`, the draws of actions.
     """
@@ -17,7 +19,8 @@ def play(environment: VectorEnvironment, policy: Policy, rng: np.random.Generato
     episodes = Episodes(copies, len(spec.agents))
     seen = environment.reset(rng)
     uniforms = None if greedy else draws(spec, spec.horizon, copies, rng)
-    running = np.ones(copies, np.bool_)
+    # Not the first `count` to end: short episodes end first.
+    running = np.arange(copies) < count
     for t in range(spec.horizon):
         actions = policy.greedy(seen) if uniforms is None else _sampled(policy, seen, t, uniforms)
         step = environment.step(as_environment_actions(actions))

@@ -151,8 +151,15 @@ def test_the_duration_is_that_of_the_function_alone(invoker):
     assert 200 <= report.duration_ms < 400
 
 
-def test_the_time_out_counts_without_the_start_of_the_worker(invoker):
-    assert ask(invoker, "echo x", timeout_s=0.02).outcome == "answered"
+def test_the_time_out_covers_the_start_of_the_worker(invoker):
+    assert ask(invoker, "echo x", timeout_s=0.005).outcome == "timeout"
+    assert ask(invoker, "echo x").outcome == "answered"
+
+
+def test_no_attempt_is_metered_for_longer_than_its_time_out(invoker):
+    report = ask(invoker, "sleep 60", timeout_s=0.5)
+    assert report.outcome == "timeout"
+    assert report.duration_ms + report.init_ms == pytest.approx(500.0)
 
 
 def test_the_peak_is_the_function_s_own_memory_not_the_coordinator_s(invoker):
@@ -187,6 +194,7 @@ class TestProcesses:
 
     def test_a_waiting_task_s_time_out_has_not_begun(self, tmp_path, local_invokers):
         with WorkerPool(1, tmp_path / "blobs", {"actor": "echo"}) as pool:
+            ask(pool, "pid")
             for number in range(3):
                 pool.invoke("actor", f"{number}", 0, b"fill 1", 0.5)
             assert [report.outcome for report in collect(pool, 3).values()] == ["answered"] * 3
@@ -218,7 +226,7 @@ class TestProcesses:
         with WorkerPool(1, tmp_path / "blobs", {"actor": "echo", "learner": "no_such_module"}) as pool:
             pool.prewarm("learner")
             pool.prewarm("actor")
-            assert ask(pool, "echo x", timeout_s=0.05).body == b"x"
+            assert ask(pool, "echo x", timeout_s=5.0).body == b"x"
 
     def test_an_idle_worker_that_was_killed_costs_no_task(self, pool):
         os.kill(int(ask(pool, "pid").body), signal.SIGKILL)

@@ -1,0 +1,86 @@
+"""Advantages and next values against numbers worked out by hand and against the definition as a sum."""
+
+import numpy as np
+
+from functions.algorithms.advantages import gae
+from functions.algorithms.ppo import next_values
+
+GAMMA, LAMBDA = 0.5, 0.5  # γλ = 0.25
+
+
+def column(*numbers):
+    """One copy's series ``[T, 1]``."""
+    return np.array(numbers, dtype=float)[:, None]
+
+
+def flags(*numbers):
+    return column(*numbers).astype(bool)
+
+
+def advantages(rewards, values, following, terminated, ended):
+    return gae(rewards, values, following, terminated, ended, GAMMA, LAMBDA)
+
+
+def test_a_termination_has_no_bootstrap():
+    # δ2 = 3 - 2 = 1; δ1 = 2 + 0.5 * 2 - 1 = 2; δ0 = 1 + 0.5 * 1 - 0.5 = 1
+    # A2 = 1; A1 = 2 + 0.25 * 1 = 2.25; A0 = 1 + 0.25 * 2.25 = 1.5625
+    found = advantages(column(1, 2, 3), column(0.5, 1, 2), column(1, 2, 1e6), flags(0, 0, 1), flags(0, 0, 1))
+    np.testing.assert_array_equal(found, column(1.5625, 2.25, 1))
+
+
+def test_a_truncation_bootstraps_and_stops_the_sum_and_a_unit_end_bootstraps():
+    # The episode is cut after step 1 (value after the cut: 4), the unit ends after step 2 within the next one (6).
+    # δ2 = 3 + 0.5 * 6 - 2 = 4; δ1 = 2 + 0.5 * 4 - 1 = 3; δ0 = 1 + 0.5 * 1 - 0.5 = 1
+    # A2 = 4; A1 = 3, nothing of the next episode; A0 = 1 + 0.25 * 3 = 1.75
+    found = advantages(column(1, 2, 3), column(0.5, 1, 2), column(1, 4, 6), flags(0, 0, 0), flags(0, 1, 0))
+    np.testing.assert_array_equal(found, column(1.75, 3, 4))
+
+
+def test_an_agent_that_dies_takes_nothing_from_what_follows_while_its_team_goes_on():
+    rewards = np.stack([column(1, 2, 3), column(1, 0, 0)])
+    values = np.stack([column(0.5, 1, 2), column(0.5, 8, 8)])
+    following = np.stack([column(1, 2, 6), column(8, 8, 8)])
+    terminated = np.stack([flags(0, 0, 0), flags(1, 0, 0)])
+    found = advantages(rewards, values, following, terminated, flags(0, 0, 0))
+    # Agent 0: δ = 1, 2, 3 + 3 - 2 = 4; A2 = 4, A1 = 2 + 1 = 3, A0 = 1 + 0.75 = 1.75.
+    np.testing.assert_array_equal(found[0], column(1.75, 3, 4))
+    # Agent 1 at its death: 1 - 0.5. Its later rows are never learnt from.
+    assert found[1, 0, 0] == 0.5
+
+
+def test_an_episode_that_ends_by_the_rules_for_all_is_apart_from_the_next():
+    # Step 0 terminates and resets: A0 = 1 - 2 = -1, whatever came later. Step 1 is cut by the unit's end with value 2:
+    # A1 = 5 + 0.5 * 2 - 1 = 5.
+    found = advantages(column(1, 5), column(2, 1), column(1, 2), flags(1, 0), flags(1, 0))
+    np.testing.assert_array_equal(found, column(-1, 5))
+
+
+def test_advantages_are_the_discounted_sum_of_residuals_up_to_the_first_stop():
+    rng = np.random.default_rng(1)
+    agents, steps, copies, gamma, lambda_ = 3, 20, 4, 0.93, 0.8
+    rewards, values, following = rng.standard_normal((3, agents, steps, copies))
+    terminated = rng.random((agents, steps, copies)) < 0.1
+    ended = rng.random((steps, copies)) < 0.15
+    expected = np.zeros((agents, steps, copies))
+    for n, t, e in np.ndindex(agents, steps, copies):
+        for k in range(t, steps):
+            bootstrap = 0.0 if terminated[n, k, e] else gamma * following[n, k, e]
+            residual = rewards[n, k, e] + bootstrap - values[n, k, e]
+            expected[n, t, e] += (gamma * lambda_) ** (k - t) * residual
+            if terminated[n, k, e] or ended[k, e]:
+                break
+    np.testing.assert_allclose(gae(rewards, values, following, terminated, ended, gamma, lambda_), expected, rtol=1e-12)
+
+
+def test_next_values_are_the_next_row_but_after_a_cut_what_stands_there():
+    values = np.array([[[1.0, 2], [3, 4], [5, 6]], [[10, 20], [30, 40], [50, 60]]])  # [2 agents, 3 steps, 2 copies]
+    cut = np.array([[1, 0], [2, 0], [2, 1]])  # copy 0 cut after step 1, the unit's end cuts both
+    after = np.array([[-1.0, -2, -3], [-10, -20, -30]])
+    expected = [[[3, 4], [-1, 6], [-2, -3]], [[30, 40], [-10, 60], [-20, -30]]]
+    np.testing.assert_array_equal(next_values(values, after, cut), expected)
+
+
+def test_a_last_row_without_a_cut_has_no_next_value():
+    # Copy 1 ended by the rules at the unit's last step: nothing follows.
+    found = next_values(np.ones((1, 2, 2)), np.array([[7.0]]), np.array([[1, 0]]))
+    np.testing.assert_array_equal(found, [[[1, 1], [7, 0]]])

@@ -1,0 +1,112 @@
+"""A trained team as one file: it plays like the policies it was made from, without torch, and garbage is refused."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from test_policies import ALONE, SHARED, SPEC, observation, weights
+
+from coordinator.reports import load_policy
+from coordinator.reports.policy import FILE, TeamFile, export
+from functions import codec
+from functions.contract import CorruptObject, TaskHeader
+from functions.environments.base import Task
+from functions.policies import Policy
+
+TASK = Task(name="toy/signal", agents=3)
+
+
+def saved(folder, team, tensors):
+    (folder / FILE).write_bytes(export(TeamFile(task=TASK, agents=SPEC.agents, team=team), tensors))
+    return folder
+
+
+def by_agent(arrays):
+    """Per class ``[E, n, ...]`` to one array ``[E, ...]`` for every agent's name."""
+    return {
+        SPEC.agents[agent]: array[:, position]
+        for array, kind in zip(arrays, SPEC.classes, strict=True)
+        for position, agent in enumerate(kind.agents)
+    }
+
+
+@pytest.mark.parametrize("team", [ALONE, SHARED], ids=["alone", "shared with identity"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_loaded_team_plays_as_it_did_in_training(tmp_path, team, masked):
+    tensors, seen = weights(team, np.float32), observation(np.float32, 300, masked=masked)
+    loaded = load_policy(saved(tmp_path, team, tensors))
+    found = loaded.act(by_agent(seen.values), by_agent(seen.masks) if masked else None)
+    expected = by_agent([actions.T for actions in Policy(SPEC, team, tensors).greedy(seen)])
+    assert (loaded.task, loaded.agents) == (TASK, SPEC.agents)
+    for agent in SPEC.agents:
+        np.testing.assert_array_equal(found[agent], expected[agent])
+
+
+def test_one_observation_gives_one_action_and_only_for_the_agents_asked(tmp_path):
+    loaded = load_policy(saved(tmp_path, ALONE, weights(ALONE, np.float32)))
+    batch = observation(np.float32, 3).values[1][:, 0]
+    found = loaded.act({"b": batch[1].tolist()})
+    assert found == {"b": int(loaded.act({"b": batch})["b"][1])}
+    assert type(found["b"]) is int
+    with pytest.raises(KeyError, match="nobody"):
+        loaded.act({"nobody": batch})
+
+
+def test_draws_follow_the_policy_and_the_generator_and_never_take_an_illegal_action(tmp_path):
+    # No inputs matter: every weight is 0 and the biases give probabilities ¼, ¾ and, masked, none.
+    tensors = {
+        f"policy/g{g:02d}/w0": np.zeros((width, n), np.float32) for g, width, n in ((0, 6, 5), (2, 6, 5), (1, 4, 3))
+    }
+    tensors |= {f"policy/g{g:02d}/b0": np.zeros(5, np.float32) for g in (0, 2)}
+    tensors["policy/g01/b0"] = np.array([0.0, np.log(3), 50], np.float32)
+    loaded = load_policy(saved(tmp_path, ALONE, tensors))
+    seen, masks = {"b": np.zeros((20_000, 4))}, {"b": [True, True, False]}
+    first, again = (loaded.act(seen, masks, np.random.default_rng(1))["b"] for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+    counts = np.bincount(first, minlength=3)
+    assert counts[2] == 0
+    assert abs(counts[0] - 5_000) < 4 * np.sqrt(20_000 * 0.25 * 0.75)  # four standard deviations
+
+
+def test_the_file_holds_the_policies_alone_and_equal_teams_give_equal_bytes(tmp_path):
+    tensors = weights(ALONE, np.float32)
+    more = dict(reversed(tensors.items())) | {"critic/g00/w0": np.zeros((2, 2), np.float32)}
+    header = TeamFile(task=TASK, agents=SPEC.agents, team=ALONE)
+    body = export(header, tensors)
+    assert export(header, more) == body
+    assert sorted(codec.decode(body, FILE)) == sorted(tensors)
+    assert load_policy(saved(tmp_path, ALONE, tensors) / FILE).agents == SPEC.agents  # the file itself will do
+
+
+GARBAGE = {
+    "nothing": b"",
+    "text": b"not a policy",
+    "noise": b"\xff" * 100,
+    "another object": codec.encode(weights(ALONE, np.float32), TaskHeader(task="t")),
+    "a torn file": export(TeamFile(task=TASK, agents=SPEC.agents, team=ALONE), weights(ALONE, np.float32))[:-9],
+    "a team without networks": export(TeamFile(task=TASK, agents=SPEC.agents, team=ALONE), {}),
+}
+
+
+@pytest.mark.parametrize("body", GARBAGE.values(), ids=GARBAGE)
+def test_a_file_that_is_no_policy_is_refused_by_name(tmp_path, body):
+    (tmp_path / FILE).write_bytes(body)
+    with pytest.raises(CorruptObject, match=r"policies\.safetensors is not a policy file"):
+        load_policy(tmp_path)
+
+
+def test_a_folder_without_policies_says_so(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        load_policy(tmp_path)
+
+
+def test_a_team_plays_where_torch_is_not_installed(tmp_path):
+    saved(tmp_path, ALONE, weights(ALONE, np.float32))
+    source = (
+        "import sys; sys.modules['torch'] = sys.modules['matplotlib'] = None\n"
+        "from coordinator.reports import load_policy\n"
+        f"print(load_policy({str(tmp_path)!r}).act({{'b': [0.0, 1.0, 2.0, 3.0]}}))"
+    )
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("{'b': ")

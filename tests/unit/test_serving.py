@@ -1,0 +1,299 @@
+"""What every function does around its work: retries, write-once objects, failures in one line, usage for the bill."""
+
+import msgspec
+import numpy as np
+import pytest
+
+from functions import codec, contract
+from functions.actor.handler import handle as act
+from functions.contract import (
+    Answer,
+    Done,
+    EvaluateTask,
+    Failed,
+    InitialiseReply,
+    InitialiseTask,
+    KeyTaken,
+    LearnTask,
+    NoSuchObject,
+    Ref,
+    SampleTask,
+    StorageFault,
+    TaskHeader,
+    Team,
+    Usage,
+)
+from functions.environments import registry
+from functions.environments.base import EnvironmentFault, Task, Unsupported
+from functions.evaluator.handler import handle as evaluate
+from functions.learner.handler import handle as learn
+from functions.serving import read, serve
+
+TOY = Task(name="toy/signal")
+TASK = InitialiseTask(
+    id="run/000000/initialise",
+    run="run",
+    round=0,
+    output="rounds/000000/initialise",
+    timeout_s=9.0,
+    seed=1,
+    spec=registry.spec(TOY),
+    algorithm="mappo",
+    hyperparameters={"hidden": [4], "minibatches": 2, "epochs": 2},
+    team=Team(groups=(0, 1)),
+)
+POLICIES, LEARNER = (f"rounds/000000/initialise.{kind}.safetensors" for kind in ("policies", "learner"))
+REPLY = InitialiseReply()
+
+
+class Memory:
+    """A store in memory that fails with `fault` when there is one."""
+
+    def __init__(self, fault=None, **objects):
+        self.objects, self.fault = dict(objects), fault
+
+    def get(self, key):
+        if key not in self.objects:
+            raise NoSuchObject(key)
+        return self.objects[key]
+
+    def put(self, key, body):
+        if self.fault is not None:
+            raise self.fault
+        if key in self.objects:
+            raise KeyTaken(key)
+        self.objects[key] = body
+
+
+class Work:
+    """Stores `value` under two keys and counts its calls; raises `error` instead when there is one."""
+
+    def __init__(self, value=1.0, error=None):
+        self.value, self.error, self.calls = value, error, 0
+
+    def __call__(self, task, blobs):
+        self.calls += 1
+        if self.error is not None:
+            raise self.error
+        return [
+            ("policies", {"policy": np.full(3, self.value)}),
+            ("learner", {"critic": np.full(5, self.value)}),
+        ], REPLY
+
+
+def ask(handler, task, blobs):
+    return msgspec.json.decode(handler(msgspec.json.encode(task), blobs), type=Answer)
+
+
+def answer(blobs, work, attempt=0):
+    """The answer of `work`'s function to the given attempt of `TASK`."""
+    task = msgspec.structs.replace(TASK, attempt=attempt)
+    return ask(lambda body, store: serve(body, store, {InitialiseTask: work}), task, blobs)
+
+
+def test_an_answer_names_what_was_stored_and_counts_what_it_cost():
+    blobs = Memory()
+    done = answer(blobs, Work())
+    first, last = blobs.objects[POLICIES], blobs.objects[LEARNER]
+    objects = {"policies": codec.reference(POLICIES, first), "learner": codec.reference(LEARNER, last)}
+    usage = Usage(puts=2, bytes_written=len(first) + len(last))
+    assert done == Done(id=TASK.id, attempt=0, objects=objects, reply=REPLY, usage=usage)
+    np.testing.assert_array_equal(codec.decode(last, LEARNER)["critic"], np.ones(5))
+
+
+def test_a_retry_answers_from_storage_without_doing_the_work_again():
+    blobs, work = Memory(), Work()
+    done = answer(blobs, work)
+    again = answer(blobs, work, attempt=2)
+    assert work.calls == 1
+    usage = Usage(gets=1, bytes_read=len(blobs.objects[LEARNER]))
+    assert again == msgspec.structs.replace(done, attempt=2, usage=usage)
+
+
+def test_a_retry_that_finds_only_an_earlier_object_goes_on_from_there():
+    blobs, work = Memory(), Work()
+    done = answer(blobs, work)
+    size = len(blobs.objects.pop(LEARNER))
+    again = answer(blobs, work, attempt=1)
+    assert work.calls == 2
+    first = len(blobs.objects[POLICIES])
+    # One look for the answer, then two conditional writes of which the first is refused and its object read.
+    usage = Usage(puts=2, gets=2, bytes_written=first + size, bytes_read=first)
+    assert again == msgspec.structs.replace(done, attempt=1, usage=usage)
+
+
+def test_the_first_writer_wins_under_every_key():
+    blobs = Memory()
+    done = answer(blobs, Work(1.0))
+    stored = dict(blobs.objects)
+    late = answer(blobs, Work(2.0))  # attempt 0 does not look first: a race
+    assert blobs.objects == stored
+    assert late.objects == done.objects
+
+
+def test_every_attempt_writes_the_same_bytes():
+    stores = [Memory() for _ in range(2)]
+    for attempt, blobs in enumerate(stores):
+        answer(blobs, Work(), attempt)
+    assert stores[0].objects == stores[1].objects
+    stored = codec.header(stores[0].objects[LEARNER], LEARNER).done
+    assert (stored.attempt, stored.usage, stored.reply) == (0, Usage(), REPLY)
+    assert codec.header(stores[0].objects[POLICIES], POLICIES) == TaskHeader(task=TASK.id)
+
+
+@pytest.mark.parametrize(("key", "attempt"), [(POLICIES, 0), (POLICIES, 1), (LEARNER, 0), (LEARNER, 1)])
+def test_an_object_of_another_task_under_the_key_is_refused(key, attempt):
+    blobs = Memory(**{key: codec.encode({"x": np.zeros(1)}, TaskHeader(task="run/000009/other"))})
+    failed = answer(blobs, Work(), attempt)
+    message = f"{key} was written by task run/000009/other, not by {TASK.id}"
+    assert (failed.kind, failed.message, failed.again) == ("foreign_object", message, False)
+
+
+WHOLE = codec.encode({"x": np.zeros(100)}, TaskHeader(task=TASK.id))
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"garbage", b"\xff" * 64, WHOLE[:40], b'\x02\0\0\0\0\0\0\0{}', b'\x02\0\0\0\0\0\0\0[]'],
+    ids=["empty", "text", "noise", "torn", "no header", "not a header"],
+)  # fmt: skip
+@pytest.mark.parametrize(("key", "attempt"), [(POLICIES, 0), (LEARNER, 1)])
+def test_an_object_that_cannot_be_read_is_named(body, key, attempt):
+    failed = answer(Memory(**{key: body}), Work(), attempt)
+    assert (failed.kind, failed.again) == ("corrupt_object", False)
+    assert failed.message.startswith(f"{key} carries no header of this version")
+
+
+def test_a_last_object_without_an_answer_is_named():
+    failed = answer(Memory(**{LEARNER: WHOLE}), Work(), attempt=1)
+    assert failed.kind == "corrupt_object"
+    assert failed.message == f"{LEARNER} holds no answer although it is its task's last object"
+
+
+def test_a_store_that_takes_nothing_fails_the_task():
+    failed = answer(Memory(fault=StorageFault("the disk is full")), Work())
+    assert isinstance(failed, Failed)
+    assert (failed.kind, failed.message, failed.again) == ("storage", "the disk is full", False)
+    assert failed.usage.puts == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "again"),
+    [
+        (EnvironmentFault("x"), "environment", True),
+        (Unsupported("x"), "request", False),
+        (contract.NotFinite("x"), "not_finite", False),
+        (contract.BadRequest("x"), "request", False),
+        (contract.MissingExtra("x"), "missing_extra", False),
+        (contract.NoSuchObject("x"), "corrupt_object", False),
+    ],
+)
+def test_an_expected_error_is_answered_by_its_kind(error, kind, again):
+    assert answer(Memory(), Work(error=error), attempt=1) == Failed(
+        id=TASK.id, attempt=1, kind=kind, message="x", again=again, usage=Usage(gets=1)
+    )
+
+
+def test_an_unexpected_error_escapes_to_the_platform():
+    with pytest.raises(ZeroDivisionError):
+        answer(Memory(), Work(error=ZeroDivisionError()))
+
+
+def test_a_task_of_another_function_is_refused():
+    failed = ask(act, TASK, Memory())
+    assert (failed.kind, failed.message) == ("request", "this function does not serve InitialiseTask")
+
+
+def test_objects_are_read_together_and_checked_against_their_references():
+    bodies = {key: codec.encode({key: np.array([n])}, TaskHeader(task="t")) for n, key in enumerate("ab")}
+    refs = tuple(codec.reference(key, body) for key, body in bodies.items())
+    assert {name: array.tolist() for name, array in read(Memory(**bodies), refs).items()} == {"a": [0], "b": [1]}
+    flipped = bodies | {"b": bodies["b"][:-1] + b"\x07"}
+    with pytest.raises(contract.CorruptObject, match=r"b is not the object the run recorded"):
+        read(Memory(**flipped), refs)
+    with pytest.raises(contract.CorruptObject, match="torn is not a safetensors object"):
+        read(Memory(torn=WHOLE[:-1]), (codec.reference("torn", WHOLE[:-1]),))
+
+
+def later(kind, work, **fields):
+    """A task of round 1."""
+    common = {field: getattr(TASK, field) for field in ("run", "timeout_s", "seed", "team")}
+    return kind(**common, id=f"run/000001/{work}", round=1, output=f"rounds/000001/{work}", **fields)
+
+
+def one_round(blobs):
+    """A first round of the toy by the functions themselves: (handler, task, answer) of each."""
+    drawn = ask(learn, TASK, blobs)
+    policies, learner = drawn.objects["policies"], drawn.objects["learner"]
+    sampling = later(SampleTask, "sample", environment=TOY, policies=(policies,), units=(0, 1), copies=4, steps=6)
+    sampled = ask(act, sampling, blobs)
+    learning = later(
+        LearnTask, "learn", spec=TASK.spec, algorithm=TASK.algorithm, hyperparameters=TASK.hyperparameters,
+        groups=(0, 1), units=(0, 1), stages=("postprocess", "critic", "policy"),
+        trajectories=(sampled.objects["trajectory"],), state=(policies, learner), publish_tensors=True,
+    )  # fmt: skip
+    learnt = ask(learn, learning, blobs)
+    return [(learn, TASK, drawn), (act, sampling, sampled), (learn, learning, learnt)]
+
+
+def test_a_round_of_real_tasks_is_answered_again_from_storage():
+    blobs = Memory()
+    served = one_round(blobs)
+    assert [sorted(done.objects) for *_, done in served] == [
+        ["learner", "policies"], ["trajectory"], ["learner", "policies", "tensors"],
+    ]  # fmt: skip
+    stored = dict(blobs.objects)
+    for handler, task, done in served:
+        again = ask(handler, msgspec.structs.replace(task, attempt=1), blobs)
+        assert again == msgspec.structs.replace(done, attempt=1, usage=again.usage)
+        assert (again.usage.gets, again.usage.puts) == (1, 0)
+    assert blobs.objects == stored
+    elsewhere = Memory()
+    one_round(elsewhere)
+    assert elsewhere.objects == stored
+
+
+def test_an_evaluation_stores_nothing_and_played_again_answers_the_same():
+    blobs = Memory()
+    policies = one_round(blobs)[-1][2].objects["policies"]
+    before = dict(blobs.objects)
+    task = later(EvaluateTask, "evaluate", environment=TOY, policies=(policies,), stream="curve", part=0, episodes=7)
+    first, second = ask(evaluate, task, blobs), ask(evaluate, msgspec.structs.replace(task, attempt=1), blobs)
+    assert second == msgspec.structs.replace(first, attempt=1)
+    assert (len(first.reply.returns), first.objects, first.usage.puts) == (7, {}, 0)
+    assert blobs.objects == before
+
+
+def test_a_reference_to_nothing_fails_the_task():
+    gone = Ref(key="gone", sha256="0" * 64, size=1)
+    failed = ask(
+        act, later(SampleTask, "sample", environment=TOY, policies=(gone,), units=(0,), copies=1, steps=5), Memory()
+    )
+    assert (failed.kind, failed.message) == ("corrupt_object", "gone")
+
+
+def test_the_first_writer_s_whole_answer_wins_not_its_object_alone():
+    blobs, work = Memory(), Work()
+    first = answer(blobs, work)
+    taken = blobs.objects[LEARNER]
+    second = answer(blobs, Work())
+    assert blobs.objects[LEARNER] == taken
+    assert (second.objects, second.reply) == (first.objects, first.reply)
+
+
+def test_a_last_object_that_was_cut_off_behind_its_header_is_corrupt():
+    blobs, work = Memory(), Work()
+    answer(blobs, work)
+    blobs.objects[LEARNER] = blobs.objects[LEARNER][:-1]
+    failed = answer(blobs, work, attempt=1)
+    assert isinstance(failed, Failed)
+    assert failed.kind == "corrupt_object"
+
+
+def test_policies_that_lack_a_group_are_refused_in_one_line():
+    blobs = Memory()
+    initialised = ask(learn, TASK, blobs)
+    policies = (initialised.objects["policies"],)
+    task = later(SampleTask, "sample", environment=TOY, policies=policies, units=(0,), copies=2, steps=5)
+    task = msgspec.structs.replace(task, team=Team(groups=(0, 7)))
+    failed = ask(act, task, blobs)
+    assert (failed.kind, failed.message) == ("request", "the task's policies hold no network for group g07")
