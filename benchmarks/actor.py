@@ -1,0 +1,116 @@
+"""How fast one unit is sampled on one core (environment, policy, sampling, recording), beside raw `mpe2` stepping."""
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from functions.actor.rollout import collect
+from functions.algorithms import registry as algorithms
+from functions.contract import Team
+from functions.environments import registry as environments
+from functions.environments.base import Task
+from functions.policies import Policy
+
+ENGINE = Task(name="mpe/simple_spread")
+ADAPTER = Task(name="pettingzoo:mpe2.simple_spread_v3:parallel_env")
+# The default unit is the first.
+UNIT_COPIES = (64, 160, 320, 640)
+ADAPTER_COPIES = 16
+
+Round = Callable[[], int]
+
+
+def untrained_policy(task: Task) -> Policy:
+    """Policies of round 0, one per agent."""
+    spec = environments.spec(task)
+    mappo = algorithms.algorithm("mappo")
+    config = algorithms.configuration(mappo, {}).resolved(len(spec.agents))
+    team = Team(groups=tuple(range(len(spec.agents))))
+    code = algorithms.implementation(mappo)
+    groups = (code.initialise(spec, team, config, 1, group) for group in team.groups)
+    return Policy(spec, team, {name: array for tensors in groups for name, array in tensors.items()})
+
+
+def unit(task: Task, copies: int) -> Round:
+    """Samples a unit of one episode per copy and returns how many environment steps that is."""
+    policy = untrained_policy(task)
+
+    def play() -> int:
+        environment = environments.make(task, copies)
+        try:
+            collect(environment, policy, environment.spec.horizon, seed=1, round_=1, unit=0)
+            return copies * environment.spec.horizon
+        finally:
+            environment.close()
+
+    return play
+
+
+def adapter_stepping() -> Round:
+    """Steps our adapter at random: what it adds to `mpe2`, without policies and recording."""
+    environment = environments.make(ADAPTER, ADAPTER_COPIES)
+    rng = np.random.default_rng(1)
+    agents, horizon = len(environment.spec.agents), environment.spec.horizon
+    environment.reset(rng)
+
+    def play() -> int:
+        for _ in range(horizon):
+            environment.step((rng.integers(5, size=(ADAPTER_COPIES, agents)),))
+        return ADAPTER_COPIES * horizon
+
+    return play
+
+
+def raw_stepping(episodes: int = 16) -> Round:
+    """Steps `mpe2`'s `parallel_env` at random; the actions are drawn beforehand, in its favour."""
+    from mpe2 import simple_spread_v3
+
+    environment = simple_spread_v3.parallel_env()
+    horizon = 25
+    drawn = np.random.default_rng(1).integers(5, size=(episodes, horizon, 3)).tolist()
+    actions = [[dict(zip(environment.possible_agents, step, strict=True)) for step in episode] for episode in drawn]
+
+    def play() -> int:
+        for seed, episode in enumerate(actions):
+            environment.reset(seed=seed)
+            for step in episode:
+                environment.step(step)
+        return episodes * horizon
+
+    return play
+
+
+def rate(play: Round, seconds: float) -> float:
+    """Environment steps per second, over at least `seconds`."""
+    steps, began = 0, time.perf_counter()
+    while (passed := time.perf_counter() - began) < seconds:
+        steps += play()
+    return steps / passed
+
+
+def main() -> None:
+    """Prints one JSON object: rates by name, one per repetition, the subjects taken in turn."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.actor", description=__doc__)
+    parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=0.4, help="of each subject in each repetition")
+    args = parser.parse_args()
+    subjects = {f"unit of {copies}": unit(ENGINE, copies) for copies in UNIT_COPIES}
+    subjects |= {
+        "adapter stepping": adapter_stepping(),
+        "adapter unit": unit(ADAPTER, ADAPTER_COPIES),
+        "mpe2": raw_stepping(),
+    }
+    for play in subjects.values():
+        play()
+    rates: dict[str, list[float]] = {name: [] for name in subjects}
+    for _ in range(args.repetitions):
+        for name, play in subjects.items():
+            rates[name].append(rate(play, args.seconds))
+    print(json.dumps(rates))
+
+
+if __name__ == "__main__":
+    main()

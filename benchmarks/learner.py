@@ -1,0 +1,170 @@
+"""How long sampling and learning take for a round of the default size on one core, without functions around them, and
+how much of the learning is matrix products."""
+
+import argparse
+import itertools
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from functions.actor.rollout import collect
+from functions.algorithms import registry as algorithms
+from functions.algorithms.base import Context
+from functions.contract import Team
+from functions.environments import registry as environments
+from functions.environments.base import Task
+from functions.learner import batch, stages
+from functions.policies import Policy
+
+TASK = Task(name="mpe/simple_spread")
+COPIES = 64
+LARGE = 1024
+
+Array = NDArray[Any]
+Layers = tuple[int, ...]
+# Rows, inner width and columns of a matrix product.
+Shape = tuple[int, int, int]
+
+
+@dataclass
+class Record:
+    """One figure per repetition: `sampling_ms` and `learning_ms` of a round, `products_ms` of the learning's matrix
+    products alone, `large_gflops` of a large product.
+
+    `flops` counts multiplications and additions of the round's matrix products only.
+    """
+
+    flops: float
+    sampling_ms: list[float] = field(default_factory=list)
+    learning_ms: list[float] = field(default_factory=list)
+    products_ms: list[float] = field(default_factory=list)
+    large_gflops: list[float] = field(default_factory=list)
+
+
+class Round:
+    """Sampling and learning of one round, with the policies of round 0."""
+
+    def __init__(self) -> None:
+        self.spec = environments.spec(TASK)
+        self._mappo = algorithms.algorithm("mappo")
+        self.config = algorithms.configuration(self._mappo, {}).resolved(len(self.spec.agents))
+        self._code = algorithms.implementation(self._mappo)
+        self.team = Team(groups=tuple(range(len(self.spec.agents))))
+        self._tensors: dict[str, Array] = {}
+        for group in self.team.groups:
+            self._tensors |= self._code.initialise(self.spec, self.team, self.config, 1, group)
+        self._policy = Policy(self.spec, self.team, self._tensors)
+
+    def sample(self) -> Context:
+        """One unit, as the stages read it."""
+        environment = environments.make(TASK, COPIES)
+        sampled = collect(environment, self._policy, self.spec.horizon, seed=1, round_=1, unit=0)
+        return Context(
+            spec=self.spec,
+            team=self.team,
+            config=self.config,
+            seed=1,
+            round=1,
+            batch=batch.join(self.spec, sampled.tensors, (0,)),
+            tensors=self._tensors,
+        )
+
+    def learn(self, context: Context) -> None:
+        """All stages for all agents."""
+        names = [stage.name for stage in self._mappo.stages]
+        stages.run(self._mappo, self._code, context, names, self.team.groups)
+
+
+def networks(context: Context) -> tuple[Layers, Layers]:
+    """Widths from input to output of a policy and of a critic."""
+    (kind,) = context.spec.classes
+    hidden = tuple(context.config.hidden)
+    state = context.batch.state.shape[-1]
+    return (kind.observation_size, *hidden, kind.actions), (state, *hidden, 1)
+
+
+def products(layers: Layers, rows: int) -> list[Shape]:
+    """The products of one forward and backward pass; nobody asks for the slope at the inputs."""
+    pairs = list(itertools.pairwise(layers))
+    outputs = [(rows, i, o) for i, o in pairs]
+    slopes = [(rows, o, i) for i, o in pairs[1:]]
+    gradients = [(i, rows, o) for i, o in pairs]
+    return outputs + slopes + gradients
+
+
+def round_products(context: Context) -> list[tuple[Shape, int]]:
+    """All products of a round and how often each is done; `postprocess` puts every row and cut through the critics."""
+    agents, config = len(context.spec.agents), context.config
+    rows = context.batch.ended.size
+    policy, critic = networks(context)
+    passes = agents * config.epochs * config.minibatches
+    training = [*products(policy, rows // config.minibatches), *products(critic, rows // config.minibatches)]
+    valued = rows + len(context.batch.cut)
+    values = [((valued, i, o), agents) for i, o in itertools.pairwise(critic)]
+    return [(shape, passes) for shape in training] + values
+
+
+def flops(shapes: list[tuple[Shape, int]]) -> float:
+    """Multiplications and additions."""
+    return float(sum(2 * rows * inner * columns * times for (rows, inner, columns), times in shapes))
+
+
+def products_alone(shapes: list[tuple[Shape, int]]) -> Callable[[], float]:
+    """Times the products and nothing else; returns milliseconds for all of them, from a few of each."""
+    rng = np.random.default_rng(1)
+    prepared = []
+    for (rows, inner, columns), times in shapes:
+        left, right = (rng.standard_normal(shape, dtype=np.float32) for shape in ((rows, inner), (inner, columns)))
+        prepared.append((left, right, np.empty((rows, columns), np.float32), times))
+
+    def measure(few: int = 200) -> float:
+        total = 0.0
+        for left, right, out, times in prepared:
+            count = min(times, few)
+            began = time.perf_counter()
+            for _ in range(count):
+                np.matmul(left, right, out=out)
+            total += (time.perf_counter() - began) / count * times
+        return total * 1000
+
+    return measure
+
+
+def large_product() -> float:
+    """GFLOP/s of a large square product: what the core can do at best."""
+    square = np.ones((LARGE, LARGE), np.float32)
+    began = time.perf_counter()
+    square @ square
+    return 2 * LARGE**3 / (time.perf_counter() - began) / 1e9
+
+
+def main() -> None:
+    """Prints one JSON object."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.learner", description=__doc__)
+    parser.add_argument("--repetitions", type=int, default=9)
+    args = parser.parse_args()
+    round_ = Round()
+    context = round_.sample()
+    shapes = round_products(context)
+    alone = products_alone(shapes)
+    record = Record(flops(shapes))
+    round_.learn(context)
+    for _ in range(args.repetitions):
+        began = time.perf_counter()
+        context = round_.sample()
+        sampled = time.perf_counter()
+        round_.learn(context)
+        record.sampling_ms.append((sampled - began) * 1000)
+        record.learning_ms.append((time.perf_counter() - sampled) * 1000)
+        record.products_ms.append(alone())
+        record.large_gflops.append(large_product())
+    print(json.dumps(asdict(record)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+"""What another framework does on this machine: RLlib from PyPI, installed into an environment that is removed again."""
+
+import json
+import os
+import subprocess
+import tempfile
+import venv
+from pathlib import Path
+
+WANTED = "BENCH_PEERS"
+PACKAGES = ("ray[rllib]>=2.40", "torch", "mpe2>=1.0", "pettingzoo>=1.25")
+SECONDS, RUNNERS = 60.0, 2
+_SCRIPT = Path(__file__).with_name("rllib_loop.py")
+
+
+def wanted() -> bool:
+    """Whether the user asked for peers, which takes minutes and gigabytes."""
+    return os.environ.get(WANTED) == "1"
+
+
+def rllib_rate() -> float:
+    """RLlib's environment steps per second in training, its start left out."""
+    with tempfile.TemporaryDirectory() as folder:
+        venv.create(folder, with_pip=True)
+        python = Path(folder) / "bin" / "python"
+        subprocess.run([python, "-m", "pip", "install", "-qq", *PACKAGES], check=True)
+        command = [str(python), str(_SCRIPT), str(SECONDS), str(RUNNERS)]
+        done = subprocess.run(command, check=True, cwd=folder, stdout=subprocess.PIPE, text=True)
+        return float(json.loads(done.stdout.splitlines()[-1])["env_steps_per_second"])

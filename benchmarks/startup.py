@@ -1,0 +1,53 @@
+"""Time from the command to the first environment steps, with files in the page cache (warm) and without (cold)."""
+
+import os
+import subprocess
+import sysconfig
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from benchmarks.launch import ROOT, environment
+from benchmarks.training import UNEVALUATED, command
+
+# A unit is stored once all its steps are done, so what is timed ends some milliseconds after the first of them.
+FIRST_UNIT = "runs/*/objects/rounds/*/sample/*.trajectory.safetensors"
+PATIENCE_S = 60.0
+POLL_S = 0.002
+
+
+def seconds_to_first_unit(workers: int, cold: bool) -> float:
+    """Starts a run of one round and returns when its first unit was there."""
+    if cold:
+        forget(files())
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.perf_counter()
+        process = subprocess.Popen(
+            command(workers, *UNEVALUATED, "stop.rounds=1"), cwd=folder, env=environment(), stdout=subprocess.DEVNULL
+        )
+        try:
+            while not any(Path(folder).glob(FIRST_UNIT)):
+                if time.perf_counter() - began > PATIENCE_S or process.poll() is not None:
+                    raise RuntimeError(f"no unit within {PATIENCE_S:g} s of the command, or before it ended")
+                time.sleep(POLL_S)
+            return time.perf_counter() - began
+        finally:
+            process.wait(PATIENCE_S)
+
+
+def files() -> Iterable[Path]:
+    """The files of the interpreter, of the installed packages and of this project."""
+    installed = {sysconfig.get_path(name) for name in ("stdlib", "platlib", "purelib")}
+    for folder in (*map(Path, installed), ROOT / "functions", ROOT / "coordinator", ROOT / "infra"):
+        yield from (path for path in folder.rglob("*") if path.is_file())
+
+
+def forget(paths: Iterable[Path]) -> None:
+    """Asks the kernel to drop the files' pages; those that a running program maps stay, so cold is a lower bound."""
+    for path in paths:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(descriptor)

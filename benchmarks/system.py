@@ -1,0 +1,78 @@
+"""Where a round's time goes: one run of the whole system in this process, its functions' milliseconds added up."""
+
+import argparse
+import json
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+
+from benchmarks.training import UNEVALUATED
+from coordinator.config import RunConfig, load
+from coordinator.loop import Driver, Ports
+from coordinator.ports import Invoker
+from coordinator.pricing.prices import load_prices
+from coordinator.reports.journal import JsonLines, read
+from coordinator.state import Plan
+from functions.contract import Report
+from infra.wiring import local
+
+
+class Metered:
+    """An invoker that adds up what sampling and learning took in rounds after the first, which starts the workers."""
+
+    def __init__(self, inner: Invoker) -> None:
+        self._inner = inner
+        self.busy_ms: defaultdict[str, float] = defaultdict(float)
+
+    def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
+        self._inner.invoke(function, id, attempt, body, timeout_s)
+
+    def wait(self, timeout_s: float) -> list[Report]:
+        reports = self._inner.wait(timeout_s)
+        for report in reports:
+            _, round_, work = report.id.split("/", 2)
+            if int(round_) > 1 and work.startswith(("sample", "learn")):
+                self.busy_ms[report.function] += report.duration_ms
+        return reports
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+def milliseconds(folder: Path, workers: int, config: RunConfig) -> dict[str, float]:
+    """Milliseconds per round: of the whole `round`, and in the `actor` and `learner` functions.
+
+    A function's time includes reading and writing its objects. With one worker, the rest is the coordinator's.
+    """
+    backend = local(folder, workers)
+    try:
+        invoker = Metered(backend.invoker)
+        journal = JsonLines(folder / "metrics.jsonl")
+        plan = Plan("benchmark", config, "benchmark", load_prices(), backend.init_limit_ms)
+        driver = Driver(plan, Ports(backend.storage, backend.ledger, invoker, journal))
+        driver.begin()
+        while driver.step():
+            pass
+        if driver.state.status != "finished":
+            raise RuntimeError(f"the run ended as {driver.state.status}: {driver.state.reason}")
+    finally:
+        backend.close()
+    lines = read(folder / "metrics.jsonl")
+    rounds = len(lines) - 1
+    whole = (lines[-1].seconds - lines[0].seconds) * 1000 / rounds
+    return {"round": whole, **{function: total / rounds for function, total in invoker.busy_ms.items()}}
+
+
+def main() -> None:
+    """The command line: prints one JSON object."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.system", description=__doc__)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("overrides", nargs="*", metavar="key=value")
+    args = parser.parse_args()
+    config = load(None, [*UNEVALUATED, *args.overrides])
+    with tempfile.TemporaryDirectory() as folder:
+        print(json.dumps(milliseconds(Path(folder), args.workers, config)))
+
+
+if __name__ == "__main__":
+    main()

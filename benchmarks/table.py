@@ -1,0 +1,67 @@
+"""The one table of a run of the benchmarks, in markdown."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+HEADER = ("measurement", "median", "min … max", "ratio", "min … max", "against", "asked for")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A measurement: one value per repetition and, where it is compared, one ratio per repetition.
+
+    `fmt` prints a value. `least` and `most` bound the median of the ratios, or of the values where there are none.
+    """
+
+    name: str
+    values: Sequence[float]
+    fmt: str = ",.0f"
+    unit: str = ""
+    ratios: Sequence[float] = ()
+    against: str = ""
+    least: float | None = None
+    most: float | None = None
+
+    def cells(self) -> tuple[str, ...]:
+        """The row's cells, in the order of `HEADER`."""
+        unit = f" {self.unit}" if self.unit else ""
+        return (
+            self.name,
+            f"{statistics.median(self.values):{self.fmt}}{unit}" if self.values else "not reached",
+            spread(self.values, self.fmt),
+            f"{statistics.median(self.ratios):.3g}" if self.ratios else "",
+            spread(self.ratios, ".3g"),
+            self.against,
+            self._verdict(),
+        )
+
+    def _verdict(self) -> str:
+        bounded = self.ratios or self.values
+        if (self.least is None and self.most is None) or not bounded:
+            return ""
+        reached = statistics.median(bounded)
+        met = (self.least is None or reached >= self.least) and (self.most is None or reached <= self.most)
+        bound = f"≥ {self.least:g}" if self.least is not None else f"≤ {self.most:g}"
+        return f"{bound}: {'met' if met else 'MISSED'}"
+
+
+def spread(values: Sequence[float], fmt: str) -> str:
+    """The noise: lowest and highest value, and how many there are."""
+    return f"{min(values):{fmt}} … {max(values):{fmt}} ({len(values)})" if values else ""
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """The table, columns aligned so that it reads well as text too."""
+    cells = [HEADER, *(row.cells() for row in rows)]
+    widths = [max(len(line[column]) for line in cells) for column in range(len(HEADER))]
+    lines = [
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |" for line in cells
+    ]
+    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    return "\n".join(lines)
+
+
+def quotients(values: Sequence[float], base: Sequence[float]) -> list[float]:
+    """Ratios within each repetition."""
+    return [value / other for value, other in zip(values, base, strict=True)]

@@ -1,0 +1,56 @@
+"""The command ``marless train`` as a user types it, and what its ``metrics.jsonl`` says of the run."""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.launch import environment
+from coordinator.reports.journal import read
+from coordinator.state import RoundLine
+
+NAME = "benchmark"
+# Leaves nothing of evaluation in the rounds that are timed.
+UNEVALUATED = ("evaluation.every=1000000", "evaluation.episodes=2", "evaluation.final_episodes=2")
+
+
+@dataclass(frozen=True)
+class Training:
+    """The rounds of a run that had at least two."""
+
+    lines: list[RoundLine]
+
+    @property
+    def env_steps_per_second(self) -> float:
+        """The rate without the first round, which starts the workers."""
+        first, last = self.lines[0], self.lines[-1]
+        return (last.env_steps - first.env_steps) / (last.seconds - first.seconds)
+
+    def seconds_to(self, target: float) -> float | None:
+        """Training seconds to the end of the round in which an evaluation reached `target`."""
+        return self._first(target, lambda line: line.seconds)
+
+    def dollars_to(self, target: float) -> float | None:
+        """The bill at the same moment."""
+        return self._first(target, lambda line: line.dollars)
+
+    def _first(self, target: float, of: Callable[[RoundLine], float]) -> float | None:
+        reached = (of(line) for line in self.lines if line.evaluation and line.evaluation.mean >= target)
+        return next(reached, None)
+
+
+def command(workers: int, *settings: str) -> list[str]:
+    """The command line; the run lands in ``runs/benchmark`` below the current folder."""
+    marless = str(Path(sys.executable).with_name("marless"))
+    return [marless, "train", *settings, "--workers", str(workers), "--run", NAME, "--json"]
+
+
+def trained(workers: int, *settings: str) -> Training:
+    """Runs the command in a folder of its own; raises `CalledProcessError` when it failed."""
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(
+            command(workers, *settings), check=True, cwd=folder, env=environment(), stdout=subprocess.DEVNULL
+        )
+        return Training(read(Path(folder) / "runs" / NAME / "metrics.jsonl"))

@@ -1,0 +1,45 @@
+"""The last lines of a run: what came out, what it cost, and how to go on."""
+
+from coordinator.cli.summary import Summary
+from coordinator.cli.text import money, plus_minus, seconds
+from coordinator.state import Plan
+
+_REASONS = {
+    "rounds": "stop.rounds",
+    "env_steps": "stop.env_steps",
+    "seconds": "stop.seconds",
+    "dollars": "stop.dollars",
+    "return": "stop.return",
+}
+
+
+def closing(plan: Plan, summary: Summary, name: str, folder: str) -> list[str]:
+    """The block that ends `train` and `resume`; the folder is its last line."""
+    pricing, reached = plan.config.pricing, _REASONS.get(summary.reason, "")
+    lines = [
+        _item(
+            "trained",
+            f"{summary.rounds:,} rounds, {summary.env_steps:,} steps in {seconds(summary.train_seconds)}"
+            + (f" (until {reached})" if reached else ""),
+        )
+    ]
+    if final := summary.final_return:
+        lines.append(
+            _item(
+                "final return",
+                f"{plus_minus(final)}   sum over agents, undiscounted, greedy, {final.episodes:,} episodes",
+            )
+        )
+    if best := summary.absolute_return:
+        half = (best.ci95[1] - best.ci95[0]) / 2 if best.ci95 else 0.0
+        text = f"{best.mean:.1f} ± {half:.1f}   best policies (round {best.round}), {best.episodes:,} episodes"
+        lines.append(_item("absolute", text))
+    place = f"AWS Lambda ({pricing.architecture}, {pricing.region})"
+    lines.append(_item("bill", f"{money(summary.dollars.total)}   what this would cost on {place}"))
+    if summary.status == "finished":
+        lines.append(_item("play it", f"marless evaluate {name}"))
+    return [*lines, folder]
+
+
+def _item(label: str, text: str) -> str:
+    return f"{label:<14}{text}"

@@ -1,0 +1,20 @@
+"""marless config: the configuration that a run would have, as a file to keep and edit."""
+
+from argparse import ArgumentParser, Namespace
+
+from coordinator.cli import options as common
+from coordinator.cli.effective import document
+from coordinator.config import load
+
+EXAMPLES = """examples:
+  marless config > my_run.toml
+  marless config my_run.toml algorithm.name=ippo"""
+
+
+def arguments(parser: ArgumentParser) -> None:
+    common.configuration(parser)
+
+
+def run(options: Namespace) -> int:
+    print(document(load(*common.split(options.settings))), end="")
+    return 0

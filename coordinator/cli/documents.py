@@ -1,0 +1,111 @@
+"""The files that a run leaves beside its objects, written while it goes on and once more, all of them, when it ends."""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from coordinator.cli import folder as files
+from coordinator.cli.folder import Identity, RunFolder
+from coordinator.cli.summary import Clock, Summary, encode, summarise
+from coordinator.ports import Storage
+from coordinator.pricing.bill import bill
+from coordinator.reports import statistics
+from coordinator.reports.journal import read
+from coordinator.state import Plan, RoundLine, State
+from functions import codec
+from functions.contract import MissingExtra, Ref, StorageFault
+
+if TYPE_CHECKING:
+    from coordinator.reports.curve import CurvePoint
+
+
+class Documents:
+    """Writes a run's files; whatever the disk does not take raises `StorageFault`."""
+
+    def __init__(self, folder: RunFolder, plan: Plan, identity: Identity, storage: Storage) -> None:
+        self._folder, self._plan, self._identity, self._storage = folder, plan, identity, storage
+
+    def interim(self, state: State, clock: Clock) -> None:
+        """The bill and the summary so far; quick, for between rounds."""
+        self._bill_and_summary(state, clock, "running", None)
+
+    def complete(self, state: State, clock: Clock, status: str) -> Summary:
+        """Everything there is to write of `state`; the summary last."""
+        weights = None
+        if state.objects:
+            from coordinator.reports.weights import weights_sha256
+
+            weights = weights_sha256(state, self._storage)
+            self._folder.write(files.POLICIES, self.policy_file(state, state.policies))
+            if state.best is not None:
+                self._folder.write(files.BEST_POLICIES, self.policy_file(state, state.best.policies))
+        lines = [line for line in read(self._folder.path / files.METRICS) if line.round <= state.round]
+        if lines:
+            self._curve(state, lines)
+        self._evaluations(state, lines)
+        return self._bill_and_summary(state, clock, status, weights)
+
+    def policy_file(self, state: State, refs: Iterable[Ref]) -> bytes:
+        """The policies in `refs` as one file that can be played."""
+        from coordinator.reports.policy import TeamFile, export
+
+        assert state.team is not None
+        tensors: codec.Tensors = {}
+        for ref in refs:
+            tensors |= codec.decode(codec.verified(ref, self._storage.get(ref.key)), ref.key)
+        return export(TeamFile(task=self._plan.config.task, agents=state.task.agents, team=state.team), tensors)
+
+    def _bill_and_summary(self, state: State, clock: Clock, status: str, weights: str | None) -> Summary:
+        pricing = self._plan.config.pricing
+        cost = bill(state.meter, self._plan.prices, pricing.architecture, pricing.storage)
+        summary = summarise(self._plan, self._identity, state, cost, clock, status, weights)
+        self._folder.write(files.BILL, cost.to_json())
+        self._folder.write(files.SUMMARY, encode(summary))
+        return summary
+
+    def _evaluations(self, state: State, lines: list[RoundLine]) -> None:
+        from coordinator.reports.evaluations import Evaluation, document
+
+        entries = [
+            Evaluation(step_count=line.evaluation.env_steps, returns=line.evaluation.returns)
+            for line in lines
+            if line.evaluation
+        ]
+        if state.final:
+            entries.append(Evaluation(step_count=state.env_steps, returns=state.final))
+        config = self._plan.config
+        algorithm = str(config.algorithm.__struct_config__.tag)
+        layout = document(config.task, algorithm, config.seed, entries, state.absolute)
+        self._folder.write(files.EVALUATIONS, msgspec.json.encode(layout) + b"\n")
+
+    def _curve(self, state: State, lines: list[RoundLine]) -> None:
+        """The picture needs matplotlib; without it there is none, which `marless doctor` explains."""
+        from coordinator.reports.curve import draw
+
+        path = self._folder.path / files.CURVE
+        try:
+            with suppress(MissingExtra):
+                draw(curve_points(state, lines), path, self._plan.run)
+        except OSError as error:
+            raise StorageFault(f"cannot write {path}: {error.strerror}; free disk space and try again") from error
+
+
+def curve_points(state: State, lines: list[RoundLine]) -> list["CurvePoint"]:
+    """One point per finished round; an evaluation belongs to the round that made the policies it played."""
+    from coordinator.reports.curve import CurvePoint
+
+    returns = {line.evaluation.env_steps: line.evaluation.returns for line in lines if line.evaluation}
+    if state.final:
+        returns[state.env_steps] = state.final
+    return [
+        CurvePoint(
+            steps=line.env_steps,
+            seconds=line.seconds,
+            dollars=line.dollars,
+            sampled_return=line.return_mean,
+            evaluation=statistics.summary(returns[line.env_steps]) if line.env_steps in returns else None,
+        )
+        for line in lines
+    ]

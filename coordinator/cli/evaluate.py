@@ -1,0 +1,76 @@
+"""marless evaluate: plays the newest policies of a run, greedily, on start states that no other evaluation saw."""
+
+import tempfile
+from argparse import ArgumentParser, Namespace
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from coordinator.cli import options as common
+from coordinator.cli.episodes import bring, play, tasks
+from coordinator.cli.errors import UserError
+from coordinator.cli.folder import RunFolder
+from coordinator.cli.stored import look
+from coordinator.reports import statistics
+from coordinator.state import Plan, State
+from functions.contract import EvaluateReply
+from infra import wiring
+
+# While a run goes on, its older objects disappear; by then it has newer policies.
+_TRIES = 5
+
+EXAMPLES = """examples:
+  marless evaluate latest
+  marless evaluate first --episodes 100"""
+
+
+def arguments(parser: ArgumentParser) -> None:
+    common.run(parser)
+    parser.add_argument("--episodes", type=common.count, metavar="N", help="default: evaluation.final_episodes")
+    common.workers(parser)
+    common.json(parser)
+
+
+def run(options: Namespace) -> int:
+    folder = RunFolder.find(options.run)
+    with tempfile.TemporaryDirectory(prefix="marless-") as temporary:
+        plan, state = _fetch(folder, Path(temporary))
+        episodes = options.episodes or plan.config.evaluation.final_episodes
+        with closing(wiring.local(Path(temporary), options.workers)) as backend:
+            played = play(
+                backend.invoker, tasks(plan, state, episodes, f"evaluate-command-{episodes}"), plan.config.attempts
+            )
+    _show(options, plan, state, [reply for reply, _ in played])
+    return 0
+
+
+def _fetch(folder: RunFolder, temporary: Path) -> tuple[Plan, State]:
+    for _ in range(_TRIES):
+        with look(folder) as found:
+            if not found.state.policies:
+                raise UserError(f"{folder.name} has no policies yet")
+            try:
+                bring(folder.path / "objects", temporary / "objects", found.state.policies)
+            except FileNotFoundError:
+                continue
+            return found.plan, found.state
+    raise UserError(f"{folder.name}: objects of its newest policies are missing; see marless verify {folder.name}")
+
+
+def _show(options: Namespace, plan: Plan, state: State, replies: list[EvaluateReply]) -> None:
+    returns = [value for reply in replies for value in reply.returns]
+    figures = statistics.summary(returns)
+    weights = [len(reply.returns) for reply in replies]
+    means = np.average([reply.agent_returns for reply in replies], axis=0, weights=weights).tolist()
+    agents = dict(zip(state.task.agents, means, strict=True))
+    if options.json:
+        result = {"run": plan.run, "round": state.round, **msgspec.to_builtins(figures), "agents": agents}
+        print(msgspec.json.encode(result).decode())
+        return
+    print(f"{plan.run}, policies of round {state.round:,}, greedy, {figures.episodes:,} episodes on fresh start states")
+    interval = f"   95 % interval {figures.ci95[0]:.2f} to {figures.ci95[1]:.2f}" if figures.ci95 else ""
+    print(f"return      {figures.mean:.2f}   IQM {figures.iqm:.2f}{interval}   (undiscounted, sum over agents)")
+    for name, mean in agents.items():
+        print(f"  {name:<24}{mean:.2f}")

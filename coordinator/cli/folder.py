@@ -1,0 +1,201 @@
+"""A run's folder: its name, its files, who drives it, and which program and configuration it is of."""
+
+import fcntl
+import hashlib
+import os
+import re
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from coordinator.cli.errors import UserError
+from coordinator.config import RunConfig, load
+from functions.contract import StorageFault
+
+ROOT = Path("runs")
+LATEST = "latest"
+CONFIG, IDENTITY, METRICS, BILL, SUMMARY = "config.toml", "plan.json", "metrics.jsonl", "bill.json", "summary.json"
+CURVE, EVALUATIONS, ERRORS = "curve.png", "evaluations.json", "error.log"
+POLICIES, BEST_POLICIES = "policies.safetensors", "best_policies.safetensors"
+
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+_LOCK = ".lock"
+# Whoever asks whether a run is driven holds its lock for an instant, which a driver sits out.
+_LOCK_WAIT_S = 0.2
+
+
+class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What stays the same about a run (plan.json).
+
+    `code_sha256` is of the program that began it, `commit` what was checked out, `created` UTC in ISO format.
+    `configs` are hashes of the config.toml files that marless wrote for it, in order.
+    """
+
+    run: str
+    code_sha256: str
+    commit: str | None
+    created: str
+    configs: tuple[str, ...]
+
+
+class RunFolder:
+    """The folder of one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, name: str | None, suggestion: str) -> Self:
+        """A new folder called `name`, or after `suggestion` and the time; `UserError` for a bad or taken name."""
+        if name is not None:
+            _require_name(name)
+        stem = name or f"{suggestion}-{datetime.now():%Y%m%d-%H%M%S}"
+        ROOT.mkdir(exist_ok=True)
+        for serial in range(1, 1000):
+            path = ROOT / (stem if serial == 1 else f"{stem}-{serial}")
+            try:
+                path.mkdir()
+            except FileExistsError:
+                if name is not None:
+                    raise UserError(
+                        f"there is a run {name} already; resume it (marless resume {name}) or pick another name"
+                    ) from None
+                continue
+            return cls(path)
+        raise UserError(f"too many runs are called {stem}; pick a name with --run")
+
+    @classmethod
+    def find(cls, text: str) -> Self:
+        """The run that the user means: a name under runs/, a path, or `latest`; raises `UserError`."""
+        named = ROOT / text if _NAME.fullmatch(text) else Path(text)
+        path = next((path for path in (named, Path(text)) if path.is_dir()), None)
+        if path is None:
+            raise UserError(f"there is no run {text}; `marless runs` lists them")
+        # Through the link once, so that a newer run does not change which folder this is.
+        real = path.resolve()
+        path = ROOT / real.name if real.parent == ROOT.resolve() else path
+        if not (path / IDENTITY).is_file():
+            raise UserError(f"{path} is not a run: it has no {IDENTITY}")
+        return cls(path)
+
+    @property
+    def name(self) -> str:
+        """How commands may call it: its name, or its path where it lies elsewhere."""
+        return self.path.name if self.path.parent == ROOT else str(self.path)
+
+    def identify(self, identity: Identity) -> None:
+        """Writes plan.json; with it the folder is a run."""
+        self.write(IDENTITY, msgspec.json.format(msgspec.json.encode(identity), indent=2) + b"\n")
+
+    def identity(self) -> Identity:
+        """What plan.json says; raises `UserError` when it cannot be read."""
+        try:
+            return msgspec.json.decode((self.path / IDENTITY).read_bytes(), type=Identity)
+        except (OSError, msgspec.MsgspecError) as error:
+            raise UserError(f"{self.path / IDENTITY} cannot be read: {error}") from error
+
+    def config(self) -> RunConfig:
+        """The run's configuration; raises `ConfigError`."""
+        return load(self.path / CONFIG)
+
+    def config_sha256(self) -> str:
+        """The hash of config.toml as it stands; raises `UserError` when it is gone."""
+        try:
+            return sha256((self.path / CONFIG).read_bytes())
+        except OSError as error:
+            raise UserError(f"{self.path / CONFIG} cannot be read: {error.strerror}") from error
+
+    def write(self, name: str, body: bytes) -> None:
+        """Replaces a file whole or not at all; raises `StorageFault` when the disk does not take it."""
+        path = self.path / name
+        temporary = path.with_name(f".{name}.{secrets.token_hex(4)}")
+        try:
+            temporary.write_bytes(body)
+            temporary.replace(path)
+        except OSError as error:
+            raise StorageFault(f"cannot write {path}: {error.strerror}; free disk space and try again") from error
+        finally:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+
+    def become_latest(self) -> None:
+        """Points runs/latest here, for a run that lies there."""
+        if self.path.parent != ROOT:
+            return
+        temporary = ROOT / f".{LATEST}.{secrets.token_hex(4)}"
+        try:
+            temporary.symlink_to(self.path.name)
+            temporary.replace(ROOT / LATEST)
+        except OSError as error:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise StorageFault(f"cannot point {ROOT / LATEST} at the run: {error.strerror}") from error
+
+    @contextmanager
+    def driving(self) -> Iterator[None]:
+        """Makes this process the run's only driver; raises `UserError` when there is one."""
+        descriptor = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            if not _locked(descriptor, _LOCK_WAIT_S):
+                other = os.read(descriptor, 20).decode(errors="replace").strip()
+                raise UserError(f"{self.name} is being trained by another process (pid {other or 'unknown'})")
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, f"{os.getpid()}\n".encode())
+            yield
+        finally:
+            os.close(descriptor)
+
+    def driven(self) -> bool:
+        """Whether a process drives the run at this moment."""
+        try:
+            descriptor = os.open(self.path / _LOCK, os.O_RDONLY)
+        except OSError:
+            return False
+        try:
+            return not _locked(descriptor, 0.0, fcntl.LOCK_SH)
+        finally:
+            os.close(descriptor)
+
+
+def everything() -> list[RunFolder]:
+    """All runs under runs/, the oldest first."""
+    if not ROOT.is_dir():
+        return []
+    folders = [path for path in ROOT.iterdir() if not path.is_symlink() and (path / IDENTITY).is_file()]
+    return sorted(map(RunFolder, folders), key=lambda folder: (folder.identity().created, folder.name))
+
+
+def sha256(body: bytes) -> str:
+    """The hash by which plan.json knows a config.toml."""
+    return hashlib.sha256(body).hexdigest()
+
+
+def now() -> str:
+    """The time for plan.json."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _require_name(name: str) -> None:
+    if not _NAME.fullmatch(name) or name == LATEST:
+        raise UserError(
+            f"--run {name}: a run's name has letters, digits, '.', '_' and '-' only, does not start with a dot,"
+            f" has at most 100 characters and is not '{LATEST}'"
+        )
+
+
+def _locked(descriptor: int, patience_s: float, kind: int = fcntl.LOCK_EX) -> bool:
+    until = time.monotonic() + patience_s
+    while True:
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                return False
+            time.sleep(0.02)

@@ -1,0 +1,60 @@
+"""Arguments that several commands share."""
+
+from argparse import ArgumentParser, ArgumentTypeError
+from pathlib import Path
+
+from coordinator.cli.errors import UserError
+from infra.wiring import Backend, cores
+
+
+def configuration(parser: ArgumentParser) -> None:
+    """A TOML file and settings, in any order with options."""
+    parser.add_argument(
+        "settings", nargs="*", metavar="FILE.toml | key=value", help="a configuration file, and settings over it"
+    )
+
+
+def run(parser: ArgumentParser, default: str | None = None) -> None:
+    """The run meant."""
+    text = "a run's name under runs/, the path of its folder, or latest"
+    if default is None:
+        parser.add_argument("run", metavar="RUN", help=text)
+    else:
+        parser.add_argument("run", metavar="RUN", nargs="?", default=default, help=f"{text} (default: {default})")
+
+
+def workers(parser: ArgumentParser) -> None:
+    """How many processes serve functions."""
+    parser.add_argument(
+        "--workers",
+        type=count,
+        default=cores(),
+        metavar="N",
+        help="worker processes (default: cores, %(default)s here)",
+    )
+
+
+def json(parser: ArgumentParser) -> None:
+    """Output for programs."""
+    parser.add_argument("--json", action="store_true", help="one JSON object per line instead of text")
+
+
+def count(text: str) -> int:
+    """A whole number from 1 on."""
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+    return int(text)
+
+
+def split(settings: list[str]) -> tuple[Path | None, list[str]]:
+    """The file, if there is one, and the ``key=value`` settings."""
+    files = [text for text in settings if "=" not in text]
+    if len(files) > 1:
+        raise UserError(f"{files[1]!r} is not key=value, such as seed=3; one configuration file is read, {files[0]}")
+    return Path(files[0]) if files else None, [text for text in settings if "=" in text]
+
+
+def prewarm(backend: Backend) -> None:
+    """Lets the workers import what the first tasks need while this process is still getting ready."""
+    backend.invoker.prewarm("actor")
+    backend.invoker.prewarm("learner")

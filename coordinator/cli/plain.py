@@ -1,0 +1,43 @@
+"""The view for pipes and files: one line for every evaluation, and what came out."""
+
+import sys
+
+from coordinator.cli.closing import closing
+from coordinator.cli.summary import Summary
+from coordinator.cli.text import money, plus_minus, seconds
+from coordinator.state import Plan, RoundLine, State
+
+
+class PlainView:
+    """Lines of text on standard output; remarks on standard error."""
+
+    def started(self, name: str, folder: str) -> None:
+        print(f"run {name}", flush=True)
+
+    def notice(self, plan: Plan, state: State, elapsed: float) -> None:
+        """Nothing happens between evaluations."""
+
+    def round(self, plan: Plan, line: RoundLine) -> None:
+        if line.evaluation is not None:
+            print(evaluation_line(line), flush=True)
+
+    def remark(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    def ended(self, plan: Plan, summary: Summary, name: str, folder: str) -> None:
+        print("\n".join(closing(plan, summary, name, folder)), flush=True)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def evaluation_line(line: RoundLine) -> str:
+    """One evaluation and what the run had used by then."""
+    assert line.evaluation is not None
+    sampled = "" if line.return_mean is None else f"{line.return_mean:8.1f} sampled"
+    speed = line.env_steps / line.seconds if line.seconds else 0.0
+    return (
+        f"round {line.evaluation.round:5d}  {line.evaluation.env_steps:11,d} steps"
+        f"   return {plus_minus(line.evaluation.returns):>14s} (greedy){sampled}"
+        f"   {speed:9,.0f} steps/s   {money(line.dollars)}   {seconds(line.seconds)}"
+    )

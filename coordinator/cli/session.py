@@ -1,0 +1,142 @@
+"""One command's drive of a run, from its first decision to the files and the exit code it leaves."""
+
+import time
+from argparse import Namespace
+
+from coordinator.cli import summary
+from coordinator.cli.documents import Documents
+from coordinator.cli.ending import Ending
+from coordinator.cli.errors import FINISHED, UNFINISHED, USER_ERROR
+from coordinator.cli.folder import METRICS, Identity, RunFolder
+from coordinator.cli.signals import Signals
+from coordinator.cli.summary import Clock
+from coordinator.cli.view import View, choose
+from coordinator.cli.watched import Watched
+from coordinator.config import RunConfig
+from coordinator.loop import Driver, Ports
+from coordinator.pricing.prices import load_prices
+from coordinator.reports.journal import JsonLines
+from coordinator.state import Plan, State
+from functions import keys
+from functions.contract import FailureKind, StorageFault
+from infra.wiring import Backend
+
+# Failures whose cause the user has to remove: a task that cannot be, a package that is missing, a disk that is full.
+_OF_THE_USER: tuple[FailureKind, ...] = ("request", "missing_extra", "storage")
+
+# Before there are networks; a run that comes no further leaves nothing worth keeping.
+LOOKING = ("describe", "initialise")
+
+
+class Session:
+    """Drives `plan` until it ends or a signal comes. `started` is the monotonic clock when the command began."""
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        plan: Plan,
+        identity: Identity,
+        backend: Backend,
+        view: View,
+        signals: Signals,
+        started: float,
+    ) -> None:
+        self._folder, self._plan, self._view, self._signals, self._started = folder, plan, view, signals, started
+        self._invoker = Watched(backend.invoker)
+        journal = JsonLines(folder.path / METRICS)
+        self._driver = Driver(plan, Ports(backend.storage, backend.ledger, self._invoker, journal))
+        self._documents = Documents(folder, plan, identity, backend.storage)
+        self._earlier = summary.read(folder)
+
+    @property
+    def state(self) -> State:
+        """The run as it stands."""
+        return self._driver.state
+
+    def drive(self) -> Ending:
+        """Raises `StorageFault` and `Unresumable`; what the ledger holds can be resumed then too."""
+        self._driver.begin()
+        shown, latest, asked = self.state.round, False, False
+        while self._driver.step(asking=not self._signals.received):
+            state = self.state
+            if state.round != shown:
+                shown = state.round
+                self._finished_round()
+            if not latest and (state.round or state.phase == "learn"):
+                self._folder.become_latest()
+                latest = True
+            if self._signals.received and not asked:
+                asked = True
+                self._view.remark("stopping after the tasks in flight; once more: at once")
+            self._view.notice(self._plan, state, time.monotonic() - self._started)
+        return self._end()
+
+    def _finished_round(self) -> None:
+        line = self.state.line
+        assert line is not None
+        self._view.round(self._plan, line)
+        if line.evaluation is not None:
+            self._documents.interim(self.state, self._clock())
+
+    def _end(self) -> Ending:
+        state = self.state
+        if self._user_is_to_blame() and state.round == 0:
+            problems = [slot.problem for slot in state.slots.values() if slot.problem]
+            return Ending(USER_ERROR, problems[0] if problems else state.reason, kept=False)
+        self._folder.become_latest()
+        status = "interrupted" if state.status == "running" else state.status
+        figures = self._documents.complete(state, self._clock(), status)
+        self._view.ended(self._plan, figures, self._folder.name, str(self._folder.path))
+        go_on = f"go on with: marless resume {self._folder.name}"
+        match state.status:
+            case "finished":
+                return Ending(FINISHED, "", kept=True)
+            case "running":
+                return Ending(self._signals.code, f"stopped after round {state.round}; {go_on}", kept=True)
+            case _:
+                code = USER_ERROR if self._user_is_to_blame() else UNFINISHED
+                return Ending(code, f"{state.status} after round {state.round}: {state.reason}; {go_on}", kept=True)
+
+    def _user_is_to_blame(self) -> bool:
+        state = self.state
+        if state.status != "failed":
+            return False
+        kinds = (
+            self._invoker.kinds.get(keys.task_id(self._plan.run, state.round, work))
+            for work, slot in state.slots.items()
+            if slot.hopeless
+        )
+        # A task that cannot even be looked at is described wrongly.
+        return state.phase in LOOKING or any(kind in _OF_THE_USER for kind in kinds)
+
+    def _clock(self) -> Clock:
+        """Times of all commands of the run together, as far as an earlier one got to write them down."""
+        earlier, since = self._earlier, self._invoker.sampling_since
+        start_up = None if since is None else round(since - self._started, 3)
+        return Clock(
+            wall_seconds=time.monotonic() - self._started + (earlier.wall_seconds if earlier else 0.0),
+            start_up_seconds=earlier.start_up_seconds if earlier and earlier.start_up_seconds else start_up,
+        )
+
+
+def plan_of(identity: Identity, config: RunConfig, backend: Backend) -> Plan:
+    """What the decisions of this run are made from."""
+    prices = load_prices(config.pricing.region)
+    return Plan(identity.run, config, identity.code_sha256, prices, backend.init_limit_ms)
+
+
+def launch(
+    folder: RunFolder, config: RunConfig, identity: Identity, backend: Backend, options: Namespace, signals: Signals
+) -> Ending:
+    """Drives the run in a view of the user's choice; a disk that is full ends it resumably."""
+    view = choose(options.json)
+    plan = plan_of(identity, config, backend)
+    session = Session(folder, plan, identity, backend, view, signals, options.started)
+    try:
+        view.started(folder.name, str(folder.path))
+        return session.drive()
+    except StorageFault as fault:
+        line = f"{fault}; then go on with: marless resume {folder.name}"
+        return Ending(USER_ERROR, line, kept=session.state.phase not in LOOKING)
+    finally:
+        view.close()

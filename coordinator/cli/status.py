@@ -1,0 +1,82 @@
+"""marless status: how a run stands, from its ledger; who trains it is not disturbed."""
+
+from argparse import ArgumentParser, Namespace
+from decimal import Decimal
+
+from coordinator import budget
+from coordinator.cli import options as common
+from coordinator.cli.folder import LATEST, RunFolder
+from coordinator.cli.stored import Stored, look, standing
+from coordinator.cli.text import money, plus_minus, seconds
+from coordinator.state import State
+
+
+def arguments(parser: ArgumentParser) -> None:
+    common.run(parser, default=LATEST)
+
+
+def run(options: Namespace) -> int:
+    folder = RunFolder.find(options.run)
+    with look(folder) as found:
+        rows = _rows(folder, found)
+    for label, text in rows:
+        print(f"{label:<12}{text}")
+    return 0
+
+
+def _rows(folder: RunFolder, found: Stored) -> list[tuple[str, str]]:
+    state, stop = found.state, found.plan.config.stop
+    status = standing(folder, state)
+    limits = [f"{name} {value:,}" for name, value in _limits(found) if value is not None]
+    dollars = budget.dollars(found.plan, state.meter)
+    rows = [
+        ("run", found.plan.run),
+        ("status", status + (f" ({state.reason})" if state.reason else "")),
+        ("round", f"{state.round:,}" + (f", {state.phase} of the next" if state.status != "finished" else "")),
+        ("limits", ", ".join(limits)),
+        ("steps", f"{state.env_steps:,} in {seconds(state.seconds)}"),
+        *_returns(state),
+        ("bill", _bill(dollars, stop.dollars) + _lost(state)),
+        *(("task", problem) for problem in _problems(state)),
+        ("folder", str(folder.path)),
+    ]
+    if status in ("interrupted", "stopped", "failed"):
+        rows.append(("go on", f"marless resume {folder.name}"))
+    return rows
+
+
+def _limits(found: Stored) -> list[tuple[str, float | None]]:
+    stop = found.plan.config.stop
+    return [
+        ("rounds", stop.rounds),
+        ("env_steps", stop.env_steps),
+        ("seconds", stop.seconds),
+        ("dollars", stop.dollars),
+        ("return", stop.return_),
+    ]
+
+
+def _returns(state: State) -> list[tuple[str, str]]:
+    if state.final:
+        return [("return", f"{plus_minus(state.final)} (final, {len(state.final):,} episodes)")]
+    if state.best is not None:
+        return [("return", f"{state.best.mean:.1f} (best evaluation, after round {state.best.round:,})")]
+    return []
+
+
+def _bill(dollars: Decimal, cap: float | None) -> str:
+    return money(float(dollars)) + (f" of {money(cap)}" if cap is not None else "")
+
+
+def _lost(state: State) -> str:
+    lost = sum(charge.attempts_lost for charge in (state.meter.actor, state.meter.learner, state.meter.evaluator))
+    return f", {lost} lost attempts billed at their most" if lost else ""
+
+
+def _problems(state: State) -> list[str]:
+    """Tasks of the round in flight that needed, or need, another attempt."""
+    return [
+        f"{work}: attempt {slot.attempt + 1}{', failed before' if slot.done else ''}: {slot.problem or 'lost'}"
+        for work, slot in sorted(state.slots.items())
+        if slot.failures or slot.problem
+    ]

@@ -1,0 +1,51 @@
+"""A run as its folder holds it, for commands that only look; nothing is locked and nothing is written."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from coordinator.cli.errors import UserError
+from coordinator.cli.folder import Identity, RunFolder
+from coordinator.loop import CHECKPOINT, stored
+from coordinator.ports import Storage
+from coordinator.pricing.prices import load_prices
+from coordinator.state import Plan, State
+from infra import wiring
+
+_LEDGER = "ledger.sqlite"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The plan, the state as committed last and at the last checkpoint, and the objects they refer to."""
+
+    plan: Plan
+    identity: Identity
+    state: State
+    checkpoint: State | None
+    storage: Storage
+
+
+@contextmanager
+def look(folder: RunFolder) -> Iterator[Stored]:
+    """Raises `UserError` for a run that nothing is known of yet."""
+    identity, config = folder.identity(), folder.config()
+    if not (folder.path / _LEDGER).is_file():
+        raise UserError(f"{folder.path} has no ledger; nothing is known of this run")
+    backend = wiring.local(folder.path, workers=1)
+    try:
+        state = stored(backend.ledger)
+        if state is None:
+            raise UserError(f"{folder.name} has not begun")
+        prices = load_prices(config.pricing.region)
+        plan = Plan(identity.run, config, identity.code_sha256, prices, backend.init_limit_ms)
+        yield Stored(plan, identity, state, stored(backend.ledger, CHECKPOINT), backend.storage)
+    finally:
+        backend.close()
+
+
+def standing(folder: RunFolder, state: State) -> str:
+    """The run's status for people: a run that nobody drives and that did not end was interrupted."""
+    if folder.driven():
+        return "running"
+    return "interrupted" if state.status == "running" else state.status

@@ -1,0 +1,127 @@
+"""summary.json: a run in a few figures, the same whether it went through or was interrupted and resumed."""
+
+import os
+import platform
+
+import msgspec
+
+from coordinator.cli.folder import SUMMARY, Identity, RunFolder
+from coordinator.pricing.bill import Bill
+from coordinator.reports import statistics
+from coordinator.reports.statistics import FinalReturn, Interval
+from coordinator.state import Plan, State
+
+
+class _Part(msgspec.Struct, frozen=True, kw_only=True):
+    """A table of the file."""
+
+
+class AbsoluteReturn(_Part, frozen=True, kw_only=True):
+    """The absolute metric: the policies of the best evaluation, after `round` rounds, on ten times the episodes."""
+
+    mean: float
+    iqm: float
+    ci95: Interval | None
+    episodes: int
+    round: int
+
+
+class Dollars(_Part, frozen=True, kw_only=True):
+    """The bill's sums; bill.json has every line and every digit."""
+
+    total: float
+    actor: float
+    learner: float
+    evaluator: float
+    storage: float
+    requests: float
+
+
+class Machine(_Part, frozen=True, kw_only=True):
+    """Where the run ended."""
+
+    cores: int
+    platform: str
+    python: str
+
+
+class Clock(_Part, frozen=True, kw_only=True):
+    """Seconds that the run's commands took, and from the first command to the first sampling task."""
+
+    wall_seconds: float
+    start_up_seconds: float | None
+
+
+class Summary(_Part, frozen=True, kw_only=True):
+    """The file. Returns are undiscounted and summed over agents.
+
+    `status`: `finished`; `stopped` and `failed`, for `reason`; `interrupted`; `running` while it goes on.
+    `train_seconds` runs from the first task to the last, interruptions left out. `wall_seconds` is what the commands
+    took in all, `start_up_seconds` from the first command to its first sampling task. `final_return` is of the final
+    policies, greedy, on fresh start states. What an unfinished run does not have yet is null.
+    """
+
+    run: str
+    commit: str | None
+    seed: int
+    status: str
+    reason: str
+    rounds: int
+    env_steps: int
+    wall_seconds: float
+    train_seconds: float
+    env_steps_per_second: float
+    start_up_seconds: float | None
+    final_return: FinalReturn | None
+    absolute_return: AbsoluteReturn | None
+    dollars: Dollars
+    weights_sha256: str | None
+    machine: Machine
+
+
+def summarise(
+    plan: Plan, identity: Identity, state: State, bill: Bill, clock: Clock, status: str, weights_sha256: str | None
+) -> Summary:
+    """The figures of a run as it stands."""
+    return Summary(
+        run=plan.run,
+        commit=identity.commit,
+        seed=plan.config.seed,
+        status=status,
+        reason=state.reason,
+        rounds=state.round,
+        env_steps=state.env_steps,
+        wall_seconds=round(clock.wall_seconds, 3),
+        train_seconds=round(state.seconds, 6),
+        env_steps_per_second=round(state.env_steps / state.seconds, 1) if state.seconds else 0.0,
+        start_up_seconds=clock.start_up_seconds,
+        final_return=statistics.summary(state.final) if state.final else None,
+        absolute_return=_absolute(state),
+        dollars=Dollars(**{name: float(getattr(bill, name)) for name in Dollars.__struct_fields__}),
+        weights_sha256=weights_sha256,
+        machine=Machine(
+            cores=os.cpu_count() or 1, platform=platform.platform(terse=True), python=platform.python_version()
+        ),
+    )
+
+
+def encode(summary: Summary) -> bytes:
+    """The bytes of summary.json."""
+    return bytes(msgspec.json.format(msgspec.json.encode(summary), indent=2)) + b"\n"
+
+
+def read(folder: RunFolder) -> Summary | None:
+    """The run's summary; None when there is none that can be read."""
+    try:
+        return msgspec.json.decode((folder.path / SUMMARY).read_bytes(), type=Summary)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def _absolute(state: State) -> AbsoluteReturn | None:
+    if not state.absolute or state.best is None:
+        return None
+    figures = statistics.summary(state.absolute)
+    return AbsoluteReturn(
+        mean=figures.mean, iqm=figures.iqm, ci95=figures.ci95, episodes=figures.episodes, round=state.best.round
+    )

@@ -1,0 +1,53 @@
+"""Figures as people read them: money, counts, times, returns with their interval, and tables."""
+
+from collections.abc import Sequence
+
+from coordinator.reports.statistics import FinalReturn, summary
+
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def money(dollars: float) -> str:
+    """Two significant digits below a dollar, cents above; never an exponent: ``$0.00021``."""
+    if dollars >= 1 or dollars <= 0:
+        return f"${max(0.0, dollars):,.2f}"
+    digits = 1
+    while dollars * 10**digits < 1:
+        digits += 1
+    return f"${dollars:.{digits + 1}f}"
+
+
+def seconds(value: float) -> str:
+    """``2.7 s`` up to a minute, then ``3:05`` and ``2:03:05``."""
+    if value < 60:
+        return f"{value:.1f} s"
+    minutes, rest = divmod(round(value), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def plus_minus(figures: FinalReturn | Sequence[float]) -> str:
+    """A mean with half the width of its 95 % interval: ``-57.8 ± 1.3``."""
+    shown = figures if isinstance(figures, FinalReturn) else summary(figures)
+    if shown.ci95 is None:
+        return f"{shown.mean:.1f}"
+    return f"{shown.mean:.1f} ± {(shown.ci95[1] - shown.ci95[0]) / 2:.1f}"
+
+
+def sparkline(values: Sequence[float], width: int = 30) -> str:
+    """The last values as bars, lowest to highest."""
+    shown = values[-width:]
+    if not shown:
+        return ""
+    low, high = min(shown), max(shown)
+    scale = (len(_BARS) - 1) / (high - low) if high > low else 0.0
+    return "".join(_BARS[round((value - low) * scale)] for value in shown)
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns as wide as they must be; the last one is not padded."""
+    lines = [header, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )

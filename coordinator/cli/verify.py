@@ -1,0 +1,73 @@
+"""marless verify: does the disk hold what the run recorded, byte for byte?"""
+
+from argparse import ArgumentParser, Namespace
+
+from coordinator.cli import options as common
+from coordinator.cli import summary
+from coordinator.cli.documents import Documents
+from coordinator.cli.errors import UNFINISHED
+from coordinator.cli.folder import BEST_POLICIES, POLICIES, RunFolder
+from coordinator.cli.stored import Stored, look
+from coordinator.loop import lasting
+from coordinator.reports.weights import weights_sha256
+from functions import codec
+from functions.contract import CorruptObject, NoSuchObject, Ref
+
+
+def arguments(parser: ArgumentParser) -> None:
+    common.run(parser)
+
+
+def run(options: Namespace) -> int:
+    folder = RunFolder.find(options.run)
+    with look(folder) as found:
+        states = [state for state in (found.state, found.checkpoint) if state is not None]
+        refs = list(dict.fromkeys(ref for state in states for ref in lasting(state)))
+        problems = [problem for ref in refs if (problem := _object(found, ref))]
+        weights = "" if problems or not found.state.objects else weights_sha256(found.state, found.storage)
+        problems += _summary(folder, found, weights) + ([] if problems else _policies(folder, found))
+    if problems:
+        print(f"{folder.name}: {'; '.join(problems)}")
+        return UNFINISHED
+    print(f"{folder.name}: OK, round {found.state.round}, {len(refs)} objects, weights_sha256 {weights or 'not yet'}")
+    return 0
+
+
+def _object(found: Stored, ref: Ref) -> str:
+    try:
+        codec.verified(ref, found.storage.get(ref.key))
+    except CorruptObject as error:
+        return str(error)
+    except NoSuchObject:
+        return f"{ref.key} is missing"
+    return ""
+
+
+def _summary(folder: RunFolder, found: Stored, weights: str) -> list[str]:
+    figures = summary.read(folder)
+    if figures is None or figures.weights_sha256 is None or figures.rounds != found.state.round or not weights:
+        return []
+    if figures.weights_sha256 == weights:
+        return []
+    return [f"summary.json names weights {figures.weights_sha256}, the objects give {weights}"]
+
+
+def _policies(folder: RunFolder, found: Stored) -> list[str]:
+    """The files to play, where the run has ended and they were written."""
+    figures, state = summary.read(folder), found.state
+    if figures is None or figures.weights_sha256 is None or figures.rounds != state.round:
+        return []
+    documents = Documents(folder, found.plan, found.identity, found.storage)
+    files = {POLICIES: state.policies, BEST_POLICIES: state.best.policies if state.best else ()}
+    return [
+        f"{name} is not what the objects give"
+        for name, refs in files.items()
+        if refs and not _is(folder, name, documents.policy_file(state, refs))
+    ]
+
+
+def _is(folder: RunFolder, name: str, body: bytes) -> bool:
+    try:
+        return (folder.path / name).read_bytes() == body
+    except OSError:
+        return False

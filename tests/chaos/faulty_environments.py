@@ -1,0 +1,100 @@
+"""Environments that go wrong: `pettingzoo:faulty_environments:<name>`; two agents, episodes of five steps."""
+
+import os
+import random
+import time
+
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+from pettingzoo import ParallelEnv
+
+# How often a step goes wrong in the environments that do not always do; not seeded, as faults are not.
+_RARELY = 0.005
+
+
+class Sound(ParallelEnv):
+    """Goes well: the reward is 1 for action 1."""
+
+    render_mode = None
+
+    def __init__(self):
+        self.metadata = {"name": "sound", "max_cycles": 5}
+        self.possible_agents = ["a", "b"]
+
+    def observation_space(self, agent):
+        return Box(-1.0, 1.0, (2,), np.float32)
+
+    def action_space(self, agent):
+        return Discrete(2)
+
+    def reset(self, seed=None, options=None):
+        self.agents, self.steps = list(self.possible_agents), 0
+        return self.observations(), {agent: {} for agent in self.agents}
+
+    def step(self, actions):
+        self.trouble()
+        self.steps += 1
+        over = self.steps == 5
+        rewards = {agent: float(action) for agent, action in actions.items()}
+        ends = dict.fromkeys(self.agents, False), dict.fromkeys(self.agents, over)
+        infos = {agent: {} for agent in self.agents}
+        seen = self.observations()
+        if over:
+            self.agents = []
+        return seen, rewards, *ends, infos
+
+    def observations(self):
+        return {agent: np.zeros(2, np.float32) for agent in self.agents}
+
+    def trouble(self):
+        """What goes wrong."""
+
+
+class Hangs(Sound):
+    """Never comes back from a step."""
+
+    def trouble(self):
+        time.sleep(3600)
+
+
+class Raises(Sound):
+    """Every step raises."""
+
+    def trouble(self):
+        raise RuntimeError("the simulator lost its map")
+
+
+class Dies(Sound):
+    """Now and then takes its whole process along."""
+
+    def trouble(self):
+        if random.SystemRandom().random() < _RARELY:
+            os._exit(3)
+
+
+class Stalls(Sound):
+    """Now and then never comes back from a step."""
+
+    def trouble(self):
+        if random.SystemRandom().random() < _RARELY:
+            time.sleep(3600)
+
+
+def sound():
+    return Sound()
+
+
+def hangs():
+    return Hangs()
+
+
+def raises():
+    return Raises()
+
+
+def dies():
+    return Dies()
+
+
+def stalls():
+    return Stalls()

@@ -1,0 +1,83 @@
+"""The thorough half of the kill tests: interruptions of every kind at random moments."""
+
+import os
+import random
+import signal
+import time
+
+import pytest
+from test_kill_once import OPTIONS, Process, gone, same, train, undisturbed  # noqa: F401  (a fixture)
+
+pytestmark = pytest.mark.conformance
+
+# The moments are drawn anew every time; set this to draw those of a failure again.
+SEED = int(os.environ.get("CHAOS_SEED", random.SystemRandom().randrange(2**32)))
+
+
+@pytest.fixture(scope="module")
+def lasts(tmp_path_factory):
+    """How many seconds the driver takes when nobody disturbs it."""
+    start = time.monotonic()
+    Process(tmp_path_factory.mktemp("lasts")).end()
+    return time.monotonic() - start
+
+
+@pytest.fixture
+def draw(request):
+    """Random numbers of this test; a failure shows the seed."""
+    print(f"CHAOS_SEED={SEED}")
+    return random.Random(f"{SEED} {request.node.name}")
+
+
+def started(folder, draw, lasts):
+    """A driver at a random moment of its run."""
+    process = Process(folder)
+    time.sleep(draw.uniform(0, lasts))
+    return process
+
+
+@pytest.mark.parametrize("number", range(10))
+def test_a_coordinator_killed_at_a_random_moment(tmp_path, undisturbed, lasts, draw, number):  # noqa: F811
+    process = started(tmp_path, draw, lasts)
+    workers = process.workers() if process.alive() else []
+    process.send(signal.SIGKILL)
+    process.end()
+    assert gone(workers)
+    same(train(tmp_path, OPTIONS, workers=2), undisturbed)
+
+
+@pytest.mark.parametrize("number", range(10))
+def test_a_worker_killed_at_a_random_moment(tmp_path, undisturbed, lasts, draw, number):  # noqa: F811
+    process = started(tmp_path, draw, lasts)
+    workers = process.workers()
+    if workers:
+        os.kill(draw.choice(workers), signal.SIGKILL)
+    assert process.end() == f"finished {undisturbed.sha256}"
+    same(train(tmp_path, OPTIONS, workers=2), undisturbed)
+
+
+def test_a_coordinator_killed_five_times_on_its_way(tmp_path, undisturbed, lasts, draw):  # noqa: F811
+    for _ in range(5):
+        process = started(tmp_path, draw, lasts)
+        process.send(signal.SIGKILL)
+        process.end()
+    same(train(tmp_path, OPTIONS, workers=2), undisturbed)
+
+
+@pytest.mark.parametrize("signal_", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", range(3))
+def test_an_interruption_at_a_random_moment(tmp_path, undisturbed, lasts, draw, number, signal_):  # noqa: F811
+    process = started(tmp_path, draw, lasts)
+    process.send(signal_)
+    process.end()
+    same(train(tmp_path, OPTIONS, workers=2), undisturbed)
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_a_suspension_at_a_random_moment(tmp_path, undisturbed, lasts, draw, number):  # noqa: F811
+    process = started(tmp_path, draw, lasts)
+    process.send(signal.SIGSTOP)
+    time.sleep(0.5)
+    process.send(signal.SIGCONT)
+    assert process.end() == f"finished {undisturbed.sha256}"
+    same(train(tmp_path, OPTIONS, workers=2), undisturbed)

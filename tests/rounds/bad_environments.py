@@ -1,0 +1,106 @@
+"""Environments that a run meets once and must survive: `pettingzoo:bad_environments:<name>`; two agents, five steps."""
+
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+from pettingzoo import ParallelEnv
+
+from functions import codec
+from functions.contract import TaskHeader
+
+
+class Sound(ParallelEnv):
+    """Nothing is wrong with it; the others change one thing."""
+
+    render_mode = None
+
+    def __init__(self):
+        self.metadata = {"name": "sound", "max_cycles": 5}
+        self.possible_agents = ["a", "b"]
+
+    def observation_space(self, agent):
+        return Box(-1.0, 1.0, (2,), np.float32)
+
+    def action_space(self, agent):
+        return Discrete(2)
+
+    def reset(self, seed=None, options=None):
+        self.agents, self.steps = list(self.possible_agents), 0
+        return self.observations(), {agent: {} for agent in self.agents}
+
+    def step(self, actions):
+        self.steps += 1
+        over = self.steps == 5
+        rewards = {agent: self.reward(action) for agent, action in actions.items()}
+        ends = dict.fromkeys(self.agents, False), dict.fromkeys(self.agents, over)
+        seen, infos = self.observations(), {agent: {} for agent in self.agents}
+        self.agents = [] if over else self.agents
+        return seen, rewards, *ends, infos
+
+    def observations(self):
+        return {agent: np.zeros(2, np.float32) for agent in self.agents}
+
+    def reward(self, action):
+        return float(action)
+
+
+class Continuous(Sound):
+    def action_space(self, agent):
+        return Box(-1.0, 1.0, (2,), np.float32)
+
+
+class Raises(Sound):
+    def reward(self, action):
+        raise RuntimeError("the simulator lost its map")
+
+
+class Hangs(Sound):
+    def reward(self, action):
+        time.sleep(3600)
+
+
+class Exits(Sound):
+    def reward(self, action):
+        os._exit(3)
+
+
+class NotANumber(Sound):
+    def reward(self, action):
+        return float("nan")
+
+
+class Forges(Sound):
+    """Puts an object of its own where the run `forged` will store its first trajectory."""
+
+    def reward(self, action):
+        path = Path("runs/forged/objects/rounds/000000/sample/00000-00000.trajectory.safetensors")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(codec.encode({}, TaskHeader(task="somebody/000000/else")))
+        return 0.0
+
+
+def continuous():
+    return Continuous()
+
+
+def raises():
+    return Raises()
+
+
+def hangs():
+    return Hangs()
+
+
+def exits():
+    return Exits()
+
+
+def not_a_number():
+    return NotANumber()
+
+
+def forges():
+    return Forges()

@@ -1,0 +1,41 @@
+"""The command line as tests call it, and a run small enough for a fraction of a second."""
+
+from dataclasses import dataclass
+
+from coordinator.cli.app import main
+
+SMALL = (
+    "task.name=toy/signal",
+    "algorithm.hidden=[8]",
+    "actors.copies=8",
+    "evaluation.every=2",
+    "evaluation.episodes=4",
+    "evaluation.final_episodes=4",
+    "stop.rounds=4",
+)
+
+
+@dataclass(frozen=True)
+class Said:
+    """How a command ended and the lines it wrote."""
+
+    code: int
+    out: list[str]
+    err: list[str]
+
+
+class Commands:
+    """Calls `marless` in this process."""
+
+    def __init__(self, capfd):
+        self._capfd = capfd
+
+    def __call__(self, *argv):
+        self._capfd.readouterr()
+        code = main(argv)
+        written = self._capfd.readouterr()
+        return Said(code, written.out.splitlines(), written.err.splitlines())
+
+    def train(self, name, *settings):
+        """A small run called `name`."""
+        return self("train", *SMALL, *settings, "--run", name, "--workers", "1")

@@ -1,0 +1,26 @@
+"""Whole runs on the local back-end, small enough that one takes a fraction of a second."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+# The driver and the environments that go wrong, for this process and, through it, for the workers.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "chaos"))
+
+
+@pytest.fixture(scope="session")
+def train(tmp_path_factory):
+    """Trains a small run and remembers it: the same overrides and workers again give the same `Trained`."""
+    from driver import SMALL
+    from driver import train as drive
+
+    known = {}
+
+    def once(*overrides, workers=1):
+        if (overrides, workers) not in known:
+            folder = tmp_path_factory.mktemp("run")
+            known[overrides, workers] = drive(folder, [*SMALL, "stop.rounds=4", *overrides], workers)
+        return known[overrides, workers]
+
+    return once

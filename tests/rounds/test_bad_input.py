@@ -1,0 +1,213 @@
+"""Whatever is wrong, a user reads one line: the command is refused, or the run stops and can go on."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commands import SMALL, Commands
+
+from coordinator import provenance
+from coordinator.cli.folder import RunFolder
+
+HERE = Path(__file__).parent
+PETTINGZOO = "pettingzoo:bad_environments:"
+
+
+@pytest.fixture
+def marless(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(HERE)
+    (tmp_path / "broken.toml").write_text("seed = = 1\n")
+    (tmp_path / "latin.toml").write_bytes("# Kräne\nseed = 1\n".encode("latin-1"))
+    (tmp_path / "unknown.toml").write_text("[algorithm]\nlearning_rate = 1e-3\n")
+    return Commands(capfd)
+
+
+def the_line(said):
+    """The only line on standard error; nothing else may stand there, a traceback least of all."""
+    assert len(said.err) == 1, said.err
+    assert said.err[0].startswith("marless: ")
+    return said.err[0]
+
+
+REFUSED = {
+    "a file that is not there": (["nowhere.toml"], "there is no file nowhere.toml"),
+    "a folder for a file": (["."], "cannot be read"),
+    "a file that is not TOML": (["broken.toml"], "broken.toml is not valid TOML"),
+    "a file that is not UTF-8": (["latin.toml"], "latin.toml cannot be read"),
+    "an unknown key in a file": (["unknown.toml"], "unknown.toml: there is no key algorithm.learning_rate"),
+    "two files": (["broken.toml", "latin.toml"], "is not key=value"),
+    "an unknown key": (["algorithm.lrr=1"], "did you mean algorithm.lr?"),
+    "no key": (["=3"], "is not key=value"),
+    "a key below a value": (["seed.x=3"], "seed"),
+    "a value of another type": (["seed=three"], "seed: Expected `int`, got `str`"),
+    "a number out of range": (["algorithm.gamma=1.5"], "algorithm.gamma: Expected `float` <= 1"),
+    "no units": (["scaling.units=0"], "scaling.units: Expected `int` >= 1"),
+    "an unknown rule": (["placement.rule=scattered"], "placement.rule"),
+    "an unknown algorithm": (["algorithm.name=mapo"], "algorithm"),
+    "an unknown task": (["task.name=mpe/simple_spred"], "did you mean mpe/simple_spread?"),
+    "an unknown region": (["pricing.region=mars-1"], "known regions: us-east-1"),
+    "a cap that cannot be kept": (["stop.dollars=1", "pricing.storage=express"], "a cap cannot be kept"),
+    "no workers": (["--workers", "0"], "is not a whole number from 1 on"),
+    "an unknown option": (["--fast"], "--fast"),
+    "an unknown back-end": (["--backend", "mainframe"], "mainframe"),
+    "a run that leaves runs/": (["--run", "../elsewhere"], "a run's name has letters"),
+    "a run that is hidden": (["--run", ".hidden"], "a run's name has letters"),
+    "a run called latest": (["--run", "latest"], "is not 'latest'"),
+    "too few agents": (["task.agents=1"], "task.agents is 1"),
+    "an unknown task option": (["task.options.colour=1"], "colour"),
+    "a module that is not there": (["task.name=pettingzoo:no_such_module:env"], "no_such_module"),
+    "a factory that is not there": ([f"task.name={PETTINGZOO}nothing"], "nothing"),
+    "spaces that do not fit": ([f"task.name={PETTINGZOO}continuous"], "Box"),
+    "less than an episode": (["actors.steps=3"], "actors.steps is 3"),
+}
+
+
+@pytest.mark.parametrize("wrong", REFUSED)
+def test_a_run_that_cannot_be_is_refused_in_one_line_and_leaves_nothing(marless, wrong):
+    settings, tells = REFUSED[wrong]
+    first = [] if any(text.endswith(".toml") for text in settings) else list(SMALL)
+    said = marless("train", *first, *settings)
+    assert said.code == 2
+    assert tells in the_line(said)
+    assert not Path("runs").exists() or list(Path("runs").iterdir()) == []
+
+
+def test_a_missing_package_is_named_with_what_to_install(marless, tmp_path, monkeypatch):
+    shim = tmp_path / "shim" / "pettingzoo.py"
+    shim.parent.mkdir()
+    shim.write_text("raise ModuleNotFoundError(\"No module named 'pettingzoo'\", name='pettingzoo')\n")
+    monkeypatch.syspath_prepend(shim.parent)
+    said = marless.train("extra", "task.name=pettingzoo:mpe2.simple_spread_v3:parallel_env")
+    assert said.code == 2
+    assert "pip install" in the_line(said)
+
+
+FAULTS = {
+    "raises": "the simulator lost its map",
+    "hangs": "ran longer than its time-out of 1 s",
+    "exits": "exit status 3",
+    "not_a_number": "the reward of agent 'a' is not finite",
+    "forges": "was written by task somebody/000000/else",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_an_environment_that_breaks_stops_the_run_resumably(marless, fault):
+    name = "forged" if fault == "forges" else fault
+    said = marless.train(name, f"task.name={PETTINGZOO}{fault}", "attempts=1", "functions.actor.timeout_s=1")
+    assert said.code == 1
+    assert FAULTS[fault] in the_line(said)
+    assert said.err[0].endswith(f"go on with: marless resume {name}")
+    again = marless("resume", name, "--workers", "1")
+    assert again.code == 1
+    assert FAULTS[fault] in the_line(again)
+
+
+def edit(name, change):
+    """Replaces a file of the run `first`."""
+    path = Path("runs/first") / name
+    path.write_bytes(change(path.read_bytes()))
+
+
+def edit_the_configuration(monkeypatch):
+    edit("config.toml", lambda body: body.replace(b"gamma = 0.9", b"gamma = 0.8"))
+
+
+def change_the_code(monkeypatch):
+    monkeypatch.setattr(provenance, "code_sha256", lambda: "another")
+
+
+def damage_every_object(monkeypatch):
+    for path in Path("runs/first/objects").rglob("*.safetensors"):
+        path.write_bytes(path.read_bytes()[:-1] + b"?")
+
+
+def lose_every_object(monkeypatch):
+    shutil.rmtree("runs/first/objects")
+
+
+def lose_the_plan(monkeypatch):
+    Path("runs/first/plan.json").unlink()
+
+
+def scribble_into_the_plan(monkeypatch):
+    edit("plan.json", lambda body: b"{}")
+
+
+def scribble_into_the_ledger(monkeypatch):
+    for path in Path("runs/first").glob("ledger.sqlite*"):
+        path.write_bytes(b"no database at all" * 1000)
+
+
+def nothing(monkeypatch):
+    pass
+
+
+MORE = ("resume", "first", "stop.rounds=6")
+DAMAGES = {
+    "an unknown run": (nothing, ("resume", "second"), "there is no run second"),
+    "a run that exists": (nothing, ("train", "--run", "first"), "there is a run first already"),
+    "nothing left to train": (nothing, ("resume", "first"), "marless resume first stop.rounds=8"),
+    "a lower limit": (nothing, ("resume", "first", "stop.rounds=2"), "give it a higher limit"),
+    "another setting": (nothing, (*MORE, "seed=2"), "seed=2: a run keeps its configuration"),
+    "a changed configuration": (edit_the_configuration, MORE, "config.toml was edited after the run began"),
+    "a changed program": (change_the_code, MORE, "the program changed since first began (c"),
+    "a corrupted object": (damage_every_object, MORE, "is not the object the run recorded"),
+    "a corrupted object to play": (damage_every_object, ("evaluate", "first"), "is not the object the run recorded"),
+    "a lost object": (lose_every_object, MORE, "is missing"),
+    "lost objects to play": (lose_every_object, ("evaluate", "first"), "marless verify first"),
+    "a lost plan": (lose_the_plan, MORE, "is not a run"),
+    "a damaged plan": (scribble_into_the_plan, MORE, "plan.json cannot be read"),
+    "a damaged ledger": (scribble_into_the_ledger, MORE, "it is not a ledger"),
+    "a damaged ledger to look at": (scribble_into_the_ledger, ("status", "first"), "it is not a ledger"),
+}
+
+
+@pytest.mark.parametrize("wrong", DAMAGES)
+def test_a_run_that_was_tampered_with_is_refused_in_one_line(marless, monkeypatch, wrong):
+    damage, command, tells = DAMAGES[wrong]
+    assert marless.train("first").code == 0
+    damage(monkeypatch)
+    said = marless(*command)
+    assert said.code == 2
+    assert tells in the_line(said)
+
+
+def test_a_run_has_one_driver(marless):
+    assert marless.train("first").code == 0
+    with RunFolder.find("first").driving():
+        said = marless(*MORE)
+    assert said.code == 2
+    assert f"is being trained by another process (pid {os.getpid()})" in the_line(said)
+    assert marless(*MORE).code == 0
+
+
+def test_a_full_disk_ends_the_command_in_one_line_and_the_run_goes_on_when_there_is_room(marless):
+    source = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000));"
+        "from coordinator.cli.app import main; sys.exit(main())"
+    )
+    paths = {**os.environ, "PYTHONPATH": str(HERE.parents[1])}
+    command = [sys.executable, "-c", source, "train", *SMALL, "stop.rounds=30", "--run", "full", "--workers", "1"]
+    ended = subprocess.run(command, env=paths, capture_output=True, text=True)
+    assert ended.returncode == 2
+    assert "marless resume full" in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+    assert marless("resume", "full", "--workers", "1").code == 0
+
+
+def test_an_unexpected_error_is_one_line_and_its_traceback_lies_in_the_folder(marless, monkeypatch):
+    def surprise(*arguments):
+        raise ZeroDivisionError("nobody thought of this")
+
+    monkeypatch.setattr("coordinator.cli.session.Session.drive", surprise)
+    said = marless.train("first")
+    assert said.code == 70
+    assert the_line(said) == (
+        "marless: internal error: ZeroDivisionError: nobody thought of this (details in runs/first/error.log)"
+    )
+    assert "Traceback" in Path("runs/first/error.log").read_text()

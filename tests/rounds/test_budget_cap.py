@@ -1,0 +1,54 @@
+"""No bill passes the cap, whatever the functions do."""
+
+from decimal import Decimal
+
+import pytest
+from driver import SMALL
+from driver import train as drive
+
+CAP = Decimal("0.001")
+QUICK = ("actors.copies=4", "functions.actor.timeout_s=0.4", "functions.evaluator.timeout_s=0.4")
+
+
+def faulty(name, *overrides):
+    return [*SMALL, *QUICK, f"stop.dollars={CAP}", f"task.name=pettingzoo:faulty_environments:{name}", *overrides]
+
+
+def test_the_default_task_makes_progress_under_a_tenth_of_a_cent(tmp_path):
+    trained = drive(tmp_path, [f"stop.dollars={CAP}"])
+    assert (trained.state.status, trained.state.reason) == ("finished", "dollars")
+    assert trained.state.round >= 5
+    assert len(trained.state.final) == 3200
+    assert trained.dollars <= CAP
+
+
+def test_an_environment_that_never_answers_fails_the_run_within_the_cap(tmp_path):
+    trained = drive(tmp_path, faulty("hangs"))
+    assert trained.state.status == "failed"
+    assert "sample/00000-00000 of round 0 failed 3 times" in trained.state.reason
+    assert "longer than its time-out of 0.4 s" in trained.state.reason
+    assert trained.dollars <= CAP
+
+
+def test_an_environment_that_raises_fails_the_run_by_name_within_the_cap(tmp_path):
+    trained = drive(tmp_path, faulty("raises"))
+    assert trained.state.status == "failed"
+    assert "the simulator lost its map" in trained.state.reason and "\n" not in trained.state.reason
+    assert trained.dollars <= CAP
+
+
+@pytest.mark.parametrize("name", ["dies", "stalls"])
+def test_faults_now_and_then_stay_within_the_cap(tmp_path, name):
+    trained = drive(tmp_path, faulty(name, "attempts=10", "stop.rounds=4"))
+    assert trained.state.status in ("finished", "stopped", "failed") and "\n" not in trained.state.reason
+    assert trained.dollars <= CAP
+
+
+def test_a_run_stopped_by_its_cap_goes_on_under_a_higher_one(tmp_path):
+    options = [*SMALL, "stop.rounds=3"]
+    poor = drive(tmp_path, [*options, "stop.dollars=0.00001"])
+    assert (poor.state.status, poor.state.round) == ("stopped", 0)
+    assert poor.dollars <= Decimal("0.00001")
+    rich = drive(tmp_path, [*options, "stop.dollars=0.01"])
+    assert (rich.state.status, rich.state.round) == ("finished", 3)
+    assert rich.dollars <= Decimal("0.01")

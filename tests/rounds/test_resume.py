@@ -1,0 +1,200 @@
+"""What a resumed run trusts, and where it goes on."""
+
+from contextlib import ExitStack
+
+import pytest
+from driver import SMALL
+from driver import train as drive
+
+from coordinator.config import load
+from coordinator.loop import Driver, Ports, Unresumable, stored
+from coordinator.pricing.prices import load_prices
+from coordinator.reports.journal import JsonLines
+from coordinator.reports.weights import weights_sha256
+from coordinator.state import Plan
+from functions.contract import StaleVersion
+from infra.sqlite import SqliteLedger
+from infra.wiring import local
+
+OPTIONS = [*SMALL, "checkpoint_every=2"]
+
+
+def killed_in_round(folder, round_, phase="learn", options=(*OPTIONS, "stop.rounds=5")):
+    """A run whose driver was gone when it waited for the tasks of a phase; the state it left."""
+    drive(folder, options, leave=lambda state: (state.round, state.phase) == (round_, phase) and waiting(state))
+    ledger = SqliteLedger(folder / "ledger.sqlite")
+    state = stored(ledger)
+    ledger.close()
+    assert (state.round, state.phase) == (round_, phase) and waiting(state)
+    return state
+
+
+def waiting(state):
+    return any(slot.waiting for slot in state.slots.values())
+
+
+def spoil(folder, ref, body=b"torn"):
+    """Overwrites an object, as a power loss may leave it."""
+    (folder / "objects" / ref.key).write_bytes(body)
+
+
+@pytest.fixture
+def undisturbed(train):
+    return train("stop.rounds=5")
+
+
+def test_a_damaged_newest_object_sends_the_run_back_to_its_checkpoint(tmp_path, undisturbed):
+    state = killed_in_round(tmp_path, 3)
+    spoil(tmp_path, state.objects[-1])
+    rounds = []
+    resumed = drive(tmp_path, [*OPTIONS, "stop.rounds=5"], leave=lambda state: rounds.append(state.round))
+    assert rounds[0] == 2
+    assert resumed.sha256 == undisturbed.sha256
+    assert [line.round for line in resumed.lines] == [1, 2, 3, 4, 5]
+    assert resumed.dollars > undisturbed.dollars
+
+
+def test_the_bill_of_an_abandoned_round_is_carried_on_with_its_lost_attempt(tmp_path):
+    state = killed_in_round(tmp_path, 3)
+    spoil(tmp_path, state.objects[-1])
+    resumed = drive(tmp_path, [*OPTIONS, "stop.rounds=5"])
+    assert resumed.state.meter.learner.attempts_lost == 1
+    # Rounds 1 to 3 and the learner that was lost, then rounds 3 to 5 again; one initialisation.
+    assert resumed.state.meter.learner.invocations == 1 + 3 + 1 + 3
+
+
+def test_a_missing_object_counts_as_damaged(tmp_path, undisturbed):
+    state = killed_in_round(tmp_path, 3)
+    (tmp_path / "objects" / state.objects[0].key).unlink()
+    assert drive(tmp_path, [*OPTIONS, "stop.rounds=5"]).sha256 == undisturbed.sha256
+
+
+def test_a_damaged_checkpoint_too_cannot_be_resumed(tmp_path):
+    state = killed_in_round(tmp_path, 3)
+    spoil(tmp_path, state.objects[-1])
+    for key in state.held:
+        (tmp_path / "objects" / key).write_bytes(b"torn")
+    with pytest.raises(Unresumable, match=r"the checkpoint of round 2 is damaged too: rounds/"):
+        drive(tmp_path, [*OPTIONS, "stop.rounds=5"])
+
+
+def test_damage_before_the_first_checkpoint_says_that_there_is_none(tmp_path):
+    state = killed_in_round(tmp_path, 1)
+    spoil(tmp_path, state.objects[0])
+    with pytest.raises(Unresumable, match="no checkpoint"):
+        drive(tmp_path, [*OPTIONS, "stop.rounds=5"])
+
+
+def test_a_torn_trajectory_of_the_round_in_flight_is_sampled_again(tmp_path, undisturbed):
+    state = killed_in_round(tmp_path, 3)
+    trajectory = state.slots["sample/00000-00000"].done.objects["trajectory"]
+    spoil(tmp_path, trajectory)
+    first = []
+    resumed = drive(tmp_path, [*OPTIONS, "stop.rounds=5"], leave=lambda state: first.append(state))
+    assert (first[0].round, first[0].phase, first[0].slots) == (3, "sample", {})
+    assert resumed.sha256 == undisturbed.sha256
+
+
+def test_a_torn_object_that_nobody_answered_for_is_not_adopted(tmp_path, undisturbed):
+    killed_in_round(tmp_path, 3)
+    for kind in ("policies", "learner"):
+        (tmp_path / "objects/rounds/000003/learn").mkdir(parents=True, exist_ok=True)
+        (tmp_path / f"objects/rounds/000003/learn/all.{kind}.safetensors").write_bytes(b"torn")
+    assert drive(tmp_path, [*OPTIONS, "stop.rounds=5"]).sha256 == undisturbed.sha256
+
+
+def test_only_what_the_run_needs_is_left_in_storage(tmp_path):
+    trained = drive(tmp_path, [*OPTIONS, "stop.rounds=5"])
+    left = {str(path.relative_to(tmp_path / "objects")) for path in (tmp_path / "objects").rglob("*.safetensors")}
+    assert left == {ref.key for ref in (*trained.state.objects, *trained.state.best.policies)}
+
+
+@pytest.fixture
+def drivers(tmp_path):
+    """Makes drivers of the run in this folder, not yet begun, each with a back-end of its own."""
+    with ExitStack() as opened:
+
+        def make():
+            backend = local(tmp_path, 1)
+            opened.callback(backend.close)
+            plan = Plan("run", load(None, [*OPTIONS, "stop.rounds=5"]), "code", load_prices(), 0)
+            journal = JsonLines(tmp_path / "metrics.jsonl")
+            return Driver(plan, Ports(backend.storage, backend.ledger, backend.invoker, journal)), backend
+
+        yield make
+
+
+def reach(driver, round_):
+    while driver.state.round < round_:
+        driver.step()
+
+
+def test_a_driver_that_was_replaced_stops_and_the_new_one_goes_on(drivers, undisturbed):
+    old, _ = drivers()
+    old.begin()
+    reach(old, 2)
+    new, backend = drivers()
+    new.begin()
+    reach(new, 3)
+    with pytest.raises(StaleVersion):
+        while old.step():
+            pass
+    while new.step():
+        pass
+    assert weights_sha256(new.state, backend.storage) == undisturbed.sha256
+
+
+def test_a_driver_that_comes_too_late_to_take_over_deletes_nothing(drivers, undisturbed):
+    old, backend = drivers()
+    old.begin()
+    reach(old, 2)
+    new, late = drivers()
+    load_item = late.ledger.load
+
+    def load_slowly(item):
+        record = load_item(item)
+        reach(old, 3)
+        return record
+
+    late.ledger.load = load_slowly
+    with pytest.raises(StaleVersion):
+        new.begin()
+    while old.step():
+        pass
+    assert weights_sha256(old.state, backend.storage) == undisturbed.sha256
+
+
+def test_a_finished_run_that_goes_on_arrives_where_a_longer_one_does(tmp_path, undisturbed):
+    drive(tmp_path, [*OPTIONS, "stop.rounds=3"])
+    longer = drive(tmp_path, [*OPTIONS, "stop.rounds=5"])
+    assert longer.sha256 == undisturbed.sha256
+    assert longer.state.final == undisturbed.state.final
+    assert [line.round for line in longer.lines] == [1, 2, 3, 4, 5]
+
+
+def test_a_finished_run_resumed_without_a_higher_limit_keeps_its_weights(tmp_path):
+    once = drive(tmp_path, [*OPTIONS, "stop.rounds=3"])
+    again = drive(tmp_path, [*OPTIONS, "stop.rounds=3"])
+    assert (again.state.round, again.sha256, again.state.final) == (3, once.sha256, once.state.final)
+
+
+def test_a_run_asked_to_stop_hears_its_attempts_out_and_loses_none(tmp_path, undisturbed):
+    rounds = []
+
+    def leave(state):
+        rounds.append(state.round)
+        return False
+
+    options = [*OPTIONS, "stop.rounds=5"]
+    stopped = drive(tmp_path, options, leave=leave, asking=lambda: rounds[-1] < 3)
+    assert (stopped.state.status, stopped.state.round) == ("running", 3)
+    resumed = drive(tmp_path, options)
+    assert resumed.sha256 == undisturbed.sha256
+    assert resumed.state.meter.learner.attempts_lost == resumed.state.meter.actor.attempts_lost == 0
+
+
+def test_interruptions_are_left_out_of_the_seconds_of_training(tmp_path):
+    half = drive(tmp_path, [*OPTIONS, "stop.rounds=5"], leave=lambda state: state.round == 3)
+    resumed = drive(tmp_path, [*OPTIONS, "stop.rounds=5"])
+    seconds = [line.seconds for line in resumed.lines]
+    assert seconds == sorted(seconds) and seconds[2] == half.lines[2].seconds

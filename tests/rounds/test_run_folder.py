@@ -1,0 +1,218 @@
+"""What a run leaves in its folder, and that stops, resumes and numbers of workers leave the same."""
+
+import json
+import os
+import signal
+import tomllib
+from pathlib import Path
+
+import pytest
+from commands import Commands
+
+from coordinator.cli.plain import PlainView
+from coordinator.config import load
+from coordinator.reports import load_policy
+
+FILES = {
+    "config.toml",
+    "plan.json",
+    "metrics.jsonl",
+    "bill.json",
+    "summary.json",
+    "curve.png",
+    "evaluations.json",
+    "policies.safetensors",
+    "best_policies.safetensors",
+    "objects",
+    "ledger.sqlite",
+    "workers",
+}
+
+
+@pytest.fixture
+def marless(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    return Commands(capfd)
+
+
+def summary(name):
+    return json.loads(Path(f"runs/{name}/summary.json").read_text())
+
+
+@pytest.fixture
+def signalled(monkeypatch):
+    """Sends this process signals as if a user did: one when `round` is finished, more when the run says it stops."""
+
+    def plan(number, round, insists=False):
+        shown, said = PlainView.round, PlainView.remark
+
+        def after_round(view, plan, line):
+            shown(view, plan, line)
+            if line.round == round:
+                os.kill(os.getpid(), number)
+
+        def after_remark(view, text):
+            said(view, text)
+            if insists:
+                os.kill(os.getpid(), number)
+
+        monkeypatch.setattr(PlainView, "round", after_round)
+        monkeypatch.setattr(PlainView, "remark", after_remark)
+
+    yield plan
+
+
+def test_a_run_is_a_folder_and_its_path_is_the_last_line(marless):
+    said = marless.train("first")
+    assert (said.code, said.err, said.out[-1]) == (0, [], "runs/first")
+    assert {path.name for path in Path("runs/first").iterdir()} - {".lock"} == FILES
+    assert Path("runs/latest").readlink() == Path("first")
+
+
+def test_the_summary_agrees_with_the_bill_and_the_settings(marless):
+    marless.train("first", "seed=7")
+    found, bill = summary("first"), json.loads(Path("runs/first/bill.json").read_text())
+    # Four rounds of 8 copies, 5 steps each.
+    assert (found["run"], found["seed"], found["rounds"], found["env_steps"]) == ("first", 7, 4, 160)
+    assert (found["status"], found["reason"]) == ("finished", "rounds")
+    assert found["env_steps_per_second"] == pytest.approx(160 / found["train_seconds"], rel=0.01)
+    assert 0 < found["start_up_seconds"] < found["wall_seconds"]
+    assert found["final_return"]["episodes"] == 4 and found["absolute_return"]["episodes"] == 40
+    assert {name: bill[name] for name in found["dollars"]} == pytest.approx(found["dollars"])
+    parts = [found["dollars"][name] for name in ("actor", "learner", "evaluator", "storage", "requests")]
+    assert sum(parts) == pytest.approx(found["dollars"]["total"])
+
+
+def test_the_evaluations_end_with_the_final_one_and_the_absolute_metric(marless):
+    marless.train("first")
+    [run] = json.loads(Path("runs/first/evaluations.json").read_text())["toy"]["signal"]["mappo"].values()
+    # Evaluated after round 2 during training; the final policies are of round 4.
+    assert [entry.get("step_count") for entry in run.values()] == [80, 160, None]
+    assert [len(entry["return"]) for entry in run.values()] == [4, 4, 40]
+    assert list(run)[-1] == "absolute_metrics"
+
+
+def test_the_policies_can_be_played(marless):
+    marless.train("first")
+    policy = load_policy("runs/latest")
+    assert set(policy.act({"agent_0": [1, 0, 0], "agent_1": [0, 0, 1]})) == {"agent_0", "agent_1"}
+
+
+def test_the_configuration_of_a_run_gives_the_run_again(marless):
+    marless.train("first", "seed=3")
+    assert marless("train", "runs/first/config.toml", "--run", "second", "--workers", "2").code == 0
+    assert load(Path("runs/second/config.toml")) == load(Path("runs/first/config.toml"))
+    assert summary("second")["weights_sha256"] == summary("first")["weights_sha256"]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_stops_a_run_in_order_and_a_resume_completes_it(marless, signalled, number, code):
+    marless.train("whole")
+    signalled(number, round=2)
+    said = marless.train("first")
+    assert said.code == code
+    assert said.err[-1] == "marless: stopped after round 2; go on with: marless resume first"
+    assert said.out[-1] == "runs/first"
+    assert summary("first")["status"] == "interrupted"
+    lost = marless("status", "first")
+    assert "go on       marless resume first" in lost.out and not any("lost" in line for line in lost.out)
+    signalled(number, round=0)
+    assert marless("resume", "first", "--workers", "2").code == 0
+    stopped, whole = summary("first"), summary("whole")
+    assert stopped.keys() == whole.keys()
+    for name in ("weights_sha256", "rounds", "env_steps", "final_return", "absolute_return", "status"):
+        assert stopped[name] == whole[name]
+    assert Path("runs/first/evaluations.json").read_bytes() == Path("runs/whole/evaluations.json").read_bytes()
+
+
+def test_a_second_signal_ends_at_once_and_the_run_goes_on_all_the_same(marless, signalled):
+    marless.train("whole")
+    signalled(signal.SIGINT, round=2, insists=True)
+    said = marless.train("first")
+    assert (said.code, said.err[-1]) == (130, "marless: stopped at once; go on with: marless resume first")
+    signalled(signal.SIGINT, round=0)
+    assert marless("resume", "first").code == 0
+    assert summary("first")["weights_sha256"] == summary("whole")["weights_sha256"]
+
+
+def test_a_finished_run_goes_on_with_a_higher_limit_as_if_it_had_been_there_from_the_start(marless):
+    marless.train("whole", "stop.rounds=6")
+    marless.train("first")
+    assert marless("resume", "first", "stop.rounds=6").code == 0
+    assert summary("first")["weights_sha256"] == summary("whole")["weights_sha256"]
+    config = tomllib.loads(Path("runs/first/config.toml").read_text())
+    assert config["stop"] == {"rounds": 6}
+    assert "first is finished" in marless("resume", "latest").err[0]
+
+
+def test_files_that_a_kill_kept_from_being_written_are_written_by_a_resume(marless):
+    marless.train("first")
+    expected = summary("first")["final_return"]
+    for name in ("summary.json", "evaluations.json", "policies.safetensors"):
+        Path("runs/first", name).unlink()
+    assert marless("resume", "first").code == 0
+    assert summary("first")["final_return"] == expected
+    assert {path.name for path in Path("runs/first").iterdir()} >= FILES
+
+
+def test_json_is_one_object_per_line_and_ends_with_the_summary(marless):
+    said = marless.train("first", "--json")
+    events = [json.loads(line) for line in said.out]
+    names = [event["event"] for event in events]
+    assert names == ["started", "round", "round", "evaluation", "round", "round", "finished"]
+    assert events[-1]["summary"] == summary("first") and events[-1]["folder"] == "runs/first"
+    assert [event["round"] for event in events if event["event"] == "round"] == [1, 2, 3, 4]
+
+
+def test_verify_recomputes_the_weights_and_names_what_differs(marless):
+    marless.train("first")
+    said = marless("verify", "first")
+    assert said.code == 0 and summary("first")["weights_sha256"] in said.out[0] and "OK" in said.out[0]
+    newest = Path("runs/first/policies.safetensors")
+    newest.write_bytes(newest.read_bytes()[:-1] + b"?")
+    assert marless("verify", "first").out == ["first: policies.safetensors is not what the objects give"]
+    for path in Path("runs/first/objects").rglob("*.policies.safetensors"):
+        path.unlink()
+    said = marless("verify", "first")
+    assert (said.code, len(said.out)) == (1, 1) and "is missing" in said.out[0]
+
+
+def test_an_evaluation_does_not_depend_on_who_plays_it(marless):
+    marless.train("first")
+    said = [marless("evaluate", "first", "--episodes", "330", "--json", "--workers", n) for n in ("1", "2")]
+    assert said[0].code == 0 and said[0].out == said[1].out
+    found = json.loads(said[0].out[0])
+    # Returns are sums over agents, so the agents' means add up to the mean.
+    assert sum(found["agents"].values()) == pytest.approx(found["mean"])
+    assert (found["episodes"], found["round"]) == (330, 4)
+
+
+def test_an_unfinished_run_can_be_evaluated(marless, signalled):
+    signalled(signal.SIGINT, round=1)
+    marless.train("first")
+    said = marless("evaluate", "latest", "--episodes", "4")
+    assert said.code == 0 and "policies of round 1" in said.out[0]
+
+
+def test_runs_and_status_tell_how_runs_stand(marless, signalled):
+    marless.train("first")
+    signalled(signal.SIGINT, round=2)
+    marless.train("second")
+    assert [line.split()[:3] for line in marless("runs").out[1:]] == [
+        ["first", "finished", "4"],
+        ["second", "interrupted", "2"],
+    ]
+    status = dict(line.split(None, 1) for line in marless("status").out)
+    assert status["run"] == "second" and status["status"] == "interrupted" and status["limits"] == "rounds 4"
+
+
+def test_an_estimate_is_within_a_quarter_of_the_bill(marless):
+    settings = ("stop.rounds=40", "evaluation.final_episodes=640", "evaluation.episodes=64", "actors.copies=16")
+    estimated = json.loads(marless("estimate", *settings, "--workers", "1", "--json").out[0])
+    assert marless("train", *settings, "--run", "first", "--workers", "1").code == 0
+    bill = json.loads(Path("runs/first/bill.json").read_text())
+    assert estimated["rounds"] == 40
+    assert estimated["bill"]["total"] == pytest.approx(bill["total"], rel=0.25)
+    counted = ("lambda requests", "s3 puts", "s3 gets")
+    quantities = [{line["name"]: line["quantity"] for line in found["lines"]} for found in (estimated["bill"], bill)]
+    assert [quantities[0][name] for name in counted] == [quantities[1][name] for name in counted]

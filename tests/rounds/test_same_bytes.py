@@ -1,0 +1,74 @@
+"""The weights depend on the configuration of the learning and the seed, on nothing else."""
+
+import pytest
+from driver import SMALL
+from driver import train as drive
+
+FIVE = "scaling.units=5"
+VARIANTS = ["algorithm.name=mappo", "algorithm.name=ippo"]
+PLACEMENTS = ["placement.rule=split", "placement.rule=fused", "placement.rule=packed"]
+
+
+@pytest.mark.parametrize("workers", [2, 5])
+def test_the_number_of_workers_changes_no_weight(train, workers):
+    options = (FIVE, "placement.rule=split")
+    assert train(*options, workers=workers).sha256 == train(*options).sha256
+
+
+@pytest.mark.parametrize("packing", [2, 5])
+def test_the_packing_of_units_changes_no_weight(train, packing):
+    packed = train(FIVE, "placement.rule=split", f"placement.units_per_invocation={packing}")
+    alone = train(FIVE, "placement.rule=split")
+    assert packed.sha256 == alone.sha256
+    assert packed.lines[-1].invocations < alone.lines[-1].invocations
+    assert packed.lines[-1].env_steps == alone.lines[-1].env_steps == 4 * 5 * 8 * 25
+
+
+@pytest.mark.parametrize("algorithm", VARIANTS)
+@pytest.mark.parametrize("sharing", ["sharing.rule=none", "sharing.rule=all"])
+def test_the_placement_of_learners_changes_no_weight(train, algorithm, sharing):
+    runs = [train(algorithm, sharing, placement) for placement in PLACEMENTS]
+    assert len({run.sha256 for run in runs}) == 1
+    groups = 3 if sharing == "sharing.rule=none" else 1
+    assert [run.lines[-1].learners for run in runs] == [1 + 2 * groups, groups, 1]
+
+
+def test_placement_changes_no_evaluation(train):
+    split, packed = (train("algorithm.name=mappo", "sharing.rule=none", placement) for placement in PLACEMENTS[::2])
+    assert split.state.final == packed.state.final
+    assert split.state.absolute == packed.state.absolute
+    assert [line.evaluation for line in split.lines] == [line.evaluation for line in packed.lines]
+
+
+def test_classes_of_unlike_agents_share_by_class_in_any_placement(train):
+    task = ("task.name=mpe/simple_adversary", "sharing.rule=all")
+    runs = [train(*task, placement) for placement in PLACEMENTS[::2]]
+    assert runs[0].sha256 == runs[1].sha256
+    assert runs[0].state.groups == (0, 1)
+
+
+@pytest.mark.parametrize("change", ["seed=2", "algorithm.name=ippo", "sharing.rule=all", "algorithm.lr=2e-3"])
+def test_what_should_change_the_weights_does(train, change):
+    assert train(change).sha256 != train().sha256
+
+
+@pytest.mark.parametrize("phase", ["sample", "learn"])
+@pytest.mark.parametrize(
+    "before, after",
+    [
+        ("placement.rule=packed", "placement.rule=split"),
+        ("placement.rule=split", "placement.rule=packed"),
+        ("placement.units_per_invocation=1", "placement.units_per_invocation=5"),
+    ],
+)
+def test_a_placement_that_changes_on_resume_changes_no_weight(train, tmp_path, phase, before, after):
+    def last_wave(state):
+        asked = [name for name in state.slots if name.startswith(("learn/policy", "learn/all"))]
+        return state.round == 2 and state.phase == phase and bool(asked if phase == "learn" else state.slots)
+
+    options = [*SMALL, "stop.rounds=4", FIVE]
+    assert drive(tmp_path, [*options, before], leave=last_wave).state.status == "running"
+    resumed = drive(tmp_path, [*options, after])
+    undisturbed = train(FIVE, "placement.rule=split")
+    assert resumed.sha256 == undisturbed.sha256
+    assert [line.env_steps for line in resumed.lines] == [line.env_steps for line in undisturbed.lines]

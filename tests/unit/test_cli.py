@@ -1,0 +1,142 @@
+"""The small parts of the command line: what it writes, reads and says."""
+
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.cli.app import COMMANDS, main
+from coordinator.cli.effective import document
+from coordinator.cli.errors import UserError
+from coordinator.cli.folder import RunFolder
+from coordinator.cli.options import split
+from coordinator.cli.text import money, plus_minus, seconds, sparkline, table
+from coordinator.cli.view import progress, seconds_left
+from coordinator.config import Stop, convert, load, valid_keys
+from coordinator.state import RoundLine
+
+
+@pytest.mark.parametrize(
+    ("dollars", "text"),
+    [
+        (0.0, "$0.00"),
+        (0.000214, "$0.00021"),
+        (0.0021, "$0.0021"),
+        (0.5, "$0.50"),
+        (1.239, "$1.24"),
+        (1234, "$1,234.00"),
+    ],
+)
+def test_money_is_shown_with_two_digits_that_matter(dollars, text):
+    assert money(dollars) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(2.71, "2.7 s"), (185, "3:05"), (7385, "2:03:05")])
+def test_seconds_become_minutes_and_hours(value, text):
+    assert seconds(value) == text
+
+
+def test_a_return_is_shown_with_half_its_interval():
+    # Mean 2, standard deviation 1, n = 3: 4.303 / sqrt(3) = 2.484.
+    assert plus_minus([1.0, 2.0, 3.0]) == "2.0 ± 2.5"
+    assert plus_minus([1.0]) == "1.0"
+
+
+def test_a_sparkline_goes_from_lowest_to_highest():
+    assert sparkline([0.0, 3.5, 7.0]) == "▁▅█"
+    assert sparkline([2.0, 2.0]) == "▁▁"
+    assert sparkline([]) == ""
+
+
+def test_columns_of_a_table_stand_below_each_other():
+    assert table(("a", "b"), [("long", "x")]) == "a     b\nlong  x"
+
+
+def line(**used):
+    fields = dict.fromkeys(("round", "env_steps", "units", "learners", "groups", "invocations", "episodes"), 0)
+    fields |= {"seconds": 0.0, "dollars": 0.0, "return_mean": None, "return_sd": None, "agent_returns": ()}
+    return RoundLine(**{**fields, "scalars": {}, "figures": {}, **used})
+
+
+def test_the_nearest_limit_says_how_far_a_run_is():
+    stop = Stop(rounds=100, dollars=1.0)
+    assert progress(stop, line(round=25, dollars=0.5, seconds=30.0)) == 0.5
+    assert seconds_left(stop, line(round=25, dollars=0.5, seconds=30.0)) == 30.0
+    assert seconds_left(Stop(return_=1.0), line(round=25, seconds=30.0)) is None
+
+
+SETTINGS = [
+    [],
+    ["algorithm.name=ippo", "algorithm.lr=3e-4", "algorithm.hidden=[32, 16]"],
+    ["task.name=toy/signal", "task.agents=4", "task.options.masked=true", "task.options.horizon=7"],
+    ["stop.seconds=0.5", "stop.return=-36", "evaluation.every=5", "pricing.architecture=x86"],
+]
+
+
+@pytest.mark.parametrize("overrides", SETTINGS)
+def test_the_printed_configuration_is_the_configuration(overrides):
+    config = load(None, overrides)
+    assert convert(tomllib.loads(document(config)), "printed") == config
+
+
+def test_the_printed_configuration_has_every_key_with_its_meaning():
+    config = load(None)
+    lines, table = document(config).splitlines(), ""
+    found = {}
+    for above, text in zip(["", *lines], lines, strict=False):
+        if text.startswith("["):
+            table = text.strip("[]") + "."
+            found[table.rstrip(".")] = above.removeprefix("# ")
+        elif " =" in text:
+            found[table + text.removeprefix("# ").partition(" =")[0]] = above.removeprefix("# ")
+    assert {key: found.get(key) for key in valid_keys()} == valid_keys()
+    assert all(valid_keys().values())
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_categories=["Cs"])), st.floats(allow_nan=False))
+def test_any_option_of_a_task_survives_being_printed(text, number):
+    task = {"name": "toy/signal", "options": {"a key": text, "number": number, "flag": False}}
+    config = convert({"task": task}, "test")
+    assert convert(tomllib.loads(document(config)), "printed") == config
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", ".hidden", "a/b", "/tmp/x", "a b", "a\n", "latest", "ä", "x" * 101])
+def test_a_run_never_leaves_its_place(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError):
+        RunFolder.create(name, "suggestion")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_runs_without_a_name_get_one_each(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folders = [RunFolder.create(None, "spread-mappo-s1") for _ in range(3)]
+    assert len({folder.name for folder in folders}) == 3
+    assert all(folder.name.startswith("spread-mappo-s1-2") for folder in folders)
+
+
+def test_the_file_and_the_settings_come_in_any_order():
+    path, settings = split(["seed=1", "run.toml", "stop.rounds=3"])
+    assert (str(path), settings) == ("run.toml", ["seed=1", "stop.rounds=3"])
+    assert split([]) == (None, [])
+
+
+def test_every_command_has_help(capsys):
+    assert main([]) == 0
+    overview = capsys.readouterr().out
+    for command, does in COMMANDS.items():
+        assert f"  {command:<10}{does}" in overview
+        assert main([command, "--help"]) == 0
+        assert does in capsys.readouterr().out
+
+
+def test_a_mistyped_command_is_answered_with_the_nearest(capsys):
+    assert main(["trian"]) == 2
+    assert capsys.readouterr().err == "marless: there is no command trian; did you mean train?\n"
+
+
+def test_doctor_tells_what_is_here(capsys):
+    assert main(["doctor"]) == 0
+    told = capsys.readouterr().out
+    assert all(word in told for word in ("python", "cores", "memory", "disk free", "learner", "local     ready"))
