@@ -101,7 +101,8 @@ def _given_up(plan: Plan, state: State, task: Planned) -> str:
     if slot.hopeless:
         return f"{task.work} of round {state.round}: {slot.problem}"
     if slot.failures >= plan.config.attempts:
-        return f"{task.work} of round {state.round} failed {slot.failures} times, last: {slot.problem}"
+        attempts = f"{slot.failures} attempt{'s' if slot.failures > 1 else ''}"
+        return f"{task.work} of round {state.round} failed after {attempts}, last: {slot.problem}"
     return ""
 
 

@@ -42,6 +42,7 @@ class _Worker:
         self.log = log
         self.modules: set[str] = set()
         self.warming = ""
+        self.unpaid: dict[str, float] = {}  # start-ups that no task has been metered for yet
         self.task: _Task | None = None
         self.init_ms = self.since = self.allowed_s = self.expires = 0.0
         self.outbox = bytearray()
@@ -196,7 +197,7 @@ class WorkerPool:
             if worker is None:
                 return
             task = worker.task = self._queue.popleft()
-            worker.init_ms = 0.0
+            worker.init_ms = worker.unpaid.pop(task.module, 0.0)
             worker.allow(task.timeout_s)
             self._send(worker, frame(Call(task.module), task.body))
 
@@ -272,10 +273,12 @@ class WorkerPool:
         task = worker.task
         if isinstance(said, Ready):
             worker.modules.add(said.module)
-            if said.module == worker.warming:
-                worker.warming = ""
-            else:
+            if said.module != worker.warming:
                 worker.init_ms = said.init_ms
+            elif worker.task is not None and worker.task.module == said.module:
+                worker.warming, worker.init_ms = "", said.init_ms
+            else:
+                worker.warming, worker.unpaid[said.module] = "", said.init_ms
         elif task is not None:
             worker.task = None
             self._reports.append(

@@ -217,9 +217,10 @@ class TestProcesses:
         with WorkerPool(1, tmp_path / "blobs", {"actor": "mine"}) as pool:
             assert ask(pool, "").body.endswith(b"infra/__init__.py")
 
-    def test_a_prewarmed_worker_serves_its_first_task_without_paying(self, pool):
+    def test_a_prewarmed_worker_s_start_is_metered_once_with_its_first_task(self, pool):
         pool.prewarm("actor")
         assert pool.wait(0.5) == []
+        assert ask(pool, "echo x").init_ms > 0
         assert ask(pool, "echo x").init_ms == 0
 
     def test_a_task_right_behind_its_prewarming_is_answered_once(self, tmp_path, local_invokers):

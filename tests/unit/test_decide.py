@@ -171,7 +171,7 @@ def test_a_failed_attempt_is_asked_again_with_the_next_number_up_to_the_limit():
     tries = [r.attempt for r in world.invoker.asked if isinstance(r, SampleTask) and r.round == 1]
     assert tries == [0, 1, 2, 3]
     assert met[-1][1] == Stop(
-        "failed", "sample/00000-00000 of round 1 failed 4 times, last: the actor died: exit status 1"
+        "failed", "sample/00000-00000 of round 1 failed after 4 attempts, last: the actor died: exit status 1"
     )
 
 
