@@ -66,7 +66,7 @@ class Placement(Section, frozen=True, kw_only=True):
     rule: Annotated[
         Literal["split", "fused", "packed"],
         Meta(description="split: a learner per stage and group; fused: per group; packed: one for all"),
-    ] = "packed"
+    ] = "fused"
     units_per_invocation: Annotated[int, Meta(ge=1, description="sampling units in one actor invocation")] = 1
 
 

@@ -62,7 +62,9 @@ def decide(plan: Plan, state: State) -> Command:
     if not ready:
         return Wait()
     if not affordable(plan, state, ready):
-        return Stop("stopped", f"the next attempt could pass stop.dollars ({plan.config.stop.dollars})")
+        return Stop(
+            "stopped", f"the next attempt could pass stop.dollars ({plan.config.stop.dollars}); raise it to go on"
+        )
     return Ask(tuple(_attempt(plan, state, task) for task in ready))
 
 

@@ -16,7 +16,7 @@ from functions.contract import StaleVersion
 from infra.sqlite import SqliteLedger
 from infra.wiring import local
 
-OPTIONS = [*SMALL, "checkpoint_every=2"]
+OPTIONS = ["placement.rule=packed", *SMALL, "checkpoint_every=2"]
 
 
 def killed_in_round(folder, round_, phase="learn", options=(*OPTIONS, "stop.rounds=5")):

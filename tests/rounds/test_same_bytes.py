@@ -63,7 +63,7 @@ def test_what_should_change_the_weights_does(train, change):
 )
 def test_a_placement_that_changes_on_resume_changes_no_weight(train, tmp_path, phase, before, after):
     def last_wave(state):
-        asked = [name for name in state.slots if name.startswith(("learn/policy", "learn/all"))]
+        asked = [name for name in state.slots if name.startswith(("learn/policy", "learn/g", "learn/all"))]
         return state.round == 2 and state.phase == phase and bool(asked if phase == "learn" else state.slots)
 
     options = [*SMALL, "stop.rounds=4", FIVE]

@@ -42,7 +42,7 @@ Script = Callable[[str, Request], Iterable[Report]]
 
 def make_plan(*overrides, init_limit_ms=0):
     """A plan of small rounds."""
-    return Plan("r", load(None, [*SMALL, *overrides]), "code", load_prices(), init_limit_ms)
+    return Plan("r", load(None, ["placement.rule=packed", *SMALL, *overrides]), "code", load_prices(), init_limit_ms)
 
 
 def objects(request):
