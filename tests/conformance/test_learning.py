@@ -1,20 +1,44 @@
 """The bars that a run must reach, over seeds, none dropped. Returns: greedy, sum over agents, 3,200 fresh episodes."""
 
+import json
+
 import pytest
 from training_runs import train_seeds
 
 pytestmark = pytest.mark.conformance
 
 
+def table(folder, summaries):
+    """Per seed the final return, and seconds and steps at the first evaluation (every 10 rounds) to reach each bar."""
+    rows = ["seed  final           seconds  to -46: s, steps   to -36: s, steps"]
+    for summary in summaries:
+        text = (folder / f"seed_{summary['seed']}" / "runs" / "run" / "metrics.jsonl").read_text()
+        lines = [json.loads(line) for line in text.splitlines()]
+        reached = []
+        for bar in (-46, -36):
+            evaluated = ((line, line["evaluation"]) for line in lines if line.get("evaluation"))
+            hit = next((pair for pair in evaluated if sum(pair[1]["returns"]) / len(pair[1]["returns"]) >= bar), None)
+            reached.append(f"{hit[0]['seconds']:7.1f} {hit[1]['env_steps']:9,}" if hit else "      -         -")
+        final = summary["final_return"]
+        half = (final["ci95"][1] - final["ci95"][0]) / 2
+        seconds = summary["train_seconds"]
+        rows.append(f"{summary['seed']:4}  {final['mean']:6.2f} ± {half:.2f}  {seconds:7.1f}  {'  '.join(reached)}")
+    return "\n".join(rows)
+
+
 def test_mappo_covers_the_landmarks_within_half_a_minute_for_every_seed(tmp_path):
-    """A scripted team with the best assignment scores -30.3; a fixed assignment -40.1 (measured on mpe2)."""
-    for summary in train_seeds(tmp_path, range(1, 11), "algorithm.name=mappo", at_once=1):
+    """A scripted team with the best assignment scores -30.3; with a fixed assignment -40.1 (measured on mpe2)."""
+    summaries = train_seeds(tmp_path, range(1, 11), "algorithm.name=mappo", at_once=1)
+    print(table(tmp_path, summaries))
+    for summary in summaries:
         assert summary["final_return"]["episodes"] == 3200
         assert summary["final_return"]["mean"] >= -36, summary
         assert summary["train_seconds"] <= 30, summary
 
 
 def test_ippo_covers_the_landmarks_within_a_minute_for_every_seed(tmp_path):
-    for summary in train_seeds(tmp_path, range(1, 6), "algorithm.name=ippo", at_once=1):
+    summaries = train_seeds(tmp_path, range(1, 6), "algorithm.name=ippo", at_once=1)
+    print(table(tmp_path, summaries))
+    for summary in summaries:
         assert summary["final_return"]["mean"] >= -40, summary
         assert summary["train_seconds"] <= 60, summary

@@ -10,10 +10,11 @@ from pathlib import Path
 MARLESS = Path(sys.executable).parent / "marless"
 
 
-def train(folder: Path, *settings: str, workers: int = 1) -> dict:
+def train(folder: Path, *settings: str, workers: int | None = None) -> dict:
     """The summary of a run in `folder`; raises with its output when it does not finish."""
     folder.mkdir(parents=True, exist_ok=True)
-    command = [str(MARLESS), "train", *settings, "--run", "run", "--workers", str(workers), "--json"]
+    command = [str(MARLESS), "train", *settings, "--run", "run", "--json"]
+    command += [] if workers is None else ["--workers", str(workers)]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env={**os.environ, "NO_COLOR": "1"})
     if done.returncode:
         raise AssertionError(f"{' '.join(command)}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
@@ -21,6 +22,10 @@ def train(folder: Path, *settings: str, workers: int = 1) -> dict:
 
 
 def train_seeds(folder: Path, seeds: range, *settings: str, at_once: int) -> list[dict]:
-    """One summary per seed."""
+    """One summary per seed; runs side by side get one worker each."""
+    workers = None if at_once == 1 else 1
     with ThreadPoolExecutor(at_once) as pool:
-        return list(pool.map(lambda seed: train(folder / f"seed_{seed}", f"seed={seed}", *settings), seeds))
+        runs = [
+            pool.submit(train, folder / f"seed_{seed}", f"seed={seed}", *settings, workers=workers) for seed in seeds
+        ]
+        return [run.result() for run in runs]
