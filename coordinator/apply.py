@@ -1,89 +1,38 @@
 """apply(plan, state, event) -> state: everything that can happen to a run, as a pure function."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from msgspec.structs import replace
 
 from coordinator import budget
+from coordinator.events import (
+    Advanced,
+    Asked,
+    Checkpointed,
+    Committed,
+    Event,
+    Finishing,
+    Reported,
+    Resumed,
+    Stopped,
+)
+from coordinator.figures import evaluated, returns_of, round_line
 from coordinator.pricing.bill import Meter
 from coordinator.sharing import SHARING_RULES
-from coordinator.state import Best, Evaluated, Plan, RoundLine, Slot, State, Status
+from coordinator.state import Best, Evaluated, Plan, Slot, State
 from coordinator.tasks import MOST_PUTS, in_flight, learner_waves, spec_of
 from functions import keys
 from functions.contract import (
     Answer,
     DescribeReply,
     Done,
-    EvaluateReply,
     Failed,
-    LearnReply,
     Ref,
     Report,
-    SampleReply,
     Team,
     Usage,
 )
-
-
-@dataclass(frozen=True)
-class Asked:
-    """Attempts were decided on: per work name its function, attempt number, time-out and most reads."""
-
-    attempts: dict[str, tuple[str, int, float, int]]
-
-
-@dataclass(frozen=True)
-class Reported:
-    """A function ended. `answer` is its decoded body, None when it gave none."""
-
-    work: str
-    report: Report
-    answer: Answer | None
-
-
-@dataclass(frozen=True)
-class Advanced:
-    """The phase is complete; `seconds` of training passed since the last one was."""
-
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Finishing:
-    """No more rounds."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class Stopped:
-    """The run ended, for good or until it is resumed."""
-
-    status: Status
-    reason: str
-
-
-@dataclass(frozen=True)
-class Resumed:
-    """A new driver took over: nobody will hear of the attempts that were waiting."""
-
-
-@dataclass(frozen=True)
-class Committed:
-    """The ledger is about to take an item of `size` bytes."""
-
-    size: int
-
-
-@dataclass(frozen=True)
-class Checkpointed:
-    """All that this state refers to would survive a power loss."""
-
-
-Event = Asked | Reported | Advanced | Finishing | Stopped | Resumed | Committed | Checkpointed
 
 
 def apply(plan: Plan, state: State, event: Event) -> State:
@@ -166,7 +115,7 @@ def _advanced(plan: Plan, state: State, event: Advanced) -> State:
         case "final":
             return _finally(plan, state)
         case "absolute":
-            return replace(state, slots={}, absolute=_returns(state, "absolute/"), status="finished")
+            return replace(state, slots={}, absolute=returns_of(state, "absolute/"), status="finished")
 
 
 def _described(plan: Plan, state: State) -> State:
@@ -186,23 +135,23 @@ def _initialised(plan: Plan, state: State) -> State:
 
 def _sampled(plan: Plan, state: State) -> State:
     """On to learning, unless the policies that sampled have reached the target."""
-    evaluated = _evaluated(state)
-    if evaluated is None:
+    evaluation = evaluated(state)
+    if evaluation is None:
         return replace(state, phase="learn", wave=0, retired=())
-    state = _ranked(state, evaluated)
+    state = _ranked(state, evaluation)
     target = plan.config.stop.return_
-    if target is not None and evaluated.mean >= target:
+    if target is not None and evaluation.mean >= target:
         retired = tuple(sorted({*state.retired, *_made(state)}))
         return replace(state, phase="final", reason="return", slots={}, retired=retired)
     return replace(state, phase="learn", wave=0)
 
 
-def _ranked(state: State, evaluated: Evaluated) -> State:
+def _ranked(state: State, evaluation: Evaluated) -> State:
     """With these policies as the best if they are; what only the best before them needed is retired."""
     before = state.best
-    if before is not None and evaluated.mean <= before.mean:
+    if before is not None and evaluation.mean <= before.mean:
         return replace(state, retired=())
-    best = Best(round=evaluated.round, mean=evaluated.mean, policies=state.policies)
+    best = Best(round=evaluation.round, mean=evaluation.mean, policies=state.policies)
     following = replace(state, best=best)
     passed = {ref.key for ref in before.policies} if before else set()
     return replace(following, retired=tuple(sorted(passed - _needed(following))))
@@ -216,7 +165,7 @@ def _made(state: State) -> set[str]:
 def _learned(plan: Plan, state: State) -> State:
     """The round happened: new objects, one line of metrics, and a list of what nobody needs any more."""
     objects, parts = _new_objects(plan, state)
-    line = _line(plan, state)
+    line = round_line(plan, state)
     following = replace(
         state,
         phase="sample",
@@ -253,58 +202,11 @@ def _new_objects(plan: Plan, state: State) -> tuple[tuple[Ref, ...], dict[str, i
     return distinct, {part: positions[homes[part].key] for part in sorted(homes)}
 
 
-def _line(plan: Plan, state: State) -> RoundLine:
-    samples = [
-        slot.done.reply for name, slot in sorted(state.slots.items()) if name.startswith("sample/") and slot.done
-    ]
-    replies = [reply for reply in samples if isinstance(reply, SampleReply)]
-    returns = np.array([value for reply in replies for value in reply.returns])
-    weights = np.array([len(reply.returns) for reply in replies if reply.returns], float)
-    agents = np.array([reply.agent_returns for reply in replies if reply.returns])
-    figures: dict[str, float] = {}
-    for slot in state.slots.values():
-        if slot.done and isinstance(slot.done.reply, LearnReply):
-            figures |= slot.done.reply.figures
-    return RoundLine(
-        round=state.round + 1,
-        env_steps=state.env_steps + sum(reply.env_steps for reply in replies),
-        seconds=state.seconds,
-        dollars=float(budget.dollars(plan, state.meter)),
-        units=plan.config.scaling.units,
-        learners=sum(slot.function == "learner" for slot in state.slots.values()),
-        groups=len(state.groups),
-        invocations=len(state.slots),
-        episodes=len(returns),
-        return_mean=float(returns.mean()) if len(returns) else None,
-        return_sd=float(returns.std(ddof=1)) if len(returns) > 1 else None,
-        agent_returns=tuple((weights @ agents / weights.sum()).tolist()) if len(returns) else (),
-        scalars=_mean_scalars(replies),
-        figures=figures,
-        evaluation=_evaluated(state),
-    )
-
-
-def _mean_scalars(replies: list[SampleReply]) -> dict[str, float]:
-    names = sorted({name for reply in replies for name in reply.scalars})
-    return {name: float(np.mean([r.scalars[name] for r in replies if name in r.scalars])) for name in names}
-
-
 def _finally(plan: Plan, state: State) -> State:
     """On to the absolute metric, with the final policies among the candidates for the best."""
-    returns = _returns(state, "final/")
+    returns = returns_of(state, "final/")
     final = Evaluated(round=state.round, env_steps=state.env_steps, returns=returns)
     return replace(_ranked(state, final), phase="absolute", slots={}, final=returns)
-
-
-def _evaluated(state: State) -> Evaluated | None:
-    returns = _returns(state, "evaluate/")
-    return Evaluated(round=state.round, env_steps=state.env_steps, returns=returns) if returns else None
-
-
-def _returns(state: State, prefix: str) -> tuple[float, ...]:
-    """The episodes of all parts, in the order of parts."""
-    dones = [slot.done for name, slot in sorted(state.slots.items()) if name.startswith(prefix)]
-    return tuple(r for done in dones if done and isinstance(done.reply, EvaluateReply) for r in done.reply.returns)
 
 
 def _resumed(plan: Plan, state: State, event: Resumed) -> State:

@@ -7,7 +7,9 @@ from typing import Protocol
 
 import msgspec
 
-from coordinator.apply import (
+from coordinator.apply import apply
+from coordinator.decide import Advance, Ask, Finish, Stop, decide
+from coordinator.events import (
     Advanced,
     Asked,
     Checkpointed,
@@ -17,9 +19,7 @@ from coordinator.apply import (
     Reported,
     Resumed,
     Stopped,
-    apply,
 )
-from coordinator.decide import Advance, Ask, Finish, Stop, decide
 from coordinator.ports import Invoker, Ledger, Storage
 from coordinator.state import Phase, Plan, RoundLine, State
 from functions import codec, keys

@@ -1,6 +1,6 @@
 """A run that has ended: whether its limits leave anything to train, and its files if a kill came before they were."""
 
-from coordinator.apply import Resumed, apply
+from coordinator.apply import apply
 from coordinator.cli import summary
 from coordinator.cli.documents import Documents
 from coordinator.cli.ending import Ending
@@ -10,6 +10,7 @@ from coordinator.cli.session import plan_of
 from coordinator.cli.summary import Clock
 from coordinator.config import RunConfig, Stop
 from coordinator.decide import limit_reached
+from coordinator.events import Resumed
 from coordinator.loop import stored
 from coordinator.state import Plan, State
 from coordinator.tasks import in_flight

@@ -8,24 +8,17 @@ nor for scalars. An agent that is gone, also in `Step.final`, has zeros for obse
 legal; its actions are ignored. The state is the environment's own, zeros where no agent is left to need it.
 """
 
-import difflib
-import pkgutil
 import re
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
 
-from functions.contract import MissingExtra
 from functions.environments.base import (
     ActionArray,
     AgentClass,
     BoolArray,
-    EnvironmentFault,
     FloatArray,
     Observation,
     RewardArray,
@@ -35,8 +28,9 @@ from functions.environments.base import (
     Unsupported,
     VectorEnvironment,
 )
+from functions.environments.pettingzoo_factory import build, factory_of
+from functions.environments.pettingzoo_guard import Guard, told
 
-_NAME = re.compile(r"pettingzoo:(\w+(?:\.\w+)*):(\w+)")
 _SEEDS = 2**31  # seeds are non-negative int32, which every seeding routine takes
 
 
@@ -47,11 +41,11 @@ def make(task: Task, copies: int) -> VectorEnvironment:
     agents than `task.agents` or an unknown horizon; `MissingExtra` for a package that is not installed; `Unsupported`
     for spaces and interfaces outside the module's description; `EnvironmentFault` for what the environment does wrong.
     """
-    factory = _factory(task.name)
+    factory = factory_of(task.name)
     with ExitStack() as opened:
         guards = []
         for number in range(copies):
-            guard = _Guard(f"{task.name}, copy {number}", _build(task, factory))
+            guard = Guard(f"{task.name}, copy {number}", build(task, factory))
             opened.callback(guard.call, "close")
             guards.append(guard)
         environment = PettingZooEnvironment(task, guards)
@@ -62,7 +56,7 @@ def make(task: Task, copies: int) -> VectorEnvironment:
 class PettingZooEnvironment:
     """E copies of a PettingZoo environment; copy by copy, resets take fresh seeds from the generator of `reset`."""
 
-    def __init__(self, task: Task, guards: list["_Guard"]) -> None:
+    def __init__(self, task: Task, guards: list[Guard]) -> None:
         agents = _agents(task.name, guards[0])
         if task.agents not in (None, len(agents)):
             raise ValueError(f"{task.name}: task.agents is {task.agents}, but the environment has {len(agents)} agents")
@@ -173,57 +167,10 @@ class _Transition:
         return self.truncated or not self.frame.alive.any()
 
 
-class _Guard:
-    """Calls one environment and turns what goes wrong into faults that name task, copy, step and method."""
-
-    def __init__(self, where: str, environment: Any) -> None:
-        self._where = where
-        self.environment = environment
-        self.steps = 0
-
-    def call(self, method: str, *args: object, **keywords: object) -> Any:
-        try:
-            return getattr(self.environment, method)(*args, **keywords)
-        except Exception as error:
-            raise self.fault(method, _told(error)) from error
-
-    def fault(self, method: str, what: str) -> EnvironmentFault:
-        return EnvironmentFault(f"{self._where}, step {self.steps}, {method}: {what}")
-
-    def unsupported(self, method: str, what: str) -> Unsupported:
-        return Unsupported(f"{self._where}, step {self.steps}, {method}: {what}")
-
-    def mappings(self, method: str, answer: object, length: int) -> tuple[dict[Any, Any], ...]:
-        """`answer`, which must be `length` dictionaries."""
-        if not (isinstance(answer, tuple) and len(answer) == length and all(isinstance(part, dict) for part in answer)):
-            raise self.fault(method, f"returned {type(answer).__name__}, not a tuple of {length} dictionaries")
-        return answer
-
-    def entry(self, method: str, mapping: dict[Any, Any], agent: _Agent, what: str) -> Any:
-        if agent.key not in mapping:
-            raise self.fault(method, f"returned no {what} for agent '{agent.name}'")
-        return mapping[agent.key]
-
-    def numbers(
-        self, method: str, value: object, shape: tuple[int, ...], what: str, dtype: DTypeLike = np.float32
-    ) -> NDArray[Any]:
-        """`value` flattened, which must be finite numbers of `shape`; one number may come in any shape."""
-        try:
-            with np.errstate(over="ignore"):
-                array = np.asarray(value).astype(dtype)
-        except (TypeError, ValueError) as error:
-            raise self.fault(method, f"{what} is not numeric ({_told(error)})") from error
-        if array.shape != shape and not array.size == np.prod(shape) == 1:
-            raise self.fault(method, f"{what} has shape {array.shape}, not {shape}")
-        if not np.isfinite(array).all():
-            raise self.fault(method, f"{what} is not finite")
-        return array.reshape(-1)
-
-
 class _Copy:
     """One environment: its dictionaries as arrays, and who is still in play."""
 
-    def __init__(self, guard: _Guard, agents: list[_Agent], horizon: int, state: tuple[int, ...] | None) -> None:
+    def __init__(self, guard: Guard, agents: list[_Agent], horizon: int, state: tuple[int, ...] | None) -> None:
         self._guard = guard
         self._agents = agents
         self._horizon = horizon
@@ -274,7 +221,7 @@ class _Copy:
         figures = np.zeros(len(self._agents))
         for i in np.flatnonzero(self._alive):
             agent = self._agents[i]
-            value = self._guard.entry("step", mapping, agent, what)
+            value = self._guard.entry("step", mapping, agent.key, what)
             figures[i] = self._guard.numbers("step", value, (), f"the {what} of agent '{agent.name}'", np.float64)[0]
         return figures
 
@@ -283,7 +230,7 @@ class _Copy:
         masks = [np.ones(agent.actions, dtype=np.bool_) for agent in self._agents]
         for i in np.flatnonzero(self._alive):
             agent = self._agents[i]
-            seen = self._guard.entry(method, observations, agent, "observation")
+            seen = self._guard.entry(method, observations, agent.key, "observation")
             what = f"the observation of agent '{agent.name}'"
             if agent.masked:
                 if not (isinstance(seen, dict) and {"observation", "action_mask"} <= seen.keys()):
@@ -309,64 +256,7 @@ class _Copy:
         return self._guard.numbers("state", self._guard.call("state"), self._state_shape, "the state")
 
 
-def _factory(name: str) -> Callable[..., Any]:
-    match = _NAME.fullmatch(name)
-    if match is None:
-        raise ValueError(f"'{name}' names no environment: write it as 'pettingzoo:package.module:factory'")
-    module = _module(name, match[1])
-    factory = getattr(module, match[2], None)
-    if callable(factory):
-        made: Callable[..., Any] = factory
-        return made
-    public = [word for word, value in vars(module).items() if callable(value) and not word.startswith("_")]
-    raise ValueError(f"{name}: module '{match[1]}' has no factory '{match[2]}'{_nearest(match[2], public)}")
-
-
-def _module(name: str, path: str) -> Any:
-    try:
-        return import_module(path)
-    except ModuleNotFoundError as error:
-        missing = error.name or path
-        if "." in missing and f"{path}.".startswith(f"{missing}."):
-            raise _no_module(name, missing) from error
-        raise _missing_extra(name, missing) from error
-    except Exception as error:
-        raise EnvironmentFault(f"{name}: import of '{path}': {_told(error)}") from error
-
-
-def _no_module(name: str, missing: str) -> ValueError:
-    parent, _, child = missing.rpartition(".")
-    siblings = [module.name for module in pkgutil.iter_modules(getattr(import_module(parent), "__path__", []))]
-    return ValueError(f"{name}: package '{parent}' has no module '{child}'{_nearest(child, siblings)}")
-
-
-def _missing_extra(name: str, missing: str) -> MissingExtra:
-    package = missing.partition(".")[0]
-    return MissingExtra(f"{name} needs the package '{package}', which is not installed: pip install {package}")
-
-
-def _build(task: Task, factory: Callable[..., Any]) -> Any:
-    options = {key: value for key, value in task.options.items() if key != "horizon"}
-    try:
-        environment = factory(**options)
-    except ModuleNotFoundError as error:
-        raise _missing_extra(task.name, error.name or str(error)) from error
-    except Exception as error:
-        if options:
-            raise ValueError(f"{task.name}: the factory refuses task.options {options}: {_told(error)}") from error
-        raise EnvironmentFault(f"{task.name}, factory: {_told(error)}") from error
-    if hasattr(environment, "agent_iter"):
-        raise Unsupported(f"{task.name} makes an AECEnv (agents take turns); name its parallel_env instead")
-    if absent := [method for method in ("reset", "step", "close") if not hasattr(environment, method)]:
-        raise Unsupported(
-            f"{task.name} makes a {type(environment).__name__}, not a ParallelEnv (it has no {absent[0]})"
-        )
-    if not getattr(environment, "possible_agents", None):
-        raise Unsupported(f"{task.name} does not list its possible_agents")
-    return environment
-
-
-def _agents(name: str, guard: _Guard) -> list[_Agent]:
+def _agents(name: str, guard: Guard) -> list[_Agent]:
     from gymnasium import spaces
 
     agents = []
@@ -417,7 +307,7 @@ def _horizon(task: Task, environment: Any) -> int:
     return int(said)
 
 
-def _state_shape(guard: _Guard) -> tuple[int, ...] | None:
+def _state_shape(guard: Guard) -> tuple[int, ...] | None:
     """The shape of the environment's own state, None if it has none; only one that was reset can say."""
     guard.call("reset", seed=0)
     try:
@@ -425,14 +315,4 @@ def _state_shape(guard: _Guard) -> tuple[int, ...] | None:
     except (AttributeError, NotImplementedError):
         return None
     except Exception as error:
-        raise guard.fault("state", _told(error)) from error
-
-
-def _nearest(word: str, choices: list[str]) -> str:
-    nearest = difflib.get_close_matches(word, choices)
-    return f"; nearest: {', '.join(nearest)}" if nearest else ""
-
-
-def _told(error: Exception) -> str:
-    """The error in one line."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise guard.fault("state", told(error)) from error

@@ -6,8 +6,9 @@ from simulated import World, answered, failed, make_plan, report, well
 
 from coordinator import apply as applying
 from coordinator import loop
-from coordinator.apply import Checkpointed, Committed, Reported, Resumed, apply, problem
+from coordinator.apply import apply, problem
 from coordinator.decide import Ask, decide
+from coordinator.events import Checkpointed, Committed, Reported, Resumed
 from coordinator.loop import lasting
 from coordinator.state import Slot, State
 from functions.contract import EvaluateTask, SampleTask

@@ -2,8 +2,9 @@ import msgspec
 import pytest
 from simulated import World, answered, failed, make_plan, report
 
-from coordinator.apply import Finishing, Reported, Resumed, Stopped, apply
+from coordinator.apply import apply
 from coordinator.decide import Advance, Ask, Finish, Stop, Wait, decide
+from coordinator.events import Finishing, Reported, Resumed, Stopped
 from coordinator.loop import lasting
 from coordinator.state import State
 from functions.contract import EvaluateTask, LearnTask, SampleTask

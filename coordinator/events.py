@@ -1,0 +1,64 @@
+"""What can happen to a run; `apply` says what it does to the state."""
+
+from dataclasses import dataclass
+
+from coordinator.state import Status
+from functions.contract import Answer, Report
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Attempts were decided on: per work name its function, attempt number, time-out and most reads."""
+
+    attempts: dict[str, tuple[str, int, float, int]]
+
+
+@dataclass(frozen=True)
+class Reported:
+    """A function ended. `answer` is its decoded body, None when it gave none."""
+
+    work: str
+    report: Report
+    answer: Answer | None
+
+
+@dataclass(frozen=True)
+class Advanced:
+    """The phase is complete; `seconds` of training passed since the last one was."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Finishing:
+    """No more rounds."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """The run ended, for good or until it is resumed."""
+
+    status: Status
+    reason: str
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """A new driver took over: nobody will hear of the attempts that were waiting."""
+
+
+@dataclass(frozen=True)
+class Committed:
+    """The ledger is about to take an item of `size` bytes."""
+
+    size: int
+
+
+@dataclass(frozen=True)
+class Checkpointed:
+    """All that this state refers to would survive a power loss."""
+
+
+Event = Asked | Reported | Advanced | Finishing | Stopped | Resumed | Committed | Checkpointed

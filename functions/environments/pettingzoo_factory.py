@@ -1,0 +1,84 @@
+"""From a task's name to a PettingZoo environment: the factory is found, called and looked at, and what is wrong with it
+is said in one line."""
+
+import difflib
+import pkgutil
+import re
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from functions.contract import MissingExtra
+from functions.environments.base import EnvironmentFault, Task, Unsupported
+from functions.environments.pettingzoo_guard import told
+
+Factory = Callable[..., Any]
+
+_NAME = re.compile(r"pettingzoo:(\w+(?:\.\w+)*):(\w+)")
+
+
+def factory_of(name: str) -> Factory:
+    """The factory that a task name of the form ``pettingzoo:package.module:factory`` names.
+
+    Raises `ValueError`, with the nearest names there are, `MissingExtra` or `EnvironmentFault`.
+    """
+    match = _NAME.fullmatch(name)
+    if match is None:
+        raise ValueError(f"'{name}' names no environment: write it as 'pettingzoo:package.module:factory'")
+    module = _module(name, match[1])
+    factory = getattr(module, match[2], None)
+    if callable(factory):
+        made: Factory = factory
+        return made
+    public = [word for word, value in vars(module).items() if callable(value) and not word.startswith("_")]
+    raise ValueError(f"{name}: module '{match[1]}' has no factory '{match[2]}'{_nearest(match[2], public)}")
+
+
+def _module(name: str, path: str) -> Any:
+    try:
+        return import_module(path)
+    except ModuleNotFoundError as error:
+        missing = error.name or path
+        if "." in missing and f"{path}.".startswith(f"{missing}."):
+            raise _no_module(name, missing) from error
+        raise _missing_extra(name, missing) from error
+    except Exception as error:
+        raise EnvironmentFault(f"{name}: import of '{path}': {told(error)}") from error
+
+
+def _no_module(name: str, missing: str) -> ValueError:
+    parent, _, child = missing.rpartition(".")
+    siblings = [module.name for module in pkgutil.iter_modules(getattr(import_module(parent), "__path__", []))]
+    return ValueError(f"{name}: package '{parent}' has no module '{child}'{_nearest(child, siblings)}")
+
+
+def _missing_extra(name: str, missing: str) -> MissingExtra:
+    package = missing.partition(".")[0]
+    return MissingExtra(f"{name} needs the package '{package}', which is not installed: pip install {package}")
+
+
+def build(task: Task, factory: Factory) -> Any:
+    """One environment with the task's options; raises `Unsupported` when it is not a parallel environment."""
+    options = {key: value for key, value in task.options.items() if key != "horizon"}
+    try:
+        environment = factory(**options)
+    except ModuleNotFoundError as error:
+        raise _missing_extra(task.name, error.name or str(error)) from error
+    except Exception as error:
+        if options:
+            raise ValueError(f"{task.name}: the factory refuses task.options {options}: {told(error)}") from error
+        raise EnvironmentFault(f"{task.name}, factory: {told(error)}") from error
+    if hasattr(environment, "agent_iter"):
+        raise Unsupported(f"{task.name} makes an AECEnv (agents take turns); name its parallel_env instead")
+    if absent := [method for method in ("reset", "step", "close") if not hasattr(environment, method)]:
+        raise Unsupported(
+            f"{task.name} makes a {type(environment).__name__}, not a ParallelEnv (it has no {absent[0]})"
+        )
+    if not getattr(environment, "possible_agents", None):
+        raise Unsupported(f"{task.name} does not list its possible_agents")
+    return environment
+
+
+def _nearest(word: str, choices: list[str]) -> str:
+    nearest = difflib.get_close_matches(word, choices)
+    return f"; nearest: {', '.join(nearest)}" if nearest else ""

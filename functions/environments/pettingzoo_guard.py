@@ -1,0 +1,60 @@
+"""What stands between one PettingZoo environment and the adapter: its mistakes become faults that say where."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from functions.environments.base import EnvironmentFault, Unsupported
+
+
+class Guard:
+    """Calls one environment and turns what goes wrong into faults that name task, copy, step and method."""
+
+    def __init__(self, where: str, environment: Any) -> None:
+        self._where = where
+        self.environment = environment
+        self.steps = 0
+
+    def call(self, method: str, *args: object, **keywords: object) -> Any:
+        try:
+            return getattr(self.environment, method)(*args, **keywords)
+        except Exception as error:
+            raise self.fault(method, told(error)) from error
+
+    def fault(self, method: str, what: str) -> EnvironmentFault:
+        return EnvironmentFault(f"{self._where}, step {self.steps}, {method}: {what}")
+
+    def unsupported(self, method: str, what: str) -> Unsupported:
+        return Unsupported(f"{self._where}, step {self.steps}, {method}: {what}")
+
+    def mappings(self, method: str, answer: object, length: int) -> tuple[dict[Any, Any], ...]:
+        """`answer`, which must be `length` dictionaries."""
+        if not (isinstance(answer, tuple) and len(answer) == length and all(isinstance(part, dict) for part in answer)):
+            raise self.fault(method, f"returned {type(answer).__name__}, not a tuple of {length} dictionaries")
+        return answer
+
+    def entry(self, method: str, mapping: dict[Any, Any], key: object, what: str) -> Any:
+        if key not in mapping:
+            raise self.fault(method, f"returned no {what} for agent '{key}'")
+        return mapping[key]
+
+    def numbers(
+        self, method: str, value: object, shape: tuple[int, ...], what: str, dtype: DTypeLike = np.float32
+    ) -> NDArray[Any]:
+        """`value` flattened, which must be finite numbers of `shape`; one number may come in any shape."""
+        try:
+            with np.errstate(over="ignore"):
+                array = np.asarray(value).astype(dtype)
+        except (TypeError, ValueError) as error:
+            raise self.fault(method, f"{what} is not numeric ({told(error)})") from error
+        if array.shape != shape and not array.size == np.prod(shape) == 1:
+            raise self.fault(method, f"{what} has shape {array.shape}, not {shape}")
+        if not np.isfinite(array).all():
+            raise self.fault(method, f"{what} is not finite")
+        return array.reshape(-1)
+
+
+def told(error: Exception) -> str:
+    """The error in one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
