@@ -34,6 +34,9 @@ from functions.contract import (
     Usage,
 )
 
+# An environment may raise with megabytes of text, and every commit of the state would pay for it.
+LONGEST_PROBLEM = 400
+
 
 def apply(plan: Plan, state: State, event: Event) -> State:
     """The state after `event`."""
@@ -42,10 +45,17 @@ def apply(plan: Plan, state: State, event: Event) -> State:
 
 def _asked(plan: Plan, state: State, event: Asked) -> State:
     slots = dict(state.slots)
-    for work, (function, attempt, timeout_s, gets) in event.attempts.items():
-        old = slots.get(work)
-        failures = old.failures if old else 0
-        slots[work] = Slot(function=function, attempt=attempt, timeout_s=timeout_s, gets=gets, failures=failures)
+    for task in event.tasks:
+        old = slots.get(task.work)
+        slots[task.work] = Slot(
+            function=task.function,
+            kind=task.kind,
+            weight=task.weight,
+            attempt=task.request.attempt,
+            timeout_s=task.request.timeout_s,
+            gets=task.gets,
+            failures=old.failures if old else 0,
+        )
     return replace(state, slots=slots)
 
 
@@ -59,7 +69,7 @@ def _reported(plan: Plan, state: State, event: Reported) -> State:
     if slot is None:
         return state
     if isinstance(answer, Done):
-        state = replace(state, slowest=_slowest(plan, state, event))
+        state = replace(state, slowest=_slowest(state, slot, report))
         slot = replace(slot, waiting=False, done=answer)
     else:
         slot = replace(
@@ -85,7 +95,11 @@ def _metered(plan: Plan, state: State, slot: Slot | None, report: Report, answer
 
 
 def problem(slot: Slot, report: Report, answer: Answer | None) -> str:
-    """One line on how an attempt ended badly."""
+    """One line on how an attempt ended badly, cut to a length that the ledger can bear."""
+    return " ".join(_problem(slot, report, answer).split())[:LONGEST_PROBLEM]
+
+
+def _problem(slot: Slot, report: Report, answer: Answer | None) -> str:
     if isinstance(answer, Failed):
         return answer.message
     if report.outcome == "timeout":
@@ -93,10 +107,10 @@ def problem(slot: Slot, report: Report, answer: Answer | None) -> str:
     return f"the {report.function} {'was throttled' if report.outcome == 'throttled' else 'died'}: {report.detail}"
 
 
-def _slowest(plan: Plan, state: State, event: Reported) -> dict[str, float]:
-    task = next(task for task in in_flight(plan, state) if task.work == event.work)
-    took = (event.report.duration_ms + event.report.init_ms) / task.weight
-    return {**state.slowest, task.kind: max(took, state.slowest.get(task.kind, 0.0))}
+def _slowest(state: State, slot: Slot, report: Report) -> dict[str, float]:
+    """The longest run per kind of task and unit of weight, start-up left out."""
+    took = report.duration_ms / slot.weight
+    return {**state.slowest, slot.kind: max(took, state.slowest.get(slot.kind, 0.0))}
 
 
 def _advanced(plan: Plan, state: State, event: Advanced) -> State:
@@ -210,16 +224,22 @@ def _finally(plan: Plan, state: State) -> State:
 
 
 def _resumed(plan: Plan, state: State, event: Resumed) -> State:
-    """Lets the run go on; what was given up may be tried anew."""
+    """Lets the run go on; what was given up may be tried anew, and limits that were raised count."""
     state = _abandoned(plan, state)
     slots = {work: replace(slot, failures=0, problem="", hopeless=False) for work, slot in state.slots.items()}
     going_on = replace(state, status="running", slots=slots)
-    if state.status == "finished":
+    if state.phase in ("final", "absolute") and not (state.status == "running" and _target_reached(plan, state)):
         return replace(going_on, phase="sample", slots={}, reason="", final=(), absolute=())
     if set(slots) - _planned(plan, state):
         # The placement changed: the round in flight begins anew, for its shares no longer fit together.
         return replace(going_on, phase="sample", wave=0, slots={})
     return going_on
+
+
+def _target_reached(plan: Plan, state: State) -> bool:
+    """Whether the run ends because of a return that is still good enough."""
+    target = plan.config.stop.return_
+    return state.reason == "return" and target is not None and state.best is not None and state.best.mean >= target
 
 
 def _abandoned(plan: Plan, state: State) -> State:

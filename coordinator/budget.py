@@ -10,16 +10,18 @@ from coordinator.state import Plan, State
 from coordinator.tasks import MOST_PUTS, Planned, evaluations
 from functions.contract import Report, Usage
 
-# Under a cap all attempts of a kind never seen may take a tenth of it together; once seen, each may take twenty times
-# the longest so far.
+# Under a cap all attempts of a kind never seen may take a tenth of it together; once seen, each may take ten times the
+# longest so far.
 UNSEEN_SHARE = Decimal("0.1")
-SLACK = 20.0
+SLACK = 10.0
 LEAST_S = 1.0
 # Ledger writes until the next decision and those that end a run, far above what is used.
 LEDGER_BYTES = 64 * 1024
-# A return as JSON text, and how many of those writes hold it.
+# A return and a task's slot as JSON text, at most, and how many of the writes to come hold them.
 RETURN_BYTES = 25
-RETURN_WRITES = 3
+SLOT_BYTES = 1536
+WRITES = 3
+ABSOLUTE_WRITES = 2
 
 
 def function_of(plan: Plan, name: str) -> Function:
@@ -40,10 +42,13 @@ def allowed_s(plan: Plan, state: State, task: Planned) -> float:
         return limit
     slot = state.slots.get(task.work)
     patience = 2.0 ** (slot.failures if slot else 0)
-    if task.kind in state.slowest:
-        return min(limit, max(LEAST_S, SLACK * state.slowest[task.kind] * task.weight / 1000) * patience)
     share = Decimal(str(cap)) * UNSEEN_SHARE / task.peers / _dollars_per_second(plan, task.function)
-    return min(limit, round(max(LEAST_S, float(share)) * patience, 3))
+    expected = max(LEAST_S, float(share))
+    if task.kind in state.slowest:
+        seen = max(LEAST_S, SLACK * state.slowest[task.kind] * task.weight / 1000)
+        # The evaluations that end a run are reserved before anything is seen: their reserve must not grow afterwards.
+        expected = min(seen, expected) if task.kind == "evaluate" else seen
+    return min(limit, round(expected * patience, 3))
 
 
 def affordable(plan: Plan, state: State, tasks: list[Planned]) -> bool:
@@ -108,8 +113,9 @@ def _ledger_bytes(plan: Plan, state: State) -> int:
     sizes, actors = plan.config.evaluation, plan.config.actors
     horizon = state.spec.horizon if state.spec else 1
     sampled = plan.config.scaling.units * actors.copies * ((actors.steps or horizon) // horizon)
-    returns = sampled + sizes.episodes + sizes.final_episodes + 10 * sizes.episodes
-    return LEDGER_BYTES + RETURN_WRITES * RETURN_BYTES * returns
+    returns = WRITES * (sampled + sizes.episodes + sizes.final_episodes) + ABSOLUTE_WRITES * 10 * sizes.episodes
+    slots = len(state.slots) + plan.config.scaling.units + 3 * len(state.groups)
+    return LEDGER_BYTES + RETURN_BYTES * returns + WRITES * SLOT_BYTES * slots
 
 
 def _dollars_per_second(plan: Plan, function: str) -> Decimal:

@@ -5,6 +5,7 @@ A run is described by a TOML file and `key=value` overrides with dotted keys. Wh
 """
 
 import difflib
+import math
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -166,6 +167,9 @@ def convert(document: Mapping[str, Any], where: str) -> RunConfig:
 
 def _impossible(config: RunConfig) -> str:
     """What cannot be, although every value is of its type; '' when there is nothing."""
+    for key, value in _numbers(msgspec.to_builtins(config)):
+        if not math.isfinite(value) and not key.startswith("task.options."):
+            return f"{key}: {value} is not a finite number"
     if config.stop.dollars is not None and config.pricing.storage == "express":
         return "stop.dollars: a cap cannot be kept with pricing.storage = express, where bytes cost too; use standard"
     try:
@@ -178,6 +182,15 @@ def _impossible(config: RunConfig) -> str:
     nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
     hint = f"did you mean {nearest[0]}?" if nearest else f"there are {', '.join(known)} and {_ADAPTER}module:factory"
     return f"task.name: no environment is called {name}; {hint}"
+
+
+def _numbers(table: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, float]]:
+    """Every number with a point of a configuration, by dotted key."""
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _numbers(value, f"{prefix}{name}.")
+        elif isinstance(value, float):
+            yield f"{prefix}{name}", value
 
 
 def _named(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,20 +1,20 @@
 """decide(plan, state) -> command: the mind, as a pure function. No clock, no randomness, no input or output."""
 
+import dataclasses
 from dataclasses import dataclass
 
 import msgspec
 
 from coordinator.budget import affordable, allowed_s
-from coordinator.state import Plan, State, Status
+from coordinator.state import Plan, Slot, State, Status
 from coordinator.tasks import EXTRA_GETS, Planned, in_flight, learner_waves, samples
-from functions.contract import Request
 
 
 @dataclass(frozen=True)
 class Ask:
-    """Start these attempts, once the state says that they were asked. Each is (function, work, request, gets)."""
+    """Start these attempts, once the state says that they were asked."""
 
-    attempts: tuple[tuple[str, str, Request, int], ...]
+    tasks: tuple[Planned, ...]
 
 
 @dataclass(frozen=True)
@@ -49,22 +49,18 @@ def decide(plan: Plan, state: State) -> Command:
     """What to do next. The same plan and state always give the same command."""
     if state.status != "running":
         return Stop(state.status, state.reason)
+    open_slots = [slot for slot in state.slots.values() if slot.done is None]
+    if open_slots and all(slot.waiting for slot in open_slots):
+        return Wait()
     tasks = in_flight(plan, state)
     if state.phase == "sample" and not state.slots and (reason := limit_reached(plan, state, tasks)):
         return Finish(reason)
-    open_ = [task for task in tasks if not _answered(state, task)]
-    if not open_:
-        return Advance()
-    for task in open_:
-        if problem := _given_up(plan, state, task):
-            return Stop("failed", problem)
-    ready = [task for task in open_ if task.work not in state.slots or not state.slots[task.work].waiting]
+    ready = [task for task in tasks if task.work not in state.slots or _may_be_asked(state.slots[task.work])]
     if not ready:
-        return Wait()
-    if not affordable(plan, state, ready):
-        return Stop(
-            "stopped", f"the next attempt could pass stop.dollars ({plan.config.stop.dollars}); raise it to go on"
-        )
+        return Advance()
+    if ending := _cannot_go_on(plan, state, ready):
+        # What is in flight is paid for: it is heard out first.
+        return Wait() if any(slot.waiting for slot in open_slots) else ending
     return Ask(tuple(_attempt(plan, state, task) for task in ready))
 
 
@@ -91,14 +87,24 @@ def _learning_to_come(plan: Plan, state: State) -> list[Planned]:
     return [Planned(work.name, "learner", actors[0].request, "learn", gets, peers=len(works)) for work in works]
 
 
-def _answered(state: State, task: Planned) -> bool:
-    slot = state.slots.get(task.work)
-    return slot is not None and slot.done is not None
+def _may_be_asked(slot: Slot) -> bool:
+    return slot.done is None and not slot.waiting
+
+
+def _cannot_go_on(plan: Plan, state: State, ready: list[Planned]) -> Stop | None:
+    """Why the tasks that are ready must not be asked."""
+    for task in ready:
+        if problem := _given_up(plan, state, task):
+            return Stop("failed", problem)
+    if affordable(plan, state, ready):
+        return None
+    cap = plan.config.stop.dollars
+    return Stop("stopped", f"the next attempt could pass stop.dollars ({cap}); raise it to go on")
 
 
 def _given_up(plan: Plan, state: State, task: Planned) -> str:
     slot = state.slots.get(task.work)
-    if slot is None or slot.waiting:
+    if slot is None:
         return ""
     if slot.hopeless:
         return f"{task.work} of round {state.round}: {slot.problem}"
@@ -108,8 +114,8 @@ def _given_up(plan: Plan, state: State, task: Planned) -> str:
     return ""
 
 
-def _attempt(plan: Plan, state: State, task: Planned) -> tuple[str, str, Request, int]:
+def _attempt(plan: Plan, state: State, task: Planned) -> Planned:
     slot = state.slots.get(task.work)
     attempt = slot.attempt + 1 if slot else 0
     request = msgspec.structs.replace(task.request, attempt=attempt, timeout_s=allowed_s(plan, state, task))
-    return task.function, task.work, request, task.gets
+    return dataclasses.replace(task, request=request)

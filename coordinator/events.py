@@ -3,14 +3,15 @@
 from dataclasses import dataclass
 
 from coordinator.state import Status
+from coordinator.tasks import Planned
 from functions.contract import Answer, Report
 
 
 @dataclass(frozen=True)
 class Asked:
-    """Attempts were decided on: per work name its function, attempt number, time-out and most reads."""
+    """These attempts were decided on."""
 
-    attempts: dict[str, tuple[str, int, float, int]]
+    tasks: tuple[Planned, ...]
 
 
 @dataclass(frozen=True)

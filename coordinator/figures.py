@@ -40,8 +40,12 @@ def round_line(plan: Plan, state: State) -> RoundLine:
 
 
 def _mean_scalars(replies: list[SampleReply]) -> dict[str, float]:
-    names = sorted({name for reply in replies for name in reply.scalars})
-    return {name: float(np.mean([r.scalars[name] for r in replies if name in r.scalars])) for name in names}
+    """Means over episodes, whatever invocations played them."""
+    named = {name: [reply for reply in replies if name in reply.scalars] for reply in replies for name in reply.scalars}
+    return {
+        name: float(np.average([reply.scalars[name] for reply in of], weights=[len(reply.returns) for reply in of]))
+        for name, of in sorted(named.items())
+    }
 
 
 def evaluated(state: State) -> Evaluated | None:

@@ -103,24 +103,20 @@ class Driver:
         return True
 
     def _ask(self, command: Ask) -> None:
-        asked = {
-            work: (function, request.attempt, request.timeout_s, gets)
-            for function, work, request, gets in command.attempts
-        }
-        self._become(Asked(asked))
+        self._become(Asked(command.tasks))
         self._commit()
         if self._marked is None:
             self._elapsed()
-        for function, _, request, _ in command.attempts:
-            body = _ENCODER.encode(request)
-            self._ports.invoker.invoke(function, request.id, request.attempt, body, request.timeout_s)
+        for task in command.tasks:
+            request, body = task.request, _ENCODER.encode(task.request)
+            self._ports.invoker.invoke(task.function, request.id, request.attempt, body, request.timeout_s)
 
     def _listen(self) -> bool:
         for report in self._ports.invoker.wait(PATIENCE_S):
             prefix = keys.task_id(self._plan.run, self.state.round, "")
             # An attempt of an earlier round is metered; no task of this round waits for it.
             work = report.id.removeprefix(prefix) if report.id.startswith(prefix) else ""
-            self._become(Reported(work, report, _answer(report)))
+            self._become(Reported(work, *_read(report)))
         return True
 
     def _leave(self) -> bool:
@@ -224,5 +220,11 @@ def _first(state: State) -> Phase:
     return "sample" if state.phase == "learn" else state.phase
 
 
-def _answer(report: Report) -> Answer | None:
-    return _ANSWERS.decode(report.body) if report.outcome == "answered" else None
+def _read(report: Report) -> tuple[Report, Answer | None]:
+    """The report with its answer; an answer that cannot be read is as good as none."""
+    if report.outcome != "answered":
+        return report, None
+    try:
+        return report, _ANSWERS.decode(report.body)
+    except msgspec.MsgspecError as error:
+        return msgspec.structs.replace(report, outcome="crash", detail=f"its answer cannot be read: {error}"), None

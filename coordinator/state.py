@@ -38,10 +38,13 @@ class Slot(Message, frozen=True, kw_only=True):
     """A task of the round in flight: the attempt asked last, and the answer once there is one.
 
     `waiting` while nobody has heard of the attempt. `failures` counts attempts that ended badly; `problem` says how the
-    last one did and `hopeless` that no attempt can do better.
+    last one did and `hopeless` that no attempt can do better. `kind`, `weight` and `gets` are as in
+    `tasks.Planned`.
     """
 
     function: str
+    kind: str
+    weight: int = 1
     attempt: int = 0
     timeout_s: float
     gets: int = 0

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from functions.contract import CorruptObject, Ref, TaskHeader
+from functions.contract import SCHEMA, CorruptObject, Ref, TaskHeader
 
 Tensors = dict[str, NDArray[Any]]
 
@@ -37,9 +37,12 @@ def header(body: bytes, key: str) -> TaskHeader:
     try:
         length = int.from_bytes(body[:8], "little")
         metadata = msgspec.json.decode(body[8 : 8 + length])["__metadata__"]
-        return msgspec.json.decode(metadata[_HEADER], type=TaskHeader)
+        found = msgspec.json.decode(metadata[_HEADER], type=TaskHeader)
     except (msgspec.MsgspecError, KeyError, TypeError, UnicodeDecodeError) as error:
         raise CorruptObject(f"{key} carries no header of this version: {error}") from error
+    if found.schema != SCHEMA:
+        raise CorruptObject(f"{key} is of schema {found.schema}; this version reads {SCHEMA}")
+    return found
 
 
 def reference(key: str, body: bytes) -> Ref:

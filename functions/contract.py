@@ -192,7 +192,7 @@ class Failed(Message, frozen=True, kw_only=True, tag="failed"):
 Answer = Done | Failed
 
 
-class TaskHeader(Message, frozen=True, kw_only=True):
+class TaskHeader(Message, frozen=True, kw_only=True, omit_defaults=False):
     """What every stored object says of itself: the task that wrote it and, on the task's last object, its answer."""
 
     schema: int = SCHEMA

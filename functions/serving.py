@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
+import numpy as np
 from numpy.typing import NDArray
 
 from functions import codec, keys
@@ -111,13 +112,23 @@ def serve(body: bytes, blobs: Blobs, works: Mapping[type[Request], Work]) -> byt
         work = works.get(type(request))
         if work is None:
             raise BadRequest(f"this function does not serve {type(request).__name__}")
-        answer: Answer = _earlier(request, counted) or _store(request, counted, *work(request, counted))
+        answer: Answer = _earlier(request, counted) or _store(request, counted, *_sound(*work(request, counted)))
     except tuple(_FAILURES) as error:
         failure, again = next(found for kind, found in _FAILURES.items() if isinstance(error, kind))
         answer = Failed(
             id=request.id, attempt=request.attempt, kind=failure, message=str(error), again=again, usage=counted.usage
         )
     return _ENCODER.encode(answer)
+
+
+def _sound(objects: Objects, reply: Reply) -> tuple[Objects, Reply]:
+    """What a task is about to publish; raises `NotFinite` when a figure of the reply is not a number."""
+    for name in reply.__struct_fields__:
+        value = getattr(reply, name)
+        numbers = list(value.values()) if isinstance(value, dict) else value if isinstance(value, tuple) else []
+        if not np.isfinite([number for number in numbers if isinstance(number, float)]).all():
+            raise NotFinite(f"the answer's {name} hold NaN or infinity")
+    return objects, reply
 
 
 def _earlier(request: Request, blobs: Counted) -> Done | None:

@@ -55,7 +55,7 @@ class Documents:
         tensors: codec.Tensors = {}
         for ref in refs:
             tensors |= codec.decode(codec.verified(ref, self._storage.get(ref.key)), ref.key)
-        return export(TeamFile(task=self._plan.config.task, agents=state.task.agents, team=state.team), tensors)
+        return export(TeamFile(task=self._plan.config.task, spec=state.task, team=state.team), tensors)
 
     def _bill_and_summary(self, state: State, clock: Clock, status: str, weights: str | None) -> Summary:
         pricing = self._plan.config.pricing

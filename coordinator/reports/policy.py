@@ -22,7 +22,7 @@ from safetensors.numpy import load, save
 from functions.algorithms.losses import ILLEGAL
 from functions.algorithms.networks import forward, layers_of
 from functions.contract import CorruptObject, Team
-from functions.environments.base import Task
+from functions.environments.base import Spec, Task
 from functions.keys import group_name
 
 FILE = "policies.safetensors"
@@ -30,10 +30,10 @@ _HEADER = "marless-policies"
 
 
 class TeamFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The header: the task that was trained on, agents in order, and who shares which network."""
+    """The header: the task that was trained on, what it looks like, and who shares which network."""
 
     task: Task
-    agents: tuple[str, ...]
+    spec: Spec
     team: Team
 
 
@@ -41,42 +41,54 @@ class TeamPolicy:
     """The policies of a team, by agent name."""
 
     def __init__(self, header: TeamFile, tensors: Mapping[str, NDArray[Any]]) -> None:
-        self.task, self.agents, self._team = header.task, header.agents, header.team
+        self.task, self.agents, self._team = header.task, header.spec.agents, header.team
         self._layers = {
             agent: layers_of(tensors, f"policy/{group_name(group)}")
-            for agent, group in zip(header.agents, header.team.groups, strict=True)
+            for agent, group in zip(header.spec.agents, header.team.groups, strict=True)
         }
+        kinds = [header.spec.classes[index] for index in header.spec.class_of]
+        self._kinds = dict(zip(header.spec.agents, kinds, strict=True))
 
     def logits(self, agent: str, observation: ArrayLike) -> NDArray[Any]:
-        """Unnormalised log-probabilities ``[..., actions]`` for observations ``[..., features]`` of one agent."""
-        flat = np.asarray(observation, np.float32)
-        rows = flat.reshape(-1, flat.shape[-1])
+        """Unnormalised log-probabilities ``[..., actions]`` for observations of one agent.
+
+        One observation of the environment's own shape, or a batch of flat ones ``[..., features]``. Raises `ValueError`
+        for another size.
+        """
+        seen, width = np.asarray(observation, np.float32), self._kinds[agent].observation_size
+        batch = () if seen.size == width else seen.shape[:-1]
+        if seen.size != width * int(np.prod(batch)):
+            raise ValueError(f"{agent} observes {width} numbers; the observation has shape {seen.shape}")
+        rows = seen.reshape(-1, width)
         if self._team.identity:
             one_hot = np.zeros((len(rows), len(self.agents)), np.float32)
             one_hot[:, self.agents.index(agent)] = 1
             rows = np.concatenate([rows, one_hot], axis=1)
         outputs = forward(self._layers[agent], rows)[-1]
-        return outputs.reshape(*flat.shape[:-1], -1)
+        return outputs.reshape(*batch, -1)
 
     def act(
         self,
-        observations: Mapping[str, ArrayLike],
+        observations: Mapping[str, Any],
         masks: Mapping[str, ArrayLike] | None = None,
         rng: np.random.Generator | None = None,
     ) -> dict[str, Any]:
-        """An action for every agent in `observations` (one observation each, or a batch ``[..., features]``).
+        """An action, as the environment numbers them, for every agent in `observations` (as `logits` takes them).
 
-        Greedy, or drawn from the policy when `rng` is given. `masks` hold True where an action is legal. Raises
-        `KeyError` for an agent the team does not have.
+        Greedy, or drawn from the policy when `rng` is given. `masks` hold True where an action is legal; PettingZoo's
+        ``{"observation": ..., "action_mask": ...}`` does as well. Raises `KeyError` for an agent not in the team.
         """
         chosen = {}
         for agent, observation in observations.items():
+            mask = None if masks is None else masks.get(agent)
+            if isinstance(observation, Mapping):
+                observation, mask = observation["observation"], observation["action_mask"]
             logits = self.logits(agent, observation)
-            if masks is not None and agent in masks:
-                logits = np.where(np.asarray(masks[agent], np.bool_), logits, np.float32(ILLEGAL))
+            if mask is not None:
+                logits = np.where(np.asarray(mask, np.bool_), logits, np.float32(ILLEGAL))
             if rng is not None:
                 logits = logits + rng.gumbel(size=logits.shape)  # the Gumbel-max trick draws from the softmax
-            actions = logits.argmax(axis=-1)
+            actions = logits.argmax(axis=-1) + self._kinds[agent].first_action
             chosen[agent] = int(actions) if actions.ndim == 0 else actions
         return chosen
 

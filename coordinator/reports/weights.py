@@ -16,11 +16,10 @@ def gather(state: State, blobs: Blobs) -> Tensors:
 
     Raises `CorruptObject` or `NoSuchObject` when storage does not hold what the state names.
     """
-    wanted = set(state.parts)
     found: Tensors = {}
-    for ref in state.objects:
+    for index, ref in enumerate(state.objects):
         tensors = codec.decode(codec.verified(ref, blobs.get(ref.key)), ref.key)
-        found |= {name: array for name, array in tensors.items() if _home(name) in wanted}
+        found |= {name: array for name, array in tensors.items() if state.parts.get(_home(name)) == index}
     return found
 
 

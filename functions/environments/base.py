@@ -36,12 +36,16 @@ class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class AgentClass(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Agents that have equal spaces; `agents` are positions in `Spec.agents`, ascending."""
+    """Agents that have equal spaces; `agents` are positions in `Spec.agents`, ascending.
+
+    Actions are numbered from 0 here; `first_action` is what the environment itself calls action 0.
+    """
 
     name: str
     agents: tuple[int, ...]
     observation_size: int
     actions: int
+    first_action: int = 0
 
 
 class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

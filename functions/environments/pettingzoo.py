@@ -290,8 +290,8 @@ def _classes(agents: list[_Agent]) -> tuple[AgentClass, ...]:
         stem = re.sub(r"[_-]?\d+$", "", agents[group[0]].name) or "agent"
         names.append(agents[group[0]].name if stem in names else stem)
     return tuple(
-        AgentClass(name, tuple(group), agents[group[0]].size, agents[group[0]].actions)
-        for name, group in zip(names, groups, strict=True)
+        AgentClass(name, tuple(group), first.size, first.actions, int(first.discrete.start))
+        for name, group, first in zip(names, groups, (agents[group[0]] for group in groups), strict=True)
     )
 
 

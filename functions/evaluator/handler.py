@@ -2,6 +2,7 @@
 
 from functions.contract import EvaluateReply, EvaluateTask
 from functions.environments import registry
+from functions.environments.base import EnvironmentFault
 from functions.episodes import Episodes, summary
 from functions.evaluator.episodes import play
 from functions.policies import Policy
@@ -31,6 +32,11 @@ def evaluate(task: EvaluateTask, blobs: Blobs) -> tuple[Objects, EvaluateReply]:
             count = min(environment.copies, task.episodes - block * environment.copies)
             played.append(play(environment, policy, rng, task.greedy, count))
         returns, agent_means, scalars = summary(played)
+        if len(returns) != task.episodes:
+            missing, horizon = task.episodes - len(returns), environment.spec.horizon
+            raise EnvironmentFault(
+                f"{task.environment.name}: {missing} episodes are longer than its horizon, {horizon}"
+            )
     finally:
         environment.close()
     return [], EvaluateReply(returns=returns, agent_returns=agent_means, scalars=scalars)

@@ -8,10 +8,10 @@ from coordinator import apply as applying
 from coordinator import loop
 from coordinator.apply import apply, problem
 from coordinator.decide import Ask, decide
-from coordinator.events import Checkpointed, Committed, Reported, Resumed
+from coordinator.events import Asked, Checkpointed, Committed, Reported, Resumed
 from coordinator.loop import lasting
 from coordinator.state import Slot, State
-from functions.contract import EvaluateTask, SampleTask
+from functions.contract import EvaluateTask, Failed, SampleTask
 
 ENCODE = msgspec.json.Encoder(order="deterministic").encode
 
@@ -28,7 +28,7 @@ def waiting_sample(*overrides):
 
 def heard(plan, state, item):
     """The state after a report, its answer decoded."""
-    return apply(plan, state, Reported(item.id.split("/", 2)[2], item, loop._answer(item)))
+    return apply(plan, state, Reported(item.id.split("/", 2)[2], *loop._read(item)))
 
 
 def evaluations(*means):
@@ -90,8 +90,8 @@ def test_a_late_answer_of_an_earlier_attempt_is_metered_and_not_counted():
     plan, state, (request,) = waiting_sample()
     resumed = apply(plan, state, Resumed())
     command = decide(plan, resumed)
-    assert isinstance(command, Ask) and command.attempts[0][2].attempt == 1
-    asked = apply(plan, resumed, applying.Asked({"sample/00000-00000": ("actor", 1, 60.0, 5)}))
+    assert isinstance(command, Ask) and command.tasks[0].request.attempt == 1
+    asked = apply(plan, resumed, Asked(command.tasks))
     late = heard(plan, asked, answered("actor", request))
     assert late.slots == asked.slots
     assert late.meter.actor.invocations == asked.meter.actor.invocations + 1
@@ -135,7 +135,8 @@ def test_a_crash_is_billed_with_all_it_may_have_stored_and_read():
 )
 def test_how_an_attempt_ended_badly_is_one_line(outcome, says):
     _, _, (request,) = waiting_sample()
-    assert problem(Slot(function="actor", timeout_s=2.5), report("actor", request, outcome=outcome), None) == says
+    slot = Slot(function="actor", kind="sample", timeout_s=2.5)
+    assert problem(slot, report("actor", request, outcome=outcome), None) == says
 
 
 def test_a_finished_round_is_a_line_of_sums_and_means():
@@ -254,3 +255,26 @@ def test_time_that_a_failed_attempt_took_is_training_time():
     # The simulated functions take a second each: describe, initialise, sample, learn, final, absolute.
     assert World(make_plan("stop.rounds=1")).finish().seconds == 6.0
     assert World(make_plan("stop.rounds=1"), script).finish().seconds == 7.0
+
+
+def test_a_failure_with_megabytes_to_say_is_one_short_line_in_the_ledger():
+    _, _, (request,) = waiting_sample()
+    slot = Slot(function="actor", kind="sample", timeout_s=2.5)
+    answer = Failed(id=request.id, attempt=0, kind="environment", message="wrong\n" * 400_000, again=True)
+    says = problem(slot, report("actor", request), answer)
+    assert says.startswith("wrong wrong") and len(says) <= 400 and "\n" not in says
+
+
+def test_an_answer_that_cannot_be_read_is_as_good_as_a_crash():
+    _, _, (request,) = waiting_sample()
+    garbled = msgspec.structs.replace(report("actor", request), body=b'{"type":"done","returns":[null]}')
+    read, answer = loop._read(garbled)
+    assert (read.outcome, answer) == ("crash", None)
+
+
+@pytest.mark.parametrize("phase", ["final", "absolute"])
+def test_a_limit_that_is_raised_while_the_run_was_ending_counts(phase):
+    met = []
+    World(make_plan("stop.rounds=2")).finish(after=met.append)
+    ending = next(state for state in met if state.phase == phase)
+    assert apply(make_plan("stop.rounds=4"), ending, Resumed()).phase == "sample"

@@ -31,7 +31,7 @@ def state_in(phase, kind, *overrides):
 
 
 def works(command):
-    return [work for _, work, _, _ in command.attempts]
+    return [task.work for task in command.tasks]
 
 
 def test_a_run_asks_for_its_phases_in_order():

@@ -10,15 +10,15 @@ from test_policies import ALONE, SHARED, SPEC, observation, weights
 from coordinator.reports import load_policy
 from coordinator.reports.policy import FILE, TeamFile, export
 from functions import codec
-from functions.contract import CorruptObject, TaskHeader
-from functions.environments.base import Task
+from functions.contract import CorruptObject, TaskHeader, Team
+from functions.environments.base import AgentClass, Spec, Task
 from functions.policies import Policy
 
 TASK = Task(name="toy/signal", agents=3)
 
 
 def saved(folder, team, tensors):
-    (folder / FILE).write_bytes(export(TeamFile(task=TASK, agents=SPEC.agents, team=team), tensors))
+    (folder / FILE).write_bytes(export(TeamFile(task=TASK, spec=SPEC, team=team), tensors))
     return folder
 
 
@@ -72,7 +72,7 @@ def test_draws_follow_the_policy_and_the_generator_and_never_take_an_illegal_act
 def test_the_file_holds_the_policies_alone_and_equal_teams_give_equal_bytes(tmp_path):
     tensors = weights(ALONE, np.float32)
     more = dict(reversed(tensors.items())) | {"critic/g00/w0": np.zeros((2, 2), np.float32)}
-    header = TeamFile(task=TASK, agents=SPEC.agents, team=ALONE)
+    header = TeamFile(task=TASK, spec=SPEC, team=ALONE)
     body = export(header, tensors)
     assert export(header, more) == body
     assert sorted(codec.decode(body, FILE)) == sorted(tensors)
@@ -84,8 +84,8 @@ GARBAGE = {
     "text": b"not a policy",
     "noise": b"\xff" * 100,
     "another object": codec.encode(weights(ALONE, np.float32), TaskHeader(task="t")),
-    "a torn file": export(TeamFile(task=TASK, agents=SPEC.agents, team=ALONE), weights(ALONE, np.float32))[:-9],
-    "a team without networks": export(TeamFile(task=TASK, agents=SPEC.agents, team=ALONE), {}),
+    "a torn file": export(TeamFile(task=TASK, spec=SPEC, team=ALONE), weights(ALONE, np.float32))[:-9],
+    "a team without networks": export(TeamFile(task=TASK, spec=SPEC, team=ALONE), {}),
 }
 
 
@@ -110,3 +110,20 @@ def test_a_team_plays_where_torch_is_not_installed(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("{'b': ")
+
+
+def test_observations_come_as_the_environment_gives_them(tmp_path):
+    """A box of two rows, a mask beside it, and actions that the environment counts from 3."""
+    kind = AgentClass("player", (0,), 6, 2, first_action=3)
+    spec = Spec(agents=("player",), classes=(kind,), horizon=1)
+    weight = np.zeros((6, 2), np.float32)
+    weight[5, 1] = 1.0  # the last number of the box speaks for the second action
+    tensors = {"policy/g00/w0": weight, "policy/g00/b0": np.zeros(2, np.float32)}
+    (tmp_path / FILE).write_bytes(export(TeamFile(task=TASK, spec=spec, team=Team(groups=(0,))), tensors))
+    policy = load_policy(tmp_path)
+    box = np.array([[0, 0, 0], [0, 0, 2]])
+    assert policy.act({"player": box}) == {"player": 4}
+    assert policy.act({"player": {"observation": box, "action_mask": np.array([1, 0])}}) == {"player": 3}
+    np.testing.assert_array_equal(policy.act({"player": np.stack([box.ravel(), -box.ravel()])})["player"], [4, 3])
+    with pytest.raises(ValueError, match="player observes 6 numbers"):
+        policy.act({"player": np.zeros(5)})
