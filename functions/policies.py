@@ -104,6 +104,7 @@ def _stack(spec: Spec, team: Team, tensors: Mapping[str, NDArray[Any]], index: i
     agents = spec.classes[index].agents
     width = spec.classes[index].observation_size
     networks = [_network(tensors, team.groups[agent]) for agent in agents]
+    _require_fit(spec, team, index, networks)
     weights, biases = [], []
     for layer in range(len(networks[0])):
         weight = np.stack([network[layer][0] for network in networks])
@@ -121,6 +122,19 @@ def _network(tensors: Mapping[str, NDArray[Any]], group: int) -> list[Layer]:
         return layers_of(tensors, f"policy/{group_name(group)}")
     except KeyError as error:
         raise BadRequest(f"the task's policies hold no network for group {group_name(group)}") from error
+
+
+def _require_fit(spec: Spec, team: Team, index: int, networks: list[list[Layer]]) -> None:
+    """Raises `BadRequest` when a network was made for other spaces than the class has."""
+    kind = spec.classes[index]
+    due = (kind.observation_size + (len(spec.agents) if team.identity else 0), kind.actions)
+    for agent, layers in zip(kind.agents, networks, strict=True):
+        made = (layers[0][0].shape[0], layers[-1][0].shape[1])
+        if made != due:
+            raise BadRequest(
+                f"the policy of {spec.agents[agent]} takes {made[0]} numbers and knows {made[1]} actions;"
+                f" the task gives {due[0]} numbers and {due[1]} actions"
+            )
 
 
 def as_environment_actions(actions: tuple[ActionArray, ...]) -> tuple[ActionArray, ...]:

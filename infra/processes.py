@@ -49,15 +49,16 @@ class _Worker:
         self.blocked = False
         far_requests, self.requests = os.pipe()
         self.replies, far_replies = os.pipe()
+        far_lifeline, self._lifeline = os.pipe()
+        far = (far_requests, far_replies, far_lifeline)
         try:
-            self.process = _spawn((far_requests, far_replies), blobs_root, environment, log)
+            self.process = _spawn(far, blobs_root, environment, log)
         except OSError:
-            os.close(self.requests)
-            os.close(self.replies)
+            self._close()
             raise
         finally:
-            os.close(far_requests)
-            os.close(far_replies)
+            for descriptor in far:
+                os.close(descriptor)
         os.set_blocking(self.requests, False)
         os.set_blocking(self.replies, False)
         self.inbox = Inbox(self.replies)
@@ -85,10 +86,13 @@ class _Worker:
         """Ends the process and all that it started in its group; returns how it had ended, if it had."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        os.close(self.requests)
-        os.close(self.replies)
+        self._close()
         status = self.process.wait()
         return f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+
+    def _close(self) -> None:
+        for descriptor in (self.requests, self.replies, self._lifeline):
+            os.close(descriptor)
 
     def last_words(self) -> str:
         """The line of the log that tells most about a death: the fatal error, else the last one."""
@@ -101,10 +105,10 @@ class _Worker:
 
 
 def _spawn(
-    pipes: tuple[int, int], blobs_root: Path, environment: Mapping[str, str], log: Path
+    pipes: tuple[int, int, int], blobs_root: Path, environment: Mapping[str, str], log: Path
 ) -> "subprocess.Popen[bytes]":
     log.write_bytes(b"")
-    arguments = [str(pipes[0]), str(pipes[1]), repr(time.monotonic()), str(blobs_root)]
+    arguments = [*map(str, pipes), repr(time.monotonic()), str(blobs_root)]
     with log.open("ab") as output:
         # -P: the current folder comes last on PYTHONPATH, so what stands there hides nothing of ours.
         return subprocess.Popen(
@@ -123,8 +127,7 @@ class WorkerPool:
 
     `modules` maps a function's name to the module whose ``handle(body: bytes, blobs: Blobs) -> bytes`` serves it;
     `threads` is the number of threads numerical libraries use in a worker. What workers print goes to
-    ``<logs>/<n>.log``, beside the objects' folder unless `logs` says otherwise. A pool belongs to one thread, which
-    must live as long as the pool: Linux ends the workers with the thread that started them.
+    ``<logs>/<n>.log``, beside the objects' folder unless `logs` says otherwise. A pool belongs to one thread.
     """
 
     def __init__(

@@ -1,10 +1,10 @@
 """A worker process: serves one call after the other until its coordinator is gone.
 
-Started by the pool as ``python -m infra.worker REQUESTS REPLIES STARTED BLOBS``: two pipe descriptors, the pool's
-monotonic clock at the start, and the folder of the run's objects.
+Started by the pool as ``python -m infra.worker REQUESTS REPLIES LIFELINE STARTED BLOBS``: three pipe descriptors, the
+pool's monotonic clock at the start, and the folder of the run's objects.
 """
 
-import ctypes
+import fcntl
 import importlib
 import os
 import resource
@@ -25,18 +25,18 @@ from infra.frames import Call, Ended, Inbox, Ready, frame
 
 Handler = Callable[[bytes, Blobs], bytes]
 
-_PR_SET_PDEATHSIG = 1
+_F_SETSIG = 10  # not named by the standard library
 _LOG_LIMIT = 1 << 20
 
 
 def main() -> None:
-    requests, replies = int(sys.argv[1]), int(sys.argv[2])
-    for descriptor in (requests, replies):
+    requests, replies, lifeline = (int(text) for text in sys.argv[1:4])
+    for descriptor in (requests, replies, lifeline):
         os.set_inheritable(descriptor, False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _end_with_coordinator(requests)
+    _end_with_coordinator(lifeline)
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a log is read after a crash
-    Worker(requests, replies, float(sys.argv[3]), FileStorage(Path(sys.argv[4]))).serve()
+    Worker(requests, replies, float(sys.argv[4]), FileStorage(Path(sys.argv[5]))).serve()
 
 
 class Worker:
@@ -90,23 +90,32 @@ class Worker:
             view = view[os.write(self._replies, view) :]
 
 
-def _end_with_coordinator(requests: int) -> None:
-    """Ends this process with its coordinator, kill -9 of it included, even in the middle of a task.
+def _end_with_coordinator(lifeline: int) -> None:
+    """Ends this process, and all that its tasks started, with its coordinator, kill -9 of it included.
 
-    A thread waits for the far end of the request pipe to close. Code that never lets go of the interpreter's lock would
-    starve it, so on Linux the kernel is asked to kill this process as well.
+    Nothing is ever written into `lifeline`; its far end closes when the coordinator is gone. On Linux the kernel then
+    kills the process group by itself, so neither a task in the middle of its work nor code that never lets go of the
+    interpreter's lock can delay it. Elsewhere a thread waits for it.
     """
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    threading.Thread(target=_watch, args=(requests,), daemon=True).start()
+        fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
+        fcntl.fcntl(lifeline, _F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(lifeline, fcntl.F_SETFL, os.O_ASYNC)
+        if _gone(lifeline, 0):  # before the kernel was asked
+            os.killpg(os.getpgrp(), signal.SIGKILL)
+    else:
+        threading.Thread(target=_watch, args=(lifeline,), daemon=True).start()
 
 
-def _watch(requests: int) -> None:
+def _watch(lifeline: int) -> None:
+    _gone(lifeline, None)
+    os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
+def _gone(lifeline: int, timeout_ms: int | None) -> bool:
     poll = select.poll()
-    poll.register(requests, 0)  # no event but the hang-up, which is always reported
-    poll.poll()
-    # The pool made this process the leader of a group: what a task started ends too.
-    os.killpg(os.getpid(), signal.SIGKILL)
+    poll.register(lifeline, 0)  # no event but the hang-up, which is always reported
+    return bool(poll.poll(timeout_ms))
 
 
 def _describe(error: BaseException) -> str:

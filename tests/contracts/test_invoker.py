@@ -281,8 +281,8 @@ class TestProcesses:
         os.kill(worker, signal.SIGINT)
         assert collect(pool, 1)["task"].outcome == "answered"
 
-    @pytest.mark.parametrize("deed", ["sleep 60", "compute", "hold"])
-    def test_workers_end_when_their_coordinator_is_killed(self, local_invokers, tmp_path, python, deed):
+    @pytest.mark.parametrize("deed", ["sleep 60", "compute", "hold", "start"])
+    def test_workers_and_their_programs_end_with_a_killed_coordinator(self, local_invokers, tmp_path, python, deed):
         source = f"for name in 'ab': client.invoke('actor', name, 0, {deed.encode()!r}, 600.0)\nclient.wait(600.0)"
         driver = python(local_invokers.source + source)
         numbers = pids(FileStorage(tmp_path / "blobs"), 2)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import stats
 
-from functions.contract import Team
+from functions.contract import BadRequest, Team
 from functions.environments.base import AgentClass, Observation, Spec
 from functions.policies import Policy, as_environment_actions, draw
 
@@ -161,3 +161,11 @@ def test_an_illegal_action_is_never_drawn(spread, uniform):
     chosen, log_probability = draw(logits, np.full((1, copies), uniform))
     assert np.take_along_axis(legal, chosen[..., None], axis=-1).all()
     assert np.isfinite(log_probability).all()
+
+
+def test_a_policy_made_for_other_spaces_is_refused_by_name():
+    other = Spec(("a", "b", "c"), (AgentClass("x", (0, 2), 7, 5), AgentClass("y", (1,), 4, 3)), horizon=1)
+    with pytest.raises(
+        BadRequest, match="the policy of a takes 6 numbers and knows 5 actions; the task gives 7 numbers"
+    ):
+        Policy(other, ALONE, weights(ALONE, np.float32))
