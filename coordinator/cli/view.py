@@ -29,14 +29,14 @@ class View(Protocol):
 def choose(json: bool) -> View:
     """JSON lines where a machine asked for them, a live panel on a terminal, lines of text otherwise."""
     if json:
-        from coordinator.cli.machine import JsonView
+        from coordinator.cli.view_json import JsonView
 
         return JsonView()
     if sys.stdout.isatty():
-        from coordinator.cli.live import LiveView
+        from coordinator.cli.view_live import LiveView
 
         return LiveView()
-    from coordinator.cli.plain import PlainView
+    from coordinator.cli.view_plain import PlainView
 
     return PlainView()
 

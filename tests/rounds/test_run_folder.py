@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from commands import Commands
 
-from coordinator.cli.plain import PlainView
+from coordinator.cli.view_plain import PlainView
 from coordinator.config import load
 from coordinator.reports import load_policy
 

@@ -13,7 +13,7 @@ _REASONS = {
 }
 
 
-def closing(plan: Plan, summary: Summary, name: str, folder: str) -> list[str]:
+def receipt(plan: Plan, summary: Summary, name: str, folder: str) -> list[str]:
     """The block that ends `train` and `resume`; the folder is its last line."""
     pricing, reached = plan.config.pricing, _REASONS.get(summary.reason, "")
     lines = [

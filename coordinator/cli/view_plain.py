@@ -2,7 +2,7 @@
 
 import sys
 
-from coordinator.cli.closing import closing
+from coordinator.cli.receipt import receipt
 from coordinator.cli.summary import Summary
 from coordinator.cli.text import money, plus_minus, seconds
 from coordinator.state import Plan, RoundLine, State
@@ -25,7 +25,7 @@ class PlainView:
         print(text, file=sys.stderr, flush=True)
 
     def ended(self, plan: Plan, summary: Summary, name: str, folder: str) -> None:
-        print("\n".join(closing(plan, summary, name, folder)), flush=True)
+        print("\n".join(receipt(plan, summary, name, folder)), flush=True)
 
     def close(self) -> None:
         """Nothing is held."""

@@ -14,7 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from coordinator.cli.closing import closing
+from coordinator.cli.receipt import receipt
 from coordinator.cli.summary import Summary
 from coordinator.cli.text import money, plus_minus, seconds, sparkline
 from coordinator.cli.view import progress, seconds_left
@@ -74,7 +74,7 @@ class LiveView:
             ended = msgspec.structs.replace(self._state, round=summary.rounds, phase="sample")
             self._live.update(self._panel(plan, ended, self._elapsed), refresh=True)
         self.close()
-        *lines, last = closing(plan, summary, name, folder)
+        *lines, last = receipt(plan, summary, name, folder)
         for line in lines:
             self._console.print(Text(line[:14], "dim") + Text(line[14:]), soft_wrap=True)
         print(last, flush=True)
