@@ -13,6 +13,7 @@ from coordinator.events import (
     Committed,
     Event,
     Finishing,
+    Loaded,
     Reported,
     Resumed,
     Stopped,
@@ -288,6 +289,10 @@ def _committed(plan: Plan, state: State, event: Committed) -> State:
     return replace(state, meter=state.meter.add_commit(event.size))
 
 
+def _loaded(plan: Plan, state: State, event: Loaded) -> State:
+    return replace(state, meter=state.meter.add_load(event.size))
+
+
 _HANDLERS: dict[type[Event], Callable[[Plan, State, Any], State]] = {
     Asked: _asked,
     Reported: _reported,
@@ -296,5 +301,6 @@ _HANDLERS: dict[type[Event], Callable[[Plan, State, Any], State]] = {
     Stopped: _stopped,
     Resumed: _resumed,
     Committed: _committed,
+    Loaded: _loaded,
     Checkpointed: _checkpointed,
 }

@@ -15,7 +15,7 @@ from functions.contract import Report, Usage
 UNSEEN_SHARE = Decimal("0.1")
 SLACK = 10.0
 LEAST_S = 1.0
-# Ledger writes until the next decision and those that end a run, far above what is used.
+# Ledger writes, and as many reads, until the next decision and those that end a run, far above what is used.
 LEDGER_BYTES = 64 * 1024
 # A return and a task's slot as JSON text, at most, and how many of the writes to come hold them.
 RETURN_BYTES = 25
@@ -64,7 +64,8 @@ def affordable(plan: Plan, state: State, tasks: list[Planned]) -> bool:
             meter = lost(plan, meter, slot.function, slot.timeout_s, slot.gets)
     for task in [*tasks, *_ending(plan, state)]:
         meter = lost(plan, meter, task.function, allowed_s(plan, state, task), task.gets)
-    return dollars(plan, meter.add_commit(_ledger_bytes(plan, state))) <= Decimal(str(plan.config.stop.dollars))
+    size = _ledger_bytes(plan, state)
+    return dollars(plan, meter.add_commit(size).add_load(size)) <= Decimal(str(plan.config.stop.dollars))
 
 
 def lost(plan: Plan, meter: Meter, function: str, timeout_s: float, gets: int) -> Meter:

@@ -9,11 +9,12 @@ import math
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Self, get_args
 
 import msgspec
 from msgspec import Meta, field
 
+from coordinator import placement, scaling, sharing
 from coordinator.pricing.prices import Architecture, StorageClass, load_prices
 from functions.algorithms.mappo import MappoConfig
 from functions.algorithms.registry import ALGORITHMS, AnyConfig
@@ -49,15 +50,15 @@ class Actors(Section, frozen=True, kw_only=True):
 class Sharing(Section, frozen=True, kw_only=True):
     """Which agents share networks."""
 
-    rule: Annotated[
-        Literal["none", "all"], Meta(description="none: networks per agent; all: one per class of equal spaces")
-    ] = "none"
+    rule: Annotated[sharing.Rule, Meta(description="none: networks per agent; all: one per class of equal spaces")] = (
+        "none"
+    )
 
 
 class Scaling(Section, frozen=True, kw_only=True):
     """How many units a round samples."""
 
-    rule: Annotated[Literal["constant"], Meta(description="constant: the same number every round")] = "constant"
+    rule: Annotated[scaling.Rule, Meta(description="constant: the same number every round")] = "constant"
     units: Annotated[int, Meta(ge=1, le=10_000, description="sampling units per round")] = 1
 
 
@@ -65,7 +66,7 @@ class Placement(Section, frozen=True, kw_only=True):
     """How work is spread over invocations; it never changes a weight."""
 
     rule: Annotated[
-        Literal["split", "fused", "packed"],
+        placement.Rule,
         Meta(description="split: a learner per stage and group; fused: per group; packed: one for all"),
     ] = "fused"
     units_per_invocation: Annotated[int, Meta(ge=1, description="sampling units in one actor invocation")] = 1

@@ -58,8 +58,15 @@ class Committed:
 
 
 @dataclass(frozen=True)
+class Loaded:
+    """The ledger gave an item of `size` bytes; 0 when it had none."""
+
+    size: int
+
+
+@dataclass(frozen=True)
 class Checkpointed:
     """All that this state refers to would survive a power loss."""
 
 
-Event = Asked | Reported | Advanced | Finishing | Stopped | Resumed | Committed | Checkpointed
+Event = Asked | Reported | Advanced | Finishing | Stopped | Resumed | Committed | Loaded | Checkpointed

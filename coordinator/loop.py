@@ -16,6 +16,7 @@ from coordinator.events import (
     Committed,
     Event,
     Finishing,
+    Loaded,
     Reported,
     Resumed,
     Stopped,
@@ -23,7 +24,7 @@ from coordinator.events import (
 from coordinator.ports import Invoker, Ledger, Storage
 from coordinator.state import Phase, Plan, RoundLine, State
 from functions import codec, keys
-from functions.contract import Answer, CorruptObject, NoSuchObject, Ref, Report
+from functions.contract import Answer, CorruptObject, NoSuchObject, Record, Ref, Report
 
 STATE, CHECKPOINT = "state", "checkpoint"
 # How long to wait for a report before looking whether the user wants to stop.
@@ -42,6 +43,9 @@ class Journal(Protocol):
     """Where finished rounds are recorded; `record` is called at least once for every round and must not mind twice."""
 
     def record(self, line: RoundLine) -> None: ...
+
+    def persist(self) -> None:
+        """Returns once what was recorded would survive a power loss."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,7 @@ class Driver:
             self.state = self._sound(apply(self._plan, self._stored, Resumed()))
         # A run that cannot go on is left as it is: resuming it again and again costs nothing.
         if record is None or not isinstance(decide(self._plan, self.state), Stop):
+            self._become(_loaded(record))
             self._commit()
             # Only now: a driver that had not noticed the hand-over could still have committed what is deleted here.
             self._drop_unfinished()
@@ -141,9 +146,11 @@ class Driver:
     def _checkpoint(self) -> None:
         """Makes a state that a power loss cannot take, before anything it replaces is deleted."""
         self._ports.storage.persist(ref.key for ref in lasting(self.state))
+        self._ports.journal.persist()
+        record = self._ports.ledger.load(CHECKPOINT)
+        self._become(_loaded(record))
         self._become(Checkpointed())
         self._become(Committed(len(_ENCODER.encode(self.state))))
-        record = self._ports.ledger.load(CHECKPOINT)
         self._ports.ledger.commit(CHECKPOINT, _ENCODER.encode(self.state), record.version if record else 0)
         self._ports.ledger.persist()
 
@@ -175,7 +182,8 @@ class Driver:
         checkpoint = _STATES.decode(record.body)
         if worse := self._trouble(lasting(checkpoint)):
             raise Unresumable(f"{trouble}; the checkpoint of round {checkpoint.round} is damaged too: {worse}")
-        return apply(self._plan, msgspec.structs.replace(checkpoint, meter=state.meter), Resumed())
+        returned = apply(self._plan, msgspec.structs.replace(checkpoint, meter=state.meter), Resumed())
+        return apply(self._plan, returned, _loaded(record))
 
     def _trouble(self, refs: list[Ref]) -> str:
         for ref in refs:
@@ -213,6 +221,10 @@ def lasting(state: State) -> list[Ref]:
 def _passing(state: State) -> list[Ref]:
     """What the tasks of the round in flight stored."""
     return [ref for slot in state.slots.values() if slot.done for ref in slot.done.objects.values()]
+
+
+def _loaded(record: Record | None) -> Loaded:
+    return Loaded(len(record.body) if record else 0)
 
 
 def _first(state: State) -> Phase:

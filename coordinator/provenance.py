@@ -1,22 +1,57 @@
-"""Which program made a run: a hash over its source, and the commit where there is one."""
+"""Which program made a run, and what else its bytes depend on: interpreter, numpy, processor, environment."""
 
 import hashlib
+import platform
 import subprocess
+from collections.abc import Iterable
+from importlib.machinery import PathFinder
+from importlib.metadata import entry_points, version
+from importlib.util import find_spec
 from pathlib import Path
+
+import msgspec
+
+from functions.environments.base import Task
+from functions.environments.registry import GROUP
 
 PACKAGES = ("functions", "coordinator", "infra")
 ROOT = Path(__file__).resolve().parent.parent
 
+# Lines of /proc/cpuinfo by which matrix kernels are chosen; features of other kinds come and go with the kernel.
+_PROCESSOR = ("vendor_id", "model name", "CPU implementer", "CPU part")
+_FEATURES = ("flags", "Features")
+_VECTORS = ("avx", "sse", "ssse", "fma", "f16c", "amx", "asimd", "sve")
+
+
+class Surroundings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What the bytes of a run depend on beside its program and configuration.
+
+    `environment` is a hash over the package or module of an environment that is not ours, with its name.
+    """
+
+    python: str
+    numpy: str
+    machine: str
+    environment: str | None
+
 
 def code_sha256() -> str:
     """A hash over every source and price file of the program, names included."""
-    digest = hashlib.sha256()
-    for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*")):
-            if path.suffix in (".py", ".toml"):
-                digest.update(f"{path.relative_to(ROOT)}\0".encode())
-                digest.update(path.read_bytes())
-    return digest.hexdigest()
+    files = (path for package in PACKAGES for path in sorted((ROOT / package).rglob("*")))
+    return _sha256(ROOT, (path for path in files if path.suffix in (".py", ".toml")))
+
+
+def surroundings(task: Task) -> Surroundings:
+    """Those of a run of `task` that this process would begin."""
+    return Surroundings(
+        python=platform.python_version(), numpy=version("numpy"), machine=_machine(), environment=_environment(task)
+    )
+
+
+def changes(before: Surroundings, now: Surroundings) -> str:
+    """What differs, in words; '' when nothing does."""
+    pairs = ((name, getattr(before, name), getattr(now, name)) for name in Surroundings.__struct_fields__)
+    return ", ".join(f"{name} was {old} and is {new}" for name, old, new in pairs if old != new)
 
 
 def commit() -> str | None:
@@ -25,6 +60,48 @@ def commit() -> str | None:
     if described is None or _git("rev-parse", "--show-toplevel") != str(ROOT):
         return None
     return described + ("+" if _git("status", "--porcelain", "--untracked-files=no") else "")
+
+
+def _machine() -> str:
+    """The processor, as far as matrix kernels are chosen by it: another one gives other last bits."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split("\n\n")[0]
+    except OSError:
+        return f"{platform.system()} {platform.machine()} {platform.processor()}"
+    lines = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in text.splitlines())}
+    features = sorted(word for name in _FEATURES for word in lines.get(name, "").split() if word.startswith(_VECTORS))
+    digest = hashlib.sha256(" ".join([*(lines.get(name, "") for name in _PROCESSOR), *features]).encode())
+    return f"{platform.system()} {platform.machine()} {lines.get('model name', '')} {digest.hexdigest()[:12]}"
+
+
+def _environment(task: Task) -> str | None:
+    """The top-level package or module that a task's own code is in, found without running any of it."""
+    kind, _, rest = task.name.partition(":")
+    modules = [rest] if kind == "pettingzoo" else [found.module for found in entry_points(group=GROUP, name=task.name)]
+    if not modules:
+        return None
+    name = modules[0].partition(":")[0].partition(".")[0]
+    # Workers look in the current folder too, after everything else.
+    found = find_spec(name) or PathFinder.find_spec(name, [str(Path.cwd())])
+    if found is None:
+        return name
+    folders = [Path(folder) for folder in found.submodule_search_locations or ()]
+    if not folders and found.origin is not None:
+        return f"{name} {_sha256(Path(found.origin).parent, [Path(found.origin)])[:12]}"
+    digests = [_sha256(folder, (path for path in sorted(folder.rglob("*")) if _is_code(path))) for folder in folders]
+    return " ".join([name, *(digest[:12] for digest in digests)])
+
+
+def _is_code(path: Path) -> bool:
+    return path.suffix in (".py", ".so", ".pyd")
+
+
+def _sha256(root: Path, files: Iterable[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in files:
+        digest.update(f"{path.relative_to(root)}\0".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def _git(*arguments: str) -> str | None:

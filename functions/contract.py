@@ -174,7 +174,7 @@ class Done(Message, frozen=True, kw_only=True, tag="done"):
 
 
 FailureKind = Literal[
-    "environment", "not_finite", "foreign_object", "corrupt_object", "storage", "request", "missing_extra", "internal"
+    "environment", "not_finite", "foreign_object", "corrupt_object", "storage", "request", "missing_extra"
 ]
 
 

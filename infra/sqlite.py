@@ -32,12 +32,16 @@ class SqliteLedger:
     """The items of one run in the file `path`, made with its folder if missing.
 
     Several processes may have it open; one object belongs to one thread. A commit survives the death of this process
-    (write-ahead log), and a power loss only after `persist`. What SQLite refuses is a `StorageFault`.
+    (write-ahead log), and a power loss only after `persist`. What SQLite refuses is a `StorageFault`; with `read_only`
+    that is every commit, and nothing is made.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, read_only: bool = False) -> None:
         self._path = path.absolute()
         with self._faults("open"):
+            if read_only:
+                self._connection = sqlite3.connect(_read_only(self._path), _BUSY_S, isolation_level=None, uri=True)
+                return
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(self._path, timeout=_BUSY_S, isolation_level=None)
             try:
@@ -99,6 +103,17 @@ class SqliteLedger:
             raise StorageFault(
                 f"cannot {doing} {self._path}: {error.strerror}; check the disk and the folder"
             ) from error
+
+
+def _read_only(path: Path) -> str:
+    """The address under which SQLite opens `path` for reading alone.
+
+    A file in write-ahead mode that nobody has open lies without its log, and SQLite would make one beside it to read
+    it, which a read-only folder refuses. All commits are in the file then, so it may be taken for one that cannot
+    change (sqlite.org/wal.html, section 5).
+    """
+    at_rest = not path.with_name(f"{path.name}-wal").exists()
+    return f"{path.as_uri()}?mode=ro{'&immutable=1' if at_rest else ''}"
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection) -> None:

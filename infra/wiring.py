@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, Protocol
 
 from infra.files import FileStorage
 from infra.processes import WorkerPool
@@ -13,6 +14,11 @@ FUNCTION_MODULES = {
     "learner": "functions.learner.handler",
     "evaluator": "functions.evaluator.handler",
 }
+
+
+BackendName = Literal["local"]
+# The file of the ledger in the run's folder.
+LEDGER = "ledger.sqlite"
 
 
 @dataclass(frozen=True)
@@ -30,15 +36,25 @@ class Backend:
         self.ledger.close()
 
 
-def local(folder: Path, workers: int) -> Backend:
+class Open(Protocol):
+    """Opens the back-end of the run in `folder`; with `read_only` its ledger takes no commits and its folder stays as
+    it is."""
+
+    def __call__(self, folder: Path, workers: int, read_only: bool = False) -> Backend: ...
+
+
+def local(folder: Path, workers: int, read_only: bool = False) -> Backend:
     """Files, SQLite and warm worker processes below the run's folder."""
     objects = folder / "objects"
     return Backend(
         storage=FileStorage(objects),
-        ledger=SqliteLedger(folder / "ledger.sqlite"),
+        ledger=SqliteLedger(folder / LEDGER, read_only),
         invoker=WorkerPool(workers, objects, FUNCTION_MODULES),
         init_limit_ms=0,  # the pool's clock covers start-up
     )
+
+
+BACKENDS: dict[BackendName, Open] = {"local": local}
 
 
 def cores() -> int:

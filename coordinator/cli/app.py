@@ -48,7 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Interrupted as stop:
-        name = options.folder.name if options.folder else ""
+        begun = options.folder and (options.folder / "plan.json").is_file()
+        name = options.folder.name if begun else ""
         return _say(f"stopped at once; go on with: marless resume {name}" if name else "interrupted", stop.code)
     except Exception as error:
         if _expected(error):
@@ -110,8 +111,13 @@ def _expected(error: Exception) -> bool:
 
 def _log(options: Namespace) -> str:
     """Writes the traceback down; returns where it is."""
-    path = (options.folder or Path(tempfile.gettempdir())) / ("error.log" if options.folder else "marless-error.log")
+    path = options.folder / "error.log" if options.folder else Path(tempfile.gettempdir())
     try:
+        if not options.folder:
+            # A name that nobody can foresee: others may write there too.
+            descriptor, name = tempfile.mkstemp(prefix="marless-error-", suffix=".log")
+            os.close(descriptor)
+            path = Path(name)
         path.write_text(traceback.format_exc(), encoding="utf-8")
     except OSError as error:
         return f"no details: {path} cannot be written: {error.strerror}"

@@ -80,6 +80,9 @@ class _Nowhere:
     def record(self, line: RoundLine) -> None:
         """The rounds of a calibration are nobody's business."""
 
+    def persist(self) -> None:
+        """Nothing is kept."""
+
 
 def calibrate(config: RunConfig, workers: int) -> Calibration:
     """Plays rounds of `config` with `workers` workers; raises `UserError` when they do not succeed."""
@@ -87,7 +90,7 @@ def calibrate(config: RunConfig, workers: int) -> Calibration:
     count = min(EPISODES, max(config.evaluation.episodes, config.evaluation.final_episodes))
     with (
         tempfile.TemporaryDirectory(prefix="marless-") as folder,
-        closing(wiring.local(Path(folder), workers)) as backend,
+        closing(wiring.BACKENDS["local"](Path(folder), workers)) as backend,
     ):
         prewarm(backend)
         plan = Plan("estimate", short, "", load_prices(config.pricing.region), backend.init_limit_ms)

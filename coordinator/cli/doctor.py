@@ -7,8 +7,11 @@ from argparse import ArgumentParser, Namespace
 from importlib.util import find_spec
 from pathlib import Path
 
+import msgspec
+
+from coordinator.cli import options as common
 from coordinator.cli.text import table
-from infra.wiring import cores
+from infra.wiring import BACKENDS, BackendName, cores
 
 # Extras of the package and a module of everything each brings.
 _EXTRAS = {
@@ -19,19 +22,25 @@ _EXTRAS = {
     "emulated": ("AWS, emulated on this machine", ("moto", "awslambdaric", "samtranslator")),
     "smac": ("StarCraft tasks; see pyproject.toml", ("smacv2",)),
 }
+_PLACES: dict[BackendName, str] = {"local": "worker processes on this machine"}
 _GIB = 1 << 30
 
 
 def arguments(parser: ArgumentParser) -> None:
-    """None."""
+    common.json(parser)
 
 
 def run(options: Namespace) -> int:
+    if options.json:
+        extras = {name: not _missing(name) for name in _EXTRAS}
+        found = {"machine": dict(_machine()), "extras": extras, "backends": list(BACKENDS)}
+        print(msgspec.json.encode(found).decode())
+        return 0
     print(table(("this machine", ""), _machine()))
     print()
     print(table(("extra", "", "for"), [_extra(name) for name in _EXTRAS]))
     print()
-    print(table(("back-end", "", ""), [("local", "ready", "worker processes on this machine")]))
+    print(table(("back-end", "", ""), [(name, "ready", _PLACES[name]) for name in BACKENDS]))
     return 0
 
 
@@ -47,7 +56,9 @@ def _machine() -> list[tuple[str, str]]:
 
 
 def _extra(name: str) -> tuple[str, str, str]:
-    purpose, modules = _EXTRAS[name]
-    missing = [module for module in modules if find_spec(module) is None]
-    hint = f"missing: pip install 'marless[{name}]'" if missing else "installed"
-    return name, hint, purpose
+    hint = f"missing: pip install 'marless[{name}]'" if _missing(name) else "installed"
+    return name, hint, _EXTRAS[name][0]
+
+
+def _missing(name: str) -> bool:
+    return any(find_spec(module) is None for module in _EXTRAS[name][1])

@@ -8,7 +8,7 @@ import msgspec
 
 from coordinator.cli import folder as files
 from coordinator.cli.folder import Identity, RunFolder
-from coordinator.cli.summary import Clock, Summary, encode, summarise
+from coordinator.cli.summary import Measured, Summary, encode, summarise
 from coordinator.ports import Storage
 from coordinator.pricing.bill import bill
 from coordinator.reports import statistics
@@ -27,11 +27,11 @@ class Documents:
     def __init__(self, folder: RunFolder, plan: Plan, identity: Identity, storage: Storage) -> None:
         self._folder, self._plan, self._identity, self._storage = folder, plan, identity, storage
 
-    def interim(self, state: State, clock: Clock) -> None:
+    def interim(self, state: State, measured: Measured) -> None:
         """The bill and the summary so far; quick, for between rounds."""
-        self._bill_and_summary(state, clock, "running", None)
+        self._bill_and_summary(state, measured, "running", None)
 
-    def complete(self, state: State, clock: Clock, status: str) -> Summary:
+    def complete(self, state: State, measured: Measured, status: str) -> Summary:
         """Everything there is to write of `state`; the summary last."""
         weights = None
         if state.objects:
@@ -45,7 +45,7 @@ class Documents:
         if lines:
             self._curve(state, lines)
         self._evaluations(state, lines)
-        return self._bill_and_summary(state, clock, status, weights)
+        return self._bill_and_summary(state, measured, status, weights)
 
     def policy_file(self, state: State, refs: Iterable[Ref]) -> bytes:
         """The policies in `refs` as one file that can be played."""
@@ -57,10 +57,10 @@ class Documents:
             tensors |= codec.decode(codec.verified(ref, self._storage.get(ref.key)), ref.key)
         return export(TeamFile(task=self._plan.config.task, spec=state.task, team=state.team), tensors)
 
-    def _bill_and_summary(self, state: State, clock: Clock, status: str, weights: str | None) -> Summary:
+    def _bill_and_summary(self, state: State, measured: Measured, status: str, weights: str | None) -> Summary:
         pricing = self._plan.config.pricing
         cost = bill(state.meter, self._plan.prices, pricing.architecture, pricing.storage)
-        summary = summarise(self._plan, self._identity, state, cost, clock, status, weights)
+        summary = summarise(self._plan, self._identity, state, cost, measured, status, weights)
         self._folder.write(files.BILL, cost.to_json())
         self._folder.write(files.SUMMARY, encode(summary))
         return summary

@@ -12,7 +12,7 @@ from coordinator.cli import options as common
 from coordinator.cli.episodes import bring, play, tasks
 from coordinator.cli.errors import UserError
 from coordinator.cli.folder import RunFolder
-from coordinator.cli.stored import look
+from coordinator.cli.stored import Stored, look
 from coordinator.reports import statistics
 from coordinator.state import Plan, State
 from functions.contract import EvaluateReply
@@ -36,9 +36,10 @@ def arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     folder = RunFolder.find(options.run)
     with tempfile.TemporaryDirectory(prefix="marless-") as temporary:
-        plan, state = _fetch(folder, Path(temporary))
+        found = _fetch(folder, Path(temporary))
+        plan, state = found.plan, found.state
         episodes = options.episodes or plan.config.evaluation.final_episodes
-        with closing(wiring.local(Path(temporary), options.workers)) as backend:
+        with closing(wiring.BACKENDS[found.identity.backend](Path(temporary), options.workers)) as backend:
             played = play(
                 backend.invoker, tasks(plan, state, episodes, f"evaluate-command-{episodes}"), plan.config.attempts
             )
@@ -46,7 +47,8 @@ def run(options: Namespace) -> int:
     return 0
 
 
-def _fetch(folder: RunFolder, temporary: Path) -> tuple[Plan, State]:
+def _fetch(folder: RunFolder, temporary: Path) -> Stored:
+    """The run, its newest policies brought to another folder."""
     for _ in range(_TRIES):
         with look(folder) as found:
             if not found.state.policies:
@@ -55,7 +57,7 @@ def _fetch(folder: RunFolder, temporary: Path) -> tuple[Plan, State]:
                 bring(folder.path / "objects", temporary / "objects", found.state.policies)
             except FileNotFoundError:
                 continue
-            return found.plan, found.state
+            return found
     raise UserError(f"{folder.name}: objects of its newest policies are missing; see marless verify {folder.name}")
 
 

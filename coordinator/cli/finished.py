@@ -7,7 +7,7 @@ from coordinator.cli.ending import Ending
 from coordinator.cli.errors import FINISHED, USER_ERROR
 from coordinator.cli.folder import Identity, RunFolder
 from coordinator.cli.session import plan_of
-from coordinator.cli.summary import Clock
+from coordinator.cli.summary import Measured
 from coordinator.config import RunConfig, Stop
 from coordinator.decide import limit_reached
 from coordinator.events import Resumed
@@ -30,11 +30,12 @@ def outstanding(
         return None
     figures = summary.read(folder)
     if figures is None or figures.status != "finished":
-        clock = Clock(
+        measured = Measured(
             wall_seconds=figures.wall_seconds if figures else state.seconds,
             start_up_seconds=figures.start_up_seconds if figures else None,
+            peak_mb=summary.peaks(figures),
         )
-        Documents(folder, plan, identity, backend.storage).complete(state, clock, "finished")
+        Documents(folder, plan, identity, backend.storage).complete(state, measured, "finished")
         return Ending(FINISHED, f"{folder.name} had finished; its summary and policies are written now")
     example = _example(met, state, config.stop)
     line = f"{folder.name} is finished ({met}); give it a higher limit: marless resume {folder.name} {example}"

@@ -16,7 +16,10 @@ import msgspec
 
 from coordinator.cli.errors import UserError
 from coordinator.config import RunConfig, load
+from coordinator.provenance import Surroundings
+from coordinator.reports.files import replace, sync
 from functions.contract import StorageFault
+from infra.wiring import LEDGER, BackendName
 
 ROOT = Path("runs")
 LATEST = "latest"
@@ -26,6 +29,7 @@ POLICIES, BEST_POLICIES = "policies.safetensors", "best_policies.safetensors"
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 _LOCK = ".lock"
+_BEFORE_PLAN = {CONFIG, ERRORS, "workers"}
 # Whoever asks whether a run is driven holds its lock for an instant, which a driver sits out.
 _LOCK_WAIT_S = 0.2
 
@@ -34,12 +38,15 @@ class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """What stays the same about a run (plan.json).
 
     `code_sha256` is of the program that began it, `commit` what was checked out, `created` UTC in ISO format.
-    `configs` are hashes of the config.toml files that marless wrote for it, in order.
+    `surroundings` are what its bytes depend on beside that. `configs` are hashes of the config.toml files that marless
+    wrote for it, in order.
     """
 
     run: str
+    backend: BackendName
     code_sha256: str
     commit: str | None
+    surroundings: Surroundings
     created: str
     configs: tuple[str, ...]
 
@@ -52,7 +59,10 @@ class RunFolder:
 
     @classmethod
     def create(cls, name: str | None, suggestion: str) -> Self:
-        """A new folder called `name`, or after `suggestion` and the time; `UserError` for a bad or taken name."""
+        """A new folder called `name`, or after `suggestion` and the time; `UserError` for a bad or taken name.
+
+        What a command left that was killed before its folder became a run is taken over; see `begin`.
+        """
         if name is not None:
             _require_name(name)
         stem = name or f"{suggestion}-{datetime.now():%Y%m%d-%H%M%S}"
@@ -62,11 +72,10 @@ class RunFolder:
             try:
                 path.mkdir()
             except FileExistsError:
-                if name is not None:
-                    raise UserError(
-                        f"there is a run {name} already; resume it (marless resume {name}) or pick another name"
-                    ) from None
-                continue
+                if name is None:
+                    continue
+                if not _left_over(path):
+                    raise _taken(path) from None
             return cls(path)
         raise UserError(f"too many runs are called {stem}; pick a name with --run")
 
@@ -89,9 +98,18 @@ class RunFolder:
         """How commands may call it: its name, or its path where it lies elsewhere."""
         return self.path.name if self.path.parent == ROOT else str(self.path)
 
+    def begin(self) -> None:
+        """For the driver of a new run: clears what another command left here; `UserError` if it is a run now."""
+        if not _left_over(self.path):
+            raise _taken(self.path)
+        for path in self.path.glob(f"{LEDGER}*"):
+            path.unlink()
+
     def identify(self, identity: Identity) -> None:
-        """Writes plan.json; with it the folder is a run."""
-        self.write(IDENTITY, msgspec.json.format(msgspec.json.encode(identity), indent=2) + b"\n")
+        """Writes plan.json; with it the folder is a run, which a power loss does not take back."""
+        self.write(IDENTITY, msgspec.json.format(msgspec.json.encode(identity), indent=2) + b"\n", durable=True)
+        with _told(self.path.parent):
+            sync(self.path.parent)
 
     def identity(self) -> Identity:
         """What plan.json says; raises `UserError` when it cannot be read."""
@@ -111,18 +129,11 @@ class RunFolder:
         except OSError as error:
             raise UserError(f"{self.path / CONFIG} cannot be read: {error.strerror}") from error
 
-    def write(self, name: str, body: bytes) -> None:
-        """Replaces a file whole or not at all; raises `StorageFault` when the disk does not take it."""
+    def write(self, name: str, body: bytes, durable: bool = False) -> None:
+        """Replaces a file, `durable` as in `files.replace`; raises `StorageFault` when the disk does not take it."""
         path = self.path / name
-        temporary = path.with_name(f".{name}.{secrets.token_hex(4)}")
-        try:
-            temporary.write_bytes(body)
-            temporary.replace(path)
-        except OSError as error:
-            raise StorageFault(f"cannot write {path}: {error.strerror}; free disk space and try again") from error
-        finally:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
+        with _told(path):
+            replace(path, body, durable)
 
     def become_latest(self) -> None:
         """Points runs/latest here, for a run that lies there."""
@@ -164,11 +175,18 @@ class RunFolder:
 
 
 def everything() -> list[RunFolder]:
-    """All runs under runs/, the oldest first."""
+    """All runs under runs/, the oldest first; before them those whose plan.json cannot be read."""
     if not ROOT.is_dir():
         return []
     folders = [path for path in ROOT.iterdir() if not path.is_symlink() and (path / IDENTITY).is_file()]
-    return sorted(map(RunFolder, folders), key=lambda folder: (folder.identity().created, folder.name))
+    return sorted(map(RunFolder, folders), key=lambda folder: (_created(folder), folder.name))
+
+
+def _created(folder: RunFolder) -> str:
+    try:
+        return folder.identity().created
+    except UserError:
+        return ""
 
 
 def sha256(body: bytes) -> str:
@@ -179,6 +197,30 @@ def sha256(body: bytes) -> str:
 def now() -> str:
     """The time for plan.json."""
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _left_over(path: Path) -> bool:
+    """Whether a folder holds nothing but what a command makes before plan.json."""
+    if path.is_symlink() or not path.is_dir():
+        return False
+    names = {entry.name for entry in path.iterdir() if not entry.name.startswith((".", LEDGER))}
+    return names <= _BEFORE_PLAN
+
+
+def _taken(path: Path) -> UserError:
+    return UserError(
+        f"there is a run {path.name} already; resume it (marless resume {path.name}) or pick another name"
+        if (path / IDENTITY).is_file()
+        else f"there is something called {path} already that is not a run; pick another name"
+    )
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageFault(f"cannot write {path}: {error.strerror}; free disk space and try again") from error
 
 
 def _require_name(name: str) -> None:

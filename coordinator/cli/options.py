@@ -4,7 +4,7 @@ from argparse import ArgumentParser, ArgumentTypeError
 from pathlib import Path
 
 from coordinator.cli.errors import UserError
-from infra.wiring import Backend, cores
+from infra.wiring import BACKENDS, Backend, cores
 
 
 def configuration(parser: ArgumentParser) -> None:
@@ -34,9 +34,16 @@ def workers(parser: ArgumentParser) -> None:
     )
 
 
+def backend(parser: ArgumentParser) -> None:
+    """Which back-end a new run gets; it keeps it."""
+    parser.add_argument(
+        "--backend", choices=list(BACKENDS), default="local", help="where functions run (default: %(default)s)"
+    )
+
+
 def json(parser: ArgumentParser) -> None:
     """Output for programs."""
-    parser.add_argument("--json", action="store_true", help="one JSON object per line instead of text")
+    parser.add_argument("--json", action="store_true", help="JSON instead of text, one object per line")
 
 
 def count(text: str) -> int:

@@ -125,6 +125,9 @@ class _Nowhere:
     def record(self, line: RoundLine) -> None:
         """The last line is in the state."""
 
+    def persist(self) -> None:
+        """Nothing is kept."""
+
 
 def _busy_s(calibration: Calibration, workers: int) -> float:
     """What the functions of a usual round take."""

@@ -34,20 +34,23 @@ def run(options: Namespace) -> int:
     with Signals() as signals, folder.driving():
         options.folder = folder.path
         identity = folder.identity()
-        _require_same(folder, identity)
-        old = folder.config()
+        old = _unchanged(folder, identity)
         config = _with_limits(old, options.settings)
         return conclude(_go_on(folder, identity, old, config, options, signals))
 
 
-def _require_same(folder: RunFolder, identity: Identity) -> None:
-    """A resumed run must give the bytes of an uninterrupted one."""
+def _unchanged(folder: RunFolder, identity: Identity) -> RunConfig:
+    """The run's configuration; `UserError` unless the resumed run will give the bytes of an uninterrupted one."""
     if folder.config_sha256() not in identity.configs:
         path = folder.path / CONFIG
         raise UserError(f"{path} was edited after the run began; start a new run with it: marless train {path}")
     if provenance.code_sha256() != identity.code_sha256:
         began = f"commit {identity.commit}" if identity.commit else f"code {identity.code_sha256[:12]}, of no commit"
         raise UserError(f"the program changed since {folder.name} began ({began}); go back to that, or start a new run")
+    config = folder.config()
+    if changes := provenance.changes(identity.surroundings, provenance.surroundings(config.task)):
+        raise UserError(f"{folder.name} would go on with other bytes: {changes}; go back to that, or start a new run")
+    return config
 
 
 def _with_limits(config: RunConfig, settings: list[str]) -> RunConfig:
@@ -64,7 +67,7 @@ def _go_on(
     folder: RunFolder, identity: Identity, old: RunConfig, config: RunConfig, options: Namespace, signals: Signals
 ) -> Ending:
     try:
-        backend = wiring.local(folder.path, options.workers)
+        backend = wiring.BACKENDS[identity.backend](folder.path, options.workers)
     except StorageFault as fault:
         return Ending(USER_ERROR, str(fault))
     with closing(backend):
@@ -88,5 +91,5 @@ def _record(folder: RunFolder, identity: Identity, config: RunConfig) -> Identit
     configs = tuple(dict.fromkeys((*identity.configs, sha256(text))))
     identity = msgspec.structs.replace(identity, configs=configs)
     folder.identify(identity)
-    folder.write(CONFIG, text)
+    folder.write(CONFIG, text, durable=True)
     return identity

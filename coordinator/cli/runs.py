@@ -1,56 +1,80 @@
 """marless runs: all runs, the oldest first."""
 
 from argparse import ArgumentParser, Namespace
+from typing import Any
+
+import msgspec
 
 from coordinator import budget
 from coordinator.cli import folder as folders
-from coordinator.cli import summary
-from coordinator.cli.errors import UserError
+from coordinator.cli import options as common
+from coordinator.cli.errors import UserError, one_line
 from coordinator.cli.folder import RunFolder
 from coordinator.cli.stored import look, standing
 from coordinator.cli.text import money, plus_minus, seconds, table
 from coordinator.config import ConfigError
 from coordinator.loop import Unresumable
+from coordinator.reports import statistics
+from coordinator.reports.statistics import FinalReturn
 from functions.contract import StorageFault
 
 _HEADER = ("run", "status", "rounds", "steps", "final return", "seconds", "bill", "begun (UTC)")
 
 
+class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a run stands. Of one that cannot be read, `problem` says why and there is no more."""
+
+    run: str
+    folder: str
+    status: str
+    rounds: int | None = None
+    env_steps: int | None = None
+    final_return: FinalReturn | None = None
+    train_seconds: float | None = None
+    dollars: float | None = None
+    created: str = ""
+    problem: str = ""
+
+
 def arguments(parser: ArgumentParser) -> None:
-    """None."""
+    common.json(parser)
 
 
 def run(options: Namespace) -> int:
-    found = folders.everything()
-    if not found:
+    rows = [_row(folder) for folder in folders.everything()]
+    if options.json:
+        for row in rows:
+            print(msgspec.json.encode(row).decode())
+    elif rows:
+        print(table(_HEADER, [_cells(row) for row in rows]))
+    else:
         print("there are no runs here; begin one with: marless train")
-        return 0
-    print(table(_HEADER, [_row(folder) for folder in found]))
     return 0
 
 
-def _row(folder: RunFolder) -> tuple[str, ...]:
-    """From the summary where the run has ended, else from the ledger."""
-    created = folder.identity().created[:16].replace("T", " ")
-    figures = summary.read(folder)
-    if figures is not None and figures.status == "finished" and not folder.driven():
-        final = plus_minus(figures.final_return) if figures.final_return else "-"
-        steps, spent = f"{figures.env_steps:,}", money(figures.dollars.total)
-        return (
-            folder.name,
-            "finished",
-            f"{figures.rounds:,}",
-            steps,
-            final,
-            seconds(figures.train_seconds),
-            spent,
-            created,
-        )
+def _row(folder: RunFolder) -> Row:
+    """From the ledger: a summary may be of before the run went on."""
+    known: dict[str, Any] = {"run": folder.name, "folder": str(folder.path)}
     try:
         with look(folder) as found:
             state = found.state
-            spent = money(float(budget.dollars(found.plan, state.meter)))
-            steps, took = f"{state.env_steps:,}", seconds(state.seconds)
-            return (folder.name, standing(folder, state), f"{state.round:,}", steps, "-", took, spent, created)
-    except (UserError, ConfigError, Unresumable, StorageFault):
-        return (folder.name, "unreadable", "-", "-", "-", "-", "-", created)
+            return Row(
+                **known,
+                status=standing(folder, state),
+                rounds=state.round,
+                env_steps=state.env_steps,
+                final_return=statistics.summary(state.final) if state.final else None,
+                train_seconds=state.seconds,
+                dollars=float(budget.dollars(found.plan, state.meter)),
+                created=found.identity.created,
+            )
+    except (UserError, ConfigError, Unresumable, StorageFault) as error:
+        return Row(**known, status="unreadable", problem=one_line(error))
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    if row.rounds is None or row.env_steps is None or row.train_seconds is None or row.dollars is None:
+        return (row.run, row.status, "-", "-", "-", "-", "-", row.problem)
+    final = plus_minus(row.final_return) if row.final_return else "-"
+    took, begun = seconds(row.train_seconds), row.created[:16].replace("T", " ")
+    return (row.run, row.status, f"{row.rounds:,}", f"{row.env_steps:,}", final, took, money(row.dollars), begun)

@@ -9,7 +9,7 @@ from coordinator.cli.ending import Ending
 from coordinator.cli.errors import FINISHED, UNFINISHED, USER_ERROR
 from coordinator.cli.folder import METRICS, Identity, RunFolder
 from coordinator.cli.signals import Signals
-from coordinator.cli.summary import Clock
+from coordinator.cli.summary import Measured
 from coordinator.cli.view import View, choose
 from coordinator.cli.watched import Watched
 from coordinator.config import RunConfig
@@ -24,8 +24,10 @@ from infra.wiring import Backend
 # Failures whose cause the user has to remove: a task that cannot be, a package that is missing, a disk that is full.
 _OF_THE_USER: tuple[FailureKind, ...] = ("request", "missing_extra", "storage")
 
-# Before there are networks; a run that comes no further leaves nothing worth keeping.
-LOOKING = ("describe", "initialise")
+# Of these, what a user wrote; a run that it kept from sampling anything leaves nothing worth keeping.
+_WRITTEN: tuple[FailureKind, ...] = ("request", "missing_extra")
+# Before there are networks.
+_LOOKING = ("describe", "initialise")
 
 
 class Session:
@@ -76,16 +78,16 @@ class Session:
         assert line is not None
         self._view.round(self._plan, line)
         if line.evaluation is not None:
-            self._documents.interim(self.state, self._clock())
+            self._documents.interim(self.state, self._measured())
 
     def _end(self) -> Ending:
         state = self.state
-        if self._user_is_to_blame() and state.round == 0:
+        if self._never_began():
             problems = [slot.problem for slot in state.slots.values() if slot.problem]
             return Ending(USER_ERROR, problems[0] if problems else state.reason, kept=False)
         self._folder.become_latest()
         status = "interrupted" if state.status == "running" else state.status
-        figures = self._documents.complete(state, self._clock(), status)
+        figures = self._documents.complete(state, self._measured(), status)
         self._view.ended(self._plan, figures, self._folder.name, str(self._folder.path))
         go_on = f"go on with: marless resume {self._folder.name}"
         match state.status:
@@ -98,24 +100,35 @@ class Session:
                 return Ending(code, f"{state.status} after round {state.round}: {state.reason}; {go_on}", kept=True)
 
     def _user_is_to_blame(self) -> bool:
+        # A task that cannot even be looked at is described wrongly.
+        looking = self.state.status == "failed" and self.state.phase in _LOOKING
+        return looking or any(kind in _OF_THE_USER for kind in self._hopeless())
+
+    def _never_began(self) -> bool:
+        """Whether what the user wrote is refused before anything was sampled or played."""
         state = self.state
-        if state.status != "failed":
-            return False
-        kinds = (
+        early = state.phase in _LOOKING or (state.round == 0 and state.phase == "sample")
+        unpaid = early and not any(slot.done for slot in state.slots.values())
+        return unpaid and any(kind in _WRITTEN for kind in self._hopeless())
+
+    def _hopeless(self) -> list[FailureKind | None]:
+        """Why tasks failed for good, in a run that they ended."""
+        state = self.state
+        return [
             self._invoker.kinds.get(keys.task_id(self._plan.run, state.round, work))
             for work, slot in state.slots.items()
-            if slot.hopeless
-        )
-        # A task that cannot even be looked at is described wrongly.
-        return state.phase in LOOKING or any(kind in _OF_THE_USER for kind in kinds)
+            if slot.hopeless and state.status == "failed"
+        ]
 
-    def _clock(self) -> Clock:
-        """Times of all commands of the run together, as far as an earlier one got to write them down."""
+    def _measured(self) -> Measured:
+        """All commands of the run together, as far as an earlier one got to write its measurements down."""
         earlier, since = self._earlier, self._invoker.sampling_since
         start_up = None if since is None else round(since - self._started, 3)
-        return Clock(
+        peaks = [summary.peaks(earlier), self._invoker.peak_mb]
+        return Measured(
             wall_seconds=time.monotonic() - self._started + (earlier.wall_seconds if earlier else 0.0),
             start_up_seconds=earlier.start_up_seconds if earlier and earlier.start_up_seconds else start_up,
+            peak_mb={name: max(found.get(name, 0.0) for found in peaks) for name in peaks[0] | peaks[1]},
         )
 
 
@@ -137,6 +150,6 @@ def launch(
         return session.drive()
     except StorageFault as fault:
         line = f"{fault}; then go on with: marless resume {folder.name}"
-        return Ending(USER_ERROR, line, kept=session.state.phase not in LOOKING)
+        return Ending(USER_ERROR, line)
     finally:
         view.close()

@@ -2,22 +2,30 @@
 
 from argparse import ArgumentParser, Namespace
 from decimal import Decimal
+from typing import Any
+
+import msgspec
 
 from coordinator import budget
 from coordinator.cli import options as common
 from coordinator.cli.folder import LATEST, RunFolder
 from coordinator.cli.stored import Stored, look, standing
 from coordinator.cli.text import money, plus_minus, seconds
+from coordinator.reports import statistics
 from coordinator.state import State
 
 
 def arguments(parser: ArgumentParser) -> None:
     common.run(parser, default=LATEST)
+    common.json(parser)
 
 
 def run(options: Namespace) -> int:
     folder = RunFolder.find(options.run)
     with look(folder) as found:
+        if options.json:
+            print(msgspec.json.encode(_fields(folder, found)).decode())
+            return 0
         rows = _rows(folder, found)
     for label, text in rows:
         print(f"{label:<12}{text}")
@@ -45,6 +53,27 @@ def _rows(folder: RunFolder, found: Stored) -> list[tuple[str, str]]:
     return rows
 
 
+def _fields(folder: RunFolder, found: Stored) -> dict[str, Any]:
+    """The same for programs; figures that there are not yet are null."""
+    state, best = found.state, found.state.best
+    return {
+        "run": found.plan.run,
+        "folder": str(folder.path),
+        "status": standing(folder, state),
+        "reason": state.reason,
+        "round": state.round,
+        "phase": state.phase,
+        "limits": {name: value for name, value in _limits(found) if value is not None},
+        "env_steps": state.env_steps,
+        "train_seconds": state.seconds,
+        "final_return": statistics.summary(state.final) if state.final else None,
+        "best": {"mean": best.mean, "round": best.round} if best else None,
+        "dollars": float(budget.dollars(found.plan, state.meter)),
+        "attempts_lost": _attempts_lost(state),
+        "problems": _problems(state),
+    }
+
+
 def _limits(found: Stored) -> list[tuple[str, float | None]]:
     stop = found.plan.config.stop
     return [
@@ -69,8 +98,12 @@ def _bill(dollars: Decimal, cap: float | None) -> str:
 
 
 def _lost(state: State) -> str:
-    lost = sum(charge.attempts_lost for charge in (state.meter.actor, state.meter.learner, state.meter.evaluator))
+    lost = _attempts_lost(state)
     return f", {lost} lost attempts billed at their most" if lost else ""
+
+
+def _attempts_lost(state: State) -> int:
+    return sum(charge.attempts_lost for charge in (state.meter.actor, state.meter.learner, state.meter.evaluator))
 
 
 def _problems(state: State) -> list[str]:

@@ -1,4 +1,4 @@
-"""A run as its folder holds it, for commands that only look; nothing is locked and nothing is written."""
+"""A run as its folder holds it, for commands that only look; nothing is locked or written, and it may be read-only."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,8 +11,6 @@ from coordinator.ports import Storage
 from coordinator.pricing.prices import load_prices
 from coordinator.state import Plan, State
 from infra import wiring
-
-_LEDGER = "ledger.sqlite"
 
 
 @dataclass(frozen=True)
@@ -30,9 +28,9 @@ class Stored:
 def look(folder: RunFolder) -> Iterator[Stored]:
     """Raises `UserError` for a run that nothing is known of yet."""
     identity, config = folder.identity(), folder.config()
-    if not (folder.path / _LEDGER).is_file():
+    if not (folder.path / wiring.LEDGER).is_file():
         raise UserError(f"{folder.path} has no ledger; nothing is known of this run")
-    backend = wiring.local(folder.path, workers=1)
+    backend = wiring.BACKENDS[identity.backend](folder.path, workers=1, read_only=True)
     try:
         state = stored(backend.ledger)
         if state is None:

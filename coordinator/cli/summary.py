@@ -6,7 +6,7 @@ import platform
 import msgspec
 
 from coordinator.cli.folder import SUMMARY, Identity, RunFolder
-from coordinator.pricing.bill import Bill
+from coordinator.pricing.bill import FUNCTIONS, Bill
 from coordinator.reports import statistics
 from coordinator.reports.statistics import FinalReturn, Interval
 from coordinator.state import Plan, State
@@ -45,11 +45,13 @@ class Machine(_Part, frozen=True, kw_only=True):
     python: str
 
 
-class Clock(_Part, frozen=True, kw_only=True):
-    """Seconds that the run's commands took, and from the first command to the first sampling task."""
+class Measured(_Part, frozen=True, kw_only=True):
+    """What is known of a run beside its state: seconds that its commands took, and from the first command to the first
+    sampling task; most memory by function, MiB."""
 
     wall_seconds: float
     start_up_seconds: float | None
+    peak_mb: dict[str, float]
 
 
 class Summary(_Part, frozen=True, kw_only=True):
@@ -58,7 +60,8 @@ class Summary(_Part, frozen=True, kw_only=True):
     `status`: `finished`; `stopped` and `failed`, for `reason`; `interrupted`; `running` while it goes on.
     `train_seconds` runs from the first task to the last, interruptions left out. `wall_seconds` is what the commands
     took in all, `start_up_seconds` from the first command to its first sampling task. `final_return` is of the final
-    policies, greedy, on fresh start states. What an unfinished run does not have yet is null.
+    policies, greedy, on fresh start states. `peak_mb` is the most memory, MiB, that a process held which had served the
+    function; one that serves several functions counts for each. What an unfinished run does not have yet is null.
     """
 
     run: str
@@ -75,12 +78,19 @@ class Summary(_Part, frozen=True, kw_only=True):
     final_return: FinalReturn | None
     absolute_return: AbsoluteReturn | None
     dollars: Dollars
+    peak_mb: dict[str, float | None]
     weights_sha256: str | None
     machine: Machine
 
 
 def summarise(
-    plan: Plan, identity: Identity, state: State, bill: Bill, clock: Clock, status: str, weights_sha256: str | None
+    plan: Plan,
+    identity: Identity,
+    state: State,
+    bill: Bill,
+    measured: Measured,
+    status: str,
+    weights_sha256: str | None,
 ) -> Summary:
     """The figures of a run as it stands."""
     return Summary(
@@ -91,13 +101,14 @@ def summarise(
         reason=state.reason,
         rounds=state.round,
         env_steps=state.env_steps,
-        wall_seconds=round(clock.wall_seconds, 3),
+        wall_seconds=round(measured.wall_seconds, 3),
         train_seconds=round(state.seconds, 6),
         env_steps_per_second=round(state.env_steps / state.seconds, 1) if state.seconds else 0.0,
-        start_up_seconds=clock.start_up_seconds,
+        start_up_seconds=measured.start_up_seconds,
         final_return=statistics.summary(state.final) if state.final else None,
         absolute_return=_absolute(state),
         dollars=Dollars(**{name: float(getattr(bill, name)) for name in Dollars.__struct_fields__}),
+        peak_mb={name: measured.peak_mb.get(name) for name in FUNCTIONS},
         weights_sha256=weights_sha256,
         machine=Machine(
             cores=os.cpu_count() or 1, platform=platform.platform(terse=True), python=platform.python_version()
@@ -116,6 +127,11 @@ def read(folder: RunFolder) -> Summary | None:
         return msgspec.json.decode((folder.path / SUMMARY).read_bytes(), type=Summary)
     except (OSError, msgspec.MsgspecError):
         return None
+
+
+def peaks(summary: Summary | None) -> dict[str, float]:
+    """The functions' memory in a summary, those that were never called left out."""
+    return {name: peak for name, peak in summary.peak_mb.items() if peak is not None} if summary else {}
 
 
 def _absolute(state: State) -> AbsoluteReturn | None:

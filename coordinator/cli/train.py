@@ -28,7 +28,7 @@ EXAMPLES = """examples:
 
 def arguments(parser: ArgumentParser) -> None:
     common.configuration(parser)
-    parser.add_argument("--backend", choices=["local"], default="local", help="where functions run (default: local)")
+    common.backend(parser)
     common.workers(parser)
     parser.add_argument("--run", metavar="NAME", help="name of the run (default: task, algorithm, seed and time)")
     common.json(parser)
@@ -39,6 +39,7 @@ def run(options: Namespace) -> int:
     folder = RunFolder.create(options.run, _suggestion(config))
     options.folder = folder.path
     with Signals() as signals, folder.driving():
+        folder.begin()
         ending = _begin(folder, config, options, signals)
         if not ending.kept:
             shutil.rmtree(folder.path, ignore_errors=True)
@@ -48,7 +49,7 @@ def run(options: Namespace) -> int:
 def _begin(folder: RunFolder, config: RunConfig, options: Namespace, signals: Signals) -> Ending:
     """Workers start first: while they import what they need, this process does."""
     try:
-        backend = wiring.local(folder.path, options.workers)
+        backend = wiring.BACKENDS[options.backend](folder.path, options.workers)
     except StorageFault as fault:
         return Ending(USER_ERROR, str(fault), kept=False)
     with closing(backend):
@@ -56,23 +57,25 @@ def _begin(folder: RunFolder, config: RunConfig, options: Namespace, signals: Si
         from coordinator.cli.session import launch
 
         try:
-            identity = _identify(folder, config)
+            identity = _identify(folder, config, options.backend)
         except StorageFault as fault:
             return Ending(USER_ERROR, str(fault), kept=False)
         return launch(folder, config, identity, backend, options, signals)
 
 
-def _identify(folder: RunFolder, config: RunConfig) -> Identity:
+def _identify(folder: RunFolder, config: RunConfig, backend: wiring.BackendName) -> Identity:
     """Writes the configuration and then the plan, which makes the folder a run."""
     text = effective.document(config).encode()
     identity = Identity(
         run=folder.path.name,
+        backend=backend,
         code_sha256=provenance.code_sha256(),
         commit=provenance.commit(),
+        surroundings=provenance.surroundings(config.task),
         created=now(),
         configs=(sha256(text),),
     )
-    folder.write(CONFIG, text)
+    folder.write(CONFIG, text, durable=True)
     folder.identify(identity)
     return identity
 

@@ -1,21 +1,38 @@
 """marless verify: does the disk hold what the run recorded, byte for byte?"""
 
+import dataclasses
 from argparse import ArgumentParser, Namespace
+from dataclasses import dataclass
+
+import msgspec
 
 from coordinator.cli import options as common
 from coordinator.cli import summary
 from coordinator.cli.documents import Documents
-from coordinator.cli.errors import UNFINISHED
+from coordinator.cli.errors import FINISHED, UNFINISHED
 from coordinator.cli.folder import BEST_POLICIES, POLICIES, RunFolder
 from coordinator.cli.stored import Stored, look
 from coordinator.loop import lasting
 from coordinator.reports.weights import weights_sha256
+from coordinator.state import State
 from functions import codec
 from functions.contract import CorruptObject, NoSuchObject, Ref
 
 
+@dataclass(frozen=True)
+class Verified:
+    """What was found; `behind` says what is only out of date."""
+
+    problems: list[str]
+    round: int
+    objects: int
+    weights_sha256: str
+    behind: str
+
+
 def arguments(parser: ArgumentParser) -> None:
     common.run(parser)
+    common.json(parser)
 
 
 def run(options: Namespace) -> int:
@@ -26,11 +43,29 @@ def run(options: Namespace) -> int:
         problems = [problem for ref in refs if (problem := _object(found, ref))]
         weights = "" if problems or not found.state.objects else weights_sha256(found.state, found.storage)
         problems += _summary(folder, found, weights) + ([] if problems else _policies(folder, found))
-    if problems:
-        print(f"{folder.name}: {'; '.join(problems)}")
-        return UNFINISHED
-    print(f"{folder.name}: OK, round {found.state.round}, {len(refs)} objects, weights_sha256 {weights or 'not yet'}")
-    return 0
+    _show(options, folder, Verified(problems, found.state.round, len(refs), weights, _behind(folder, found.state)))
+    return UNFINISHED if problems else FINISHED
+
+
+def _show(options: Namespace, folder: RunFolder, verified: Verified) -> None:
+    if options.json:
+        fields = {"run": folder.name, "ok": not verified.problems, **dataclasses.asdict(verified)}
+        print(msgspec.json.encode(fields).decode())
+        return
+    told = verified.problems or [
+        f"OK, round {verified.round}, {verified.objects} objects, weights_sha256 {verified.weights_sha256 or 'not yet'}"
+    ]
+    print(f"{folder.name}: {'; '.join([*told, *([verified.behind] if verified.behind else [])])}")
+
+
+def _behind(folder: RunFolder, state: State) -> str:
+    """What a kill between a commit and the files that follow it leaves to say."""
+    figures = summary.read(folder)
+    if figures is None:
+        return "summary.json is missing or cannot be read"
+    if figures.rounds == state.round:
+        return ""
+    return f"summary.json is of round {figures.rounds}, the run is at round {state.round}"
 
 
 def _object(found: Stored, ref: Ref) -> str:

@@ -1,4 +1,5 @@
-"""An invoker that remembers what the command line wants to know of the traffic: when sampling began, why tasks fail."""
+"""An invoker that remembers what the command line wants to know of the traffic: when sampling began, how much memory
+functions took, why tasks fail."""
 
 import time
 
@@ -13,11 +14,15 @@ _FAILED = b'{"type":"failed"'
 
 
 class Watched:
-    """Passes everything on. `sampling_since`: the monotonic clock at the first sampling task, None before it."""
+    """Passes everything on. `sampling_since`: the monotonic clock at the first sampling task, None before it.
+
+    `peak_mb`: the most memory that a process held which had served the function, MiB.
+    """
 
     def __init__(self, invoker: Invoker) -> None:
         self._invoker = invoker
         self.sampling_since: float | None = None
+        self.peak_mb: dict[str, float] = {}
         self.kinds: dict[str, FailureKind] = {}
 
     def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
@@ -28,6 +33,7 @@ class Watched:
     def wait(self, timeout_s: float) -> list[Report]:
         reports = self._invoker.wait(timeout_s)
         for report in reports:
+            self.peak_mb[report.function] = max(report.peak_mb, self.peak_mb.get(report.function, 0.0))
             if report.body.startswith(_FAILED):
                 answer = _ANSWERS.decode(report.body)
                 if isinstance(answer, Failed):

@@ -4,7 +4,6 @@ Draws points that it is given; matplotlib comes with the extra 'report' and is l
 """
 
 import io
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from coordinator.reports.files import replace
 from coordinator.reports.statistics import FinalReturn
 from functions.contract import MissingExtra
 
@@ -58,7 +58,7 @@ def draw(points: Sequence[CurvePoint], path: Path, title: str) -> None:
     _draw_expense(axes, points)
     picture = io.BytesIO()
     figure.savefig(picture, format="png", metadata={"Software": None})
-    _replace(path, picture.getvalue())
+    replace(path, picture.getvalue())
 
 
 def _draw_returns(axes: "Axes", points: Sequence[CurvePoint]) -> None:
@@ -117,12 +117,3 @@ def _money(dollars: float) -> str:
 
 def _time(seconds: float) -> str:
     return f"{seconds:,.0f} s" if seconds >= 10 or seconds == 0 else f"{seconds:.1f} s"
-
-
-def _replace(path: Path, body: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_bytes(body)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import msgspec
 
+from coordinator.reports.files import replace, sync
 from coordinator.state import RoundLine
 from functions.contract import StorageFault
 
@@ -23,16 +24,24 @@ class JsonLines:
             if line.round <= self._last or _torn(self._path):
                 kept = [earlier for earlier in read(self._path) if earlier.round < line.round]
                 # Whole or not at all: a writer killed here must not lose the lines before.
-                rewound = self._path.with_name(f".{self._path.name}.tmp")
-                rewound.write_bytes(b"".join(map(_encoded, kept)))
-                rewound.replace(self._path)
+                replace(self._path, b"".join(map(_encoded, kept)))
             with self._path.open("ab") as file:
                 file.write(_encoded(line))
         except OSError as error:
-            raise StorageFault(
-                f"{self._path} cannot be written: {error.strerror}; free some space and resume"
-            ) from error
+            raise self._fault(error) from error
         self._last = line.round
+
+    def persist(self) -> None:
+        """Returns once the lines so far would survive a power loss; raises `StorageFault`."""
+        try:
+            if self._path.exists():
+                sync(self._path)
+                sync(self._path.parent)
+        except OSError as error:
+            raise self._fault(error) from error
+
+    def _fault(self, error: OSError) -> StorageFault:
+        return StorageFault(f"{self._path} cannot be written: {error.strerror}; free some space and resume")
 
 
 def read(path: Path) -> list[RoundLine]:

@@ -175,3 +175,21 @@ print(ledger.load("run").body, ledger.commit("run", b"second", 1))
         said = python(source).communicate(timeout=30)[0].splitlines()
         assert said[0].startswith(f"cannot write {tmp_path}/ledger.sqlite: ")
         assert said[1:] == ["b'first' 2"]
+
+    def test_one_opened_for_reading_takes_no_commit_and_makes_no_file(self, tmp_path):
+        path = tmp_path / "ledger.sqlite"
+        with pytest.raises(StorageFault):
+            SqliteLedger(path, read_only=True).load("run")
+        writer = SqliteLedger(path)
+        writer.commit("run", b"a", 0)
+        beside = SqliteLedger(path, read_only=True)
+        writer.commit("run", b"b", 1)
+        assert beside.load("run") == Record(version=2, body=b"b")
+        beside.close()
+        writer.close()
+        after = SqliteLedger(path, read_only=True)
+        assert after.load("run") == Record(version=2, body=b"b")
+        with pytest.raises(StorageFault):
+            after.commit("run", b"c", 2)
+        after.close()
+        assert list(tmp_path.iterdir()) == [path]

@@ -82,6 +82,20 @@ class Forges(Sound):
         return 0.0
 
 
+class Blocks(Sound):
+    """Puts a file where the run `blocked` needs a folder for its first trajectory."""
+
+    def reward(self, action):
+        path = Path("runs/blocked/objects/rounds/000000/sample")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"")
+        return 0.0
+
+
+def sound():
+    return Sound()
+
+
 def continuous():
     return Continuous()
 
@@ -104,3 +118,7 @@ def not_a_number():
 
 def forges():
     return Forges()
+
+
+def blocks():
+    return Blocks()

@@ -121,6 +121,10 @@ def change_the_code(monkeypatch):
     monkeypatch.setattr(provenance, "code_sha256", lambda: "another")
 
 
+def update_numpy(monkeypatch):
+    monkeypatch.setattr(provenance, "version", lambda package: "1.0")
+
+
 def damage_every_object(monkeypatch):
     for path in Path("runs/first/objects").rglob("*.safetensors"):
         path.write_bytes(path.read_bytes()[:-1] + b"?")
@@ -156,6 +160,7 @@ DAMAGES = {
     "another setting": (nothing, (*MORE, "seed=2"), "seed=2: a run keeps its configuration"),
     "a changed configuration": (edit_the_configuration, MORE, "config.toml was edited after the run began"),
     "a changed program": (change_the_code, MORE, "the program changed since first began (c"),
+    "another numpy": (update_numpy, MORE, "and is 1.0; go back to that"),
     "a corrupted object": (damage_every_object, MORE, "is not the object the run recorded"),
     "a corrupted object to play": (damage_every_object, ("evaluate", "first"), "is not the object the run recorded"),
     "a lost object": (lose_every_object, MORE, "is missing"),
@@ -175,6 +180,35 @@ def test_a_run_that_was_tampered_with_is_refused_in_one_line(marless, monkeypatc
     said = marless(*command)
     assert said.code == 2
     assert tells in the_line(said)
+
+
+def test_an_environment_that_was_edited_is_named_when_its_run_is_resumed(marless, tmp_path):
+    module = tmp_path / "my_environments.py"
+    module.write_text("from bad_environments import sound\n")
+    settings = ("task.name=pettingzoo:my_environments:sound", "--run", "first", "--workers", "1")
+    assert marless("train", *SMALL, *settings).code == 0
+    assert marless(*MORE).code == 0
+    module.write_text("from bad_environments import sound  # better\n")
+    said = marless("resume", "first", "stop.rounds=8")
+    assert said.code == 2
+    assert "environment was my_environments " in the_line(said)
+
+
+def test_a_store_that_fails_in_the_first_round_leaves_the_run_that_was_paid_for(marless):
+    said = marless.train("blocked", f"task.name={PETTINGZOO}blocks")
+    assert said.code == 2
+    assert "a file stands where a folder is needed" in the_line(said)
+    assert Path("runs/latest").resolve() == Path("runs/blocked").resolve()
+    Path("runs/blocked/objects/rounds/000000/sample").unlink()
+    again = marless("resume", "latest", "--workers", "1")
+    assert "marless resume blocked" in the_line(again)
+
+
+def test_a_refused_run_leaves_latest_where_it_was(marless):
+    assert marless.train("first").code == 0
+    assert marless.train("second", "actors.steps=3").code == 2
+    assert Path("runs/latest").readlink() == Path("first")
+    assert not Path("runs/second").exists()
 
 
 def test_a_run_has_one_driver(marless):
@@ -211,3 +245,12 @@ def test_an_unexpected_error_is_one_line_and_its_traceback_lies_in_the_folder(ma
         "marless: internal error: ZeroDivisionError: nobody thought of this (details in runs/first/error.log)"
     )
     assert "Traceback" in Path("runs/first/error.log").read_text()
+
+
+def test_an_unexpected_error_without_a_folder_is_written_where_nobody_could_foresee(marless, monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("coordinator.cli.doctor.run", lambda options: 1 // 0)
+    lines = {the_line(marless("doctor")) for _ in range(2)}
+    logs = list(tmp_path.glob("marless-error-*.log"))
+    assert len(lines) == len(logs) == 2
+    assert all("Traceback" in log.read_text() and any(str(log) in line for line in lines) for log in logs)

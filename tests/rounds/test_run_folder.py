@@ -218,3 +218,74 @@ def test_an_estimate_is_within_a_quarter_of_the_bill(marless):
         assert quantities[0][name] == quantities[1][name]
     # Which evaluation will be the best is not foreseen, and the best policies are read in as many objects as groups.
     assert quantities[0]["s3 gets"] == pytest.approx(quantities[1]["s3 gets"], abs=3)
+
+
+def test_what_a_kill_left_before_a_folder_became_a_run_is_in_nobodys_way(marless):
+    left = Path("runs/first")
+    (left / "workers").mkdir(parents=True)
+    for name in (".lock", "config.toml", "ledger.sqlite", "ledger.sqlite-wal"):
+        (left / name).write_bytes(b"?")
+    assert marless("runs").out == ["there are no runs here; begin one with: marless train"]
+    assert marless.train("first").code == 0
+    assert {path.name for path in left.iterdir()} - {".lock"} == FILES
+
+
+def test_a_damaged_plan_is_told_in_its_row_and_hides_no_other_run(marless):
+    for name in ("first", "second"):
+        marless.train(name)
+    Path("runs/second/plan.json").write_bytes(b"{")
+    said = marless("runs")
+    assert (said.code, said.err) == (0, [])
+    assert [line.split()[:2] for line in said.out[1:]] == [["second", "unreadable"], ["first", "finished"]]
+    assert "runs/second/plan.json cannot be read" in said.out[1]
+
+
+def test_a_finished_run_that_went_on_and_was_killed_is_not_told_as_it_was_before(marless, signalled):
+    marless.train("first", "evaluation.every=3")
+    signalled(signal.SIGINT, round=5, insists=True)
+    assert marless("resume", "first", "stop.rounds=8", "--workers", "1").code == 130
+    # The last summary is of the end at round 4; the next would be of the evaluation after round 6.
+    assert (summary("first")["status"], summary("first")["rounds"]) == ("finished", 4)
+    assert marless("runs").out[1].split()[:3] == ["first", "interrupted", "5"]
+    said = marless("verify", "first")
+    assert said.code == 0 and said.out[0].endswith("; summary.json is of round 4, the run is at round 5")
+
+
+def contents(folder):
+    """Every file with its bytes, but for the index that SQLite shares between the processes that have a ledger open."""
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.suffix != ".sqlite-shm"}
+
+
+def test_commands_that_look_change_nothing(marless, signalled):
+    marless.train("first")
+    signalled(signal.SIGINT, round=1, insists=True)
+    marless.train("killed")
+    before = contents(Path("runs"))
+    for command in (("status", "first"), ("status", "killed"), ("verify", "first"), ("verify", "killed"), ("runs",)):
+        assert marless(*command).code == 0
+        assert contents(Path("runs")) == before
+
+
+def test_the_summary_tells_how_much_memory_the_functions_took(marless, signalled):
+    signalled(signal.SIGINT, round=1)
+    marless.train("first")
+    before = summary("first")["peak_mb"]
+    assert before["actor"] > 10 and before["learner"] > 10 and before["evaluator"] is None
+    signalled(signal.SIGINT, round=0)
+    marless("resume", "first", "--workers", "1")
+    after = summary("first")["peak_mb"]
+    assert after["actor"] >= before["actor"] and after["learner"] >= before["learner"] and after["evaluator"] > 10
+
+
+def test_programs_are_told_what_people_are(marless):
+    marless.train("first")
+    status, listed, verified = (
+        json.loads(marless(*command, "--json").out[0]) for command in (("status",), ("runs",), ("verify", "first"))
+    )
+    whole = summary("first")
+    assert (status["status"], status["round"], status["limits"]) == ("finished", 4, {"rounds": 4})
+    assert (listed["run"], listed["status"], listed["rounds"]) == ("first", "finished", 4)
+    assert status["final_return"] == listed["final_return"] == whole["final_return"]
+    assert status["dollars"] == listed["dollars"] == whole["dollars"]["total"]
+    assert (verified["ok"], verified["problems"], verified["behind"]) == (True, [], "")
+    assert verified["weights_sha256"] == whole["weights_sha256"]

@@ -193,6 +193,9 @@ class Lines(list):
     def record(self, line):
         self[:] = [*(earlier for earlier in self if earlier.round < line.round), line]
 
+    def persist(self):
+        pass
+
 
 class World:
     """The outside of one run, which outlives its drivers."""

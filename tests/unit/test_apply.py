@@ -1,3 +1,5 @@
+import math
+
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -8,7 +10,7 @@ from coordinator import apply as applying
 from coordinator import loop
 from coordinator.apply import apply, problem
 from coordinator.decide import Ask, decide
-from coordinator.events import Asked, Checkpointed, Committed, Reported, Resumed
+from coordinator.events import Asked, Checkpointed, Committed, Loaded, Reported, Resumed
 from coordinator.loop import lasting
 from coordinator.state import Slot, State
 from functions.contract import EvaluateTask, Failed, SampleTask
@@ -211,6 +213,26 @@ def test_resuming_under_another_placement_begins_the_round_in_flight_anew():
 def test_a_commit_is_metered_by_the_kilobyte():
     plan = make_plan()
     assert apply(plan, State(), Committed(2049)).meter.write_units == 3
+
+
+def test_a_load_is_metered_by_four_kilobytes():
+    assert apply(make_plan(), State(), Loaded(4097)).meter.read_units == 2
+
+
+def test_every_read_of_the_ledger_is_on_the_bill(monkeypatch):
+    world = World(make_plan("stop.rounds=3", "checkpoint_every=2"))
+    sizes, load = [], world.ledger.load
+
+    def measured(item):
+        record = load(item)
+        sizes.append(len(record.body) if record else 0)
+        return record
+
+    monkeypatch.setattr(world.ledger, "load", measured)
+    state = world.finish()
+    # At the beginning, after round 2, and at the end.
+    assert len(sizes) == 3
+    assert state.meter.read_units == sum(max(1, math.ceil(size / 4096)) for size in sizes)
 
 
 def test_a_checkpoint_holds_what_the_state_needs_and_frees_what_the_last_one_held():

@@ -1,5 +1,6 @@
 """The small parts of the command line: what it writes, reads and says."""
 
+import json
 import tomllib
 
 import pytest
@@ -14,7 +15,9 @@ from coordinator.cli.options import split
 from coordinator.cli.text import money, plus_minus, seconds, sparkline, table
 from coordinator.cli.view import progress, seconds_left
 from coordinator.config import Stop, convert, load, valid_keys
+from coordinator.provenance import changes, surroundings
 from coordinator.state import RoundLine
+from functions.environments.base import Task
 
 
 @pytest.mark.parametrize(
@@ -116,6 +119,30 @@ def test_runs_without_a_name_get_one_each(tmp_path, monkeypatch):
     assert all(folder.name.startswith("spread-mappo-s1-2") for folder in folders)
 
 
+def test_a_folder_with_anything_of_a_user_s_is_not_taken_for_a_run_s(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs/notes").mkdir(parents=True)
+    assert RunFolder.create("notes", "").path.name == "notes"
+    (tmp_path / "runs/notes/thoughts.txt").write_text("")
+    with pytest.raises(UserError, match="that is not a run"):
+        RunFolder.create("notes", "")
+
+
+def test_the_surroundings_of_a_run_name_the_code_of_its_environment(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    package = tmp_path / "my_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise RuntimeError('looking must not run it')")
+    task, ours = Task(name="pettingzoo:my_package.module:make"), Task(name="mpe/simple_spread")
+    before = surroundings(task)
+    assert before == surroundings(task) and before.environment.startswith("my_package ")
+    assert changes(before, surroundings(task)) == ""
+    (package / "helper.py").write_text("")
+    after = surroundings(task)
+    assert changes(before, after) == f"environment was {before.environment} and is {after.environment}"
+    assert surroundings(ours).environment is None
+
+
 def test_the_file_and_the_settings_come_in_any_order():
     path, settings = split(["seed=1", "run.toml", "stop.rounds=3"])
     assert (str(path), settings) == ("run.toml", ["seed=1", "stop.rounds=3"])
@@ -140,3 +167,6 @@ def test_doctor_tells_what_is_here(capsys):
     assert main(["doctor"]) == 0
     told = capsys.readouterr().out
     assert all(word in told for word in ("python", "cores", "memory", "disk free", "learner", "local     ready"))
+    assert main(["doctor", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["backends"] == ["local"] and "python" in found["machine"] and found["extras"].keys() >= {"learner"}

@@ -97,3 +97,14 @@ def test_a_disk_that_takes_nothing_is_named(tmp_path):
     journal = JsonLines(tmp_path / "gone" / "metrics.jsonl")
     with pytest.raises(StorageFault, match=r"metrics\.jsonl"):
         journal.record(line(1))
+
+
+def test_persisting_syncs_the_file_and_its_folder_if_there_is_one(path, monkeypatch):
+    synced = []
+    monkeypatch.setattr("coordinator.reports.journal.sync", synced.append)
+    journal = JsonLines(path)
+    journal.persist()
+    assert synced == []
+    journal.record(line(1))
+    journal.persist()
+    assert synced == [path, path.parent]
