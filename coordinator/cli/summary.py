@@ -108,7 +108,7 @@ def summarise(
         final_return=statistics.summary(state.final) if state.final else None,
         absolute_return=_absolute(state),
         dollars=Dollars(**{name: float(getattr(bill, name)) for name in Dollars.__struct_fields__}),
-        peak_mb={name: measured.peak_mb.get(name) for name in FUNCTIONS},
+        peak_mb={name: round(measured.peak_mb[name], 1) if name in measured.peak_mb else None for name in FUNCTIONS},
         weights_sha256=weights_sha256,
         machine=Machine(
             cores=os.cpu_count() or 1, platform=platform.platform(terse=True), python=platform.python_version()
