@@ -56,7 +56,7 @@ def _machine() -> list[tuple[str, str]]:
 
 
 def _extra(name: str) -> tuple[str, str, str]:
-    hint = f"missing: pip install 'marless[{name}]'" if _missing(name) else "installed"
+    hint = f"missing: .venv/bin/pip install -e '.[{name}]'" if _missing(name) else "installed"
     return name, hint, _EXTRAS[name][0]
 
 

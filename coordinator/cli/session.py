@@ -13,7 +13,8 @@ from coordinator.cli.summary import Measured
 from coordinator.cli.view import View, choose
 from coordinator.cli.watched import Watched
 from coordinator.config import RunConfig
-from coordinator.loop import Driver, Ports
+from coordinator.decide import Stop, decide
+from coordinator.loop import Driver, Ports, stored
 from coordinator.pricing.prices import load_prices
 from coordinator.reports.journal import JsonLines
 from coordinator.state import Plan, State
@@ -144,6 +145,9 @@ def launch(
     """Drives the run in a view of the user's choice; a disk that is full ends it resumably."""
     view = choose(options.json)
     plan = plan_of(identity, config, backend)
+    if stored(backend.ledger) is None and isinstance(decide(plan, State()), Stop):
+        too_low = f"stop.dollars = {config.stop.dollars:g} is less than a first attempt may cost; raise it"
+        return Ending(USER_ERROR, too_low, kept=False)
     session = Session(folder, plan, identity, backend, view, signals, options.started)
     try:
         view.started(folder.name, str(folder.path))

@@ -1,5 +1,6 @@
 """What a user sees of a run while it goes on: the interface of the views, what they show, and the choice of one."""
 
+import os
 import sys
 from typing import Protocol
 
@@ -32,7 +33,7 @@ def choose(json: bool) -> View:
         from coordinator.cli.view_json import JsonView
 
         return JsonView()
-    if sys.stdout.isatty():
+    if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
         from coordinator.cli.view_live import LiveView
 
         return LiveView()

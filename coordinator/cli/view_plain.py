@@ -1,5 +1,6 @@
 """The view for pipes and files: one line for every evaluation, and what came out."""
 
+import os
 import sys
 
 from coordinator.cli.receipt import receipt
@@ -12,23 +13,31 @@ class PlainView:
     """Lines of text on standard output; remarks on standard error."""
 
     def started(self, name: str, folder: str) -> None:
-        print(f"run {name}", flush=True)
+        _say(f"run {name}")
 
     def notice(self, plan: Plan, state: State, elapsed: float) -> None:
         """Nothing happens between evaluations."""
 
     def round(self, plan: Plan, line: RoundLine) -> None:
         if line.evaluation is not None:
-            print(evaluation_line(line), flush=True)
+            _say(evaluation_line(line))
 
     def remark(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
     def ended(self, plan: Plan, summary: Summary, name: str, folder: str) -> None:
-        print("\n".join(receipt(plan, summary, name, folder)), flush=True)
+        _say("\n".join(receipt(plan, summary, name, folder)))
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+def _say(text: str) -> None:
+    """Prints; a reader that went away (`marless train | head`) does not end a run."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def evaluation_line(line: RoundLine) -> str:

@@ -14,6 +14,9 @@ from functions.environments.pettingzoo_guard import told
 
 Factory = Callable[..., Any]
 
+# Packages that a name from this project may miss; whose any other name is, nobody here knows.
+_OURS = ("pettingzoo", "mpe2", "gymnasium", "supersuit")
+
 _NAME = re.compile(r"pettingzoo:(\w+(?:\.\w+)*):(\w+)")
 
 
@@ -54,7 +57,9 @@ def _no_module(name: str, missing: str) -> ValueError:
 
 def _missing_extra(name: str, missing: str) -> MissingExtra:
     package = missing.partition(".")[0]
-    return MissingExtra(f"{name} needs the package '{package}', which is not installed: pip install {package}")
+    if package in _OURS:
+        return MissingExtra(f"{name} needs the package '{package}', which is not installed: pip install {package}")
+    return MissingExtra(f"{name}: '{package}' is neither installed nor in the current folder; run from where it lies")
 
 
 def build(task: Task, factory: Factory) -> Any:

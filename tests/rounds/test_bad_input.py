@@ -63,6 +63,7 @@ REFUSED = {
     "a factory that is not there": ([f"task.name={PETTINGZOO}nothing"], "nothing"),
     "spaces that do not fit": ([f"task.name={PETTINGZOO}continuous"], "Box"),
     "less than an episode": (["actors.steps=3"], "actors.steps is 3"),
+    "a cap that pays for nothing": (["stop.dollars=0.000001"], "stop.dollars = 1e-06 is less than a first attempt"),
 }
 
 
