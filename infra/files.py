@@ -41,6 +41,7 @@ class FileStorage:
         self._serial = count()
 
     def get(self, key: str) -> bytes:
+        """The object's bytes; raises `NoSuchObject` or `StorageFault`."""
         path = self._path(key)
         try:
             with FileIO(path) as file:
@@ -77,7 +78,7 @@ class FileStorage:
         for key in keys:
             path = Path(self._path(key))
             try:
-                _sync(path)
+                sync(path)
             except FileNotFoundError:
                 raise NoSuchObject(key) from None
             except OSError as error:
@@ -86,7 +87,7 @@ class FileStorage:
             folders.update(folder for folder in path.parents if folder.is_relative_to(self._root.parent))
         for folder in folders:
             try:
-                _sync(folder)
+                sync(folder)
             except OSError as error:
                 raise _fault("persist", str(folder), error) from error
 
@@ -143,7 +144,8 @@ def _write(path: str, body: bytes) -> None:
             written += file.write(memoryview(body)[written:])
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Returns once the file, or the folder's entries, would survive a power loss."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,6 +1,5 @@
 """Named, versioned items in one SQLite file: the ledger of the local back-end."""
 
-import os
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -8,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from functions.contract import Record, StaleVersion, StorageFault
+from infra.files import sync
 
 # How long a statement waits for another process's write.
 _BUSY_S = 5.0
@@ -83,7 +83,7 @@ class SqliteLedger:
         with self._faults("persist"):
             self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             for path in (self._path.with_name(f"{self._path.name}-wal"), self._path.parent):
-                _sync(path)
+                sync(path)
 
     def close(self) -> None:
         """Closes the file; calling it twice is harmless."""
@@ -127,11 +127,3 @@ def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > give_up:
                 raise
             time.sleep(0.005)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

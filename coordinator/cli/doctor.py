@@ -31,6 +31,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
+    """Prints what is here and what is missing; always 0."""
     if options.json:
         extras = {name: not _missing(name) for name in _EXTRAS}
         found = {"machine": dict(_machine()), "extras": extras, "backends": list(BACKENDS)}

@@ -42,6 +42,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
+    """Measures a few rounds, then prints the bill of all of them."""
     config = load(*common.split(options.settings))
     found = estimate(config, calibrate(config, options.workers), options.workers)
     cost = bill(found.meter, load_prices(config.pricing.region), config.pricing.architecture, config.pricing.storage)

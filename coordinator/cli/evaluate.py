@@ -34,6 +34,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
+    """Plays the episodes and prints their return."""
     folder = RunFolder.find(options.run)
     with tempfile.TemporaryDirectory(prefix="marless-") as temporary:
         found = _fetch(folder, Path(temporary))

@@ -42,6 +42,7 @@ class _Functions:
         self._overhead_s = max(0.0, calibration.round_s - _busy_s(calibration, workers)) / 2
 
     def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
+        """Answers at once, as long after the start as the calibration says such a task takes."""
         request = _REQUESTS.decode(body)
         done, duration_ms = self._evaluate(request) if isinstance(request, EvaluateTask) else self._work(request)
         self._pending.append(

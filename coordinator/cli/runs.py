@@ -41,6 +41,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
+    """Prints a row for every run, unreadable ones with the reason."""
     rows = [_row(folder) for folder in folders.everything()]
     if options.json:
         for row in rows:

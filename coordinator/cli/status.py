@@ -21,6 +21,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
+    """Prints where the run stands."""
     folder = RunFolder.find(options.run)
     with look(folder) as found:
         if options.json:

@@ -35,6 +35,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
+    """Makes the folder, drives the run in it, and leaves nothing of a run that cannot be."""
     config = load(*common.split(options.settings))
     folder = RunFolder.create(options.run, _suggestion(config))
     options.folder = folder.path

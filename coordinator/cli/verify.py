@@ -36,6 +36,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
+    """Compares hashes; 1 when something differs."""
     folder = RunFolder.find(options.run)
     with look(folder) as found:
         states = [state for state in (found.state, found.checkpoint) if state is not None]

@@ -70,6 +70,7 @@ class LiveView:
         self._drawn = 0.0
 
     def ended(self, plan: Plan, summary: Summary, name: str, folder: str) -> None:
+        """Prints the receipt below the panel."""
         if self._state is not None:
             ended = msgspec.structs.replace(self._state, round=summary.rounds, phase="sample")
             self._live.update(self._panel(plan, ended, self._elapsed), refresh=True)
@@ -80,6 +81,7 @@ class LiveView:
         print(last, flush=True)
 
     def close(self) -> None:
+        """Gives the terminal back as it was."""
         # A run that was refused leaves no empty panel above the reason.
         self._live.transient = self._line is None
         if self._live.is_started:

@@ -31,6 +31,7 @@ class Watched:
         self._invoker.invoke(function, id, attempt, body, timeout_s)
 
     def wait(self, timeout_s: float) -> list[Report]:
+        """The invoker's reports, looked at in passing."""
         reports = self._invoker.wait(timeout_s)
         for report in reports:
             self.peak_mb[report.function] = max(report.peak_mb, self.peak_mb.get(report.function, 0.0))

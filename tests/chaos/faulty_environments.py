@@ -35,7 +35,7 @@ class Sound(ParallelEnv):
         self.trouble()
         self.steps += 1
         over = self.steps == 5
-        rewards = {agent: float(action) for agent, action in actions.items()}
+        rewards = {agent: self.reward(action) for agent, action in actions.items()}
         ends = dict.fromkeys(self.agents, False), dict.fromkeys(self.agents, over)
         infos = {agent: {} for agent in self.agents}
         seen = self.observations()
@@ -48,6 +48,9 @@ class Sound(ParallelEnv):
 
     def trouble(self):
         """What goes wrong."""
+
+    def reward(self, action):
+        return float(action)
 
 
 class Hangs(Sound):

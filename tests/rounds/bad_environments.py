@@ -5,46 +5,11 @@ import time
 from pathlib import Path
 
 import numpy as np
-from gymnasium.spaces import Box, Discrete
-from pettingzoo import ParallelEnv
+from faulty_environments import Sound
+from gymnasium.spaces import Box
 
 from functions import codec
 from functions.contract import TaskHeader
-
-
-class Sound(ParallelEnv):
-    """Nothing is wrong with it; the others change one thing."""
-
-    render_mode = None
-
-    def __init__(self):
-        self.metadata = {"name": "sound", "max_cycles": 5}
-        self.possible_agents = ["a", "b"]
-
-    def observation_space(self, agent):
-        return Box(-1.0, 1.0, (2,), np.float32)
-
-    def action_space(self, agent):
-        return Discrete(2)
-
-    def reset(self, seed=None, options=None):
-        self.agents, self.steps = list(self.possible_agents), 0
-        return self.observations(), {agent: {} for agent in self.agents}
-
-    def step(self, actions):
-        self.steps += 1
-        over = self.steps == 5
-        rewards = {agent: self.reward(action) for agent, action in actions.items()}
-        ends = dict.fromkeys(self.agents, False), dict.fromkeys(self.agents, over)
-        seen, infos = self.observations(), {agent: {} for agent in self.agents}
-        self.agents = [] if over else self.agents
-        return seen, rewards, *ends, infos
-
-    def observations(self):
-        return {agent: np.zeros(2, np.float32) for agent in self.agents}
-
-    def reward(self, action):
-        return float(action)
 
 
 class Continuous(Sound):

@@ -226,6 +226,7 @@ class Engine:
         return self._restart(rng)
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
+        """Steps all copies at once; every copy ends, and starts anew, after `horizon` steps."""
         if self._rng is None:
             raise RuntimeError("an environment is reset before it is stepped")
         self._world.advance(self._scenario.moves(actions), self.spec.classes)

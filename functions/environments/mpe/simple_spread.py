@@ -32,6 +32,7 @@ class SimpleSpread(Scenario):
         rows[:, 4 : 4 + seen.shape[1]] = seen
 
     def reward(self, world: World, out: Real) -> None:
+        """The mean of the shared distance term and of each agent's own collisions, weighted by `local_ratio`."""
         nearest = world.distance[:, world.agents :].min(axis=0)
         uncovered = nearest[0]
         # Landmark by landmark, as mpe2 adds: the order of a reduction would depend on the number of copies.
