@@ -123,6 +123,7 @@ def products_alone(shapes: list[tuple[Shape, int]]) -> Callable[[], float]:
         prepared.append((left, right, np.empty((rows, columns), np.float32), times))
 
     def measure(few: int = 200) -> float:
+        """Milliseconds of all products of a round, extrapolated from at most `few` of each shape."""
         total = 0.0
         for left, right, out, times in prepared:
             count = min(times, few)

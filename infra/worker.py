@@ -74,7 +74,7 @@ class Worker:
         _trim_log()
 
     def _import(self, call: Call) -> str:
-        """Imports the module and tells the pool, whose clock for the task starts then; returns what went wrong."""
+        """Imports the module and tells the pool how long it took; returns what went wrong."""
         start, self._started = self._started or time.monotonic(), None
         error = ""
         try:

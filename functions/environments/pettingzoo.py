@@ -186,6 +186,7 @@ class _Copy:
         return self._frame("reset", observations)
 
     def step(self, chosen: ActionArray) -> _Transition:
+        """Steps the agents in play; `chosen` ``[N]`` counts actions from 0."""
         self._guard.steps += 1
         before = self._alive
         actions = {self._agents[i].key: self._agents[i].discrete.start + chosen[i] for i in np.flatnonzero(before)}

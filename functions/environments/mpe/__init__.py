@@ -1,4 +1,4 @@
-"""The Multi-Particle Environments by task name; a scenario is one file here and one entry in `SCENARIOS`."""
+"""The Multi-Particle Environments by task name; a scenario is one file, one entry here and one name in the registry."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
