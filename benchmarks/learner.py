@@ -5,7 +5,7 @@ import argparse
 import itertools
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from functions.actor.rollout import collect
 from functions.algorithms import registry as algorithms
 from functions.algorithms.base import Context
-from functions.contract import Team
+from functions.contract import SummaryName, Team
 from functions.environments import registry as environments
 from functions.environments.base import Task
 from functions.learner import batch, stages
@@ -47,10 +47,11 @@ class Record:
 
 
 class Round:
-    """Sampling and learning of one round, with the policies of round 0."""
+    """Sampling and learning of one round of `units` units of `copies` copies, at first with the policies of round 0."""
 
-    def __init__(self) -> None:
-        self.spec = environments.spec(TASK)
+    def __init__(self, task: Task = TASK, copies: int = COPIES, units: int = 1) -> None:
+        self._task, self._copies, self._units = task, copies, tuple(range(units))
+        self.spec = environments.spec(task)
         self._mappo = algorithms.algorithm("mappo")
         self.config = algorithms.configuration(self._mappo, {}).resolved(len(self.spec.agents))
         self._code = algorithms.implementation(self._mappo)
@@ -58,26 +59,33 @@ class Round:
         self._tensors: dict[str, Array] = {}
         for group in self.team.groups:
             self._tensors |= self._code.initialise(self.spec, self.team, self.config, 1, group)
-        self._policy = Policy(self.spec, self.team, self._tensors)
+        self._policy, self._number = Policy(self.spec, self.team, self._tensors), 1
 
     def sample(self) -> Context:
-        """One unit, as the stages read it."""
-        environment = environments.make(TASK, COPIES)
-        sampled = collect(environment, self._policy, self.spec.horizon, seed=1, round_=1, unit=0)
+        """The units, as the stages read them."""
+        sampled: dict[str, Array] = {}
+        for unit in self._units:
+            environment = environments.make(self._task, self._copies)
+            sampled |= collect(environment, self._policy, self.spec.horizon, 1, self._number, unit).tensors
         return Context(
             spec=self.spec,
             team=self.team,
             config=self.config,
             seed=1,
-            round=1,
-            batch=batch.join(self.spec, sampled.tensors, (0,)),
+            round=self._number,
+            batch=batch.join(self.spec, sampled, self._units),
             tensors=self._tensors,
         )
 
-    def learn(self, context: Context) -> None:
-        """All stages for all agents."""
+    def learn(self, context: Context, groups: Sequence[int] = (), told: Sequence[SummaryName] = ()) -> stages.Outcome:
+        """All stages for `groups`, all of them by default, which tell of their policies what `told` names."""
         names = [stage.name for stage in self._mappo.stages]
-        stages.run(self._mappo, self._code, context, names, self.team.groups)
+        return stages.run(self._mappo, self._code, context, names, groups or self.team.groups, told)
+
+    def go_on(self, made: dict[str, Array]) -> None:
+        """The next round is that of the state that learning made."""
+        self._tensors = {name: made[name] for name in self._tensors}
+        self._policy, self._number = Policy(self.spec, self.team, self._tensors), self._number + 1
 
 
 def networks(context: Context) -> tuple[Layers, Layers]:

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from msgspec.structs import replace
 
-from coordinator import budget
+from coordinator import budget, places, scaling
 from coordinator.events import (
     Advanced,
     Asked,
@@ -13,23 +14,34 @@ from coordinator.events import (
     Committed,
     Event,
     Finishing,
+    Forgone,
     Loaded,
+    Persisted,
     Reported,
     Resumed,
     Stopped,
 )
-from coordinator.figures import evaluated, returns_of, round_line
+from coordinator.figures import Played, evaluated, played, returns_of, round_lines
+from coordinator.mind import Thought, began, settled, think
 from coordinator.pricing.bill import Meter
-from coordinator.sharing import SHARING_RULES
-from coordinator.state import Best, Evaluated, Plan, Slot, State
-from coordinator.tasks import MOST_PUTS, in_flight, learner_waves, spec_of
+from coordinator.sharing import initial
+from coordinator.state import Best, Evaluated, Phase, Plan, Slot, State
+from coordinator.tasks import (
+    LOOKS,
+    MOST_PUTS,
+    learned,
+    learner_waves,
+    regrouped,
+    spec_of,
+)
+from coordinator.timings import observed
+from coordinator.trial import judge, schedule
 from functions import keys
 from functions.contract import (
     Answer,
     DescribeReply,
     Done,
     Failed,
-    Ref,
     Report,
     Team,
     Usage,
@@ -52,6 +64,9 @@ def _asked(plan: Plan, state: State, event: Asked) -> State:
             function=task.function,
             kind=task.kind,
             weight=task.weight,
+            size=task.size,
+            peers=task.peers,
+            memory_mb=task.memory_mb,
             attempt=task.request.attempt,
             timeout_s=task.request.timeout_s,
             gets=task.gets,
@@ -70,7 +85,7 @@ def _reported(plan: Plan, state: State, event: Reported) -> State:
     if slot is None:
         return state
     if isinstance(answer, Done):
-        state = replace(state, slowest=_slowest(state, slot, report))
+        state = _measured(plan, replace(state, slowest=_slowest(state, slot, report)), slot, report)
         slot = replace(slot, waiting=False, done=answer)
     else:
         slot = replace(
@@ -92,7 +107,8 @@ def _metered(plan: Plan, state: State, slot: Slot | None, report: Report, answer
         return state.meter
     # What an attempt without an answer stored and read is unknown, so the most it can have done is billed.
     usage = answer.usage if answer else Usage(puts=MOST_PUTS, gets=slot.gets if slot else 0)
-    return budget.ended(plan, state.meter, report, slot.timeout_s if slot else None, usage)
+    timeout_s, memory = (slot.timeout_s, slot.memory_mb) if slot else (None, None)
+    return budget.ended(plan, state.meter, report, timeout_s, memory, usage)
 
 
 def problem(slot: Slot, report: Report, answer: Answer | None) -> str:
@@ -114,30 +130,24 @@ def _slowest(state: State, slot: Slot, report: Report) -> dict[str, float]:
     return {**state.slowest, slot.kind: max(took, state.slowest.get(slot.kind, 0.0))}
 
 
+def _measured(plan: Plan, state: State, slot: Slot, report: Report) -> State:
+    """With what the placement planner goes by, which nobody else asks for."""
+    if plan.config.placement.rule != "auto" or not slot.size:
+        return state
+    timings = observed(state.timings, slot.kind, slot.size, report.duration_ms, state.place.style, 1 / slot.peers)
+    peak = max(report.peak_mb, state.peaks.get(slot.function, 0.0))
+    return replace(state, timings=timings, peaks={**state.peaks, slot.function: peak})
+
+
 def _advanced(plan: Plan, state: State, event: Advanced) -> State:
-    state = replace(state, seconds=state.seconds + event.seconds)
-    match state.phase:
-        case "describe":
-            return _described(plan, state)
-        case "initialise":
-            return _initialised(plan, state)
-        case "sample":
-            return _sampled(plan, state)
-        case "learn":
-            if state.wave + 1 < len(learner_waves(plan, state)):
-                return replace(state, wave=state.wave + 1)
-            return _learned(plan, state)
-        case "final":
-            return _finally(plan, state)
-        case "absolute":
-            return replace(state, slots={}, absolute=returns_of(state, "absolute/"), status="finished")
+    return _PHASES[state.phase](plan, replace(state, seconds=state.seconds + event.seconds))
 
 
 def _described(plan: Plan, state: State) -> State:
     reply = _done(state, "describe").reply
     assert isinstance(reply, DescribeReply)
-    rule = plan.config.sharing.rule
-    team = Team(groups=SHARING_RULES[rule](reply.spec.class_of), identity=rule != "none")
+    sharing = plan.config.sharing
+    team = Team(groups=initial(sharing.rule, sharing.start, reply.spec.class_of), identity=sharing.rule != "none")
     return replace(state, phase="initialise", slots={}, spec=reply.spec, team=team)
 
 
@@ -145,20 +155,39 @@ def _initialised(plan: Plan, state: State) -> State:
     objects = _done(state, "initialise").objects
     names = {f"{part}/{keys.group_name(group)}" for part in spec_of(plan).parts for group in state.groups}
     parts = {name: 0 if name.startswith("policy/") else 1 for name in sorted(names)}
-    return replace(state, phase="sample", slots={}, objects=(objects["policies"], objects["learner"]), parts=parts)
+    refs = (objects["policies"], objects["learner"])
+    return _placed(plan, replace(state, slots={}, objects=refs, parts=parts, mind=began(plan.config)))
+
+
+def _placed(plan: Plan, state: State) -> State:
+    """At the start of the coming round, with the functions it will run in chosen."""
+    return replace(state, phase="sample", wave=0, placing=places.placed(plan, state))
 
 
 def _sampled(plan: Plan, state: State) -> State:
     """On to learning, unless the policies that sampled have reached the target."""
     evaluation = evaluated(state)
     if evaluation is None:
-        return replace(state, phase="learn", wave=0, retired=())
+        return _sample_learned(plan, replace(state, retired=()))
     state = _ranked(state, evaluation)
     target = plan.config.stop.return_
     if target is not None and evaluation.mean >= target:
         retired = tuple(sorted({*state.retired, *_made(state)}))
         return replace(state, phase="final", reason="return", slots={}, retired=retired)
-    return replace(state, phase="learn", wave=0)
+    return _sample_learned(plan, state)
+
+
+def _trained(plan: Plan, state: State) -> State:
+    """On to the next wave of learners, if there is one."""
+    if state.wave + 1 < len(learner_waves(plan, state)):
+        return replace(state, wave=state.wave + 1)
+    return _learned(plan, state)
+
+
+def _sample_learned(plan: Plan, state: State) -> State:
+    """On to learning, or past it where the sampling functions have learned too."""
+    learning = replace(state, phase="learn", wave=0)
+    return learning if learner_waves(plan, state) else _learned(plan, learning)
 
 
 def _ranked(state: State, evaluation: Evaluated) -> State:
@@ -166,7 +195,8 @@ def _ranked(state: State, evaluation: Evaluated) -> State:
     before = state.best
     if before is not None and evaluation.mean <= before.mean:
         return replace(state, retired=())
-    best = Best(round=evaluation.round, mean=evaluation.mean, policies=state.policies)
+    assert state.team is not None
+    best = Best(round=evaluation.round, mean=evaluation.mean, team=state.team, policies=state.policies)
     following = replace(state, best=best)
     passed = {ref.key for ref in before.policies} if before else set()
     return replace(following, retired=tuple(sorted(passed - _needed(following))))
@@ -178,43 +208,90 @@ def _made(state: State) -> set[str]:
 
 
 def _learned(plan: Plan, state: State) -> State:
-    """The round happened: new objects, one line of metrics, and a list of what nobody needs any more."""
-    objects, parts = _new_objects(plan, state)
-    line = round_line(plan, state)
+    """Every learner has answered: the round is over, unless the mind proposes another team."""
+    proposal = _thoughts(plan, state, played(state))[-1].proposal
+    if proposal is None:
+        return _rounded(plan, state, "")
+    return replace(state, phase="regroup", proposal=proposal)
+
+
+def _thoughts(plan: Plan, state: State, rounds: list[Played]) -> list[Thought]:
+    """What the mind makes of the rounds that went on together, one after the other."""
+    config = plan.config
+    assert state.team is not None
+    overhead = scaling.list_overhead(plan.prices, len(state.task.agents), spec_of(plan).stages, config.pricing.storage)
+    thoughts, memory = [], state.mind
+    for index, round_ in enumerate(rounds):
+        number = state.round + index
+        thoughts.append(think(config, state.task, state.team, memory, round_.seen, number, overhead))
+        memory = thoughts[-1].mind
+    return thoughts
+
+
+def _regrouped(plan: Plan, state: State) -> State:
+    """The proposed team exists: on to its trial, if there is to be one."""
+    proposal = state.proposal
+    assert proposal is not None
+    objects, parts = regrouped(plan, state)
+    made = replace(state, proposal=replace(proposal, objects=objects, parts=parts))
+    if proposal.margin is None:
+        return _rounded(plan, made, _TAKEN[proposal.kind])
+    return replace(made, phase="trial")
+
+
+def _tried(plan: Plan, state: State) -> State:
+    """Takes or turns down the proposed team, or asks for more episodes."""
+    proposal, sharing = state.proposal, plan.config.sharing
+    assert proposal is not None and proposal.margin is not None
+    new, old = (np.array(returns_of(state, f"trial/{arm}/{proposal.look:03d}")) for arm in ("new", "old"))
+    differences = (*proposal.differences, *(new - old).tolist())
+    seen = replace(proposal, differences=differences, look=proposal.look + 1)
+    looks = len(schedule(sharing.trial_episodes, LOOKS))
+    verdict = judge(np.array(differences), proposal.margin, sharing.error, seen.look, looks)
+    state = replace(state, proposal=seen)
+    if verdict == "more":
+        return state
+    return _rounded(plan, state, _TAKEN[proposal.kind] if verdict == "commit" else "rejected")
+
+
+_TAKEN = {"share": "shared", "split": "split"}
+
+
+def _forgone(plan: Plan, state: State, event: Forgone) -> State:
+    """The round ends with the team it has: looking at another one could pass the cap."""
+    return _rounded(plan, _abandoned(plan, state), "unaffordable")
+
+
+def _rounded(plan: Plan, state: State, event: str) -> State:
+    """The round happened: new objects, lines of metrics, and a list of what nobody needs any more."""
+    rounds = played(state)
+    thoughts = _thoughts(plan, state, rounds)
+    lines = round_lines(plan, state, rounds, thoughts, event or thoughts[-1].event)
+    (objects, parts), team, mind = learned(plan, state), state.team, thoughts[-1].mind
+    if state.proposal is not None and event in _TAKEN.values():
+        proposal = state.proposal
+        objects, parts, team, mind = proposal.objects, proposal.parts, proposal.team, settled(mind, proposal)
     following = replace(
         state,
-        phase="sample",
-        wave=0,
-        round=state.round + 1,
-        env_steps=line.env_steps,
+        round=lines[-1].round,
+        env_steps=lines[-1].env_steps,
         objects=objects,
         parts=parts,
+        team=team,
+        mind=mind,
+        proposal=None,
         slots={},
-        line=line,
+        lines=lines,
     )
     before = {ref.key for ref in state.objects} | _made(state) | set(state.retired)
-    return replace(following, retired=tuple(sorted(before - _needed(following))))
+    following = replace(following, retired=tuple(sorted(before - _needed(following))))
+    return _placed(plan, following)
 
 
 def _needed(state: State) -> set[str]:
     """Keys that the state, its best policies or the last checkpoint refer to."""
     best = state.best.policies if state.best else ()
     return {ref.key for ref in (*state.objects, *best)} | set(state.held)
-
-
-def _new_objects(plan: Plan, state: State) -> tuple[tuple[Ref, ...], dict[str, int]]:
-    """Where every part of the learner's state lives after the round's learner tasks."""
-    spec = spec_of(plan)
-    homes = {part: state.objects[index] for part, index in state.parts.items()}
-    for wave in learner_waves(plan, state):
-        for work in wave:
-            objects = _done(state, work.name).objects
-            for part in (part for stage in work.stages for part in spec.stage(stage).writes):
-                for group in work.groups:
-                    homes[f"{part}/{keys.group_name(group)}"] = objects["policies" if part == "policy" else "learner"]
-    distinct = tuple(sorted(set(homes.values()), key=lambda ref: ref.key))
-    positions = {ref.key: index for index, ref in enumerate(distinct)}
-    return distinct, {part: positions[homes[part].key] for part in sorted(homes)}
 
 
 def _finally(plan: Plan, state: State) -> State:
@@ -224,16 +301,22 @@ def _finally(plan: Plan, state: State) -> State:
     return replace(_ranked(state, final), phase="absolute", slots={}, final=returns)
 
 
+def _ended(plan: Plan, state: State) -> State:
+    return replace(state, slots={}, absolute=returns_of(state, "absolute/"), status="finished")
+
+
 def _resumed(plan: Plan, state: State, event: Resumed) -> State:
     """Lets the run go on; what was given up may be tried anew, and limits that were raised count."""
     state = _abandoned(plan, state)
     slots = {work: replace(slot, failures=0, problem="", hopeless=False) for work, slot in state.slots.items()}
     going_on = replace(state, status="running", slots=slots)
     if state.phase in ("final", "absolute") and not (state.status == "running" and _target_reached(plan, state)):
-        return replace(going_on, phase="sample", slots={}, reason="", final=(), absolute=())
-    if set(slots) - _planned(plan, state):
-        # The placement changed: the round in flight begins anew, for its shares no longer fit together.
-        return replace(going_on, phase="sample", wave=0, slots={})
+        return _placed(plan, replace(going_on, slots={}, reason="", final=(), absolute=()))
+    if state.placing is not None and not state.slots:
+        return replace(going_on, placing=places.placed(plan, going_on)) if state.phase == "sample" else going_on
+    if state.placing is not None and places.changed(plan, state):
+        # The round in flight begins anew, for its shares no longer fit together.
+        return _placed(plan, replace(going_on, slots={}, proposal=None))
     return going_on
 
 
@@ -248,18 +331,9 @@ def _abandoned(plan: Plan, state: State) -> State:
     meter, slots = state.meter, {}
     for work, slot in state.slots.items():
         if slot.waiting:
-            meter = budget.lost(plan, meter, slot.function, slot.timeout_s, slot.gets)
+            meter = budget.lost(plan, meter, slot.function, slot.memory_mb, slot.timeout_s, slot.gets)
         slots[work] = replace(slot, waiting=False)
     return replace(state, slots=slots, meter=meter)
-
-
-def _planned(plan: Plan, state: State) -> set[str]:
-    """The works of the round in flight up to now, as the plan places them."""
-    if state.phase != "learn":
-        return {task.work for task in in_flight(plan, state)}
-    sampled = {task.work for task in in_flight(plan, replace(state, phase="sample"))}
-    waves = learner_waves(plan, state)[: state.wave + 1]
-    return sampled | {work.name for wave in waves for work in wave}
 
 
 def _checkpointed(plan: Plan, state: State, event: Checkpointed) -> State:
@@ -286,12 +360,28 @@ def _stopped(plan: Plan, state: State, event: Stopped) -> State:
 
 
 def _committed(plan: Plan, state: State, event: Committed) -> State:
-    return replace(state, meter=state.meter.add_commit(event.size))
+    return replace(state, meter=state.meter.add_commit(event.size), item_bytes=event.size)
+
+
+def _persisted(plan: Plan, state: State, event: Persisted) -> State:
+    return replace(state, meter=state.meter.add_stored(event.usage))
 
 
 def _loaded(plan: Plan, state: State, event: Loaded) -> State:
     return replace(state, meter=state.meter.add_load(event.size))
 
+
+# What follows when every task of a phase is answered.
+_PHASES: dict[Phase, Callable[[Plan, State], State]] = {
+    "describe": _described,
+    "initialise": _initialised,
+    "sample": _sampled,
+    "learn": _trained,
+    "regroup": _regrouped,
+    "trial": _tried,
+    "final": _finally,
+    "absolute": _ended,
+}
 
 _HANDLERS: dict[type[Event], Callable[[Plan, State, Any], State]] = {
     Asked: _asked,
@@ -303,4 +393,6 @@ _HANDLERS: dict[type[Event], Callable[[Plan, State, Any], State]] = {
     Committed: _committed,
     Loaded: _loaded,
     Checkpointed: _checkpointed,
+    Persisted: _persisted,
+    Forgone: _forgone,
 }

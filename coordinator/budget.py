@@ -42,7 +42,7 @@ def allowed_s(plan: Plan, state: State, task: Planned) -> float:
         return limit
     slot = state.slots.get(task.work)
     patience = 2.0 ** (slot.failures if slot else 0)
-    share = Decimal(str(cap)) * UNSEEN_SHARE / task.peers / _dollars_per_second(plan, task.function)
+    share = Decimal(str(cap)) * UNSEEN_SHARE / task.peers / _dollars_per_second(plan, task.memory_mb)
     expected = max(LEAST_S, float(share))
     if task.kind in state.slowest:
         seen = max(LEAST_S, SLACK * state.slowest[task.kind] * task.weight / 1000)
@@ -61,21 +61,23 @@ def affordable(plan: Plan, state: State, tasks: list[Planned]) -> bool:
     meter = state.meter
     for slot in state.slots.values():
         if slot.waiting:
-            meter = lost(plan, meter, slot.function, slot.timeout_s, slot.gets)
+            meter = lost(plan, meter, slot.function, slot.memory_mb, slot.timeout_s, slot.gets)
     for task in [*tasks, *_ending(plan, state)]:
-        meter = lost(plan, meter, task.function, allowed_s(plan, state, task), task.gets)
+        meter = lost(plan, meter, task.function, task.memory_mb, allowed_s(plan, state, task), task.gets)
     size = _ledger_bytes(plan, state)
     return dollars(plan, meter.add_commit(size).add_load(size)) <= Decimal(str(plan.config.stop.dollars))
 
 
-def lost(plan: Plan, meter: Meter, function: str, timeout_s: float, gets: int) -> Meter:
+def lost(plan: Plan, meter: Meter, function: str, memory_mb: int, timeout_s: float, gets: int) -> Meter:
     """The meter with an attempt that cost the most it may."""
-    memory, prices = function_of(plan, function).memory_mb, plan.prices.lambda_
-    return meter.add_lost(function, memory, timeout_s, MOST_PUTS, gets, prices.mb_per_vcpu, plan.init_limit_ms)
+    per_vcpu = plan.prices.lambda_.mb_per_vcpu
+    return meter.add_lost(function, memory_mb, timeout_s, MOST_PUTS, gets, per_vcpu, plan.init_limit_ms)
 
 
-def ended(plan: Plan, meter: Meter, report: Report, timeout_s: float | None, usage: Usage) -> Meter:
-    """The meter with an attempt that was reported; `timeout_s` None when nobody waits for it any more.
+def ended(
+    plan: Plan, meter: Meter, report: Report, timeout_s: float | None, memory_mb: int | None, usage: Usage
+) -> Meter:
+    """The meter with an attempt that was reported; `timeout_s` and `memory_mb` None when nobody waits for it any more.
 
     The platform ends an attempt at its time-out, so no more than that is billed, however late this machine noticed.
     """
@@ -84,8 +86,8 @@ def ended(plan: Plan, meter: Meter, report: Report, timeout_s: float | None, usa
         limit_ms = Fraction(str(timeout_s)) * 1000 + plan.init_limit_ms
         init_ms = min(init_ms, math.floor(limit_ms))
         duration_ms = min(duration_ms, math.floor(limit_ms - Fraction(str(init_ms))))
-    memory, prices = function_of(plan, report.function).memory_mb, plan.prices.lambda_
-    return meter.add_invocation(report.function, memory, duration_ms, init_ms, usage, prices.mb_per_vcpu)
+    memory = memory_mb or function_of(plan, report.function).memory_mb
+    return meter.add_invocation(report.function, memory, duration_ms, init_ms, usage, plan.prices.lambda_.mb_per_vcpu)
 
 
 def dollars(plan: Plan, meter: Meter) -> Decimal:
@@ -119,6 +121,6 @@ def _ledger_bytes(plan: Plan, state: State) -> int:
     return LEDGER_BYTES + RETURN_BYTES * returns + WRITES * SLOT_BYTES * slots
 
 
-def _dollars_per_second(plan: Plan, function: str) -> Decimal:
+def _dollars_per_second(plan: Plan, memory_mb: int) -> Decimal:
     prices = {"arm": plan.prices.lambda_.arm, "x86": plan.prices.lambda_.x86}[plan.config.pricing.architecture]
-    return prices.gb_second * max(function_of(plan, function).memory_mb, plan.prices.lambda_.mb_per_vcpu) / 1024
+    return prices.gb_second * max(memory_mb, plan.prices.lambda_.mb_per_vcpu) / 1024

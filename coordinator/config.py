@@ -14,10 +14,11 @@ from typing import Annotated, Any, Self, get_args
 import msgspec
 from msgspec import Meta, field
 
-from coordinator import placement, scaling, sharing
+from coordinator import placement, scaling, sharing, similarity, trend
+from coordinator.grouping import Cap, Grouping
 from coordinator.pricing.prices import Architecture, StorageClass, load_prices
 from functions.algorithms.mappo import MappoConfig
-from functions.algorithms.registry import ALGORITHMS, AnyConfig
+from functions.algorithms.registry import ALGORITHMS, AnyConfig, algorithm
 from functions.environments import registry
 from functions.environments.base import Task
 
@@ -47,29 +48,84 @@ class Actors(Section, frozen=True, kw_only=True):
     steps: Annotated[int, Meta(ge=1, description="steps of every copy per round; default: one episode")] | None = None
 
 
-class Sharing(Section, frozen=True, kw_only=True):
-    """Which agents share networks."""
+class Trend(Section, frozen=True, kw_only=True):
+    """When the reward trend says that training goes the wrong way, so that dynamic sharing is switched on or off."""
 
-    rule: Annotated[sharing.Rule, Meta(description="none: networks per agent; all: one per class of equal spaces")] = (
-        "none"
+    rule: Annotated[
+        trend.Rule,
+        Meta(description="significant: a decline beyond chance; paper: slope under gamma; decline: -slope over gamma"),
+    ] = "significant"
+    window: Annotated[int, Meta(ge=3, le=100, description="rounds that are looked at, W of the paper")] = 10
+    gamma: Annotated[float, Meta(description="threshold of the rules paper and decline, per round")] = 0.0
+    alpha: Annotated[
+        float,
+        Meta(ge=0.001, le=0.1, description="chance of any false alarm in 100 rounds without a trend, for significant"),
+    ] = 0.05
+
+
+class Sharing(Section, frozen=True, kw_only=True):
+    """Which agents share networks, and how that is decided while training goes on (rule dynamic)."""
+
+    rule: Annotated[
+        sharing.Rule,
+        Meta(description="none: networks per agent; all: one per class of equal spaces; dynamic: as the trend decides"),
+    ] = "none"
+    start: Annotated[sharing.Start, Meta(description="how dynamic sharing begins; the MARLess paper begins apart")] = (
+        "together"
     )
+    distance: Annotated[
+        similarity.Distance, Meta(description="between policies: jsd, or kde-kl as in the MARLess paper")
+    ] = "jsd"
+    grouping: Annotated[
+        Grouping, Meta(description="linkage: agents closer than epsilon; kmeans: the paper's schedule")
+    ] = "linkage"
+    cap: Annotated[Cap, Meta(description="most groups of kmeans: as the paper's text or as its figure has it")] = "text"
+    epsilon: Annotated[float, Meta(gt=0, description="linkage merges agents surely closer than this")] = 0.1
+    confidence: Annotated[float, Meta(gt=0, lt=1, description="how sure linkage has to be")] = 0.95
+    base: Annotated[
+        sharing.Base,
+        Meta(description="what a group goes on from: distil: one policy taught by all; return, convexity: a member's"),
+    ] = "distil"
+    distil_steps: Annotated[int, Meta(ge=1, le=10_000, description="optimiser steps of base distil")] = 200
+    trial: Annotated[
+        bool, Meta(description="share only if a trial on fresh episodes shows the shared team no worse than margin")
+    ] = True
+    margin: Annotated[
+        float, Meta(gt=0, description="what the trial lets pass, as a share of what the run has gained so far")
+    ] = 0.1
+    error: Annotated[float, Meta(gt=0, lt=0.5, description="chance that the trial lets a worse team pass")] = 0.05
+    trial_episodes: Annotated[int, Meta(ge=2, description="most episodes of a trial, in each arm")] = 1600
 
 
 class Scaling(Section, frozen=True, kw_only=True):
     """How many units a round samples."""
 
-    rule: Annotated[scaling.Rule, Meta(description="constant: the same number every round")] = "constant"
-    units: Annotated[int, Meta(ge=1, le=10_000, description="sampling units per round")] = 1
+    rule: Annotated[
+        scaling.Rule,
+        Meta(description="constant; gns: gradient noise; paper, offset: convexity; shuffled:<rule>: its control"),
+    ] = "constant"
+    units: Annotated[int, Meta(ge=1, le=10_000, description="sampling units per round; the most, for other rules")] = 1
+    least: Annotated[int, Meta(ge=1, description="fewest units per round; default: units / agents")] | None = None
+    beta: Annotated[float, Meta(ge=0, le=1, description="threshold of the rules paper and offset")] = 0.5
 
 
 class Placement(Section, frozen=True, kw_only=True):
     """How work is spread over invocations; it never changes a weight."""
 
     rule: Annotated[
-        placement.Rule,
-        Meta(description="split: a learner per stage and group; fused: per group; packed: one for all"),
+        placement.Choice,
+        Meta(
+            description="split: a learner per stage and group; fused: per group; packed: one for all;"
+            " whole: rounds in one function; auto: the cheapest"
+        ),
     ] = "fused"
     units_per_invocation: Annotated[int, Meta(ge=1, description="sampling units in one actor invocation")] = 1
+    rounds: Annotated[int, Meta(ge=1, le=1000, description="most rounds in one invocation of whole")] = 10
+    carry: Annotated[
+        bool, Meta(description="objects travel inside messages and are stored at checkpoints only; auto decides itself")
+    ] = False
+    deadline_s: Annotated[float, Meta(gt=0, description="auto: longest round")] | None = None
+    dollars_per_hour: Annotated[float, Meta(gt=0, description="auto: the fastest at this rate")] | None = None
 
 
 class Evaluation(Section, frozen=True, kw_only=True):
@@ -131,6 +187,7 @@ class RunConfig(Section, frozen=True, kw_only=True):
     task: Task = Task(name="mpe/simple_spread")
     algorithm: AnyConfig = MappoConfig()
     actors: Actors = Actors()
+    trend: Trend = Trend()
     sharing: Sharing = Sharing()
     scaling: Scaling = Scaling()
     placement: Placement = Placement()
@@ -171,6 +228,8 @@ def _impossible(config: RunConfig) -> str:
     for key, value in _numbers(msgspec.to_builtins(config)):
         if not math.isfinite(value) and not key.startswith("task.options."):
             return f"{key}: {value} is not a finite number"
+    if impossible := _unruly(config):
+        return impossible
     if config.stop.dollars is not None and config.pricing.storage == "express":
         return "stop.dollars: a cap cannot be kept with pricing.storage = express, where bytes cost too; use standard"
     try:
@@ -183,6 +242,25 @@ def _impossible(config: RunConfig) -> str:
     nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
     hint = f"did you mean {nearest[0]}?" if nearest else f"there are {', '.join(known)} and {_ADAPTER}module:factory"
     return f"task.name: no environment is called {name}; {hint}"
+
+
+def _unruly(config: RunConfig) -> str:
+    """What the rules cannot do together."""
+    known = algorithm(config.algorithm.__struct_config__.tag).summaries  # type: ignore[arg-type]
+    needed = {
+        "sharing.distance": similarity.DISTANCES[config.sharing.distance].needs,
+        "scaling.rule": (scaling.needs(config.scaling.rule) or ("",))[0],
+    }
+    if config.sharing.rule != "dynamic":
+        del needed["sharing.distance"]
+    for key, summary in needed.items():
+        if summary and summary not in known:
+            return f"{key}: {config.algorithm.__struct_config__.tag} has no {summary} to tell of its policies"
+    if config.scaling.least is not None and config.scaling.least > config.scaling.units:
+        return f"scaling.least: {config.scaling.least} is more than scaling.units ({config.scaling.units})"
+    if config.placement.deadline_s is not None and config.placement.dollars_per_hour is not None:
+        return "placement.deadline_s: give a deadline or placement.dollars_per_hour, not both"
+    return ""
 
 
 def _numbers(table: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, float]]:

@@ -7,7 +7,7 @@ import msgspec
 
 from coordinator.budget import affordable, allowed_s
 from coordinator.state import Plan, Slot, State, Status
-from coordinator.tasks import EXTRA_GETS, Planned, in_flight, learner_waves, samples
+from coordinator.tasks import EXTRA_GETS, Planned, function_memory, in_flight, learner_waves, samples
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,11 @@ class Advance:
 
 
 @dataclass(frozen=True)
+class Forgo:
+    """Looking further at the proposed team could pass the cap: end the round with the present one."""
+
+
+@dataclass(frozen=True)
 class Finish:
     """Train no more rounds: evaluate the policies and end."""
 
@@ -42,7 +47,7 @@ class Stop:
     reason: str
 
 
-Command = Ask | Wait | Advance | Finish | Stop
+Command = Ask | Wait | Advance | Forgo | Finish | Stop
 
 
 def decide(plan: Plan, state: State) -> Command:
@@ -58,6 +63,8 @@ def decide(plan: Plan, state: State) -> Command:
     ready = [task for task in tasks if task.work not in state.slots or _may_be_asked(state.slots[task.work])]
     if not ready:
         return Advance()
+    if state.phase in ("regroup", "trial") and not open_slots and not affordable(plan, state, ready):
+        return Forgo()
     if ending := _cannot_go_on(plan, state, ready):
         # What is in flight is paid for: it is heard out first.
         return Wait() if any(slot.waiting for slot in open_slots) else ending
@@ -84,7 +91,9 @@ def _learning_to_come(plan: Plan, state: State) -> list[Planned]:
     works = [work for wave in learner_waves(plan, state) for work in wave]
     # A learner reads at most every trajectory, every object of the state and what every other work published.
     gets = EXTRA_GETS + len(actors) + len(state.objects) + len(works)
-    return [Planned(work.name, "learner", actors[0].request, "learn", gets, peers=len(works)) for work in works]
+    memory = function_memory(plan, state, "learner")
+    request = actors[0].request
+    return [Planned(work.name, "learner", memory, request, "learn", gets, peers=len(works)) for work in works]
 
 
 def _may_be_asked(slot: Slot) -> bool:

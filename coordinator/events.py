@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from coordinator.state import Status
 from coordinator.tasks import Planned
-from functions.contract import Answer, Report
+from functions.contract import Answer, Report, Usage
 
 
 @dataclass(frozen=True)
@@ -69,4 +69,28 @@ class Checkpointed:
     """All that this state refers to would survive a power loss."""
 
 
-Event = Asked | Reported | Advanced | Finishing | Stopped | Resumed | Committed | Loaded | Checkpointed
+@dataclass(frozen=True)
+class Persisted:
+    """Objects that had travelled inside messages were stored by the coordinator."""
+
+    usage: Usage
+
+
+@dataclass(frozen=True)
+class Forgone:
+    """The proposed team is not looked at further."""
+
+
+Event = (
+    Asked
+    | Reported
+    | Advanced
+    | Finishing
+    | Stopped
+    | Resumed
+    | Committed
+    | Loaded
+    | Checkpointed
+    | Persisted
+    | Forgone
+)

@@ -1,45 +1,103 @@
-"""What the answered tasks of a round say of it: returns, evaluations, and its line of metrics."""
+"""What the answered tasks of a round say of it: returns, evaluations, and its lines of metrics."""
+
+from dataclasses import dataclass
 
 import numpy as np
 
 from coordinator import budget
+from coordinator.mind import Seen, Thought
 from coordinator.state import Evaluated, Plan, RoundLine, State
-from functions.contract import EvaluateReply, LearnReply, SampleReply
+from functions.contract import EvaluateReply, LearnReply, SampleReply, Table, WholeReply
 
 
-def round_line(plan: Plan, state: State) -> RoundLine:
-    """The line of the round in flight, all of its tasks answered."""
-    samples = [
-        slot.done.reply for name, slot in sorted(state.slots.items()) if name.startswith("sample/") and slot.done
-    ]
-    replies = [reply for reply in samples if isinstance(reply, SampleReply)]
-    returns = np.array([value for reply in replies for value in reply.returns])
-    weights = np.array([len(reply.returns) for reply in replies if reply.returns], float)
-    agents = np.array([reply.agent_returns for reply in replies if reply.returns])
-    figures: dict[str, float] = {}
-    for slot in state.slots.values():
-        if slot.done and isinstance(slot.done.reply, LearnReply):
-            figures |= slot.done.reply.figures
-    return RoundLine(
-        round=state.round + 1,
-        env_steps=state.env_steps + sum(reply.env_steps for reply in replies),
-        seconds=state.seconds,
-        dollars=float(budget.dollars(plan, state.meter)),
-        units=plan.config.scaling.units,
-        learners=sum(slot.function == "learner" for slot in state.slots.values()),
-        groups=len(state.groups),
-        invocations=len(state.slots),
-        episodes=len(returns),
-        return_mean=float(returns.mean()) if len(returns) else None,
-        return_sd=float(returns.std(ddof=1)) if len(returns) > 1 else None,
-        agent_returns=tuple((weights @ agents / weights.sum()).tolist()) if len(returns) else (),
-        scalars=_mean_scalars(replies),
-        figures=figures,
-        evaluation=evaluated(state),
-    )
+@dataclass(frozen=True)
+class Played:
+    """What one round's functions told: of sampling, in the order of units, and of learning."""
+
+    samples: tuple[SampleReply, ...]
+    learns: tuple[LearnReply, ...]
+
+    @property
+    def env_steps(self) -> int:
+        """Environment steps of the round."""
+        return sum(reply.env_steps for reply in self.samples)
+
+    @property
+    def agent_returns(self) -> tuple[float, ...]:
+        """Means per agent over the finished episodes; empty when there was none."""
+        replies = [reply for reply in self.samples if reply.returns]
+        if not replies:
+            return ()
+        weights = np.array([len(reply.returns) for reply in replies], float)
+        means = np.array([reply.agent_returns for reply in replies])
+        return tuple((weights @ means / weights.sum()).tolist())
+
+    @property
+    def seen(self) -> Seen:
+        """What the rules look at."""
+        figures: dict[str, float] = {}
+        tables: dict[str, Table] = {}
+        for reply in self.learns:
+            figures |= reply.figures
+            tables |= reply.tables
+        return Seen(self.agent_returns, figures, tables)
 
 
-def _mean_scalars(replies: list[SampleReply]) -> dict[str, float]:
+def played(state: State) -> list[Played]:
+    """The rounds that the functions in flight have gone through, all of them answered."""
+    replies = [slot.done.reply for _, slot in sorted(state.slots.items()) if slot.done]
+    for reply in replies:
+        if isinstance(reply, WholeReply):
+            return [Played((s,), (learn,)) for s, learn in zip(reply.samples, reply.learns, strict=True)]
+    samples = tuple(reply for reply in replies if isinstance(reply, SampleReply))
+    return [Played(samples, tuple(reply for reply in replies if isinstance(reply, LearnReply)))]
+
+
+def round_lines(
+    plan: Plan, state: State, rounds: list[Played], thoughts: list[Thought], event: str
+) -> tuple[RoundLine, ...]:
+    """A line for each round that went on together, time and money shared evenly among them.
+
+    `event` and the evaluation in flight belong to the last and the first of them.
+    """
+    before = state.line
+    start = (before.seconds, before.dollars) if before else (0.0, 0.0)
+    end = (state.seconds, float(budget.dollars(plan, state.meter)))
+    lines, env_steps = [], state.env_steps
+    for index, (round_, thought) in enumerate(zip(rounds, thoughts, strict=True)):
+        share = (index + 1) / len(rounds)
+        env_steps += round_.env_steps
+        returns = np.array([value for reply in round_.samples for value in reply.returns])
+        last = index == len(rounds) - 1
+        lines.append(
+            RoundLine(
+                round=state.round + index + 1,
+                env_steps=env_steps,
+                seconds=end[0] if last else start[0] + share * (end[0] - start[0]),
+                dollars=end[1] if last else start[1] + share * (end[1] - start[1]),
+                units=state.mind.units,
+                learners=sum(slot.function == "learner" for slot in state.slots.values()),
+                groups=len(state.groups),
+                invocations=len(state.slots),
+                episodes=len(returns),
+                return_mean=float(returns.mean()) if len(returns) else None,
+                return_sd=float(returns.std(ddof=1)) if len(returns) > 1 else None,
+                agent_returns=round_.agent_returns,
+                scalars=_mean_scalars(round_.samples),
+                figures=dict(round_.seen.figures),
+                evaluation=evaluated(state) if index == 0 else None,
+                team=state.team.groups if state.team else (),
+                slope=thought.slope,
+                diversity=thought.diversity,
+                event=event if last else "",
+                trial_episodes=len(state.proposal.differences) if state.proposal and last else 0,
+                placement=state.place.rule,
+            )
+        )
+    return tuple(lines)
+
+
+def _mean_scalars(replies: tuple[SampleReply, ...]) -> dict[str, float]:
     """Means over episodes, whatever invocations played them."""
     named = {name: [reply for reply in replies if name in reply.scalars] for reply in replies for name in reply.scalars}
     return {

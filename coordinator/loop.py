@@ -1,14 +1,16 @@
 """The one loop that makes a run happen: load, decide, commit, do, record. It knows ports, and nothing behind them."""
 
 import time
+import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
 
 from coordinator.apply import apply
-from coordinator.decide import Advance, Ask, Finish, Stop, decide
+from coordinator.decide import Advance, Ask, Finish, Forgo, Stop, decide
 from coordinator.events import (
     Advanced,
     Asked,
@@ -16,7 +18,9 @@ from coordinator.events import (
     Committed,
     Event,
     Finishing,
+    Forgone,
     Loaded,
+    Persisted,
     Reported,
     Resumed,
     Stopped,
@@ -24,7 +28,18 @@ from coordinator.events import (
 from coordinator.ports import Invoker, Ledger, Storage
 from coordinator.state import Phase, Plan, RoundLine, State
 from functions import codec, keys
-from functions.contract import Answer, CorruptObject, NoSuchObject, Record, Ref, Report
+from functions.contract import (
+    Answer,
+    CorruptObject,
+    Done,
+    KeyTaken,
+    NoSuchObject,
+    Record,
+    Ref,
+    Report,
+    Request,
+    Usage,
+)
 
 STATE, CHECKPOINT = "state", "checkpoint"
 # How long to wait for a report before looking whether the user wants to stop.
@@ -66,13 +81,18 @@ class Driver:
         self._marked: float | None = None
         self._version = 0
         self._stored: State | None = None
+        # Objects that travel inside messages, until nobody needs them; those of the last checkpoint are stored too.
+        self._carried: dict[str, bytes] = {}
+        self._unloaded: set[str] = set()
+        # Whether a round has ended that no commit holds yet.
+        self._ended = False
         self.state = State()
 
     def begin(self) -> None:
         """Takes up the run where the ledger left it, or starts it."""
         record = self._ports.ledger.load(STATE)
         if record is not None:
-            self._version, self._stored = record.version, _STATES.decode(record.body)
+            self._version, self._stored = record.version, _decoded(record.body)
             self.state = self._sound(apply(self._plan, self._stored, Resumed()))
         # A run that cannot go on is left as it is: resuming it again and again costs nothing.
         if record is None or not isinstance(decide(self._plan, self.state), Stop):
@@ -80,8 +100,7 @@ class Driver:
             self._commit()
             # Only now: a driver that had not noticed the hand-over could still have committed what is deleted here.
             self._drop_unfinished()
-        if self.state.line is not None:
-            self._ports.journal.record(self.state.line)
+        self._record()
 
     def step(self, asking: bool = True) -> bool:
         """Takes one decision and acts on it; False when there is nothing more to do.
@@ -97,7 +116,9 @@ class Driver:
             case Ask():
                 self._ask(command)
             case Advance():
-                self._advance()
+                self._advance(asking)
+            case Forgo():
+                self._advance(asking, forgoing=True)
             case Finish(reason):
                 self._become(Finishing(reason))
             case Stop(status, reason):
@@ -109,54 +130,110 @@ class Driver:
 
     def _ask(self, command: Ask) -> None:
         self._become(Asked(command.tasks))
-        self._commit()
+        self._settle()
         if self._marked is None:
             self._elapsed()
         for task in command.tasks:
-            request, body = task.request, _ENCODER.encode(task.request)
+            request = task.request
+            if self._carried:
+                request = msgspec.structs.replace(request, carried=self._needed_by(request))
+            body = _ENCODER.encode(request)
             self._ports.invoker.invoke(task.function, request.id, request.attempt, body, request.timeout_s)
+
+    def _needed_by(self, request: Request) -> dict[str, bytes]:
+        fields = (getattr(request, name) for name in request.__struct_fields__)
+        refs = [item for field in fields if isinstance(field, tuple) for item in field if isinstance(item, Ref)]
+        return {ref.key: self._carried[ref.key] for ref in refs if ref.key in self._carried}
 
     def _listen(self) -> bool:
         for report in self._ports.invoker.wait(PATIENCE_S):
             prefix = keys.task_id(self._plan.run, self.state.round, "")
             # An attempt of an earlier round is metered; no task of this round waits for it.
             work = report.id.removeprefix(prefix) if report.id.startswith(prefix) else ""
-            self._become(Reported(work, *_read(report)))
+            report, answer = _read(report)
+            if isinstance(answer, Done) and answer.carried:
+                self._carried |= answer.carried
+                answer = msgspec.structs.replace(answer, carried={})
+            self._become(Reported(work, report, answer))
         return True
 
     def _leave(self) -> bool:
         """Keeps what was heard since the last commit, so that a resume bills nothing as lost; False, for `step`."""
+        self._unload()
         if self.state != self._stored:
-            self._commit()
+            self._settle()
         return False
 
-    def _advance(self) -> None:
-        before = self.state.round
-        self._become(Advanced(self._elapsed()))
-        if self.state.round == before and self.state.status == "running":
-            return
-        due = self.state.round % self._plan.config.checkpoint_every == 0 or self.state.status != "running"
-        if due:
+    def _advance(self, asking: bool, forgoing: bool = False) -> None:
+        before = self.state
+        self._become(Forgone() if forgoing else Advanced(self._elapsed()))
+        if self._checkpoint_due(before):
             self._checkpoint()
+        if self.state.round == before.round and self.state.status == "running":
+            return
+        self._ended = True
+        # One write for the end of a round and what is asked next.
+        command = decide(self._plan, self.state)
+        if isinstance(command, Ask) and asking:
+            self._ask(command)
+        else:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Commits; and after the end of a round, once it is committed, records it and drops what nobody needs."""
         self._commit()
-        if self.state.line is not None:
-            self._ports.journal.record(self.state.line)
+        if not self._ended:
+            return
+        self._ended = False
+        self._record()
         self._ports.storage.delete(self.state.retired)
+        for key in self.state.retired:
+            self._carried.pop(key, None)
+            self._unloaded.discard(key)
+
+    def _checkpoint_due(self, before: State) -> bool:
+        """At fixed distances and at the end; and at the start of a run whose objects will not be stored."""
+        state = self.state
+        if state.status != "running":
+            return True
+        if before.phase == "initialise":
+            return state.place.carry
+        if state.round == before.round:
+            return False
+        every = state.place.checkpoint_every
+        return state.round // every > before.round // every
+
+    def _record(self) -> None:
+        for line in self.state.lines:
+            self._ports.journal.record(line)
+
+    def _unload(self) -> None:
+        """Stores what the run cannot go on without and no function has stored."""
+        for ref in lasting(self.state):
+            if ref.key not in self._carried or ref.key in self._unloaded:
+                continue
+            body = self._carried[ref.key]
+            # An attempt that was lost before the message changed its way may have stored the same bytes.
+            with suppress(KeyTaken):
+                self._ports.storage.put(ref.key, body)
+            self._unloaded.add(ref.key)
+            self._become(Persisted(Usage(puts=1, bytes_written=len(body))))
 
     def _checkpoint(self) -> None:
         """Makes a state that a power loss cannot take, before anything it replaces is deleted."""
+        self._unload()
         self._ports.storage.persist(ref.key for ref in lasting(self.state))
         self._ports.journal.persist()
         record = self._ports.ledger.load(CHECKPOINT)
         self._become(_loaded(record))
         self._become(Checkpointed())
-        self._become(Committed(len(_ENCODER.encode(self.state))))
-        self._ports.ledger.commit(CHECKPOINT, _ENCODER.encode(self.state), record.version if record else 0)
+        self._become(Committed(len(_encoded(self.state))))
+        self._ports.ledger.commit(CHECKPOINT, _encoded(self.state), record.version if record else 0)
         self._ports.ledger.persist()
 
     def _commit(self) -> None:
-        self._become(Committed(len(_ENCODER.encode(self.state))))
-        self._version = self._ports.ledger.commit(STATE, _ENCODER.encode(self.state), self._version)
+        self._become(Committed(len(_encoded(self.state))))
+        self._version = self._ports.ledger.commit(STATE, _encoded(self.state), self._version)
         self._stored = self.state
 
     def _become(self, event: Event) -> None:
@@ -175,11 +252,13 @@ class Driver:
         trouble = self._trouble(lasting(state))
         if not trouble:
             damaged = self._trouble(_passing(state))
-            return msgspec.structs.replace(state, slots={}, wave=0, phase=_first(state)) if damaged else state
+            if not damaged:
+                return state
+            return msgspec.structs.replace(state, slots={}, wave=0, phase=_first(state), proposal=None)
         record = self._ports.ledger.load(CHECKPOINT)
         if record is None:
             raise Unresumable(f"{trouble}; the run has no checkpoint to go back to")
-        checkpoint = _STATES.decode(record.body)
+        checkpoint = _decoded(record.body)
         if worse := self._trouble(lasting(checkpoint)):
             raise Unresumable(f"{trouble}; the checkpoint of round {checkpoint.round} is damaged too: {worse}")
         returned = apply(self._plan, msgspec.structs.replace(checkpoint, meter=state.meter), Resumed())
@@ -208,9 +287,18 @@ def stored(ledger: Ledger, item: str = STATE) -> State | None:
     """
     record = ledger.load(item)
     try:
-        return None if record is None else _STATES.decode(record.body)
-    except msgspec.MsgspecError as error:
+        return None if record is None else _decoded(record.body)
+    except (msgspec.MsgspecError, zlib.error) as error:
         raise Unresumable(f"the ledger was written by another version of marless: {error}") from error
+
+
+def _encoded(state: State) -> bytes:
+    """The state as the ledger keeps it: its writes are billed by the kilobyte."""
+    return zlib.compress(_ENCODER.encode(state), 1)
+
+
+def _decoded(body: bytes) -> State:
+    return _STATES.decode(zlib.decompress(body))
 
 
 def lasting(state: State) -> list[Ref]:
@@ -229,7 +317,7 @@ def _loaded(record: Record | None) -> Loaded:
 
 def _first(state: State) -> Phase:
     """The phase that a round in flight begins with."""
-    return "sample" if state.phase == "learn" else state.phase
+    return "sample" if state.phase in ("learn", "regroup", "trial") else state.phase
 
 
 def _read(report: Report) -> tuple[Report, Answer | None]:

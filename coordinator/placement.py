@@ -7,7 +7,8 @@ from typing import Literal, Protocol
 from functions.algorithms.base import StageSpec
 from functions.keys import group_name
 
-Rule = Literal["split", "fused", "packed"]
+Rule = Literal["split", "fused", "packed", "whole"]
+Choice = Literal["split", "fused", "packed", "whole", "auto"]
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,12 @@ def packed(stages: Sequence[StageSpec], groups: Sequence[int]) -> list[list[Work
     return [[Work("learn/all", tuple(stage.name for stage in stages), tuple(groups))]]
 
 
-LEARNER_PLACEMENTS: dict[Rule, LearnerPlacement] = {"split": split, "fused": fused, "packed": packed}
+def whole(stages: Sequence[StageSpec], groups: Sequence[int]) -> list[list[Work]]:
+    """No learner invocations: what samples learns."""
+    return []
+
+
+LEARNER_PLACEMENTS: dict[Rule, LearnerPlacement] = {"split": split, "fused": fused, "packed": packed, "whole": whole}
 
 
 def packs(units: int, per_invocation: int) -> list[tuple[int, ...]]:

@@ -1,9 +1,15 @@
-"""Which agents share networks: rules from the task's agents to groups, each group named after its first member."""
+"""Which agents share networks at round 0; each group is named after its first member.
+
+Agents that have learned nothing act alike, so dynamic sharing begins with one network for each class, and agents get
+networks of their own once training together declines. The MARLess paper (SoCC 2025) begins apart.
+"""
 
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
-Rule = Literal["none", "all"]
+Rule = Literal["none", "all", "dynamic"]
+Start = Literal["together", "apart"]
+Base = Literal["distil", "return", "convexity"]
 
 
 class SharingRule(Protocol):
@@ -22,4 +28,9 @@ def all_(classes: Sequence[int]) -> tuple[int, ...]:
     return tuple(list(classes).index(kind) for kind in classes)
 
 
-SHARING_RULES: dict[Rule, SharingRule] = {"none": none, "all": all_}
+_RULES: dict[Rule | Start, SharingRule] = {"none": none, "all": all_, "apart": none, "together": all_}
+
+
+def initial(rule: Rule, start: Start, classes: Sequence[int]) -> tuple[int, ...]:
+    """The groups of round 0; `start` is how dynamic sharing begins."""
+    return _RULES[start if rule == "dynamic" else rule](classes)

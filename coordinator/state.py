@@ -10,12 +10,15 @@ from typing import Literal
 from msgspec import field
 
 from coordinator.config import RunConfig
+from coordinator.mind import Mind, Proposal
+from coordinator.placing import Placing
 from coordinator.pricing.bill import Meter
 from coordinator.pricing.prices import Prices
+from coordinator.timings import Timings
 from functions.contract import Done, Message, Ref, Team
 from functions.environments.base import Spec
 
-Phase = Literal["describe", "initialise", "sample", "learn", "final", "absolute"]
+Phase = Literal["describe", "initialise", "sample", "learn", "regroup", "trial", "final", "absolute"]
 Status = Literal["running", "finished", "stopped", "failed"]
 
 
@@ -24,7 +27,7 @@ class Plan:
     """What the user asked for, and what the back-end is like.
 
     `code` is the hash of the program that began the run. `init_limit_ms` is how long a start-up may take on top of the
-    time-out.
+    time-out. `width` functions run at once.
     """
 
     run: str
@@ -32,19 +35,22 @@ class Plan:
     code: str
     prices: Prices
     init_limit_ms: int
+    width: int = 1
 
 
 class Slot(Message, frozen=True, kw_only=True):
     """A task of the round in flight: the attempt asked last, and the answer once there is one.
 
     `waiting` while nobody has heard of the attempt. `failures` counts attempts that ended badly; `problem` says how the
-    last one did and `hopeless` that no attempt can do better. `kind`, `weight` and `gets` are as in
-    `tasks.Planned`.
+    last one did and `hopeless` that no attempt can do better. The other fields are as in `tasks.Planned`.
     """
 
     function: str
     kind: str
     weight: int = 1
+    size: float = 0.0
+    peers: int = 1
+    memory_mb: int
     attempt: int = 0
     timeout_s: float
     gets: int = 0
@@ -69,10 +75,11 @@ class Evaluated(Message, frozen=True, kw_only=True):
 
 
 class Best(Message, frozen=True, kw_only=True):
-    """The policies with the best evaluation so far."""
+    """The policies with the best evaluation so far, and the team they belong to."""
 
     round: int
     mean: float
+    team: Team
     policies: tuple[Ref, ...]
 
 
@@ -81,7 +88,10 @@ class RoundLine(Message, frozen=True, kw_only=True):
 
     `env_steps`, `seconds` and `dollars` are sums from the start of the run to the end of this round. Returns are of the
     sampled episodes: undiscounted, summed over agents in `return_*`, per agent in `agent_returns`. `evaluation` is of
-    the policies that sampled the round.
+    the policies that sampled the round. `team[i]` is the group in which agent i learned it. `slope` is the trend of the
+    normalised returns, `diversity` how differently the agents act (system neural diversity, see `coordinator.mind`).
+    `event` is what became of sharing at its end: '', 'shared', 'split', 'rejected' (by a trial of `trial_episodes`
+    episodes in each arm), 'unaffordable' or 'alone'. `placement` is where the round ran.
     """
 
     round: int
@@ -99,6 +109,12 @@ class RoundLine(Message, frozen=True, kw_only=True):
     scalars: dict[str, float]
     figures: dict[str, float]
     evaluation: Evaluated | None = None
+    team: tuple[int, ...] = ()
+    slope: float | None = None
+    diversity: float | None = None
+    event: str = ""
+    trial_episodes: int = 0
+    placement: str = ""
 
 
 class State(Message, frozen=True, kw_only=True):
@@ -125,7 +141,13 @@ class State(Message, frozen=True, kw_only=True):
     slots: dict[str, Slot] = field(default_factory=dict)
     meter: Meter = Meter()
     slowest: dict[str, float] = field(default_factory=dict)
-    line: RoundLine | None = None
+    timings: Timings = field(default_factory=dict)
+    peaks: dict[str, float] = field(default_factory=dict)
+    item_bytes: int = 0
+    mind: Mind = Mind()
+    placing: Placing | None = None
+    proposal: Proposal | None = None
+    lines: tuple[RoundLine, ...] = ()
     best: Best | None = None
     held: tuple[str, ...] = ()
     retired: tuple[str, ...] = ()
@@ -138,6 +160,18 @@ class State(Message, frozen=True, kw_only=True):
         if self.spec is None:
             raise ValueError("nobody has looked at the task yet")
         return self.spec
+
+    @property
+    def line(self) -> RoundLine | None:
+        """The last finished round."""
+        return self.lines[-1] if self.lines else None
+
+    @property
+    def place(self) -> Placing:
+        """Where the round in flight runs, known from the first one on."""
+        if self.placing is None:
+            raise ValueError("no round is placed yet")
+        return self.placing
 
     @property
     def groups(self) -> tuple[int, ...]:

@@ -1,13 +1,15 @@
 """The tasks of the phase in flight, worked out from plan and state alone."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from coordinator import mind
 from coordinator.placement import LEARNER_PLACEMENTS, Work, packs
-from coordinator.scaling import SCALING_RULES
-from coordinator.state import Plan, State
+from coordinator.state import Phase, Plan, State
+from coordinator.trial import schedule
 from functions import keys
 from functions.algorithms.base import AlgorithmSpec
 from functions.algorithms.registry import algorithm
@@ -18,31 +20,41 @@ from functions.contract import (
     InitialiseTask,
     LearnTask,
     Ref,
+    RegroupTask,
     Request,
     SampleTask,
     Team,
+    WholeTask,
 )
 
 # The most objects one attempt stores, for what an attempt that was lost may have cost.
 MOST_PUTS = 3
 # Reading an earlier answer, and reading back a key that was taken.
 EXTRA_GETS = 1 + MOST_PUTS
+# Looks at a trial before it must be decided.
+LOOKS = 4
+# Objects are read in the order of their keys and the last word counts: what a new team is made of comes after what the
+# same round learned.
+WHOLE, REGROUP = "sample/whole", "team"
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A task to be asked: its work name, the function that serves it, its first attempt and what it weighs.
+    """A task to be asked: its work name, the function that serves it and that function's memory, its first attempt.
 
-    `gets` is the most objects an attempt reads. `kind` and `weight` (episodes, for evaluations) scale what was seen of
-    earlier tasks to this one. `peers` tasks of its kind, this one included, go with it.
+    `gets` is the most objects an attempt reads. `kind` and `weight` (episodes, for evaluations; rounds) scale what was
+    seen of earlier tasks to this one, `size` is what the placement planner fits durations to. `peers` tasks of its
+    kind, this one included, go with it.
     """
 
     work: str
     function: str
+    memory_mb: int
     request: Request
     kind: str
     gets: int
     weight: int = 1
+    size: float = 0.0
     peers: int = 1
 
 
@@ -53,78 +65,144 @@ def spec_of(plan: Plan) -> AlgorithmSpec:
 
 def in_flight(plan: Plan, state: State) -> list[Planned]:
     """All tasks of the phase, asked already or not."""
-    match state.phase:
-        case "describe":
-            return [_describe(plan, state)]
-        case "initialise":
-            return [_initialise(plan, state)]
-        case "sample":
-            return samples(plan, state) + _evaluations_when_due(plan, state)
-        case "learn":
-            return learns(plan, state, state.wave)
-        case "final":
-            return evaluations(plan, state, "final", plan.config.evaluation.final_episodes, state.policies)
-        case "absolute":
-            policies = state.best.policies if state.best else state.policies
-            return evaluations(plan, state, "absolute", 10 * plan.config.evaluation.episodes, policies)
+    return _PHASES[state.phase](plan, state)
+
+
+def _sampling(plan: Plan, state: State) -> list[Planned]:
+    return samples(plan, state) + _evaluations_when_due(plan, state)
+
+
+def _learning_now(plan: Plan, state: State) -> list[Planned]:
+    return learns(plan, state, state.wave)
+
+
+def _final(plan: Plan, state: State) -> list[Planned]:
+    return evaluations(plan, state, "final", plan.config.evaluation.final_episodes, state.policies)
+
+
+def _absolute(plan: Plan, state: State) -> list[Planned]:
+    policies, team = (state.best.policies, state.best.team) if state.best else (state.policies, state.team)
+    return evaluations(plan, state, "absolute", 10 * plan.config.evaluation.episodes, policies, team)
 
 
 def samples(plan: Plan, state: State) -> list[Planned]:
-    """The round's sampling."""
-    actors = plan.config.actors
-    units = SCALING_RULES[plan.config.scaling.rule](plan.config.scaling.units)
-    planned = []
-    shares = packs(units, plan.config.placement.units_per_invocation)
-    for pack in shares:
-        work = f"sample/{keys.units_name(pack)}"
-        request = SampleTask(
-            **_address(plan, state, work),
-            environment=plan.config.task,
-            team=_team(state),
-            policies=state.policies,
-            units=pack,
-            copies=actors.copies,
-            steps=actors.steps or state.task.horizon,
-        )
-        gets = EXTRA_GETS + len(state.policies)
-        planned.append(Planned(work, "actor", request, "sample", gets, peers=len(shares)))
-    return planned
+    """The round's sampling, and all of its learning where that goes on in the same function."""
+    if state.place.rule == "whole":
+        return [_whole(plan, state)]
+    shares = packs(state.mind.units, state.place.units_per_invocation)
+    return [_sample(plan, state, pack, len(shares)) for pack in shares]
+
+
+def _sample(plan: Plan, state: State, pack: tuple[int, ...], peers: int) -> Planned:
+    work = f"sample/{keys.units_name(pack)}"
+    request = SampleTask(
+        **_address(plan, state, work),
+        **_unit(plan, state),
+        environment=plan.config.task,
+        team=_team(state),
+        policies=state.policies,
+        units=pack,
+    )
+    gets = EXTRA_GETS + len(state.policies)
+    return Planned(
+        work, "actor", function_memory(plan, state, "actor"), request, "sample", gets, size=len(pack), peers=peers
+    )
+
+
+def _whole(plan: Plan, state: State) -> Planned:
+    refs = state.refs(set(state.parts))
+    request = WholeTask(
+        **_address(plan, state, WHOLE),
+        **_learning(plan),
+        **_unit(plan, state),
+        environment=plan.config.task,
+        spec=state.task,
+        team=_team(state),
+        units=tuple(range(state.mind.units)),
+        rounds=rounds_together(plan, state),
+        state=refs,
+        summaries=mind.summaries(plan.config, state.mind),
+    )
+    rounds, gets = request.rounds, EXTRA_GETS + len(refs)
+    size = state.mind.units * rounds
+    return Planned(WHOLE, "learner", function_memory(plan, state, "learner"), request, "whole", gets, rounds, size)
+
+
+def rounds_together(plan: Plan, state: State) -> int:
+    """How many rounds from this one on go on in one function."""
+    to_checkpoint = state.place.checkpoint_every - state.round % state.place.checkpoint_every
+    return min(state.place.rounds, undisturbed(plan, state), to_checkpoint)
+
+
+def undisturbed(plan: Plan, state: State) -> int:
+    """How many rounds from this one on nobody looks in between, as many as the user lets go on together at most."""
+    config, first = plan.config, state.round
+    if mind.looks_at_rounds(config):
+        return 1
+    most = min(config.placement.rounds, config.evaluation.every - first % config.evaluation.every)
+    if config.stop.rounds is not None:
+        most = min(most, config.stop.rounds - first)
+    if config.stop.env_steps is not None:
+        steps = state.mind.units * unit_steps(plan, state)
+        most = min(most, -(-(config.stop.env_steps - state.env_steps) // steps))
+    return max(1, most)
 
 
 def learner_waves(plan: Plan, state: State) -> list[list[Work]]:
     """How the round's learning is spread over invocations."""
-    return LEARNER_PLACEMENTS[plan.config.placement.rule](spec_of(plan).stages, state.groups)
+    return LEARNER_PLACEMENTS[state.place.rule](spec_of(plan).stages, state.groups)
 
 
 def learns(plan: Plan, state: State, wave: int) -> list[Planned]:
     """The tasks of one wave of the round's learning; earlier phases must be answered."""
     works = learner_waves(plan, state)
-    units = [slot for name, slot in sorted(state.slots.items()) if name.startswith("sample/")]
-    trajectories = tuple(slot.done.objects["trajectory"] for slot in units if slot.done)
     tensors = _published(state, works[:wave])
-    return [_learn(plan, state, work, trajectories, tensors) for work in works[wave]]
+    return [_learn(plan, state, work, _trajectories(state), tensors) for work in works[wave]]
+
+
+def _trajectories(state: State) -> tuple[Ref, ...]:
+    """What was sampled, where that was published."""
+    dones = [slot.done for name, slot in sorted(state.slots.items()) if name.startswith("sample/")]
+    return tuple(done.objects["trajectory"] for done in dones if done and "trajectory" in done.objects)
 
 
 def _learn(plan: Plan, state: State, work: Work, trajectories: tuple[Ref, ...], tensors: tuple[Ref, ...]) -> Planned:
-    spec = spec_of(plan)
+    spec, team = spec_of(plan), _team(state)
     parts = {part for stage in work.stages for part in spec.stage(stage).reads}
     needed = {f"{part}/{keys.group_name(group)}" for part in parts for group in work.groups}
+    trains = any("policy" in spec.stage(stage).writes for stage in work.stages)
     request = LearnTask(
         **_address(plan, state, work.name),
         **_learning(plan),
         spec=state.task,
-        team=_team(state),
+        team=team,
         stages=work.stages,
         groups=work.groups,
-        units=tuple(range(SCALING_RULES[plan.config.scaling.rule](plan.config.scaling.units))),
+        units=tuple(range(state.mind.units)),
         trajectories=trajectories,
         state=state.refs(needed),
         tensors=tensors,
         publish_tensors=work.publish,
+        summaries=mind.summaries(plan.config, state.mind) if trains else (),
     )
     gets = EXTRA_GETS + len(trajectories) + len(request.state) + len(tensors)
-    peers = sum(map(len, learner_waves(plan, state)))
-    return Planned(work.name, "learner", request, "learn", gets, peers=peers)
+    members = sum(team.groups.count(group) for group in work.groups)
+    kind = "learn" if len(work.stages) == len(spec.stages) else f"learn:{'+'.join(work.stages)}"
+    return Planned(
+        work.name,
+        "learner",
+        function_memory(plan, state, "learner"),
+        request,
+        kind,
+        gets,
+        size=members * state.mind.units * unit_steps(plan, state),
+        peers=sum(map(len, learner_waves(plan, state))),
+    )
+
+
+def unit_steps(plan: Plan, state: State) -> int:
+    """Environment steps of one unit."""
+    return plan.config.actors.copies * (plan.config.actors.steps or state.task.horizon)
 
 
 def _published(state: State, waves: list[list[Work]]) -> tuple[Ref, ...]:
@@ -132,24 +210,141 @@ def _published(state: State, waves: list[list[Work]]) -> tuple[Ref, ...]:
     return tuple(done.objects["tensors"] for name in published if (done := state.slots[name].done))
 
 
-def evaluations(plan: Plan, state: State, stream: str, episodes: int, policies: tuple[Ref, ...]) -> list[Planned]:
-    """`episodes` greedy episodes on the start states of `stream`, in parts of a size that only the user sets."""
+def learned(plan: Plan, state: State) -> tuple[tuple[Ref, ...], dict[str, int]]:
+    """Where every part of the learner's state lives after the round's learning."""
+    spec = spec_of(plan)
+    homes = {part: state.objects[index] for part, index in state.parts.items()}
+    if state.place.rule == "whole":
+        made = _objects(state, WHOLE)
+        homes = {part: made["policies" if part.startswith("policy/") else "learner"] for part in homes}
+    for wave in learner_waves(plan, state):
+        for work in wave:
+            objects = _objects(state, work.name)
+            for part in (part for stage in work.stages for part in spec.stage(stage).writes):
+                for group in work.groups:
+                    homes[f"{part}/{keys.group_name(group)}"] = objects["policies" if part == "policy" else "learner"]
+    return housed(homes)
+
+
+def regrouped(plan: Plan, state: State) -> tuple[tuple[Ref, ...], dict[str, int]]:
+    """Where every part of the proposed team's state lives."""
+    assert state.proposal is not None
+    objects, parts = learned(plan, state)
+    made, proposal = _objects(state, REGROUP), state.proposal
+    homes = {}
+    for part in spec_of(plan).parts:
+        for group in sorted(set(proposal.team.groups)):
+            name = f"{part}/{keys.group_name(group)}"
+            changed = made["policies" if part == "policy" else "learner"]
+            homes[name] = changed if group in proposal.bases else objects[parts[name]]
+    return housed(homes)
+
+
+def housed(homes: dict[str, Ref]) -> tuple[tuple[Ref, ...], dict[str, int]]:
+    """The distinct objects of `homes` in the order of their keys, and each part's position among them."""
+    distinct = tuple(sorted(set(homes.values()), key=lambda ref: ref.key))
+    positions = {ref.key: index for index, ref in enumerate(distinct)}
+    return distinct, {part: positions[homes[part].key] for part in sorted(homes)}
+
+
+def _objects(state: State, work: str) -> dict[str, Ref]:
+    done = state.slots[work].done
+    if done is None:
+        raise ValueError(f"{work} is not answered")
+    return done.objects
+
+
+def _regroup(plan: Plan, state: State) -> list[Planned]:
+    proposal, team = state.proposal, _team(state)
+    assert proposal is not None
+    objects, parts = learned(plan, state)
+    leaving = {team.groups[agent] for agent, group in enumerate(proposal.team.groups) if group in proposal.bases}
+    old = {keys.group_name(group) for group in leaving}
+    homes = sorted({index for part, index in parts.items() if part.split("/")[1] in old})
+    sharing, trajectories = plan.config.sharing, _trajectories(state)
+    request = RegroupTask(
+        **_address(plan, state, REGROUP),
+        **_learning(plan),
+        **_unit(plan, state),
+        environment=plan.config.task,
+        spec=state.task,
+        team=team,
+        target=proposal.team,
+        bases=proposal.bases,
+        units=tuple(range(state.mind.units)),
+        trajectories=trajectories,
+        policies=state.policies,
+        state=tuple(objects[index] for index in homes),
+        distil_steps=sharing.distil_steps if sharing.base == "distil" else 0,
+    )
+    gets = EXTRA_GETS + len(trajectories) + len(state.policies) + len(homes)
+    return [Planned(REGROUP, "learner", function_memory(plan, state, "learner"), request, "regroup", gets)]
+
+
+def _trials(plan: Plan, state: State) -> list[Planned]:
+    """The episodes up to the next look at the trial, of the new and the old team, on the same start states."""
+    proposal = state.proposal
+    assert proposal is not None
+    totals = (0, *schedule(plan.config.sharing.trial_episodes, LOOKS))
+    episodes = totals[proposal.look + 1] - totals[proposal.look]
+    policies = {index for part, index in proposal.parts.items() if part.startswith("policy/")}
+    new = tuple(proposal.objects[index] for index in sorted(policies))
+    objects, parts = learned(plan, state)
+    old = tuple(objects[index] for index in sorted({at for part, at in parts.items() if part.startswith("policy/")}))
+    return [
+        _evaluation(plan, state, f"trial/{arm}/{proposal.look:03d}", "trial", proposal.look, episodes, refs, team)
+        for arm, refs, team in (("new", new, proposal.team), ("old", old, _team(state)))
+    ]
+
+
+def evaluations(
+    plan: Plan, state: State, stream: str, episodes: int, policies: tuple[Ref, ...], team: Team | None = None
+) -> list[Planned]:
+    """`episodes` greedy episodes on the start states of `stream`, in parts of a size that only the user sets.
+
+    `team`: whose policies they are; the present one by default.
+    """
     size = plan.config.evaluation.episodes_per_invocation
-    planned = []
-    gets = EXTRA_GETS + len(policies)
-    for part, start in enumerate(starts := range(0, episodes, size)):
-        work = f"{stream}/{part:03d}"
-        request = EvaluateTask(
-            **_address(plan, state, work),
-            environment=plan.config.task,
-            team=_team(state),
-            policies=policies,
-            stream=stream,
-            part=part,
-            episodes=min(size, episodes - start),
+    team = team or _team(state)
+    starts = range(0, episodes, size)
+    return [
+        _evaluation(
+            plan,
+            state,
+            f"{stream}/{part:03d}",
+            stream,
+            part,
+            min(size, episodes - start),
+            policies,
+            team,
+            len(starts),
         )
-        planned.append(Planned(work, "evaluator", request, "evaluate", gets, request.episodes, len(starts)))
-    return planned
+        for part, start in enumerate(starts)
+    ]
+
+
+def _evaluation(
+    plan: Plan,
+    state: State,
+    work: str,
+    stream: str,
+    part: int,
+    episodes: int,
+    policies: tuple[Ref, ...],
+    team: Team,
+    peers: int = 2,
+) -> Planned:
+    request = EvaluateTask(
+        **_address(plan, state, work),
+        environment=plan.config.task,
+        team=team,
+        policies=policies,
+        stream=stream,
+        part=part,
+        episodes=episodes,
+    )
+    gets, memory = EXTRA_GETS + len(policies), function_memory(plan, state, "evaluator")
+    return Planned(work, "evaluator", memory, request, "evaluate", gets, episodes, peers=peers)
 
 
 def _evaluations_when_due(plan: Plan, state: State) -> list[Planned]:
@@ -158,19 +353,32 @@ def _evaluations_when_due(plan: Plan, state: State) -> list[Planned]:
     return evaluations(plan, state, "evaluate", plan.config.evaluation.episodes, state.policies)
 
 
-def _describe(plan: Plan, state: State) -> Planned:
+def _describe(plan: Plan, state: State) -> list[Planned]:
     request = DescribeTask(**_address(plan, state, "describe"), environment=plan.config.task)
-    return Planned("describe", "actor", request, "describe", EXTRA_GETS)
+    return [Planned("describe", "actor", function_memory(plan, state, "actor"), request, "describe", EXTRA_GETS)]
 
 
-def _initialise(plan: Plan, state: State) -> Planned:
+def _initialise(plan: Plan, state: State) -> list[Planned]:
     request = InitialiseTask(
         **_address(plan, state, "initialise"),
         **_learning(plan),
         spec=state.task,
         team=_team(state),
     )
-    return Planned("initialise", "learner", request, "initialise", EXTRA_GETS)
+    memory = function_memory(plan, state, "learner")
+    return [Planned("initialise", "learner", memory, request, "initialise", EXTRA_GETS)]
+
+
+def function_memory(plan: Plan, state: State, function: str) -> int:
+    """Megabytes of a function: what the placement chose, else what the user set."""
+    sizes = plan.config.functions
+    usual = {"actor": sizes.actor, "learner": sizes.learner, "evaluator": sizes.evaluator}[function].memory_mb
+    return state.placing.memory_mb.get(function, usual) if state.placing else usual
+
+
+def _unit(plan: Plan, state: State) -> dict[str, Any]:
+    """The shape of a unit."""
+    return {"copies": plan.config.actors.copies, "steps": plan.config.actors.steps or state.task.horizon}
 
 
 def _address(plan: Plan, state: State, work: str) -> dict[str, Any]:
@@ -182,6 +390,7 @@ def _address(plan: Plan, state: State, work: str) -> dict[str, Any]:
         "output": keys.output_prefix(state.round, work),
         "timeout_s": 0.0,
         "seed": plan.config.seed,
+        "carry": state.placing is not None and state.placing.carry,
     }
 
 
@@ -195,3 +404,15 @@ def _team(state: State) -> Team:
     if state.team is None:
         raise ValueError("the team is known only after the task was looked at")
     return state.team
+
+
+_PHASES: dict[Phase, Callable[[Plan, State], list[Planned]]] = {
+    "describe": _describe,
+    "initialise": _initialise,
+    "sample": _sampling,
+    "learn": _learning_now,
+    "regroup": _regroup,
+    "trial": _trials,
+    "final": _final,
+    "absolute": _absolute,
+}

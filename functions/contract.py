@@ -14,6 +14,9 @@ SCHEMA = 1
 
 Hyperparameters = dict[str, str | int | float | bool | list[int]]
 
+SummaryName = Literal["behaviour", "density", "curvature", "noise"]
+"""What a learner can tell of its policies beside training them; see `functions.learner.summaries`."""
+
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """A value on the wire."""
@@ -25,6 +28,13 @@ class Ref(Message, frozen=True, kw_only=True):
     key: str
     sha256: str
     size: int
+
+
+class Table(Message, frozen=True, kw_only=True):
+    """A small array inside a message: float32, row-major, little-endian; see `functions.tables`."""
+
+    shape: tuple[int, ...]
+    data: bytes
 
 
 class Usage(Message, frozen=True, kw_only=True):
@@ -50,7 +60,8 @@ class Order(Message, frozen=True, kw_only=True):
     """The part every task has.
 
     `id` is the task's address (`<run>/000007/sample/00000-00003`), the same for every attempt. `output` is the key
-    prefix its objects go under. `timeout_s` is how long this attempt may run.
+    prefix its objects go under. `timeout_s` is how long this attempt may run. `carried` are objects by key that travel
+    inside the message instead of through storage, and `carry` asks that the answer's objects do so too.
     """
 
     id: str
@@ -60,6 +71,8 @@ class Order(Message, frozen=True, kw_only=True):
     attempt: int = 0
     timeout_s: float
     seed: int
+    carry: bool = False
+    carried: dict[str, bytes] = {}
 
 
 class DescribeTask(Order, frozen=True, kw_only=True, tag="describe"):
@@ -92,7 +105,8 @@ class LearnTask(Order, frozen=True, kw_only=True, tag="learn"):
     """Run `stages` for `groups` on the round's trajectories of `units`.
 
     `state` holds the incoming policies and learner state; `tensors` what earlier stages of this round left.
-    `publish_tensors` asks for the stages' intermediate tensors to be stored for later tasks of the round.
+    `publish_tensors` asks for the stages' intermediate tensors to be stored for later tasks of the round. `summaries`
+    are told of the groups whose policies this task trains.
     """
 
     spec: Spec
@@ -106,6 +120,51 @@ class LearnTask(Order, frozen=True, kw_only=True, tag="learn"):
     state: tuple[Ref, ...]
     tensors: tuple[Ref, ...] = ()
     publish_tensors: bool = False
+    summaries: tuple[SummaryName, ...] = ()
+
+
+class WholeTask(Order, frozen=True, kw_only=True, tag="whole"):
+    """Sample and learn `rounds` rounds, the first of them `round`, without anything in between leaving the function.
+
+    Fields as in `SampleTask` and `LearnTask`; all stages run for all groups. What each round gives is, byte for byte,
+    what tasks of its own would give.
+    """
+
+    environment: Environment
+    spec: Spec
+    algorithm: str
+    hyperparameters: Hyperparameters
+    team: Team
+    units: tuple[int, ...]
+    copies: int
+    steps: int
+    rounds: int
+    state: tuple[Ref, ...]
+    summaries: tuple[SummaryName, ...] = ()
+
+
+class RegroupTask(Order, frozen=True, kw_only=True, tag="regroup"):
+    """Make the networks of the team `target` out of those of `team`.
+
+    `bases[group]` is the old group whose networks the new group starts from, for every new group that does not go on
+    as it is. `trajectories` of `units` are the round's data; where there are none the units are played once more with
+    `policies`, which gives the same bytes. A merged policy is taught `distil_steps` steps to act as its members did.
+    """
+
+    environment: Environment
+    spec: Spec
+    algorithm: str
+    hyperparameters: Hyperparameters
+    team: Team
+    target: Team
+    bases: dict[int, int]
+    units: tuple[int, ...]
+    copies: int
+    steps: int
+    trajectories: tuple[Ref, ...]
+    policies: tuple[Ref, ...]
+    state: tuple[Ref, ...]
+    distil_steps: int = 0
 
 
 class EvaluateTask(Order, frozen=True, kw_only=True, tag="evaluate"):
@@ -123,7 +182,7 @@ class EvaluateTask(Order, frozen=True, kw_only=True, tag="evaluate"):
     greedy: bool = True
 
 
-Request = DescribeTask | InitialiseTask | SampleTask | LearnTask | EvaluateTask
+Request = DescribeTask | InitialiseTask | SampleTask | LearnTask | WholeTask | RegroupTask | EvaluateTask
 
 
 class DescribeReply(Message, frozen=True, kw_only=True, tag="describe"):
@@ -147,7 +206,21 @@ class SampleReply(Message, frozen=True, kw_only=True, tag="sample"):
 
 
 class LearnReply(Message, frozen=True, kw_only=True, tag="learn"):
-    """Figures of the update, `<stage>/<figure>/<group>` -> value."""
+    """Figures of the update, `<stage>/<figure>/<group>` -> value, and tables, `<summary>/<agent>` -> table."""
+
+    figures: dict[str, float] = {}
+    tables: dict[str, Table] = {}
+
+
+class WholeReply(Message, frozen=True, kw_only=True, tag="whole"):
+    """What sampling and learning gave, round by round."""
+
+    samples: tuple[SampleReply, ...]
+    learns: tuple[LearnReply, ...]
+
+
+class RegroupReply(Message, frozen=True, kw_only=True, tag="regroup"):
+    """Figures of the change, `<figure>/<group>` -> value."""
 
     figures: dict[str, float] = {}
 
@@ -160,17 +233,21 @@ class EvaluateReply(Message, frozen=True, kw_only=True, tag="evaluate"):
     scalars: dict[str, float] = {}
 
 
-Reply = DescribeReply | InitialiseReply | SampleReply | LearnReply | EvaluateReply
+Reply = DescribeReply | InitialiseReply | SampleReply | LearnReply | WholeReply | RegroupReply | EvaluateReply
 
 
 class Done(Message, frozen=True, kw_only=True, tag="done"):
-    """A task's answer: the objects it stored (`policies`, `learner`, `tensors`, `trajectory`) and its reply."""
+    """A task's answer: the objects it made (`policies`, `learner`, `tensors`, `trajectory`) and its reply.
+
+    `carried` holds by key the objects that travel in this message; none of them is stored.
+    """
 
     id: str
     attempt: int
     objects: dict[str, Ref] = {}
     reply: Reply
     usage: Usage = Usage()
+    carried: dict[str, bytes] = {}
 
 
 FailureKind = Literal[

@@ -31,3 +31,8 @@ def units_name(units: tuple[int, ...]) -> str:
 def group_name(group: int) -> str:
     """A group's name inside tensor names; two digits sort up to a hundred groups."""
     return f"g{group:02d}"
+
+
+def agent_name(agent: int) -> str:
+    """An agent's name inside names of tables."""
+    return f"a{agent:02d}"

@@ -2,7 +2,8 @@
 
 A `Policy` acts for all agents of a vectorised environment. The networks of the agents of one class are stacked, so
 that a step is a few batched matrix products; each agent's product keeps its own rows, so the bytes an agent's action
-depends on are the same whoever plays beside it.
+depends on are the same whoever plays beside it. So do blocks of copies that are played side by side: the last bits of
+a product depend on its number of rows, hence every block has a product of its own.
 """
 
 import itertools
@@ -30,7 +31,10 @@ class Choice:
 
 @dataclass(frozen=True)
 class StackedMlp:
-    """The networks of a class's n agents: weights ``[n, in, out]`` and biases ``[n, 1, out]`` per layer."""
+    """The networks of a class's n agents: weights ``[n, in, out]`` and biases ``[n, 1, out]`` per layer.
+
+    Axes may stand between n and the others, for products that are kept apart; values then have them too.
+    """
 
     weights: tuple[FloatArray, ...]
     biases: tuple[FloatArray, ...]
@@ -54,24 +58,29 @@ class Policy:
         self.spec = spec
         self._stacks = tuple(_stack(spec, team, tensors, index) for index in range(len(spec.classes)))
 
-    def logits(self, observation: Observation) -> list[FloatArray]:
-        """Per class ``[n, E, actions]``, illegal actions at a large negative number."""
+    def logits(self, observation: Observation, blocks: int = 1) -> list[FloatArray]:
+        """Per class ``[n, E, actions]``, illegal actions at a large negative number.
+
+        Each of the `blocks` equal parts of E has the bytes that it has alone.
+        """
         found = []
         for index, stack in enumerate(self._stacks):
-            logits = stack.logits(observation.values[index].swapaxes(0, 1))
+            rows, agents, features = observation.values[index].shape
+            apart = observation.values[index].swapaxes(0, 1).reshape(agents, blocks, rows // blocks, features)
+            logits = stack.logits(apart).reshape(agents, rows, -1)
             if observation.masks is not None:
                 logits = np.where(observation.masks[index].swapaxes(0, 1), logits, np.float32(ILLEGAL))
             found.append(logits)
         return found
 
-    def sample(self, observation: Observation, uniforms: tuple[FloatArray, ...]) -> Choice:
+    def sample(self, observation: Observation, uniforms: tuple[FloatArray, ...], blocks: int = 1) -> Choice:
         """Draws by inverting the distribution function at `uniforms`, per class ``[n, E]`` float32 in [0, 1).
 
         An illegal action has probability exactly 0 and cannot be drawn, because a float32 below 1 times the total stays
         below the total.
         """
         actions, log_probability = [], []
-        for logits, uniform in zip(self.logits(observation), uniforms, strict=True):
+        for logits, uniform in zip(self.logits(observation, blocks), uniforms, strict=True):
             chosen, logp = draw(logits, uniform)
             actions.append(chosen)
             log_probability.append(logp)
@@ -87,7 +96,7 @@ def draw(logits: FloatArray, uniform: FloatArray) -> tuple[ActionArray, FloatArr
 
     Works action by action on whole ``[n, E]`` planes: there are few actions and many rows.
     """
-    planes = np.array(np.moveaxis(logits, -1, 0), order="C")  # a copy, even of a single row
+    planes = np.array(logits.transpose(2, 0, 1), order="C")  # a copy, even of a single row
     planes -= planes.max(axis=0)
     cumulative = np.exp(planes)
     for before, here in itertools.pairwise(cumulative):  # numpy's accumulate is many times slower along this axis
@@ -100,7 +109,10 @@ def draw(logits: FloatArray, uniform: FloatArray) -> tuple[ActionArray, FloatArr
 
 
 def _stack(spec: Spec, team: Team, tensors: Mapping[str, NDArray[Any]], index: int) -> StackedMlp:
-    """Gathers a class's networks; the one-hot identity is a constant input, so it folds into the first bias."""
+    """Gathers a class's networks, with an axis for blocks of copies.
+
+    The one-hot identity is a constant input, so it folds into the first bias.
+    """
     agents = spec.classes[index].agents
     width = spec.classes[index].observation_size
     networks = [_network(tensors, team.groups[agent]) for agent in agents]
@@ -112,8 +124,8 @@ def _stack(spec: Spec, team: Team, tensors: Mapping[str, NDArray[Any]], index: i
         if layer == 0 and team.identity:
             bias = bias + weight[np.arange(len(agents)), width + np.array(agents)]
             weight = np.ascontiguousarray(weight[:, :width])
-        weights.append(weight)
-        biases.append(bias[:, None])
+        weights.append(weight[:, None])
+        biases.append(bias[:, None, None])
     return StackedMlp(tuple(weights), tuple(biases))
 
 

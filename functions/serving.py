@@ -2,9 +2,13 @@
 
 A task's objects are written in a fixed order and the last carries the whole answer in its header. So an attempt that
 finds that object answers with it, and one that finds an earlier object of its own task goes on from there.
+
+Objects may also travel inside messages: what a request carries is not read from storage, and where it asks to carry the
+answer's objects, these have the same bytes and are not stored.
 """
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -27,15 +31,19 @@ from functions.contract import (
     NoSuchObject,
     NotFinite,
     Ref,
+    RegroupTask,
     Reply,
     Request,
     SampleTask,
     StorageFault,
+    Table,
     TaskHeader,
     Usage,
+    WholeTask,
 )
 from functions.environments.base import EnvironmentFault, Unsupported
 from functions.ports import Blobs
+from functions.tables import unpack
 
 Tensors = dict[str, NDArray[Any]]
 Objects = list[tuple[str, Tensors]]
@@ -52,6 +60,8 @@ _LAST_OBJECT: Mapping[type[Request], str] = {
     InitialiseTask: "learner",
     SampleTask: "trajectory",
     LearnTask: "learner",
+    WholeTask: "learner",
+    RegroupTask: "learner",
 }
 
 # Another attempt can help only where the cause may pass by itself.
@@ -92,6 +102,20 @@ class Counted:
         return Usage(puts=self._puts, gets=self._gets, bytes_written=self._written, bytes_read=self._read)
 
 
+class Carried:
+    """The objects of a message before those of `blobs`."""
+
+    def __init__(self, objects: Mapping[str, bytes], blobs: Blobs) -> None:
+        self._objects, self._blobs = objects, blobs
+
+    def get(self, key: str) -> bytes:
+        body = self._objects.get(key)
+        return self._blobs.get(key) if body is None else body
+
+    def put(self, key: str, body: bytes) -> None:
+        self._blobs.put(key, body)
+
+
 def read(blobs: Blobs, refs: tuple[Ref, ...]) -> Tensors:
     """The tensors of several objects together; raises `CorruptObject` when one is not what its reference names."""
     tensors: Tensors = {}
@@ -112,7 +136,7 @@ def serve(body: bytes, blobs: Blobs, works: Mapping[type[Request], Work]) -> byt
         work = works.get(type(request))
         if work is None:
             raise BadRequest(f"this function does not serve {type(request).__name__}")
-        answer: Answer = _earlier(request, counted) or _store(request, counted, *_sound(*work(request, counted)))
+        answer: Answer = _earlier(request, counted) or _answer(request, counted, work)
     except tuple(_FAILURES) as error:
         failure, again = next(found for kind, found in _FAILURES.items() if isinstance(error, kind))
         answer = Failed(
@@ -121,20 +145,35 @@ def serve(body: bytes, blobs: Blobs, works: Mapping[type[Request], Work]) -> byt
     return _ENCODER.encode(answer)
 
 
-def _sound(objects: Objects, reply: Reply) -> tuple[Objects, Reply]:
-    """What a task is about to publish; raises `NotFinite` when a figure of the reply is not a number."""
-    for name in reply.__struct_fields__:
-        value = getattr(reply, name)
-        numbers = list(value.values()) if isinstance(value, dict) else value if isinstance(value, tuple) else []
-        if not np.isfinite([number for number in numbers if isinstance(number, float)]).all():
-            raise NotFinite(f"the answer's {name} hold NaN or infinity")
-    return objects, reply
+def _answer(request: Request, counted: Counted, work: Work) -> Done:
+    """The work done, checked, and published as the request asks."""
+    objects, reply = work(request, Carried(request.carried, counted))
+    for name in _unsound(reply):
+        raise NotFinite(f"the answer's {name} hold NaN or infinity")
+    return (_carry if request.carry else _store)(request, counted, objects, reply)
+
+
+def _unsound(value: object, name: str = "") -> Iterator[str]:
+    """The fields of a message, and of the messages in it, that hold NaN or infinity."""
+    match value:
+        case float() if not math.isfinite(value):
+            yield name
+        case Table() if not np.isfinite(unpack(value)).all():
+            yield name
+        case msgspec.Struct():
+            for field in value.__struct_fields__:
+                yield from _unsound(getattr(value, field), field)
+        case dict():
+            yield from _unsound(tuple(value.values()), name)
+        case tuple():
+            for item in value:
+                yield from _unsound(item, name)
 
 
 def _earlier(request: Request, blobs: Counted) -> Done | None:
     """The answer that an earlier attempt of this task left in storage, if one got so far."""
     kind = _LAST_OBJECT.get(type(request))
-    if request.attempt == 0 or kind is None:
+    if request.attempt == 0 or kind is None or request.carry:
         return None
     try:
         body = blobs.get(keys.object_key(request.output, kind))
@@ -147,20 +186,35 @@ def _store(request: Request, blobs: Counted, objects: Objects, reply: Reply) -> 
     """Writes the objects, the first writer winning under every key, and returns the answer."""
     refs: dict[str, Ref] = {}
     for kind, tensors in objects:
-        key = keys.object_key(request.output, kind)
-        last = kind == _LAST_OBJECT.get(type(request))
-        # Attempt and usage stay out of the header, so that every attempt writes the same bytes.
-        done = Done(id=request.id, attempt=0, objects=refs, reply=reply) if last else None
-        body = codec.encode(tensors, TaskHeader(task=request.id, done=done))
+        key, body = keys.object_key(request.output, kind), _encoded(request, kind, tensors, refs, reply)
         try:
             blobs.put(key, body)
         except KeyTaken:
             body = blobs.get(key)
-            if last:
+            if kind == _LAST_OBJECT.get(type(request)):
                 return _adopt(request, kind, body, blobs)
             _require_own(request, key, body)
         refs = {**refs, kind: codec.reference(key, body)}
     return Done(id=request.id, attempt=request.attempt, objects=refs, reply=reply, usage=blobs.usage)
+
+
+def _carry(request: Request, blobs: Counted, objects: Objects, reply: Reply) -> Done:
+    """The answer with its objects inside; nothing is stored."""
+    refs: dict[str, Ref] = {}
+    carried: dict[str, bytes] = {}
+    for kind, tensors in objects:
+        key = keys.object_key(request.output, kind)
+        carried[key] = _encoded(request, kind, tensors, refs, reply)
+        refs = {**refs, kind: codec.reference(key, carried[key])}
+    return Done(id=request.id, attempt=request.attempt, objects=refs, reply=reply, usage=blobs.usage, carried=carried)
+
+
+def _encoded(request: Request, kind: str, tensors: Tensors, refs: dict[str, Ref], reply: Reply) -> bytes:
+    """An object's bytes; `refs` are the objects before it, which the task's last object names in its answer."""
+    last = kind == _LAST_OBJECT.get(type(request))
+    # Attempt, usage and way stay out of the header, so that every attempt gives the same bytes.
+    done = Done(id=request.id, attempt=0, objects=refs, reply=reply) if last else None
+    return codec.encode(tensors, TaskHeader(task=request.id, done=done))
 
 
 def _adopt(request: Request, kind: str, body: bytes, blobs: Counted) -> Done:

@@ -23,12 +23,16 @@ LEDGER = "ledger.sqlite"
 
 @dataclass(frozen=True)
 class Backend:
-    """Storage, ledger and invoker of one run. `init_limit_ms`: start-up time that a time-out does not cover."""
+    """Storage, ledger and invoker of one run.
+
+    `init_limit_ms`: start-up time that a time-out does not cover. `width`: functions that run at once.
+    """
 
     storage: FileStorage
     ledger: SqliteLedger
     invoker: WorkerPool
     init_limit_ms: int
+    width: int
 
     def close(self) -> None:
         """Ends the functions, then lets go of the ledger."""
@@ -51,6 +55,7 @@ def local(folder: Path, workers: int, read_only: bool = False) -> Backend:
         ledger=SqliteLedger(folder / LEDGER, read_only),
         invoker=WorkerPool(workers, objects, FUNCTION_MODULES),
         init_limit_ms=0,  # the pool's clock covers start-up
+        width=workers,
     )
 
 

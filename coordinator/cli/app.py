@@ -23,6 +23,7 @@ COMMANDS = {
     "status": "how a run stands",
     "runs": "all runs",
     "evaluate": "play a run's policies and give their return",
+    "ablate": "compare sharing, scaling and placement rules over seeds",
     "estimate": "what a run would cost and how long it would take",
     "config": "print the effective configuration, every key explained",
     "verify": "check a run's objects and weights against their hashes",

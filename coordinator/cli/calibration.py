@@ -46,8 +46,11 @@ class Seen:
 @dataclass(frozen=True)
 class Calibration:
     """`works`: by work name. `evaluation`: of `episodes` episodes. `init_ms`: start-ups of each function in all.
-    `round_s`: seconds of a usual round, and of each answer's way between function and coordinator."""
+    `round_s`: seconds of a usual round, and of each answer's way between function and coordinator. `plan` and `state`
+    are of the calibration itself."""
 
+    plan: Plan
+    state: State
     works: dict[str, Seen]
     evaluation: Seen
     episodes: int
@@ -86,36 +89,43 @@ class _Nowhere:
 
 def calibrate(config: RunConfig, workers: int) -> Calibration:
     """Plays rounds of `config` with `workers` workers; raises `UserError` when they do not succeed."""
-    short = replace(config, stop=Stop(rounds=MOST_ROUNDS), evaluation=replace(config.evaluation, every=MOST_ROUNDS + 1))
+    short = replace(
+        config,
+        stop=Stop(rounds=MOST_ROUNDS),
+        evaluation=replace(config.evaluation, every=MOST_ROUNDS + 1),
+        # The first invocation warms up, so there are two at least.
+        placement=replace(config.placement, rounds=min(config.placement.rounds, MOST_ROUNDS // 2)),
+    )
     count = min(EPISODES, max(config.evaluation.episodes, config.evaluation.final_episodes))
     with (
         tempfile.TemporaryDirectory(prefix="marless-") as folder,
         closing(wiring.BACKENDS["local"](Path(folder), workers)) as backend,
     ):
         prewarm(backend)
-        plan = Plan("estimate", short, "", load_prices(config.pricing.region), backend.init_limit_ms)
+        plan = Plan("estimate", short, "", load_prices(config.pricing.region), backend.init_limit_ms, workers)
         recorder = _Recorder(backend.invoker)
         driver = Driver(plan, Ports(backend.storage, backend.ledger, recorder, _Nowhere()))
         round_s = _play_rounds(driver)
         evaluation = _evaluate(plan, driver.state, recorder, count)
-    return Calibration(_by_work(recorder.reports), evaluation, count, _init_ms(recorder.reports), round_s)
+    works, init_ms = _by_work(recorder.reports), _init_ms(recorder.reports)
+    return Calibration(plan, driver.state, works, evaluation, count, init_ms, round_s)
 
 
 def _play_rounds(driver: Driver) -> float:
     """Until enough is known; returns the seconds of a usual round."""
     driver.begin()
-    since, warm = time.monotonic(), 0.0
-    while driver.state.phase in ("describe", "initialise", "sample", "learn"):
+    since, warm, rounds = time.monotonic(), 0.0, 0
+    asking = True
+    while driver.step(asking):
         state = driver.state
-        if state.round == 1 and not warm:
-            warm = state.seconds
+        if state.round and not rounds:
+            warm, rounds = state.seconds, state.round
         enough = state.round >= LEAST_ROUNDS and time.monotonic() - since > ENOUGH_S
-        if not driver.step(asking=not enough):
-            break
+        asking = not enough and state.phase != "final"
     state = driver.state
     if state.status not in ("running", "finished") or state.line is None:
         raise UserError(f"the calibration failed: {state.reason}")
-    return (state.line.seconds - warm) / (state.round - 1)
+    return (state.line.seconds - warm) / (state.round - rounds)
 
 
 def _evaluate(plan: Plan, state: State, invoker: Invoker, episodes: int) -> Seen:

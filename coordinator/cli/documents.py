@@ -15,7 +15,7 @@ from coordinator.reports import statistics
 from coordinator.reports.journal import read
 from coordinator.state import Plan, RoundLine, State
 from functions import codec
-from functions.contract import MissingExtra, Ref, StorageFault
+from functions.contract import MissingExtra, Ref, StorageFault, Team
 
 if TYPE_CHECKING:
     from coordinator.reports.curve import CurvePoint
@@ -38,24 +38,25 @@ class Documents:
             from coordinator.reports.weights import weights_sha256
 
             weights = weights_sha256(state, self._storage)
-            self._folder.write(files.POLICIES, self.policy_file(state, state.policies))
+            self._folder.write(files.POLICIES, self.policy_file(state, state.policies, state.team))
             if state.best is not None:
-                self._folder.write(files.BEST_POLICIES, self.policy_file(state, state.best.policies))
+                best = self.policy_file(state, state.best.policies, state.best.team)
+                self._folder.write(files.BEST_POLICIES, best)
         lines = [line for line in read(self._folder.path / files.METRICS) if line.round <= state.round]
         if lines:
             self._curve(state, lines)
         self._evaluations(state, lines)
         return self._bill_and_summary(state, measured, status, weights)
 
-    def policy_file(self, state: State, refs: Iterable[Ref]) -> bytes:
-        """The policies in `refs` as one file that can be played."""
+    def policy_file(self, state: State, refs: Iterable[Ref], team: Team | None) -> bytes:
+        """The policies in `refs`, which are of `team`, as one file that can be played."""
         from coordinator.reports.policy import TeamFile, export
 
-        assert state.team is not None
+        assert team is not None
         tensors: codec.Tensors = {}
         for ref in refs:
             tensors |= codec.decode(codec.verified(ref, self._storage.get(ref.key)), ref.key)
-        return export(TeamFile(task=self._plan.config.task, spec=state.task, team=state.team), tensors)
+        return export(TeamFile(task=self._plan.config.task, spec=state.task, team=team), tensors)
 
     def _bill_and_summary(self, state: State, measured: Measured, status: str, weights: str | None) -> Summary:
         pricing = self._plan.config.pricing

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from coordinator import budget
 from coordinator.cli import options as common
 from coordinator.cli.calibration import Calibration, calibrate
+from coordinator.cli.placements import plan_placement
 from coordinator.cli.rehearsal import rehearse
 from coordinator.cli.text import money, seconds, table
 from coordinator.config import RunConfig, load
@@ -20,6 +21,8 @@ from coordinator.state import Plan, State
 
 # A longer run is extrapolated from two of these lengths: what grows with the rounds grows evenly.
 SHORT, LONG = 300, 600
+# A window that no calibration fills.
+LONGEST_WINDOW = 100
 
 EXAMPLES = """examples:
   marless estimate my_run.toml
@@ -44,24 +47,37 @@ def arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Measures a few rounds, then prints the bill of all of them."""
     config = load(*common.split(options.settings))
-    found = estimate(config, calibrate(config, options.workers), options.workers)
+    planned = None
+    if config.placement.rule == "auto":
+        planned = plan_placement(config, options.workers)
+        config = planned.config
+    found = estimate(config, calibrate(_steady(config), options.workers), options.workers)
     cost = bill(found.meter, load_prices(config.pricing.region), config.pricing.architecture, config.pricing.storage)
     if options.json:
         result = {"rounds": found.rounds, "seconds": round(found.seconds, 1), "bill": cost}
+        if planned:
+            result["placements"] = planned.front
         print(msgspec.json.Encoder(decimal_format="number").encode(result).decode())
         return 0
+    if planned:
+        planned.show()
     _show(config, found, cost)
     return 0
 
 
 def estimate(config: RunConfig, calibration: Calibration, workers: int) -> Estimate:
     """Works out the run; a target return is left aside, for nobody knows when it is met."""
-    config = replace(config, stop=replace(config.stop, return_=None)).effective()
+    config = replace(_steady(config), stop=replace(config.stop, return_=None)).effective()
     plan = Plan("estimate", config, "", load_prices(config.pricing.region), 0)
     state = rehearse(_until(plan, LONG), calibration, workers)
     if state.round < LONG:
         return Estimate(state.round, state.seconds, state.meter)
     return _extrapolated(plan, rehearse(_until(plan, SHORT), calibration, workers), state)
+
+
+def _steady(config: RunConfig) -> RunConfig:
+    """The configuration without switches of sharing: nobody knows beforehand when training will decline."""
+    return replace(config, trend=replace(config.trend, window=LONGEST_WINDOW))
 
 
 def _until(plan: Plan, rounds: int) -> Plan:
@@ -109,5 +125,7 @@ def _show(config: RunConfig, found: Estimate, cost: Bill) -> None:
     print(f"{found.rounds:,} rounds, about {seconds(found.seconds)} of training on this machine")
     place = f"AWS Lambda ({cost.architecture}, {cost.region})"
     print(f"about {money(float(cost.total))}: what this would cost on {place}")
+    if config.sharing.rule == "dynamic":
+        print("without switching sharing on or off, which is not known beforehand")
     if config.stop.return_ is not None:
         print(f"less if a mean return of {config.stop.return_:g} is reached earlier")

@@ -38,7 +38,7 @@ def run(options: Namespace) -> int:
     folder = RunFolder.find(options.run)
     with tempfile.TemporaryDirectory(prefix="marless-") as temporary:
         found = _fetch(folder, Path(temporary))
-        plan, state = found.plan, found.state
+        plan, state = found.plan, found.kept
         episodes = options.episodes or plan.config.evaluation.final_episodes
         with closing(wiring.BACKENDS[found.identity.backend](Path(temporary), options.workers)) as backend:
             played = play(
@@ -52,10 +52,10 @@ def _fetch(folder: RunFolder, temporary: Path) -> Stored:
     """The run, its newest policies brought to another folder."""
     for _ in range(_TRIES):
         with look(folder) as found:
-            if not found.state.policies:
+            if not found.kept.policies:
                 raise UserError(f"{folder.name} has no policies yet")
             try:
-                bring(folder.path / "objects", temporary / "objects", found.state.policies)
+                bring(folder.path / "objects", temporary / "objects", found.kept.policies)
             except FileNotFoundError:
                 continue
             return found

@@ -10,11 +10,21 @@ from itertools import cycle, islice
 import msgspec
 from msgspec.structs import replace
 
-from coordinator.cli.calibration import Calibration, work_of
+from coordinator.cli.calibration import Calibration, Seen, work_of
 from coordinator.loop import Driver, Ports
 from coordinator.state import Plan, RoundLine, State
 from functions import keys
-from functions.contract import Done, EvaluateReply, EvaluateTask, NoSuchObject, Record, Report, Request
+from functions.contract import (
+    Done,
+    EvaluateReply,
+    EvaluateTask,
+    NoSuchObject,
+    Record,
+    Report,
+    Request,
+    WholeReply,
+    WholeTask,
+)
 from functions.evaluator.handler import BLOCK
 
 _REQUESTS: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)
@@ -66,12 +76,20 @@ class _Functions:
         """Nothing is held."""
 
     def _work(self, request: Request) -> tuple[Done, float]:
-        seen = self._calibration.works[work_of(request.id)]
+        seen = self._seen(work_of(request.id))
         assert seen.done is not None
         objects = {
             kind: replace(ref, key=keys.object_key(request.output, kind)) for kind, ref in seen.done.objects.items()
         }
-        return replace(seen.done, objects=objects), seen.duration_ms(first=request.round == 0)
+        done, duration_ms = replace(seen.done, objects=objects), seen.duration_ms(first=request.round == 0)
+        if isinstance(request, WholeTask) and isinstance(done.reply, WholeReply):
+            return _stretched(done, done.reply, request.rounds, duration_ms)
+        return done, duration_ms
+
+    def _seen(self, work: str) -> Seen:
+        """What was seen of the work, or of one that is like it: a last pack of units may have another size."""
+        works = self._calibration.works
+        return works.get(work) or next(seen for name, seen in works.items() if _is(name, work.split("/")[0]))
 
     def _evaluate(self, request: EvaluateTask) -> tuple[Done, float]:
         seen, episodes = self._calibration.evaluation, self._calibration.episodes
@@ -79,6 +97,13 @@ class _Functions:
         returns = tuple(islice(cycle(seen.done.reply.returns), request.episodes))
         share = _batches(request.episodes) / _batches(episodes)
         return replace(seen.done, reply=replace(seen.done.reply, returns=returns)), seen.duration_ms(False) * share
+
+
+def _stretched(done: Done, reply: WholeReply, rounds: int, duration_ms: float) -> tuple[Done, float]:
+    """An answer and its duration for another number of rounds in one function."""
+    samples, learns = (tuple(islice(cycle(part), rounds)) for part in (reply.samples, reply.learns))
+    stretched = replace(reply, samples=samples, learns=learns)
+    return replace(done, reply=stretched), duration_ms * rounds / len(reply.samples)
 
 
 class _Storage:

@@ -75,10 +75,9 @@ class Session:
         return self._end()
 
     def _finished_round(self) -> None:
-        line = self.state.line
-        assert line is not None
-        self._view.round(self._plan, line)
-        if line.evaluation is not None:
+        for line in self.state.lines:
+            self._view.round(self._plan, line)
+        if any(line.evaluation is not None for line in self.state.lines):
             self._documents.interim(self.state, self._measured())
 
     def _end(self) -> Ending:
@@ -136,7 +135,7 @@ class Session:
 def plan_of(identity: Identity, config: RunConfig, backend: Backend) -> Plan:
     """What the decisions of this run are made from."""
     prices = load_prices(config.pricing.region)
-    return Plan(identity.run, config, identity.code_sha256, prices, backend.init_limit_ms)
+    return Plan(identity.run, config, identity.code_sha256, prices, backend.init_limit_ms, backend.width)
 
 
 def launch(

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from coordinator.cli.errors import UserError
 from coordinator.cli.folder import Identity, RunFolder
-from coordinator.loop import CHECKPOINT, stored
+from coordinator.loop import CHECKPOINT, lasting, stored
 from coordinator.ports import Storage
 from coordinator.pricing.prices import load_prices
 from coordinator.state import Plan, State
+from functions.contract import NoSuchObject, Ref
 from infra import wiring
 
 
@@ -22,6 +23,21 @@ class Stored:
     state: State
     checkpoint: State | None
     storage: Storage
+
+    @property
+    def kept(self) -> State:
+        """The newest state whose objects are stored: while objects travel inside messages, that of the checkpoint."""
+        state = self.state
+        if state.placing is None or not state.placing.carry or self.checkpoint is None:
+            return state
+        return state if all(map(self._holds, lasting(state))) else self.checkpoint
+
+    def _holds(self, ref: Ref) -> bool:
+        try:
+            self.storage.get(ref.key)
+        except NoSuchObject:
+            return False
+        return True
 
 
 @contextmanager
@@ -36,7 +52,7 @@ def look(folder: RunFolder) -> Iterator[Stored]:
         if state is None:
             raise UserError(f"{folder.name} has not begun")
         prices = load_prices(config.pricing.region)
-        plan = Plan(identity.run, config, identity.code_sha256, prices, backend.init_limit_ms)
+        plan = Plan(identity.run, config, identity.code_sha256, prices, backend.init_limit_ms, backend.width)
         yield Stored(plan, identity, state, stored(backend.ledger, CHECKPOINT), backend.storage)
     finally:
         backend.close()

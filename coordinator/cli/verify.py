@@ -39,12 +39,13 @@ def run(options: Namespace) -> int:
     """Compares hashes; 1 when something differs."""
     folder = RunFolder.find(options.run)
     with look(folder) as found:
-        states = [state for state in (found.state, found.checkpoint) if state is not None]
+        kept = found.kept
+        states = [state for state in (kept, found.checkpoint) if state is not None]
         refs = list(dict.fromkeys(ref for state in states for ref in lasting(state)))
         problems = [problem for ref in refs if (problem := _object(found, ref))]
-        weights = "" if problems or not found.state.objects else weights_sha256(found.state, found.storage)
+        weights = "" if problems or not kept.objects else weights_sha256(kept, found.storage)
         problems += _summary(folder, found, weights) + ([] if problems else _policies(folder, found))
-    _show(options, folder, Verified(problems, found.state.round, len(refs), weights, _behind(folder, found.state)))
+    _show(options, folder, Verified(problems, kept.round, len(refs), weights, _behind(folder, found.state)))
     return UNFINISHED if problems else FINISHED
 
 
@@ -81,7 +82,7 @@ def _object(found: Stored, ref: Ref) -> str:
 
 def _summary(folder: RunFolder, found: Stored, weights: str) -> list[str]:
     figures = summary.read(folder)
-    if figures is None or figures.weights_sha256 is None or figures.rounds != found.state.round or not weights:
+    if figures is None or figures.weights_sha256 is None or figures.rounds != found.kept.round or not weights:
         return []
     if figures.weights_sha256 == weights:
         return []
@@ -90,15 +91,17 @@ def _summary(folder: RunFolder, found: Stored, weights: str) -> list[str]:
 
 def _policies(folder: RunFolder, found: Stored) -> list[str]:
     """The files to play, where the run has ended and they were written."""
-    figures, state = summary.read(folder), found.state
+    figures, state = summary.read(folder), found.kept
     if figures is None or figures.weights_sha256 is None or figures.rounds != state.round:
         return []
     documents = Documents(folder, found.plan, found.identity, found.storage)
-    files = {POLICIES: state.policies, BEST_POLICIES: state.best.policies if state.best else ()}
+    files = {POLICIES: (state.policies, state.team)}
+    if state.best:
+        files[BEST_POLICIES] = state.best.policies, state.best.team
     return [
         f"{name} is not what the objects give"
-        for name, refs in files.items()
-        if refs and not _is(folder, name, documents.policy_file(state, refs))
+        for name, (refs, team) in files.items()
+        if refs and not _is(folder, name, documents.policy_file(state, refs, team))
     ]
 
 

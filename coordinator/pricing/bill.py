@@ -117,13 +117,16 @@ class Meter(_Counts, frozen=True):
         """This meter and one strongly consistent read of a ledger item of `size` bytes (4 KB a unit, at least one)."""
         return self + type(self)(read_units=max(1, -(-size // 4096)))
 
+    def add_stored(self, usage: Usage) -> Self:
+        """This meter and storage operations of the coordinator itself."""
+        return self + type(self)(
+            puts=usage.puts, gets=usage.gets, bytes_written=usage.bytes_written, bytes_read=usage.bytes_read
+        )
+
     def _add(self, function: str, charge: Charge, usage: Usage) -> Self:
         if function not in FUNCTIONS:
             raise ValueError(f"unknown function {function!r}; known: {', '.join(FUNCTIONS)}")
-        used = type(self)(
-            puts=usage.puts, gets=usage.gets, bytes_written=usage.bytes_written, bytes_read=usage.bytes_read
-        )
-        return self + msgspec.structs.replace(used, **{function: charge})
+        return self.add_stored(usage) + msgspec.structs.replace(type(self)(), **{function: charge})
 
 
 class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -1,12 +1,22 @@
 """The actor function: policies and environments to one trajectory object. No torch on this path."""
 
-from functions.actor.rollout import Rollout, collect
-from functions.contract import BadRequest, DescribeReply, DescribeTask, SampleReply, SampleTask
+from collections.abc import Iterator
+from contextlib import closing
+
+from functions.actor.rollout import InBlocks, Rollout, collect, collect_side_by_side
+from functions.contract import BadRequest, DescribeReply, DescribeTask, RegroupTask, SampleReply, SampleTask, WholeTask
 from functions.environments import registry
+from functions.environments.base import VectorEnvironment
 from functions.episodes import summary
 from functions.policies import Policy
 from functions.ports import Blobs
 from functions.serving import Objects, Tensors, read, serve
+
+Playing = SampleTask | WholeTask | RegroupTask
+"""The tasks that play units."""
+
+# Copies of all units that are played side by side; more would not be faster.
+ROWS = 1024
 
 
 def handle(body: bytes, blobs: Blobs) -> bytes:
@@ -20,28 +30,53 @@ def describe(task: DescribeTask, blobs: Blobs) -> tuple[Objects, DescribeReply]:
 
 
 def sample(task: SampleTask, blobs: Blobs) -> tuple[Objects, SampleReply]:
-    """Plays the task's units, each on its own, so that the bytes of a unit do not depend on its neighbours."""
-    weights = read(blobs, task.policies)
-    rollouts = [_play(task, weights, unit) for unit in task.units]
+    """Plays the task's units and stores them together."""
+    tensors, reply = play(task, read(blobs, task.policies), task.round)
+    return [("trajectory", tensors)], reply
+
+
+def play(task: Playing, weights: Tensors, round_: int) -> tuple[Tensors, SampleReply]:
+    """The trajectories of the task's units in round `round_` with the policies in `weights`; pure.
+
+    The bytes of a unit do not depend on the units beside it. Raises `BadRequest` when it is shorter than an episode.
+    """
+    rollouts = list(_rollouts(task, weights, round_))
     returns, agent_means, scalars = summary([rollout.episodes for rollout in rollouts])
     tensors: Tensors = {}
     for rollout in rollouts:
         tensors |= rollout.tensors
     env_steps = task.steps * task.copies * len(task.units)
-    return [("trajectory", tensors)], SampleReply(
-        env_steps=env_steps, returns=returns, agent_returns=agent_means, scalars=scalars
-    )
+    return tensors, SampleReply(env_steps=env_steps, returns=returns, agent_returns=agent_means, scalars=scalars)
 
 
-def _play(task: SampleTask, weights: Tensors, unit: int) -> Rollout:
+def _rollouts(task: Playing, weights: Tensors, round_: int) -> Iterator[Rollout]:
+    """The units' rollouts in their order, side by side where the environment can."""
+    waiting = task.units
+    while waiting:
+        with closing(_environment(task, len(waiting))) as environment:
+            _require_whole_episode(task, environment)
+            policy = Policy(environment.spec, task.team, weights)
+            together = environment.copies // task.copies
+            units, waiting = waiting[:together], waiting[together:]
+            if together > 1 and isinstance(environment, InBlocks):
+                yield from collect_side_by_side(environment, policy, task.steps, task.seed, round_, units)
+            else:
+                yield collect(environment, policy, task.steps, task.seed, round_, units[0])
+
+
+def _environment(task: Playing, units: int) -> VectorEnvironment:
+    """With copies for one unit, or for as many of `units` units as fit side by side."""
     environment = registry.make(task.environment, task.copies)
-    try:
-        if task.steps < environment.spec.horizon:
-            raise BadRequest(
-                f"actors.steps is {task.steps}, shorter than an episode of {task.environment.name}"
-                f" ({environment.spec.horizon} steps)"
-            )
-        policy = Policy(environment.spec, task.team, weights)
-        return collect(environment, policy, task.steps, task.seed, task.round, unit)
-    finally:
-        environment.close()
+    together = min(units, ROWS // task.copies)
+    if together < 2 or not isinstance(environment, InBlocks):
+        return environment
+    environment.close()
+    return registry.make(task.environment, task.copies * together)
+
+
+def _require_whole_episode(task: Playing, environment: VectorEnvironment) -> None:
+    if task.steps < environment.spec.horizon:
+        raise BadRequest(
+            f"actors.steps is {task.steps}, shorter than an episode of {task.environment.name}"
+            f" ({environment.spec.horizon} steps)"
+        )

@@ -1,16 +1,29 @@
 """Environments and policies to trajectories: the actor's work without storage or messages."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from functions.actor.trajectory import Recorder
-from functions.environments.base import FloatArray, Spec, VectorEnvironment
+from functions.environments.base import FloatArray, Observation, Spec, Step, VectorEnvironment
 from functions.episodes import Episodes
 from functions.policies import Policy, as_environment_actions
 from functions.randomness import generator
+
+
+@runtime_checkable
+class InBlocks(VectorEnvironment, Protocol):
+    """What an environment may offer beyond the protocol: copies in blocks that do not know of each other."""
+
+    def reset_blocks(self, rngs: Sequence[np.random.Generator]) -> Observation:
+        """Starts every copy anew, in as many equal blocks of neighbours as there are generators.
+
+        From here on a block's rows have, byte for byte, what an environment of the block's size alone would give after
+        `reset` with the block's generator.
+        """
 
 
 @dataclass(frozen=True)
@@ -26,18 +39,74 @@ def collect(environment: VectorEnvironment, policy: Policy, steps: int, seed: in
 
     Everything drawn depends on (seed, round, unit) only.
     """
-    spec = environment.spec
-    uniforms = draws(spec, steps, environment.copies, generator(seed, round_, "actions", unit))
-    recorder = Recorder(spec, steps, environment.copies)
-    episodes = Episodes(environment.copies, len(spec.agents))
     seen = environment.reset(generator(seed, round_, "environment", unit))
+    return _play(environment, policy, steps, seed, round_, (unit,), seen)[0]
+
+
+def collect_side_by_side(
+    environment: InBlocks, policy: Policy, steps: int, seed: int, round_: int, units: Sequence[int]
+) -> list[Rollout]:
+    """Several units in one loop, each with as many of the environment's copies as the others.
+
+    Every unit has the bytes that `collect` alone gives it.
+    """
+    seen = environment.reset_blocks([generator(seed, round_, "environment", unit) for unit in units])
+    return _play(environment, policy, steps, seed, round_, units, seen)
+
+
+def _play(
+    environment: VectorEnvironment,
+    policy: Policy,
+    steps: int,
+    seed: int,
+    round_: int,
+    units: Sequence[int],
+    seen: Observation,
+) -> list[Rollout]:
+    spec, copies = environment.spec, environment.copies // len(units)
+    parts = [draws(spec, steps, copies, generator(seed, round_, "actions", unit)) for unit in units]
+    uniforms = [np.concatenate(blocks, axis=-1) for blocks in zip(*parts, strict=True)]
+    recorder = Recorder(spec, steps, copies, len(units))
+    returns = _Returns(len(units), copies, len(spec.agents))
     for t in range(steps):
-        choice = policy.sample(seen, tuple(block[t] for block in uniforms))
+        choice = policy.sample(seen, tuple(block[t] for block in uniforms), len(units))
         step = environment.step(as_environment_actions(choice.actions))
         recorder.record(t, seen, choice, step)
-        episodes.add(step)
+        returns.add(step)
         seen = step.observation
-    return Rollout(recorder.tensors(unit), episodes)
+    return [Rollout(recorder.tensors(unit, place), returns.units[place]) for place, unit in enumerate(units)]
+
+
+class _Returns:
+    """The episodes of units that are stepped together, unit by unit."""
+
+    def __init__(self, units: int, copies: int, agents: int) -> None:
+        self.units = [Episodes(copies, agents) for _ in range(units)]
+        self._copies = copies
+        self._running = np.zeros((units * copies, agents))
+
+    def add(self, step: Step) -> None:
+        """Adds a step's rewards; a unit hears of them, summed, when an episode of its own ends."""
+        self._running += step.rewards
+        if step.final is None:
+            return
+        for place in np.flatnonzero(step.ended.reshape(-1, self._copies).any(axis=1)):
+            own = slice(place * self._copies, (place + 1) * self._copies)
+            self.units[place].add(_closing(step, self._running, own))
+        self._running[step.ended] = 0.0
+
+
+def _closing(step: Step, sums: NDArray[np.float64], own: slice) -> Step:
+    """The copies `own` of a step, episodes' sums in place of their last rewards, nothing for those that go on."""
+    return Step(
+        observation=step.observation,
+        rewards=np.where(step.ended[own, None], sums[own], 0.0),
+        terminated=step.terminated[own],
+        truncated=step.truncated[own],
+        ended=step.ended[own],
+        final=step.final,
+        scalars={name: values[own] for name, values in step.scalars.items()},
+    )
 
 
 def draws(spec: Spec, steps: int, copies: int, rng: np.random.Generator) -> tuple[FloatArray, ...]:

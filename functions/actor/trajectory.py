@@ -18,11 +18,11 @@ def unit_prefix(unit: int) -> str:
 
 
 class Recorder:
-    """Preallocated arrays ``[n, T, E, ...]`` per class (one contiguous block per agent, as learners read them)."""
+    """Preallocated arrays ``[n, T, U * E, ...]`` per class for U units of E copies that are stepped side by side."""
 
-    def __init__(self, spec: Spec, steps: int, copies: int) -> None:
-        self._spec, self._steps = spec, steps
-        shape = (steps, copies)
+    def __init__(self, spec: Spec, steps: int, copies: int, units: int = 1) -> None:
+        self._spec, self._steps, self._copies = spec, steps, copies
+        shape = (steps, units * copies)
         counts = [len(kind.agents) for kind in spec.classes]
         widths = [kind.observation_size for kind in spec.classes]
         self._observations = [np.empty((n, *shape, w), np.float32) for n, w in zip(counts, widths, strict=True)]
@@ -67,38 +67,52 @@ class Recorder:
             if len(rows):
                 self._cuts.append((_pairs(t, rows), _rows(step.observation, rows)))
 
-    def tensors(self, unit: int) -> dict[str, Array]:
-        """The unit's tensors by name; raises `NotFinite` when an observation or a reward is not a number."""
+    def tensors(self, unit: int, place: int = 0) -> dict[str, Array]:
+        """The tensors by name of the unit that is recorded as number `place`: one contiguous block per agent, as
+        learners read them. Raises `NotFinite` when an observation or a reward is not a number.
+        """
+        own = slice(place * self._copies, (place + 1) * self._copies)
         named: dict[str, Array] = {
-            "reward": self._rewards,
-            "terminated": self._terminated,
-            "alive": self._alive,
-            "ended": self._ended,
+            "reward": self._rewards[:, :, own],
+            "terminated": self._terminated[:, :, own],
+            "alive": self._alive[:, :, own],
+            "ended": self._ended[:, own],
         }
         for index in range(len(self._spec.classes)):
-            named[f"observation/{index}"] = self._observations[index]
-            named[f"action/{index}"] = self._actions[index]
-            named[f"log_probability/{index}"] = self._log_probability[index]
+            named[f"observation/{index}"] = self._observations[index][:, :, own]
+            named[f"action/{index}"] = self._actions[index][:, :, own]
+            named[f"log_probability/{index}"] = self._log_probability[index][:, :, own]
             if self._spec.masked:
-                named[f"mask/{index}"] = self._masks[index]
+                named[f"mask/{index}"] = self._masks[index][:, :, own]
         if self._spec.state_size:
-            named["state"] = self._state
-        named |= self._cut_tensors()
+            named["state"] = self._state[:, own]
+        named |= self._cut_tensors(place)
+        named = {name: np.ascontiguousarray(array) for name, array in named.items()}
         for name, array in named.items():
             if array.dtype == np.float32 and not np.isfinite(array).all():
                 raise NotFinite(f"unit {unit}: {name} holds NaN or infinity")
         return {f"{unit_prefix(unit)}/{name}": array for name, array in named.items()}
 
-    def _cut_tensors(self) -> dict[str, Array]:
-        named: dict[str, Array] = {"cut": np.concatenate([np.empty((0, 2), np.int64), *(c[0] for c in self._cuts)])}
+    def _cut_tensors(self, place: int) -> dict[str, Array]:
+        pairs, seen = self._cuts_of(place)
+        named: dict[str, Array] = {"cut": np.concatenate([np.empty((0, 2), np.int64), *pairs])}
         for index, kind in enumerate(self._spec.classes):
             empty = np.empty((0, len(kind.agents), kind.observation_size), np.float32)
-            joined = np.concatenate([empty, *(seen.values[index] for _, seen in self._cuts)])
-            named[f"cut_observation/{index}"] = np.ascontiguousarray(joined.swapaxes(0, 1))
+            joined = np.concatenate([empty, *(part.values[index] for part in seen)])
+            named[f"cut_observation/{index}"] = joined.swapaxes(0, 1)
         if self._spec.state_size:
             empty = np.empty((0, self._spec.state_size), np.float32)
-            named["cut_state"] = np.concatenate([empty, *(s.state for _, s in self._cuts if s.state is not None)])
+            named["cut_state"] = np.concatenate([empty, *(part.state for part in seen if part.state is not None)])
         return named
+
+    def _cuts_of(self, place: int) -> tuple[list[Array], list[Observation]]:
+        """What was kept of one unit: (t, e) with e counted inside the unit, and what came next."""
+        pairs, seen = [], []
+        for found, after in self._cuts:
+            own = np.flatnonzero(found[:, 1] // self._copies == place)
+            pairs.append(found[own] - np.array([0, place * self._copies]))
+            seen.append(_rows(after, own))
+        return pairs, seen
 
 
 def _pairs(t: int, rows: Array) -> Array:

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import msgspec
 from numpy.typing import NDArray
 
-from functions.contract import Team
+from functions.contract import SummaryName, Team
 from functions.environments.base import Spec
 from functions.learner.batch import Batch
 
@@ -44,13 +44,17 @@ class StageSpec:
 
 @dataclass(frozen=True)
 class AlgorithmSpec:
-    """An algorithm as the registry lists it. `parts` are all parts of a group's state, `policy` among them."""
+    """An algorithm as the registry lists it.
+
+    `parts` are all parts of a group's state, `policy` among them. `summaries` are what it can tell of its policies.
+    """
 
     name: str
     config: type[AlgorithmConfig]
     stages: tuple[StageSpec, ...]
     parts: tuple[str, ...]
     implementation: str
+    summaries: tuple[SummaryName, ...] = ()
 
     def stage(self, name: str) -> StageSpec:
         """The stage called `name`."""
@@ -83,10 +87,37 @@ class Stage(Protocol):
     def __call__(self, context: Context, group: int) -> StageResult: ...
 
 
+class Summary(Protocol):
+    """Tells of the policy that one group trains in this round; pure.
+
+    `before` is the context as the stage that trains the policy saw it, with the incoming weights and what earlier
+    stages of the round gave; `after` are the tensors of that stage, new weights among them.
+    """
+
+    def __call__(self, before: Context, after: Tensors, group: int) -> "SummaryResult": ...
+
+
+class SummaryResult(NamedTuple):
+    """Named figures of the group, and arrays by agent that travel as `Table`."""
+
+    figures: dict[str, float]
+    tables: dict[int, NDArray[Any]]
+
+
 class Implementation(Protocol):
     """What the module named by `AlgorithmSpec.implementation` offers."""
 
     STAGES: Mapping[str, Stage]
+    SUMMARIES: Mapping[SummaryName, Summary]
 
     def initialise(self, spec: Spec, team: Team, config: Any, seed: int, group: int) -> dict[str, NDArray[Any]]:
         """The parts of round 0 for one group, drawn at the address (seed, 'initialise', group)."""
+
+    def merge(self, context: Context, target: Team, group: int, base: int, distil_steps: int) -> StageResult:
+        """What changes in a copy of the base's parts when the members of `group` in the team `target` merge.
+
+        In `context` every agent is a group of its own, with the networks that it had in its old group; `base` is one
+        of these. With `distil_steps` the new networks take so many steps towards what each member's own gave on the
+        round's data, and the figures `distil_kl_before` and `distil_kl_after` say how far the policies are apart.
+        Tensors are under the name of `group`; pure.
+        """

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from functions.algorithms.base import AlgorithmSpec
 from functions.algorithms.ppo import PPO_PARTS, PPO_STAGES, CriticView, Ppo, PpoConfig
+from functions.algorithms.ppo_merge import Merging
+from functions.algorithms.ppo_summaries import PPO_SUMMARIES
 from functions.environments.base import Spec
 from functions.learner.batch import Batch
 
@@ -28,6 +30,8 @@ def own_observation(batch: Batch, agent: int) -> tuple[NDArray[Any], NDArray[Any
     return batch.of(batch.observations, agent), batch.of(batch.cut_observations, agent)
 
 
-_PPO = Ppo(CriticView(own_width, own_observation))
-STAGES, initialise = _PPO.stages, _PPO.initialise
-SPEC = AlgorithmSpec("ippo", IppoConfig, PPO_STAGES, PPO_PARTS, __name__)
+_VIEW = CriticView(own_width, own_observation)
+_PPO = Ppo(_VIEW)
+STAGES, SUMMARIES, initialise = _PPO.stages, PPO_SUMMARIES, _PPO.initialise
+merge = Merging(_VIEW).merge
+SPEC = AlgorithmSpec("ippo", IppoConfig, PPO_STAGES, PPO_PARTS, __name__, tuple(PPO_SUMMARIES))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from functions.algorithms.advantages import gae
 from functions.algorithms.base import AlgorithmConfig, Context, Stage, StageResult, StageSpec
-from functions.algorithms.losses import clipped_policy_loss, clipped_value_loss
+from functions.algorithms.losses import PolicyLoss, clipped_policy_loss, clipped_value_loss
 from functions.algorithms.networks import Mlp, backward, forward, from_tensors, initialise, layers_of, to_tensors
 from functions.algorithms.normaliser import Normaliser
 from functions.algorithms.optimiser import Adam
@@ -164,25 +164,13 @@ class Ppo:
 
 def policy(context: Context, group: int) -> StageResult:
     """Trains the group's policy on the advantages of `postprocess`."""
-    name, config, batch = group_name(group), context.config, context.batch
-    inputs = pooled(context, group, lambda agent: with_identity(context, agent, batch.of(batch.observations, agent)))
-    actions = pooled(context, group, lambda agent: batch.of(batch.actions, agent).ravel())
-    old = pooled(context, group, lambda agent: batch.of(batch.log_probability, agent).ravel())
-    legal = _legal(context, group)
+    name, config = group_name(group), context.config
+    known = PolicyRows.living(context, group)
     network = Trainable.load(context, "policy", name)
-    advantage = context.tensors[f"advantage/{name}"]
     losses = []
-    for rows, x in minibatches(inputs, context, "policy", group):
+    for rows, x in minibatches(known.inputs, context, "policy", group):
         activations = forward(network.layers, x)
-        loss = clipped_policy_loss(
-            activations[-1],
-            actions[rows],
-            old[rows],
-            advantage[rows],
-            config.clip,
-            config.entropy,
-            None if legal is None else legal[rows],
-        )
+        loss = known.loss(activations[-1], rows, config)
         backward(network.layers, activations, loss.error, network.gradient_layers)
         network.optimiser.step(network.gradient)
         losses.append(loss)
@@ -198,11 +186,38 @@ def policy(context: Context, group: int) -> StageResult:
     )
 
 
-def _legal(context: Context, group: int) -> Array | None:
-    masks = context.batch.masks
-    if masks is None:
-        return None
-    return pooled(context, group, lambda agent: _rows(context.batch.of(masks, agent)))
+class PolicyRows(NamedTuple):
+    """What the policy's loss reads of B rows: `inputs` ``[B, F]``, `legal` ``[B, actions]`` or none, others ``[B]``."""
+
+    inputs: Array
+    actions: Array
+    log_probability: Array
+    advantage: Array
+    legal: Array | None
+
+    @classmethod
+    def living(cls, context: Context, group: int) -> Self:
+        """The group's living rows, with the advantages of `postprocess`."""
+        batch, masks, joined = context.batch, context.batch.masks, pooling(context, group)
+        return cls(
+            inputs=joined(lambda agent: with_identity(context, agent, batch.of(batch.observations, agent))),
+            actions=joined(lambda agent: batch.of(batch.actions, agent).ravel()),
+            log_probability=joined(lambda agent: batch.of(batch.log_probability, agent).ravel()),
+            advantage=context.tensors[f"advantage/{group_name(group)}"],
+            legal=None if masks is None else joined(lambda agent: _rows(batch.of(masks, agent))),
+        )
+
+    def loss(self, logits: Array, rows: NDArray[np.integer], config: PpoConfig) -> PolicyLoss:
+        """What the policy is trained on, for the `logits` of the rows with the numbers `rows`."""
+        return clipped_policy_loss(
+            logits,
+            self.actions[rows],
+            self.log_probability[rows],
+            self.advantage[rows],
+            config.clip,
+            config.entropy,
+            None if self.legal is None else self.legal[rows],
+        )
 
 
 class Trainable:
@@ -250,11 +265,21 @@ def with_identity(context: Context, agent: int, inputs: Array) -> Array:
 
 def pooled(context: Context, group: int, of: Callable[[int], Array]) -> Array:
     """The rows of all the group's agents, one after the other, without those where the agent was not alive."""
+    return pooling(context, group)(of)
+
+
+def pooling(context: Context, group: int) -> Callable[[Callable[[int], Array]], Array]:
+    """`pooled` for several kinds of rows of one group."""
     agents = members(context.team, group)
-    parts = [of(agent) for agent in agents]
-    rows = parts[0] if len(parts) == 1 else np.concatenate(parts)
     alive = context.batch.alive[agents].ravel()
-    return rows if alive.all() else rows[alive]
+    everyone = bool(alive.all())
+
+    def joined(of: Callable[[int], Array]) -> Array:
+        parts = [of(agent) for agent in agents]
+        rows = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return rows if everyone else rows[alive]
+
+    return joined
 
 
 def next_values(values: Array, after_cut: Array, cut: Array) -> Array:

@@ -15,7 +15,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Batch:
-    """T steps of E copies (of all units), N agents in classes of n.
+    """T steps of E copies, those of unit after unit and equally many of each; N agents in classes of n.
 
     Per class: `observations` ``[n, T, E, F]``, `actions` and `log_probability` ``[n, T, E]``, `masks`
     ``[n, T, E, actions]`` or none. Over all agents: `rewards`, `terminated`, `alive` ``[N, T, E]``. `ended`
@@ -24,6 +24,7 @@ class Batch:
     """
 
     spec: Spec
+    units: int
     observations: tuple[Array, ...]
     actions: tuple[Array, ...]
     log_probability: tuple[Array, ...]
@@ -63,6 +64,7 @@ def join(spec: Spec, tensors: Mapping[str, Array], units: Sequence[int]) -> Batc
     own_state = bool(spec.state_size)
     return Batch(
         spec=spec,
+        units=len(units),
         observations=observations,
         actions=tuple(joined(f"action/{c}", 2) for c in classes),
         log_probability=tuple(joined(f"log_probability/{c}", 2) for c in classes),

@@ -23,11 +23,15 @@ from functions.contract import (
     LearnTask,
     NoSuchObject,
     Record,
+    RegroupReply,
+    RegroupTask,
     Report,
     Request,
     SampleReply,
     StaleVersion,
     Usage,
+    WholeReply,
+    WholeTask,
 )
 from functions.environments.base import AgentClass, Spec
 
@@ -50,7 +54,7 @@ def objects(request):
     match request:
         case DescribeTask() | EvaluateTask():
             kinds = []
-        case InitialiseTask():
+        case InitialiseTask() | WholeTask() | RegroupTask():
             kinds = ["policies", "learner"]
         case LearnTask():
             kinds = ["policies"] * ("policy" in request.stages) + ["tensors"] * request.publish_tensors + ["learner"]
@@ -69,8 +73,20 @@ def reply(request, returns=-1.0):
             return InitialiseReply()
         case LearnTask():
             return LearnReply(figures={f"{stage}/loss/g00": 0.5 for stage in request.stages})
+        case RegroupTask():
+            return RegroupReply()
+        case WholeTask():
+            sampled, figures = sample_reply(request, returns), {"policy/loss/g00": 0.5}
+            return WholeReply(
+                samples=(sampled,) * request.rounds, learns=(LearnReply(figures=figures),) * request.rounds
+            )
         case EvaluateTask():
             return EvaluateReply(returns=(returns,) * request.episodes)
+    return sample_reply(request, returns)
+
+
+def sample_reply(request, returns):
+    """What the units of a request give when every episode gives `returns`."""
     episodes = request.copies * len(request.units) * request.steps // SPEC.horizon
     steps = request.copies * len(request.units) * request.steps
     return SampleReply(env_steps=steps, returns=(returns,) * episodes, agent_returns=(returns / 2,) * 2)
@@ -94,8 +110,16 @@ def report(function, request, answer=None, outcome="answered", duration_ms=10.0,
 def answered(function, request, returns=-1.0, usage=None, **timing):
     """The report of an attempt that went well."""
     made = objects(request)
-    usage = usage or Usage(puts=len(made), gets=1)
-    done = Done(id=request.id, attempt=request.attempt, objects=made, reply=reply(request, returns), usage=usage)
+    usage = usage or Usage(puts=0 if request.carry else len(made), gets=1)
+    carried = {ref.key: ref.key.encode() for ref in made.values()} if request.carry else {}
+    done = Done(
+        id=request.id,
+        attempt=request.attempt,
+        objects=made,
+        reply=reply(request, returns),
+        usage=usage,
+        carried=carried,
+    )
     return report(function, request, done, **timing)
 
 
@@ -169,7 +193,8 @@ class ScriptedInvoker:
         assert (request.id, request.attempt, request.timeout_s) == (id, attempt, timeout_s)
         self.asked.append(request)
         reports = list(self.script(function, request))
-        if any(item.outcome == "answered" and isinstance(said(item), Done) for item in reports):
+        stores = not request.carry and any(isinstance(said(item), Done) for item in reports)
+        if stores:
             self.storage.update({ref.key: ref.key.encode() for ref in objects(request).values()})
         self.queue.extend(reports)
 

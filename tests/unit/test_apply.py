@@ -55,12 +55,15 @@ def test_applying_changes_no_state_and_gives_the_same_again(monkeypatch):
         return first
 
     monkeypatch.setattr(loop, "apply", watched)
-    world = World(make_plan("stop.rounds=4", "scaling.units=2", "checkpoint_every=2", "placement.rule=split"))
-    driver = world.driver()
-    for _ in range(9):
-        driver.step()
-    world.finish()
-    assert set(applied) == {event.__name__ for event in applying._HANDLERS}
+    for carry in ("false", "true"):
+        settings = ("checkpoint_every=2", "placement.rule=split", f"placement.carry={carry}")
+        world = World(make_plan("stop.rounds=4", "scaling.units=2", *settings))
+        driver = world.driver()
+        for _ in range(9):
+            driver.step()
+        world.finish()
+    # A proposal that is let go: tests/unit/test_sharing_flow.py.
+    assert set(applied) == {event.__name__ for event in applying._HANDLERS} - {"Forgone"}
 
 
 def test_a_state_reads_back_from_the_ledger_as_itself():
@@ -137,7 +140,7 @@ def test_a_crash_is_billed_with_all_it_may_have_stored_and_read():
 )
 def test_how_an_attempt_ended_badly_is_one_line(outcome, says):
     _, _, (request,) = waiting_sample()
-    slot = Slot(function="actor", kind="sample", timeout_s=2.5)
+    slot = Slot(function="actor", kind="sample", memory_mb=1769, timeout_s=2.5)
     assert problem(slot, report("actor", request, outcome=outcome), None) == says
 
 
@@ -281,7 +284,7 @@ def test_time_that_a_failed_attempt_took_is_training_time():
 
 def test_a_failure_with_megabytes_to_say_is_one_short_line_in_the_ledger():
     _, _, (request,) = waiting_sample()
-    slot = Slot(function="actor", kind="sample", timeout_s=2.5)
+    slot = Slot(function="actor", kind="sample", memory_mb=1769, timeout_s=2.5)
     answer = Failed(id=request.id, attempt=0, kind="environment", message="wrong\n" * 400_000, again=True)
     says = problem(slot, report("actor", request), answer)
     assert says.startswith("wrong wrong") and len(says) <= 400 and "\n" not in says

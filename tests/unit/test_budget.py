@@ -20,7 +20,7 @@ def most(plan, state):
     meter = state.meter
     for slot in state.slots.values():
         if slot.waiting:
-            meter = budget.lost(plan, meter, slot.function, slot.timeout_s, slot.gets)
+            meter = budget.lost(plan, meter, slot.function, slot.memory_mb, slot.timeout_s, slot.gets)
     return budget.dollars(plan, meter)
 
 
@@ -132,7 +132,7 @@ def test_every_failure_doubles_what_an_attempt_may_take_up_to_the_users_limit():
     first = budget.allowed_s(plan, State(), task)
 
     def after(failures):
-        slots = {"describe": Slot(function="actor", kind="describe", timeout_s=1.0, failures=failures)}
+        slots = {"describe": Slot(function="actor", kind="describe", memory_mb=1769, timeout_s=1.0, failures=failures)}
         return budget.allowed_s(plan, State(slots=slots), task)
 
     assert after(1) == pytest.approx(2 * first, abs=0.001)
@@ -159,7 +159,7 @@ def test_many_actors_share_what_an_unseen_kind_may_take():
 
 def test_a_lost_attempt_is_billed_at_its_time_out_and_most_requests():
     plan = make_plan(init_limit_ms=500)
-    charge = budget.lost(plan, Meter(), "learner", 2.0, 7)
+    charge = budget.lost(plan, Meter(), "learner", plan.config.functions.learner.memory_mb, 2.0, 7)
     assert charge.learner.billed_ms == 2500
     assert (charge.learner.attempts_lost, charge.puts, charge.gets) == (1, MOST_PUTS, 7)
 
@@ -174,9 +174,9 @@ def test_an_attempt_is_billed_by_the_millisecond_and_never_beyond_its_time_out(
     plan = make_plan(init_limit_ms=init_limit_ms)
     (task,) = in_flight(plan, State())
     ended = report("actor", task.request, outcome="timeout", duration_ms=duration_ms, init_ms=init_ms)
-    assert budget.ended(plan, Meter(), ended, 2.0, Usage()).actor.billed_ms == billed
+    assert budget.ended(plan, Meter(), ended, 2.0, 1769, Usage()).actor.billed_ms == billed
 
 
 def test_a_meter_keeps_its_digits_through_the_ledger():
-    meter = budget.lost(make_plan(), Meter(), "actor", 1.2345, 3)
+    meter = budget.lost(make_plan(), Meter(), "actor", 1769, 1.2345, 3)
     assert msgspec.json.decode(msgspec.json.encode(meter), type=Meter) == meter

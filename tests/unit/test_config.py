@@ -129,7 +129,7 @@ def test_a_later_override_wins_over_an_earlier_one_and_over_the_file(tmp_path):
         (["actors.copies=0"], "actors.copies", ">= 1"),
         (["scaling.units=10001"], "scaling.units", "<= 10000"),
         (["sharing.rule=some"], "sharing.rule", "'some'"),
-        (["placement.rule=whole"], "placement.rule", "'whole'"),
+        (["placement.rule=wide"], "placement.rule", "'wide'"),
         (["stop.dollars=0"], "stop.dollars", "> 0.0"),
         (["stop.dollars=nan"], "stop.dollars", "> 0.0"),
         (["functions.actor.memory_mb=64"], "functions.actor.memory_mb", ">= 128"),

@@ -2,6 +2,7 @@ import msgspec
 import pytest
 from simulated import World, answered, failed, make_plan, report
 
+from coordinator import loop
 from coordinator.apply import apply
 from coordinator.decide import Advance, Ask, Finish, Stop, Wait, decide
 from coordinator.events import Finishing, Reported, Resumed, Stopped
@@ -17,10 +18,16 @@ def journey(*overrides, script=None, limit=400):
     plan = make_plan(*overrides)
     world = World(plan, script) if script else World(plan)
     driver, met = world.driver(), []
-    for _ in range(limit):
-        met.append((driver.state, decide(plan, driver.state)))
-        if not driver.step():
-            return plan, [*met, (driver.state, decide(plan, driver.state))], world
+
+    def watched(plan, state):
+        met.append((state, decide(plan, state)))
+        return met[-1][1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "decide", watched)
+        for _ in range(limit):
+            if not driver.step():
+                return plan, [*met, (driver.state, decide(plan, driver.state))], world
     raise AssertionError("the run did not end")
 
 

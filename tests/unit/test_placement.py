@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.placement import LEARNER_PLACEMENTS, Work, fused, packed, packs, split
+from coordinator.placement import LEARNER_PLACEMENTS, Work, fused, packed, packs, split, whole
 from functions.algorithms.base import StageSpec
 from functions.algorithms.ppo import PPO_STAGES
 
@@ -44,8 +44,12 @@ def test_fused_is_one_work_per_group_and_packed_is_one_for_all():
     assert packed(PPO_STAGES, (0, 2)) == [[Work("learn/all", names, (0, 2))]]
 
 
+def test_whole_leaves_nothing_to_learners():
+    assert whole(PPO_STAGES, (0, 2)) == []
+
+
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("rule", LEARNER_PLACEMENTS)
+@pytest.mark.parametrize("rule", sorted(set(LEARNER_PLACEMENTS) - {"whole"}))
 @given(groups=st.sets(st.integers(0, 20), min_size=1).map(sorted).map(tuple))
 @settings(max_examples=20, deadline=None)
 def test_every_placement_runs_every_stage_of_every_group_once_and_in_order(rule, order, groups):

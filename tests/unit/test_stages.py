@@ -248,7 +248,7 @@ def one_by_one(context, algorithm, wire=lambda tensors: tensors):
     for stage in algorithm.stages:
         for group in sorted(set(context.team.groups)):
             seen = dataclasses.replace(context, tensors=wire({**context.tensors, **made}))
-            tensors, told = stages.run(algorithm, code, seen, [stage.name], [group])
+            tensors, told, _ = stages.run(algorithm, code, seen, [stage.name], [group])
             made |= tensors
             figures |= told
     return made, figures
@@ -298,7 +298,7 @@ def test_the_placement_of_stages_and_groups_changes_no_byte(name, task, team):
     context, algorithm, _ = scene(name, task, team)
     code, groups = algorithms.implementation(algorithm), sorted(set(team.groups))
     everything = [stage.name for stage in algorithm.stages]
-    packed, figures = stages.run(algorithm, code, context, everything, groups)
+    packed, figures, _ = stages.run(algorithm, code, context, everything, groups)
 
     def through_storage(tensors):
         return codec.decode(codec.encode(tensors, TaskHeader(task="t")), "k")

@@ -9,6 +9,7 @@ own.
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -122,6 +123,13 @@ class World:
             self.position[row] = self.position[self.agents + landmark, :, np.arange(self.copies)].T
         self.measure()
 
+    def take(self, block: "World", first: int) -> None:
+        """The state of `block` into its number of copies from `first` on; `settle` follows."""
+        copies = slice(first, first + block.copies)
+        self.position[..., copies] = block.position
+        self.velocity[..., copies] = block.velocity
+        self.goals[:, copies] = block.goals
+
     def surroundings(self, agents: slice) -> Real:
         """The landmarks, then the other agents, from each of `agents`: ``[n, 2 * (landmarks + agents - 1), E]``."""
         seen = self.relative.reshape(-1, 2, self.copies).take(self._others[agents], axis=0)
@@ -214,7 +222,8 @@ class Engine:
             np.zeros((len(group.agents), group.observation_size, copies), np.float32) for group in scenario.classes
         )
         self._cycle = 0
-        self._rng: np.random.Generator | None = None
+        self._rngs: tuple[np.random.Generator, ...] = ()
+        self._block = self._world
         agents = len(scenario.agents)
         self._alive = _constant(True, (copies, agents))
         self._unterminated = _constant(False, (copies, agents))
@@ -222,12 +231,24 @@ class Engine:
         self._ended = _constant(True, (copies,))
 
     def reset(self, rng: np.random.Generator) -> Observation:
-        self._rng = rng
-        return self._restart(rng)
+        return self.reset_blocks((rng,))
+
+    def reset_blocks(self, rngs: Sequence[np.random.Generator]) -> Observation:
+        """Starts every copy anew: as many equal blocks of copies as there are generators, each on its own.
+
+        Raises `ValueError` when the copies cannot be shared out equally.
+        """
+        if not rngs or self.copies % len(rngs):
+            raise ValueError(f"{self.copies} copies are not {len(rngs)} equal blocks")
+        self._rngs = tuple(rngs)
+        world, scenario, copies = self._world, self._scenario, self.copies // len(rngs)
+        # Scenarios draw for a world of the block's size, whatever they draw: the numbers are those of the block alone.
+        self._block = world if len(rngs) == 1 else World(scenario.agents, scenario.landmarks, scenario.goals, copies)
+        return self._restart()
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
         """Steps all copies at once; every copy ends, and starts anew, after `horizon` steps."""
-        if self._rng is None:
+        if not self._rngs:
             raise RuntimeError("an environment is reset before it is stepped")
         self._world.advance(self._scenario.moves(actions), self.spec.classes)
         self._cycle += 1
@@ -236,7 +257,7 @@ class Engine:
         seen = self._observe()
         if self._cycle < self.spec.horizon:
             return Step(seen, rewards.T, self._unterminated, self._running, self._running)
-        return Step(self._restart(self._rng), rewards.T, self._unterminated, self._ended, self._ended, final=seen)
+        return Step(self._restart(), rewards.T, self._unterminated, self._ended, self._ended, final=seen)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -261,10 +282,13 @@ class Engine:
         world.settle()
         return self._observe()
 
-    def _restart(self, rng: np.random.Generator) -> Observation:
+    def _restart(self) -> Observation:
         self._cycle = 0
-        self._world.velocity[:] = 0.0
-        self._scenario.start(self._world, rng)
+        for number, rng in enumerate(self._rngs):
+            self._block.velocity[:] = 0.0
+            self._scenario.start(self._block, rng)
+            if self._block is not self._world:
+                self._world.take(self._block, number * self._block.copies)
         self._world.settle()
         return self._observe()
 

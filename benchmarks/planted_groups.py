@@ -1,0 +1,202 @@
+"""How well planted groups of agents are found again: ``python -m benchmarks.planted_groups`` prints a markdown table.
+
+Six agents learn simple spread by IPPO, each with a policy of its own. At three stages of that training, three of the
+six policies (drawn anew for every repetition) are copied twice with a little noise on the weights: three pairs of
+twins. The six copies play together, and every distance that fits their policies is asked who belongs to whom.
+"""
+
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import load_file
+
+from benchmarks.launch import environment
+from benchmarks.training import NAME, UNEVALUATED, command
+from coordinator.grouping import agglomerate, kmeans
+from coordinator.reports.policy import FILE
+from coordinator.similarity import DISTANCES, Distance, matrix
+from functions.actor.rollout import collect
+from functions.actor.trajectory import unit_prefix
+from functions.contract import Team
+from functions.environments import registry as environments
+from functions.environments.base import Observation, Task
+from functions.keys import group_name
+from functions.policies import Policy
+from functions.randomness import generator
+
+Array = NDArray[Any]
+
+SEED = 1
+AGENTS = 6
+TASK = Task(name="mpe/simple_spread", agents=AGENTS)
+ROUNDS = (10, 50, 200)
+TRANSITIONS = (250, 1250)
+COMPARED: tuple[Distance, ...] = ("jsd", "regret", "kde-kl")
+PLANTED = (0, 0, 1, 1, 2, 2)
+GROUPS = 3
+# Standard deviation of the noise on a layer, in standard deviations of its weights.
+NOISE = 0.05
+REPETITIONS = 10
+OBSERVATIONS = 256
+COMPONENTS = 4
+HEADER = (
+    "rounds trained",
+    "transitions per agent",
+    "distance",
+    "ARI, kmeans: mean (min)",
+    "ARI, linkage: mean (min)",
+    "min between / max within: median (min)",
+    "ms per matrix",
+)
+
+
+@dataclass
+class Found:
+    """What one distance found, one figure per repetition."""
+
+    kmeans: list[float] = field(default_factory=list)
+    linkage: list[float] = field(default_factory=list)
+    separation: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+
+
+def train(folder: Path, rounds: int) -> dict[str, Array]:
+    """The networks of the six agents after `rounds` rounds; runs of the same seed are stages of the same training."""
+    settings = (f"seed={SEED}", "task.agents=6", "algorithm.name=ippo", "sharing.rule=none", f"stop.rounds={rounds}")
+    folder.mkdir()
+    asked = command(2, *settings, *UNEVALUATED)
+    subprocess.run(asked, check=True, cwd=folder, env=environment(), stdout=subprocess.DEVNULL)
+    return dict(load_file(folder / "runs" / NAME / FILE))
+
+
+def twins(tensors: Mapping[str, Array], rng: np.random.Generator) -> dict[str, Array]:
+    """Networks of six agents after `PLANTED`: three of the trained six, twice each, no copy without noise."""
+    originals = rng.choice(AGENTS, GROUPS, replace=False)
+    copies = {}
+    for agent, planted in enumerate(PLANTED):
+        original = f"policy/{group_name(int(originals[planted]))}/"
+        for name in sorted(name for name in tensors if name.startswith(original)):
+            weights = tensors[name]
+            noise = NOISE * weights.std() * rng.standard_normal(weights.shape)
+            copies[name.replace(original, f"policy/{group_name(agent)}/")] = (weights + noise).astype(np.float32)
+    return copies
+
+
+def played(policy: Policy, transitions: int, address: int) -> tuple[Array, Array]:
+    """Observations ``[agents, transitions, features]`` and actions ``[agents, transitions]`` of whole episodes."""
+    steps = policy.spec.horizon
+    rollout = collect(environments.make(TASK, transitions // steps), policy, steps, SEED, address, unit=0)
+    observations, actions = (rollout.tensors[f"{unit_prefix(0)}/{name}/0"] for name in ("observation", "action"))
+    return observations.reshape(AGENTS, transitions, -1), actions.reshape(AGENTS, transitions)
+
+
+def tables(policy: Policy, observations: Array, actions: Array, rng: np.random.Generator) -> dict[str, Array]:
+    """The tables that distances need, by name."""
+    pool = observations.reshape(-1, observations.shape[-1])
+    common = pool[rng.choice(len(pool), OBSERVATIONS, replace=False)]
+    (logits,) = policy.logits(
+        Observation((np.repeat(common[:, np.newaxis], AGENTS, axis=1),), np.ones((OBSERVATIONS, AGENTS), np.bool_))
+    )
+    weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return {
+        "behaviour": weights / weights.sum(axis=-1, keepdims=True),
+        "values": logits,
+        "density": compressed(np.concatenate([observations, np.eye(logits.shape[-1])[actions]], axis=-1)),
+    }
+
+
+def compressed(samples: Array) -> Array:
+    """``[agents, K, features]`` in standard deviations over all agents, on their first principal components."""
+    rows = samples.reshape(-1, samples.shape[-1]).astype(np.float64)
+    rows = rows - rows.mean(axis=0)
+    spread = rows.std(axis=0)
+    rows = rows / np.where(spread > 0, spread, 1.0)
+    _, axes = np.linalg.eigh(rows.T @ rows)  # ascending
+    return np.asarray((rows @ axes[:, -COMPONENTS:]).reshape(*samples.shape[:-1], COMPONENTS))
+
+
+def adjusted_rand(one: Sequence[int], other: Sequence[int]) -> float:
+    """Agreement of two partitions of the same things, two at least: 1 for the same, 0 on average by chance.
+
+    Hubert and Arabie, "Comparing partitions", 1985: over pairs of things kept together, (both - expected) / (mean of
+    either - expected). 1 where nothing else is possible.
+    """
+    both = _together(list(zip(one, other, strict=True)))
+    first, second, pairs = _together(one), _together(other), len(one) * (len(one) - 1) / 2
+    expected, most = first * second / pairs, (first + second) / 2
+    return (both - expected) / (most - expected) if most != expected else 1.0
+
+
+def _together(labels: Sequence[Any]) -> float:
+    return float(sum(labels.count(label) - 1 for label in labels)) / 2
+
+
+def separation(distance: Array, truth: Sequence[int]) -> float:
+    """The least distance across groups over the greatest within; below 1 some twins look less alike than strangers."""
+    same = np.equal.outer(truth, truth)
+    within = distance[same].max()  # the diagonal is zero
+    return float(distance[~same].min() / within) if within > 0 else float("inf")
+
+
+def ask(name: Distance, table: Array, found: Found, rng: np.random.Generator) -> None:
+    """One distance, once: adds what it found."""
+    began = time.perf_counter()
+    distance = matrix(DISTANCES[name], table)
+    found.seconds.append(time.perf_counter() - began)
+    found.kmeans.append(adjusted_rand(kmeans(distance, distance, GROUPS, 0.0, rng), PLANTED))
+    found.linkage.append(adjusted_rand(agglomerate(distance, np.ones_like(distance, np.bool_), GROUPS), PLANTED))
+    found.separation.append(separation(distance, PLANTED))
+
+
+def stage(rounds: int, trained: Mapping[str, Array]) -> tuple[list[tuple[str, ...]], list[float]]:
+    """Rows of the table for one stage of training, and in how many of the observations each pair of twins would act
+    the same."""
+    spec, team = environments.spec(TASK), Team(groups=tuple(range(AGENTS)))
+    rows, alike = [], []
+    for transitions in TRANSITIONS:
+        found = {name: Found() for name in COMPARED}
+        for repetition in range(REPETITIONS):
+            rng = generator(SEED, rounds, transitions, "planted", repetition)
+            policy = Policy(spec, team, twins(trained, rng))
+            told = tables(policy, *played(policy, transitions, repetition), rng)
+            greedy = told["values"].argmax(axis=-1)
+            alike += (greedy[0::2] == greedy[1::2]).mean(axis=-1).tolist()
+            for name in COMPARED:
+                ask(name, told[DISTANCES[name].needs], found[name], rng)
+        rows += [(str(rounds), f"{transitions:,}", name, *cells(found[name])) for name in COMPARED]
+    return rows, alike
+
+
+def cells(found: Found) -> Iterator[str]:
+    """The figures of one distance, in the order of the header."""
+    for values in (found.kmeans, found.linkage):
+        yield f"{statistics.mean(values):.2f} ({min(values):.2f})"
+    yield f"{statistics.median(found.separation):.2f} ({min(found.separation):.2f})"
+    yield f"{statistics.median(found.seconds) * 1000:.1f}"
+
+
+def main() -> None:
+    """Trains, asks, prints; progress goes to standard error."""
+    lines = [HEADER, ("---",) * len(HEADER)]
+    alike = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for rounds in ROUNDS:
+            print(f"after {rounds} rounds", file=sys.stderr, flush=True)
+            rows, alike[rounds] = stage(rounds, train(Path(folder) / str(rounds), rounds))
+            lines += rows
+    print("\n".join(f"| {' | '.join(line)} |" for line in lines))
+    same = ", ".join(f"{statistics.mean(shares):.0%} after {rounds} rounds" for rounds, shares in alike.items())
+    print(f"\nSeed {SEED}, {REPETITIONS} repetitions, noise {NOISE:g}. Twins would act the same in {same}.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""What it costs a learner to tell of its policy, beside training it: one learner per agent, on one core."""
+
+import argparse
+import json
+import time
+from dataclasses import replace
+
+from benchmarks.launch import measured
+from benchmarks.learner import TASK, Array, Round
+from benchmarks.table import Row, quotients
+from functions.algorithms import mappo
+from functions.algorithms.base import Context
+from functions.environments.base import Task
+
+# Task, copies in a unit, units: the default round, two of its units, and six agents with 5,000 steps each.
+SCENES = {
+    "3 agents, 1 unit of 1,600 steps": (TASK, 64, 1),
+    "3 agents, 2 units of 1,600 steps": (TASK, 64, 2),
+    "6 agents, 2 units of 2,500 steps": (Task(name="mpe/simple_spread", agents=6), 100, 2),
+}
+# Shares of the learner's time.
+BARS = {"curvature": 0.05, "noise": 0.1}
+
+Times = dict[str, list[float]]
+
+
+def rows(repetitions: int) -> list[Row]:
+    """Every summary beside the learner it belongs to, scene by scene."""
+    found: dict[str, Times] = measured("summaries", "--repetitions", repetitions)
+    table = []
+    for scene, times in found.items():
+        learner = times.pop("learner")
+        table.append(Row(f"learner of one agent, {scene}", learner, ".1f", "ms"))
+        for name, values in times.items():
+            shares = quotients(values, learner)
+            table.append(Row(f"- {name}", values, ".2f", "ms", shares, "its learner", most=BARS.get(name)))
+    return table
+
+
+def milliseconds(round_: Round, repetitions: int) -> Times:
+    """Of the learner of agent 0 and of each of its summaries in turn, in every round of a short training.
+
+    Processor time: what else the machine does would count for the learner, which takes long enough to be interrupted.
+    """
+    names = sorted(mappo.SUMMARIES)
+    times: Times = {"learner": [], **{name: [] for name in names}}
+    for _ in range(repetitions):
+        context = round_.sample()
+        round_.go_on(round_.learn(context).tensors)
+        began = time.process_time()
+        made = round_.learn(context, [0]).tensors
+        times["learner"].append((time.process_time() - began) * 1000)
+        before = seen(context, made)
+        for name in names:
+            began = time.process_time()
+            mappo.SUMMARIES[name](before, made, 0)
+            times[name].append((time.process_time() - began) * 1000)
+    return times
+
+
+def seen(context: Context, made: dict[str, Array]) -> Context:
+    """The context as the stage that trains the policy sees it: with what earlier stages give, and nothing trained."""
+    passing = {name: array for name, array in made.items() if name not in context.tensors}
+    return replace(context, tensors={**context.tensors, **passing})
+
+
+def main() -> None:
+    """Prints one JSON object: milliseconds by scene and summary."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.summaries", description=__doc__)
+    parser.add_argument("--repetitions", type=int, default=20)
+    repetitions = parser.parse_args().repetitions
+    print(json.dumps({scene: milliseconds(Round(*of), repetitions) for scene, of in SCENES.items()}))
+
+
+if __name__ == "__main__":
+    main()

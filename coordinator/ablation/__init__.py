@@ -1,0 +1,1 @@
+"""Arms against one another: rules of sharing, scaling and placement crossed with seeds, run side by side, compared."""

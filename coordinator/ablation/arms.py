@@ -1,0 +1,157 @@
+"""What is compared: an arm is a name and the settings that are put over the user's own.
+
+The arm `marless` holds the rules as the MARLess paper ("Multi-Agent Reinforcement Learning with Serverless Computing",
+SoCC 2025) has them; where its text and its figures differ, the reading is named in the modules of the rules. Three arms
+are controls that the paper does not have: `packed` (many small networks in one function, no algorithm changed),
+`shuffled` (the paper's scaling fed with its signal in random order) and `constant-mean` (as much data as the paper's
+scaling took on average, every round the same).
+"""
+
+import difflib
+import itertools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from coordinator.config import ConfigError, RunConfig, convert, override
+
+Value = str | int | float | bool
+Settings = Mapping[str, Value]
+
+SHARING: dict[str, Settings] = {
+    "none": {"sharing.rule": "none"},
+    "all": {"sharing.rule": "all"},
+    "paper": {
+        "trend.rule": "paper",
+        "trend.gamma": 0.1,
+        "sharing.rule": "dynamic",
+        "sharing.start": "apart",
+        "sharing.distance": "kde-kl",
+        "sharing.grouping": "kmeans",
+        "sharing.cap": "figure",
+        "sharing.base": "convexity",
+        "sharing.trial": False,
+    },
+    "ours": {"sharing.rule": "dynamic"},
+}
+SCALING: dict[str, Settings] = {
+    rule: {"scaling.rule": rule}
+    for rule in ("constant", "gns", "paper", "offset", "shuffled:gns", "shuffled:paper", "shuffled:offset")
+}
+PLACEMENT: dict[str, Settings] = {
+    rule: {"placement.rule": rule} for rule in ("split", "fused", "packed", "whole", "auto")
+}
+
+
+@dataclass(frozen=True)
+class Arm:
+    """`about` is a line for tables. `units_of`: the arm whose mean number of units this one takes every round."""
+
+    name: str
+    about: str
+    settings: Settings = field(hash=False)
+    units_of: str = ""
+
+    @property
+    def slug(self) -> str:
+        """The name as part of a file's name."""
+        return re.sub(r"[^A-Za-z0-9._-]", "-", self.name)
+
+
+def _crossed(sharing: str, scaling: str, placement: str) -> Settings:
+    return {**SHARING[sharing], **SCALING[scaling], **PLACEMENT[placement]}
+
+
+ARMS = {
+    arm.name: arm
+    for arm in (
+        Arm("marless-minus", "functions without sharing and scaling", _crossed("none", "constant", "split")),
+        Arm("marless", "the paper's sharing and scaling", _crossed("paper", "paper", "split")),
+        Arm("ours", "our sharing, scaling by gradient noise", _crossed("ours", "gns", "split")),
+        Arm("ours-auto", "the same, placed by cost", _crossed("ours", "gns", "auto")),
+        Arm("packed", "control: all learners in one function", _crossed("none", "constant", "packed")),
+        Arm(
+            "shuffled",
+            "control: the paper's scaling on a shuffled signal",
+            _crossed("paper", "shuffled:paper", "split"),
+        ),
+        Arm(
+            "constant-mean",
+            "control: the paper's sharing, its mean number of units in every round",
+            _crossed("paper", "constant", "split"),
+            units_of="marless",
+        ),
+    )
+}
+
+
+def named(names: Sequence[str]) -> list[Arm]:
+    """The arms of these names; raises `ConfigError` for one that there is not."""
+    found = [ARMS[_known(name, ARMS, "arm")] for name in names]
+    for arm in found:
+        if arm.units_of and arm.units_of not in names:
+            raise ConfigError(f"arm {arm.name}: it takes its units from the arm {arm.units_of}, which has to run too")
+    return found
+
+
+def cross(sharing: Sequence[str], scaling: Sequence[str], placement: Sequence[str]) -> list[Arm]:
+    """One arm for every combination, called ``sharing+scaling@placement``; raises `ConfigError` for an unknown rule."""
+    axes = (
+        [_known(name, SHARING, "sharing") for name in sharing],
+        [_known(name, SCALING, "scaling") for name in scaling],
+        [_known(name, PLACEMENT, "placement") for name in placement],
+    )
+    return [
+        Arm(f"{a}+{b}@{c}", f"sharing {a}, scaling {b}, placement {c}", _crossed(a, b, c))
+        for a, b, c in itertools.product(*axes)
+    ]
+
+
+def configuration(arm: Arm, base: RunConfig, units: int | None = None) -> RunConfig:
+    """The arm's configuration over the user's; raises `ConfigError` naming the arm when it cannot be."""
+    document: dict[str, Any] = msgspec.to_builtins(base)
+    for key, value in settings(arm, units).items():
+        table, _, name = key.partition(".")
+        document[table][name] = value
+    return convert(document, f"arm {arm.name}")
+
+
+def settings(arm: Arm, units: int | None = None) -> dict[str, Value]:
+    """The arm's settings, with the constant number of units that was worked out for it."""
+    return dict(arm.settings) if units is None else {**arm.settings, "scaling.units": units}
+
+
+def refuse_clashes(arms: Iterable[Arm], overrides: Iterable[str]) -> None:
+    """Raises `ConfigError` where the user wants ``key=value`` for all and an arm sets the key to something else."""
+    for text in overrides:
+        document: dict[str, Any] = {}
+        override(document, text)
+        for key, value in flat(document).items():
+            if key == "seed":
+                raise ConfigError(f"{text}: the seeds of an ablation are given with --seeds")
+            for arm in arms:
+                fixed = arm.settings.get(key, value)
+                if fixed != value:
+                    raise ConfigError(f"{text} clashes with the arm {arm.name}, which sets {key} to {fixed}")
+
+
+def flat(document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The values of nested tables by dotted key."""
+    found: dict[str, Any] = {}
+    for name, value in document.items():
+        if isinstance(value, Mapping):
+            found |= flat(value, f"{prefix}{name}.")
+        else:
+            found[f"{prefix}{name}"] = value
+    return found
+
+
+def _known(name: str, known: Mapping[str, Any], kind: str) -> str:
+    if name in known:
+        return name
+    nearest = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {nearest[0]}? " if nearest else ""
+    raise ConfigError(f"there is no {kind} called {name!r}; {hint}there are {', '.join(known)}")

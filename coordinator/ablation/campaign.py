@@ -1,0 +1,122 @@
+"""The cells of one folder, run until every one is finished or has failed."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from coordinator.ablation import results, study
+from coordinator.ablation.arms import Arm, settings
+from coordinator.ablation.cells import Cell, command, in_order, reason, standing
+from coordinator.ablation.results import Result, Unreadable
+from coordinator.ablation.runner import Process, drive, spawn
+from coordinator.ablation.study import Study
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A run that left, or one that could not begin; `done` of `total` cells are over with it."""
+
+    cell: Cell
+    status: Literal["finished", "failed", "interrupted"]
+    result: Result | None
+    reason: str
+    done: int
+    total: int
+
+
+class Campaign:
+    """Runs what is missing; `tell` hears of every run that ends. `modules` is as in `runner.spawn`.
+
+    `results` are by arm and seed, in the order of arms, and `failures` say why a cell has none.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        found: Study,
+        arms: Sequence[Arm],
+        seeds: Sequence[int],
+        tell: Callable[[Ended], None],
+        modules: Path | None = None,
+    ) -> None:
+        self._folder, self._study, self._tell, self._modules = folder, found, tell, modules
+        self._cells = in_order(arms, seeds)
+        self.results: dict[str, dict[int, Result]] = {arm.name: {} for arm in arms}
+        self.failures: dict[Cell, str] = {}
+        for cell in self._cells:
+            if standing(cell.folder(folder)) == "finished":
+                self._read(cell)
+
+    @property
+    def study(self) -> Study:
+        """What the folder is of, with the units that were worked out."""
+        return self._study
+
+    @property
+    def missing(self) -> list[Cell]:
+        """Cells that are neither finished nor failed, in their order."""
+        return [cell for cell in self._cells if not self._over(cell)]
+
+    def run(self, jobs: int, stopping: Callable[[], bool]) -> None:
+        """Runs the missing cells, `jobs` at once, until they are over or `stopping`."""
+        for name in ("runs", "logs"):
+            (self._folder / name).mkdir(exist_ok=True)
+
+        def ended(cell: Cell, code: int) -> None:
+            self._ended(cell, code, stopping())
+
+        drive(self.missing, jobs, self._ready, self._begin, ended, stopping)
+
+    def _ready(self, cell: Cell) -> bool:
+        """Whether the arm's settings are known, or never will be."""
+        sources = [other for other in self._cells if other.arm.name == cell.arm.units_of]
+        return cell.arm.name in self._study.units or all(map(self._over, sources))
+
+    def _begin(self, cell: Cell) -> Process | None:
+        units = self._units(cell.arm) if cell.arm.units_of else None
+        if cell.arm.units_of and units is None:
+            self._failed(cell, f"no run of the arm {cell.arm.units_of} finished, so its units are not known")
+            return None
+        arguments = command(cell, settings(cell.arm, units), standing(cell.folder(self._folder)))
+        return spawn(arguments, self._folder, cell.log(self._folder), self._modules)
+
+    def _units(self, arm: Arm) -> int | None:
+        """The constant number of units of an arm; once worked out it stays, also when seeds are added."""
+        sources = list(self.results[arm.units_of].values())
+        if arm.name not in self._study.units and sources:
+            units = {**self._study.units, arm.name: results.mean_units(sources)}
+            self._study = msgspec.structs.replace(self._study, units=units)
+            study.write(self._folder, self._study)
+        return self._study.units.get(arm.name)
+
+    def _ended(self, cell: Cell, code: int, stopping: bool) -> None:
+        if standing(cell.folder(self._folder)) == "finished":
+            self._read(cell)
+        if self._over(cell):
+            found = self.results[cell.arm.name].get(cell.seed)
+            self._say(cell, "finished" if found else "failed", self.failures.get(cell, ""))
+        elif stopping:
+            self._say(cell, "interrupted", "")
+        else:
+            self._failed(cell, reason(cell.log(self._folder).read_text(encoding="utf-8", errors="replace"), code))
+
+    def _read(self, cell: Cell) -> None:
+        try:
+            self.results[cell.arm.name][cell.seed] = results.read(cell.folder(self._folder), cell.arm.name, cell.seed)
+        except Unreadable as fault:
+            self.failures[cell] = str(fault)
+
+    def _failed(self, cell: Cell, why: str) -> None:
+        self.failures[cell] = why
+        self._say(cell, "failed", why)
+
+    def _say(self, cell: Cell, status: Literal["finished", "failed", "interrupted"], why: str) -> None:
+        done = sum(map(self._over, self._cells))
+        result = self.results[cell.arm.name].get(cell.seed)
+        self._tell(Ended(cell, status, result, why, done, len(self._cells)))
+
+    def _over(self, cell: Cell) -> bool:
+        return cell in self.failures or cell.seed in self.results[cell.arm.name]

@@ -1,0 +1,225 @@
+"""Arms against the first one, paired over seeds: what they cost, how long they took, and what they return.
+
+Both runs of a pair share their seed, so start states and first weights are the same and the differences between pairs
+say more than those between means. Ratios are worked out on logarithms: half and twice are equally far from one.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from coordinator.ablation.results import Point, Result
+from coordinator.reports import statistics
+from functions.randomness import generator
+
+# From so many runs on, the interquartile mean with a bootstrap interval (Agarwal et al., "Deep Reinforcement Learning
+# at the Edge of the Statistical Precipice", NeurIPS 2021; Gorsane et al. 2022); below it Student's t.
+MANY = 10
+# Of what the baseline gains: the return at which dollars are compared.
+TARGET_SHARE = 0.8
+
+RATIOS: dict[str, Callable[[Result], float]] = {
+    "dollars": lambda result: result.dollars,
+    "functions": lambda result: result.functions,
+    "actor": lambda result: result.actor,
+    "learner": lambda result: result.learner,
+    "seconds": lambda result: result.seconds,
+}
+MEANS = (
+    *RATIOS,
+    "evaluator",
+    "requests",
+    "storage",
+    "rounds",
+    "env_steps",
+    "units",
+    "learners",
+    "sharing",
+    "flips",
+    "rejected",
+)
+
+Axis = Literal["env_steps", "dollars", "seconds"]
+
+
+class Estimate(msgspec.Struct, frozen=True, kw_only=True):
+    """A figure over `runs` runs or pairs, with its 95 % interval; None where one run says nothing of others."""
+
+    value: float
+    ci95: statistics.Interval | None
+    runs: int
+
+
+class Reach(msgspec.Struct, frozen=True, kw_only=True):
+    """Dollars until the target return, against the baseline's.
+
+    A run that does not get there stands with all that it spent, so `ratio` is a bound: `at least` when runs of the arm
+    are such, `at most` when runs of the baseline are, `unknown` when both; `exact` otherwise. `reached` of `runs`.
+    """
+
+    ratio: Estimate | None
+    bound: Literal["exact", "at least", "at most", "unknown"]
+    reached: int
+    runs: int
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """An arm.
+
+    `means` of figures of `Result`, and `returns` (`final`, and the names of `Result.plays`) are of the arm alone.
+    `ratios` are by the names of `RATIOS`, None where one of the two costs nothing. `differences` in return: as
+    `returns`, and `equal steps` and `equal dollars`. `gain` is the final difference in per cent of what the baseline
+    gained over random play, where that is known.
+    """
+
+    arm: str
+    runs: int
+    means: dict[str, float]
+    returns: dict[str, Estimate]
+    ratios: dict[str, Estimate | None]
+    differences: dict[str, Estimate]
+    gain: Estimate | None
+    reach: Reach
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True):
+    """All arms, the baseline first; `target` is the return of `Comparison.reach`."""
+
+    baseline: str
+    target: float
+    random: float | None
+    comparisons: tuple[Comparison, ...]
+
+
+Runs = Mapping[int, Result]
+Pair = tuple[Result, Result]
+
+
+def compare(arms: Mapping[str, Runs], random: float | None = None) -> Table:
+    """The runs of every arm by seed, the first arm being the baseline; seeds that only one has are left out of pairs.
+
+    `random` is the return of uniformly random play. Arms without any run are left out; the baseline needs one.
+    """
+    baseline, runs = next(iter(arms.items()))
+    goal = target(list(runs.values()), random)
+    found = [_comparison(name, own, runs, goal, random) for name, own in arms.items() if own]
+    return Table(baseline=baseline, target=goal, random=random, comparisons=tuple(found))
+
+
+def target(baseline: Sequence[Result], random: float | None) -> float:
+    """The return up to which dollars are counted: from random play, or else from the first evaluation, a share of the
+    way to the baseline's mean final return."""
+    start = random if random is not None else float(np.mean([result.curve[0].mean for result in baseline]))
+    return start + TARGET_SHARE * (float(np.mean([result.final_return for result in baseline])) - start)
+
+
+def at(curve: Sequence[Point], axis: Axis, where: float) -> float:
+    """The return at a place on the curve, straight lines between evaluations; before the first one, its return."""
+    return float(np.interp(where, [getattr(point, axis) for point in curve], [point.mean for point in curve]))
+
+
+def spent_until(curve: Sequence[Point], goal: float) -> float | None:
+    """Dollars when the curve first passes `goal`, straight lines between evaluations; None when it never does."""
+    before: Point | None = None
+    for point in curve:
+        if point.mean >= goal:
+            if before is None:
+                return point.dollars
+            share = (goal - before.mean) / (point.mean - before.mean)
+            return before.dollars + share * (point.dollars - before.dollars)
+        before = point
+    return None
+
+
+def estimate(values: Sequence[float], *address: str) -> Estimate:
+    """The middle of independent values; `address` is what the bootstrap draws by."""
+    if len(values) < 2:
+        return Estimate(value=float(values[0]), ci95=None, runs=len(values))
+    if len(values) < MANY or min(values) == max(values):
+        return Estimate(value=statistics.mean(values), ci95=statistics.ci95(values), runs=len(values))
+    interval = statistics.bootstrap_ci(values, generator(0, "ablation", *address))
+    return Estimate(value=statistics.iqm(values), ci95=interval, runs=len(values))
+
+
+def ratio(own: Sequence[float], base: Sequence[float], *address: str) -> Estimate | None:
+    """The geometric middle of the ratios of pairs; None when something costs nothing."""
+    if min(*own, *base) <= 0:
+        return None
+    found = estimate([math.log(a / b) for a, b in zip(own, base, strict=True)], *address)
+    interval = (math.exp(found.ci95[0]), math.exp(found.ci95[1])) if found.ci95 else None
+    return Estimate(value=math.exp(found.value), ci95=interval, runs=found.runs)
+
+
+def _comparison(name: str, own: Runs, base: Runs, goal: float, random: float | None) -> Comparison:
+    pairs = [(own[seed], base[seed]) for seed in sorted(own.keys() & base.keys())]
+    differences = _differences(name, pairs) if pairs else {}
+    return Comparison(
+        arm=name,
+        runs=len(own),
+        means={key: float(np.mean([getattr(result, key) for result in own.values()])) for key in MEANS},
+        returns=_returns(name, list(own.values())),
+        ratios={
+            key: ratio([of(a) for a, _ in pairs], [of(b) for _, b in pairs], name, key) if pairs else None
+            for key, of in RATIOS.items()
+        },
+        differences=differences,
+        gain=_gain(differences["final"], base, random) if pairs and random is not None else None,
+        reach=_reach(name, own, base, pairs, goal),
+    )
+
+
+def _returns(name: str, runs: Sequence[Result]) -> dict[str, Estimate]:
+    found = {"final": [result.final_return for result in runs]}
+    found |= {play: [result.plays[play] for result in runs] for play in runs[0].plays}
+    return {key: estimate(values, name, "return", key) for key, values in found.items()}
+
+
+def _differences(name: str, pairs: Sequence[Pair]) -> dict[str, Estimate]:
+    found = {
+        "final": [own.final_return - base.final_return for own, base in pairs],
+        "equal steps": [_difference_at("env_steps", *pair) for pair in pairs],
+        "equal dollars": [_difference_at("dollars", *pair) for pair in pairs],
+    }
+    for play in pairs[0][0].plays:
+        found[play] = [own.plays[play] - base.plays[play] for own, base in pairs]
+    return {key: estimate(values, name, key) for key, values in found.items()}
+
+
+def _difference_at(axis: Axis, own: Result, base: Result) -> float:
+    """Both curves read where the shorter one ends."""
+    where = min(getattr(own, axis), getattr(base, axis))
+    return at(own.curve, axis, where) - at(base.curve, axis, where)
+
+
+def _gain(difference: Estimate, base: Runs, random: float) -> Estimate | None:
+    """A difference in per cent of the way from random play to the baseline's mean."""
+    gained = float(np.mean([result.final_return for result in base.values()])) - random
+    if gained <= 0:
+        return None
+    share = 100 / gained
+    interval = (share * difference.ci95[0], share * difference.ci95[1]) if difference.ci95 else None
+    return Estimate(value=share * difference.value, ci95=interval, runs=difference.runs)
+
+
+def _reach(name: str, own: Runs, base: Runs, pairs: Sequence[Pair], goal: float) -> Reach:
+    spent = [(spent_until(a.curve, goal), spent_until(b.curve, goal)) for a, b in pairs]
+    missed = any(a is None for a, _ in spent), any(b is None for _, b in spent)
+    bounds: dict[tuple[bool, bool], Literal["exact", "at least", "at most", "unknown"]] = {
+        (False, False): "exact",
+        (True, False): "at least",
+        (False, True): "at most",
+        (True, True): "unknown",
+    }
+    known = [
+        (pair[0].dollars if a is None else a, pair[1].dollars if b is None else b)
+        for pair, (a, b) in zip(pairs, spent, strict=True)
+    ]
+    return Reach(
+        ratio=ratio([a for a, _ in known], [b for _, b in known], name, "reach") if known and not all(missed) else None,
+        bound=bounds[missed],
+        reached=sum(spent_until(result.curve, goal) is not None for result in own.values()),
+        runs=len(own),
+    )

@@ -1,0 +1,75 @@
+"""What an ablation leaves beside its runs: table.md, table.json, results.csv and the pictures."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from coordinator.ablation import pictures, table
+from coordinator.ablation.arms import Arm, settings
+from coordinator.ablation.cells import Cell
+from coordinator.ablation.comparison import Runs, Table, compare
+from coordinator.ablation.results import Result
+from coordinator.ablation.study import Study
+from coordinator.reports.files import replace
+from functions.contract import MissingExtra, StorageFault
+
+Play = Callable[[Path, int], dict[str, float]]
+
+
+def played(folder: Path, arms: Mapping[str, Arm], results: Mapping[str, Runs], play: Play) -> dict[str, Runs]:
+    """The results with what `play` says of every run's folder and seed."""
+    return {
+        name: {seed: _played(folder, arms[name], result, play) for seed, result in runs.items()}
+        for name, runs in results.items()
+    }
+
+
+def write(
+    folder: Path,
+    title: str,
+    found: Study,
+    arms: Mapping[str, Arm],
+    results: Mapping[str, Runs],
+    failures: Mapping[Cell, str],
+    random: float | None,
+) -> tuple[Table, list[str]]:
+    """Writes all files; returns the comparison and the pictures' names, none without matplotlib.
+
+    The first arm of `results` needs a run. Raises `StorageFault`.
+    """
+    compared = compare(results, random)
+    shown = {name: (arms[name].about, settings(arms[name], found.units.get(name))) for name in results}
+    rows = [result for runs in results.values() for result in runs.values()]
+    try:
+        drawn = _drawn({name: runs for name, runs in results.items() if runs}, folder, title)
+        text = table.markdown(title, compared, shown, _remarks(rows, failures), drawn)
+        replace(folder / "table.md", text.encode())
+        replace(folder / "table.json", table.json(compared))
+        replace(folder / "results.csv", table.comma_separated(rows).encode())
+    except OSError as error:
+        raise StorageFault(f"cannot write into {folder}: {error.strerror}; free disk space and try again") from error
+    return compared, drawn
+
+
+def _drawn(arms: Mapping[str, Runs], folder: Path, title: str) -> list[str]:
+    try:
+        return pictures.draw(arms, folder, title)
+    except MissingExtra:
+        return []
+
+
+def _played(folder: Path, arm: Arm, result: Result, play: Play) -> Result:
+    return msgspec.structs.replace(result, plays=play(Cell(arm, result.seed).folder(folder), result.seed))
+
+
+def _remarks(results: Sequence[Result], failures: Mapping[Cell, str]) -> list[str]:
+    """What limits the comparison."""
+    remarks = []
+    programs = {result.code for result in results}
+    if len(programs) > 1:
+        remarks.append(f"These runs are of {len(programs)} versions of the program: differences may be theirs.")
+    if failures:
+        lines = [f"* {cell.arm.name}, seed {cell.seed}: {why}" for cell, why in failures.items()]
+        remarks.append("\n".join(["Runs that failed and are left out:", "", *lines]))
+    return remarks

@@ -1,0 +1,88 @@
+"""Runs cells side by side, each as a process of its own that trains with one worker."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from coordinator.ablation.cells import Cell
+
+_POLL_S = 0.05
+# After the second signal a run leaves at once; what is not gone by then is killed, which a resume puts right.
+_PATIENCE_S = 10.0
+
+Process = subprocess.Popen[bytes]
+
+
+def drive(
+    cells: Iterable[Cell],
+    jobs: int,
+    ready: Callable[[Cell], bool],
+    begin: Callable[[Cell], Process | None],
+    ended: Callable[[Cell, int], None],
+    stopping: Callable[[], bool],
+) -> None:
+    """Runs the cells in order, `jobs` at once; one that is not `ready` yet is passed over until it is.
+
+    `begin` gives None for a cell that cannot be run; `ended` hears of every other and its exit code. Once `stopping`,
+    runs are asked to leave in order and no further one begins. Whatever ends this function ends the runs.
+    """
+    waiting, running, asked = list(cells), dict[Cell, Process](), False
+    try:
+        while running or (waiting and not stopping()):
+            if stopping() and not asked:
+                asked = True
+                _signal(running.values())
+            while not stopping() and len(running) < jobs and (cell := next(filter(ready, waiting), None)):
+                waiting.remove(cell)
+                if process := begin(cell):
+                    running[cell] = process
+            for cell, code in [(cell, code) for cell in running if (code := running[cell].poll()) is not None]:
+                del running[cell]
+                ended(cell, code)
+            time.sleep(_POLL_S)
+    finally:
+        _end(list(running.values()))
+
+
+def spawn(arguments: Sequence[str], folder: Path, log: Path, modules: Path | None) -> Process:
+    """`marless` with these arguments in `folder`, what it says in `log`; `modules` is where tasks of the user lie."""
+    environment = dict(os.environ)
+    if modules is not None:
+        # Last, so that what stands there hides nothing of ours.
+        folders = [*filter(None, [environment.get("PYTHONPATH")]), str(modules)]
+        environment["PYTHONPATH"] = os.pathsep.join(folders)
+    with log.open("wb") as output:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "coordinator.cli.app", *arguments],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,  # Ctrl-C in the terminal is for the ablation, which passes it on
+        )
+
+
+def _signal(processes: Iterable[Process]) -> None:
+    for process in processes:
+        with suppress(ProcessLookupError):
+            process.send_signal(signal.SIGINT)
+
+
+def _end(processes: Sequence[Process]) -> None:
+    """Ends what still runs: the first signal asks a run to leave in order, the second to leave at once."""
+    for _ in range(2):
+        _signal(process for process in processes if process.poll() is None)
+        time.sleep(_POLL_S if processes else 0)
+    until = time.monotonic() + _PATIENCE_S
+    for process in processes:
+        try:
+            process.wait(max(0.0, until - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

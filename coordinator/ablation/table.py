@@ -1,0 +1,274 @@
+"""An ablation in words and figures: table.md for people, table.json and results.csv for programs."""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from coordinator.ablation.arms import Value
+from coordinator.ablation.comparison import MANY, TARGET_SHARE, Comparison, Estimate, Reach, Table
+from coordinator.ablation.results import Result
+
+_NONE = "-"
+_BOUNDS = {"exact": "", "at least": "≥ ", "at most": "≤ "}
+_PARTS = {
+    "actor": "sampling",
+    "learner": "learning",
+    "evaluator": "evaluation",
+    "requests": "requests",
+    "storage": "storage",
+}
+_NOT_IN_CSV = ("curve", "history", "plays")
+
+
+@dataclass(frozen=True)
+class Section:
+    """A table and what it says: cells are text."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str
+
+
+def sections(table: Table) -> list[Section]:
+    """The tables, the most important first."""
+    digits = 1 if abs(table.comparisons[0].returns["final"].value) >= 10 else 2
+    found = [_main(table, digits), _equal_expense(table, digits), _rules(table), _bill(table)]
+    plays = [name for name in table.comparisons[0].returns if name != "final"]
+    return [*found, _plays(table, plays)] if plays else found
+
+
+def markdown(
+    title: str,
+    table: Table,
+    arms: Mapping[str, tuple[str, Mapping[str, Value]]],
+    remarks: Sequence[str],
+    pictures: Sequence[str],
+) -> str:
+    """table.md; `arms` maps names to what they are and their settings, `pictures` are files beside it."""
+    parts = [f"# {title}", *remarks, *(part for section in sections(table) for part in _section(section))]
+    parts += [f"![{name.removesuffix('.png').replace('_', ' ')}]({name})" for name in pictures]
+    listed = [
+        f"* **{name}**: {about}. `{' '.join(f'{key}={_text(value)}' for key, value in settings.items())}`"
+        for name, (about, settings) in arms.items()
+    ]
+    return "\n\n".join([*parts, "## The arms", "\n".join(listed)]) + "\n"
+
+
+def json(table: Table) -> bytes:
+    """table.json."""
+    return bytes(msgspec.json.format(msgspec.json.encode(table), indent=2)) + b"\n"
+
+
+def comma_separated(results: Sequence[Result]) -> str:
+    """results.csv: a row for every run."""
+    names = [name for name in Result.__struct_fields__ if name not in _NOT_IN_CSV]
+    plays = list(results[0].plays) if results else []
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*names, "functions", *plays])
+    for result in results:
+        values = [getattr(result, name) for name in names]
+        writer.writerow([*values, result.functions, *(result.plays[name] for name in plays)])
+    return text.getvalue()
+
+
+def money(dollars: float) -> str:
+    """Two significant digits below a dollar, cents above, never an exponent."""
+    if dollars >= 1 or dollars <= 0:
+        return f"${max(0.0, dollars):,.2f}"
+    digits = 1
+    while dollars * 10**digits < 1:
+        digits += 1
+    return f"${dollars:.{digits + 1}f}"
+
+
+def _main(table: Table, digits: int) -> Section:
+    header: tuple[str, ...] = (
+        "arm",
+        "runs",
+        "return",
+        "against baseline",
+        "dollars",
+        *(f"ratio of {name}" for name in ("dollars", "functions", "time")),
+    )
+    header += ("% of gain",) * (table.random is not None)
+    rows = []
+    for item in table.comparisons:
+        ratios = [_ratio(item.ratios[name]) for name in ("dollars", "functions", "seconds")]
+        cells = [
+            item.arm,
+            str(item.runs),
+            _mean(item.returns["final"], digits),
+            _difference(item.differences.get("final"), digits),
+            money(item.means["dollars"]),
+            *ratios,
+        ]
+        rows.append(_told(table, item, (3, 5, 6, 7, 8), [*cells, _difference(item.gain, 1)][: len(header)]))
+    statistic = (
+        f"With {MANY} runs or more the middle is the interquartile mean and the interval a bootstrap over runs;"
+        " with fewer they are the mean and Student's t (the geometric mean, for ratios)."
+    )
+    note = (
+        f"Baseline: {table.baseline}. Return of the final policies, greedy, summed over agents: higher is better."
+        " A ratio is how many times the baseline's: dollars of training (AWS Lambda and S3), dollars of functions alone"
+        " (compute and requests, no storage), seconds of training. In brackets: 95 % intervals, runs of one seed"
+        f" compared with one another. An interval that holds 0 (of a ratio: 1) shows no difference. {statistic}"
+    )
+    return Section("What it brings and what it costs", header, tuple(rows), note)
+
+
+def _equal_expense(table: Table, digits: int) -> Section:
+    goal = f"{table.target:.{digits}f}"
+    header = (
+        "arm",
+        "return at equal steps",
+        "return at equal dollars",
+        f"ratio of dollars to reach {goal}",
+        "reached by",
+    )
+    rows = [
+        _told(
+            table,
+            item,
+            (1, 2, 3),
+            [
+                item.arm,
+                _difference(item.differences.get("equal steps"), digits),
+                _difference(item.differences.get("equal dollars"), digits),
+                _bounded(item.reach),
+                f"{item.reach.reached} of {item.reach.runs}",
+            ],
+        )
+        for item in table.comparisons
+    ]
+    start = "random play" if table.random is not None else "the baseline's first evaluation"
+    note = (
+        "Differences in return against the baseline, both read where the shorter (or cheaper) of the two runs ends."
+        f" {goal} is {100 * TARGET_SHARE:.0f} % of the way from {start} to the baseline's final return; a run that"
+        " never gets there stands with all it spent, so that the ratio is a bound (≥ or ≤)."
+    )
+    return Section("At equal expense", header, tuple(rows), note)
+
+
+def _rules(table: Table) -> Section:
+    names = {
+        "rounds": (".0f", "rounds"),
+        "env_steps": (",.0f", "environment steps"),
+        "units": (".1f", "units per round"),
+        "learners": (".1f", "learners per round"),
+        "sharing": (".0%", "rounds with sharing"),
+        "flips": (".1f", "switches"),
+        "rejected": (".1f", "turned down by a trial"),
+    }
+    rows = [
+        (item.arm, *(f"{item.means[name]:{form}}" for name, (form, _) in names.items())) for item in table.comparisons
+    ]
+    note = (
+        "Means over runs. A unit is an amount of sampled data, a learner one invocation; sharing counts as on while"
+        " any two agents have one network; switches turn it on or off."
+    )
+    return Section("What the rules did", ("arm", *(title for _, title in names.values())), tuple(rows), note)
+
+
+def _bill(table: Table) -> Section:
+    rows = [
+        (
+            item.arm,
+            *(money(item.means[name]) for name in _PARTS),
+            _ratio(item.ratios["actor"]) if item.arm != table.baseline else "1",
+            _ratio(item.ratios["learner"]) if item.arm != table.baseline else "1",
+        )
+        for item in table.comparisons
+    ]
+    header = ("arm", *_PARTS.values(), "ratio of sampling", "ratio of learning")
+    note = (
+        "The bill of whole runs by part, the play of the final policies included (under evaluation); means over runs."
+    )
+    return Section("Where the dollars go", header, tuple(rows), note)
+
+
+def _plays(table: Table, plays: Sequence[str]) -> Section:
+    rows = [
+        _told(
+            table,
+            item,
+            tuple(range(2, 2 * len(plays) + 1, 2)),
+            [
+                item.arm,
+                *(
+                    cell
+                    for play in plays
+                    for cell in (_mean(item.returns[play], 2), _difference(item.differences.get(play), 2))
+                ),
+            ],
+        )
+        for item in table.comparisons
+    ]
+    header = ("arm", *(title for play in plays for title in (play, "against baseline")))
+    note = (
+        "Return per agent of one side's final policies, greedy, while the other side plays at random or as the"
+        " reference run does. The sum over agents says little where they compete: what one side wins the other loses."
+    )
+    return Section("Each side on its own", header, tuple(rows), note)
+
+
+def _told(table: Table, item: Comparison, compared: Sequence[int], cells: list[str]) -> tuple[str, ...]:
+    """A row; the baseline is not compared with itself."""
+    if item.arm != table.baseline:
+        return tuple(cells)
+    return tuple("baseline" if column in compared else cell for column, cell in enumerate(cells))
+
+
+def _mean(found: Estimate, digits: int) -> str:
+    if found.ci95 is None:
+        return f"{found.value:.{digits}f}"
+    return f"{found.value:.{digits}f} ± {(found.ci95[1] - found.ci95[0]) / 2:.{digits}f}"
+
+
+def _difference(found: Estimate | None, digits: int) -> str:
+    if found is None:
+        return _NONE
+    if found.value == 0 and found.ci95 in (None, (0, 0)):
+        return "the same"
+    value = _signed(found.value, digits)
+    return f"{value} ({_signed(found.ci95[0], digits)} to {_signed(found.ci95[1], digits)})" if found.ci95 else value
+
+
+def _signed(value: float, digits: int) -> str:
+    """Never minus zero."""
+    return f"{round(value, digits) + 0.0:+.{digits}f}"
+
+
+def _ratio(found: Estimate | None) -> str:
+    if found is None:
+        return _NONE
+    value = _times(found.value)
+    return f"{value} ({_times(found.ci95[0])} to {_times(found.ci95[1])})" if found.ci95 else value
+
+
+def _times(ratio: float) -> str:
+    """Two digits; what is not known within a hundredfold needs none."""
+    return f"{ratio:.2f}" if ratio < 100 else "over 100"
+
+
+def _bounded(reach: Reach) -> str:
+    return _NONE if reach.ratio is None else _BOUNDS[reach.bound] + _ratio(reach.ratio)
+
+
+def _section(section: Section) -> list[str]:
+    """Columns are padded, so that the file reads well as text too."""
+    cells = [section.header, *section.rows]
+    widths = [max(len(line[column]) for line in cells) for column in range(len(section.header))]
+    lines = [
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |" for line in cells
+    ]
+    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    return [f"## {section.title}", "\n".join(lines), section.note]
+
+
+def _text(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

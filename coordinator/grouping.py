@@ -1,0 +1,165 @@
+"""Who belongs together: from distances between agents to groups, and which member a group starts from."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Cap = Literal["text", "figure"]
+Grouping = Literal["kmeans", "linkage"]
+
+Array = NDArray[Any]
+Labels = tuple[int, ...]
+
+# How much larger than floor(log2 N) the exponent of the cap is.
+_CAPS: dict[Cap, int] = {"text": 1, "figure": 0}
+_RESTARTS = 10
+_SWEEPS = 100
+
+
+class GroupingRule(Protocol):
+    """Labels 0, 1, ... for n agents of one class, in the order of each group's first member.
+
+    `distance` ``[n, n]`` and its `upper` bound ``[n, n]`` are symmetric; `count` is how many groups the schedule asks
+    for, `epsilon` how close is alike. A rule may ignore either.
+    """
+
+    def __call__(
+        self, distance: Array, upper: Array, count: int, epsilon: float, rng: np.random.Generator
+    ) -> Labels: ...
+
+
+def policy_count(times: int, agents: int, cap: Cap) -> int:
+    """N', how many policies `agents` agents that could share have, the `times`-th time (from 1) sharing is switched on.
+
+    The policy count scheduler of MARLess, §4.3.3: min(2^j, cap, N). The paper contradicts itself: its text
+    caps at 2^(⌊log2 N⌋+1), which is above N, so that sharing ends in nobody sharing; its Fig. 12(a) keeps four policies
+    for six agents to the end, as a cap of 2^⌊log2 N⌋ does. Raises `ValueError` for numbers below 1.
+    """
+    if times < 1 or agents < 1:
+        raise ValueError(f"times ({times}) and agents ({agents}) count from 1")
+    exponent = agents.bit_length() - 1 + _CAPS[cap]
+    return min(1 << min(times, exponent), agents)
+
+
+def kmeans(distance: Array, upper: Array, count: int, epsilon: float, rng: np.random.Generator) -> Labels:
+    """At most `count` groups by K-Means on the rows of `distance`: the MARLess paper's, §4.3.3.
+
+    What the paper's K-Means runs on is not stated; the rows of the symmetrised matrix are the nearest reading. A row
+    holds distances to everybody, so who else is in the team bears on who is grouped. Lloyd's sweeps from ten starts
+    after Arthur and Vassilvitskii, "k-means++", 2007; the lowest sum of squares wins. With as many groups as agents
+    nobody shares; else agents with equal rows stay together, even when that leaves fewer groups. `upper` and `epsilon`
+    are ignored.
+    """
+    if count >= len(distance):
+        return tuple(range(len(distance)))
+    found = [_lloyd(distance, _spread_out(distance, count, rng)) for _ in range(_RESTARTS)]
+    return _in_order(min(found, key=lambda fit: fit.squares).labels)
+
+
+def linkage(distance: Array, upper: Array, count: int, epsilon: float, rng: np.random.Generator) -> Labels:
+    """Average linkage; clusters merge only while `upper` is below `epsilon` for every pair across them.
+
+    No two agents of a group are further apart than that, surely as far as the bound is sure. `count` and `rng` are
+    ignored.
+    """
+    return agglomerate(distance, upper < epsilon)
+
+
+GROUPINGS: dict[Grouping, GroupingRule] = {"kmeans": kmeans, "linkage": linkage}
+
+
+def agglomerate(distance: Array, mergeable: Array, least: int = 1) -> Labels:
+    """Average linkage (Sokal and Michener, 1958) on symmetric distances ``[n, n]``, down to `least` clusters.
+
+    The two clusters with the smallest mean distance across them merge, again and again, among those whose pairs across
+    are all `mergeable` ``[n, n]``; ties go to the lowest first members. Labels as of a `GroupingRule`.
+    """
+    agents = len(distance)
+    labels, sizes = np.arange(agents), np.ones(agents)
+    # Rows stand for clusters, by their first members; below the diagonal and in rows merged away nothing is allowed.
+    totals, allowed = np.array(distance, np.float64), np.array(mergeable, np.bool_)
+    for _ in range(agents - least):
+        open_ = np.triu(allowed, 1)
+        if not open_.any():
+            break
+        means = np.where(open_, totals / np.outer(sizes, sizes), np.inf)
+        first, second = (int(place) for place in np.unravel_index(means.argmin(), means.shape))
+        totals[first] += totals[second]
+        totals[:, first] += totals[:, second]
+        allowed[first] &= allowed[second]
+        allowed[:, first] &= allowed[:, second]
+        allowed[second], allowed[:, second] = False, False
+        sizes[first] += sizes[second]
+        labels[labels == second] = first
+    return _in_order(labels)
+
+
+def groups_of(classes: Sequence[int], label: Callable[[tuple[int, ...]], Sequence[int]]) -> tuple[int, ...]:
+    """The group of every agent, each named after its first member; agents of different classes never share one.
+
+    `classes[i]` is the class of agent i. `label` gives a label for each of the agents of one class that it is handed,
+    ascending; an agent alone in its class is not asked about. The MARLess paper does not say what becomes of agents
+    with different spaces, which cannot share a network.
+    """
+    groups = list(range(len(classes)))
+    for kind in sorted(set(classes)):
+        agents = tuple(agent for agent, of in enumerate(classes) if of == kind)
+        first: dict[int, int] = {}
+        for agent, own in zip(agents, label(agents) if len(agents) > 1 else (0,), strict=True):
+            groups[agent] = first.setdefault(own, agent)
+    return tuple(groups)
+
+
+def choose_base(members: Sequence[int], scores: Mapping[int, float]) -> int:
+    """The member with the highest score, the lowest on ties.
+
+    In MARLess, §4.3.4, the score is the convexity ratio of the member's loss; any other will do.
+    """
+    return max(sorted(members), key=lambda member: scores[member])
+
+
+class _Fit(NamedTuple):
+    squares: float
+    labels: Array
+
+
+def _lloyd(points: Array, centres: Array) -> _Fit:
+    """Assigns points ``[n, d]`` to centres ``[k, d]`` and moves these to their means, until nothing changes."""
+    labels = np.full(len(points), -1)
+    for _ in range(_SWEEPS):
+        squares = _squares(points, centres)
+        nearest = squares.argmin(axis=1)
+        if np.array_equal(nearest, labels):
+            break
+        labels = nearest
+        centres = np.stack([_moved(centre, points[labels == place]) for place, centre in enumerate(centres)])
+    return _Fit(float(squares.min(axis=1).sum()), labels)
+
+
+def _moved(centre: Array, members: Array) -> Array:
+    """The mean of a centre's members ``[m, d]``; one without members stays."""
+    return np.asarray(members.mean(axis=0)) if len(members) else centre
+
+
+def _spread_out(points: Array, count: int, rng: np.random.Generator) -> Array:
+    """`count` of the points, each drawn with a chance that grows with the square of its distance to those before."""
+    chosen = [int(rng.integers(len(points)))]
+    while len(chosen) < count:
+        weights = _squares(points, points[chosen]).min(axis=1)
+        total = weights.sum()
+        # Where all points are covered, one more centre on the first is left without members.
+        chosen.append(int(rng.choice(len(points), p=weights / total)) if total > 0 else chosen[0])
+    return points[chosen]
+
+
+def _squares(points: Array, centres: Array) -> Array:
+    """Squared distances ``[n, k]``."""
+    return np.asarray(((points[:, np.newaxis] - centres) ** 2).sum(axis=-1))
+
+
+def _in_order(labels: Array) -> Labels:
+    """The same groups, numbered in the order of their first members."""
+    numbers: dict[int, int] = {}
+    return tuple(numbers.setdefault(int(label), len(numbers)) for label in labels)

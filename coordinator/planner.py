@@ -1,0 +1,681 @@
+"""The placement rule `auto`: what every way to place a round would cost and take, and which one to choose.
+
+Pure arithmetic over list prices and the `coordinator.timings` of the run; since these were measured, two runs may place
+alike rounds differently, which no weight shows. Functions are taken to be warm, and evaluations are left out: no
+placement changes them. Memory buys a share of a vCPU as in `bill.billed_ms`: less than a whole one stretches a task,
+more shortens nothing, for functions use one thread.
+"""
+
+import heapq
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from coordinator.placement import LEARNER_PLACEMENTS, Rule, Work
+from coordinator.placing import Placing
+from coordinator.pricing.bill import Charge, Meter
+from coordinator.pricing.prices import Architecture, Prices, StorageClass
+from coordinator.timings import Fit, line, predicted
+from functions.algorithms.base import StageSpec
+
+# A synchronous Lambda request or response holds 6 MB; base64 adds a third, which leaves 0.4 MB for the rest.
+MESSAGE_BYTES = 4 * 2**20
+# Below a vCPU the price of a task hardly depends on memory: what small sizes save is the rounding up to a millisecond.
+SMALL_MB = (512, 1024)
+# How often objects that travel in messages are lost together with the coordinator that held them: an assumption.
+LOSSES_PER_ROUND = 1e-3
+MOST_ROUNDS_UNSAVED = 100
+# Forecasts are no better than this: nearer ones count as equal, and the other quantity decides.
+ALIKE = 0.01
+# A placement is left only for one that saves more.
+WORTHWHILE = 0.05
+# A task may be expected to take this share of its time-out.
+PATIENCE = 0.5
+# Actors of the first round.
+EXPLORERS = 8
+# Fewer kinds of invocations first; for forecasts that are exactly equal.
+SIMPLEST: tuple[Rule, ...] = ("whole", "packed", "fused", "split")
+
+
+class Unmeasured(Exception):
+    """No task that would tell how long a kind of task takes has been seen; the message names the kind."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What a round is, wherever it runs.
+
+    `members[group]` of the `agents` learn in a group. A unit has `unit_steps` environment steps. No rule looks at what
+    rounds gave, and no evaluation is due, for `most_rounds` rounds. Bytes: `unit_bytes` of a unit's trajectory,
+    `policy_bytes` of all groups' policies, `learner_bytes` of the rest of their state, `tensor_bytes` of all tensors
+    that stages pass on within a round, `ledger_bytes` of the run's item. `width` functions run at once.
+    """
+
+    agents: int
+    members: Mapping[int, int]
+    stages: Sequence[StageSpec]
+    units: int
+    unit_steps: int
+    most_rounds: int
+    unit_bytes: float
+    policy_bytes: float
+    learner_bytes: float
+    ledger_bytes: int
+    width: int
+    tensor_bytes: float = 0.0
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a plan is made under: prices, functions, and what the user asked for.
+
+    `memory_mb` and `timeout_s` by function as configured, `peak_mb` what they were seen to need at most; a function
+    whose need is not known keeps its memory. `checkpoint_every` holds wherever objects are stored. At most one of
+    `deadline_s` (of a round) and `dollars_per_hour` is given.
+    """
+
+    prices: Prices
+    architecture: Architecture
+    storage: StorageClass
+    memory_mb: Mapping[str, int]
+    timeout_s: Mapping[str, float]
+    checkpoint_every: int
+    peak_mb: Mapping[str, float]
+    deadline_s: float | None = None
+    dollars_per_hour: float | None = None
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """A placement with what a round costs and takes there: `dollars` is the sum of the four parts below it.
+
+    `seconds` is the wall clock, `busy_s` the sum over all tasks as on whole cores. `longest_s` is the longest task by
+    function. The dollars of a checkpoint are spread over its rounds, and so, where objects are not stored, are those of
+    the rounds that are done again after a loss.
+    """
+
+    placing: Placing
+    dollars: float
+    seconds: float
+    compute: float
+    requests: float
+    storage: float
+    ledger: float
+    busy_s: float
+    longest_s: Mapping[str, float]
+
+
+class _Tariff(NamedTuple):
+    """Dollars for one of each: in floats what `bill.bill` works out to the last digit, for hundreds of options."""
+
+    gb_second: float
+    request: float
+    put: float
+    get: float
+    byte_written: float
+    byte_read: float
+    write_unit: float
+    read_unit: float
+    mb_per_vcpu: int
+
+
+class _Task(NamedTuple):
+    """`number` equal tasks of a wave, each with the objects it reads and makes."""
+
+    function: str
+    kind: str
+    size: float
+    reads: int
+    read_bytes: float
+    makes: int
+    made_bytes: float
+    number: int = 1
+
+
+class _Object(NamedTuple):
+    """Where parts of the learner's state live: the work that made the object, and its kind."""
+
+    work: str
+    kind: str
+
+
+class _Parts(NamedTuple):
+    """Dollars."""
+
+    compute: float
+    requests: float
+    storage: float
+    ledger: float
+
+
+class _Estimate(NamedTuple):
+    """What one task of `whole`, or one round, costs and takes, and what one checkpoint costs."""
+
+    once: _Parts
+    checkpoint: _Parts
+    seconds: float
+    busy_s: float
+    longest_s: dict[str, float]
+
+
+Measure = Callable[[Forecast], float]
+
+
+def plan(
+    round_: int, workload: Workload, timings: Mapping[str, Fit], terms: Terms, current: Placing | None = None
+) -> Placing:
+    """Where round `round_` runs: the first two explore, the others follow `choose`, unless that saves too little over
+    the `current` placement.
+
+    An exploration that would near its time-out is left out.
+    """
+    if not _measured(workload, timings):
+        return explore(round_, workload, terms)
+    layout, tariff = _Layout(workload), _tariff(terms.prices, terms.architecture, terms.storage)
+    if round_ < 2:
+        exploring = explore(round_, workload, terms)
+        if _patient(_forecast(exploring, layout, timings, tariff), terms):
+            return exploring
+    best = choose(_forecasts(layout, timings, terms, tariff), terms.deadline_s, terms.dollars_per_hour)
+    current = current and _fitted(current, workload, terms)
+    if current is None or not _possible(current, layout, terms):
+        return best.placing
+    now = _forecast(current, layout, timings, tariff)
+    return current if _patient(now, terms) and not _worthwhile(now, best, terms) else best.placing
+
+
+def forecasts(workload: Workload, timings: Mapping[str, Fit], terms: Terms) -> list[Forecast]:
+    """Every placement worth one; those that would near a time-out only if all would. Raises `Unmeasured`."""
+    tariff = _tariff(terms.prices, terms.architecture, terms.storage)
+    return _forecasts(_Layout(workload), timings, terms, tariff)
+
+
+def explore(round_: int, workload: Workload, terms: Terms) -> Placing:
+    """Where rounds run before anything is known: over a few actors first, then in one, which tells overhead from work.
+
+    One actor a unit would tell more and cost more than most runs save.
+    """
+    spread = EXPLORERS if round_ == 0 else 1
+    return Placing(
+        rule="packed",
+        units_per_invocation=-(-workload.units // spread),
+        checkpoint_every=terms.checkpoint_every,
+        memory_mb={name: terms.memory_mb[name] for name in ("actor", "learner")},
+    )
+
+
+def options(workload: Workload, terms: Terms) -> list[Placing]:
+    """All placements worth a forecast; those that carry are still to be given their distance of checkpoints."""
+    return _options(_Layout(workload), terms)
+
+
+def message_bytes(placing: Placing, workload: Workload) -> float:
+    """Bytes of objects in the largest message if all of them travel inside messages, before base64."""
+    return _message_bytes(placing, _Layout(workload))
+
+
+def operations(placing: Placing, workload: Workload) -> Meter:
+    """What a round (one task, for `whole`) uses beside time, checkpoints left out: invocations, storage, ledger.
+
+    Counts are those of a round that the same placement preceded, without retries and without evaluations; bytes assume
+    that all parts of the learner's state weigh alike. The end of a round and the asking of the next are one commit,
+    every wave of learners is another.
+    """
+    return _operations(placing, _Layout(workload))
+
+
+def checkpointing(placing: Placing, workload: Workload) -> Meter:
+    """What one checkpoint uses: the ledger's second item, and with `carry` every object the run goes on with."""
+    return _checkpointing(placing, _Layout(workload))
+
+
+def forecast(
+    placing: Placing,
+    workload: Workload,
+    timings: Mapping[str, Fit],
+    prices: Prices,
+    architecture: Architecture = "arm",
+    storage: StorageClass = "standard",
+) -> Forecast:
+    """What a round of `placing`, which names the memory of every function it uses, costs and takes.
+
+    Raises `Unmeasured`.
+    """
+    return _forecast(placing, _Layout(workload), timings, _tariff(prices, architecture, storage))
+
+
+def checkpoint_interval(checkpoint_dollars: float, round_dollars: float) -> int:
+    """Rounds between checkpoints at which what they cost and what is done again after losses are least together.
+
+    Young, "A first order approximation to the optimum checkpoint interval", 1974: k = sqrt(2 C / (λ R)), with the cost
+    C of a checkpoint, R of a round and `LOSSES_PER_ROUND` λ. Between 1 and `MOST_ROUNDS_UNSAVED`.
+    """
+    if round_dollars <= 0:
+        return MOST_ROUNDS_UNSAVED
+    best = math.sqrt(2 * checkpoint_dollars / (LOSSES_PER_ROUND * round_dollars))
+    return max(1, min(MOST_ROUNDS_UNSAVED, round(best)))
+
+
+def front(forecasts: Iterable[Forecast]) -> list[Forecast]:
+    """The forecasts that no other beats in dollars or seconds without losing in the other; the cheapest first."""
+    kept: list[Forecast] = []
+    for candidate in sorted(forecasts, key=lambda item: (item.dollars, item.seconds)):
+        equal = bool(kept) and (candidate.dollars, candidate.seconds) == (kept[-1].dollars, kept[-1].seconds)
+        if not kept or equal or candidate.seconds < kept[-1].seconds:
+            kept.append(candidate)
+    return kept
+
+
+def choose(
+    forecasts: Sequence[Forecast], deadline_s: float | None = None, dollars_per_hour: float | None = None
+) -> Forecast:
+    """The cheapest; the cheapest of those that meet the deadline, else the fastest; the fastest of those that keep the
+    rate, else the cheapest.
+
+    What differs by less than `ALIKE` counts as equal: of the cheapest the fastest is taken, of the fastest the
+    cheapest, of what is left the simplest.
+    """
+    pool, first, second = _goal(forecasts, deadline_s, dollars_per_hour)
+    enough = min(map(first, pool)) * (1 + ALIKE)
+    alike = [item for item in pool if first(item) <= enough]
+    return min(alike, key=lambda item: (second(item), first(item), _complexity(item.placing)))
+
+
+def break_even(forecast: Forecast, vm_dollars_per_hour: float, vm_vcpus: int) -> float:
+    """The utilisation (busy share of all its vCPUs) above which a machine of that price does the same busy seconds for
+    less; above 1 no such machine does. A core is taken for as fast as a vCPU of a function."""
+    vm_second = vm_dollars_per_hour / 3600 / vm_vcpus
+    return vm_second * forecast.busy_s / forecast.dollars if forecast.dollars > 0 else math.inf
+
+
+def _learning_kind(stages: Sequence[str], workload: Workload) -> str:
+    """The kind of a learner's task that runs `stages`, as `coordinator.timings` lists it."""
+    return "learn" if len(stages) == len(workload.stages) else f"learn:{'+'.join(stages)}"
+
+
+def _dollars(item: Forecast) -> float:
+    return item.dollars
+
+
+def _seconds(item: Forecast) -> float:
+    return item.seconds
+
+
+def _goal(
+    forecasts: Sequence[Forecast], deadline_s: float | None, dollars_per_hour: float | None
+) -> tuple[Sequence[Forecast], Measure, Measure]:
+    """Among which forecasts to choose, by what, and by what where that is equal."""
+    if deadline_s is not None:
+        met = [item for item in forecasts if item.seconds <= deadline_s]
+        return (met, _dollars, _seconds) if met else (forecasts, _seconds, _dollars)
+    if dollars_per_hour is not None:
+        kept = [item for item in forecasts if item.dollars * 3600 <= dollars_per_hour * item.seconds]
+        return (kept, _seconds, _dollars) if kept else (forecasts, _dollars, _seconds)
+    return forecasts, _dollars, _seconds
+
+
+def _worthwhile(now: Forecast, best: Forecast, terms: Terms) -> bool:
+    """Whether to leave the present placement: for keeping a limit always, else for a saving above `WORTHWHILE`."""
+    pool, measure, _ = _goal([now, best], terms.deadline_s, terms.dollars_per_hour)
+    if not any(item is now for item in pool):
+        return True
+    return any(item is best for item in pool) and measure(best) < (1 - WORTHWHILE) * measure(now)
+
+
+def _complexity(placing: Placing) -> tuple[int, bool, int, int, int]:
+    """For ties: simpler is less."""
+    rule = SIMPLEST.index(placing.rule)
+    return rule, placing.carry, placing.rounds, -placing.units_per_invocation, sum(placing.memory_mb.values())
+
+
+def _patient(item: Forecast, terms: Terms) -> bool:
+    """Whether no task is expected to come near its time-out."""
+    return all(longest <= PATIENCE * terms.timeout_s[name] for name, longest in item.longest_s.items())
+
+
+class _Layout:
+    """The tasks that a workload makes in each placement, worked out once."""
+
+    def __init__(self, workload: Workload) -> None:
+        self.workload = workload
+        self._homes: dict[Rule, _Homes] = {}
+        self._waves: dict[tuple[Rule, int, int], list[list[_Task]]] = {}
+
+    def homes(self, rule: Rule) -> "_Homes":
+        """Where the learner's state lives; `whole` makes the objects that `packed` makes."""
+        rule = "packed" if rule == "whole" else rule
+        if rule not in self._homes:
+            self._homes[rule] = _homes(self._works(rule), self.workload)
+        return self._homes[rule]
+
+    def waves(self, placing: Placing) -> list[list[_Task]]:
+        """The round's tasks, or the one task of several rounds."""
+        key = (placing.rule, placing.units_per_invocation, placing.together)
+        if key not in self._waves:
+            self._waves[key] = [[self._whole(placing)]] if placing.rule == "whole" else self._spread(placing)
+        return self._waves[key]
+
+    def _works(self, rule: Rule) -> list[list[Work]]:
+        return LEARNER_PLACEMENTS[rule](self.workload.stages, sorted(self.workload.members))
+
+    def _whole(self, placing: Placing) -> _Task:
+        workload, homes = self.workload, self.homes(placing.rule)
+        state, state_bytes = homes.weigh(homes.where.values())
+        return _Task("learner", "whole", workload.units * placing.together, state, state_bytes, state, state_bytes)
+
+    def _spread(self, placing: Placing) -> list[list[_Task]]:
+        works, homes = self._works(placing.rule), self.homes(placing.rule)
+        waves = [_sampling(placing, self.workload, homes)]
+        trajectories = sum(task.number for task in waves[0])
+        pairs = sum(work.publish * _pairs(work) for wave in works for work in wave)
+        before: list[Work] = []
+        for wave in works:
+            waves.append([_learner(work, before, pairs, trajectories, homes, self.workload) for work in wave])
+            before = before + [work for work in wave if work.publish]
+        return waves
+
+
+@dataclass(frozen=True)
+class _Homes:
+    """`where[part, group]` lives, and `sizes` of the objects in bytes."""
+
+    where: Mapping[tuple[str, int], _Object]
+    sizes: Mapping[_Object, float]
+
+    def weigh(self, objects: Iterable[_Object]) -> tuple[int, float]:
+        """How many different objects there are, and their bytes."""
+        distinct = dict.fromkeys(objects)
+        return len(distinct), sum(self.sizes[item] for item in distinct)
+
+
+def _homes(waves: Sequence[Sequence[Work]], workload: Workload) -> _Homes:
+    """Where every part of every group lives after a round; a part that no stage writes stays where it began."""
+    specs = {stage.name: stage for stage in workload.stages}
+    parts = {"policy", *(part for stage in workload.stages for part in (*stage.reads, *stage.writes))}
+    where = {(part, group): _home("initialise", part) for part in sorted(parts) for group in sorted(workload.members)}
+    for work in (work for wave in waves for work in wave):
+        for part in (part for stage in work.stages for part in specs[stage].writes):
+            where |= dict.fromkeys(((part, group) for group in work.groups), _home(work.name, part))
+    groups, others = len(workload.members), max(1, len(parts) - 1)
+    sizes: dict[_Object, float] = {}
+    for (part, _), home in where.items():
+        share = workload.policy_bytes if part == "policy" else workload.learner_bytes / others
+        sizes[home] = sizes.get(home, 0.0) + share / groups
+    return _Homes(where, sizes)
+
+
+def _home(work: str, part: str) -> _Object:
+    return _Object(work, "policies" if part == "policy" else "learner")
+
+
+def _pairs(work: Work) -> int:
+    """Pairs of a stage and a group: what a work's published tensors are counted in."""
+    return len(work.stages) * len(work.groups)
+
+
+def _sampling(placing: Placing, workload: Workload, homes: _Homes) -> list[_Task]:
+    size = min(placing.units_per_invocation, workload.units)
+    full, rest = divmod(workload.units, size)
+    reads, read_bytes = homes.weigh(home for (part, _), home in homes.where.items() if part == "policy")
+    tasks = [_Task("actor", "sample", size, reads, read_bytes, 1, size * workload.unit_bytes, full)]
+    if rest:
+        tasks.append(_Task("actor", "sample", rest, reads, read_bytes, 1, rest * workload.unit_bytes))
+    return tasks
+
+
+def _learner(
+    work: Work, before: Sequence[Work], pairs: int, trajectories: int, homes: _Homes, workload: Workload
+) -> _Task:
+    """One work's task; `pairs` of stage and group publish tensors in the round, and the works of `before` have."""
+    specs = [stage for stage in workload.stages if stage.name in work.stages]
+    needed = [homes.where[part, group] for stage in specs for part in stage.reads for group in work.groups]
+    written = [homes.where[part, group] for stage in specs for part in stage.writes for group in work.groups]
+    reads, read_bytes = homes.weigh(needed)
+    _, made_bytes = homes.weigh(written)
+    pair_bytes = workload.tensor_bytes / pairs if pairs else 0.0
+    trains = any("policy" in stage.writes for stage in specs)
+    return _Task(
+        function="learner",
+        kind=_learning_kind(work.stages, workload),
+        size=workload.units * workload.unit_steps * sum(workload.members[group] for group in work.groups),
+        reads=trajectories + reads + len(before),
+        read_bytes=workload.units * workload.unit_bytes + read_bytes + pair_bytes * sum(map(_pairs, before)),
+        # The object that holds the answer is always stored.
+        makes=1 + trains + work.publish,
+        made_bytes=made_bytes + work.publish * _pairs(work) * pair_bytes,
+    )
+
+
+def _options(layout: _Layout, terms: Terms) -> list[Placing]:
+    workload = layout.workload
+    sizes = sorted({*(1 << power for power in range(workload.units.bit_length())), workload.units})
+    placings = [
+        Placing(
+            rule=rule,
+            units_per_invocation=units,
+            rounds=rounds,
+            carry=carry,
+            checkpoint_every=_whole_tasks(terms.checkpoint_every, rounds),
+            memory_mb=memory,
+        )
+        for rule in LEARNER_PLACEMENTS
+        for memory in _memories(rule, terms)
+        for units in (sizes if rule != "whole" else sizes[-1:])
+        for carry in (False, True)
+        for rounds in sorted({1, _most_rounds(rule, carry, workload, terms)})
+    ]
+    return [placing for placing in placings if _possible(placing, layout, terms)]
+
+
+def _most_rounds(rule: Rule, carry: bool, workload: Workload, terms: Terms) -> int:
+    """How many rounds one task may run; where objects are stored the user's distance of checkpoints holds too."""
+    if rule != "whole":
+        return 1
+    return workload.most_rounds if carry else min(workload.most_rounds, terms.checkpoint_every)
+
+
+def _fitted(current: Placing, workload: Workload, terms: Terms) -> Placing:
+    """The present placement as it goes on: as many rounds as nobody looks in now, checkpoints at their ends."""
+    rounds = _most_rounds(current.rule, current.carry, workload, terms)
+    distance = current.checkpoint_every if current.carry else terms.checkpoint_every
+    return replace(current, rounds=rounds, checkpoint_every=_whole_tasks(distance, rounds))
+
+
+def _possible(placing: Placing, layout: _Layout, terms: Terms) -> bool:
+    """Whether memory and messages hold what they must."""
+    if placing.memory_mb not in _memories(placing.rule, terms):
+        return False
+    return not placing.carry or _message_bytes(placing, layout) < MESSAGE_BYTES
+
+
+def _memories(rule: Rule, terms: Terms) -> list[dict[str, int]]:
+    """Memory by function: as configured, and a vCPU or less where what they need is known.
+
+    `whole` does the work of both functions in one, so it needs what they need together.
+    """
+    needs = {name: terms.peak_mb[name] for name in ("actor", "learner") if name in terms.peak_mb}
+    names = ["actor", "learner"]
+    if rule == "whole":
+        names, needs = ["learner"], {"learner": sum(needs.values())} if len(needs) == len(names) else {}
+    found: list[dict[str, int]] = []
+    for size in (*SMALL_MB, terms.prices.lambda_.mb_per_vcpu):
+        memory = {name: max(size, math.ceil(needs[name])) if name in needs else terms.memory_mb[name] for name in names}
+        if memory not in found:
+            found.append(memory)
+    return found
+
+
+def _saved(placing: Placing, layout: _Layout, timings: Mapping[str, Fit], tariff: _Tariff) -> Placing:
+    """The placement with the distance of checkpoints that fits it."""
+    if not placing.carry:
+        return placing
+    estimate = _estimate(placing, layout, timings, tariff)
+    distance = checkpoint_interval(sum(estimate.checkpoint), sum(estimate.once) / placing.together)
+    return replace(placing, checkpoint_every=_whole_tasks(distance, placing.together))
+
+
+def _whole_tasks(rounds: int, together: int) -> int:
+    """The most rounds up to `rounds` that tasks of `together` rounds fill, one task at least."""
+    return max(1, rounds // together) * together
+
+
+def _message_bytes(placing: Placing, layout: _Layout) -> float:
+    return max(max(task.read_bytes, task.made_bytes) for wave in layout.waves(placing) for task in wave)
+
+
+def _operations(placing: Placing, layout: _Layout) -> Meter:
+    waves = layout.waves(placing)
+    tasks = [task for wave in waves for task in wave]
+    actors, learners = (sum(task.number for task in tasks if task.function == name) for name in ("actor", "learner"))
+    stored = [] if placing.carry else tasks
+    return Meter(
+        actor=Charge(invocations=actors),
+        learner=Charge(invocations=learners),
+        puts=sum(task.number * task.makes for task in stored),
+        gets=sum(task.number * task.reads for task in stored),
+        bytes_written=round(sum(task.number * task.made_bytes for task in stored)),
+        bytes_read=round(sum(task.number * task.read_bytes for task in stored)),
+        write_units=len(waves) * Meter().add_commit(layout.workload.ledger_bytes).write_units,
+    )
+
+
+def _checkpointing(placing: Placing, layout: _Layout) -> Meter:
+    size = layout.workload.ledger_bytes
+    meter = Meter().add_load(size).add_commit(size)
+    if not placing.carry:
+        return meter
+    made = [size for home, size in layout.homes(placing.rule).sizes.items() if home.work != "initialise"]
+    return meter + Meter(puts=len(made), bytes_written=round(sum(made)))
+
+
+def _forecasts(layout: "_Layout", timings: Mapping[str, Fit], terms: Terms, tariff: _Tariff) -> list[Forecast]:
+    placings = (_saved(placing, layout, timings, tariff) for placing in _options(layout, terms))
+    found = [_forecast(placing, layout, timings, tariff) for placing in placings]
+    return [item for item in found if _patient(item, terms)] or found
+
+
+def _forecast(placing: Placing, layout: _Layout, timings: Mapping[str, Fit], tariff: _Tariff) -> Forecast:
+    estimate = _estimate(placing, layout, timings, tariff)
+    # After a loss half a distance of checkpoints is done again, on average.
+    again = 1 + LOSSES_PER_ROUND * placing.checkpoint_every / 2 if placing.carry else 1.0
+    share, every = again / placing.together, placing.checkpoint_every
+    parts = _Parts(
+        *(share * once + saved / every for once, saved in zip(estimate.once, estimate.checkpoint, strict=True))
+    )
+    return Forecast(
+        placing=placing,
+        dollars=sum(parts),
+        seconds=estimate.seconds / placing.together,
+        busy_s=estimate.busy_s / placing.together,
+        longest_s=estimate.longest_s,
+        **parts._asdict(),
+    )
+
+
+def _estimate(placing: Placing, layout: _Layout, timings: Mapping[str, Fit], tariff: _Tariff) -> _Estimate:
+    seconds = busy = 0.0
+    mb_ms = 0
+    longest: dict[str, float] = {}
+    for wave in layout.waves(placing):
+        spans = []
+        for task in wave:
+            alone = _milliseconds(task.kind, task.size, layout.workload, timings, placing.style)
+            if alone is None:
+                raise Unmeasured(task.kind)
+            memory = placing.memory_mb[task.function]
+            ms = alone * max(1.0, tariff.mb_per_vcpu / memory)
+            spans.append((ms, task.number))
+            busy += task.number * alone / 1000
+            mb_ms += task.number * memory * math.ceil(ms)
+            longest[task.function] = max(longest.get(task.function, 0.0), ms / 1000)
+        seconds += _span(spans, layout.workload.width) / 1000
+    once = _priced(_operations(placing, layout), tariff)
+    return _Estimate(
+        once=once._replace(compute=mb_ms / 1024 / 1000 * tariff.gb_second),
+        checkpoint=_priced(_checkpointing(placing, layout), tariff),
+        seconds=seconds,
+        busy_s=busy,
+        longest_s=longest,
+    )
+
+
+def _span(tasks: Sequence[tuple[float, int]], width: int) -> float:
+    """When the last of (milliseconds, how many) ends if each starts, in order, as soon as one of `width` is free."""
+    (first, number), *others = tasks
+    width = min(width, sum(number for _, number in tasks))
+    rows, more = divmod(number, width)
+    ends = [rows * first] * (width - more) + [(rows + 1) * first] * more
+    for ms, number in others:
+        for _ in range(number):
+            heapq.heapreplace(ends, ends[0] + ms)
+    return max(ends)
+
+
+def _tariff(prices: Prices, architecture: Architecture, storage: StorageClass) -> _Tariff:
+    s3 = {"standard": prices.s3.standard, "express": prices.s3.express}[storage]
+    compute = {"arm": prices.lambda_.arm, "x86": prices.lambda_.x86}[architecture]
+    return _Tariff(
+        gb_second=float(compute.gb_second),
+        request=float(prices.lambda_.requests_per_million) / 1e6,
+        put=float(s3.put_per_thousand) / 1e3,
+        get=float(s3.get_per_thousand) / 1e3,
+        byte_written=float(s3.upload_gb) / 2**30,
+        byte_read=float(s3.retrieval_gb) / 2**30,
+        write_unit=float(prices.dynamodb.write_units_per_million) / 1e6,
+        read_unit=float(prices.dynamodb.read_units_per_million) / 1e6,
+        mb_per_vcpu=prices.lambda_.mb_per_vcpu,
+    )
+
+
+def _priced(meter: Meter, tariff: _Tariff) -> _Parts:
+    """All but compute."""
+    return _Parts(
+        compute=0.0,
+        requests=(meter.actor.invocations + meter.learner.invocations) * tariff.request,
+        storage=meter.puts * tariff.put
+        + meter.gets * tariff.get
+        + meter.bytes_written * tariff.byte_written
+        + meter.bytes_read * tariff.byte_read,
+        ledger=meter.write_units * tariff.write_unit + meter.read_units * tariff.read_unit,
+    )
+
+
+def _measured(workload: Workload, timings: Mapping[str, Fit]) -> bool:
+    return all(_milliseconds(kind, 1.0, workload, timings) is not None for kind in ("sample", "learn"))
+
+
+def _milliseconds(
+    kind: str, size: float, workload: Workload, timings: Mapping[str, Fit], style: str = ""
+) -> float | None:
+    """Of one task on a whole core; of a kind that was never seen, composed of what was. None without that."""
+    seen = predicted(timings, kind, size, style)
+    if seen is not None or kind == "sample":
+        return seen
+    if kind == "whole":
+        return _whole(size, workload, timings)
+    found = _learning(kind, workload, timings)
+    return None if found is None else found[0] + found[1] * size
+
+
+def _whole(size: float, workload: Workload, timings: Mapping[str, Fit]) -> float | None:
+    """Sampling and learning one after the other, with all of their overhead: nothing is saved until it is seen."""
+    sampling = _milliseconds("sample", workload.units, workload, timings)
+    learning = _milliseconds("learn", workload.agents * workload.units * workload.unit_steps, workload, timings)
+    return None if sampling is None or learning is None else size / workload.units * (sampling + learning)
+
+
+def _learning(kind: str, workload: Workload, timings: Mapping[str, Fit]) -> tuple[float, float] | None:
+    """The line of a learner's task that was never seen, from its stages or else from tasks of all stages.
+
+    Stages together share one overhead, the largest; a stage that was never seen on its own takes an equal share.
+    """
+    every = [stage.name for stage in workload.stages]
+    stages = every if kind == "learn" else kind.removeprefix("learn:").split("+")
+    lines = [found for stage in stages if (found := line(timings, f"learn:{stage}"))]
+    if len(lines) == len(stages):
+        return max(overhead for overhead, _ in lines), sum(slope for _, slope in lines)
+    together = line(timings, "learn")
+    return (together[0], together[1] * len(stages) / len(every)) if together else None

@@ -1,0 +1,131 @@
+"""The networks of a new team out of those of the old one.
+
+"Multi-Agent Reinforcement Learning with Serverless Computing" (SoCC 2025) lets agents share one member's policy for a
+time and then go on from copies of it; it leaves open what becomes of everything else that a learner holds. Here:
+
+* Split: a group whose members all come from one old group starts from a copy of everything of that group, optimiser
+  moments and normaliser included. That needs no data, so none is read or played.
+* Merge: a group whose members come from several old groups starts from a copy of the base's; what must change in it is
+  the algorithm's to say (`Implementation.merge`).
+
+All networks take the agent's one-hot, so no shape ever changes.
+"""
+
+from functions.actor.handler import sample
+from functions.algorithms import registry as algorithms
+from functions.algorithms.base import Context
+from functions.algorithms.base import Tensors as Known
+from functions.contract import BadRequest, RegroupReply, RegroupTask, SampleTask, Team
+from functions.keys import group_name
+from functions.learner import batch
+from functions.learner.stages import require_finite
+from functions.ports import Blobs
+from functions.serving import Objects, Tensors, read
+
+
+def regroup(task: RegroupTask, blobs: Blobs) -> tuple[Objects, RegroupReply]:
+    """The parts of every group in `task.bases`; raises `BadRequest` for a change of team that cannot be made."""
+    require_possible(task)
+    parts = algorithms.algorithm(task.algorithm).parts
+    state = read(blobs, task.state)
+    made: Tensors = {}
+    for group, base in sorted(task.bases.items()):
+        made |= copied(state, parts, base, group)
+    figures: dict[str, float] = {}
+    if merges := [group for group in sorted(task.bases) if len(_origins(task, group)) > 1]:
+        context = _context(task, blobs, state, parts)
+        code = algorithms.implementation(algorithms.algorithm(task.algorithm))
+        for group in merges:
+            result = code.merge(context, task.target, group, task.bases[group], task.distil_steps)
+            made |= result.tensors
+            figures |= {f"{name}/{group_name(group)}": value for name, value in result.figures.items()}
+    require_finite(made, "regrouping")
+    policies = {name: array for name, array in made.items() if name.startswith("policy/")}
+    learner = {name: array for name, array in made.items() if name not in policies}
+    return [("policies", policies), ("learner", learner)], RegroupReply(figures=figures)
+
+
+def copied(state: Known, parts: tuple[str, ...], group: int, to: int) -> Tensors:
+    """All parts of `group` under the name of `to`; raises `BadRequest` when the state lacks one."""
+    found: Tensors = {}
+    for part in parts:
+        old, new = f"{part}/{group_name(group)}", f"{part}/{group_name(to)}"
+        named = {new + name[len(old) :]: state[name] for name in state if name == old or name.startswith(f"{old}/")}
+        if not named:
+            raise BadRequest(f"the task's state holds no {old}")
+        found |= named
+    return found
+
+
+def require_possible(task: RegroupTask) -> None:
+    """Raises `BadRequest` naming the first group that cannot come to be."""
+    if not (task.team.identity and task.target.identity):
+        raise BadRequest("a team can change only where its networks, old and new, take the agent's identity")
+    if not len(task.team.groups) == len(task.target.groups) == len(task.spec.agents):
+        raise BadRequest(f"the task has {len(task.spec.agents)} agents; team and target must group all of them")
+    for group in sorted({*task.target.groups, *task.bases}):
+        if problem := _problem(task, group):
+            raise BadRequest(f"group {group_name(group)} {problem}")
+
+
+def _problem(task: RegroupTask, group: int) -> str:
+    """What is wrong with a new group; '' when nothing is."""
+    members = _members(task.target, group)
+    if not members or members[0] != group:
+        return "is no group of the new team, named after its first member"
+    if len({task.spec.class_of[agent] for agent in members}) > 1:
+        return "has agents of several classes, whose networks differ"
+    if group not in task.bases:
+        return "" if members == _members(task.team, group) else "is new and has no base"
+    if task.bases[group] not in _origins(task, group):
+        return f"has the base {group_name(task.bases[group])}, which none of its members was in"
+    return ""
+
+
+def _members(team: Team, group: int) -> list[int]:
+    return [agent for agent, of in enumerate(team.groups) if of == group]
+
+
+def _origins(task: RegroupTask, group: int) -> set[int]:
+    """The old groups that a new group's members come from."""
+    return {task.team.groups[agent] for agent in _members(task.target, group)}
+
+
+def _context(task: RegroupTask, blobs: Blobs, state: Tensors, parts: tuple[str, ...]) -> Context:
+    """The round as `Implementation.merge` sees it: every agent alone, with the networks that it had in its group."""
+    alone: Tensors = {}
+    for group in task.bases:
+        for agent in {*_members(task.target, group), task.bases[group]}:
+            alone |= copied(state, parts, task.team.groups[agent], agent)
+    algorithm = algorithms.algorithm(task.algorithm)
+    return Context(
+        spec=task.spec,
+        team=Team(groups=tuple(range(len(task.team.groups))), identity=True),
+        config=algorithms.configuration(algorithm, task.hyperparameters).resolved(len(task.spec.agents)),
+        seed=task.seed,
+        round=task.round,
+        batch=batch.join(task.spec, _trajectories(task, blobs), task.units),
+        tensors=alone,
+    )
+
+
+def _trajectories(task: RegroupTask, blobs: Blobs) -> Tensors:
+    """The round's data; where the task names none, the units are played once more as the actor played them."""
+    if task.trajectories:
+        return read(blobs, task.trajectories)
+    again = SampleTask(
+        id=task.id,
+        run=task.run,
+        round=task.round,
+        output=task.output,
+        timeout_s=task.timeout_s,
+        seed=task.seed,
+        environment=task.environment,
+        team=task.team,
+        policies=task.policies,
+        units=task.units,
+        copies=task.copies,
+        steps=task.steps,
+    )
+    objects, _ = sample(again, blobs)
+    return dict(objects)["trajectory"]

@@ -1,0 +1,49 @@
+"""What learning is apart from storage and messages: the round's trajectories and the known tensors to new ones."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from functions.algorithms import registry as algorithms
+from functions.algorithms.base import Context
+from functions.contract import LearnTask, WholeTask
+from functions.learner import batch, stages
+from functions.serving import Tensors
+
+
+def update(
+    task: LearnTask | WholeTask,
+    round_: int,
+    stage_names: Sequence[str],
+    groups: Sequence[int],
+    trajectories: Tensors,
+    known: Tensors,
+) -> stages.Outcome:
+    """What `stage_names` give for `groups` in round `round_`, on trajectories of the task's units; pure."""
+    algorithm = algorithms.algorithm(task.algorithm)
+    context = Context(
+        spec=task.spec,
+        team=task.team,
+        config=algorithms.configuration(algorithm, task.hyperparameters).resolved(len(task.spec.agents)),
+        seed=task.seed,
+        round=round_,
+        batch=batch.join(task.spec, trajectories, task.units),
+        tensors=known,
+    )
+    code = algorithms.implementation(algorithm)
+    return stages.run(algorithm, code, context, stage_names, groups, task.summaries)
+
+
+def sorted_out(tensors: Tensors, parts: tuple[str, ...]) -> tuple[Tensors, Tensors, Tensors]:
+    """What actors read, what only learners need from round to round, and what serves this round only."""
+    policies, learner, passing = Tensors(), Tensors(), Tensors()
+    for name, array in tensors.items():
+        part = name.split("/", 1)[0]
+        home = policies if part == "policy" else learner if part in parts else passing
+        home[name] = array
+    return policies, learner, passing
+
+
+def as_stored(tensors: Tensors) -> Tensors:
+    """The tensors as they come back from storage; how an array lies in memory can show in the last bits of a sum."""
+    return {name: np.ascontiguousarray(array) for name, array in tensors.items()}

@@ -1,0 +1,185 @@
+"""Ablations of tiny runs through the command line: what they leave, how they stop and go on, what they refuse."""
+
+import csv
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from commands import SMALL, Commands
+
+from coordinator.ablation.arms import ARMS
+
+TINY = (*SMALL, "scaling.units=2", "trend.window=3", "stop.rounds=6")
+PICTURES = {"return_steps.png", "return_dollars.png", "return_seconds.png", "rounds.png", "bill.png"}
+KEPT = {"ablation.json", "base.toml", "runs", "logs", "results.csv", "table.json", "table.md", ".lock"}
+
+
+@pytest.fixture
+def marless(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    return Commands(capfd)
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory):
+    """All arms with one seed, once for all tests that only look."""
+    folder = tmp_path_factory.mktemp("ablation")
+    command = ["ablate", *TINY, "--seeds", "2", "--random", "0", "--jobs", "2"]
+    done = subprocess.run(
+        [sys.executable, "-m", "coordinator.cli.app", *command], cwd=folder, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines(), folder / "ablations" / "signal-mappo"
+
+
+def test_every_arm_is_run_and_compared(everything):
+    said, folder = everything
+    assert said[0] == "arms: 7, seeds: 1, runs: 7, of them finished: 0"
+    assert {tuple(line.split()[1:4]) for line in said[1:8]} == {(arm, "seed", "2") for arm in ARMS}
+    assert said[-1] == "ablations/signal-mappo"
+    assert {path.name for path in folder.iterdir()} - {"groups.png"} == KEPT | PICTURES
+    table = json.loads((folder / "table.json").read_text())
+    assert [found["arm"] for found in table["comparisons"]] == list(ARMS)
+    assert {found["runs"] for found in table["comparisons"]} == {1}
+    rows = list(csv.DictReader((folder / "results.csv").read_text().splitlines()))
+    assert len(rows) == 7 and {row["rounds"] for row in rows} == {"6"}
+
+
+def test_placement_alone_changes_no_weight_but_the_bill(everything):
+    _, folder = everything
+    weights = {
+        arm: json.loads((folder / "runs" / f"{arm}-s2" / "summary.json").read_text())["weights_sha256"]
+        for arm in ("marless-minus", "packed")
+    }
+    assert weights["marless-minus"] == weights["packed"]
+    _, _, ours, auto, packed, *_ = json.loads((folder / "table.json").read_text())["comparisons"]
+    assert packed["ratios"]["dollars"]["value"] < 1 and packed["differences"]["final"]["value"] == 0
+    assert auto["means"]["dollars"] < ours["means"]["dollars"]
+
+
+def test_the_constant_arm_has_the_mean_number_of_units_of_the_papers(everything):
+    _, folder = everything
+    units = json.loads((folder / "ablation.json").read_text())["units"]["constant-mean"]
+    rows = [json.loads(line) for line in (folder / "runs" / "constant-mean-s2" / "metrics.jsonl").open()]
+    assert {row["units"] for row in rows} == {units} and units in (1, 2)
+
+
+def test_a_cell_is_the_run_that_train_gives(everything, marless):
+    _, folder = everything
+    assert marless("train", *TINY, "placement.rule=packed", "seed=2", "--run", "alone", "--workers", "1").code == 0
+    alone, cell = (
+        json.loads((runs / "summary.json").read_text())["weights_sha256"]
+        for runs in (Path("runs/alone"), folder / "runs" / "packed-s2")
+    )
+    assert alone == cell
+
+
+FEW = ("--arms", "marless-minus,packed", "--seeds", "1", "--out", "few")
+
+
+def test_what_is_there_is_not_run_again_and_seeds_can_be_added(marless):
+    assert marless("ablate", *TINY, *FEW).code == 0
+    other = marless("ablate", *TINY, *FEW, "stop.rounds=7")
+    assert (other.code, other.err) == (
+        2,
+        ["marless: few holds an ablation with stop.rounds = 6, not 7; give another folder with --out"],
+    )
+    before = Path("few/runs/packed-s1/summary.json").stat().st_mtime_ns
+    said = marless("ablate", *TINY, *FEW, "--seeds", "1,2", "--json")
+    events = [json.loads(line) for line in said.out]
+    assert [(event["event"], event.get("seed"), event.get("status")) for event in events] == [
+        ("run", 2, "finished"),
+        ("run", 2, "finished"),
+        ("finished", None, None),
+    ]
+    assert events[-1]["table"]["comparisons"][1]["runs"] == 2
+    assert Path("few/runs/packed-s1/summary.json").stat().st_mtime_ns == before
+
+
+def test_an_interrupted_ablation_goes_on_by_the_same_command(marless):
+    settings = (*TINY, "stop.rounds=40", "evaluation.every=20", *FEW, "--jobs", "2")
+    command = [sys.executable, "-m", "coordinator.cli.app", "ablate", *settings]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        metrics = Path("few/runs/marless-minus-s1/metrics.jsonl")
+        while process.poll() is None and not (metrics.is_file() and metrics.stat().st_size):
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate()
+    assert process.returncode == 130
+    assert err.splitlines() == [
+        "stopping the runs after their tasks in flight; once more: at once",
+        "marless: stopped with 2 runs to go; the same command goes on",
+    ]
+    assert json.loads(Path("few/runs/marless-minus-s1/summary.json").read_text())["status"] == "interrupted"
+    said = marless("ablate", *settings)
+    assert (said.code, said.out[0]) == (0, "arms: 2, seeds: 1, runs: 2, of them finished: 0")
+    weights = [
+        json.loads(Path(f"few/runs/{name}-s1/summary.json").read_text())["weights_sha256"]
+        for name in ("marless-minus", "packed")
+    ]
+    assert weights[0] == weights[1]
+
+
+def test_a_run_that_fails_is_named_with_its_reason_and_the_others_count(marless):
+    assert marless("ablate", *TINY, *FEW, "--arms", "marless-minus").code == 0
+    Path("few/runs/packed-s1").mkdir()
+    Path("few/runs/packed-s1/something").touch()
+    said = marless("ablate", *TINY, *FEW)
+    assert said.code == 1
+    assert any("packed         seed 1   FAILED: there is something called" in line for line in said.out)
+    assert said.err == ["marless: 1 of 2 runs failed; what they said is in few/logs"]
+    assert "* packed, seed 1: there is something called" in Path("few/table.md").read_text()
+
+
+def test_competing_sides_are_played_against_a_reference(marless):
+    mixed = (*TINY, "task.options.mixed=true")
+    assert marless("train", *mixed, "seed=9", "--run", "ref", "--workers", "1").code == 0
+    said = marless("ablate", *mixed, *FEW, "--reference", "ref")
+    assert (said.code, "Each side on its own" in said.out) == (0, True)
+    comparisons = json.loads(Path("few/table.json").read_text())["comparisons"]
+    against = {f"signal{values} against {who}" for values in (3, 4) for who in ("random", "reference")}
+    assert set(comparisons[0]["returns"]) == {"final", *against}
+    # Placement changes no weight, so packed plays as the baseline does.
+    assert comparisons[1]["returns"] == comparisons[0]["returns"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (["--arms", "mine"], "there is no arm called 'mine'; there are marless-minus, marless, ours"),
+        (["--sharing", "mine"], "there is no sharing called 'mine'; there are none, all, paper, ours"),
+        (["--arms", "ours,ours"], "the arm ours is given twice"),
+        (["--arms", "ours,,packed"], "argument --arms: 'ours,,packed' is not a list"),
+        (["--seeds", "3-1"], "argument --seeds: '3-1' is not a list of seeds such as 1-10"),
+        (["--seeds", "one"], "argument --seeds: 'one' is not a list of seeds"),
+        (["--jobs", "0"], "argument --jobs: '0' is not a whole number from 1 on"),
+        (["--random", "nan"], "argument --random: 'nan' is not a finite number"),
+        (["seed=3"], "seed=3: the seeds of an ablation are given with --seeds"),
+        (["placement.rule=fused"], "placement.rule=fused clashes with the arm marless-minus"),
+        (["scaling.least=9"], "scaling.least: 9 is more than scaling.units"),
+        (["--reference", "nobody"], "there is no run nobody"),
+        (["nofile.toml"], "there is no file nofile.toml"),
+        (["--out", "taken"], "taken holds file and is no ablation's folder; give another --out"),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(marless, argv, says):
+    Path("taken").mkdir()
+    Path("taken/file").touch()
+    said = marless("ablate", *SMALL, *argv)
+    assert (said.code, len(said.err)) == (2, 1) and says in said.err[0]
+    assert sorted(path.name for path in Path().iterdir()) == ["taken"]
+
+
+def test_one_kind_of_agent_has_nobody_to_play_against(marless):
+    assert marless.train("ref").code == 0
+    said = marless("ablate", *SMALL, "--reference", "ref")
+    assert said.code == 2 and "nobody to play against" in said.err[0]
+
+
+def test_rules_that_have_nothing_to_choose_from_are_remarked_on(marless):
+    said = marless("ablate", *SMALL, "--arms", "ours", "--seeds", "1", "stop.rounds=1")
+    assert said.code == 0 and said.err[0].startswith("scaling.units = 1: the scaling rules have nothing to choose")

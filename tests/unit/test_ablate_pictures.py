@@ -1,0 +1,110 @@
+"""The pictures of an ablation: what they are drawn from, and that they can be drawn of whatever runs there are."""
+
+import itertools
+import struct
+import sys
+
+import numpy as np
+import pytest
+from ablated_runs import a_curve, a_result
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.ablation.drawing import spread
+from coordinator.ablation.pictures import draw, mean_line
+from coordinator.ablation.results import Point, Round
+from functions.contract import MissingExtra
+
+ALWAYS = ["return_steps.png", "return_dollars.png", "return_seconds.png", "rounds.png", "bill.png"]
+APART = Round(units=4, learners=6, team=(0, 1, 2), event="")
+TOGETHER = Round(units=2, learners=4, team=(0, 0, 2), event="shared")
+
+
+def size_of(path):
+    png = path.read_bytes()
+    assert png[:8] == b"\x89PNG\r\n\x1a\n"
+    return struct.unpack(">II", png[16:24])
+
+
+def many(arms):
+    return {f"arm {number}": {1: a_result(f"arm {number}", 1)} for number in range(arms)}
+
+
+@pytest.mark.parametrize(
+    "arms",
+    [
+        {"a": {1: a_result(curve=a_curve(1000, 10.0, 0.1, -80.0, -80.0, points=1), history=(APART,))}},
+        many(8),
+    ],
+    ids=["one round, one evaluation", "more arms than colours"],
+)
+def test_every_ablation_can_be_drawn(tmp_path, arms):
+    assert draw(arms, tmp_path, "a task, $1") == ALWAYS
+    assert {size_of(tmp_path / name)[0] for name in ALWAYS} == {900}
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(ALWAYS)
+
+
+def test_who_shared_with_whom_is_drawn_when_somebody_did(tmp_path):
+    arms = {"a": {1: a_result()}, "b": {1: a_result("b", 1, history=(APART, TOGETHER))}}
+    assert draw(arms, tmp_path, "a task") == [*ALWAYS, "groups.png"]
+
+
+def test_many_agents_have_a_colour_each(tmp_path, monkeypatch):
+    taken = []
+    monkeypatch.setattr("matplotlib.axes.Axes.imshow", lambda axes, teams, **how: taken.append(how["cmap"]))
+    crowd = Round(units=1, learners=1, team=(*range(11), 0), event="shared")
+    draw({"a": {1: a_result(history=(crowd, crowd))}}, tmp_path, "a task")
+    assert len({taken[0](agent) for agent in range(12)}) == 12
+
+
+def test_an_evaluation_that_cost_nothing_is_left_out_where_the_scale_is_logarithmic(tmp_path, recwarn):
+    free = Point(env_steps=0, seconds=0.0, dollars=0.0, mean=-90.0)
+    draw({"a": {1: a_result(curve=(free, *a_result().curve))}}, tmp_path, "a task")
+    assert not recwarn.list
+
+
+def test_equal_ablations_give_equal_pictures(tmp_path):
+    arms = {"$a$": {1: a_result(), 2: a_result(seed=2)}, "b_c": {2: a_result("b_c", 2, dollars=0.05)}}
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        draw(arms, tmp_path / name, "a_task, $1")
+    for name in ALWAYS:
+        assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
+
+
+def test_without_matplotlib_one_line_says_how_to_get_it(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(MissingExtra, match=r"^[^\n]*marless\[report\][^\n]*$"):
+        draw({"a": {1: a_result()}}, tmp_path, "a task")
+
+
+def test_the_mean_line_goes_from_where_all_have_begun_to_the_mean_of_the_ends():
+    first = np.array([1.0, 3.0]), np.array([0.0, 4.0])
+    second = np.array([2.0, 5.0]), np.array([2.0, 8.0])
+    line = mean_line([first, second])
+    assert (line.x[0], line.x[-2], line.x[-1]) == (2.0, 3.0, 4.0)
+    # At 2: 2 and 2; at 3: 4 and 4; the ends: 4 and 8, so t(0.975, 1) = 12.706 times 4 / sqrt 2 / sqrt 2 each side.
+    assert line.y[0] == pytest.approx(2.0) and line.y[-2] == pytest.approx(4.0) and line.y[-1] == pytest.approx(6.0)
+    assert line.high[0] - line.low[0] == pytest.approx(0.0, abs=1e-9)
+    assert line.high[-1] - line.low[-1] == pytest.approx(2 * 12.7062 * 2, rel=1e-4)
+
+
+def test_one_curve_has_no_band():
+    line = mean_line([(np.array([1.0, 2.0]), np.array([3.0, 4.0]))])
+    assert np.array_equal(line.low, line.y) and np.array_equal(line.high, line.y)
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0.01, 0.1)), min_size=1, max_size=9))
+def test_labels_do_not_overlap_and_keep_their_order(labels):
+    wanted, heights = zip(*labels, strict=True)
+    places = spread(wanted, heights)
+    order = sorted(range(len(wanted)), key=lambda index: (wanted[index], index))
+    for below, above in itertools.pairwise(order):
+        assert places[above] - places[below] >= (heights[above] + heights[below]) / 2 - 1e-9
+    assert all(
+        height / 2 - 1e-9 <= place <= 1 - height / 2 + 1e-9 for place, height in zip(places, heights, strict=True)
+    )
+
+
+def test_a_label_with_room_stands_where_it_wants():
+    assert spread([0.5, 0.2], [0.1, 0.1]) == [0.5, 0.2]

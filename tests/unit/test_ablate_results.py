@@ -1,0 +1,284 @@
+"""What a cell's files say of it, and how arms compare."""
+
+import csv
+import io
+import json
+import math
+
+import msgspec
+import numpy as np
+import pytest
+from ablated_runs import a_curve, a_folder, a_line, a_result, evaluated
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from coordinator.ablation import table
+from coordinator.ablation.comparison import at, compare, estimate, ratio, spent_until, target
+from coordinator.ablation.results import Point, Unreadable, mean_units, read
+
+
+def test_a_run_is_read_from_its_files(tmp_path):
+    lines = [
+        a_line(1, units=4, learners=6),
+        a_line(2, units=8, learners=6, event="shared"),
+        a_line(3, units=6, learners=4, team=(0, 1, 0), event="rejected"),
+        a_line(4, units=6, learners=4, team=(0, 1, 0), event="split"),
+    ]
+    found = read(a_folder(tmp_path / "run", lines, final=-41.0, code="xyz"), "ours", 3)
+    assert (found.arm, found.seed, found.rounds, found.env_steps, found.code) == ("ours", 3, 4, 400, "xyz")
+    # Of training, as the last round says, and not the bill of 0.0336 dollars that the whole run has.
+    assert (found.dollars, found.seconds) == (0.04, 4.0)
+    assert found.functions == pytest.approx(0.001 + 0.002 + 0.0005 + 0.0001)
+    assert (found.units, found.learners, found.sharing, found.flips, found.rejected) == (6.0, 5.0, 0.5, 2, 1)
+    assert [line.team for line in found.history] == [(0, 1, 2), (0, 1, 2), (0, 1, 0), (0, 1, 0)]
+
+
+def test_an_evaluation_stands_where_the_round_that_made_its_policies_ended(tmp_path):
+    lines = [a_line(1), a_line(2), a_line(3, evaluation=evaluated(2, -60.0, -70.0)), a_line(4)]
+    found = read(a_folder(tmp_path / "run", lines, final=-41.0), "ours", 3)
+    assert found.curve == (
+        Point(env_steps=200, seconds=2.0, dollars=0.02, mean=-65.0),
+        Point(env_steps=400, seconds=4.0, dollars=0.04, mean=-41.0),
+    )
+
+
+def test_policies_that_were_never_trained_stand_at_nothing_spent(tmp_path):
+    found = read(a_folder(tmp_path / "run", [a_line(1, evaluation=evaluated(0, -80.0))]), "ours", 3)
+    assert found.curve[0] == Point(env_steps=0, seconds=0.0, dollars=0.0, mean=-80.0)
+
+
+def test_the_final_policies_count_once_on_the_curve(tmp_path):
+    lines = [a_line(1), a_line(2, evaluation=evaluated(1, -60.0))]
+    lines.append(a_line(3, env_steps=200, evaluation=evaluated(2, -59.0)))
+    found = read(a_folder(tmp_path / "run", lines, final=-41.0), "ours", 3)
+    assert [(point.env_steps, point.mean) for point in found.curve] == [(100, -60.0), (200, -41.0)]
+
+
+@pytest.mark.parametrize("name", ["summary.json", "plan.json", "metrics.jsonl"])
+def test_a_damaged_file_is_named(tmp_path, name):
+    folder = a_folder(tmp_path / "run", [a_line(1), a_line(2)])
+    (folder / name).write_text("{")
+    with pytest.raises(Unreadable, match=name):
+        read(folder, "ours", 3)
+
+
+def test_the_mean_number_of_units_counts_every_run_the_same():
+    assert mean_units([a_result(units=2.0), a_result(units=5.2), a_result(units=6.1)]) == 4  # 4.43
+    assert mean_units([a_result(units=0.2)]) == 1
+
+
+CURVE = (
+    Point(env_steps=100, seconds=1.0, dollars=0.1, mean=-60.0),
+    Point(env_steps=200, seconds=2.0, dollars=0.4, mean=-40.0),
+    Point(env_steps=300, seconds=3.0, dollars=0.5, mean=-50.0),
+)
+
+
+@pytest.mark.parametrize(
+    ("axis", "where", "value"),
+    [("env_steps", 150, -50.0), ("dollars", 0.25, -50.0), ("seconds", 2.5, -45.0), ("env_steps", 50, -60.0)],
+)
+def test_a_curve_is_read_on_straight_lines_between_evaluations(axis, where, value):
+    assert at(CURVE, axis, where) == pytest.approx(value)
+
+
+@pytest.mark.parametrize(("goal", "dollars"), [(-45.0, 0.325), (-40.0, 0.4), (-70.0, 0.1), (-39.0, None)])
+def test_dollars_are_counted_until_the_target_is_first_passed(goal, dollars):
+    found = spent_until(CURVE, goal)
+    assert found is None if dollars is None else found == pytest.approx(dollars)
+
+
+def test_the_target_is_four_fifths_of_what_the_baseline_gained():
+    runs = [a_result(final_return=-40.0), a_result(final_return=-20.0)]
+    assert target(runs, random=-80.0) == pytest.approx(-80 + 0.8 * 50)
+    # Without a return of random play the first evaluation is where it starts; here it is -80 too.
+    assert target(runs, random=None) == pytest.approx(-80 + 0.8 * 50)
+
+
+def test_few_values_have_the_interval_of_students_t():
+    values = [1.0, 4.0, 2.5, 2.0]
+    found = estimate(values)
+    expected = stats.ttest_1samp(values, 0).confidence_interval(0.95)
+    assert found.value == 2.375 and found.runs == 4
+    assert found.ci95 == pytest.approx((expected.low, expected.high))
+    assert estimate([3.0]).ci95 is None
+
+
+def test_many_values_have_the_interquartile_mean_and_a_bootstrap_interval():
+    values = np.random.default_rng(1).normal(5, 2, 12).tolist()
+    found = estimate(values, "x")
+    assert found.value == pytest.approx(stats.trim_mean(values, 0.25))
+    expected = stats.bootstrap(
+        (values,), lambda x, axis: stats.trim_mean(x, 0.25, axis), method="percentile", n_resamples=4000, rng=2
+    ).confidence_interval
+    assert found.ci95 == pytest.approx((expected.low, expected.high), abs=0.15)
+    assert estimate(values, "x") == found
+
+
+def test_a_ratio_is_the_geometric_mean_of_pairs():
+    found = ratio([2.0, 8.0], [1.0, 1.0])
+    assert found.value == pytest.approx(4.0)
+    # Twice and eight times: in logarithms 2.08 apart, so t(0.975, 1) = 12.706 times half of that each side.
+    factor = 2.0**12.7062
+    assert found.ci95 == pytest.approx((4 / factor, 4 * factor), rel=1e-3)
+    assert ratio([0.0, 1.0], [1.0, 1.0]) is None
+
+
+@given(st.lists(st.tuples(st.floats(0.01, 100), st.floats(0.01, 100)), min_size=1, max_size=6))
+def test_a_ratio_the_other_way_round_is_its_inverse(pairs):
+    own, base = zip(*pairs, strict=True)
+    there, back = ratio(own, base), ratio(base, own)
+    assert there.value == pytest.approx(1 / back.value)
+    if there.ci95:
+        assert there.ci95 == pytest.approx((1 / back.ci95[1], 1 / back.ci95[0]))
+
+
+def arms(*changes, seeds=(1, 2, 3)):
+    """The baseline and an arm whose runs have `changes`, one for each seed."""
+    shifts = {seed: 3.0 * seed for seed in seeds}
+    base = {
+        seed: a_result(
+            seed=seed,
+            final_return=-40.0 + shift,
+            dollars=0.1 * seed,
+            curve=a_curve(1000, 10.0, 0.1 * seed, -80.0, -40.0 + shift),
+        )
+        for seed, shift in shifts.items()
+    }
+    changes = changes * len(seeds) if len(changes) == 1 else changes
+    own = {
+        seed: msgspec.structs.replace(base[seed], arm="ours", **change(base[seed]))
+        for seed, change in zip(seeds, changes, strict=True)
+    }
+    return {"baseline": base, "ours": own}
+
+
+def test_pairs_of_a_seed_are_compared_so_that_what_seeds_differ_in_cancels():
+    table = compare(arms(lambda base: {"dollars": base.dollars / 2, "final_return": base.final_return + 1}))
+    found = table.comparisons[1]
+    # Seeds differ threefold in dollars and by 6 in return; the pairs do not differ at all.
+    assert found.ratios["dollars"].ci95 == pytest.approx((0.5, 0.5))
+    assert found.differences["final"].ci95 == pytest.approx((1.0, 1.0))
+    assert found.returns["final"].ci95[1] - found.returns["final"].ci95[0] > 10
+    assert table.comparisons[0].differences["final"].value == 0
+
+
+def test_seeds_that_only_one_arm_finished_are_left_out_of_pairs_but_not_of_its_means():
+    both = arms(lambda base: {"final_return": base.final_return - 2})
+    del both["baseline"][1]
+    found = compare(both).comparisons[1]
+    assert (found.runs, found.differences["final"].runs) == (3, 2)
+    assert found.means["rounds"] == 10 and found.differences["final"].value == pytest.approx(-2)
+
+
+def test_arms_without_runs_and_without_common_seeds_are_no_obstacle():
+    base = {1: a_result()}
+    table = compare({"baseline": base, "gone": {}, "alone": {2: a_result("alone", 2)}})
+    assert [found.arm for found in table.comparisons] == ["baseline", "alone"]
+    assert table.comparisons[1].differences == {} and set(table.comparisons[1].ratios.values()) == {None}
+    assert [row[0] for section in table_sections(table) for row in section.rows][:2] == ["baseline", "alone"]
+
+
+def table_sections(found):
+    return table.sections(found)
+
+
+def test_equal_steps_are_those_of_the_shorter_run():
+    # 500 steps in all, -80 to -40 in ten evaluations; the baseline's curve at 500 is at its fifth evaluation.
+    half = {"env_steps": 500, "final_return": -40.0, "curve": a_curve(500, 10.0, 0.1, -80.0, -40.0)}
+    base = a_result(curve=a_curve(1000, 10.0, 0.1, -80.0, -40.0))
+    found = compare({"baseline": {1: base}, "ours": {1: msgspec.structs.replace(base, **half)}}).comparisons[1]
+    assert found.differences["final"].value == 0
+    assert found.differences["equal steps"].value == pytest.approx(40 * (1 - 4 / 9))
+
+
+def test_equal_dollars_are_those_of_the_cheaper_run():
+    dear = {"dollars": 0.2, "final_return": -40.0, "curve": a_curve(1000, 10.0, 0.2, -80.0, -40.0)}
+    base = a_result()
+    found = compare({"baseline": {1: base}, "ours": {1: msgspec.structs.replace(base, **dear)}}).comparisons[1]
+    assert found.differences["equal dollars"].value == pytest.approx(-40 * (1 - 4 / 9))
+
+
+def test_losses_are_told_in_per_cent_of_what_the_baseline_gained():
+    both = arms(lambda base: {"final_return": base.final_return - 2})
+    # The baseline's mean is -34, so against -84 it gained 50.
+    assert compare(both, random=-84.0).comparisons[1].gain.value == pytest.approx(-4.0)
+    assert compare(both).comparisons[1].gain is None
+    assert compare(both, random=0.0).comparisons[1].gain is None
+
+
+def flat(**fields):
+    """A run that stays at -80."""
+    return lambda base: {"curve": a_curve(1000, 10.0, base.dollars, -80.0, -80.0), **fields}
+
+
+def same(base):
+    return {}
+
+
+def test_runs_that_never_reach_the_target_are_counted_and_stand_with_all_they_spent():
+    found = compare(arms(same, same, flat())).comparisons[1].reach
+    assert (found.bound, found.reached, found.runs) == ("at least", 2, 3)
+    # The third run spent all its 0.3 dollars, the baseline got there earlier; the others are equal.
+    base = arms(same)["baseline"]
+    there = spent_until(base[3].curve, target(list(base.values()), None))
+    assert found.ratio.value == pytest.approx((0.3 / there) ** (1 / 3))
+
+
+def test_when_runs_of_both_never_reach_the_target_nothing_is_known():
+    both = arms(same, same, flat())
+    both["baseline"][1] = msgspec.structs.replace(both["baseline"][1], **flat()(both["baseline"][1]))
+    found = compare(both).comparisons
+    assert (found[1].reach.bound, found[1].reach.ratio) == ("unknown", None)
+    assert found[0].reach.reached == 2
+
+
+def test_the_table_says_what_is_compared_with_what():
+    found = compare(arms(lambda base: {"dollars": base.dollars / 2, "final_return": base.final_return + 1}), random=-80)
+    main, equal, *_ = table.sections(found)
+    rows = {row[0]: dict(zip(main.header, row, strict=True)) for row in main.rows}
+    assert rows["baseline"]["against baseline"] == rows["baseline"]["ratio of dollars"] == "baseline"
+    assert rows["ours"]["against baseline"] == "+1.0 (+1.0 to +1.0)"
+    assert rows["ours"]["ratio of dollars"] == "0.50 (0.50 to 0.50)"
+    assert rows["ours"]["ratio of functions"] == "1.00 (1.00 to 1.00)"
+    assert rows["baseline"]["return"] == "-34.0 ± 7.5"  # t(0.975, 2) = 4.303 times 3 / sqrt 3
+    assert "ratio of dollars to reach -43.2" in equal.header  # -80 + 0.8 * 46
+
+
+def test_a_bound_is_shown_as_one():
+    found = compare(arms(same, same, flat()))
+    assert table.sections(found)[1].rows[1][3].startswith("≥ ") and table.sections(found)[1].rows[1][4] == "2 of 3"
+
+
+def test_equal_arms_are_the_same_and_not_a_difference_of_zero():
+    rows = table.sections(compare(arms(same)))[0].rows
+    assert rows[1][3] == "the same"
+
+
+def test_all_rows_of_a_table_have_its_columns_in_markdown_too():
+    both = arms(lambda base: {"final_return": base.final_return + 1})
+    both = {
+        name: {seed: msgspec.structs.replace(run, plays={"agent against random": 1.5}) for seed, run in runs.items()}
+        for name, runs in both.items()
+    }
+    found = compare(both, random=-80)
+    assert table.sections(found)[-1].rows[1] == ("ours", "1.50 ± 0.00", "the same")
+    text = table.markdown("spread", found, {"ours": ("ours", {"sharing.trial": False})}, ["Mind."], ["rounds.png"])
+    for block in text.split("\n\n"):
+        lines = [line for line in block.splitlines() if line.startswith("|")]
+        assert len({line.count("|") for line in lines}) <= 1
+    assert "`sharing.trial=false`" in text and "![rounds](rounds.png)" in text and "\n\nMind.\n\n" in text
+
+
+def test_programs_get_all_digits():
+    found = compare(arms(lambda base: {"dollars": base.dollars / 3}))
+    parsed = json.loads(table.json(found))
+    assert parsed["comparisons"][1]["ratios"]["dollars"]["value"] == pytest.approx(1 / 3, abs=1e-12)
+    [row] = csv.DictReader(io.StringIO(table.comma_separated([a_result(plays={"x, y": math.pi})])))
+    assert (row["arm"], float(row["functions"]), float(row["x, y"])) == ("baseline", 0.033, math.pi)
+
+
+@pytest.mark.parametrize(("dollars", "text"), [(0.1999, "$0.20"), (0.00213, "$0.0021"), (12.0, "$12.00"), (0, "$0.00")])
+def test_money_has_two_digits_that_matter(dollars, text):
+    assert table.money(dollars) == text

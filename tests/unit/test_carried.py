@@ -1,0 +1,258 @@
+"""Objects that travel inside messages: the same bytes as stored ones, no storage operation, the same failures."""
+
+import msgspec
+import numpy as np
+import pytest
+
+from functions import codec
+from functions.actor.handler import handle as act
+from functions.contract import (
+    Answer,
+    DescribeTask,
+    Done,
+    EvaluateTask,
+    Failed,
+    InitialiseReply,
+    InitialiseTask,
+    KeyTaken,
+    LearnReply,
+    LearnTask,
+    NoSuchObject,
+    RegroupTask,
+    SampleReply,
+    SampleTask,
+    Table,
+    Team,
+    Usage,
+    WholeReply,
+    WholeTask,
+)
+from functions.environments import registry
+from functions.environments.base import Task
+from functions.evaluator.handler import handle as evaluate
+from functions.learner.handler import handle as learn
+from functions.serving import read, serve
+
+TOY = Task(name="toy/signal", agents=3)
+TEAM, TARGET = Team(groups=(0, 1, 2), identity=True), Team(groups=(0, 0, 2), identity=True)
+LEARNING = {
+    "spec": registry.spec(TOY),
+    "algorithm": "mappo",
+    "hyperparameters": {"hidden": [4], "minibatches": 2, "epochs": 2},
+}
+UNITS = {"units": (0, 1), "copies": 4, "steps": 6}
+KINDS = ("describe", "initialise", "sample", "learn", "whole", "regroup", "evaluate")
+STORING = KINDS[1:-1]
+
+
+class Memory(dict):
+    """A store in memory."""
+
+    def get(self, key):
+        if key not in self:
+            raise NoSuchObject(key)
+        return self[key]
+
+    def put(self, key, body):
+        if key in self:
+            raise KeyTaken(key)
+        self[key] = body
+
+
+class Nowhere:
+    """A store that nobody may use."""
+
+    def get(self, key):
+        raise AssertionError(f"{key} was read from storage")
+
+    def put(self, key, body):
+        raise AssertionError(f"{key} was put into storage")
+
+
+def order(kind, work, **fields):
+    return kind(id=f"run/1/{work}", run="run", round=1, output=f"rounds/1/{work}", timeout_s=9.0, seed=2, **fields)
+
+
+def ask(handler, task, blobs):
+    return msgspec.json.decode(handler(msgspec.json.encode(task), blobs), type=Answer)
+
+
+def everything(answer):
+    """One task of every kind, in order; `answer(handler, task)` gives what later tasks refer to."""
+    answer(act, order(DescribeTask, "describe", environment=TOY))
+    drawn = answer(learn, order(InitialiseTask, "initialise", team=TEAM, **LEARNING)).objects
+    state, policies = tuple(drawn.values()), (drawn["policies"],)
+    playing = {"environment": TOY, "team": TEAM, **UNITS}
+    sampled = answer(act, order(SampleTask, "sample", policies=policies, **playing)).objects["trajectory"]
+    answer(learn, order(
+        LearnTask, "learn", team=TEAM, stages=("postprocess", "critic", "policy"), groups=(0, 1, 2), units=(0, 1),
+        trajectories=(sampled,), state=state, publish_tensors=True, summaries=("behaviour", "density"), **LEARNING,
+    ))  # fmt: skip
+    answer(learn, order(WholeTask, "whole", rounds=2, state=state, summaries=("noise",), **playing, **LEARNING))
+    answer(learn, order(
+        RegroupTask, "regroup", target=TARGET, bases={0: 1}, trajectories=(sampled,), policies=policies, state=state,
+        distil_steps=2, **playing, **LEARNING,
+    ))  # fmt: skip
+    answer(evaluate, order(
+        EvaluateTask, "evaluate", environment=TOY, team=TEAM, policies=policies, stream="curve", part=0, episodes=3,
+    ))  # fmt: skip
+
+
+def through_storage():
+    """By kind of task the handler, the task and the answer; and the store."""
+    blobs, served = Memory(), []
+
+    def answer(handler, task):
+        served.append((handler, task, ask(handler, task, blobs)))
+        assert isinstance(served[-1][2], Done), served[-1][2]
+        return served[-1][2]
+
+    everything(answer)
+    return dict(zip(KINDS, served, strict=True)), blobs
+
+
+SERVED, STORED = through_storage()
+
+
+def refs_of(task):
+    fields = [getattr(task, name) for name in task.__struct_fields__]
+    return [item for field in fields if isinstance(field, tuple) for item in field if hasattr(item, "sha256")]
+
+
+def carrying(kind, **changes):
+    """The handler, and the task that has all it refers to inside and wants its answer's objects so too."""
+    handler, task, _ = SERVED[kind]
+    inside = {ref.key: STORED[ref.key] for ref in refs_of(task)}
+    return handler, msgspec.structs.replace(task, **{"carry": True, "carried": inside, **changes})
+
+
+@pytest.mark.parametrize("attempt", [0, 1])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_task_that_carries_has_the_bytes_and_the_reply_of_one_that_stores(kind, attempt):
+    handler, task = carrying(kind, attempt=attempt)
+    done, stored = ask(handler, task, Nowhere()), SERVED[kind][2]
+    carried = {ref.key: STORED[ref.key] for ref in stored.objects.values()}
+    assert bool(carried) == (kind in STORING)
+    assert done == msgspec.structs.replace(stored, attempt=attempt, carried=carried, usage=Usage())
+
+
+@pytest.mark.parametrize("kind", STORING)
+def test_the_answer_inside_the_last_object_carries_nothing(kind):
+    handler, task = carrying(kind)
+    done = ask(handler, task, Nowhere())
+    *before, last = (codec.header(body, key).done for key, body in done.carried.items())
+    assert last == msgspec.structs.replace(done, objects=last.objects, carried={})
+    assert list(last.objects) == list(done.objects)[:-1]
+    assert before == [None] * len(before)
+
+
+@pytest.mark.parametrize("kind", STORING)
+def test_what_was_carried_and_stored_later_answers_a_retry_that_stores(kind):
+    handler, task = carrying(kind)
+    done = ask(handler, task, Nowhere())
+    blobs = Memory(done.carried)
+    again = ask(handler, msgspec.structs.replace(task, carry=False, attempt=1), blobs)
+    assert again == msgspec.structs.replace(done, attempt=1, carried={}, usage=again.usage)
+    assert (again.usage.gets, again.usage.puts) == (1, 0)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if refs_of(SERVED[kind][1])])
+def test_what_a_message_lacks_is_read_from_storage_and_counted(kind):
+    handler, task = carrying(kind)
+    missing = refs_of(task)[0]
+    inside = {key: body for key, body in task.carried.items() if key != missing.key}
+    blobs = Memory({missing.key: STORED[missing.key]})
+    done = ask(handler, msgspec.structs.replace(task, carried=inside), blobs)
+    assert done.usage == Usage(gets=1, bytes_read=missing.size)
+    assert done.objects == SERVED[kind][2].objects
+    assert len(blobs) == 1
+    nowhere = ask(handler, msgspec.structs.replace(task, carried=inside), Memory())
+    assert (nowhere.kind, nowhere.message) == ("corrupt_object", missing.key)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if refs_of(SERVED[kind][1])])
+def test_a_carried_object_that_is_not_what_its_reference_says_is_refused(kind):
+    handler, task = carrying(kind)
+    last = refs_of(task)[-1].key
+    for broken in (task.carried[last][:-1] + b"\x07", task.carried[last][:-1], b""):
+        failed = ask(handler, msgspec.structs.replace(task, carried={**task.carried, last: broken}), STORED)
+        message = f"{last} is not the object the run recorded (its hash differs)"
+        assert (failed.kind, failed.message, failed.again) == ("corrupt_object", message, False)
+
+
+def test_what_is_carried_in_alone_leaves_the_answer_to_storage():
+    handler, task = carrying("learn", carry=False)
+    blobs = Memory()
+    done = ask(handler, task, blobs)
+    assert done.carried == {}
+    assert {key: STORED[key] for key in blobs} == blobs
+    assert (done.usage.gets, done.usage.puts) == (0, 3)
+
+
+def test_an_earlier_answer_in_storage_is_not_looked_up_by_a_task_that_carries():
+    handler, task = carrying("initialise", attempt=1)
+    done = ask(handler, task, Nowhere())
+    other = ask(handler, msgspec.structs.replace(task, id="run/1/other"), STORED)  # under keys that are taken
+    assert (other.usage, done.usage) == (Usage(), Usage())
+    assert list(other.carried) == list(done.carried)
+    assert other.carried != done.carried
+
+
+DRAW = carrying("initialise")[1]
+
+
+def test_an_error_is_answered_as_without_carrying():
+    def lost(task, blobs):
+        read(blobs, (codec.reference("gone", b""),))
+
+    failed = ask(lambda body, blobs: serve(body, blobs, {InitialiseTask: lost}), DRAW, Memory())
+    wanted = Failed(id=DRAW.id, attempt=0, kind="corrupt_object", message="gone", again=False, usage=Usage(gets=1))
+    assert failed == wanted
+
+
+def whole_reply(sample=(), learn=()):
+    steady = SampleReply(env_steps=1, returns=(1.0,), agent_returns=(0.5, 0.5), scalars={"a": 1.0})
+    learnt = LearnReply(figures={"f": 1.0}, tables={"t": Table(shape=(1,), data=np.float32([1]).tobytes())})
+    return WholeReply(
+        samples=(steady, msgspec.structs.replace(steady, **dict(sample))),
+        learns=(learnt, msgspec.structs.replace(learnt, **dict(learn))),
+    )
+
+
+BAD = float("nan"), float("inf"), float("-inf")
+
+
+@pytest.mark.parametrize("carry", [True, False])
+@pytest.mark.parametrize("bad", BAD)
+@pytest.mark.parametrize(
+    ("where", "field", "value"),
+    [
+        ("sample", "returns", lambda bad: (0.0, bad)),
+        ("sample", "agent_returns", lambda bad: (bad, 0.0)),
+        ("sample", "scalars", lambda bad: {"x": 0.0, "y": bad}),
+        ("learn", "figures", lambda bad: {"x": bad}),
+        ("learn", "tables", lambda bad: {"x": Table(shape=(2,), data=np.float32([0, bad]).tobytes())}),
+    ],
+)
+def test_a_figure_that_is_not_finite_is_found_however_deep_it_stands(where, field, value, bad, carry):
+    for reply in (
+        whole_reply(**{where: {field: value(bad)}}),
+        getattr(whole_reply(**{where: {field: value(bad)}}), f"{where}s")[1],
+    ):
+        blobs, task = Memory(), msgspec.structs.replace(DRAW, carry=carry)
+
+        def work(task, blobs, reply=reply):
+            return [("learner", {"x": np.zeros(1)})], reply
+
+        failed = ask(lambda body, store, work=work: serve(body, store, {InitialiseTask: work}), task, blobs)
+        assert (failed.kind, failed.message) == ("not_finite", f"the answer's {field} hold NaN or infinity")
+        assert blobs == {}
+
+
+def test_finite_replies_pass():
+    for reply in (whole_reply(), InitialiseReply(), SERVED["describe"][2].reply):
+        task = msgspec.structs.replace(DRAW, carry=True)
+        done = ask(
+            lambda body, store, reply=reply: serve(body, store, {InitialiseTask: lambda *_: ([], reply)}), task, {}
+        )
+        assert done.reply == reply

@@ -1,0 +1,113 @@
+"""One side against the other: returns that can be worked out by hand, and agreement with the evaluator."""
+
+import numpy as np
+import pytest
+
+from coordinator.reports.crossplay import play, scores, sides
+from coordinator.reports.policy import TeamFile, TeamPolicy
+from functions.contract import Team
+from functions.environments import registry
+from functions.environments.base import Task
+from functions.evaluator.episodes import play as evaluate
+from functions.policies import Policy
+from functions.randomness import generator
+
+MIXED = Task(name="toy/signal", options={"mixed": True})
+ADVERSARY = Task(name="mpe/simple_adversary", agents=3)
+
+
+def a_team(task, networks, identity=False):
+    """One linear layer for every agent: `networks[i]` gives its weights ``[features, actions]``."""
+    spec = registry.spec(task)
+    team = Team(groups=tuple(range(len(spec.agents))), identity=identity)
+    tensors = {}
+    for agent, weight in enumerate(networks):
+        tensors[f"policy/g{agent:02d}/w0"] = np.asarray(weight, np.float32)
+        tensors[f"policy/g{agent:02d}/b0"] = np.zeros(np.shape(weight)[1], np.float32)
+    return TeamPolicy(TeamFile(task=task, spec=spec, team=team), tensors), Policy(spec, team, tensors)
+
+
+def random_team(task, seed):
+    rng, spec = np.random.default_rng(seed), registry.spec(task)
+    kinds = [spec.classes[index] for index in spec.class_of]
+    return a_team(task, [rng.normal(size=(kind.observation_size, kind.actions)) for kind in kinds])
+
+
+def test_the_sides_are_the_classes_of_agents():
+    assert sides(ADVERSARY) == ("adversary", "agent")
+    with pytest.raises(ValueError, match="nobody to play against"):
+        sides(Task(name="toy/signal"))
+
+
+def test_a_team_against_itself_gets_what_the_evaluator_says():
+    own, policy = random_team(ADVERSARY, 1)
+    environment = registry.make(ADVERSARY, 160)
+    expected = evaluate(environment, policy, generator(5, "crossplay", 0, "environment"), True, 160).agent_returns()
+    assert play(ADVERSARY, own, "adversary", own, 160, 5) == pytest.approx(expected[:, 0], abs=1e-9)
+    assert play(ADVERSARY, own, "agent", own, 160, 5) == pytest.approx(expected[:, 1:].mean(axis=1), abs=1e-9)
+
+
+def perfect(task=MIXED):
+    """Agents of toy/signal that always name what they see."""
+    return a_team(task, [np.eye(3), np.eye(4)])[0]
+
+
+def test_a_perfect_side_gets_all_beside_a_perfect_one():
+    # Both answer right in all 5 steps.
+    assert play(MIXED, perfect(), "signal3", perfect(), 200, 1).tolist() == [5.0] * 200
+
+
+@pytest.mark.parametrize(("masked", "chance"), [(False, 1 / 4), (True, 1 / 3)])
+def test_random_opponents_draw_evenly_from_what_is_legal(masked, chance):
+    task = Task(name="toy/signal", options={"mixed": True, "masked": masked})
+    # Five steps in which this side is right, and the other one, of four values, by chance.
+    found = play(task, perfect(task), "signal3", None, 6400, 1)
+    assert found.mean() == pytest.approx(5 * (1 + chance) / 2, abs=0.03)
+
+
+def test_the_other_side_alone_decides_what_a_side_meets():
+    spoiled = a_team(MIXED, [np.zeros((3, 3)), np.eye(4)])[0]
+    assert play(MIXED, perfect(), "signal3", spoiled, 160, 1).tolist() == [5.0] * 160
+    assert play(MIXED, spoiled, "signal3", perfect(), 160, 1).mean() < 4.0
+
+
+def test_random_opponents_and_start_states_are_the_same_for_everyone():
+    ones = [play(ADVERSARY, random_team(ADVERSARY, 1)[0], "adversary", None, 40, 3) for _ in range(2)]
+    assert np.array_equal(*ones)
+    assert not np.array_equal(ones[0], play(ADVERSARY, random_team(ADVERSARY, 1)[0], "adversary", None, 40, 4))
+    more = play(ADVERSARY, random_team(ADVERSARY, 1)[0], "adversary", None, 200, 3)
+    assert len(more) == 200 and np.array_equal(more[:40], ones[0])
+
+
+def test_scores_name_each_side_and_its_opponents():
+    own, reference = random_team(ADVERSARY, 1)[0], random_team(ADVERSARY, 2)[0]
+    found = scores(own, reference, 64, 9)
+    assert list(found) == [
+        "adversary against random",
+        "adversary against reference",
+        "agent against random",
+        "agent against reference",
+    ]
+    assert found["agent against reference"] == play(ADVERSARY, own, "agent", reference, 64, 9).mean()
+    assert list(scores(own, None, 64, 9)) == ["adversary against random", "agent against random"]
+
+
+def test_what_cannot_be_played_is_refused():
+    own, other = random_team(ADVERSARY, 1)[0], random_team(Task(name="mpe/simple_adversary", agents=4), 1)[0]
+    with pytest.raises(ValueError, match="there is no side team; there are adversary, agent"):
+        play(ADVERSARY, own, "team", None, 4, 1)
+    with pytest.raises(ValueError, match="cannot play mpe/simple_adversary with other agents"):
+        play(ADVERSARY, own, "agent", other, 4, 1)
+
+
+def test_policies_that_know_who_acts_are_told():
+    # One layer whose rows for the identity alone decide: agent 1 always takes action 3, whatever it sees.
+    spec = registry.spec(ADVERSARY)
+    kinds = [spec.classes[index] for index in spec.class_of]
+    networks = [np.zeros((kind.observation_size + 3, kind.actions)) for kind in kinds]
+    for agent, network in enumerate(networks):
+        network[-3 + agent, agent + 2] = 1.0
+    own, policy = a_team(ADVERSARY, networks, identity=True)
+    environment = registry.make(ADVERSARY, 160)
+    expected = evaluate(environment, policy, generator(5, "crossplay", 0, "environment"), True, 160).agent_returns()
+    assert play(ADVERSARY, own, "agent", own, 160, 5) == pytest.approx(expected[:, 1:].mean(axis=1), abs=1e-9)

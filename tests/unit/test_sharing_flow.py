@@ -1,0 +1,174 @@
+"""Sharing switched on and off in the middle of a run, by the real driver on scripted functions."""
+
+import msgspec
+import numpy as np
+import pytest
+from simulated import World, answered, make_plan, said
+
+from coordinator.loop import lasting
+from functions.contract import (
+    EvaluateReply,
+    EvaluateTask,
+    LearnReply,
+    LearnTask,
+    RegroupTask,
+    SampleTask,
+    WholeReply,
+    WholeTask,
+)
+from functions.keys import agent_name
+from functions.tables import pack
+
+# Every full window flips: no slope of normalised returns comes near 100.
+DYNAMIC = (
+    "trend.rule=paper",
+    "trend.gamma=100.0",
+    "trend.window=3",
+    "sharing.rule=dynamic",
+    "sharing.start=apart",
+    "stop.rounds=8",
+)
+
+
+def alike():
+    """Tables of agents that all act alike."""
+    return {f"behaviour/{agent_name(agent)}": pack(np.full((4, 3), 1 / 3)) for agent in (0, 1)}
+
+
+def telling(new=-1.0, old=-1.0):
+    """A script whose agents act alike and whose trials return `new` and `old`."""
+
+    def script(function, request):
+        # The first round is worse than the others, so the run has gained ten points.
+        report = answered(function, request, returns=-11.0 if request.round == 0 else -1.0)
+        done = said(report)
+        match request:
+            case LearnTask():
+                told = LearnReply(figures={}, tables=alike())
+            case WholeTask():
+                told = WholeReply(samples=done.reply.samples, learns=(LearnReply(tables=alike()),) * request.rounds)
+            case EvaluateTask() if "/trial/new/" in request.id:
+                told = EvaluateReply(returns=(new,) * request.episodes)
+            case EvaluateTask() if "/trial/old/" in request.id:
+                told = EvaluateReply(returns=(old,) * request.episodes)
+            case _:
+                told = done.reply
+        body = msgspec.json.encode(msgspec.structs.replace(done, reply=told))
+        return [msgspec.structs.replace(report, body=body)]
+
+    return script
+
+
+def events(world):
+    return [(line.round, line.event) for line in world.journal if line.event]
+
+
+def test_sharing_is_switched_on_by_one_full_window_and_off_by_the_next():
+    world = World(make_plan(*DYNAMIC, "sharing.trial=false"), telling())
+    world.finish()
+    assert events(world) == [(3, "shared"), (6, "split")]
+    assert [line.team for line in world.journal] == [(0, 1)] * 3 + [(0, 0)] * 3 + [(0, 1)] * 2
+    assert [line.groups for line in world.journal] == [2, 2, 2, 1, 1, 1, 2, 2]
+
+
+def test_the_regrouping_reads_what_the_round_made_and_the_next_round_reads_what_it_made():
+    world = World(make_plan(*DYNAMIC, "sharing.trial=false"), telling())
+    state = world.finish()
+    share, split = [request for request in world.invoker.asked if isinstance(request, RegroupTask)]
+    assert (share.round, share.bases, share.target.groups) == (2, {0: 0}, (0, 0))
+    assert {ref.key.split("/")[1] for ref in share.state} == {"000002"}
+    assert share.trajectories and share.distil_steps == 200
+    assert (split.round, split.bases, split.target.groups) == (5, {0: 0, 1: 0}, (0, 1))
+    samples = [request for request in world.invoker.asked if isinstance(request, SampleTask)]
+    assert [ref.key for ref in samples[3].policies] == ["rounds/000002/team.policies.safetensors"]
+    assert samples[3].team.groups == (0, 0)
+    assert world.missing(state) == set()
+
+
+def test_a_trial_plays_both_teams_on_the_same_start_states_and_takes_a_team_that_is_no_worse():
+    world = World(make_plan(*DYNAMIC, "stop.rounds=4"), telling(new=-1.0, old=-1.0))
+    world.finish()
+    new, old = [request for request in world.invoker.asked if "/trial/" in request.id][:2]
+    assert (new.stream, new.part, new.round, new.episodes) == (old.stream, old.part, old.round, old.episodes)
+    assert (new.team.groups, old.team.groups) == ((0, 0), (0, 1))
+    assert events(world) == [(3, "shared")]
+    assert world.journal[2].trial_episodes == new.episodes
+
+
+def test_a_team_that_is_worse_is_turned_down_and_its_objects_go():
+    world = World(make_plan(*DYNAMIC), telling(new=-9.0, old=-1.0))
+    state = world.finish()
+    assert events(world) == [(3, "rejected"), (6, "rejected")]
+    assert state.team.groups == (0, 1)
+    assert not any("/team." in key for key in world.storage)
+    assert world.missing(state) == set()
+
+
+def test_the_episodes_of_a_trial_are_in_the_bill():
+    plain, tried = (
+        World(make_plan(*DYNAMIC, "stop.rounds=4", *more), telling()) for more in (["sharing.trial=false"], [])
+    )
+    states = [world.finish() for world in (plain, tried)]
+    trials = sum("/trial/" in request.id for request in tried.invoker.asked)
+    assert trials >= 2
+    assert states[1].meter.evaluator.invocations - states[0].meter.evaluator.invocations == trials
+
+
+def test_the_absolute_metric_is_of_the_best_team_with_the_groups_it_had():
+    def script(function, request):
+        # The policies after two rounds are the best; sharing comes after the third.
+        best = isinstance(request, EvaluateTask) and request.stream == "evaluate" and request.round == 2
+        [report] = telling()(function, request)
+        if not best:
+            return [report]
+        done = said(report)
+        body = msgspec.json.encode(
+            msgspec.structs.replace(done, reply=EvaluateReply(returns=(5.0,) * request.episodes))
+        )
+        return [msgspec.structs.replace(report, body=body)]
+
+    world = World(make_plan(*DYNAMIC, "sharing.trial=false", "stop.rounds=5"), script)
+    world.finish()
+    absolute = [request for request in world.invoker.asked if "/absolute/" in request.id]
+    assert {request.team.groups for request in absolute} == {(0, 1)}
+    assert {ref.key for request in absolute for ref in request.policies} <= set(world.storage)
+
+
+@pytest.mark.parametrize("placement", ["split", "fused", "packed", "whole", "auto"])
+@pytest.mark.parametrize("carry", ["false", "true"])
+def test_every_placement_comes_to_the_same_groups(placement, carry):
+    settings = (f"placement.rule={placement}", f"placement.carry={carry}")
+    world = World(make_plan(*DYNAMIC, "sharing.trial=false", *settings), telling())
+    state = world.finish()
+    assert [line.team for line in world.journal] == [(0, 1)] * 3 + [(0, 0)] * 3 + [(0, 1)] * 2
+    assert world.missing(state) == set()
+
+
+@pytest.mark.parametrize("placement", ["split", "fused", "whole"])
+def test_a_driver_killed_after_any_step_gives_the_same_run(placement):
+    settings = (*DYNAMIC, f"placement.rule={placement}")
+    undisturbed = World(make_plan(*settings), telling())
+    end = undisturbed.finish()
+    for kill in range(0, 60, 3):
+        world = World(make_plan(*settings), telling())
+        driver = world.driver()
+        for _ in range(kill):
+            if not driver.step():
+                break
+        state = world.finish()
+        assert [line.team for line in world.journal] == [line.team for line in undisturbed.journal]
+        assert (state.mind, state.parts, lasting(state)) == (end.mind, end.parts, lasting(end))
+
+
+def test_a_proposal_that_could_pass_the_cap_is_let_go_and_training_goes_on():
+    free = World(make_plan(*DYNAMIC), telling()).finish()
+    assert free.round == 8
+
+    def teams(cap):
+        world = World(make_plan(*DYNAMIC, "stop.rounds=200", f"stop.dollars={cap}"), telling())
+        state = world.finish()
+        return state, {line.event for line in world.journal}
+
+    found = [teams(cap / 1e6) for cap in range(400, 4000, 100)]
+    assert all(state.status == "finished" for state, _ in found)
+    assert any("unaffordable" in happened for _, happened in found)
