@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import memory, peers, startup
+from benchmarks import memory, peers, startup, summaries
 from benchmarks.launch import ROOT, measured
 from benchmarks.table import Row, quotients
 from benchmarks.training import UNEVALUATED, command, trained
@@ -45,6 +45,7 @@ def sections() -> Iterator[tuple[str, Callable[[Effort], list[Row]]]]:
     yield "seconds and dollars to a return", learning
     yield "actors", actors
     yield "learner", learner
+    yield "what learners tell", lambda effort: summaries.rows(4 * effort.repetitions)
     yield "start-up", start_up
     yield "memory", peak_memory
     if peers.wanted():

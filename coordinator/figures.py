@@ -1,5 +1,6 @@
 """What the answered tasks of a round say of it: returns, evaluations, and its lines of metrics."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,12 +26,11 @@ class Played:
     @property
     def agent_returns(self) -> tuple[float, ...]:
         """Means per agent over the finished episodes; empty when there was none."""
-        replies = [reply for reply in self.samples if reply.returns]
-        if not replies:
+        episodes = sum(len(reply.returns) for reply in self.samples)
+        if not episodes:
             return ()
-        weights = np.array([len(reply.returns) for reply in replies], float)
-        means = np.array([reply.agent_returns for reply in replies])
-        return tuple((weights @ means / weights.sum()).tolist())
+        units = [unit for reply in self.samples for unit in reply.agent_returns]
+        return tuple(math.fsum(sums) / episodes for sums in zip(*units, strict=True))
 
     @property
     def seen(self) -> Seen:

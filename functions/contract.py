@@ -15,7 +15,7 @@ SCHEMA = 1
 Hyperparameters = dict[str, str | int | float | bool | list[int]]
 
 SummaryName = Literal["behaviour", "density", "curvature", "noise"]
-"""What a learner can tell of its policies beside training them; see `functions.learner.summaries`."""
+"""What a learner can tell of its policies beside training them; see `functions.algorithms.base.Summary`."""
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
@@ -196,12 +196,13 @@ class InitialiseReply(Message, frozen=True, kw_only=True, tag="initialise"):
 
 
 class SampleReply(Message, frozen=True, kw_only=True, tag="sample"):
-    """What the sampled episodes gave: one undiscounted return (sum over agents) per finished episode, means per agent,
-    and means of the environment's own figures."""
+    """What the sampled episodes gave: one undiscounted return (sum over agents) per finished episode, and means of the
+    environment's own figures. `agent_returns[u][i]` is the sum over the episodes of the task's u-th unit of what agent
+    i got; unit by unit, so that the mean over a round does not depend, to the last bit, on who played which units."""
 
     env_steps: int
     returns: tuple[float, ...] = ()
-    agent_returns: tuple[float, ...] = ()
+    agent_returns: tuple[tuple[float, ...], ...] = ()
     scalars: dict[str, float] = {}
 
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from coordinator import places, planner
 from coordinator.cli.calibration import calibrate
-from coordinator.cli.text import money, table
+from coordinator.cli.text import described, money, table
 from coordinator.config import Placement, RunConfig
 from coordinator.mind import looks_at_rounds
 from coordinator.placing import Placing
@@ -74,20 +74,3 @@ def settled(config: RunConfig, placing: Placing) -> RunConfig:
         carry=placing.carry,
     )
     return replace(config, placement=placement, functions=functions, checkpoint_every=placing.checkpoint_every)
-
-
-def described(placing: Placing) -> str:
-    """A placement in a few words."""
-    words: list[str] = [placing.rule]
-    if placing.rule == "whole":
-        words.append(_counted(placing.rounds, "round"))
-    else:
-        words.append(f"{_counted(placing.units_per_invocation, 'unit')} an actor")
-    words.append(
-        f"through messages, saved every {placing.checkpoint_every} rounds" if placing.carry else "through storage"
-    )
-    return ", ".join([*words, *(f"{name} {memory} MB" for name, memory in placing.memory_mb.items())])
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' * (count > 1)}"

@@ -10,6 +10,7 @@ from coordinator.cli.errors import FINISHED, UNFINISHED, USER_ERROR
 from coordinator.cli.folder import METRICS, Identity, RunFolder
 from coordinator.cli.signals import Signals
 from coordinator.cli.summary import Measured
+from coordinator.cli.text import event
 from coordinator.cli.view import View, choose
 from coordinator.cli.watched import Watched
 from coordinator.config import RunConfig
@@ -77,6 +78,8 @@ class Session:
     def _finished_round(self) -> None:
         for line in self.state.lines:
             self._view.round(self._plan, line)
+            if line.event:
+                self._view.remark(event(line))
         if any(line.evaluation is not None for line in self.state.lines):
             self._documents.interim(self.state, self._measured())
 

@@ -10,7 +10,7 @@ from coordinator import budget
 from coordinator.cli import options as common
 from coordinator.cli.folder import LATEST, RunFolder
 from coordinator.cli.stored import Stored, look, standing
-from coordinator.cli.text import money, plus_minus, seconds
+from coordinator.cli.text import counted, described, money, plus_minus, seconds
 from coordinator.reports import statistics
 from coordinator.state import State
 
@@ -44,6 +44,7 @@ def _rows(folder: RunFolder, found: Stored) -> list[tuple[str, str]]:
         ("round", f"{state.round:,}" + (f", {state.phase} of the next" if state.status != "finished" else "")),
         ("limits", ", ".join(limits)),
         ("steps", f"{state.env_steps:,} in {seconds(state.seconds)}"),
+        *_next(state),
         *_returns(state),
         ("bill", _bill(dollars, stop.dollars) + _lost(state)),
         *(("task", problem) for problem in _problems(state)),
@@ -66,6 +67,9 @@ def _fields(folder: RunFolder, found: Stored) -> dict[str, Any]:
         "phase": state.phase,
         "limits": {name: value for name, value in _limits(found) if value is not None},
         "env_steps": state.env_steps,
+        "team": state.team.groups if state.team else None,
+        "units": state.mind.units if state.placing else None,
+        "placement": state.placing.rule if state.placing else None,
         "train_seconds": state.seconds,
         "final_return": statistics.summary(state.final) if state.final else None,
         "best": {"mean": best.mean, "round": best.round} if best else None,
@@ -92,6 +96,14 @@ def _returns(state: State) -> list[tuple[str, str]]:
     if state.best is not None:
         return [("return", f"{state.best.mean:.1f} (best evaluation, after round {state.best.round:,})")]
     return []
+
+
+def _next(state: State) -> list[tuple[str, str]]:
+    """What the mind has decided for the round in flight."""
+    if state.placing is None:
+        return []
+    teams = f"{len(state.groups)} for {len(state.task.agents)} agents"
+    return [("networks", teams), ("a round", f"{counted(state.mind.units, 'unit')}, placed {described(state.placing)}")]
 
 
 def _bill(dollars: Decimal, cap: float | None) -> str:

@@ -2,8 +2,17 @@
 
 from collections.abc import Sequence
 
+from coordinator.placing import Placing
 from coordinator.reports.statistics import FinalReturn, summary
+from coordinator.state import RoundLine
 
+_EVENTS = {
+    "shared": "sharing switched on: agents that act alike have one network",
+    "split": "sharing switched off: every agent has a copy of its own",
+    "rejected": "a shared team was tried on {:,} episodes and turned down",
+    "alone": "training declines, and no two agents act alike: nobody shares",
+    "unaffordable": "a shared team was not tried: it could pass stop.dollars",
+}
 _BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -51,3 +60,24 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
     )
+
+
+def described(placing: Placing) -> str:
+    """A placement in a few words."""
+    words: list[str] = [placing.rule]
+    if placing.rule == "whole":
+        words.append(counted(placing.rounds, "round"))
+    else:
+        words.append(f"{counted(placing.units_per_invocation, 'unit')} an actor")
+    way = f"through messages, saved every {placing.checkpoint_every} rounds" if placing.carry else "through storage"
+    return ", ".join([*words, way, *(f"{name} {memory} MB" for name, memory in placing.memory_mb.items())])
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 round``, ``2 rounds``."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def event(line: RoundLine) -> str:
+    """What became of sharing at the end of a round."""
+    return f"round {line.round:5d}  {_EVENTS[line.event].format(line.trial_episodes)}"

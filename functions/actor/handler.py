@@ -41,12 +41,13 @@ def play(task: Playing, weights: Tensors, round_: int) -> tuple[Tensors, SampleR
     The bytes of a unit do not depend on the units beside it. Raises `BadRequest` when it is shorter than an episode.
     """
     rollouts = list(_rollouts(task, weights, round_))
-    returns, agent_means, scalars = summary([rollout.episodes for rollout in rollouts])
+    returns, _, scalars = summary([rollout.episodes for rollout in rollouts])
+    by_unit = tuple(tuple(rollout.episodes.agent_returns().sum(axis=0).tolist()) for rollout in rollouts)
     tensors: Tensors = {}
     for rollout in rollouts:
         tensors |= rollout.tensors
     env_steps = task.steps * task.copies * len(task.units)
-    return tensors, SampleReply(env_steps=env_steps, returns=returns, agent_returns=agent_means, scalars=scalars)
+    return tensors, SampleReply(env_steps=env_steps, returns=returns, agent_returns=by_unit, scalars=scalars)
 
 
 def _rollouts(task: Playing, weights: Tensors, round_: int) -> Iterator[Rollout]:

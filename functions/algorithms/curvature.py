@@ -61,7 +61,8 @@ def policy_derivatives(
     bonus *= 0.5
     g = error + bonus
     outer = p[:, :, np.newaxis] * g[:, np.newaxis, :]
-    second = -outer - outer.swapaxes(1, 2)
+    second = -outer
+    second -= outer.swapaxes(1, 2)
     second.reshape(rows, -1)[:, :: width + 1] += g + bonus  # the diagonals
     return Derivatives(error, second)
 
@@ -164,8 +165,8 @@ def extremes(times: Callable[[Array], Array], start: Array, most: int, residual:
     vector, length, found = start, math.sqrt(start.dot(start)), Extremes(0.0, 0.0)
     for step in range(most):
         np.divide(vector, length, out=basis[step])
-        vector, onto, exhausted = _apart(times(basis[step]), basis[: step + 1])
-        length, count = math.sqrt(vector.dot(vector)), step + 1
+        count = step + 1
+        vector, length, onto, exhausted = _apart(times(basis[step]), basis[:count])
         projected[step, step] = projected[count, count] = onto[-1]  # the next is likely to be like this one
         projected[count, step] = length
         if exhausted or count >= min(FEWEST, most):
@@ -177,17 +178,20 @@ def extremes(times: Callable[[Array], Array], start: Array, most: int, residual:
     return found
 
 
-def _apart(vector: Array, known: Array) -> tuple[Array, Array, bool]:
-    """What of `vector` is not along the orthonormal rows `known`, how far it goes along each, and if little is left.
+def _apart(vector: Array, known: Array) -> tuple[Array, float, Array, bool]:
+    """What of `vector` is not along the orthonormal rows `known`, and its length; how far `vector` goes along each of
+    them; and if little is left.
 
     Much of the little is rounding, which goes by a second pass.
     """
     onto = known.dot(vector)
     rest = vector - onto.dot(known)
-    little = bool(rest.dot(rest) <= LITTLE * onto.dot(onto))
+    square = float(rest.dot(rest))
+    little = square <= LITTLE * float(onto.dot(onto))
     if little:
         rest -= known.dot(rest).dot(known)
-    return rest, onto, little
+        square = float(rest.dot(rest))
+    return rest, math.sqrt(square), onto, little
 
 
 def _with_ones(rows: Array) -> Array:

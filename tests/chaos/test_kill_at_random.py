@@ -64,6 +64,44 @@ def test_a_coordinator_killed_five_times_on_its_way(tmp_path, undisturbed, lasts
     same(train(tmp_path, OPTIONS, workers=2), undisturbed)
 
 
+# Objects are stored every third round only, and sharing is switched on after a trial, then off.
+MIND = (
+    *OPTIONS,
+    "placement.rule=whole",
+    "placement.carry=true",
+    "trend.rule=paper",
+    "trend.gamma=100.0",
+    "trend.window=3",
+    "sharing.rule=dynamic",
+    "sharing.start=apart",
+    "sharing.epsilon=1.0",
+    "sharing.margin=10.0",
+    "sharing.trial_episodes=16",
+    "scaling.rule=gns",
+    "scaling.units=6",
+)
+
+
+@pytest.fixture(scope="module")
+def thoughtful(tmp_path_factory):
+    trained = train(tmp_path_factory.mktemp("thoughtful"), MIND, workers=2)
+    assert {"shared", "split"} <= {line.event for line in trained.lines}
+    return trained
+
+
+@pytest.mark.parametrize("number", range(10))
+def test_a_coordinator_killed_while_its_mind_is_at_work(tmp_path, thoughtful, lasts, draw, number):
+    process = Process(tmp_path, options=MIND)
+    time.sleep(draw.uniform(0, lasts))
+    process.send(signal.SIGKILL)
+    process.end()
+    found = train(tmp_path, MIND, workers=2)
+    assert found.sha256 == thoughtful.sha256
+    assert [(line.team, line.units, line.event) for line in found.lines] == [
+        (line.team, line.units, line.event) for line in thoughtful.lines
+    ]
+
+
 @pytest.mark.parametrize("signal_", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("number", range(3))
 def test_an_interruption_at_a_random_moment(tmp_path, undisturbed, lasts, draw, number, signal_):  # noqa: F811

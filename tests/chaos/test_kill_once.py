@@ -28,10 +28,10 @@ DRIVER = Path(__file__).with_name("driver.py")
 class Process:
     """The driver in a process of its own; with `hold` it stops itself when it has asked for what follows that round."""
 
-    def __init__(self, folder, hold=None):
+    def __init__(self, folder, hold=None, options=OPTIONS):
         held = {} if hold is None else {"HOLD": str(hold)}
         self._process = subprocess.Popen(
-            [sys.executable, str(DRIVER), str(folder), "2", *OPTIONS],
+            [sys.executable, str(DRIVER), str(folder), "2", *options],
             stdout=subprocess.PIPE,
             text=True,
             env={**os.environ, **held, "PYTHONPATH": str(DRIVER.parents[2])},

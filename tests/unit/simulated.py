@@ -87,9 +87,12 @@ def reply(request, returns=-1.0):
 
 def sample_reply(request, returns):
     """What the units of a request give when every episode gives `returns`."""
-    episodes = request.copies * len(request.units) * request.steps // SPEC.horizon
+    each = request.copies * request.steps // SPEC.horizon
+    episodes = each * len(request.units)
     steps = request.copies * len(request.units) * request.steps
-    return SampleReply(env_steps=steps, returns=(returns,) * episodes, agent_returns=(returns / 2,) * 2)
+    return SampleReply(
+        env_steps=steps, returns=(returns,) * episodes, agent_returns=((each * returns / 2,) * 2,) * len(request.units)
+    )
 
 
 def report(function, request, answer=None, outcome="answered", duration_ms=10.0, init_ms=0.0):

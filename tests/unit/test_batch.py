@@ -69,6 +69,11 @@ def test_units_without_cuts_join_to_none():
     assert batch.cut_state.shape == (0, 4)
 
 
+def test_the_units_are_counted():
+    assert two_units().units == 2
+    assert join(SPEC, unit(3, 2, []), (3,)).units == 1
+
+
 def test_an_agents_own_slice_comes_from_its_place_in_its_class():
     batch = two_units()
     assert [batch.place(agent) for agent in range(3)] == [(0, 0), (1, 0), (0, 1)]

@@ -211,7 +211,7 @@ def test_an_error_is_answered_as_without_carrying():
 
 
 def whole_reply(sample=(), learn=()):
-    steady = SampleReply(env_steps=1, returns=(1.0,), agent_returns=(0.5, 0.5), scalars={"a": 1.0})
+    steady = SampleReply(env_steps=1, returns=(1.0,), agent_returns=((0.5, 0.5),), scalars={"a": 1.0})
     learnt = LearnReply(figures={"f": 1.0}, tables={"t": Table(shape=(1,), data=np.float32([1]).tobytes())})
     return WholeReply(
         samples=(steady, msgspec.structs.replace(steady, **dict(sample))),
@@ -228,7 +228,7 @@ BAD = float("nan"), float("inf"), float("-inf")
     ("where", "field", "value"),
     [
         ("sample", "returns", lambda bad: (0.0, bad)),
-        ("sample", "agent_returns", lambda bad: (bad, 0.0)),
+        ("sample", "agent_returns", lambda bad: ((bad, 0.0),)),
         ("sample", "scalars", lambda bad: {"x": 0.0, "y": bad}),
         ("learn", "figures", lambda bad: {"x": bad}),
         ("learn", "tables", lambda bad: {"x": Table(shape=(2,), data=np.float32([0, bad]).tobytes())}),

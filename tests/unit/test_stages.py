@@ -3,6 +3,7 @@ of stages changes no byte."""
 
 import dataclasses
 import itertools
+import types
 
 import msgspec
 import numpy as np
@@ -12,7 +13,7 @@ import torch
 from functions import codec
 from functions.actor.rollout import collect
 from functions.algorithms import registry as algorithms
-from functions.algorithms.base import Context
+from functions.algorithms.base import Context, SummaryResult
 from functions.algorithms.ppo import minibatches
 from functions.contract import NotFinite, TaskHeader, Team
 from functions.environments import registry
@@ -367,3 +368,80 @@ def test_the_step_size_is_smaller_for_larger_teams_unless_it_is_given():
     assert [config.resolved(agents).lr for agents in (2, 5, 6)] == [1e-3, 1e-3, 7e-4]
     given = msgspec.structs.replace(config, lr=0.5)
     assert given.resolved(9) is given
+
+
+def everything_told(context, algorithm, names, groups=None):
+    code, stage_names = algorithms.implementation(algorithm), [stage.name for stage in algorithm.stages]
+    return stages.run(algorithm, code, context, stage_names, groups or sorted(set(context.team.groups)), names)
+
+
+@ALGORITHMS
+@TEAMS
+def test_telling_of_the_policies_changes_no_byte_of_what_is_trained(name, task, team):
+    context, algorithm, _ = scene(name, task, team)
+    silent, told = (everything_told(context, algorithm, names) for names in ((), algorithm.summaries))
+    assert codec.tensors_sha256(told.tensors) == codec.tensors_sha256(silent.tensors)
+    assert silent.tables == {}
+    assert silent.figures.items() <= told.figures.items()
+
+
+@TEAMS
+def test_what_is_told_does_not_depend_on_the_placement_of_groups(task, team):
+    context, algorithm, _ = scene("mappo", task, team)
+    packed, figures, tables = everything_told(context, algorithm, algorithm.summaries), {}, {}
+    for group in sorted(set(team.groups)):
+        alone = everything_told(context, algorithm, algorithm.summaries, [group])
+        figures |= alone.figures
+        tables |= alone.tables
+    assert (figures, tables) == (packed.figures, packed.tables)
+
+
+def test_figures_are_named_by_summary_and_group_and_tables_by_summary_and_agent():
+    context, algorithm, _ = scene("mappo", *SHARED)
+    told = everything_told(context, algorithm, ("behaviour", "curvature"))
+    assert sorted(told.tables) == ["behaviour/a00", "behaviour/a01", "behaviour/a02"]
+    assert sorted(name for name in told.figures if name.startswith("curvature")) == [
+        "curvature/largest/g00",
+        "curvature/smallest/g00",
+    ]
+
+
+def test_only_the_stage_that_trains_the_policies_tells_of_them():
+    context, algorithm, _ = scene("mappo", *SEPARATE)
+    code = algorithms.implementation(algorithm)
+    first = stages.run(algorithm, code, context, ["postprocess", "critic"], [0], algorithm.summaries)
+    assert first.tables == {}
+    later = dataclasses.replace(context, tensors={**context.tensors, **first.tensors})
+    assert stages.run(algorithm, code, later, ["policy"], [0], algorithm.summaries).tables
+
+
+def test_a_summary_sees_the_incoming_weights_what_earlier_stages_gave_and_what_its_stage_gives():
+    context, algorithm, _ = scene("mappo", *SEPARATE)
+    calls = []
+
+    def watch(before, after, group):
+        calls.append((before, after, group))
+        return SummaryResult({}, {})
+
+    code = types.SimpleNamespace(STAGES=algorithms.implementation(algorithm).STAGES, SUMMARIES={"noise": watch})
+    made = stages.run(algorithm, code, context, ["postprocess", "critic", "policy"], [2], ["noise"]).tensors
+    ((before, after, group),) = calls
+    assert group == 2
+    assert {name.split("/")[0] for name in after} == {"policy", "policy_optimiser"}
+    np.testing.assert_array_equal(before.tensors["policy/g02/w0"], context.tensors["policy/g02/w0"])
+    np.testing.assert_array_equal(after["policy/g02/w0"], made["policy/g02/w0"])
+    np.testing.assert_array_equal(before.tensors["advantage/g02"], made["advantage/g02"])
+
+
+@pytest.mark.parametrize(
+    ("result", "name"), [(SummaryResult({"trace": np.inf}, {}), "trace"), (SummaryResult({}, {1: [np.nan]}), "a01")]
+)
+def test_what_is_told_must_be_numbers(result, name):
+    context, algorithm, _ = scene("mappo", *SEPARATE)
+    tables = {agent: np.array(values) for agent, values in result.tables.items()}
+    code = types.SimpleNamespace(
+        STAGES=algorithms.implementation(algorithm).STAGES,
+        SUMMARIES={"noise": lambda before, after, group: result._replace(tables=tables)},
+    )
+    with pytest.raises(NotFinite, match=f"summary noise, group 1: {name} holds NaN or infinity"):
+        stages.run(algorithm, code, context, ["postprocess", "policy"], [1], ["noise"])

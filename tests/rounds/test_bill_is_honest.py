@@ -1,0 +1,107 @@
+"""The bill against an account that the test keeps itself, of everything that went through the run's ports."""
+
+import json
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import msgspec
+import pytest
+from driver import SMALL
+from test_mind_same_bytes import MIND
+
+from coordinator.config import load
+from coordinator.loop import Driver, Ports
+from coordinator.pricing.bill import bill
+from coordinator.pricing.prices import load_prices
+from coordinator.state import Plan
+from functions.contract import Done, Failed
+from infra.wiring import local
+
+MEMORY = {"actor": 1024, "learner": 2386, "evaluator": 1769}
+SIZES = [f"functions.{name}.memory_mb={memory}" for name, memory in MEMORY.items()]
+
+
+class Account:
+    """Wraps the ports and writes down what they are used for, in the price list's units."""
+
+    def __init__(self, backend):
+        self._storage, self._ledger, self._invoker = backend.storage, backend.ledger, backend.invoker
+        self.mb_ms = dict.fromkeys(MEMORY, 0)
+        self.kinds = []
+        self.requests = self.puts = self.gets = self.write_units = self.read_units = 0
+
+    def __getattr__(self, name):
+        owners = {"commit": self._ledger, "load": self._ledger, "invoke": self._invoker, "wait": self._invoker}
+        return getattr(owners.get(name, self._storage), name)
+
+    def put(self, key, body):
+        self.puts += 1
+        self._storage.put(key, body)
+
+    def persist(self, *keys):
+        return self._storage.persist(*keys) if keys else self._ledger.persist()
+
+    def commit(self, item, body, version):
+        self.write_units += math.ceil(len(body) / 1024)
+        return self._ledger.commit(item, body, version)
+
+    def load(self, item):
+        record = self._ledger.load(item)
+        self.read_units += max(1, math.ceil(len(record.body) / 4096)) if record else 1
+        return record
+
+    def wait(self, timeout_s):
+        reports = self._invoker.wait(timeout_s)
+        for report in reports:
+            answer = msgspec.json.decode(report.body, type=Done | Failed)
+            memory = MEMORY[report.function]
+            took = Fraction(str(report.duration_ms)) + Fraction(str(report.init_ms))
+            self.mb_ms[report.function] += memory * math.ceil(took * max(Fraction(1), Fraction(1769, memory)))
+            self.requests += 1
+            self.puts += answer.usage.puts
+            self.gets += answer.usage.gets
+            self.kinds.append(report.id.split("/", 2)[2].split("/")[0])
+        return reports
+
+    def dollars(self):
+        """By the list prices, spelled out here once more."""
+        compute = Decimal(sum(self.mb_ms.values())) / 1024 / 1000 * Decimal("0.0000133334")
+        stored = self.puts * Decimal("0.005") / 1000 + self.gets * Decimal("0.0004") / 1000
+        ledger = self.write_units * Decimal("0.625") / 10**6 + self.read_units * Decimal("0.125") / 10**6
+        return compute + self.requests * Decimal("0.20") / 10**6 + stored + ledger
+
+
+@pytest.mark.parametrize(
+    "placement",
+    [("placement.rule=split",), ("placement.rule=whole",), ("placement.rule=packed", "placement.carry=true")],
+    ids=" ".join,
+)
+def test_every_invocation_summary_trial_and_ledger_write_is_in_the_bill_to_the_last_digit(tmp_path, placement):
+    backend = local(tmp_path, 1)
+    try:
+        account = Account(backend)
+        plan = Plan("run", load(None, [*SMALL, *MIND, *SIZES, *placement]), "code", load_prices(), 0)
+        driver = Driver(plan, Ports(account, account, account, Silent()))
+        driver.begin()
+        while driver.step():
+            pass
+    finally:
+        backend.close()
+    meter = driver.state.meter
+    assert {"trial", "team"} <= set(account.kinds)
+    assert (meter.puts, meter.gets) == (account.puts, account.gets)
+    assert (meter.write_units, meter.read_units) == (account.write_units, account.read_units)
+    cost = bill(meter, plan.prices)
+    assert cost.total == account.dollars()
+    assert Decimal(json.dumps(json.loads(cost.to_json(), parse_float=str)["total"]).strip('"')) == account.dollars()
+
+
+class Silent:
+    """A journal that keeps nothing."""
+
+    def record(self, line):
+        pass
+
+    def persist(self):
+        pass

@@ -1,0 +1,101 @@
+"""What the mind decides depends on configuration and seed alone, wherever the round runs and whatever fails."""
+
+import pytest
+from driver import SMALL
+from driver import train as drive
+
+# Sharing is switched on and off by every full window: no slope of normalised returns comes near 100.
+FLIPPING = ("trend.rule=paper", "trend.gamma=100.0", "trend.window=3", "sharing.rule=dynamic", "sharing.start=apart")
+# Every team may share, and every trial passes.
+EASY = ("sharing.epsilon=1.0", "sharing.margin=10.0", "sharing.trial_episodes=16", "sharing.distil_steps=5")
+MIND = (
+    *FLIPPING,
+    *EASY,
+    "scaling.rule=gns",
+    "scaling.units=12",
+    "scaling.least=2",
+    "stop.rounds=8",
+    "algorithm.name=ippo",
+)
+PAPER = (
+    *FLIPPING,
+    "sharing.distance=kde-kl",
+    "sharing.grouping=kmeans",
+    "sharing.base=convexity",
+    "sharing.trial=false",
+    "scaling.rule=paper",
+    "scaling.units=5",
+    "scaling.least=2",
+    "stop.rounds=7",
+)
+PLACEMENTS = [
+    ("placement.rule=fused",),
+    ("placement.rule=packed", "placement.units_per_invocation=5"),
+    ("placement.rule=whole",),
+    ("placement.rule=whole", "placement.carry=true", "checkpoint_every=3"),
+    ("placement.rule=split", "placement.carry=true"),
+    ("placement.rule=auto",),
+]
+
+
+def decided(run):
+    """What the run decided and what came of it."""
+    rounds = [(line.team, line.units, line.event, line.trial_episodes, line.return_mean) for line in run.lines]
+    return run.sha256, rounds, run.state.mind, run.state.final
+
+
+def test_the_run_of_these_tests_shares_tries_and_splits_and_changes_its_units(train):
+    run = train(*MIND, "placement.rule=split")
+    assert [(line.round, line.event) for line in run.lines if line.event] == [(3, "shared"), (6, "split")]
+    assert run.lines[2].trial_episodes > 0
+    assert len({line.units for line in run.lines}) > 1
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS, ids=" ".join)
+def test_the_placement_changes_no_decision(train, placement):
+    assert decided(train(*MIND, *placement)) == decided(train(*MIND, "placement.rule=split"))
+
+
+@pytest.mark.parametrize("placement", [("placement.rule=whole",), ("placement.rule=auto",)], ids=" ".join)
+def test_the_placement_changes_no_decision_of_the_papers_rules(train, placement):
+    split = train(*PAPER, "placement.rule=split")
+    assert {line.event for line in split.lines} >= {"shared", "split"}
+    assert decided(train(*PAPER, *placement)) == decided(split)
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_the_number_of_workers_changes_no_decision(train, workers):
+    assert decided(train(*MIND, "placement.rule=split", workers=workers)) == decided(
+        train(*MIND, "placement.rule=split")
+    )
+
+
+@pytest.mark.parametrize("placement", [("placement.rule=split",), PLACEMENTS[2], PLACEMENTS[3]], ids=" ".join)
+@pytest.mark.parametrize("phase", ["sample", "learn", "regroup", "trial"])
+def test_a_run_killed_while_sharing_is_switched_goes_on_to_the_same_end(train, tmp_path, placement, phase):
+    def there(state):
+        return state.round == 2 and state.phase == phase and bool(state.slots)
+
+    options = [*SMALL, *MIND, *placement]
+    drive(tmp_path, options, leave=there)
+    assert decided(drive(tmp_path, options)) == decided(train(*MIND, "placement.rule=split"))
+
+
+def test_a_placement_that_changes_while_sharing_is_switched_changes_no_decision(train, tmp_path):
+    def trying(state):
+        return state.phase == "trial" and bool(state.slots)
+
+    drive(tmp_path, [*SMALL, *MIND, "placement.rule=split"], leave=trying)
+    resumed = drive(tmp_path, [*SMALL, *MIND, "placement.rule=whole"])
+    assert decided(resumed) == decided(train(*MIND, "placement.rule=split"))
+
+
+def test_rounds_that_go_on_together_give_the_lines_of_rounds_that_go_on_alone(train):
+    settings = ("stop.rounds=7", "evaluation.every=5", "checkpoint_every=4")
+    together = train(*settings, "placement.rule=whole", "placement.rounds=5")
+    alone = train(*settings, "placement.rule=split")
+    assert together.sha256 == alone.sha256
+    told = [(line.round, line.env_steps, line.agent_returns, line.figures, line.evaluation) for line in alone.lines]
+    assert told == [(a.round, a.env_steps, a.agent_returns, a.figures, a.evaluation) for a in together.lines]
+    # Rounds 1-4 up to the checkpoint, 5 up to the evaluation, 6 and 7.
+    assert together.state.meter.learner.invocations == 1 + 3
