@@ -7,7 +7,7 @@ from fractions import Fraction
 from coordinator.config import Function
 from coordinator.pricing.bill import Meter, bill
 from coordinator.state import Plan, State
-from coordinator.tasks import MOST_PUTS, Planned, evaluations
+from coordinator.tasks import MOST_PUTS, Planned, evaluations, learner_waves
 from functions.contract import Report, Usage
 
 # Under a cap all attempts of a kind never seen may take a tenth of it together; once seen, each may take ten times the
@@ -65,7 +65,8 @@ def affordable(plan: Plan, state: State, tasks: list[Planned]) -> bool:
     for task in [*tasks, *_ending(plan, state)]:
         meter = lost(plan, meter, task.function, task.memory_mb, allowed_s(plan, state, task), task.gets)
     size = _ledger_bytes(plan, state)
-    return dollars(plan, meter.add_commit(size).add_load(size)) <= Decimal(str(plan.config.stop.dollars))
+    meter = meter.add_commit(size).add_load(size).add_stored(Usage(puts=_checkpoint_puts(plan, state)))
+    return dollars(plan, meter) <= Decimal(str(plan.config.stop.dollars))
 
 
 def lost(plan: Plan, meter: Meter, function: str, memory_mb: int, timeout_s: float, gets: int) -> Meter:
@@ -119,6 +120,14 @@ def _ledger_bytes(plan: Plan, state: State) -> int:
     returns = WRITES * (sampled + sizes.episodes + sizes.final_episodes) + ABSOLUTE_WRITES * 10 * sizes.episodes
     slots = len(state.slots) + plan.config.scaling.units + 3 * len(state.groups)
     return LEDGER_BYTES + RETURN_BYTES * returns + WRITES * SLOT_BYTES * slots
+
+
+def _checkpoint_puts(plan: Plan, state: State) -> int:
+    """The most objects that the coordinator stores itself until the run ends: two from every learner, twice over."""
+    if state.placing is None or not state.placing.carry:
+        return 0
+    works = sum(map(len, learner_waves(plan, state))) or 1
+    return 2 * (2 * works + len(state.groups))
 
 
 def _dollars_per_second(plan: Plan, memory_mb: int) -> Decimal:

@@ -6,7 +6,6 @@ placement changes them. Memory buys a share of a vCPU as in `bill.billed_ms`: le
 more shortens nothing, for functions use one thread.
 """
 
-import heapq
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,15 +13,14 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from coordinator.placement import LEARNER_PLACEMENTS, Rule, Work
+from coordinator.layout import MESSAGE_BYTES, Layout, measured, milliseconds, span
+from coordinator.layout import Workload as Workload
+from coordinator.placement import LEARNER_PLACEMENTS, Rule
 from coordinator.placing import Placing
-from coordinator.pricing.bill import Charge, Meter
+from coordinator.pricing.bill import Meter
 from coordinator.pricing.prices import Architecture, Prices, StorageClass
-from coordinator.timings import Fit, line, predicted
-from functions.algorithms.base import StageSpec
+from coordinator.timings import Fit
 
-# A synchronous Lambda request or response holds 6 MB; base64 adds a third, which leaves 0.4 MB for the rest.
-MESSAGE_BYTES = 4 * 2**20
 # Below a vCPU the price of a task hardly depends on memory: what small sizes save is the rounding up to a millisecond.
 SMALL_MB = (512, 1024)
 # How often objects that travel in messages are lost together with the coordinator that held them: an assumption.
@@ -42,30 +40,6 @@ SIMPLEST: tuple[Rule, ...] = ("whole", "packed", "fused", "split")
 
 class Unmeasured(Exception):
     """No task that would tell how long a kind of task takes has been seen; the message names the kind."""
-
-
-@dataclass(frozen=True)
-class Workload:
-    """What a round is, wherever it runs.
-
-    `members[group]` of the `agents` learn in a group. A unit has `unit_steps` environment steps. No rule looks at what
-    rounds gave, and no evaluation is due, for `most_rounds` rounds. Bytes: `unit_bytes` of a unit's trajectory,
-    `policy_bytes` of all groups' policies, `learner_bytes` of the rest of their state, `tensor_bytes` of all tensors
-    that stages pass on within a round, `ledger_bytes` of the run's item. `width` functions run at once.
-    """
-
-    agents: int
-    members: Mapping[int, int]
-    stages: Sequence[StageSpec]
-    units: int
-    unit_steps: int
-    most_rounds: int
-    unit_bytes: float
-    policy_bytes: float
-    learner_bytes: float
-    ledger_bytes: int
-    width: int
-    tensor_bytes: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -122,26 +96,6 @@ class _Tariff(NamedTuple):
     mb_per_vcpu: int
 
 
-class _Task(NamedTuple):
-    """`number` equal tasks of a wave, each with the objects it reads and makes."""
-
-    function: str
-    kind: str
-    size: float
-    reads: int
-    read_bytes: float
-    makes: int
-    made_bytes: float
-    number: int = 1
-
-
-class _Object(NamedTuple):
-    """Where parts of the learner's state live: the work that made the object, and its kind."""
-
-    work: str
-    kind: str
-
-
 class _Parts(NamedTuple):
     """Dollars."""
 
@@ -172,9 +126,9 @@ def plan(
 
     An exploration that would near its time-out is left out.
     """
-    if not _measured(workload, timings):
+    if not measured(workload, timings):
         return explore(round_, workload, terms)
-    layout, tariff = _Layout(workload), _tariff(terms.prices, terms.architecture, terms.storage)
+    layout, tariff = Layout(workload), _tariff(terms.prices, terms.architecture, terms.storage)
     if round_ < 2:
         exploring = explore(round_, workload, terms)
         if _patient(_forecast(exploring, layout, timings, tariff), terms):
@@ -190,7 +144,7 @@ def plan(
 def forecasts(workload: Workload, timings: Mapping[str, Fit], terms: Terms) -> list[Forecast]:
     """Every placement worth one; those that would near a time-out only if all would. Raises `Unmeasured`."""
     tariff = _tariff(terms.prices, terms.architecture, terms.storage)
-    return _forecasts(_Layout(workload), timings, terms, tariff)
+    return _forecasts(Layout(workload), timings, terms, tariff)
 
 
 def explore(round_: int, workload: Workload, terms: Terms) -> Placing:
@@ -209,27 +163,7 @@ def explore(round_: int, workload: Workload, terms: Terms) -> Placing:
 
 def options(workload: Workload, terms: Terms) -> list[Placing]:
     """All placements worth a forecast; those that carry are still to be given their distance of checkpoints."""
-    return _options(_Layout(workload), terms)
-
-
-def message_bytes(placing: Placing, workload: Workload) -> float:
-    """Bytes of objects in the largest message if all of them travel inside messages, before base64."""
-    return _message_bytes(placing, _Layout(workload))
-
-
-def operations(placing: Placing, workload: Workload) -> Meter:
-    """What a round (one task, for `whole`) uses beside time, checkpoints left out: invocations, storage, ledger.
-
-    Counts are those of a round that the same placement preceded, without retries and without evaluations; bytes assume
-    that all parts of the learner's state weigh alike. The end of a round and the asking of the next are one commit,
-    every wave of learners is another.
-    """
-    return _operations(placing, _Layout(workload))
-
-
-def checkpointing(placing: Placing, workload: Workload) -> Meter:
-    """What one checkpoint uses: the ledger's second item, and with `carry` every object the run goes on with."""
-    return _checkpointing(placing, _Layout(workload))
+    return _options(Layout(workload), terms)
 
 
 def forecast(
@@ -244,7 +178,7 @@ def forecast(
 
     Raises `Unmeasured`.
     """
-    return _forecast(placing, _Layout(workload), timings, _tariff(prices, architecture, storage))
+    return _forecast(placing, Layout(workload), timings, _tariff(prices, architecture, storage))
 
 
 def checkpoint_interval(checkpoint_dollars: float, round_dollars: float) -> int:
@@ -291,11 +225,6 @@ def break_even(forecast: Forecast, vm_dollars_per_hour: float, vm_vcpus: int) ->
     return vm_second * forecast.busy_s / forecast.dollars if forecast.dollars > 0 else math.inf
 
 
-def _learning_kind(stages: Sequence[str], workload: Workload) -> str:
-    """The kind of a learner's task that runs `stages`, as `coordinator.timings` lists it."""
-    return "learn" if len(stages) == len(workload.stages) else f"learn:{'+'.join(stages)}"
-
-
 def _dollars(item: Forecast) -> float:
     return item.dollars
 
@@ -336,120 +265,7 @@ def _patient(item: Forecast, terms: Terms) -> bool:
     return all(longest <= PATIENCE * terms.timeout_s[name] for name, longest in item.longest_s.items())
 
 
-class _Layout:
-    """The tasks that a workload makes in each placement, worked out once."""
-
-    def __init__(self, workload: Workload) -> None:
-        self.workload = workload
-        self._homes: dict[Rule, _Homes] = {}
-        self._waves: dict[tuple[Rule, int, int], list[list[_Task]]] = {}
-
-    def homes(self, rule: Rule) -> "_Homes":
-        """Where the learner's state lives; `whole` makes the objects that `packed` makes."""
-        rule = "packed" if rule == "whole" else rule
-        if rule not in self._homes:
-            self._homes[rule] = _homes(self._works(rule), self.workload)
-        return self._homes[rule]
-
-    def waves(self, placing: Placing) -> list[list[_Task]]:
-        """The round's tasks, or the one task of several rounds."""
-        key = (placing.rule, placing.units_per_invocation, placing.together)
-        if key not in self._waves:
-            self._waves[key] = [[self._whole(placing)]] if placing.rule == "whole" else self._spread(placing)
-        return self._waves[key]
-
-    def _works(self, rule: Rule) -> list[list[Work]]:
-        return LEARNER_PLACEMENTS[rule](self.workload.stages, sorted(self.workload.members))
-
-    def _whole(self, placing: Placing) -> _Task:
-        workload, homes = self.workload, self.homes(placing.rule)
-        state, state_bytes = homes.weigh(homes.where.values())
-        return _Task("learner", "whole", workload.units * placing.together, state, state_bytes, state, state_bytes)
-
-    def _spread(self, placing: Placing) -> list[list[_Task]]:
-        works, homes = self._works(placing.rule), self.homes(placing.rule)
-        waves = [_sampling(placing, self.workload, homes)]
-        trajectories = sum(task.number for task in waves[0])
-        pairs = sum(work.publish * _pairs(work) for wave in works for work in wave)
-        before: list[Work] = []
-        for wave in works:
-            waves.append([_learner(work, before, pairs, trajectories, homes, self.workload) for work in wave])
-            before = before + [work for work in wave if work.publish]
-        return waves
-
-
-@dataclass(frozen=True)
-class _Homes:
-    """`where[part, group]` lives, and `sizes` of the objects in bytes."""
-
-    where: Mapping[tuple[str, int], _Object]
-    sizes: Mapping[_Object, float]
-
-    def weigh(self, objects: Iterable[_Object]) -> tuple[int, float]:
-        """How many different objects there are, and their bytes."""
-        distinct = dict.fromkeys(objects)
-        return len(distinct), sum(self.sizes[item] for item in distinct)
-
-
-def _homes(waves: Sequence[Sequence[Work]], workload: Workload) -> _Homes:
-    """Where every part of every group lives after a round; a part that no stage writes stays where it began."""
-    specs = {stage.name: stage for stage in workload.stages}
-    parts = {"policy", *(part for stage in workload.stages for part in (*stage.reads, *stage.writes))}
-    where = {(part, group): _home("initialise", part) for part in sorted(parts) for group in sorted(workload.members)}
-    for work in (work for wave in waves for work in wave):
-        for part in (part for stage in work.stages for part in specs[stage].writes):
-            where |= dict.fromkeys(((part, group) for group in work.groups), _home(work.name, part))
-    groups, others = len(workload.members), max(1, len(parts) - 1)
-    sizes: dict[_Object, float] = {}
-    for (part, _), home in where.items():
-        share = workload.policy_bytes if part == "policy" else workload.learner_bytes / others
-        sizes[home] = sizes.get(home, 0.0) + share / groups
-    return _Homes(where, sizes)
-
-
-def _home(work: str, part: str) -> _Object:
-    return _Object(work, "policies" if part == "policy" else "learner")
-
-
-def _pairs(work: Work) -> int:
-    """Pairs of a stage and a group: what a work's published tensors are counted in."""
-    return len(work.stages) * len(work.groups)
-
-
-def _sampling(placing: Placing, workload: Workload, homes: _Homes) -> list[_Task]:
-    size = min(placing.units_per_invocation, workload.units)
-    full, rest = divmod(workload.units, size)
-    reads, read_bytes = homes.weigh(home for (part, _), home in homes.where.items() if part == "policy")
-    tasks = [_Task("actor", "sample", size, reads, read_bytes, 1, size * workload.unit_bytes, full)]
-    if rest:
-        tasks.append(_Task("actor", "sample", rest, reads, read_bytes, 1, rest * workload.unit_bytes))
-    return tasks
-
-
-def _learner(
-    work: Work, before: Sequence[Work], pairs: int, trajectories: int, homes: _Homes, workload: Workload
-) -> _Task:
-    """One work's task; `pairs` of stage and group publish tensors in the round, and the works of `before` have."""
-    specs = [stage for stage in workload.stages if stage.name in work.stages]
-    needed = [homes.where[part, group] for stage in specs for part in stage.reads for group in work.groups]
-    written = [homes.where[part, group] for stage in specs for part in stage.writes for group in work.groups]
-    reads, read_bytes = homes.weigh(needed)
-    _, made_bytes = homes.weigh(written)
-    pair_bytes = workload.tensor_bytes / pairs if pairs else 0.0
-    trains = any("policy" in stage.writes for stage in specs)
-    return _Task(
-        function="learner",
-        kind=_learning_kind(work.stages, workload),
-        size=workload.units * workload.unit_steps * sum(workload.members[group] for group in work.groups),
-        reads=trajectories + reads + len(before),
-        read_bytes=workload.units * workload.unit_bytes + read_bytes + pair_bytes * sum(map(_pairs, before)),
-        # The object that holds the answer is always stored.
-        makes=1 + trains + work.publish,
-        made_bytes=made_bytes + work.publish * _pairs(work) * pair_bytes,
-    )
-
-
-def _options(layout: _Layout, terms: Terms) -> list[Placing]:
+def _options(layout: Layout, terms: Terms) -> list[Placing]:
     workload = layout.workload
     sizes = sorted({*(1 << power for power in range(workload.units.bit_length())), workload.units})
     placings = [
@@ -484,11 +300,11 @@ def _fitted(current: Placing, workload: Workload, terms: Terms) -> Placing:
     return replace(current, rounds=rounds, checkpoint_every=_whole_tasks(distance, rounds))
 
 
-def _possible(placing: Placing, layout: _Layout, terms: Terms) -> bool:
+def _possible(placing: Placing, layout: Layout, terms: Terms) -> bool:
     """Whether memory and messages hold what they must."""
     if placing.memory_mb not in _memories(placing.rule, terms):
         return False
-    return not placing.carry or _message_bytes(placing, layout) < MESSAGE_BYTES
+    return not placing.carry or layout.message_bytes(placing) < MESSAGE_BYTES
 
 
 def _memories(rule: Rule, terms: Terms) -> list[dict[str, int]]:
@@ -508,7 +324,7 @@ def _memories(rule: Rule, terms: Terms) -> list[dict[str, int]]:
     return found
 
 
-def _saved(placing: Placing, layout: _Layout, timings: Mapping[str, Fit], tariff: _Tariff) -> Placing:
+def _saved(placing: Placing, layout: Layout, timings: Mapping[str, Fit], tariff: _Tariff) -> Placing:
     """The placement with the distance of checkpoints that fits it."""
     if not placing.carry:
         return placing
@@ -522,42 +338,13 @@ def _whole_tasks(rounds: int, together: int) -> int:
     return max(1, rounds // together) * together
 
 
-def _message_bytes(placing: Placing, layout: _Layout) -> float:
-    return max(max(task.read_bytes, task.made_bytes) for wave in layout.waves(placing) for task in wave)
-
-
-def _operations(placing: Placing, layout: _Layout) -> Meter:
-    waves = layout.waves(placing)
-    tasks = [task for wave in waves for task in wave]
-    actors, learners = (sum(task.number for task in tasks if task.function == name) for name in ("actor", "learner"))
-    stored = [] if placing.carry else tasks
-    return Meter(
-        actor=Charge(invocations=actors),
-        learner=Charge(invocations=learners),
-        puts=sum(task.number * task.makes for task in stored),
-        gets=sum(task.number * task.reads for task in stored),
-        bytes_written=round(sum(task.number * task.made_bytes for task in stored)),
-        bytes_read=round(sum(task.number * task.read_bytes for task in stored)),
-        write_units=len(waves) * Meter().add_commit(layout.workload.ledger_bytes).write_units,
-    )
-
-
-def _checkpointing(placing: Placing, layout: _Layout) -> Meter:
-    size = layout.workload.ledger_bytes
-    meter = Meter().add_load(size).add_commit(size)
-    if not placing.carry:
-        return meter
-    made = [size for home, size in layout.homes(placing.rule).sizes.items() if home.work != "initialise"]
-    return meter + Meter(puts=len(made), bytes_written=round(sum(made)))
-
-
-def _forecasts(layout: "_Layout", timings: Mapping[str, Fit], terms: Terms, tariff: _Tariff) -> list[Forecast]:
+def _forecasts(layout: Layout, timings: Mapping[str, Fit], terms: Terms, tariff: _Tariff) -> list[Forecast]:
     placings = (_saved(placing, layout, timings, tariff) for placing in _options(layout, terms))
     found = [_forecast(placing, layout, timings, tariff) for placing in placings]
     return [item for item in found if _patient(item, terms)] or found
 
 
-def _forecast(placing: Placing, layout: _Layout, timings: Mapping[str, Fit], tariff: _Tariff) -> Forecast:
+def _forecast(placing: Placing, layout: Layout, timings: Mapping[str, Fit], tariff: _Tariff) -> Forecast:
     estimate = _estimate(placing, layout, timings, tariff)
     # After a loss half a distance of checkpoints is done again, on average.
     again = 1 + LOSSES_PER_ROUND * placing.checkpoint_every / 2 if placing.carry else 1.0
@@ -575,14 +362,14 @@ def _forecast(placing: Placing, layout: _Layout, timings: Mapping[str, Fit], tar
     )
 
 
-def _estimate(placing: Placing, layout: _Layout, timings: Mapping[str, Fit], tariff: _Tariff) -> _Estimate:
+def _estimate(placing: Placing, layout: Layout, timings: Mapping[str, Fit], tariff: _Tariff) -> _Estimate:
     seconds = busy = 0.0
     mb_ms = 0
     longest: dict[str, float] = {}
     for wave in layout.waves(placing):
         spans = []
         for task in wave:
-            alone = _milliseconds(task.kind, task.size, layout.workload, timings, placing.style)
+            alone = milliseconds(task.kind, task.size, layout.workload, timings, placing.style)
             if alone is None:
                 raise Unmeasured(task.kind)
             memory = placing.memory_mb[task.function]
@@ -591,27 +378,15 @@ def _estimate(placing: Placing, layout: _Layout, timings: Mapping[str, Fit], tar
             busy += task.number * alone / 1000
             mb_ms += task.number * memory * math.ceil(ms)
             longest[task.function] = max(longest.get(task.function, 0.0), ms / 1000)
-        seconds += _span(spans, layout.workload.width) / 1000
-    once = _priced(_operations(placing, layout), tariff)
+        seconds += span(spans, layout.workload.width) / 1000
+    once = _priced(layout.operations(placing), tariff)
     return _Estimate(
         once=once._replace(compute=mb_ms / 1024 / 1000 * tariff.gb_second),
-        checkpoint=_priced(_checkpointing(placing, layout), tariff),
+        checkpoint=_priced(layout.checkpointing(placing), tariff),
         seconds=seconds,
         busy_s=busy,
         longest_s=longest,
     )
-
-
-def _span(tasks: Sequence[tuple[float, int]], width: int) -> float:
-    """When the last of (milliseconds, how many) ends if each starts, in order, as soon as one of `width` is free."""
-    (first, number), *others = tasks
-    width = min(width, sum(number for _, number in tasks))
-    rows, more = divmod(number, width)
-    ends = [rows * first] * (width - more) + [(rows + 1) * first] * more
-    for ms, number in others:
-        for _ in range(number):
-            heapq.heapreplace(ends, ends[0] + ms)
-    return max(ends)
 
 
 def _tariff(prices: Prices, architecture: Architecture, storage: StorageClass) -> _Tariff:
@@ -641,41 +416,3 @@ def _priced(meter: Meter, tariff: _Tariff) -> _Parts:
         + meter.bytes_read * tariff.byte_read,
         ledger=meter.write_units * tariff.write_unit + meter.read_units * tariff.read_unit,
     )
-
-
-def _measured(workload: Workload, timings: Mapping[str, Fit]) -> bool:
-    return all(_milliseconds(kind, 1.0, workload, timings) is not None for kind in ("sample", "learn"))
-
-
-def _milliseconds(
-    kind: str, size: float, workload: Workload, timings: Mapping[str, Fit], style: str = ""
-) -> float | None:
-    """Of one task on a whole core; of a kind that was never seen, composed of what was. None without that."""
-    seen = predicted(timings, kind, size, style)
-    if seen is not None or kind == "sample":
-        return seen
-    if kind == "whole":
-        return _whole(size, workload, timings)
-    found = _learning(kind, workload, timings)
-    return None if found is None else found[0] + found[1] * size
-
-
-def _whole(size: float, workload: Workload, timings: Mapping[str, Fit]) -> float | None:
-    """Sampling and learning one after the other, with all of their overhead: nothing is saved until it is seen."""
-    sampling = _milliseconds("sample", workload.units, workload, timings)
-    learning = _milliseconds("learn", workload.agents * workload.units * workload.unit_steps, workload, timings)
-    return None if sampling is None or learning is None else size / workload.units * (sampling + learning)
-
-
-def _learning(kind: str, workload: Workload, timings: Mapping[str, Fit]) -> tuple[float, float] | None:
-    """The line of a learner's task that was never seen, from its stages or else from tasks of all stages.
-
-    Stages together share one overhead, the largest; a stage that was never seen on its own takes an equal share.
-    """
-    every = [stage.name for stage in workload.stages]
-    stages = every if kind == "learn" else kind.removeprefix("learn:").split("+")
-    lines = [found for stage in stages if (found := line(timings, f"learn:{stage}"))]
-    if len(lines) == len(stages):
-        return max(overhead for overhead, _ in lines), sum(slope for _, slope in lines)
-    together = line(timings, "learn")
-    return (together[0], together[1] * len(stages) / len(every)) if together else None

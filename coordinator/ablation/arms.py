@@ -45,15 +45,21 @@ PLACEMENT: dict[str, Settings] = {
     rule: {"placement.rule": rule} for rule in ("split", "fused", "packed", "whole", "auto")
 }
 
+_SHUFFLED = "shuffled:"
+
 
 @dataclass(frozen=True)
 class Arm:
-    """`about` is a line for tables. `units_of`: the arm whose mean number of units this one takes every round."""
+    """`about` is a line for tables. `units_of`: the arm whose mean number of units this one takes every round.
+
+    `control_of`: the arm whose signal this one is without, all else equal; empty for an arm that controls none.
+    """
 
     name: str
     about: str
     settings: Settings = field(hash=False)
     units_of: str = ""
+    control_of: str = ""
 
     @property
     def slug(self) -> str:
@@ -77,20 +83,22 @@ ARMS = {
             "shuffled",
             "control: the paper's scaling on a shuffled signal",
             _crossed("paper", "shuffled:paper", "split"),
+            control_of="marless",
         ),
         Arm(
             "constant-mean",
             "control: the paper's sharing, its mean number of units in every round",
             _crossed("paper", "constant", "split"),
             units_of="marless",
+            control_of="marless",
         ),
     )
 }
 
 
 def named(names: Sequence[str]) -> list[Arm]:
-    """The arms of these names; raises `ConfigError` for one that there is not."""
-    found = [ARMS[_known(name, ARMS, "arm")] for name in names]
+    """The arms of these names, one of a cross spelled out; raises `ConfigError` for one that there is not."""
+    found = [_combination(name) or ARMS[_known(name, ARMS, "arm")] for name in names]
     for arm in found:
         if arm.units_of and arm.units_of not in names:
             raise ConfigError(f"arm {arm.name}: it takes its units from the arm {arm.units_of}, which has to run too")
@@ -105,9 +113,40 @@ def cross(sharing: Sequence[str], scaling: Sequence[str], placement: Sequence[st
         [_known(name, PLACEMENT, "placement") for name in placement],
     )
     return [
-        Arm(f"{a}+{b}@{c}", f"sharing {a}, scaling {b}, placement {c}", _crossed(a, b, c))
+        Arm(
+            f"{a}+{b}@{c}",
+            f"sharing {a}, scaling {b}, placement {c}",
+            _crossed(a, b, c),
+            control_of=f"{a}+{b.removeprefix(_SHUFFLED)}@{c}" if b.startswith(_SHUFFLED) else "",
+        )
         for a, b, c in itertools.product(*axes)
     ]
+
+
+def controls(names: Iterable[str]) -> list[tuple[str, str]]:
+    """(control, tested arm) for every control whose tested arm is among `names` too.
+
+    An arm and the cross that spells it out are the same: ``ours+shuffled:gns@split`` is a control of `ours`. Names that
+    are of no arm control nothing.
+    """
+    there = [arm for arm in map(_spelled, names) if arm]
+    found = []
+    for arm in there:
+        tested = _spelled(arm.control_of)
+        same = [other.name for other in there if tested and other.settings == tested.settings]
+        found += [(arm.name, name) for name in same[:1]]
+    return found
+
+
+def _spelled(name: str) -> Arm | None:
+    return _combination(name) or ARMS.get(name)
+
+
+def _combination(name: str) -> Arm | None:
+    """The arm called ``sharing+scaling@placement``; None for a name of another form."""
+    rules, at, placement = name.partition("@")
+    sharing, plus, scaling = rules.partition("+")
+    return cross([sharing], [scaling], [placement])[0] if at and plus else None
 
 
 def configuration(arm: Arm, base: RunConfig, units: int | None = None) -> RunConfig:

@@ -11,6 +11,8 @@ from typing import Literal
 import msgspec
 import numpy as np
 
+from coordinator.ablation.arms import controls
+from coordinator.ablation.controls import Against, Bound, Savings, Verdict, against, savings, verdict
 from coordinator.ablation.results import Point, Result
 from coordinator.reports import statistics
 from functions.randomness import generator
@@ -61,7 +63,7 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     ratio: Estimate | None
-    bound: Literal["exact", "at least", "at most", "unknown"]
+    bound: Bound
     reached: int
     runs: int
 
@@ -85,13 +87,33 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     reach: Reach
 
 
+class Control(msgspec.Struct, frozen=True, kw_only=True):
+    """The arm `tested` against its control `arm`, `runs` pairs.
+
+    `dollars` until the target return, None where one of the two costs nothing or runs of both miss the target; `bound`
+    is as in `Reach`, and `savings` of dollars against the baseline are None unless `tested` and the baseline always
+    reach it. `difference` in final return and ratio of `units` per round are the tested arm's against the control's.
+    """
+
+    arm: str
+    tested: str
+    runs: int
+    dollars: Against | None
+    bound: Bound
+    verdict: Verdict
+    savings: Savings | None
+    difference: Estimate
+    units: Estimate | None
+
+
 class Table(msgspec.Struct, frozen=True, kw_only=True):
-    """All arms, the baseline first; `target` is the return of `Comparison.reach`."""
+    """All arms, the baseline first; `target` is the return of `Comparison.reach` and of `Control.dollars`."""
 
     baseline: str
     target: float
     random: float | None
     comparisons: tuple[Comparison, ...]
+    controls: tuple[Control, ...]
 
 
 Runs = Mapping[int, Result]
@@ -106,7 +128,14 @@ def compare(arms: Mapping[str, Runs], random: float | None = None) -> Table:
     baseline, runs = next(iter(arms.items()))
     goal = target(list(runs.values()), random)
     found = [_comparison(name, own, runs, goal, random) for name, own in arms.items() if own]
-    return Table(baseline=baseline, target=goal, random=random, comparisons=tuple(found))
+    controlled = [(name, tested) for name, tested in controls(arms) if arms[name].keys() & arms[tested].keys()]
+    return Table(
+        baseline=baseline,
+        target=goal,
+        random=random,
+        comparisons=tuple(found),
+        controls=tuple(_control(name, tested, arms, runs, goal) for name, tested in controlled),
+    )
 
 
 def target(baseline: Sequence[Result], random: float | None) -> float:
@@ -154,7 +183,7 @@ def ratio(own: Sequence[float], base: Sequence[float], *address: str) -> Estimat
 
 
 def _comparison(name: str, own: Runs, base: Runs, goal: float, random: float | None) -> Comparison:
-    pairs = [(own[seed], base[seed]) for seed in sorted(own.keys() & base.keys())]
+    pairs = _pairs(own, base)
     differences = _differences(name, pairs) if pairs else {}
     return Comparison(
         arm=name,
@@ -205,9 +234,50 @@ def _gain(difference: Estimate, base: Runs, random: float) -> Estimate | None:
 
 
 def _reach(name: str, own: Runs, base: Runs, pairs: Sequence[Pair], goal: float) -> Reach:
+    known, bound = _spent(pairs, goal)
+    return Reach(
+        ratio=ratio([a for a, _ in known], [b for _, b in known], name, "reach") if known else None,
+        bound=bound,
+        reached=sum(spent_until(result.curve, goal) is not None for result in own.values()),
+        runs=len(own),
+    )
+
+
+def _control(name: str, tested: str, arms: Mapping[str, Runs], base: Runs, goal: float) -> Control:
+    pairs = _pairs(arms[tested], arms[name])
+    known, bound = _spent(pairs, goal)
+    dollars = against([a for a, _ in known], [b for _, b in known])
+    return Control(
+        arm=name,
+        tested=tested,
+        runs=len(pairs),
+        dollars=dollars,
+        bound=bound,
+        verdict=verdict(dollars, bound),
+        savings=_savings(arms[tested], arms[name], base, goal),
+        difference=estimate([a.final_return - b.final_return for a, b in pairs], tested, name, "final"),
+        units=ratio([a.units for a, _ in pairs], [b.units for _, b in pairs], tested, name, "units"),
+    )
+
+
+def _savings(tested: Runs, control: Runs, base: Runs, goal: float) -> Savings | None:
+    """Over the seeds that all three have; a control that misses the target stands with all it spent."""
+    shared = {seed: base[seed] for seed in tested.keys() & control.keys() & base.keys()}
+    own, bound = _spent(_pairs(tested, shared), goal)
+    other, _ = _spent(_pairs(control, shared), goal)
+    return savings([a for a, _ in own], [a for a, _ in other], [b for _, b in own]) if bound == "exact" else None
+
+
+def _pairs(own: Runs, base: Runs) -> list[Pair]:
+    return [(own[seed], base[seed]) for seed in sorted(own.keys() & base.keys())]
+
+
+def _spent(pairs: Sequence[Pair], goal: float) -> tuple[list[tuple[float, float]], Bound]:
+    """Dollars until the target of every pair, all that it spent for a run that misses it, and what that makes of their
+    ratios; no dollars where nothing is known of them."""
     spent = [(spent_until(a.curve, goal), spent_until(b.curve, goal)) for a, b in pairs]
     missed = any(a is None for a, _ in spent), any(b is None for _, b in spent)
-    bounds: dict[tuple[bool, bool], Literal["exact", "at least", "at most", "unknown"]] = {
+    bounds: dict[tuple[bool, bool], Bound] = {
         (False, False): "exact",
         (True, False): "at least",
         (False, True): "at most",
@@ -217,9 +287,4 @@ def _reach(name: str, own: Runs, base: Runs, pairs: Sequence[Pair], goal: float)
         (pair[0].dollars if a is None else a, pair[1].dollars if b is None else b)
         for pair, (a, b) in zip(pairs, spent, strict=True)
     ]
-    return Reach(
-        ratio=ratio([a for a, _ in known], [b for _, b in known], name, "reach") if known and not all(missed) else None,
-        bound=bounds[missed],
-        reached=sum(spent_until(result.curve, goal) is not None for result in own.values()),
-        runs=len(own),
-    )
+    return [] if all(missed) else known, bounds[missed]

@@ -6,13 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
+import numpy as np
 
 from coordinator.ablation.arms import Value
-from coordinator.ablation.comparison import MANY, TARGET_SHARE, Comparison, Estimate, Reach, Table
+from coordinator.ablation.comparison import MANY, TARGET_SHARE, Comparison, Control, Estimate, Reach, Table
+from coordinator.ablation.controls import FACTOR
 from coordinator.ablation.results import Result
+from coordinator.reports.statistics import Interval
 
 _NONE = "-"
-_BOUNDS = {"exact": "", "at least": "≥ ", "at most": "≤ "}
+_BOUNDS = {"exact": "", "at least": "≥ ", "at most": "≤ ", "unknown": ""}
 _PARTS = {
     "actor": "sampling",
     "learner": "learning",
@@ -25,18 +28,20 @@ _NOT_IN_CSV = ("curve", "history", "plays")
 
 @dataclass(frozen=True)
 class Section:
-    """A table and what it says: cells are text."""
+    """A table and what it says: cells are text; `said` are plain sentences, one for each row."""
 
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     note: str
+    said: tuple[str, ...] = ()
 
 
 def sections(table: Table) -> list[Section]:
     """The tables, the most important first."""
     digits = 1 if abs(table.comparisons[0].returns["final"].value) >= 10 else 2
     found = [_main(table, digits), _equal_expense(table, digits), _rules(table), _bill(table)]
+    found += [_controls(table, digits)] if table.controls else []
     plays = [name for name in table.comparisons[0].returns if name != "final"]
     return [*found, _plays(table, plays)] if plays else found
 
@@ -216,6 +221,95 @@ def _plays(table: Table, plays: Sequence[str]) -> Section:
     return Section("Each side on its own", header, tuple(rows), note)
 
 
+def _controls(table: Table, digits: int) -> Section:
+    goal = f"{table.target:.{digits}f}"
+    header = (
+        "control",
+        "of",
+        "seeds",
+        f"ratio of dollars to reach {goal}",
+        f"p of equality within {FACTOR}",
+        "share of saving that is signal",
+        "return",
+        "ratio of units",
+    )
+    rows = [
+        (
+            item.arm,
+            item.tested,
+            str(item.runs),
+            _expense(item),
+            _probability(item).removeprefix("= "),
+            _signal(item),
+            _difference(item.difference, digits),
+            _ratio(item.units),
+        )
+        for item in table.controls
+    ]
+    note = (
+        "What an arm costs and returns against its control, which is the same without the signal: a ratio below 1 is"
+        f" what the signal saves. Dollars to reach {goal} are counted as under At equal expense; ratios of them are"
+        " geometric means, with 90 % intervals by Student's t. p is of the two one-sided tests (Schuirmann 1987),"
+        f" paired, that the two cost the same within a factor {FACTOR}: below 0.05 they do. They differ where the 90 %"
+        " interval does not hold 1. The share is 1 - (saving of the control / saving of the arm), both of the"
+        " baseline's dollars, with its 90 % interval; it is said only where the arm's own saving is sure, and is below"
+        " zero where the control saves more. Return (difference) and units per round have 95 % intervals."
+    )
+    return Section("Controls", header, tuple(rows), note, tuple(_sentence(item) for item in table.controls))
+
+
+def _sentence(item: Control) -> str:
+    """What one control says of the signal."""
+    seeds = f"{item.runs} seed{'s' * (item.runs != 1)}"
+    found = item.dollars
+    start = f"**{item.tested}** against **{item.arm}**: "
+    if found is None or item.verdict == "open":
+        missed = {"exact": "", "at least": item.tested, "at most": item.arm, "unknown": "both"}[item.bound]
+        return f"{start}not decided by {seeds}{missed and f'; runs of {missed} never reached the target'}."
+    if item.verdict == "equal":
+        little = found.ci90 is not None and found.ci90[1] < 1
+        saved = f"little, {_share(1 - found.ratio)}" if little else "nothing"
+        return f"{start}equal within a factor {FACTOR} (p {_probability(item)}): the signal saves {saved}."
+    if item.verdict == "costs":
+        times = f"{_BOUNDS[item.bound]}{_times(found.ratio)}"
+        return f"{start}different: the signal saves nothing, with it the same return costs {times} times as much."
+    return f"{start}different: {_left(item)}."
+
+
+def _left(item: Control) -> str:
+    """Of a saving that the control has not all of."""
+    if item.savings is None:
+        return f"the signal saves, but a saving of {item.tested} against the baseline is not sure"
+    left = item.savings.control / item.savings.tested
+    most = "at most " if item.bound == "at most" and left > 0 else ""
+    share = f"{most}{_share(left)}" if left > 0 else "nothing"
+    return f"{share} of the saving against the baseline is left without the signal"
+
+
+def _expense(item: Control) -> str:
+    if item.dollars is None:
+        return _NONE
+    return _BOUNDS[item.bound] + _within(item.dollars.ratio, item.dollars.ci90)
+
+
+def _probability(item: Control) -> str:
+    """Two digits; a bound is tested for no equality."""
+    if item.bound != "exact" or item.dollars is None or item.dollars.p_value is None:
+        return _NONE
+    return f"= {item.dollars.p_value:.2g}" if item.dollars.p_value >= 0.001 else "< 0.001"
+
+
+def _signal(item: Control) -> str:
+    if item.savings is None:
+        return _NONE
+    low, high = map(_share, item.savings.ci90)
+    return f"{'≥ ' if item.bound == 'at most' else ''}{_share(item.savings.signal)} ({low} to {high})"
+
+
+def _share(value: float) -> str:
+    return f"{round(100 * value)} %"
+
+
 def _told(table: Table, item: Comparison, compared: Sequence[int], cells: list[str]) -> tuple[str, ...]:
     """A row; the baseline is not compared with itself."""
     if item.arm != table.baseline:
@@ -244,14 +338,18 @@ def _signed(value: float, digits: int) -> str:
 
 
 def _ratio(found: Estimate | None) -> str:
-    if found is None:
-        return _NONE
-    value = _times(found.value)
-    return f"{value} ({_times(found.ci95[0])} to {_times(found.ci95[1])})" if found.ci95 else value
+    return _NONE if found is None else _within(found.value, found.ci95)
+
+
+def _within(ratio: float, interval: Interval | None) -> str:
+    value = _times(ratio)
+    return f"{value} ({_times(interval[0])} to {_times(interval[1])})" if interval else value
 
 
 def _times(ratio: float) -> str:
     """Two digits; what is not known within a hundredfold needs none."""
+    if ratio < 0.1:
+        return np.format_float_positional(ratio, precision=2, fractional=False)
     return f"{ratio:.2f}" if ratio < 100 else "over 100"
 
 
@@ -267,7 +365,8 @@ def _section(section: Section) -> list[str]:
         "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |" for line in cells
     ]
     lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
-    return [f"## {section.title}", "\n".join(lines), section.note]
+    said = ["\n".join(f"* {sentence}" for sentence in section.said)] if section.said else []
+    return [f"## {section.title}", "\n".join(lines), *said, section.note]
 
 
 def _text(value: Value) -> str:

@@ -226,9 +226,11 @@ def _show(options: Namespace, folder: Path, compared: Table) -> None:
         print(msgspec.json.encode({"event": "finished", "folder": str(folder), "table": compared}).decode())
         return
     main, expense, *others = table.sections(compared)
-    # What the rules did and the bill are for the file; a fifth table, of competing sides, is what was asked for.
+    # What the rules did and the bill are for the file; controls and competing sides are what was asked for.
     for section in (main, expense, *others[2:]):
         print(f"\n{section.title}\n{aligned(section.header, section.rows)}")
+        for sentence in section.said:
+            print(sentence.replace("**", ""))
     print(f"\nread {folder / 'table.md'}; the pictures are beside it\n{folder}")
 
 

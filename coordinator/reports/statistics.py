@@ -31,7 +31,8 @@ class FinalReturn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class Equivalence(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Result of `tost_equivalence`: `p_value` below 0.05 says that the means differ by less than the margin."""
+    """Result of `tost_equivalence` and `tost_paired`: `p_value` below 0.05 says that the means differ by less than the
+    margin."""
 
     p_value: float
     difference: float
@@ -110,11 +111,31 @@ def tost_equivalence(a: ArrayLike, b: ArrayLike, margin: float) -> Equivalence:
     difference = mean(first) - mean(second)
     parts = first.var(ddof=1) / first.size, second.var(ddof=1) / second.size
     error = math.sqrt(sum(parts))
+    share = float(parts[0]) / error**2 if error else 0.5
+    freedom = 1 / (share**2 / (first.size - 1) + (1 - share) ** 2 / (second.size - 1))
+    return _two_one_sided(difference, error, freedom, margin)
+
+
+def tost_paired(a: ArrayLike, b: ArrayLike, margin: float) -> Equivalence:
+    """Two one-sided tests that the mean of ``a - b`` lies within `margin`, by Student's t on the differences of pairs.
+
+    As `tost_equivalence` (Schuirmann 1987), for values that belong together one by one, such as runs of one seed; what
+    pairs have in common does not count as spread. Raises `ValueError` for unequal lengths and for fewer than two pairs.
+    """
+    first, second = _values(a, 2), _values(b, 2)
+    if first.shape != second.shape:
+        raise ValueError(f"pairs need as many values on both sides, not {first.size} and {second.size}")
+    if not margin > 0:
+        raise ValueError(f"the margin must be positive, not {margin}")
+    differences = first - second
+    return _two_one_sided(mean(differences), sd(differences) / math.sqrt(first.size), first.size - 1, margin)
+
+
+def _two_one_sided(difference: float, error: float, freedom: float, margin: float) -> Equivalence:
+    """The tests for a difference with this standard error, t-distributed with these degrees of freedom."""
     if error == 0:
         certain = 0.0 if abs(difference) < margin else 1.0
         return Equivalence(p_value=certain, difference=difference, ci90=(difference, difference))
-    share = float(parts[0]) / error**2
-    freedom = 1 / (share**2 / (first.size - 1) + (1 - share) ** 2 / (second.size - 1))
     above_lower = t_cdf(-(difference + margin) / error, freedom)
     below_upper = t_cdf((difference - margin) / error, freedom)
     half = t_quantile(0.95, freedom) * error

@@ -3,7 +3,17 @@
 import msgspec
 import pytest
 
-from coordinator.ablation.arms import ARMS, PLACEMENT, SCALING, SHARING, configuration, cross, named, refuse_clashes
+from coordinator.ablation.arms import (
+    ARMS,
+    PLACEMENT,
+    SCALING,
+    SHARING,
+    configuration,
+    controls,
+    cross,
+    named,
+    refuse_clashes,
+)
 from coordinator.ablation.study import FILE, Study, joined, read, write
 from coordinator.config import ConfigError, load
 
@@ -123,3 +133,40 @@ def test_a_new_folder_is_of_nothing_and_a_damaged_one_is_refused(tmp_path):
     (tmp_path / FILE).write_text("{")
     with pytest.raises(ConfigError, match=r"ablation\.json cannot be read"):
         read(tmp_path)
+
+
+def test_a_combination_of_a_cross_can_be_named_among_the_arms():
+    assert named(["packed", "ours+gns@whole"]) == [ARMS["packed"], *cross(["ours"], ["gns"], ["whole"])]
+    with pytest.raises(ConfigError, match="scaling"):
+        named(["ours+gsn@whole"])
+
+
+def test_the_controls_of_the_papers_signal_are_controls_of_its_arm_and_packed_of_none():
+    assert controls(ARMS) == [("shuffled", "marless"), ("constant-mean", "marless")]
+
+
+def test_a_control_without_the_arm_that_it_controls_has_nothing_to_say():
+    assert controls(["marless-minus", "shuffled", "ours", "none+shuffled:gns@split"]) == []
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (["ours+gns@whole", "ours+shuffled:gns@whole"], [("ours+shuffled:gns@whole", "ours+gns@whole")]),
+        (["ours+gns@whole", "ours+shuffled:gns@split"], []),
+        (["ours", "ours+shuffled:gns@split"], [("ours+shuffled:gns@split", "ours")]),
+        (["shuffled", "paper+paper@split"], [("shuffled", "paper+paper@split")]),
+    ],
+)
+def test_a_shuffled_signal_in_a_cross_controls_the_same_rules_with_the_signal_in_order(names, found):
+    assert controls(names) == found
+
+
+def test_every_control_in_a_cross_differs_from_what_it_controls_in_its_scaling_alone():
+    arms = {arm.name: arm for arm in cross(list(SHARING), list(SCALING), list(PLACEMENT))}
+    pairs = controls(arms)
+    assert len(pairs) == 4 * 3 * 5
+    for name, tested in pairs:
+        own, other = arms[name].settings, arms[tested].settings
+        assert {key for key in own | other if own.get(key) != other.get(key)} == {"scaling.rule"}
+        assert own["scaling.rule"] == f"shuffled:{other['scaling.rule']}"

@@ -282,3 +282,17 @@ def test_programs_get_all_digits():
 @pytest.mark.parametrize(("dollars", "text"), [(0.1999, "$0.20"), (0.00213, "$0.0021"), (12.0, "$12.00"), (0, "$0.00")])
 def test_money_has_two_digits_that_matter(dollars, text):
     assert table.money(dollars) == text
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0.0126, "0.013"), (0.00674, "0.0067"), (0.000123, "0.00012"), (0.1, "0.10"), (0.5, "0.50"), (250.0, "over 100")],
+)
+def test_ratios_have_two_digits_that_matter(share, text):
+    both = arms(lambda base: {"dollars": base.dollars * share})
+    assert table.sections(compare(both))[0].rows[1][5] == f"{text} ({text} to {text})"
+
+
+def test_without_a_control_among_the_arms_nothing_is_said_of_controls():
+    found = compare(arms(same))
+    assert found.controls == () and "Controls" not in [section.title for section in table.sections(found)]

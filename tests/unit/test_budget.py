@@ -54,18 +54,18 @@ class Misfortune:
         return [answered(function, request)]
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None, derandomize=True)
 @given(
     cap=st.sampled_from(["0.0002", "0.0005", "0.001", "0.003"]),
     outcomes=st.lists(st.sampled_from(OUTCOMES), min_size=1, max_size=12),
-    placement=st.sampled_from(["packed", "split"]),
+    placement=st.sampled_from(["packed", "split", "whole", "auto"]),
+    carry=st.sampled_from(["true", "false"]),
     units=st.integers(1, 3),
     kills=st.sets(st.integers(0, 120), max_size=4),
 )
-def test_the_bill_never_passes_the_cap_whatever_happens(cap, outcomes, placement, units, kills):
-    plan = make_plan(
-        f"stop.dollars={cap}", "stop.rounds=12", f"placement.rule={placement}", f"scaling.units={units}", "attempts=4"
-    )
+def test_the_bill_never_passes_the_cap_whatever_happens(cap, outcomes, placement, carry, units, kills):
+    placed = (f"placement.rule={placement}", f"placement.carry={carry}", f"scaling.units={units}")
+    plan = make_plan(f"stop.dollars={cap}", "stop.rounds=12", *placed, "attempts=4", "checkpoint_every=2")
     script = Misfortune(outcomes)
     world = World(plan, script)
     driver = world.driver()

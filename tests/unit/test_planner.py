@@ -7,23 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coordinator.layout import MESSAGE_BYTES, Layout, Workload
 from coordinator.placement import LEARNER_PLACEMENTS, packs
 from coordinator.placing import Placing
 from coordinator.planner import (
-    MESSAGE_BYTES,
     Forecast,
     Terms,
     Unmeasured,
-    Workload,
     break_even,
     checkpoint_interval,
-    checkpointing,
     choose,
     explore,
     forecast,
     front,
-    message_bytes,
-    operations,
     options,
     plan,
 )
@@ -110,32 +106,34 @@ def gb_seconds(*milliseconds, memory=1769):
     ],
 )
 def test_operations_of_a_round_are_counted_as_by_hand(rule, units, expected):
-    assert counts(operations(placing(rule, units), TWO)) == expected
+    assert counts(Layout(TWO).operations(placing(rule, units))) == expected
 
 
 def test_several_rounds_in_one_task_use_no_more_operations_than_one():
-    assert operations(placing("whole", 3, rounds=4), TWO) == operations(placing("whole", 3, rounds=1), TWO)
+    assert Layout(TWO).operations(placing("whole", 3, rounds=4)) == Layout(TWO).operations(
+        placing("whole", 3, rounds=1)
+    )
 
 
 def test_what_is_carried_is_neither_stored_nor_read():
     for rule in LEARNER_PLACEMENTS:
-        carried, stored = (operations(placing(rule, carry=carry), TWO) for carry in (True, False))
+        carried, stored = (Layout(TWO).operations(placing(rule, carry=carry)) for carry in (True, False))
         assert carried == msgspec.structs.replace(stored, puts=0, gets=0, bytes_written=0, bytes_read=0)
 
 
 def test_bytes_are_those_of_the_objects():
     # Trajectories once, all of the state once; read by two actors (policies) and by each learner (trajectories).
-    meter = operations(placing("fused"), TWO)
+    meter = Layout(TWO).operations(placing("fused"))
     assert meter.bytes_written == 3000 + 1200
     assert meter.bytes_read == 2 * 400 + 2 * 3000 + 1200
-    packed = operations(placing("packed"), TWO)
+    packed = Layout(TWO).operations(placing("packed"))
     assert (packed.bytes_written, packed.bytes_read) == (3000 + 1200, 2 * 400 + 3000 + 1200)
 
 
 def test_passed_tensors_are_written_once_and_read_by_every_later_task():
     with_tensors = replace(TWO, tensor_bytes=500.0)
     for rule, readers in (("split", 4), ("fused", 0), ("packed", 0), ("whole", 0)):
-        before, after = operations(placing(rule), TWO), operations(placing(rule), with_tensors)
+        before, after = Layout(TWO).operations(placing(rule)), Layout(with_tensors).operations(placing(rule))
         assert after.bytes_written - before.bytes_written == (500 if readers else 0)
         assert after.bytes_read - before.bytes_read == readers * 500
 
@@ -144,16 +142,16 @@ def test_a_part_that_no_stage_writes_stays_in_its_first_object_and_is_not_stored
     stages = (StageSpec("train", (), "group", ("policy", "target"), ("policy",)),)
     workload = replace(TWO, stages=stages)
     # A learner reads 2 trajectories, its policy and the object of round 0, and makes its policy and its answer.
-    assert counts(operations(placing("fused"), workload)) == (2, 2, 2 + 4, 4 + 8, 4)
-    assert checkpointing(placing("fused", carry=True), workload).puts == 2
+    assert counts(Layout(workload).operations(placing("fused"))) == (2, 2, 2 + 4, 4 + 8, 4)
+    assert Layout(workload).checkpointing(placing("fused", carry=True)).puts == 2
 
 
 @pytest.mark.parametrize("rule, objects", [("split", 7), ("fused", 4), ("packed", 2), ("whole", 2)])
 def test_a_checkpoint_writes_the_ledger_and_stores_what_was_carried(rule, objects):
     # split: the team's normaliser, two critics, two policies and their optimisers' objects.
     ledger = Meter(write_units=2, read_units=1)
-    assert checkpointing(placing(rule), TWO) == ledger
-    carried = checkpointing(placing(rule, carry=True), TWO)
+    assert Layout(TWO).checkpointing(placing(rule)) == ledger
+    carried = Layout(TWO).checkpointing(placing(rule, carry=True))
     assert (carried.puts, carried.bytes_written) == (objects, 1200)
     assert (carried.write_units, carried.read_units) == (2, 1)
 
@@ -162,7 +160,7 @@ def test_a_checkpoint_writes_the_ledger_and_stores_what_was_carried(rule, object
 @settings(max_examples=50, deadline=None)
 def test_units_are_packed_as_the_tasks_are(units, size):
     workload = replace(TWO, units=units)
-    assert operations(placing("packed", size), workload).actor.invocations == len(packs(units, size))
+    assert Layout(workload).operations(placing("packed", size)).actor.invocations == len(packs(units, size))
 
 
 # -- forecasts
@@ -289,8 +287,8 @@ def test_a_forecast_is_the_bill_of_its_operations_and_its_compute(rule, carry, g
     place = placing(rule, carry=carry, checkpoint_every=1)
     found = forecast(place, workload, SEEN, PRICES, architecture, storage)
     again = 1 + 0.001 / 2 if carry else 1
-    paid = bill(operations(place, workload), PRICES, architecture, storage)
-    saved = bill(checkpointing(place, workload), PRICES, architecture, storage)
+    paid = bill(Layout(workload).operations(place), PRICES, architecture, storage)
+    saved = bill(Layout(workload).checkpointing(place), PRICES, architecture, storage)
     assert found.requests == pytest.approx(again * float(paid.requests))
     assert found.storage + found.ledger == pytest.approx(again * float(paid.storage) + float(saved.storage))
     # With one function at a time the wall clock is what is billed, up to a millisecond for each task.
@@ -452,7 +450,7 @@ def test_options_pack_units_by_powers_of_two_and_all_together():
 def test_objects_are_carried_only_where_the_largest_message_holds_them():
     # A learner's request is the largest: three trajectories and its state; a whole task's has no trajectory.
     workload = replace(TWO, unit_bytes=(MESSAGE_BYTES - 1200) / 3)
-    assert message_bytes(placing("packed", carry=True), workload) == pytest.approx(MESSAGE_BYTES)
+    assert Layout(workload).message_bytes(placing("packed", carry=True)) == pytest.approx(MESSAGE_BYTES)
     assert {item.rule for item in options(workload, TERMS) if item.carry} == {"fused", "whole"} | {"split"}
     larger = replace(workload, unit_bytes=2 * MESSAGE_BYTES)
     assert {item.rule for item in options(larger, TERMS) if item.carry} == {"whole"}

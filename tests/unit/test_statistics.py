@@ -16,6 +16,7 @@ from coordinator.reports.statistics import (
     t_cdf,
     t_quantile,
     tost_equivalence,
+    tost_paired,
 )
 
 numbers = st.floats(-1e6, 1e6)
@@ -124,3 +125,48 @@ def test_runs_without_any_spread_are_equivalent_within_the_margin_only():
 def test_a_margin_that_is_not_positive_is_refused():
     with pytest.raises(ValueError, match="positive"):
         tost_equivalence([1, 2], [1, 2], 0)
+
+
+@pytest.mark.parametrize(("shift", "margin"), [(0.0, 0.5), (0.1, 0.22), (-0.3, 0.22), (0.2, 0.1)])
+def test_paired_equivalence_is_two_one_sided_tests_of_scipy_on_pairs(shift, margin):
+    rng = np.random.default_rng(11)
+    common = rng.normal(0, 3, 9)
+    a, b = common + rng.normal(shift, 0.2, 9), common + rng.normal(0, 0.2, 9)
+    above = scipy.stats.ttest_1samp(a - b, -margin, alternative="greater").pvalue
+    below = scipy.stats.ttest_1samp(a - b, margin, alternative="less").pvalue
+    interval = scipy.stats.ttest_rel(a, b).confidence_interval(0.9)
+    result = tost_paired(a, b, margin)
+    assert result.p_value == pytest.approx(max(above, below), rel=1e-9)
+    assert result.ci90 == pytest.approx((interval.low, interval.high), rel=1e-9)
+    assert result.difference == pytest.approx(np.mean(a - b))
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(-1, 1), st.floats(-1, 1)), min_size=2, max_size=8).filter(
+        lambda pairs: np.ptp([a - b for a, b in pairs]) > 1e-3
+    ),
+    st.floats(0.1, 3),
+)
+def test_paired_equivalence_is_shown_just_where_the_interval_lies_within_the_margin(pairs, margin):
+    result = tost_paired(*zip(*pairs, strict=True), margin)
+    assert (result.p_value < 0.05) == (-margin < result.ci90[0] and result.ci90[1] < margin)
+
+
+def test_pairs_without_any_spread_are_equivalent_within_the_margin_only():
+    # The values lie far apart; the pairs all differ by a half.
+    assert tost_paired([1, 9], [1.5, 9.5], 0.6).p_value == 0
+    assert tost_paired([1, 9], [1.5, 9.5], 0.4).p_value == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        (([1, 2], [1, 2], 0), "margin must be positive"),
+        (([1, 2], [1, 2, 3], 1), "as many values on both sides, not 2 and 3"),
+        (([1], [1], 1), "at least 2 values"),
+    ],
+)
+def test_what_is_no_pairs_or_no_margin_is_refused(values, says):
+    with pytest.raises(ValueError, match=says):
+        tost_paired(*values)
