@@ -258,8 +258,8 @@ _TAKEN = {"share": "shared", "split": "split"}
 
 
 def _forgone(plan: Plan, state: State, event: Forgone) -> State:
-    """The round ends with the team it has: looking at another one could pass the cap."""
-    return _rounded(plan, _abandoned(plan, state), "unaffordable")
+    """The round ends with the team it has."""
+    return _rounded(plan, _abandoned(plan, state), event.event)
 
 
 def _rounded(plan: Plan, state: State, event: str) -> State:
@@ -298,7 +298,9 @@ def _finally(plan: Plan, state: State) -> State:
     """On to the absolute metric, with the final policies among the candidates for the best."""
     returns = returns_of(state, "final/")
     final = Evaluated(round=state.round, env_steps=state.env_steps, returns=returns)
-    return replace(_ranked(state, final), phase="absolute", slots={}, final=returns)
+    ranked = _ranked(state, final)
+    retired = tuple(sorted({*state.retired, *ranked.retired}))
+    return replace(ranked, phase="absolute", slots={}, final=returns, retired=retired)
 
 
 def _ended(plan: Plan, state: State) -> State:
@@ -339,7 +341,7 @@ def _abandoned(plan: Plan, state: State) -> State:
 def _checkpointed(plan: Plan, state: State, event: Checkpointed) -> State:
     best = state.best.policies if state.best else ()
     held = tuple(sorted({ref.key for ref in (*state.objects, *best)}))
-    following = replace(state, held=held)
+    following = replace(state, held=held, saved=state.round)
     freed = set(state.held) - _needed(following)
     return replace(following, retired=tuple(sorted(set(state.retired) | freed)))
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from coordinator.config import Function
 from coordinator.pricing.bill import Meter, bill
 from coordinator.state import Plan, State
-from coordinator.tasks import MOST_PUTS, Planned, evaluations, learner_waves
+from coordinator.tasks import LOOKS, MOST_PUTS, Planned, evaluations, learner_waves
 from functions.contract import Report, Usage
 
 # Under a cap all attempts of a kind never seen may take a tenth of it together; once seen, each may take ten times the
@@ -21,6 +21,9 @@ LEDGER_BYTES = 64 * 1024
 RETURN_BYTES = 25
 SLOT_BYTES = 1536
 WRITES = 3
+# A line of metrics, and an agent's tables.
+LINE_BYTES = 4096
+TABLE_BYTES = 16 * 1024
 ABSOLUTE_WRITES = 2
 
 
@@ -119,7 +122,18 @@ def _ledger_bytes(plan: Plan, state: State) -> int:
     sampled = plan.config.scaling.units * actors.copies * ((actors.steps or horizon) // horizon)
     returns = WRITES * (sampled + sizes.episodes + sizes.final_episodes) + ABSOLUTE_WRITES * 10 * sizes.episodes
     slots = len(state.slots) + plan.config.scaling.units + 3 * len(state.groups)
-    return LEDGER_BYTES + RETURN_BYTES * returns + WRITES * SLOT_BYTES * slots
+    lines = state.placing.together - 1 if state.placing else 0
+    told = WRITES * (SLOT_BYTES * slots + LINE_BYTES * lines)
+    return LEDGER_BYTES + RETURN_BYTES * returns + told + _proposal_bytes(plan, state)
+
+
+def _proposal_bytes(plan: Plan, state: State) -> int:
+    """What a proposed team adds to every write until the round ends: the learners' tables, and the trial's returns,
+    each arm's and their differences."""
+    if state.proposal is None:
+        return 0
+    tables = TABLE_BYTES * len(state.task.agents)
+    return (LOOKS + 2) * tables + 3 * RETURN_BYTES * LOOKS * plan.config.sharing.trial_episodes
 
 
 def _checkpoint_puts(plan: Plan, state: State) -> int:

@@ -94,7 +94,7 @@ class Sharing(Section, frozen=True, kw_only=True):
         float, Meta(gt=0, description="what the trial lets pass, as a share of what the run has gained so far")
     ] = 0.1
     error: Annotated[float, Meta(gt=0, lt=0.5, description="chance that the trial lets a worse team pass")] = 0.05
-    trial_episodes: Annotated[int, Meta(ge=2, description="most episodes of a trial, in each arm")] = 1600
+    trial_episodes: Annotated[int, Meta(ge=2, le=10_000, description="most episodes of a trial, in each arm")] = 1600
 
 
 class Scaling(Section, frozen=True, kw_only=True):
@@ -120,7 +120,7 @@ class Placement(Section, frozen=True, kw_only=True):
         ),
     ] = "fused"
     units_per_invocation: Annotated[int, Meta(ge=1, description="sampling units in one actor invocation")] = 1
-    rounds: Annotated[int, Meta(ge=1, le=1000, description="most rounds in one invocation of whole")] = 10
+    rounds: Annotated[int, Meta(ge=1, le=100, description="most rounds in one invocation of whole")] = 10
     carry: Annotated[
         bool, Meta(description="objects travel inside messages and are stored at checkpoints only; auto decides itself")
     ] = False

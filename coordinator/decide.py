@@ -7,7 +7,7 @@ import msgspec
 
 from coordinator.budget import affordable, allowed_s
 from coordinator.state import Plan, Slot, State, Status
-from coordinator.tasks import EXTRA_GETS, Planned, function_memory, in_flight, learner_waves, samples
+from coordinator.tasks import EXTRA_GETS, Planned, function_memory, in_flight, learner_waves, learning_kind, samples
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,9 @@ class Advance:
 
 @dataclass(frozen=True)
 class Forgo:
-    """Looking further at the proposed team could pass the cap: end the round with the present one."""
+    """The proposed team is not worth more trouble: end the round with the present one. `event` as in `RoundLine`."""
+
+    event: str
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,8 @@ def decide(plan: Plan, state: State) -> Command:
     ready = [task for task in tasks if task.work not in state.slots or _may_be_asked(state.slots[task.work])]
     if not ready:
         return Advance()
-    if state.phase in ("regroup", "trial") and not open_slots and not affordable(plan, state, ready):
-        return Forgo()
+    if state.phase in ("regroup", "trial") and (event := _forgoing(plan, state, ready)):
+        return Wait() if any(slot.waiting for slot in open_slots) else Forgo(event)
     if ending := _cannot_go_on(plan, state, ready):
         # What is in flight is paid for: it is heard out first.
         return Wait() if any(slot.waiting for slot in open_slots) else ending
@@ -93,11 +95,21 @@ def _learning_to_come(plan: Plan, state: State) -> list[Planned]:
     gets = EXTRA_GETS + len(actors) + len(state.objects) + len(works)
     memory = function_memory(plan, state, "learner")
     request = actors[0].request
-    return [Planned(work.name, "learner", memory, request, "learn", gets, peers=len(works)) for work in works]
+    return [
+        Planned(work.name, "learner", memory, request, learning_kind(plan, work), gets, peers=len(works))
+        for work in works
+    ]
 
 
 def _may_be_asked(slot: Slot) -> bool:
     return slot.done is None and not slot.waiting
+
+
+def _forgoing(plan: Plan, state: State, ready: list[Planned]) -> str:
+    """Why another team, which the run can do without, is not looked at further; '' when it is."""
+    if any(_given_up(plan, state, task) for task in ready):
+        return "untried"
+    return "" if affordable(plan, state, ready) else "unaffordable"
 
 
 def _cannot_go_on(plan: Plan, state: State, ready: list[Planned]) -> Stop | None:

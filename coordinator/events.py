@@ -78,7 +78,9 @@ class Persisted:
 
 @dataclass(frozen=True)
 class Forgone:
-    """The proposed team is not looked at further."""
+    """The proposed team is not looked at further, for the reason that `event` names."""
+
+    event: str
 
 
 Event = (

@@ -27,6 +27,7 @@ from coordinator.events import (
 )
 from coordinator.ports import Invoker, Ledger, Storage
 from coordinator.state import Phase, Plan, RoundLine, State
+from coordinator.tasks import to_checkpoint
 from functions import codec, keys
 from functions.contract import (
     Answer,
@@ -117,8 +118,8 @@ class Driver:
                 self._ask(command)
             case Advance():
                 self._advance(asking)
-            case Forgo():
-                self._advance(asking, forgoing=True)
+            case Forgo(event):
+                self._advance(asking, Forgone(event))
             case Finish(reason):
                 self._become(Finishing(reason))
             case Stop(status, reason):
@@ -164,9 +165,9 @@ class Driver:
             self._settle()
         return False
 
-    def _advance(self, asking: bool, forgoing: bool = False) -> None:
+    def _advance(self, asking: bool, event: Forgone | None = None) -> None:
         before = self.state
-        self._become(Forgone() if forgoing else Advanced(self._elapsed()))
+        self._become(event or Advanced(self._elapsed()))
         if self._checkpoint_due(before):
             self._checkpoint()
         if self.state.round == before.round and self.state.status == "running":
@@ -192,16 +193,14 @@ class Driver:
             self._unloaded.discard(key)
 
     def _checkpoint_due(self, before: State) -> bool:
-        """At fixed distances and at the end; and at the start of a run whose objects will not be stored."""
+        """At fixed distances and at the end; and wherever objects begin to travel inside messages."""
         state = self.state
         if state.status != "running":
             return True
-        if before.phase == "initialise":
-            return state.place.carry
-        if state.round == before.round:
+        if state.phase != "sample" or state.slots:
             return False
-        every = state.place.checkpoint_every
-        return state.round // every > before.round // every
+        begins = state.place.carry and not (before.placing and before.placing.carry)
+        return begins or to_checkpoint(state) <= 0
 
     def _record(self) -> None:
         for line in self.state.lines:
@@ -261,7 +260,8 @@ class Driver:
         checkpoint = _decoded(record.body)
         if worse := self._trouble(lasting(checkpoint)):
             raise Unresumable(f"{trouble}; the checkpoint of round {checkpoint.round} is damaged too: {worse}")
-        returned = apply(self._plan, msgspec.structs.replace(checkpoint, meter=state.meter), Resumed())
+        learnt = {name: getattr(state, name) for name in ("meter", "slowest", "timings", "peaks")}
+        returned = apply(self._plan, msgspec.structs.replace(checkpoint, **learnt), Resumed())
         return apply(self._plan, returned, _loaded(record))
 
     def _trouble(self, refs: list[Ref]) -> str:
@@ -276,7 +276,13 @@ class Driver:
 
     def _drop_unfinished(self) -> None:
         """Deletes what later rounds or unanswered attempts left: after a power loss it may be torn."""
-        kept = {ref.key for ref in (*lasting(self.state), *_passing(self.state))} | set(self.state.held)
+        refs = (*lasting(self.state), *_passing(self.state))
+        if self._stored is not None and self._version > 1:
+            # It may be newer than the state, where a kill came between their commits.
+            record = self._ports.ledger.load(CHECKPOINT)
+            self._become(_loaded(record))
+            refs = (*refs, *(lasting(_decoded(record.body)) if record else ()))
+        kept = {ref.key for ref in refs} | set(self.state.held)
         self._ports.storage.delete([key for key in self._ports.storage.list("rounds/") if key not in kept])
 
 

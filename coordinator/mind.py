@@ -150,6 +150,8 @@ def _signal(figures: Mapping[str, float], group: int) -> scaling.Signal:
 def _bounds(config: RunConfig, spec: Spec, overhead: float) -> scaling.Bounds:
     most = config.scaling.units
     least = config.scaling.least or -(-most // len(spec.agents))
+    if "noise" in scaling.needs(config.scaling.rule):
+        least = max(2, least)  # a single unit does not tell how units differ
     return scaling.Bounds(most=most, least=min(least, most), beta=config.scaling.beta, overhead=overhead)
 
 
@@ -158,7 +160,7 @@ def _proposed(config: RunConfig, spec: Spec, team: Team, mind: Mind, seen: Seen,
     if mind.shared:
         apart = tuple(range(len(spec.agents)))
         bases = {agent: group for agent, group in enumerate(team.groups) if team.groups.count(group) > 1}
-        return Proposal(kind="split", team=replace(team, groups=apart), bases=bases)
+        return Proposal(kind="split", team=replace(team, groups=apart), bases=bases) if bases else None
     groups = _grouped(config, spec, mind, seen, round_)
     bases = {}
     for group in sorted(set(groups)):

@@ -2,8 +2,9 @@
 
 from coordinator import planner
 from coordinator.config import RunConfig
+from coordinator.layout import Workload
 from coordinator.placing import Placing
-from coordinator.planner import Terms, Workload
+from coordinator.planner import Terms
 from coordinator.state import Plan, State
 from coordinator.tasks import spec_of, undisturbed, unit_steps
 from functions.environments.base import Spec

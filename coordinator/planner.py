@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from coordinator.layout import MESSAGE_BYTES, Layout, measured, milliseconds, span
-from coordinator.layout import Workload as Workload
+from coordinator.layout import MESSAGE_BYTES, Layout, Workload, measured, milliseconds, span
 from coordinator.placement import LEARNER_PLACEMENTS, Rule
 from coordinator.placing import Placing
 from coordinator.pricing.bill import Meter

@@ -91,7 +91,7 @@ class RoundLine(Message, frozen=True, kw_only=True):
     the policies that sampled the round. `team[i]` is the group in which agent i learned it. `slope` is the trend of the
     normalised returns, `diversity` how differently the agents act (system neural diversity, see `coordinator.mind`).
     `event` is what became of sharing at its end: '', 'shared', 'split', 'rejected' (by a trial of `trial_episodes`
-    episodes in each arm), 'unaffordable' or 'alone'. `placement` is where the round ran.
+    episodes in each arm), 'untried', 'unaffordable' or 'alone'. `placement` is where the round ran.
     """
 
     round: int
@@ -124,7 +124,9 @@ class State(Message, frozen=True, kw_only=True):
     in `slots` by work name. `parts[part/group]` is the position in `objects` of the object that holds it. `held` are
     keys that the last checkpoint needs, `retired` keys that nobody needs any more. `slowest` holds the longest
     milliseconds seen per kind of task (per episode, for evaluations). `seconds` is training time, interruptions left
-    out.
+    out. `placing` is how the round in flight is spread over functions; `timings`, `peaks` (most megabytes by function)
+    and `item_bytes` (of the last ledger write) are what the planner goes by. `proposal` is a team that the round may
+    end with, `lines` are of the rounds that ended last, `saved` is the round of the last checkpoint.
     """
 
     status: Status = "running"
@@ -143,6 +145,7 @@ class State(Message, frozen=True, kw_only=True):
     slowest: dict[str, float] = field(default_factory=dict)
     timings: Timings = field(default_factory=dict)
     peaks: dict[str, float] = field(default_factory=dict)
+    saved: int | None = None
     item_bytes: int = 0
     mind: Mind = Mind()
     placing: Placing | None = None

@@ -130,8 +130,17 @@ def _whole(plan: Plan, state: State) -> Planned:
 
 def rounds_together(plan: Plan, state: State) -> int:
     """How many rounds from this one on go on in one function."""
-    to_checkpoint = state.place.checkpoint_every - state.round % state.place.checkpoint_every
-    return min(state.place.rounds, undisturbed(plan, state), to_checkpoint)
+    return max(1, min(state.place.rounds, undisturbed(plan, state), to_checkpoint(state)))
+
+
+def to_checkpoint(state: State) -> int:
+    """Rounds until the next checkpoint; 0 or less when one is due.
+
+    One is due at once where objects begin to travel inside messages, for there must be one to come back to.
+    """
+    if state.place.carry and state.saved is None:
+        return 0
+    return state.place.checkpoint_every - (state.round - (state.saved or 0))
 
 
 def undisturbed(plan: Plan, state: State) -> int:
@@ -187,17 +196,22 @@ def _learn(plan: Plan, state: State, work: Work, trajectories: tuple[Ref, ...], 
     )
     gets = EXTRA_GETS + len(trajectories) + len(request.state) + len(tensors)
     members = sum(team.groups.count(group) for group in work.groups)
-    kind = "learn" if len(work.stages) == len(spec.stages) else f"learn:{'+'.join(work.stages)}"
     return Planned(
         work.name,
         "learner",
         function_memory(plan, state, "learner"),
         request,
-        kind,
+        learning_kind(plan, work),
         gets,
         size=members * state.mind.units * unit_steps(plan, state),
         peers=sum(map(len, learner_waves(plan, state))),
     )
+
+
+def learning_kind(plan: Plan, work: Work) -> str:
+    """The kind of a learner's task: of all stages, or of those it has."""
+    whole = len(work.stages) == len(spec_of(plan).stages)
+    return "learn" if whole else f"learn:{'+'.join(work.stages)}"
 
 
 def unit_steps(plan: Plan, state: State) -> int:
@@ -291,9 +305,23 @@ def _trials(plan: Plan, state: State) -> list[Planned]:
     new = tuple(proposal.objects[index] for index in sorted(policies))
     objects, parts = learned(plan, state)
     old = tuple(objects[index] for index in sorted({at for part, at in parts.items() if part.startswith("policy/")}))
+    arms = (("new", new, proposal.team), ("old", old, _team(state)))
+    size = plan.config.evaluation.episodes_per_invocation
+    starts = range(0, episodes, size)
     return [
-        _evaluation(plan, state, f"trial/{arm}/{proposal.look:03d}", "trial", proposal.look, episodes, refs, team)
-        for arm, refs, team in (("new", new, proposal.team), ("old", old, _team(state)))
+        _evaluation(
+            plan,
+            state,
+            f"trial/{arm}/{proposal.look:03d}/{part:03d}",
+            f"trial-{proposal.look}",
+            part,
+            min(size, episodes - start),
+            refs,
+            team,
+            2 * len(starts),
+        )
+        for arm, refs, team in arms
+        for part, start in enumerate(starts)
     ]
 
 
@@ -332,7 +360,7 @@ def _evaluation(
     episodes: int,
     policies: tuple[Ref, ...],
     team: Team,
-    peers: int = 2,
+    peers: int,
 ) -> Planned:
     request = EvaluateTask(
         **_address(plan, state, work),

@@ -21,7 +21,7 @@ from coordinator.state import Plan, State
 
 # A longer run is extrapolated from two of these lengths: what grows with the rounds grows evenly.
 SHORT, LONG = 300, 600
-# A window that no calibration fills.
+# A window that no calibration fills; a rehearsal may, with returns that do not change, which are no decline.
 LONGEST_WINDOW = 100
 
 EXAMPLES = """examples:
@@ -77,7 +77,7 @@ def estimate(config: RunConfig, calibration: Calibration, workers: int) -> Estim
 
 def _steady(config: RunConfig) -> RunConfig:
     """The configuration without switches of sharing: nobody knows beforehand when training will decline."""
-    return replace(config, trend=replace(config.trend, window=LONGEST_WINDOW))
+    return replace(config, trend=replace(config.trend, rule="significant", window=LONGEST_WINDOW))
 
 
 def _until(plan: Plan, rounds: int) -> Plan:

@@ -81,7 +81,13 @@ class _Functions:
         objects = {
             kind: replace(ref, key=keys.object_key(request.output, kind)) for kind, ref in seen.done.objects.items()
         }
-        done, duration_ms = replace(seen.done, objects=objects), seen.duration_ms(first=request.round == 0)
+        carried = {
+            objects[kind].key: seen.done.carried[ref.key]
+            for kind, ref in seen.done.objects.items()
+            if ref.key in seen.done.carried
+        }
+        done = replace(seen.done, objects=objects, carried=carried)
+        duration_ms = seen.duration_ms(first=request.round == 0)
         if isinstance(request, WholeTask) and isinstance(done.reply, WholeReply):
             return _stretched(done, done.reply, request.rounds, duration_ms)
         return done, duration_ms

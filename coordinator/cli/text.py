@@ -11,6 +11,7 @@ _EVENTS = {
     "split": "sharing switched off: every agent has a copy of its own",
     "rejected": "a shared team was tried on {:,} episodes and turned down",
     "alone": "training declines, and no two agents act alike: nobody shares",
+    "untried": "a shared team could not be made or tried; training goes on without it",
     "unaffordable": "a shared team was not tried: it could pass stop.dollars",
 }
 _BARS = "▁▂▃▄▅▆▇█"

@@ -3,7 +3,7 @@
 import msgspec
 import numpy as np
 import pytest
-from simulated import World, answered, make_plan, said
+from simulated import World, answered, failed, make_plan, said
 
 from coordinator.loop import lasting
 from functions.contract import (
@@ -172,3 +172,44 @@ def test_a_proposal_that_could_pass_the_cap_is_let_go_and_training_goes_on():
     found = [teams(cap / 1e6) for cap in range(400, 4000, 100)]
     assert all(state.status == "finished" for state, _ in found)
     assert any("unaffordable" in happened for _, happened in found)
+
+
+@pytest.mark.parametrize("carry", ["false", "true"])
+@pytest.mark.parametrize("placement", ["auto", "whole", "split"])
+def test_a_driver_killed_after_any_step_finds_what_it_needs(placement, carry):
+    placed = (f"placement.rule={placement}", f"placement.carry={carry}", "checkpoint_every=3")
+    settings = (*DYNAMIC, *placed, "stop.rounds=12")
+    end = World(make_plan(*settings), telling()).finish()
+    for kill in range(2, 70, 3):
+        world = World(make_plan(*settings), telling())
+        for _ in range(2):
+            driver = world.driver()
+            for _ in range(kill):
+                if not driver.step():
+                    break
+        state = world.finish()
+        assert (state.round, state.team, state.mind) == (end.round, end.team, end.mind)
+        assert world.missing(state) == set()
+
+
+@pytest.mark.parametrize("work", ["/team", "/trial/new/"])
+@pytest.mark.parametrize("hopeless", [True, False])
+def test_a_team_that_cannot_be_made_or_tried_is_let_go_and_training_goes_on(work, hopeless):
+    def script(function, request):
+        return [failed(function, request, again=not hopeless)] if work in request.id else telling()(function, request)
+
+    world = World(make_plan(*DYNAMIC), script)
+    state = world.finish()
+    assert (state.status, state.round) == ("finished", 8)
+    assert events(world) == [(3, "untried"), (6, "untried")]
+    assert world.missing(state) == set()
+
+
+def test_long_trials_are_played_in_parts_of_the_size_of_an_evaluation():
+    settings = ("stop.rounds=4", "evaluation.episodes_per_invocation=100", "sharing.trial_episodes=800")
+    world = World(make_plan(*DYNAMIC, *settings), telling())
+    world.finish()
+    trials = [request for request in world.invoker.asked if "/trial/" in request.id]
+    assert max(request.episodes for request in trials) == 100
+    arms = [{(t.stream, t.part, t.episodes) for t in trials if f"/trial/{arm}/" in t.id} for arm in ("new", "old")]
+    assert arms[0] == arms[1] and len(arms[0]) == len(trials) // 2
