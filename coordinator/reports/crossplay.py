@@ -46,11 +46,11 @@ def sides(task: Task) -> tuple[str, ...]:
 
 
 def play(
-    task: Task, own: TeamPolicy, side: str, opponent: TeamPolicy | None, episodes: int, seed: int
+    task: Task, own: TeamPolicy | None, side: str, opponent: TeamPolicy | None, episodes: int, seed: int
 ) -> NDArray[np.float64]:
     """Undiscounted return of every episode, mean over the agents of `side`, which act greedily as `own` says.
 
-    All other agents act as `opponent` says, greedily, or draw uniformly from the legal actions where it is None.
+    All other agents act as `opponent` says, greedily; who has no team draws uniformly from the legal actions.
     Raises `ValueError` for a side that there is not, and when a team was trained on another task.
     """
     for team in (own, opponent):
@@ -74,7 +74,7 @@ class _Match:
     def __init__(
         self,
         environment: VectorEnvironment,
-        own: TeamPolicy,
+        own: TeamPolicy | None,
         side: str,
         opponent: TeamPolicy | None,
         rng: np.random.Generator,
