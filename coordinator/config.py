@@ -246,16 +246,13 @@ def _impossible(config: RunConfig) -> str:
 
 def _unruly(config: RunConfig) -> str:
     """What the rules cannot do together."""
-    known = algorithm(config.algorithm.__struct_config__.tag).summaries  # type: ignore[arg-type]
-    needed = {
-        "sharing.distance": similarity.DISTANCES[config.sharing.distance].needs,
-        "scaling.rule": (scaling.needs(config.scaling.rule) or ("",))[0],
-    }
-    if config.sharing.rule != "dynamic":
-        del needed["sharing.distance"]
-    for key, summary in needed.items():
-        if summary and summary not in known:
-            return f"{key}: {config.algorithm.__struct_config__.tag} has no {summary} to tell of its policies"
+    name = str(config.algorithm.__struct_config__.tag)
+    known: tuple[str, ...] = algorithm(name).summaries
+    if config.sharing.rule == "dynamic" and similarity.DISTANCES[config.sharing.distance].needs not in known:
+        fit = ", ".join(rule for rule, found in similarity.DISTANCES.items() if found.needs in known)
+        return f"sharing.distance: policies of {name} cannot be compared by {config.sharing.distance}; use one of {fit}"
+    if not set(scaling.needs(config.scaling.rule)) <= set(known):
+        return f"scaling.rule: learners of {name} do not tell what {config.scaling.rule} goes by; use constant"
     if config.scaling.least is not None and config.scaling.least > config.scaling.units:
         return f"scaling.least: {config.scaling.least} is more than scaling.units ({config.scaling.units})"
     if config.placement.deadline_s is not None and config.placement.dollars_per_hour is not None:

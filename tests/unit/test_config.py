@@ -193,3 +193,16 @@ def test_a_configuration_written_as_tables_reads_back_as_itself(overrides):
 def test_a_configuration_cannot_be_changed():
     with pytest.raises(AttributeError):
         RunConfig().seed = 3
+
+
+@pytest.mark.parametrize(
+    "overrides, message",
+    [
+        (["sharing.rule=dynamic", "sharing.distance=regret"], "sharing.distance: policies of mappo .* jsd, kde-kl"),
+        (["scaling.least=5"], "scaling.least: 5 is more than scaling.units"),
+        (["placement.deadline_s=1", "placement.dollars_per_hour=2"], "placement.deadline_s: .* not both"),
+    ],
+)
+def test_rules_that_cannot_go_together_are_refused(overrides, message):
+    with pytest.raises(ConfigError, match=message):
+        load(None, overrides)
