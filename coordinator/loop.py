@@ -26,6 +26,7 @@ from coordinator.events import (
     Stopped,
 )
 from coordinator.ports import Invoker, Ledger, Storage
+from coordinator.pricing.bill import write_units
 from coordinator.state import Phase, Plan, RoundLine, State
 from coordinator.tasks import to_checkpoint
 from functions import codec, keys
@@ -45,6 +46,8 @@ from functions.contract import (
 STATE, CHECKPOINT = "state", "checkpoint"
 # How long to wait for a report before looking whether the user wants to stop.
 PATIENCE_S = 0.5
+# How often a write is sized anew when it does not fit what was billed for it; once is enough but for freaks.
+SIZINGS = 5
 
 _ENCODER = msgspec.json.Encoder()
 _STATES = msgspec.json.Decoder(State)
@@ -226,14 +229,23 @@ class Driver:
         record = self._ports.ledger.load(CHECKPOINT)
         self._become(_loaded(record))
         self._become(Checkpointed())
-        self._become(Committed(len(_encoded(self.state))))
-        self._ports.ledger.commit(CHECKPOINT, _encoded(self.state), record.version if record else 0)
+        self._ports.ledger.commit(CHECKPOINT, self._billed(), record.version if record else 0)
         self._ports.ledger.persist()
 
     def _commit(self) -> None:
-        self._become(Committed(len(_encoded(self.state))))
-        self._version = self._ports.ledger.commit(STATE, _encoded(self.state), self._version)
+        self._version = self._ports.ledger.commit(STATE, self._billed(), self._version)
         self._stored = self.state
+
+    def _billed(self) -> bytes:
+        """The state as it is about to be written, with that write on its bill, which may make it longer or shorter."""
+        before, size = self.state, len(_encoded(self.state))
+        for _ in range(SIZINGS):
+            self.state = apply(self._plan, before, Committed(size))
+            body = _encoded(self.state)
+            if write_units(len(body)) == write_units(size):
+                break
+            size = len(body)
+        return body
 
     def _become(self, event: Event) -> None:
         self.state = apply(self._plan, self.state, event)

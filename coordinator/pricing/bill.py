@@ -111,7 +111,7 @@ class Meter(_Counts, frozen=True):
 
     def add_commit(self, size: int) -> Self:
         """This meter and one conditional write of a ledger item of `size` bytes (1 KB a unit, at least one)."""
-        return self + type(self)(write_units=max(1, -(-size // 1024)))
+        return self + type(self)(write_units=write_units(size))
 
     def add_load(self, size: int) -> Self:
         """This meter and one strongly consistent read of a ledger item of `size` bytes (4 KB a unit, at least one)."""
@@ -163,6 +163,11 @@ class Bill(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     def to_json(self) -> bytes:
         """The document for bill.json, indented; amounts are JSON numbers with all their digits."""
         return bytes(msgspec.json.format(_ENCODER.encode(self), indent=2)) + b"\n"
+
+
+def write_units(size: int) -> int:
+    """What DynamoDB bills for writing an item of `size` bytes: 1 KB a unit, at least one."""
+    return max(1, -(-size // 1024))
 
 
 def billed_ms(duration_ms: float, init_ms: float, memory_mb: int, mb_per_vcpu: int | None = None) -> int:

@@ -12,6 +12,7 @@ from coordinator.apply import apply, problem
 from coordinator.decide import Ask, decide
 from coordinator.events import Asked, Checkpointed, Committed, Loaded, Reported, Resumed
 from coordinator.loop import lasting
+from coordinator.pricing import bill
 from coordinator.state import Slot, State
 from functions.contract import EvaluateTask, Failed, SampleTask
 
@@ -303,3 +304,18 @@ def test_a_limit_that_is_raised_while_the_run_was_ending_counts(phase):
     World(make_plan("stop.rounds=2")).finish(after=met.append)
     ending = next(state for state in met if state.phase == phase)
     assert apply(make_plan("stop.rounds=4"), ending, Resumed()).phase == "sample"
+
+
+def test_every_write_is_billed_by_the_size_it_has(monkeypatch):
+    # Units of 16 bytes, so that what the write itself adds to the bill shows: its digits change the size.
+    for module in (bill, loop):
+        monkeypatch.setattr(module, "write_units", lambda size: math.ceil(size / 16))
+    world, written = World(make_plan("stop.rounds=40", "scaling.units=3", "placement.rule=split")), []
+    commit = world.ledger.commit
+
+    def weighed(item, body, version):
+        written.append(math.ceil(len(body) / 16))
+        return commit(item, body, version)
+
+    monkeypatch.setattr(world.ledger, "commit", weighed)
+    assert world.finish().meter.write_units == sum(written)
