@@ -3,6 +3,7 @@
 import msgspec
 import numpy as np
 import pytest
+from simulated import MemoryStorage
 
 from functions import codec
 from functions.actor.handler import handle as act
@@ -14,10 +15,8 @@ from functions.contract import (
     Failed,
     InitialiseReply,
     InitialiseTask,
-    KeyTaken,
     LearnReply,
     LearnTask,
-    NoSuchObject,
     RegroupTask,
     SampleReply,
     SampleTask,
@@ -43,20 +42,6 @@ LEARNING = {
 UNITS = {"units": (0, 1), "copies": 4, "steps": 6}
 KINDS = ("describe", "initialise", "sample", "learn", "whole", "regroup", "evaluate")
 STORING = KINDS[1:-1]
-
-
-class Memory(dict):
-    """A store in memory."""
-
-    def get(self, key):
-        if key not in self:
-            raise NoSuchObject(key)
-        return self[key]
-
-    def put(self, key, body):
-        if key in self:
-            raise KeyTaken(key)
-        self[key] = body
 
 
 class Nowhere:
@@ -100,7 +85,7 @@ def everything(answer):
 
 def through_storage():
     """By kind of task the handler, the task and the answer; and the store."""
-    blobs, served = Memory(), []
+    blobs, served = MemoryStorage(), []
 
     def answer(handler, task):
         served.append((handler, task, ask(handler, task, blobs)))
@@ -150,7 +135,7 @@ def test_the_answer_inside_the_last_object_carries_nothing(kind):
 def test_what_was_carried_and_stored_later_answers_a_retry_that_stores(kind):
     handler, task = carrying(kind)
     done = ask(handler, task, Nowhere())
-    blobs = Memory(done.carried)
+    blobs = MemoryStorage(done.carried)
     again = ask(handler, msgspec.structs.replace(task, carry=False, attempt=1), blobs)
     assert again == msgspec.structs.replace(done, attempt=1, carried={}, usage=again.usage)
     assert (again.usage.gets, again.usage.puts) == (1, 0)
@@ -161,12 +146,12 @@ def test_what_a_message_lacks_is_read_from_storage_and_counted(kind):
     handler, task = carrying(kind)
     missing = refs_of(task)[0]
     inside = {key: body for key, body in task.carried.items() if key != missing.key}
-    blobs = Memory({missing.key: STORED[missing.key]})
+    blobs = MemoryStorage({missing.key: STORED[missing.key]})
     done = ask(handler, msgspec.structs.replace(task, carried=inside), blobs)
     assert done.usage == Usage(gets=1, bytes_read=missing.size)
     assert done.objects == SERVED[kind][2].objects
     assert len(blobs) == 1
-    nowhere = ask(handler, msgspec.structs.replace(task, carried=inside), Memory())
+    nowhere = ask(handler, msgspec.structs.replace(task, carried=inside), MemoryStorage())
     assert (nowhere.kind, nowhere.message) == ("corrupt_object", missing.key)
 
 
@@ -182,7 +167,7 @@ def test_a_carried_object_that_is_not_what_its_reference_says_is_refused(kind):
 
 def test_what_is_carried_in_alone_leaves_the_answer_to_storage():
     handler, task = carrying("learn", carry=False)
-    blobs = Memory()
+    blobs = MemoryStorage()
     done = ask(handler, task, blobs)
     assert done.carried == {}
     assert {key: STORED[key] for key in blobs} == blobs
@@ -205,7 +190,7 @@ def test_an_error_is_answered_as_without_carrying():
     def lost(task, blobs):
         read(blobs, (codec.reference("gone", b""),))
 
-    failed = ask(lambda body, blobs: serve(body, blobs, {InitialiseTask: lost}), DRAW, Memory())
+    failed = ask(lambda body, blobs: serve(body, blobs, {InitialiseTask: lost}), DRAW, MemoryStorage())
     wanted = Failed(id=DRAW.id, attempt=0, kind="corrupt_object", message="gone", again=False, usage=Usage(gets=1))
     assert failed == wanted
 
@@ -239,7 +224,7 @@ def test_a_figure_that_is_not_finite_is_found_however_deep_it_stands(where, fiel
         whole_reply(**{where: {field: value(bad)}}),
         getattr(whole_reply(**{where: {field: value(bad)}}), f"{where}s")[1],
     ):
-        blobs, task = Memory(), msgspec.structs.replace(DRAW, carry=carry)
+        blobs, task = MemoryStorage(), msgspec.structs.replace(DRAW, carry=carry)
 
         def work(task, blobs, reply=reply):
             return [("learner", {"x": np.zeros(1)})], reply

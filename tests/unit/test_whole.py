@@ -5,6 +5,7 @@ import functools
 import msgspec
 import numpy as np
 import pytest
+from simulated import MemoryStorage
 
 from coordinator.placement import LEARNER_PLACEMENTS, packs
 from functions import codec, keys
@@ -14,9 +15,7 @@ from functions.contract import (
     Answer,
     Done,
     InitialiseTask,
-    KeyTaken,
     LearnTask,
-    NoSuchObject,
     SampleTask,
     Team,
     WholeTask,
@@ -38,20 +37,6 @@ SETTINGS = {"hidden": [8, 6], "minibatches": 3, "epochs": 2, "lr": 0.01, "value_
 SUMMARIES = ("behaviour", "density", "curvature", "noise")
 
 
-class Memory(dict):
-    """A store in memory."""
-
-    def get(self, key):
-        if key not in self:
-            raise NoSuchObject(key)
-        return self[key]
-
-    def put(self, key, body):
-        if key in self:
-            raise KeyTaken(key)
-        self[key] = body
-
-
 def ask(handler, task, blobs):
     return msgspec.json.decode(handler(msgspec.json.encode(task), blobs), type=Answer)
 
@@ -61,7 +46,7 @@ class Run:
 
     def __init__(self, name, scene):
         self.environment, self.team = SCENES[scene]
-        self.blobs, self.algorithm = Memory(), algorithms.algorithm(name)
+        self.blobs, self.algorithm = MemoryStorage(), algorithms.algorithm(name)
         self.learning = {"algorithm": name, "hyperparameters": SETTINGS, "spec": registry.spec(self.environment)}
         drawn = self.done(learn, self.task(InitialiseTask, 0, "initialise", **self.learning))
         self.state = tuple(drawn.objects.values())
