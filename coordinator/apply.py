@@ -22,18 +22,12 @@ from coordinator.events import (
     Stopped,
 )
 from coordinator.figures import Played, evaluated, played, returns_of, round_lines
+from coordinator.homes import learned, learner_waves, regrouped, spec_of
 from coordinator.mind import Thought, began, settled, think
 from coordinator.pricing.bill import Meter
 from coordinator.sharing import initial
 from coordinator.state import Best, Evaluated, Phase, Plan, Slot, State
-from coordinator.tasks import (
-    LOOKS,
-    MOST_PUTS,
-    learned,
-    learner_waves,
-    regrouped,
-    spec_of,
-)
+from coordinator.tasks import LOOKS, MOST_PUTS
 from coordinator.timings import observed
 from coordinator.trial import judge, schedule
 from functions import keys

@@ -5,9 +5,10 @@ from decimal import Decimal
 from fractions import Fraction
 
 from coordinator.config import Function
+from coordinator.homes import learner_waves
 from coordinator.pricing.bill import Meter, bill
 from coordinator.state import Plan, State
-from coordinator.tasks import LOOKS, MOST_PUTS, Planned, evaluations, learner_waves
+from coordinator.tasks import LOOKS, MOST_PUTS, Planned, evaluations
 from functions.contract import Report, Usage
 
 # Under a cap all attempts of a kind never seen may take a tenth of it together; once seen, each may take ten times the

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import msgspec
 
 from coordinator.budget import affordable, allowed_s
+from coordinator.homes import learner_waves
 from coordinator.state import Plan, Slot, State, Status
-from coordinator.tasks import EXTRA_GETS, Planned, function_memory, in_flight, learner_waves, learning_kind, samples
+from coordinator.tasks import EXTRA_GETS, Planned, function_memory, in_flight, learning_kind, samples
 
 
 @dataclass(frozen=True)

@@ -183,6 +183,7 @@ def _grouped(config: RunConfig, spec: Spec, mind: Mind, seen: Seen, round_: int)
     distance, rule = similarity.DISTANCES[sharing.distance], grouping.GROUPINGS[sharing.grouping]
 
     def label(agents: Sequence[int]) -> Sequence[int]:
+        """Labels of the agents of one class."""
         tables = _stacked(seen, distance.needs, agents)
         rng = generator(config.seed, round_, "grouping", agents[0])
         return rule(

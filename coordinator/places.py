@@ -2,11 +2,12 @@
 
 from coordinator import planner
 from coordinator.config import RunConfig
+from coordinator.homes import spec_of
 from coordinator.layout import Workload
 from coordinator.placing import Placing
 from coordinator.planner import Terms
 from coordinator.state import Plan, State
-from coordinator.tasks import spec_of, undisturbed, unit_steps
+from coordinator.tasks import undisturbed, unit_steps
 from functions.environments.base import Spec
 
 # What stages pass on for every row: advantage, target and value.

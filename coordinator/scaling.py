@@ -243,6 +243,7 @@ def _shuffled(decide: Decide) -> Decide:
     """
 
     def shuffled(memory: Memory, bounds: Bounds, rng: np.random.Generator) -> int:
+        """The rule on a past in random order."""
         order = [memory.past[place] for place in rng.permutation(len(memory.past))]
         rebuilt = Memory()
         for told in order:

@@ -7,12 +7,11 @@ from typing import Any
 import msgspec
 
 from coordinator import mind
-from coordinator.placement import LEARNER_PLACEMENTS, Work, packs
+from coordinator.homes import REGROUP, WHOLE, learned, learner_waves, policies_in, spec_of
+from coordinator.placement import Work, packs
 from coordinator.state import Phase, Plan, State
 from coordinator.trial import schedule
 from functions import keys
-from functions.algorithms.base import AlgorithmSpec
-from functions.algorithms.registry import algorithm
 from functions.contract import (
     DescribeTask,
     EvaluateTask,
@@ -33,9 +32,6 @@ MOST_PUTS = 3
 EXTRA_GETS = 1 + MOST_PUTS
 # Looks at a trial before it must be decided.
 LOOKS = 4
-# Objects are read in the order of their keys and the last word counts: what a new team is made of comes after what the
-# same round learned.
-WHOLE, REGROUP = "sample/whole", "team"
 
 
 @dataclass(frozen=True)
@@ -56,11 +52,6 @@ class Planned:
     weight: int = 1
     size: float = 0.0
     peers: int = 1
-
-
-def spec_of(plan: Plan) -> AlgorithmSpec:
-    """The algorithm of the run."""
-    return algorithm(plan.config.algorithm.__struct_config__.tag)  # type: ignore[arg-type]
 
 
 def in_flight(plan: Plan, state: State) -> list[Planned]:
@@ -157,11 +148,6 @@ def undisturbed(plan: Plan, state: State) -> int:
     return max(1, most)
 
 
-def learner_waves(plan: Plan, state: State) -> list[list[Work]]:
-    """How the round's learning is spread over invocations."""
-    return LEARNER_PLACEMENTS[state.place.rule](spec_of(plan).stages, state.groups)
-
-
 def learns(plan: Plan, state: State, wave: int) -> list[Planned]:
     """The tasks of one wave of the round's learning; earlier phases must be answered."""
     works = learner_waves(plan, state)
@@ -224,50 +210,6 @@ def _published(state: State, waves: list[list[Work]]) -> tuple[Ref, ...]:
     return tuple(done.objects["tensors"] for name in published if (done := state.slots[name].done))
 
 
-def learned(plan: Plan, state: State) -> tuple[tuple[Ref, ...], dict[str, int]]:
-    """Where every part of the learner's state lives after the round's learning."""
-    spec = spec_of(plan)
-    homes = {part: state.objects[index] for part, index in state.parts.items()}
-    if state.place.rule == "whole":
-        made = _objects(state, WHOLE)
-        homes = {part: made["policies" if part.startswith("policy/") else "learner"] for part in homes}
-    for wave in learner_waves(plan, state):
-        for work in wave:
-            objects = _objects(state, work.name)
-            for part in (part for stage in work.stages for part in spec.stage(stage).writes):
-                for group in work.groups:
-                    homes[f"{part}/{keys.group_name(group)}"] = objects["policies" if part == "policy" else "learner"]
-    return housed(homes)
-
-
-def regrouped(plan: Plan, state: State) -> tuple[tuple[Ref, ...], dict[str, int]]:
-    """Where every part of the proposed team's state lives."""
-    assert state.proposal is not None
-    objects, parts = learned(plan, state)
-    made, proposal = _objects(state, REGROUP), state.proposal
-    homes = {}
-    for part in spec_of(plan).parts:
-        for group in sorted(set(proposal.team.groups)):
-            name = f"{part}/{keys.group_name(group)}"
-            changed = made["policies" if part == "policy" else "learner"]
-            homes[name] = changed if group in proposal.bases else objects[parts[name]]
-    return housed(homes)
-
-
-def housed(homes: dict[str, Ref]) -> tuple[tuple[Ref, ...], dict[str, int]]:
-    """The distinct objects of `homes` in the order of their keys, and each part's position among them."""
-    distinct = tuple(sorted(set(homes.values()), key=lambda ref: ref.key))
-    positions = {ref.key: index for index, ref in enumerate(distinct)}
-    return distinct, {part: positions[homes[part].key] for part in sorted(homes)}
-
-
-def _objects(state: State, work: str) -> dict[str, Ref]:
-    done = state.slots[work].done
-    if done is None:
-        raise ValueError(f"{work} is not answered")
-    return done.objects
-
-
 def _regroup(plan: Plan, state: State) -> list[Planned]:
     proposal, team = state.proposal, _team(state)
     assert proposal is not None
@@ -300,79 +242,49 @@ def _trials(plan: Plan, state: State) -> list[Planned]:
     proposal = state.proposal
     assert proposal is not None
     totals = (0, *schedule(plan.config.sharing.trial_episodes, LOOKS))
-    episodes = totals[proposal.look + 1] - totals[proposal.look]
-    policies = {index for part, index in proposal.parts.items() if part.startswith("policy/")}
-    new = tuple(proposal.objects[index] for index in sorted(policies))
-    objects, parts = learned(plan, state)
-    old = tuple(objects[index] for index in sorted({at for part, at in parts.items() if part.startswith("policy/")}))
-    arms = (("new", new, proposal.team), ("old", old, _team(state)))
-    size = plan.config.evaluation.episodes_per_invocation
-    starts = range(0, episodes, size)
+    episodes, stream = totals[proposal.look + 1] - totals[proposal.look], f"trial-{proposal.look}"
+    arms = {
+        "new": (policies_in(proposal.objects, proposal.parts), proposal.team),
+        "old": (policies_in(*learned(plan, state)), _team(state)),
+    }
     return [
-        _evaluation(
-            plan,
-            state,
-            f"trial/{arm}/{proposal.look:03d}/{part:03d}",
-            f"trial-{proposal.look}",
-            part,
-            min(size, episodes - start),
-            refs,
-            team,
-            2 * len(starts),
-        )
-        for arm, refs, team in arms
-        for part, start in enumerate(starts)
+        task
+        for arm, (policies, team) in arms.items()
+        for task in evaluations(plan, state, stream, episodes, policies, team, f"trial/{arm}/{proposal.look:03d}")
     ]
 
 
 def evaluations(
-    plan: Plan, state: State, stream: str, episodes: int, policies: tuple[Ref, ...], team: Team | None = None
+    plan: Plan,
+    state: State,
+    stream: str,
+    episodes: int,
+    policies: tuple[Ref, ...],
+    team: Team | None = None,
+    work: str = "",
 ) -> list[Planned]:
     """`episodes` greedy episodes on the start states of `stream`, in parts of a size that only the user sets.
 
-    `team`: whose policies they are; the present one by default.
+    `team`: whose policies they are; the present one by default. `work`: what the works are called by; the stream.
     """
     size = plan.config.evaluation.episodes_per_invocation
-    team = team or _team(state)
-    starts = range(0, episodes, size)
-    return [
-        _evaluation(
-            plan,
-            state,
-            f"{stream}/{part:03d}",
-            stream,
-            part,
-            min(size, episodes - start),
-            policies,
-            team,
-            len(starts),
-        )
-        for part, start in enumerate(starts)
-    ]
-
-
-def _evaluation(
-    plan: Plan,
-    state: State,
-    work: str,
-    stream: str,
-    part: int,
-    episodes: int,
-    policies: tuple[Ref, ...],
-    team: Team,
-    peers: int,
-) -> Planned:
-    request = EvaluateTask(
-        **_address(plan, state, work),
-        environment=plan.config.task,
-        team=team,
-        policies=policies,
-        stream=stream,
-        part=part,
-        episodes=episodes,
-    )
     gets, memory = EXTRA_GETS + len(policies), function_memory(plan, state, "evaluator")
-    return Planned(work, "evaluator", memory, request, "evaluate", gets, episodes, peers=peers)
+    planned = []
+    for part, start in enumerate(starts := range(0, episodes, size)):
+        name = f"{work or stream}/{part:03d}"
+        request = EvaluateTask(
+            **_address(plan, state, name),
+            environment=plan.config.task,
+            team=team or _team(state),
+            policies=policies,
+            stream=stream,
+            part=part,
+            episodes=min(size, episodes - start),
+        )
+        planned.append(
+            Planned(name, "evaluator", memory, request, "evaluate", gets, request.episodes, peers=len(starts))
+        )
+    return planned
 
 
 def _evaluations_when_due(plan: Plan, state: State) -> list[Planned]:

@@ -20,7 +20,7 @@ from coordinator.ablation.drawing import (
     sheet,
 )
 from coordinator.ablation.results import Result
-from coordinator.ablation.table import money
+from coordinator.reports.money import money
 from coordinator.student import t_quantile
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from coordinator.ablation.arms import Value
 from coordinator.ablation.comparison import MANY, TARGET_SHARE, Comparison, Control, Estimate, Reach, Table
 from coordinator.ablation.controls import FACTOR
 from coordinator.ablation.results import Result
+from coordinator.reports.money import money
 from coordinator.reports.statistics import Interval
 
 _NONE = "-"
@@ -79,16 +80,6 @@ def comma_separated(results: Sequence[Result]) -> str:
         values = [getattr(result, name) for name in names]
         writer.writerow([*values, result.functions, *(result.plays[name] for name in plays)])
     return text.getvalue()
-
-
-def money(dollars: float) -> str:
-    """Two significant digits below a dollar, cents above, never an exponent."""
-    if dollars >= 1 or dollars <= 0:
-        return f"${max(0.0, dollars):,.2f}"
-    digits = 1
-    while dollars * 10**digits < 1:
-        digits += 1
-    return f"${dollars:.{digits + 1}f}"
 
 
 def _main(table: Table, digits: int) -> Section:

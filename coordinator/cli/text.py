@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from coordinator.placing import Placing
+from coordinator.reports.money import money as money
 from coordinator.reports.statistics import FinalReturn, summary
 from coordinator.state import RoundLine
 
@@ -15,16 +16,6 @@ _EVENTS = {
     "unaffordable": "a shared team was not tried: it could pass stop.dollars",
 }
 _BARS = "▁▂▃▄▅▆▇█"
-
-
-def money(dollars: float) -> str:
-    """Two significant digits below a dollar, cents above; never an exponent: ``$0.00021``."""
-    if dollars >= 1 or dollars <= 0:
-        return f"${max(0.0, dollars):,.2f}"
-    digits = 1
-    while dollars * 10**digits < 1:
-        digits += 1
-    return f"${dollars:.{digits + 1}f}"
 
 
 def seconds(value: float) -> str:

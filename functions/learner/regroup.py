@@ -11,11 +11,11 @@ time and then go on from copies of it; it leaves open what becomes of everything
 All networks take the agent's one-hot, so no shape ever changes.
 """
 
-from functions.actor.handler import sample
+from functions.actor.handler import play
 from functions.algorithms import registry as algorithms
 from functions.algorithms.base import Context
 from functions.algorithms.base import Tensors as Known
-from functions.contract import BadRequest, RegroupReply, RegroupTask, SampleTask, Team
+from functions.contract import BadRequest, RegroupReply, RegroupTask, Team
 from functions.keys import group_name
 from functions.learner import batch
 from functions.learner.stages import require_finite
@@ -113,19 +113,4 @@ def _trajectories(task: RegroupTask, blobs: Blobs) -> Tensors:
     """The round's data; where the task names none, the units are played once more as the actor played them."""
     if task.trajectories:
         return read(blobs, task.trajectories)
-    again = SampleTask(
-        id=task.id,
-        run=task.run,
-        round=task.round,
-        output=task.output,
-        timeout_s=task.timeout_s,
-        seed=task.seed,
-        environment=task.environment,
-        team=task.team,
-        policies=task.policies,
-        units=task.units,
-        copies=task.copies,
-        steps=task.steps,
-    )
-    objects, _ = sample(again, blobs)
-    return dict(objects)["trajectory"]
+    return play(task, read(blobs, task.policies), task.round)[0]
