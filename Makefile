@@ -4,10 +4,12 @@
 #   ARGS         passed on to what the target runs:  make train ARGS="my_run.toml algorithm.lr=3e-4"
 #   PYTHON       the interpreter that .venv is made with; empty: the first suitable one on PATH
 #   TORCH_INDEX  a further package index to look for torch in, e.g. one with CPU-only builds (see CONTRIBUTING.md)
+#   PLUGINS      what the deployed functions need beside ours, e.g. your environments (see infra/plugins.py)
 
 ARGS ?=
 PYTHON ?=
 TORCH_INDEX ?=
+PLUGINS ?=
 
 # An activated environment must not decide what is installed where.
 unexport VIRTUAL_ENV PYTHONHOME
@@ -19,7 +21,16 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input -
 # Two test processes share the cores: one thread each.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: help train test check conformance bench pr install clean
+BUILD := $(BIN)/python -m scripts.build
+# A plug-in may hold what the shell takes for its own, as in my-tasks>=1.
+PLUGGED := $(if $(PLUGINS),--plugins $(foreach plugin,$(PLUGINS),'$(plugin)'))
+
+# sam and checkov ask for versions of the same packages that exclude each other, and ours: each has an environment.
+AUDIT := .venv-audit
+SAM := SAM_CLI_TELEMETRY=0 $(AUDIT)/sam/bin/sam
+CHECKOV := $(AUDIT)/checkov/bin/checkov --quiet --compact --skip-download --framework cloudformation dockerfile
+
+.PHONY: help train test check conformance bench build audit pr install clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z]*\):.*## /\1|/p' Makefile | awk -F'|' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -43,12 +54,32 @@ conformance: $(STAMPS)/develop ## the slow learning and equivalence runs
 bench: $(STAMPS)/develop ## measure
 	@$(BIN)/python -m benchmarks $(ARGS)
 
+build: $(STAMPS)/use ## the packages of the functions, in build/functions, with PLUGINS
+	@rm -rf build/functions build/plugins
+	@$(BUILD) plugins build/plugins $(PLUGGED)
+	@$(BUILD) zips build/functions $(PLUGGED)
+
+# What `sam build` calls for the functions of the template.
+build-Actor build-Evaluator build-Coordinator: build-%: $(STAMPS)/use
+	@$(BUILD) $* '$(ARTIFACTS_DIR)' $(PLUGGED)
+
+audit: $(STAMPS)/develop $(AUDIT)/sam/.made $(AUDIT)/checkov/.made ## the template, the packages and the image
+	@$(SAM) validate --lint --region us-east-1
+	@$(BIN)/python -m scripts.translate template.yaml build/translated.json
+	@$(BIN)/cfn-lint template.yaml
+	@# Some parameters are for the translation alone.
+	@$(BIN)/cfn-lint --ignore-checks W2001 -- build/translated.json
+	@$(CHECKOV) --file template.yaml build/translated.json infra/images/learner/Dockerfile
+	@$(SAM) build --exclude Learner --build-dir build/sam
+	@$(BIN)/python -m scripts.audit_packages build/sam
+	@$(BIN)/python -m scripts.audit_image
+
 pr: check test ## what a pull request must pass
 
 install: $(STAMPS)/use ## the virtual environment to train with
 
-clean: ## remove the virtual environment, caches and builds; runs stay
-	rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+clean: ## remove the virtual environments, caches and builds; runs stay
+	rm -rf .venv $(AUDIT) dist build .aws-sam .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMPS)/python:
@@ -66,5 +97,12 @@ $(STAMPS)/use: $(STAMPS)/python pyproject.toml constraints.txt
 $(STAMPS)/develop: $(STAMPS)/use
 	@echo "installing torch and the development tools into .venv (minutes on a fresh machine)"
 	@$(PIP) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch
-	@$(PIP) --no-build-isolation --editable '.[tasks,report,learner,dev]'
+	@$(PIP) --no-build-isolation --editable '.[tasks,report,learner,emulated,dev]'
+	@touch $@
+
+# Whole lists of pins: there is nothing for pip to resolve.
+$(AUDIT)/%/.made: constraints-audit-%.txt | $(STAMPS)/python
+	@echo "installing $* into $(AUDIT)/$*"
+	@$(BIN)/python -m venv --clear $(AUDIT)/$*
+	@$(AUDIT)/$*/bin/python -m pip install -qq --disable-pip-version-check --no-input --no-deps --no-compile -r $<
 	@touch $@

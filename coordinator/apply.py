@@ -12,10 +12,13 @@ from coordinator.events import (
     Asked,
     Checkpointed,
     Committed,
+    Driven,
     Event,
     Finishing,
     Forgone,
+    Gathered,
     Loaded,
+    Lost,
     Persisted,
     Reported,
     Resumed,
@@ -24,7 +27,7 @@ from coordinator.events import (
 from coordinator.figures import Played, evaluated, played, returns_of, round_lines
 from coordinator.homes import learned, learner_waves, regrouped, spec_of
 from coordinator.mind import Thought, began, settled, think
-from coordinator.pricing.bill import Meter
+from coordinator.pricing.bill import LOG_BYTES, Meter
 from coordinator.sharing import initial
 from coordinator.state import Best, Evaluated, Phase, Plan, Slot, State
 from coordinator.tasks import LOOKS, MOST_PUTS
@@ -102,7 +105,8 @@ def _metered(plan: Plan, state: State, slot: Slot | None, report: Report, answer
     # What an attempt without an answer stored and read is unknown, so the most it can have done is billed.
     usage = answer.usage if answer else Usage(puts=MOST_PUTS, gets=slot.gets if slot else 0)
     timeout_s, memory = (slot.timeout_s, slot.memory_mb) if slot else (None, None)
-    return budget.ended(plan, state.meter, report, timeout_s, memory, usage)
+    meter = budget.ended(plan, state.meter, report, timeout_s, memory, usage)
+    return meter.add_log(LOG_BYTES) if plan.fixed else meter
 
 
 def problem(slot: Slot, report: Report, answer: Answer | None) -> str:
@@ -363,6 +367,32 @@ def _persisted(plan: Plan, state: State, event: Persisted) -> State:
     return replace(state, meter=state.meter.add_stored(event.usage))
 
 
+def _lost(plan: Plan, state: State, event: Lost) -> State:
+    """Attempts that nobody will hear of count as failures: what never answers must not be asked for ever."""
+    meter, slots = state.meter, dict(state.slots)
+    for work in event.works:
+        slot = slots[work]
+        meter = budget.lost(plan, meter, slot.function, slot.memory_mb, slot.timeout_s, slot.gets)
+        problem = f"nobody heard of the {slot.function} again"
+        slots[work] = replace(slot, waiting=False, failures=slot.failures + 1, problem=problem)
+    return replace(state, slots=slots, meter=meter)
+
+
+def _driven(plan: Plan, state: State, event: Driven) -> State:
+    stretch, used = budget.per_vcpu(plan), (event.memory_mb, event.duration_ms, event.init_ms)
+    meter = state.meter.add_invocation("coordinator", *used, Usage(), stretch).add_log(LOG_BYTES)
+    return replace(state, meter=meter)
+
+
+def _gathered(plan: Plan, state: State, event: Gathered) -> State:
+    meter = state.meter.add_stored(event.usage)
+    for size in event.updates:
+        meter = meter.add_commit(size)
+    for size in event.reads:
+        meter = meter.add_load(size)
+    return replace(state, meter=meter)
+
+
 def _loaded(plan: Plan, state: State, event: Loaded) -> State:
     return replace(state, meter=state.meter.add_load(event.size))
 
@@ -391,4 +421,7 @@ _HANDLERS: dict[type[Event], Callable[[Plan, State, Any], State]] = {
     Checkpointed: _checkpointed,
     Persisted: _persisted,
     Forgone: _forgone,
+    Lost: _lost,
+    Driven: _driven,
+    Gathered: _gathered,
 }

@@ -75,8 +75,7 @@ def affordable(plan: Plan, state: State, tasks: list[Planned]) -> bool:
 
 def lost(plan: Plan, meter: Meter, function: str, memory_mb: int, timeout_s: float, gets: int) -> Meter:
     """The meter with an attempt that cost the most it may."""
-    per_vcpu = plan.prices.lambda_.mb_per_vcpu
-    return meter.add_lost(function, memory_mb, timeout_s, MOST_PUTS, gets, per_vcpu, plan.init_limit_ms)
+    return meter.add_lost(function, memory_mb, timeout_s, MOST_PUTS, gets, per_vcpu(plan), plan.init_limit_ms)
 
 
 def ended(
@@ -92,7 +91,12 @@ def ended(
         init_ms = min(init_ms, math.floor(limit_ms))
         duration_ms = min(duration_ms, math.floor(limit_ms - Fraction(str(init_ms))))
     memory = memory_mb or function_of(plan, report.function).memory_mb
-    return meter.add_invocation(report.function, memory, duration_ms, init_ms, usage, plan.prices.lambda_.mb_per_vcpu)
+    return meter.add_invocation(report.function, memory, duration_ms, init_ms, usage, per_vcpu(plan))
+
+
+def per_vcpu(plan: Plan) -> int | None:
+    """By what durations are stretched to a function's share of a vCPU; None where the platform itself measures."""
+    return plan.prices.lambda_.mb_per_vcpu if plan.stretch else None
 
 
 def dollars(plan: Plan, meter: Meter) -> Decimal:
@@ -147,4 +151,4 @@ def _checkpoint_puts(plan: Plan, state: State) -> int:
 
 def _dollars_per_second(plan: Plan, memory_mb: int) -> Decimal:
     prices = {"arm": plan.prices.lambda_.arm, "x86": plan.prices.lambda_.x86}[plan.config.pricing.architecture]
-    return prices.gb_second * max(memory_mb, plan.prices.lambda_.mb_per_vcpu) / 1024
+    return prices.gb_second * max(memory_mb, per_vcpu(plan) or 0) / 1024

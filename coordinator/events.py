@@ -83,6 +83,32 @@ class Forgone:
     event: str
 
 
+@dataclass(frozen=True)
+class Lost:
+    """The attempts at `works` should have ended long ago, and nobody has heard of them."""
+
+    works: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Driven:
+    """The coordinator itself ran as a function of `memory_mb`, for so many milliseconds since it was last billed."""
+
+    memory_mb: int
+    duration_ms: float
+    init_ms: float
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """Reports were read from completion sets: `updates` are the sizes of the items that were written for them, `reads`
+    of those that were read, in bytes; `usage` is what reading the answers took."""
+
+    updates: tuple[int, ...]
+    reads: tuple[int, ...]
+    usage: Usage
+
+
 Event = (
     Asked
     | Reported
@@ -95,4 +121,7 @@ Event = (
     | Checkpointed
     | Persisted
     | Forgone
+    | Lost
+    | Driven
+    | Gathered
 )

@@ -5,18 +5,16 @@ Counts and bytes are those of the tasks that `coordinator.tasks` asks; durations
 """
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from coordinator import messages
 from coordinator.placement import LEARNER_PLACEMENTS, Rule, Work
 from coordinator.placing import Placing
 from coordinator.pricing.bill import Charge, Meter
 from coordinator.timings import Fit, line, predicted
 from functions.algorithms.base import StageSpec
-
-# A synchronous Lambda request or response holds 6 MB; base64 adds a third, which leaves 0.4 MB for the rest.
-MESSAGE_BYTES = 4 * 2**20
 
 
 @dataclass(frozen=True)
@@ -26,7 +24,9 @@ class Workload:
     `members[group]` of the `agents` learn in a group. A unit has `unit_steps` environment steps. No rule looks at what
     rounds gave, and no evaluation is due, for `most_rounds` rounds. Bytes: `unit_bytes` of a unit's trajectory,
     `policy_bytes` of all groups' policies, `learner_bytes` of the rest of their state, `tensor_bytes` of all tensors
-    that stages pass on within a round, `ledger_bytes` of the run's item. `width` functions run at once.
+    that stages pass on within a round, `ledger_bytes` of the run's item, `table_bytes` of all tables that learners tell
+    in a round. `width` functions run at once. A unit ends `unit_episodes` episodes. `regroups`: the round may end with
+    another team.
     """
 
     agents: int
@@ -41,10 +41,17 @@ class Workload:
     ledger_bytes: int
     width: int
     tensor_bytes: float = 0.0
+    table_bytes: float = 0.0
+    unit_episodes: int = 0
+    regroups: bool = False
 
 
 class Task(NamedTuple):
-    """`number` equal tasks of a wave, each with the objects it reads and makes."""
+    """`number` equal tasks of a wave, each with the objects it reads and makes.
+
+    `reply_bytes` of its reply are in its answer, and once more in the header of an object it makes; `told_bytes` are
+    those of earlier replies of the round in what it reads.
+    """
 
     function: str
     kind: str
@@ -53,7 +60,9 @@ class Task(NamedTuple):
     read_bytes: float
     makes: int
     made_bytes: float
+    reply_bytes: float
     number: int = 1
+    told_bytes: float = 0.0
 
 
 class Object(NamedTuple):
@@ -98,9 +107,28 @@ class Layout:
             self._waves[key] = [[self._whole(placing)]] if placing.rule == "whole" else self._spread(placing)
         return self._waves[key]
 
-    def message_bytes(self, placing: Placing) -> float:
-        """Bytes of objects in the largest message if all of them travel inside messages, before base64."""
-        return max(max(task.read_bytes, task.made_bytes) for wave in self.waves(placing) for task in wave)
+    def request_bytes(self, placing: Placing) -> float:
+        """The largest request, with all that it carries."""
+        return max(
+            messages.request_bytes(task.reads, self.workload.units, self.workload.agents)
+            + placing.carry * messages.inside(task.read_bytes + task.told_bytes)
+            for task in self._messages(placing)
+        )
+
+    def answer_bytes(self, placing: Placing) -> float:
+        """The largest answer, with all that it carries."""
+        return max(_answer_bytes(task, placing.carry) for task in self._messages(placing))
+
+    def answers_bytes(self, placing: Placing) -> float:
+        """All answers of a round, or of a task of several."""
+        return sum(task.number * _answer_bytes(task, placing.carry) for wave in self.waves(placing) for task in wave)
+
+    def most_rounds(self, carry: bool, size: float) -> int:
+        """How many rounds of one task of `whole` answer within `size` bytes, at least one."""
+        _, state_bytes = self.homes("whole").weigh(self.homes("whole").where.values())
+        around = messages.answer_bytes(2, carry * messages.inside(state_bytes))
+        a_round = self._sampled_bytes() + self._learned_bytes()
+        return max(1, int((size - around) // (a_round + carry * messages.inside(a_round))))
 
     def operations(self, placing: Placing) -> Meter:
         """What a round (one task, for `whole`) uses beside time, checkpoints left out: invocations, storage, ledger.
@@ -140,7 +168,38 @@ class Layout:
     def _whole(self, placing: Placing) -> Task:
         workload, homes = self.workload, self.homes(placing.rule)
         state, state_bytes = homes.weigh(homes.where.values())
-        return Task("learner", "whole", workload.units * placing.together, state, state_bytes, state, state_bytes)
+        size = workload.units * placing.together
+        reply = placing.together * (self._sampled_bytes() + self._learned_bytes())
+        return Task("learner", "whole", size, state, state_bytes, state, state_bytes, reply)
+
+    def _sampled_bytes(self) -> float:
+        """What sampling a round replies, in one task."""
+        return messages.sampled_bytes(self.workload.units, self.workload.unit_episodes, self.workload.agents)
+
+    def _learned_bytes(self) -> float:
+        """What learning a round replies, in one task."""
+        return _told(self.workload, len(self.workload.stages), sorted(self.workload.members))
+
+    def _messages(self, placing: Placing) -> Iterator[Task]:
+        """The round's tasks, and the one that may make another team of what they gave."""
+        tasks = [task for wave in self.waves(placing) for task in wave]
+        yield from tasks
+        if self.workload.regroups:
+            yield self._regroup(placing, sum(task.number for task in tasks if task.function == "actor"))
+
+    def _regroup(self, placing: Placing, trajectories: int) -> Task:
+        """At most: all groups end, and every agent gets networks of its own. It reads what the round has learned, and
+        the policies that played it."""
+        workload, homes = self.workload, self.homes(placing.rule)
+        state, state_bytes = homes.weigh(homes.where.values())
+        played = workload.units * workload.unit_bytes if trajectories else 0.0
+        read_bytes = state_bytes + workload.policy_bytes + played
+        made_bytes = (workload.policy_bytes + workload.learner_bytes) / len(workload.members) * workload.agents
+        reply = messages.learned_bytes(1, workload.agents, 0, 0.0)
+        told = self._sampled_bytes() + self._learned_bytes()
+        return Task(
+            "learner", "regroup", 0.0, trajectories + 2 * state, read_bytes, 2, made_bytes, reply, told_bytes=told
+        )
 
     def _spread(self, placing: Placing) -> list[list[Task]]:
         works, homes = self._works(placing.rule), self.homes(placing.rule)
@@ -234,10 +293,21 @@ def _sampling(placing: Placing, workload: Workload, homes: Homes) -> list[Task]:
     size = min(placing.units_per_invocation, workload.units)
     full, rest = divmod(workload.units, size)
     reads, read_bytes = homes.weigh(home for (part, _), home in homes.where.items() if part == "policy")
-    tasks = [Task("actor", "sample", size, reads, read_bytes, 1, size * workload.unit_bytes, full)]
-    if rest:
-        tasks.append(Task("actor", "sample", rest, reads, read_bytes, 1, rest * workload.unit_bytes))
-    return tasks
+    return [
+        Task(
+            function="actor",
+            kind="sample",
+            size=units,
+            reads=reads,
+            read_bytes=read_bytes,
+            makes=1,
+            made_bytes=units * workload.unit_bytes,
+            reply_bytes=messages.sampled_bytes(units, workload.unit_episodes, workload.agents),
+            number=number,
+        )
+        for units, number in ((size, full), (rest, 1))
+        if units
+    ]
 
 
 def _learner(
@@ -260,7 +330,21 @@ def _learner(
         # The object that holds the answer is always stored.
         makes=1 + trains + work.publish,
         made_bytes=made_bytes + work.publish * _pairs(work) * pair_bytes,
+        reply_bytes=_told(workload, len(work.stages), work.groups, trains),
+        told_bytes=messages.sampled_bytes(workload.units, workload.unit_episodes, workload.agents),
     )
+
+
+def _answer_bytes(task: Task, carry: bool) -> float:
+    return messages.answer_bytes(task.makes, task.reply_bytes) + carry * messages.inside(
+        task.made_bytes + task.reply_bytes
+    )
+
+
+def _told(workload: Workload, stages: int, groups: Sequence[int], trains: bool = True) -> float:
+    """Bytes of what stages reply for `groups`; who trains their policies tells of all members."""
+    agents = sum(workload.members[group] for group in groups) if trains else 0
+    return messages.learned_bytes(stages, len(groups), agents, workload.table_bytes * agents / workload.agents)
 
 
 def _learning_kind(stages: Sequence[str], workload: Workload) -> str:

@@ -10,16 +10,19 @@ from typing import Protocol
 import msgspec
 
 from coordinator.apply import apply
-from coordinator.decide import Advance, Ask, Finish, Forgo, Stop, decide
+from coordinator.decide import Advance, Ask, Finish, Forgo, Stop, Wait, decide
 from coordinator.events import (
     Advanced,
     Asked,
     Checkpointed,
     Committed,
+    Driven,
     Event,
     Finishing,
     Forgone,
+    Gathered,
     Loaded,
+    Lost,
     Persisted,
     Reported,
     Resumed,
@@ -29,6 +32,7 @@ from coordinator.ports import Invoker, Ledger, Storage
 from coordinator.pricing.bill import write_units
 from coordinator.state import Phase, Plan, RoundLine, State
 from coordinator.tasks import to_checkpoint
+from coordinator.telling import Detached, telling
 from functions import codec, keys
 from functions.contract import (
     Answer,
@@ -78,12 +82,21 @@ class Ports:
 
 
 class Driver:
-    """Drives one run, one `step` at a time; all it needs to go on after a kill is in the ledger."""
+    """Drives one run, one `step` at a time; all it needs to go on after a kill is in the ledger.
 
-    def __init__(self, plan: Plan, ports: Ports, clock: Callable[[], float] = time.monotonic) -> None:
-        self._plan, self._ports, self._clock = plan, ports, clock
+    With `detached` nobody hears functions out: they are told where to report, and another driver takes the run up.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        ports: Ports,
+        clock: Callable[[], float] = time.monotonic,
+        detached: Detached | None = None,
+    ) -> None:
+        self._plan, self._ports, self._clock, self._detached = plan, ports, clock, detached
         self._marked: float | None = None
-        self._version = 0
+        self._version, self._committed_at = 0, 0.0
         self._stored: State | None = None
         # Objects that travel inside messages, until nobody needs them; those of the last checkpoint are stored too.
         self._carried: dict[str, bytes] = {}
@@ -105,6 +118,40 @@ class Driver:
             # Only now: a driver that had not noticed the hand-over could still have committed what is deleted here.
             self._drop_unfinished()
         self._record()
+
+    def take_up(self) -> bool:
+        """Goes on where a driver left off that had asked tasks to report by themselves; False if none ever began."""
+        record = self._ports.ledger.load(STATE)
+        if record is None:
+            return False
+        self._version, self._marked, self._committed_at = record.version, record.at, record.at
+        self._stored = self.state = _decoded(record.body)
+        self._become(_loaded(record))
+        return True
+
+    @property
+    def version(self) -> int:
+        """Of the last commit."""
+        return self._version
+
+    @property
+    def committed_at(self) -> float:
+        """When the commit was written that this driver took up, in seconds since 1970."""
+        return self._committed_at
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there is nothing to do until a function reports."""
+        return isinstance(decide(self._plan, self.state), Wait)
+
+    def hear(self, event: Reported | Lost | Gathered) -> None:
+        """Takes in what was found out about tasks that report by themselves."""
+        self._become(event)
+
+    def tidy(self) -> None:
+        """Does again what a driver does after the end of a round, in case the last one died before it could."""
+        self._record()
+        self._ports.storage.delete(self.state.retired)
 
     def step(self, asking: bool = True) -> bool:
         """Takes one decision and acts on it; False when there is nothing more to do.
@@ -137,10 +184,13 @@ class Driver:
         self._settle()
         if self._marked is None:
             self._elapsed()
+        tells = telling(self.state, self._version, self._detached) if self._detached else {}
         for task in command.tasks:
             request = task.request
             if self._carried:
                 request = msgspec.structs.replace(request, carried=self._needed_by(request))
+            if tells:
+                request = msgspec.structs.replace(request, tell=tells[task.work])
             body = _ENCODER.encode(request)
             self._ports.invoker.invoke(task.function, request.id, request.attempt, body, request.timeout_s)
 
@@ -233,6 +283,8 @@ class Driver:
         self._ports.ledger.persist()
 
     def _commit(self) -> None:
+        if self._detached is not None and any(worked := self._detached.worked()):
+            self._become(Driven(self._detached.memory_mb, *worked))
         self._version = self._ports.ledger.commit(STATE, self._billed(), self._version)
         self._stored = self.state
 

@@ -1,43 +1,49 @@
 """Where the coming round runs: as the user set it, or as the planner finds cheapest."""
 
-from coordinator import planner
+from coordinator import planner, similarity, site
 from coordinator.config import RunConfig
 from coordinator.homes import spec_of
 from coordinator.layout import Workload
+from coordinator.options import Terms, admitted
 from coordinator.placing import Placing
-from coordinator.planner import Terms
+from coordinator.pricing.latency import EMULATED, STORAGE
+from coordinator.site import Site
 from coordinator.state import Plan, State
 from coordinator.tasks import undisturbed, unit_steps
+from functions.algorithms.ppo_summaries import DIMENSIONS, OBSERVATIONS, SAMPLES
 from functions.environments.base import Spec
 
 # What stages pass on for every row: advantage, target and value.
 _PASSED_BYTES = 12
+# What the name and the shape of a tensor take in its object.
+_NAMED_BYTES = 90
 
 
 def placed(plan: Plan, state: State) -> Placing:
     """The placement of the round that begins."""
     if plan.config.placement.rule != "auto":
-        return fixed(plan.config)
+        return wanted(plan, state)
     return planner.plan(state.round, workload(plan, state), state.timings, terms(plan, state), state.placing)
 
 
 def changed(plan: Plan, state: State) -> bool:
     """Whether the user has set another placement than the round in flight began with."""
-    return plan.config.placement.rule != "auto" and state.placing != fixed(plan.config)
+    return plan.config.placement.rule != "auto" and state.placing != wanted(plan, state)
 
 
-def fixed(config: RunConfig) -> Placing:
-    """What the user set."""
-    chosen = config.placement
+def wanted(plan: Plan, state: State) -> Placing:
+    """What the user set, as far as the messages of deployed functions hold it."""
+    chosen = plan.config.placement
     assert chosen.rule != "auto"
-    return Placing(
+    placing = Placing(
         rule=chosen.rule,
         units_per_invocation=chosen.units_per_invocation,
         rounds=chosen.rounds,
         carry=chosen.carry,
-        checkpoint_every=config.checkpoint_every,
+        checkpoint_every=plan.config.checkpoint_every,
         memory_mb={},
     )
+    return admitted(placing, workload(plan, state), terms(plan, state)) if plan.fixed else placing
 
 
 def workload(plan: Plan, state: State) -> Workload:
@@ -45,7 +51,8 @@ def workload(plan: Plan, state: State) -> Workload:
     assert state.team is not None
     groups = state.team.groups
     policies = {index for part, index in state.parts.items() if part.startswith("policy/")}
-    steps = unit_steps(plan, state)
+    steps, copies = unit_steps(plan, state), plan.config.actors.copies
+    episodes = copies * -(-steps // (copies * state.task.horizon))
     return Workload(
         agents=len(groups),
         members={group: groups.count(group) for group in state.groups},
@@ -53,12 +60,15 @@ def workload(plan: Plan, state: State) -> Workload:
         units=state.mind.units,
         unit_steps=steps,
         most_rounds=undisturbed(plan, state),
-        unit_bytes=_unit_bytes(state.task, steps),
+        unit_bytes=_unit_bytes(state.task, steps, episodes),
         policy_bytes=sum(ref.size for index, ref in enumerate(state.objects) if index in policies),
         learner_bytes=sum(ref.size for index, ref in enumerate(state.objects) if index not in policies),
         ledger_bytes=state.item_bytes,
         width=plan.width,
         tensor_bytes=_PASSED_BYTES * steps * state.mind.units * len(groups),
+        table_bytes=_table_bytes(plan.config, state.task),
+        unit_episodes=episodes,
+        regroups=plan.config.sharing.rule == "dynamic",
     )
 
 
@@ -76,13 +86,32 @@ def terms(plan: Plan, state: State) -> Terms:
         peak_mb=state.peaks,
         deadline_s=config.placement.deadline_s,
         dollars_per_hour=config.placement.dollars_per_hour,
+        fixed=plan.fixed,
+        carries=plan.carries,
+        site=place(plan, state),
     )
 
 
-def _unit_bytes(spec: Spec, steps: int) -> float:
-    """Bytes of a unit's trajectory as `functions.actor.trajectory` lays it out, what follows its cuts left out."""
-    row = float(4 * spec.state_size + 1)
+def place(plan: Plan, state: State) -> Site:
+    """Where the coordinator is, with the clock of AWS where functions run there."""
+    if not plan.fixed:
+        return site.HERE
+    latency = EMULATED if plan.stretch else STORAGE[plan.config.pricing.storage]
+    return site.outside(latency) if plan.carries else site.detached(latency, state.item_bytes)
+
+
+def _table_bytes(config: RunConfig, spec: Spec) -> int:
+    """Bytes of the tables that learners tell of all agents in a round, at most."""
+    compared = config.sharing.rule == "dynamic" and similarity.DISTANCES[config.sharing.distance].needs == "density"
+    density = SAMPLES * DIMENSIONS if compared else 0
+    return 4 * sum(len(kind.agents) * (OBSERVATIONS * kind.actions + density) for kind in spec.classes)
+
+
+def _unit_bytes(spec: Spec, steps: int, episodes: int) -> float:
+    """Bytes of a unit's trajectory as `functions.actor.trajectory` lays it out, if every episode is cut off."""
+    row, after = float(4 * spec.state_size + 1), float(4 * spec.state_size + 16)
     for kind in spec.classes:
         # Observation, action, log-probability, reward; terminated, alive; the mask.
         row += len(kind.agents) * (4 * kind.observation_size + 12 + 2 + (kind.actions if spec.masked else 0))
-    return row * steps
+        after += len(kind.agents) * 4 * kind.observation_size
+    return row * steps + after * episodes + _NAMED_BYTES * (7 + 5 * len(spec.classes))

@@ -2,8 +2,9 @@
 
 Pure arithmetic over list prices and the `coordinator.timings` of the run; since these were measured, two runs may place
 alike rounds differently, which no weight shows. Functions are taken to be warm, and evaluations are left out: no
-placement changes them. Memory buys a share of a vCPU as in `bill.billed_ms`: less than a whole one stretches a task,
-more shortens nothing, for functions use one thread.
+placement changes them. What the coordinator adds to every wave depends on its `coordinator.site`. Memory buys a share
+of a vCPU as in `bill.billed_ms`: less than a whole one stretches a task, more shortens nothing, for functions use one
+thread.
 """
 
 import math
@@ -13,15 +14,16 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from coordinator.layout import MESSAGE_BYTES, Layout, Workload, measured, milliseconds, span
-from coordinator.placement import LEARNER_PLACEMENTS, Rule
+from coordinator.layout import Layout, Workload, measured, milliseconds, span
+from coordinator.options import Terms, fitted, options, possible, whole_tasks
+from coordinator.placement import Rule
 from coordinator.placing import Placing
 from coordinator.pricing.bill import Meter
 from coordinator.pricing.prices import Architecture, Prices, StorageClass
+from coordinator.pricing.tariff import Parts, Tariff
+from coordinator.site import HERE, Site
 from coordinator.timings import Fit
 
-# Below a vCPU the price of a task hardly depends on memory: what small sizes save is the rounding up to a millisecond.
-SMALL_MB = (512, 1024)
 # How often objects that travel in messages are lost together with the coordinator that held them: an assumption.
 LOSSES_PER_ROUND = 1e-3
 MOST_ROUNDS_UNSAVED = 100
@@ -42,28 +44,9 @@ class Unmeasured(Exception):
 
 
 @dataclass(frozen=True)
-class Terms:
-    """What a plan is made under: prices, functions, and what the user asked for.
-
-    `memory_mb` and `timeout_s` by function as configured, `peak_mb` what they were seen to need at most; a function
-    whose need is not known keeps its memory. `checkpoint_every` holds wherever objects are stored. At most one of
-    `deadline_s` (of a round) and `dollars_per_hour` is given.
-    """
-
-    prices: Prices
-    architecture: Architecture
-    storage: StorageClass
-    memory_mb: Mapping[str, int]
-    timeout_s: Mapping[str, float]
-    checkpoint_every: int
-    peak_mb: Mapping[str, float]
-    deadline_s: float | None = None
-    dollars_per_hour: float | None = None
-
-
-@dataclass(frozen=True)
 class Forecast:
-    """A placement with what a round costs and takes there: `dollars` is the sum of the four parts below it.
+    """A placement with what a round costs and takes there: `dollars` is the sum of the four parts below it and of
+    `coordination`, what the coordinator's site adds.
 
     `seconds` is the wall clock, `busy_s` the sum over all tasks as on whole cores. `longest_s` is the longest task by
     function. The dollars of a checkpoint are spread over its rounds, and so, where objects are not stored, are those of
@@ -79,36 +62,22 @@ class Forecast:
     ledger: float
     busy_s: float
     longest_s: Mapping[str, float]
+    coordination: float = 0.0
 
 
-class _Tariff(NamedTuple):
-    """Dollars for one of each: in floats what `bill.bill` works out to the last digit, for hundreds of options."""
+class _Rates(NamedTuple):
+    """Dollars for one of each, and what the coordinator's site adds."""
 
-    gb_second: float
-    request: float
-    put: float
-    get: float
-    byte_written: float
-    byte_read: float
-    write_unit: float
-    read_unit: float
-    mb_per_vcpu: int
-
-
-class _Parts(NamedTuple):
-    """Dollars."""
-
-    compute: float
-    requests: float
-    storage: float
-    ledger: float
+    tariff: Tariff
+    site: Site
 
 
 class _Estimate(NamedTuple):
-    """What one task of `whole`, or one round, costs and takes, and what one checkpoint costs."""
+    """What one task of `whole`, or one round, costs and takes, and what one checkpoint costs; dollars and seconds."""
 
-    once: _Parts
-    checkpoint: _Parts
+    once: Parts
+    checkpoint: Parts
+    coordination: float
     seconds: float
     busy_s: float
     longest_s: dict[str, float]
@@ -127,23 +96,22 @@ def plan(
     """
     if not measured(workload, timings):
         return explore(round_, workload, terms)
-    layout, tariff = Layout(workload), _tariff(terms.prices, terms.architecture, terms.storage)
+    layout, rates = Layout(workload), _rates(terms)
     if round_ < 2:
         exploring = explore(round_, workload, terms)
-        if _patient(_forecast(exploring, layout, timings, tariff), terms):
+        if _patient(_forecast(exploring, layout, timings, rates), terms):
             return exploring
-    best = choose(_forecasts(layout, timings, terms, tariff), terms.deadline_s, terms.dollars_per_hour)
-    current = current and _fitted(current, workload, terms)
-    if current is None or not _possible(current, layout, terms):
+    best = choose(_forecasts(layout, timings, terms, rates), terms.deadline_s, terms.dollars_per_hour)
+    current = current and fitted(current, layout, terms)
+    if current is None or not possible(current, layout, terms):
         return best.placing
-    now = _forecast(current, layout, timings, tariff)
+    now = _forecast(current, layout, timings, rates)
     return current if _patient(now, terms) and not _worthwhile(now, best, terms) else best.placing
 
 
 def forecasts(workload: Workload, timings: Mapping[str, Fit], terms: Terms) -> list[Forecast]:
     """Every placement worth one; those that would near a time-out only if all would. Raises `Unmeasured`."""
-    tariff = _tariff(terms.prices, terms.architecture, terms.storage)
-    return _forecasts(Layout(workload), timings, terms, tariff)
+    return _forecasts(Layout(workload), timings, terms, _rates(terms))
 
 
 def explore(round_: int, workload: Workload, terms: Terms) -> Placing:
@@ -160,11 +128,6 @@ def explore(round_: int, workload: Workload, terms: Terms) -> Placing:
     )
 
 
-def options(workload: Workload, terms: Terms) -> list[Placing]:
-    """All placements worth a forecast; those that carry are still to be given their distance of checkpoints."""
-    return _options(Layout(workload), terms)
-
-
 def forecast(
     placing: Placing,
     workload: Workload,
@@ -172,12 +135,13 @@ def forecast(
     prices: Prices,
     architecture: Architecture = "arm",
     storage: StorageClass = "standard",
+    site: Site = HERE,
 ) -> Forecast:
     """What a round of `placing`, which names the memory of every function it uses, costs and takes.
 
     Raises `Unmeasured`.
     """
-    return _forecast(placing, Layout(workload), timings, _tariff(prices, architecture, storage))
+    return _forecast(placing, Layout(workload), timings, _Rates(Tariff.of(prices, architecture, storage), site))
 
 
 def checkpoint_interval(checkpoint_dollars: float, round_dollars: float) -> int:
@@ -264,104 +228,47 @@ def _patient(item: Forecast, terms: Terms) -> bool:
     return all(longest <= PATIENCE * terms.timeout_s[name] for name, longest in item.longest_s.items())
 
 
-def _options(layout: Layout, terms: Terms) -> list[Placing]:
-    workload = layout.workload
-    sizes = sorted({*(1 << power for power in range(workload.units.bit_length())), workload.units})
-    placings = [
-        Placing(
-            rule=rule,
-            units_per_invocation=units,
-            rounds=rounds,
-            carry=carry,
-            checkpoint_every=_whole_tasks(terms.checkpoint_every, rounds),
-            memory_mb=memory,
-        )
-        for rule in LEARNER_PLACEMENTS
-        for memory in _memories(rule, terms)
-        for units in (sizes if rule != "whole" else sizes[-1:])
-        for carry in (False, True)
-        for rounds in sorted({1, _most_rounds(rule, carry, workload, terms)})
-    ]
-    return [placing for placing in placings if _possible(placing, layout, terms)]
-
-
-def _most_rounds(rule: Rule, carry: bool, workload: Workload, terms: Terms) -> int:
-    """How many rounds one task may run; where objects are stored the user's distance of checkpoints holds too."""
-    if rule != "whole":
-        return 1
-    return workload.most_rounds if carry else min(workload.most_rounds, terms.checkpoint_every)
-
-
-def _fitted(current: Placing, workload: Workload, terms: Terms) -> Placing:
-    """The present placement as it goes on: as many rounds as nobody looks in now, checkpoints at their ends."""
-    rounds = _most_rounds(current.rule, current.carry, workload, terms)
-    distance = current.checkpoint_every if current.carry else terms.checkpoint_every
-    return replace(current, rounds=rounds, checkpoint_every=_whole_tasks(distance, rounds))
-
-
-def _possible(placing: Placing, layout: Layout, terms: Terms) -> bool:
-    """Whether memory and messages hold what they must."""
-    if placing.memory_mb not in _memories(placing.rule, terms):
-        return False
-    return not placing.carry or layout.message_bytes(placing) < MESSAGE_BYTES
-
-
-def _memories(rule: Rule, terms: Terms) -> list[dict[str, int]]:
-    """Memory by function: as configured, and a vCPU or less where what they need is known.
-
-    `whole` does the work of both functions in one, so it needs what they need together.
-    """
-    needs = {name: terms.peak_mb[name] for name in ("actor", "learner") if name in terms.peak_mb}
-    names = ["actor", "learner"]
-    if rule == "whole":
-        names, needs = ["learner"], {"learner": sum(needs.values())} if len(needs) == len(names) else {}
-    found: list[dict[str, int]] = []
-    for size in (*SMALL_MB, terms.prices.lambda_.mb_per_vcpu):
-        memory = {name: max(size, math.ceil(needs[name])) if name in needs else terms.memory_mb[name] for name in names}
-        if memory not in found:
-            found.append(memory)
-    return found
-
-
-def _saved(placing: Placing, layout: Layout, timings: Mapping[str, Fit], tariff: _Tariff) -> Placing:
+def _saved(placing: Placing, layout: Layout, timings: Mapping[str, Fit], rates: _Rates) -> Placing:
     """The placement with the distance of checkpoints that fits it."""
     if not placing.carry:
         return placing
-    estimate = _estimate(placing, layout, timings, tariff)
-    distance = checkpoint_interval(sum(estimate.checkpoint), sum(estimate.once) / placing.together)
-    return replace(placing, checkpoint_every=_whole_tasks(distance, placing.together))
+    estimate = _estimate(placing, layout, timings, rates)
+    once = (sum(estimate.once) + estimate.coordination) / placing.together
+    distance = checkpoint_interval(sum(estimate.checkpoint), once)
+    return replace(placing, checkpoint_every=whole_tasks(distance, placing.together))
 
 
-def _whole_tasks(rounds: int, together: int) -> int:
-    """The most rounds up to `rounds` that tasks of `together` rounds fill, one task at least."""
-    return max(1, rounds // together) * together
-
-
-def _forecasts(layout: Layout, timings: Mapping[str, Fit], terms: Terms, tariff: _Tariff) -> list[Forecast]:
-    placings = (_saved(placing, layout, timings, tariff) for placing in _options(layout, terms))
-    found = [_forecast(placing, layout, timings, tariff) for placing in placings]
+def _forecasts(layout: Layout, timings: Mapping[str, Fit], terms: Terms, rates: _Rates) -> list[Forecast]:
+    placings = (_saved(placing, layout, timings, rates) for placing in options(layout, terms))
+    found = [_forecast(placing, layout, timings, rates) for placing in placings]
     return [item for item in found if _patient(item, terms)] or found
 
 
-def _forecast(placing: Placing, layout: Layout, timings: Mapping[str, Fit], tariff: _Tariff) -> Forecast:
-    estimate = _estimate(placing, layout, timings, tariff)
+def _forecast(placing: Placing, layout: Layout, timings: Mapping[str, Fit], rates: _Rates) -> Forecast:
+    estimate = _estimate(placing, layout, timings, rates)
     # After a loss half a distance of checkpoints is done again, on average.
     again = 1 + LOSSES_PER_ROUND * placing.checkpoint_every / 2 if placing.carry else 1.0
     share, every = again / placing.together, placing.checkpoint_every
-    parts = _Parts(
+    parts = Parts(
         *(share * once + saved / every for once, saved in zip(estimate.once, estimate.checkpoint, strict=True))
     )
+    coordination = parts.beside + share * estimate.coordination
     return Forecast(
         placing=placing,
-        dollars=sum(parts),
+        dollars=parts.compute + parts.requests + parts.storage + parts.ledger + coordination,
         seconds=estimate.seconds / placing.together,
+        compute=parts.compute,
+        requests=parts.requests,
+        storage=parts.storage,
+        ledger=parts.ledger,
         busy_s=estimate.busy_s / placing.together,
         longest_s=estimate.longest_s,
-        **parts._asdict(),
+        coordination=coordination,
     )
 
 
-def _estimate(placing: Placing, layout: Layout, timings: Mapping[str, Fit], tariff: _Tariff) -> _Estimate:
+def _estimate(placing: Placing, layout: Layout, timings: Mapping[str, Fit], rates: _Rates) -> _Estimate:
+    tariff, site = rates
     seconds = busy = 0.0
     mb_ms = 0
     longest: dict[str, float] = {}
@@ -377,41 +284,25 @@ def _estimate(placing: Placing, layout: Layout, timings: Mapping[str, Fit], tari
             busy += task.number * alone / 1000
             mb_ms += task.number * memory * math.ceil(ms)
             longest[task.function] = max(longest.get(task.function, 0.0), ms / 1000)
-        seconds += span(spans, layout.workload.width) / 1000
-    once = _priced(layout.operations(placing), tariff)
+        seconds += site.wave_s + span(spans, layout.workload.width) / 1000
     return _Estimate(
-        once=once._replace(compute=mb_ms / 1024 / 1000 * tariff.gb_second),
-        checkpoint=_priced(layout.checkpointing(placing), tariff),
+        once=tariff.parts(layout.operations(placing))._replace(compute=tariff.seconds(mb_ms)),
+        checkpoint=tariff.parts(layout.checkpointing(placing)),
+        coordination=_coordination(placing, layout, rates),
         seconds=seconds,
         busy_s=busy,
         longest_s=longest,
     )
 
 
-def _tariff(prices: Prices, architecture: Architecture, storage: StorageClass) -> _Tariff:
-    s3 = {"standard": prices.s3.standard, "express": prices.s3.express}[storage]
-    compute = {"arm": prices.lambda_.arm, "x86": prices.lambda_.x86}[architecture]
-    return _Tariff(
-        gb_second=float(compute.gb_second),
-        request=float(prices.lambda_.requests_per_million) / 1e6,
-        put=float(s3.put_per_thousand) / 1e3,
-        get=float(s3.get_per_thousand) / 1e3,
-        byte_written=float(s3.upload_gb) / 2**30,
-        byte_read=float(s3.retrieval_gb) / 2**30,
-        write_unit=float(prices.dynamodb.write_units_per_million) / 1e6,
-        read_unit=float(prices.dynamodb.read_units_per_million) / 1e6,
-        mb_per_vcpu=prices.lambda_.mb_per_vcpu,
-    )
+def _coordination(placing: Placing, layout: Layout, rates: _Rates) -> float:
+    """Dollars that the coordinator's site adds to a round, or to a task of several."""
+    tariff, site = rates
+    waves = [site.added(sum(task.number for task in wave)) for wave in layout.waves(placing)]
+    leaving = Meter(bytes_out=round(layout.answers_bytes(placing)) if site.outside else 0)
+    lines = placing.together * sum(tariff.parts(site.line))
+    return lines + sum(sum(tariff.parts(meter)) for meter in (leaving, *waves))
 
 
-def _priced(meter: Meter, tariff: _Tariff) -> _Parts:
-    """All but compute."""
-    return _Parts(
-        compute=0.0,
-        requests=(meter.actor.invocations + meter.learner.invocations) * tariff.request,
-        storage=meter.puts * tariff.put
-        + meter.gets * tariff.get
-        + meter.bytes_written * tariff.byte_written
-        + meter.bytes_read * tariff.byte_read,
-        ledger=meter.write_units * tariff.write_unit + meter.read_units * tariff.read_unit,
-    )
+def _rates(terms: Terms) -> _Rates:
+    return _Rates(Tariff.of(terms.prices, terms.architecture, terms.storage), terms.site)

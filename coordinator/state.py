@@ -27,7 +27,9 @@ class Plan:
     """What the user asked for, and what the back-end is like.
 
     `code` is the hash of the program that began the run. `init_limit_ms` is how long a start-up may take on top of the
-    time-out. `width` functions run at once.
+    time-out. `width` functions run at once. `fixed`: functions are deployed, with sizes that stay. `carries`:
+    messages may carry objects, which needs a coordinator that lives from round to round. `stretch`: durations are
+    measured on whole cores, whatever share of one a function's memory buys.
     """
 
     run: str
@@ -36,6 +38,9 @@ class Plan:
     prices: Prices
     init_limit_ms: int
     width: int = 1
+    fixed: bool = False
+    carries: bool = True
+    stretch: bool = True
 
 
 class Slot(Message, frozen=True, kw_only=True):

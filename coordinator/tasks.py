@@ -101,20 +101,22 @@ def _sample(plan: Plan, state: State, pack: tuple[int, ...], peers: int) -> Plan
 
 
 def _whole(plan: Plan, state: State) -> Planned:
-    refs = state.refs(set(state.parts))
+    refs, rounds = state.refs(set(state.parts)), rounds_together(plan, state)
+    # A resumed run may take another number of rounds together, while an attempt at the earlier number still writes.
+    address = {**_address(plan, state, WHOLE), "output": keys.output_prefix(state.round, f"{WHOLE}-{rounds:03d}")}
     request = WholeTask(
-        **_address(plan, state, WHOLE),
+        **address,
         **_learning(plan),
         **_unit(plan, state),
         environment=plan.config.task,
         spec=state.task,
         team=_team(state),
         units=tuple(range(state.mind.units)),
-        rounds=rounds_together(plan, state),
+        rounds=rounds,
         state=refs,
         summaries=mind.summaries(plan.config, state.mind),
     )
-    rounds, gets = request.rounds, EXTRA_GETS + len(refs)
+    gets = EXTRA_GETS + len(refs)
     size = state.mind.units * rounds
     return Planned(WHOLE, "learner", function_memory(plan, state, "learner"), request, "whole", gets, rounds, size)
 

@@ -1,8 +1,8 @@
 """How long tasks take, learnt from those that ended: a line per kind of task, milliseconds on size.
 
 The last rounds count most: every round the past loses a tenth of its weight, so that a slow start fades. Durations are
-those of a whole core; where a platform measured them on a share of one, divide by the stretch of `bill.billed_ms`
-first. What is learnt here may move work, never change it.
+those of a whole core: what a platform measured on a share of one goes through `alone_ms` first. What is learnt here may
+move work, never change it.
 """
 
 from collections.abc import Mapping
@@ -50,6 +50,15 @@ def observed(
         key = f"{kind}@{style}"
         fits[key] = _added(timings.get(key, Fit()), expected, ms, weight)
     return fits
+
+
+def alone_ms(ms: float, memory_mb: int, mb_per_vcpu: int) -> float:
+    """What a task would take on a whole core that took `ms` in a function of `memory_mb`, as the platform measured it.
+
+    Undoes the stretch of `bill.billed_ms`. Waiting is not stretched by little memory, so for another function than the
+    one it was measured in the figure errs downwards; for the same one it comes out exactly.
+    """
+    return ms / max(1.0, mb_per_vcpu / memory_mb)
 
 
 def predicted(timings: Mapping[str, Fit], kind: str, size: float, style: str = "") -> float | None:

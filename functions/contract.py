@@ -56,12 +56,26 @@ class Team(Message, frozen=True, kw_only=True):
     identity: bool = False
 
 
+class Tell(Message, frozen=True, kw_only=True):
+    """Where a task reports that it ended, when nobody waits for its answer; see `functions.completion`.
+
+    It is number `index` of the `count` tasks that were asked together; `ask` tells these from all others of the run.
+    `coordinator` is the function to wake when all of them have ended.
+    """
+
+    ask: int
+    index: int
+    count: int
+    coordinator: str
+
+
 class Order(Message, frozen=True, kw_only=True):
     """The part every task has.
 
     `id` is the task's address (`<run>/000007/sample/00000-00003`), the same for every attempt. `output` is the key
     prefix its objects go under. `timeout_s` is how long this attempt may run. `carried` are objects by key that travel
-    inside the message instead of through storage, and `carry` asks that the answer's objects do so too.
+    inside the message instead of through storage, and `carry` asks that the answer's objects do so too. With `tell`
+    the answer is stored whole, for who asked will read it there.
     """
 
     id: str
@@ -73,6 +87,7 @@ class Order(Message, frozen=True, kw_only=True):
     seed: int
     carry: bool = False
     carried: dict[str, bytes] = {}
+    tell: Tell | None = None
 
 
 class DescribeTask(Order, frozen=True, kw_only=True, tag="describe"):
@@ -279,10 +294,14 @@ class TaskHeader(Message, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class Record(Message, frozen=True, kw_only=True):
-    """An item of the ledger: opaque bytes and the version that a conditional write must name."""
+    """An item of the ledger: opaque bytes, the version that a conditional write must name, and when it was written.
+
+    `at` is in seconds since 1970; 0 where the back-end does not say.
+    """
 
     version: int
     body: bytes
+    at: float = 0.0
 
 
 class Report(Message, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
 """What a function needs from outside."""
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
 
 class Blobs(Protocol):
@@ -19,3 +20,31 @@ class Blobs(Protocol):
         Raises `KeyTaken` if anything is already stored under `key` (whatever its bytes; the first writer wins), and
         `StorageFault` when the store cannot take it.
         """
+
+
+class Completions(Protocol):
+    """Small sets by name, of one run; members are only ever added."""
+
+    def add(self, name: str, member: bytes) -> frozenset[bytes]:
+        """Adds `member` to the set, which need not exist yet, and returns the whole set as it then is.
+
+        Of several that add at once, the last sees all. Raises `StorageFault`.
+        """
+
+    def read(self, names: Sequence[str]) -> list[frozenset[bytes]]:
+        """The sets, empty where there is none; everything that was added before the call is seen."""
+
+
+class Head(NamedTuple):
+    """The beginning of an object, its whole header included, with the hash and the size of all of it."""
+
+    start: bytes
+    sha256: str
+    size: int
+
+
+class Heads(Protocol):
+    """Reads the headers of many objects at once."""
+
+    def __call__(self, keys: Sequence[str]) -> list[Head | None]:
+        """In the order of `keys`, None where there is no object. Raises `StorageFault`."""

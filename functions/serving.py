@@ -55,7 +55,7 @@ Work = Callable[[Any, Blobs], tuple[Objects, Reply]]
 _DECODER = msgspec.json.Decoder(Request)
 _ENCODER = msgspec.json.Encoder()
 
-# The object that carries a task's answer; evaluations store nothing, playing them again gives the same.
+# The object that carries a task's answer. Descriptions and evaluations make none: playing again gives the same.
 _LAST_OBJECT: Mapping[type[Request], str] = {
     InitialiseTask: "learner",
     SampleTask: "trajectory",
@@ -63,6 +63,8 @@ _LAST_OBJECT: Mapping[type[Request], str] = {
     WholeTask: "learner",
     RegroupTask: "learner",
 }
+# Where nobody hears the answer of such a task, an object without arrays carries it.
+_REPLY = "reply"
 
 # Another attempt can help only where the cause may pass by itself.
 _FAILURES: Mapping[type[Exception], tuple[FailureKind, bool]] = {
@@ -170,9 +172,14 @@ def _unsound(value: object, name: str = "") -> Iterator[str]:
                 yield from _unsound(item, name)
 
 
+def last_object(request: Request) -> str | None:
+    """The kind of the object whose header carries the task's answer; None when the answer is in the message alone."""
+    return _LAST_OBJECT.get(type(request), _REPLY if request.tell else None)
+
+
 def _earlier(request: Request, blobs: Counted) -> Done | None:
     """The answer that an earlier attempt of this task left in storage, if one got so far."""
-    kind = _LAST_OBJECT.get(type(request))
+    kind = last_object(request)
     if request.attempt == 0 or kind is None or request.carry:
         return None
     try:
@@ -185,13 +192,15 @@ def _earlier(request: Request, blobs: Counted) -> Done | None:
 def _store(request: Request, blobs: Counted, objects: Objects, reply: Reply) -> Done:
     """Writes the objects, the first writer winning under every key, and returns the answer."""
     refs: dict[str, Ref] = {}
+    if last_object(request) == _REPLY:
+        objects = [*objects, (_REPLY, {})]
     for kind, tensors in objects:
         key, body = keys.object_key(request.output, kind), _encoded(request, kind, tensors, refs, reply)
         try:
             blobs.put(key, body)
         except KeyTaken:
             body = blobs.get(key)
-            if kind == _LAST_OBJECT.get(type(request)):
+            if kind == last_object(request):
                 return _adopt(request, kind, body, blobs)
             _require_own(request, key, body)
         refs = {**refs, kind: codec.reference(key, body)}
@@ -211,7 +220,7 @@ def _carry(request: Request, blobs: Counted, objects: Objects, reply: Reply) -> 
 
 def _encoded(request: Request, kind: str, tensors: Tensors, refs: dict[str, Ref], reply: Reply) -> bytes:
     """An object's bytes; `refs` are the objects before it, which the task's last object names in its answer."""
-    last = kind == _LAST_OBJECT.get(type(request))
+    last = kind == last_object(request)
     # Attempt, usage and way stay out of the header, so that every attempt gives the same bytes.
     done = Done(id=request.id, attempt=0, objects=refs, reply=reply) if last else None
     return codec.encode(tensors, TaskHeader(task=request.id, done=done))
@@ -220,17 +229,28 @@ def _encoded(request: Request, kind: str, tensors: Tensors, refs: dict[str, Ref]
 def _adopt(request: Request, kind: str, body: bytes, blobs: Counted) -> Done:
     """The stored answer as this attempt's answer."""
     key = keys.object_key(request.output, kind)
-    stored = _require_own(request, key, body).done
-    if stored is None:
-        raise CorruptObject(f"{key} holds no answer although it is its task's last object")
-    objects = {**stored.objects, kind: codec.reference(key, body)}
-    return Done(id=request.id, attempt=request.attempt, objects=objects, reply=stored.reply, usage=blobs.usage)
+    header = _require_own(request, key, body)
+    return stored_answer(request, header, codec.reference(key, body), blobs.usage)
+
+
+def stored_answer(request: Request, header: TaskHeader, last: Ref, usage: Usage) -> Done:
+    """The answer in the header of a task's last object, `last`; raises `ForeignObject` and `CorruptObject`."""
+    _require_task(request, header, last.key)
+    stored, kind = header.done, last_object(request)
+    if stored is None or kind is None:
+        raise CorruptObject(f"{last.key} holds no answer although it is its task's last object")
+    objects = {**stored.objects, kind: last}
+    return Done(id=request.id, attempt=request.attempt, objects=objects, reply=stored.reply, usage=usage)
 
 
 def _require_own(request: Request, key: str, body: bytes) -> TaskHeader:
     """The object's header; raises `ForeignObject` when another task wrote it, `CorruptObject` when it is not whole."""
     header = codec.header(body, key)
     codec.decode(body, key)
+    _require_task(request, header, key)
+    return header
+
+
+def _require_task(request: Request, header: TaskHeader, key: str) -> None:
     if header.task != request.id:
         raise ForeignObject(f"{key} was written by task {header.task}, not by {request.id}")
-    return header

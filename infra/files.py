@@ -2,7 +2,6 @@
 
 import errno
 import os
-import re
 import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -11,9 +10,7 @@ from itertools import count
 from pathlib import Path
 
 from functions.contract import KeyTaken, NoSuchObject, StorageFault
-
-# Parts that start with a dot are refused: '..' would leave the root, and dotted names are for unfinished objects.
-_KEY = re.compile(r"[^./\0][^/\0]*(?:/[^./\0][^/\0]*)*")
+from infra.object_keys import checked, checked_prefix
 
 _ADVICE = {
     errno.ENOSPC: "free disk space and try again",
@@ -104,9 +101,7 @@ class FileStorage:
 
     def list(self, prefix: str) -> list[str]:
         """The keys that start with `prefix`, sorted; unfinished objects are not among them."""
-        folder, slash, start = prefix.rpartition("/")
-        if slash:
-            self._path(folder)
+        folder, slash, start = checked_prefix(prefix).rpartition("/")
         return sorted(self._walk(folder + slash, start))
 
     def _walk(self, folder: str, start: str) -> Iterator[str]:
@@ -126,9 +121,7 @@ class FileStorage:
             raise _fault("list", path, error) from error
 
     def _path(self, key: str) -> str:
-        if not _KEY.fullmatch(key):
-            raise ValueError(f"{key!r} is not a key: keys are relative, and no part is empty or starts with a dot")
-        return self._prefix + key
+        return self._prefix + checked(key)
 
 
 def _write(path: str, body: bytes) -> None:

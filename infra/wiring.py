@@ -3,11 +3,19 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from infra.files import FileStorage
 from infra.processes import WorkerPool
+from infra.residence import Residence
 from infra.sqlite import SqliteLedger
+
+# Runs on this machine do not wait for the imports of the others.
+if TYPE_CHECKING:
+    from infra.awslambda import LambdaInvoker
+    from infra.detached import Deployed
+    from infra.dynamodb import DynamoLedger
+    from infra.s3 import S3Storage
 
 FUNCTION_MODULES = {
     "actor": "functions.actor.handler",
@@ -16,38 +24,53 @@ FUNCTION_MODULES = {
 }
 
 
-BackendName = Literal["local"]
+BackendName = Literal["local", "emulated", "aws"]
 # The file of the ledger in the run's folder.
 LEDGER = "ledger.sqlite"
+# The emulated account of a folder of runs.
+EMULATED = ".emulated"
 
 
 @dataclass(frozen=True)
 class Backend:
     """Storage, ledger and invoker of one run.
 
-    `init_limit_ms`: start-up time that a time-out does not cover. `width`: functions that run at once.
+    `init_limit_ms`: start-up time that a time-out does not cover. `width`: functions that run at once. `fixed`:
+    functions have the sizes they were deployed with. `grace_s`: how long events may be on their way. `stretch`:
+    durations are measured on whole cores, whatever share of one a function's memory buys.
     """
 
-    storage: FileStorage
-    ledger: SqliteLedger
-    invoker: WorkerPool
+    storage: "FileStorage | S3Storage"
+    ledger: "SqliteLedger | DynamoLedger"
+    invoker: "WorkerPool | LambdaInvoker"
     init_limit_ms: int
     width: int
+    fixed: bool = False
+    grace_s: float = 0.0
+    stretch: bool = True
+
+    def prewarm(self) -> None:
+        """Lets worker processes import what the first tasks need while this process is still getting ready."""
+        if isinstance(self.invoker, WorkerPool):
+            self.invoker.prewarm("actor")
+            self.invoker.prewarm("learner")
 
     def close(self) -> None:
-        """Ends the functions, then lets go of the ledger."""
+        """Ends the functions, or forgets them, then lets go of the ledger."""
         self.invoker.close()
         self.ledger.close()
 
 
 class Open(Protocol):
     """Opens the back-end of the run in `folder`; with `read_only` its ledger takes no commits and its folder stays as
-    it is."""
+    it is. `residence`: where a run lives that is not on this machine."""
 
-    def __call__(self, folder: Path, workers: int, read_only: bool = False) -> Backend: ...
+    def __call__(
+        self, folder: Path, workers: int, read_only: bool = False, residence: Residence | None = None
+    ) -> Backend: ...
 
 
-def local(folder: Path, workers: int, read_only: bool = False) -> Backend:
+def local(folder: Path, workers: int, read_only: bool = False, residence: Residence | None = None) -> Backend:
     """Files, SQLite and warm worker processes below the run's folder."""
     objects = folder / "objects"
     return Backend(
@@ -59,7 +82,33 @@ def local(folder: Path, workers: int, read_only: bool = False) -> Backend:
     )
 
 
-BACKENDS: dict[BackendName, Open] = {"local": local}
+def emulated(folder: Path, workers: int, read_only: bool = False, residence: Residence | None = None) -> Backend:
+    """The emulated account beside the run's folder; durations are measured on this machine's cores."""
+    from infra.remote import emulated_cloud, remote
+
+    assert residence is not None
+    return remote(emulated_cloud(folder.parent / EMULATED), residence, folder.name, grace_s=2.0, stretch=True)
+
+
+def aws(folder: Path, workers: int, read_only: bool = False, residence: Residence | None = None) -> Backend:
+    """The user's account; the platform itself measures."""
+    from infra.cloud import Cloud
+    from infra.remote import remote
+
+    assert residence is not None
+    return remote(Cloud(residence.region), residence, folder.name, grace_s=30.0, stretch=False)
+
+
+def deployed(backend: BackendName, folder: Path, residence: Residence) -> "Deployed":
+    """The deployment that the run in `folder` lives in."""
+    from infra.cloud import Cloud
+    from infra.remote import emulated_cloud, settled
+
+    there = emulated_cloud(folder.parent / EMULATED) if backend == "emulated" else Cloud(residence.region)
+    return settled(there, residence)
+
+
+BACKENDS: dict[BackendName, Open] = {"local": local, "emulated": emulated, "aws": aws}
 
 
 def cores() -> int:

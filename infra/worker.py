@@ -4,14 +4,10 @@ Started by the pool as ``python -m infra.worker REQUESTS REPLIES LIFELINE STARTE
 pool's monotonic clock at the start, and the folder of the run's objects.
 """
 
-import fcntl
 import importlib
 import os
-import resource
-import select
 import signal
 import sys
-import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -22,10 +18,11 @@ import msgspec
 from functions.ports import Blobs
 from infra.files import FileStorage
 from infra.frames import Call, Ended, Inbox, Ready, frame
+from infra.lifeline import end_with
+from infra.own_process import peak_mb
 
 Handler = Callable[[bytes, Blobs], bytes]
 
-_F_SETSIG = 10  # not named by the standard library
 _LOG_LIMIT = 1 << 20
 
 
@@ -34,7 +31,7 @@ def main() -> None:
     for descriptor in (requests, replies, lifeline):
         os.set_inheritable(descriptor, False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _end_with_coordinator(lifeline)
+    end_with(lifeline)
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a log is read after a crash
     Worker(requests, replies, float(sys.argv[4]), FileStorage(Path(sys.argv[5]))).serve()
 
@@ -70,7 +67,7 @@ class Worker:
             except BaseException as escaped:  # SystemExit too: the worker outlives what it runs
                 answer, error = b"", _describe(escaped)
         duration_ms = (time.perf_counter() - start) * 1000
-        self._send(frame(Ended(duration_ms=duration_ms, peak_mb=_peak_mb(), error=error), answer))
+        self._send(frame(Ended(duration_ms=duration_ms, peak_mb=peak_mb(), error=error), answer))
         _trim_log()
 
     def _import(self, call: Call) -> str:
@@ -90,50 +87,9 @@ class Worker:
             view = view[os.write(self._replies, view) :]
 
 
-def _end_with_coordinator(lifeline: int) -> None:
-    """Ends this process, and all that its tasks started, with its coordinator, kill -9 of it included.
-
-    Nothing is ever written into `lifeline`; its far end closes when the coordinator is gone. On Linux the kernel then
-    kills the process group by itself, so neither a task in the middle of its work nor code that never lets go of the
-    interpreter's lock can delay it. Elsewhere a thread waits for it.
-    """
-    if sys.platform == "linux":
-        fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
-        fcntl.fcntl(lifeline, _F_SETSIG, signal.SIGKILL)
-        fcntl.fcntl(lifeline, fcntl.F_SETFL, os.O_ASYNC)
-        if _gone(lifeline, 0):  # before the kernel was asked
-            os.killpg(os.getpgrp(), signal.SIGKILL)
-    else:
-        threading.Thread(target=_watch, args=(lifeline,), daemon=True).start()
-
-
-def _watch(lifeline: int) -> None:
-    _gone(lifeline, None)
-    os.killpg(os.getpgrp(), signal.SIGKILL)
-
-
-def _gone(lifeline: int, timeout_ms: int | None) -> bool:
-    poll = select.poll()
-    poll.register(lifeline, 0)  # no event but the hang-up, which is always reported
-    return bool(poll.poll(timeout_ms))
-
-
 def _describe(error: BaseException) -> str:
     traceback.print_exception(error)
     return f"{type(error).__name__}: {error}"
-
-
-def _peak_mb() -> float:
-    """Most memory this process ever held, MiB.
-
-    On Linux `ru_maxrss` begins at the size of the process that started this one, so the kernel's status page is read.
-    """
-    if sys.platform == "linux":
-        status = Path("/proc/self/status").read_bytes()
-        start = status.index(b"VmHWM:") + 6
-        return int(status[start : status.index(b"kB", start)]) / 1024
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (1 << 20) if sys.platform == "darwin" else peak / 1024
 
 
 def _trim_log() -> None:

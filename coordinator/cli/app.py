@@ -15,18 +15,24 @@ from typing import NoReturn
 
 from coordinator.cli.errors import INTERNAL, USER_ERROR, UserError, one_line
 from coordinator.cli.signals import Interrupted, end, heard
+from infra.own_process import age_s
 
 # Every command is the module of its name, loaded when it is called: nobody waits for the others' imports.
 COMMANDS = {
     "train": "train a team of policies",
     "resume": "go on with a run, after a stop or with higher limits",
     "status": "how a run stands",
+    "watch": "follow a run in the cloud, and fetch its policies when it has ended",
+    "stop": "end a run resumably, after the tasks in flight",
+    "logs": "what the functions of a run in the cloud wrote",
     "runs": "all runs",
     "evaluate": "play a run's policies and give their return",
     "ablate": "compare sharing, scaling and placement rules over seeds",
     "estimate": "what a run would cost and how long it would take",
     "config": "print the effective configuration, every key explained",
     "verify": "check a run's objects and weights against their hashes",
+    "deploy": "make, or bring up to date, what runs on AWS need",
+    "teardown": "remove a deployment with all its runs",
     "doctor": "what this machine has and what is missing",
 }
 
@@ -40,7 +46,7 @@ class Parser(ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit code: 0 done, 1 ended without what was asked for, 2 the user's to correct."""
-    options = Namespace(started=_command_began() if argv is None else time.monotonic(), folder=None)
+    options = Namespace(started=time.monotonic() - (age_s() if argv is None else 0.0), folder=None)
     try:
         with heard(end):
             return _run(list(sys.argv[1:] if argv is None else argv), options)
@@ -123,16 +129,6 @@ def _log(options: Namespace) -> str:
     except OSError as error:
         return f"no details: {path} cannot be written: {error.strerror}"
     return f"details in {path}"
-
-
-def _command_began() -> float:
-    """The monotonic clock when this process began; the interpreter's own start is part of what a user waits for."""
-    try:
-        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
-        age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, AttributeError):
-        age = 0.0
-    return time.monotonic() - age
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from coordinator.cli.episodes import play, tasks
 from coordinator.cli.errors import UserError
-from coordinator.cli.options import prewarm
+from coordinator.cli.platforms import makespan_s
 from coordinator.config import RunConfig, Stop
 from coordinator.loop import Driver, Ports
 from coordinator.ports import Invoker
@@ -56,6 +56,13 @@ class Calibration:
     episodes: int
     init_ms: dict[str, float]
     round_s: float
+
+    def busy_s(self, workers: int) -> float:
+        """What the functions of a usual round take, one wave of learners taken for all."""
+        return sum(
+            makespan_s([seen.duration_ms(False) for work, seen in self.works.items() if work.startswith(kind)], workers)
+            for kind in ("sample/", "learn/")
+        )
 
 
 class _Recorder:
@@ -101,7 +108,7 @@ def calibrate(config: RunConfig, workers: int) -> Calibration:
         tempfile.TemporaryDirectory(prefix="marless-") as folder,
         closing(wiring.BACKENDS["local"](Path(folder), workers)) as backend,
     ):
-        prewarm(backend)
+        backend.prewarm()
         plan = Plan("estimate", short, "", load_prices(config.pricing.region), backend.init_limit_ms, workers)
         recorder = _Recorder(backend.invoker)
         driver = Driver(plan, Ports(backend.storage, backend.ledger, recorder, _Nowhere()))

@@ -4,44 +4,37 @@ import os
 import platform
 import shutil
 from argparse import ArgumentParser, Namespace
-from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
 
+from coordinator.cli import extras
 from coordinator.cli import options as common
+from coordinator.cli.readiness import Readiness, backends
 from coordinator.cli.text import table
-from infra.wiring import BACKENDS, BackendName, cores
+from infra.wiring import cores
 
-# Extras of the package and a module of everything each brings.
-_EXTRAS = {
-    "learner": ("stages that need automatic differentiation", ("torch",)),
-    "tasks": ("PettingZoo environments", ("pettingzoo", "mpe2")),
-    "report": ("curve.png", ("matplotlib",)),
-    "aws": ("functions on AWS", ("aws_lambda_powertools",)),
-    "emulated": ("AWS, emulated on this machine", ("moto", "awslambdaric", "samtranslator")),
-    "smac": ("StarCraft tasks; see pyproject.toml", ("smacv2",)),
-}
-_PLACES: dict[BackendName, str] = {"local": "worker processes on this machine"}
 _GIB = 1 << 30
 
 
 def arguments(parser: ArgumentParser) -> None:
+    """What the command takes."""
     common.json(parser)
 
 
 def run(options: Namespace) -> int:
     """Prints what is here and what is missing; always 0."""
     if options.json:
-        extras = {name: not _missing(name) for name in _EXTRAS}
-        found = {"machine": dict(_machine()), "extras": extras, "backends": list(BACKENDS)}
+        installed = {name: extras.installed(name) for name in extras.EXTRAS}
+        found = {"machine": dict(_machine()), "extras": installed, "backends": backends()}
         print(msgspec.json.encode(found).decode())
         return 0
     print(table(("this machine", ""), _machine()))
     print()
-    print(table(("extra", "", "for"), [_extra(name) for name in _EXTRAS]))
+    print(table(("extra", "", "for"), [_extra(name) for name in extras.EXTRAS]))
     print()
-    print(table(("back-end", "", ""), [(name, "ready", _PLACES[name]) for name in BACKENDS]))
+    rows = [row for name, readiness in backends().items() for row in _rows(name, readiness)]
+    print(table(("back-end", "", ""), rows))
     return 0
 
 
@@ -57,9 +50,15 @@ def _machine() -> list[tuple[str, str]]:
 
 
 def _extra(name: str) -> tuple[str, str, str]:
-    hint = f"missing: .venv/bin/pip install -e '.[{name}]'" if _missing(name) else "installed"
-    return name, hint, _EXTRAS[name][0]
+    hint = "installed" if extras.installed(name) else f"missing: {extras.install(name)}"
+    return name, hint, extras.EXTRAS[name][0]
 
 
-def _missing(name: str) -> bool:
-    return any(find_spec(module) is None for module in _EXTRAS[name][1])
+def _rows(name: str, readiness: Readiness) -> list[tuple[str, str, str]]:
+    """The back-end, and below it what it needs."""
+    parts = [("", f"  {part.name}", part.text if part.ready else _missing(part.text)) for part in readiness.parts]
+    return [(name, "ready" if readiness.ready else "not ready", readiness.what), *parts]
+
+
+def _missing(text: str) -> str:
+    return f"missing: {text}"

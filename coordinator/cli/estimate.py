@@ -11,22 +11,27 @@ from msgspec.structs import replace
 from coordinator import budget
 from coordinator.cli import options as common
 from coordinator.cli.calibration import Calibration, calibrate
+from coordinator.cli.errors import UserError
 from coordinator.cli.placements import plan_placement
-from coordinator.cli.rehearsal import rehearse
+from coordinator.cli.targets import Target
 from coordinator.cli.text import money, seconds, table
 from coordinator.config import RunConfig, load
-from coordinator.pricing.bill import Bill, Meter, bill
-from coordinator.pricing.prices import load_prices
+from coordinator.pricing.bill import Bill, Meter
 from coordinator.state import Plan, State
+from infra.wiring import BACKENDS
 
 # A longer run is extrapolated from two of these lengths: what grows with the rounds grows evenly.
 SHORT, LONG = 300, 600
 # A window that no calibration fills; a rehearsal may, with returns that do not change, which are no decline.
 LONGEST_WINDOW = 100
 
+# Functions that an account may run at once unless AWS was asked for more (Lambda developer guide, "Lambda quotas").
+CONCURRENCY = 1000
+
 EXAMPLES = """examples:
   marless estimate my_run.toml
-  marless estimate stop.rounds=2000 scaling.units=8"""
+  marless estimate stop.rounds=2000 scaling.units=8
+  marless estimate my_run.toml --backend aws --detach"""
 
 
 @dataclass(frozen=True)
@@ -40,39 +45,63 @@ class Estimate:
 
 def arguments(parser: ArgumentParser) -> None:
     common.configuration(parser)
+    parser.add_argument(
+        "--backend", choices=list(BACKENDS), default="local", help="where it would run (default: local)"
+    )
+    common.detach(parser)
+    parser.add_argument(
+        "--concurrency",
+        type=common.count,
+        default=CONCURRENCY,
+        metavar="N",
+        help="functions that the account may run at once (default: %(default)s)",
+    )
     common.workers(parser)
     common.json(parser)
 
 
 def run(options: Namespace) -> int:
-    """Measures a few rounds, then prints the bill of all of them."""
+    """Measures a few rounds here, then prints the bill of all of them, there and here."""
+    target = _target(options)
     config = load(*common.split(options.settings))
+    if target.detached:
+        config = replace(config, placement=replace(config.placement, carry=False))
     planned = None
     if config.placement.rule == "auto":
-        planned = plan_placement(config, options.workers)
+        planned = plan_placement(config, options.workers, target)
         config = planned.config
-    found = estimate(config, calibrate(_steady(config), options.workers), options.workers)
-    cost = bill(found.meter, load_prices(config.pricing.region), config.pricing.architecture, config.pricing.storage)
+    calibration, here = calibrate(_steady(config), options.workers), Target("local", options.workers)
+    places = [target] if options.json else dict.fromkeys((target, here))
+    found = [(place, *estimate(config, calibration, place)) for place in places]
     if options.json:
-        result = {"rounds": found.rounds, "seconds": round(found.seconds, 1), "bill": cost}
+        _, spent, cost = found[0]
+        result = {"rounds": spent.rounds, "seconds": round(spent.seconds, 1), "bill": cost}
         if planned:
             result["placements"] = planned.front
         print(msgspec.json.Encoder(decimal_format="number").encode(result).decode())
         return 0
     if planned:
         planned.show()
-    _show(config, found, cost)
+    _show(config, found)
     return 0
 
 
-def estimate(config: RunConfig, calibration: Calibration, workers: int) -> Estimate:
-    """Works out the run; a target return is left aside, for nobody knows when it is met."""
+def estimate(config: RunConfig, calibration: Calibration, target: Target) -> tuple[Estimate, Bill]:
+    """Works out the run and its bill; a target return is left aside, for nobody knows when it is met."""
     config = replace(_steady(config), stop=replace(config.stop, return_=None)).effective()
-    plan = Plan("estimate", config, "", load_prices(config.pricing.region), 0)
-    state = rehearse(_until(plan, LONG), calibration, workers)
-    if state.round < LONG:
-        return Estimate(state.round, state.seconds, state.meter)
-    return _extrapolated(plan, rehearse(_until(plan, SHORT), calibration, workers), state)
+    plan = target.plan(config)
+    state = target.rehearse(_until(plan, LONG), calibration)
+    found = Estimate(state.round, state.seconds, state.meter)
+    if state.round >= LONG:
+        found = _extrapolated(plan, target.rehearse(_until(plan, SHORT), calibration), state)
+    return found, target.bill(plan, found.meter)
+
+
+def _target(options: Namespace) -> Target:
+    if options.detach and options.backend == "local":
+        raise UserError("--detach needs --backend emulated or aws: on this machine somebody has to drive the run")
+    width = options.concurrency if options.backend == "aws" else options.workers
+    return Target(options.backend, width, options.detach)
 
 
 def _steady(config: RunConfig) -> RunConfig:
@@ -114,18 +143,27 @@ def _between(low: Any, high: Any, share: float) -> Any:
     return type(low)(**{name: _between(getattr(low, name), getattr(high, name), share) for name in names})
 
 
-def _show(config: RunConfig, found: Estimate, cost: Bill) -> None:
-    rows = [
-        (line.name, f"{float(line.quantity):,.6g}", line.unit, money(float(line.dollars)))
-        for line in cost.lines
-        if line.quantity
-    ]
-    print(table(("", "quantity", "unit", "dollars"), rows))
+def _show(config: RunConfig, found: list[tuple[Target, Estimate, Bill]]) -> None:
+    print(_compared([(place.name, cost) for place, _, cost in found]))
     print()
-    print(f"{found.rounds:,} rounds, about {seconds(found.seconds)} of training on this machine")
-    place = f"AWS Lambda ({cost.architecture}, {cost.region})"
-    print(f"about {money(float(cost.total))}: what this would cost on {place}")
+    for place, spent, _ in found:
+        where = "on this machine" if place.backend == "local" else f"({place.name}, {place.width:,} functions at once)"
+        print(f"{spent.rounds:,} rounds, about {seconds(spent.seconds)} of training {where}")
+    _, _, cost = found[0]
+    print(f"about {money(float(cost.total))}: what this would cost on AWS Lambda ({cost.architecture}, {cost.region})")
     if config.sharing.rule == "dynamic":
         print("without switching sharing on or off, which is not known beforehand")
     if config.stop.return_ is not None:
         print(f"less if a mean return of {config.stop.return_:g} is reached earlier")
+
+
+def _compared(bills: list[tuple[str, Bill]]) -> str:
+    """Bills side by side, line by line; lines that are empty in all of them are left out."""
+    rows = []
+    for lines in zip(*(cost.lines for _, cost in bills), strict=True):
+        if any(line.quantity for line in lines):
+            cells = [(f"{float(line.quantity):,.6g}", money(float(line.dollars))) for line in lines]
+            rows.append((lines[0].name, lines[0].unit, *(cell for pair in cells for cell in pair)))
+    totals = [cell for _, cost in bills for cell in ("", money(float(cost.total)))]
+    header = [cell for name, _ in bills for cell in (name if len(bills) > 1 else "quantity", "dollars")]
+    return table(("", "unit", *header), [*rows, ("total", "", *totals)])

@@ -6,7 +6,7 @@ from coordinator.cli.documents import Documents
 from coordinator.cli.ending import Ending
 from coordinator.cli.errors import FINISHED, USER_ERROR
 from coordinator.cli.folder import Identity, RunFolder
-from coordinator.cli.session import plan_of
+from coordinator.cli.stored import plan_of
 from coordinator.cli.summary import Measured
 from coordinator.config import RunConfig, Stop
 from coordinator.decide import limit_reached

@@ -19,6 +19,7 @@ from coordinator.config import RunConfig, load
 from coordinator.provenance import Surroundings
 from coordinator.reports.files import replace, sync
 from functions.contract import StorageFault
+from infra.residence import Residence
 from infra.wiring import LEDGER, BackendName
 
 ROOT = Path("runs")
@@ -39,7 +40,7 @@ class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     `code_sha256` is of the program that began it, `commit` what was checked out, `created` UTC in ISO format.
     `surroundings` are what its bytes depend on beside that. `configs` are hashes of the config.toml files that marless
-    wrote for it, in order.
+    wrote for it, in order. `residence` is where a run lives that is not in its folder.
     """
 
     run: str
@@ -49,6 +50,7 @@ class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     surroundings: Surroundings
     created: str
     configs: tuple[str, ...]
+    residence: Residence | None = None
 
 
 class RunFolder:
@@ -161,6 +163,13 @@ class RunFolder:
             yield
         finally:
             os.close(descriptor)
+
+    def driver(self) -> int | None:
+        """The process that drives the run at this moment, if one does."""
+        if not self.driven():
+            return None
+        text = (self.path / _LOCK).read_text().strip()
+        return int(text) if text.isdecimal() else None
 
     def driven(self) -> bool:
         """Whether a process drives the run at this moment."""

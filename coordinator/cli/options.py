@@ -1,10 +1,14 @@
 """Arguments that several commands share."""
 
+import re
 from argparse import ArgumentParser, ArgumentTypeError
 from pathlib import Path
 
 from coordinator.cli.errors import UserError
-from infra.wiring import BACKENDS, Backend, cores
+from infra.wiring import BACKENDS, cores
+
+TENANT = "default"
+_TENANT = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
 
 
 def configuration(parser: ArgumentParser) -> None:
@@ -39,6 +43,33 @@ def backend(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--backend", choices=list(BACKENDS), default="local", help="where functions run (default: %(default)s)"
     )
+    deployment(parser)
+
+
+def detach(parser: ArgumentParser) -> None:
+    """Whether this machine goes on being needed."""
+    parser.add_argument("--detach", action="store_true", help="let the cloud drive the run and come back at once")
+
+
+def elsewhere(parser: ArgumentParser) -> None:
+    """Where to look for a run that has no folder on this machine."""
+    remote = [name for name in BACKENDS if name != "local"]
+    parser.add_argument("--backend", choices=remote, help="where to look for a run that was begun on another machine")
+    deployment(parser)
+
+
+def deployment(parser: ArgumentParser) -> None:
+    """Which deployment is meant; nothing of it matters to runs on this machine."""
+    parser.add_argument(
+        "--tenant", type=_tenant, default=TENANT, metavar="NAME", help="whose deployment (default: %(default)s)"
+    )
+    parser.add_argument("--region", metavar="REGION", help="AWS region (default: that of the AWS configuration)")
+
+
+def _tenant(text: str) -> str:
+    if not _TENANT.fullmatch(text):
+        raise ArgumentTypeError(f"{text!r} is not a tenant: small letters, digits and '-', at most 31, not '-' first")
+    return text
 
 
 def json(parser: ArgumentParser) -> None:
@@ -59,9 +90,3 @@ def split(settings: list[str]) -> tuple[Path | None, list[str]]:
     if len(files) > 1:
         raise UserError(f"{files[1]!r} is not key=value, such as seed=3; one configuration file is read, {files[0]}")
     return Path(files[0]) if files else None, [text for text in settings if "=" in text]
-
-
-def prewarm(backend: Backend) -> None:
-    """Lets the workers import what the first tasks need while this process is still getting ready."""
-    backend.invoker.prewarm("actor")
-    backend.invoker.prewarm("learner")

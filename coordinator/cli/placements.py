@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from coordinator import places, planner
 from coordinator.cli.calibration import calibrate
+from coordinator.cli.targets import Target
 from coordinator.cli.text import described, money, table
 from coordinator.config import Placement, RunConfig
 from coordinator.mind import looks_at_rounds
@@ -38,11 +39,12 @@ class Planned:
                 money(item.dollars),
                 money(item.compute + item.requests),
                 money(item.storage + item.ledger),
+                money(item.coordination),
                 f"{1000 * item.seconds:,.0f} ms",
             )
             for item in listed
         ]
-        print(table(("", "placement", "$ a round", "functions", "storage", "time"), rows))
+        print(table(("", "placement", "$ a round", "functions", "storage", "coordination", "time"), rows))
         hourly = float(load_prices(self.config.pricing.region).ec2[MACHINE])
         share = planner.break_even(self.chosen, hourly, VCPUS)
         verdict = f"above {share:.0%} utilisation" if share < 1 else "at no utilisation"
@@ -50,10 +52,11 @@ class Planned:
         print()
 
 
-def plan_placement(config: RunConfig, workers: int) -> Planned:
-    """Plays a few rounds, from which the planner fits what tasks take; raises `UserError` when they do not succeed."""
+def plan_placement(config: RunConfig, workers: int, target: Target) -> Planned:
+    """Plays a few rounds here, from which the planner fits what tasks take; raises `UserError` when they do not
+    succeed. Functions elsewhere wait for storage besides, which the planner learns there."""
     calibration = calibrate(config, workers)
-    plan, state = calibration.plan, calibration.state
+    plan, state = target.plan(calibration.plan.config), calibration.state
     together = 1 if looks_at_rounds(config) else min(config.placement.rounds, config.evaluation.every)
     work = dataclasses.replace(places.workload(plan, state), most_rounds=together)
     terms = places.terms(plan, state)

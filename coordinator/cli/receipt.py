@@ -35,7 +35,8 @@ def receipt(plan: Plan, summary: Summary, name: str, folder: str) -> list[str]:
         text = f"{best.mean:.1f} ± {half:.1f}   best policies (round {best.round}), {best.episodes:,} episodes"
         lines.append(_item("absolute", text))
     place = f"AWS Lambda ({pricing.architecture}, {pricing.region})"
-    lines.append(_item("bill", f"{money(summary.dollars.total)}   what this would cost on {place}"))
+    costs = "would cost" if plan.stretch else "costs"
+    lines.append(_item("bill", f"{money(summary.dollars.total)}   what this {costs} on {place}"))
     if summary.status == "finished":
         lines.append(_item("play it", f"marless evaluate {name}"))
     return [*lines, folder]

@@ -1,16 +1,17 @@
 """A run without its work: the real driver on functions that answer at once, with what a calibration measured.
 
 So every decision, request, storage operation and ledger write is counted as the run would make it; only durations are
-estimates. Time is a number that the functions advance.
+estimates. Time is a number that the platform advances.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import cycle, islice
 
 import msgspec
 from msgspec.structs import replace
 
 from coordinator.cli.calibration import Calibration, Seen, work_of
+from coordinator.cli.platforms import Call, Platform
 from coordinator.loop import Driver, Ports
 from coordinator.state import Plan, RoundLine, State
 from functions import keys
@@ -31,10 +32,10 @@ _REQUESTS: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)
 _ENCODER = msgspec.json.Encoder()
 
 
-def rehearse(plan: Plan, calibration: Calibration, workers: int) -> State:
-    """The state in which the run would end."""
-    functions = _Functions(calibration, workers)
-    driver = Driver(plan, Ports(_Storage(), _Ledger(), functions, _Nowhere()), clock=lambda: functions.now)
+def rehearse(plan: Plan, calibration: Calibration, platform: Platform) -> State:
+    """The state in which the run would end whose functions `platform` has."""
+    functions = _Functions(Answers(calibration), platform)
+    driver = Driver(plan, Ports(Objects(), Items(lambda: functions.now), functions, Nowhere()), lambda: functions.now)
     driver.begin()
     while driver.step():
         pass
@@ -42,38 +43,49 @@ def rehearse(plan: Plan, calibration: Calibration, workers: int) -> State:
 
 
 class _Functions:
-    """Answers with what the calibration saw."""
+    """Answers with what the calibration saw, when the platform says."""
 
-    def __init__(self, calibration: Calibration, workers: int) -> None:
+    def __init__(self, answers: "Answers", platform: Platform) -> None:
         self.now = 0.0
-        self._calibration, self._workers = calibration, workers
-        self._cold = dict(calibration.init_ms)
-        self._pending: list[Report] = []
-        self._overhead_s = max(0.0, calibration.round_s - _busy_s(calibration, workers)) / 2
+        self._answers, self._platform = answers, platform
+        self._asked: list[tuple[str, Done, float]] = []
 
     def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
-        """Answers at once, as long after the start as the calibration says such a task takes."""
-        request = _REQUESTS.decode(body)
-        done, duration_ms = self._evaluate(request) if isinstance(request, EvaluateTask) else self._work(request)
-        self._pending.append(
-            Report(
-                id=id,
-                attempt=attempt,
-                function=function,
-                outcome="answered",
-                body=_ENCODER.encode(replace(done, id=id, attempt=attempt)),
-                duration_ms=duration_ms,
-                init_ms=self._cold.pop(function, 0.0),
-            )
-        )
+        """Keeps the request until its wave is waited for."""
+        done, duration_ms = self._answers.to(_REQUESTS.decode(body))
+        self._asked.append((function, msgspec.structs.replace(done, id=id, attempt=attempt), duration_ms))
 
     def wait(self, timeout_s: float) -> list[Report]:
-        reports, self._pending = self._pending, []
-        self.now += _makespan_s([report.duration_ms for report in reports], self._workers) + self._overhead_s
-        return reports
+        """All that was asked, as long after as the platform takes."""
+        asked, self._asked = self._asked, []
+        ran, seconds = self._platform.wave([Call(function, ms, done.usage) for function, done, ms in asked])
+        self.now += seconds
+        return [
+            Report(
+                id=done.id,
+                attempt=done.attempt,
+                function=function,
+                outcome="answered",
+                body=_ENCODER.encode(done),
+                duration_ms=took.duration_ms,
+                init_ms=took.init_ms,
+            )
+            for (function, done, _), took in zip(asked, ran, strict=True)
+        ]
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+class Answers:
+    """What functions would answer and how long they would take on this machine, after the works of a calibration."""
+
+    def __init__(self, calibration: Calibration) -> None:
+        self._calibration = calibration
+
+    def to(self, request: Request) -> tuple[Done, float]:
+        """The answer, and milliseconds."""
+        return self._evaluate(request) if isinstance(request, EvaluateTask) else self._work(request)
 
     def _work(self, request: Request) -> tuple[Done, float]:
         seen = self._seen(work_of(request.id))
@@ -112,7 +124,7 @@ def _stretched(done: Done, reply: WholeReply, rounds: int, duration_ms: float) -
     return replace(done, reply=stretched), duration_ms * rounds / len(reply.samples)
 
 
-class _Storage:
+class Objects:
     """Objects that nobody reads."""
 
     def get(self, key: str) -> bytes:
@@ -131,17 +143,18 @@ class _Storage:
         return []
 
 
-class _Ledger:
-    """Items in memory; there is one writer."""
+class Items:
+    """Items in memory, written at what `clock` says; there is one writer."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
         self._items: dict[str, Record] = {}
 
     def load(self, item: str) -> Record | None:
         return self._items.get(item)
 
     def commit(self, item: str, body: bytes, version: int) -> int:
-        self._items[item] = Record(version=version + 1, body=body)
+        self._items[item] = Record(version=version + 1, body=body, at=self._clock())
         return version + 1
 
     def persist(self) -> None:
@@ -151,7 +164,7 @@ class _Ledger:
         """Nothing is held."""
 
 
-class _Nowhere:
+class Nowhere:
     """Takes finished rounds without keeping them."""
 
     def record(self, line: RoundLine) -> None:
@@ -161,21 +174,8 @@ class _Nowhere:
         """Nothing is kept."""
 
 
-def _busy_s(calibration: Calibration, workers: int) -> float:
-    """What the functions of a usual round take."""
-    return sum(
-        _makespan_s([seen.duration_ms(False) for work, seen in calibration.works.items() if _is(work, kind)], workers)
-        for kind in ("sample", "learn")
-    )
-
-
 def _is(work: str, kind: str) -> bool:
     return work.startswith(f"{kind}/")
-
-
-def _makespan_s(durations_ms: list[float], workers: int) -> float:
-    """Seconds until tasks that begin together have ended, evenly spread."""
-    return max(max(durations_ms, default=0.0), sum(durations_ms) / workers) / 1000
 
 
 def _batches(episodes: int) -> int:

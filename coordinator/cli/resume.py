@@ -8,10 +8,10 @@ import msgspec
 from coordinator import provenance
 from coordinator.cli import effective
 from coordinator.cli import options as common
+from coordinator.cli.detaching import detach
 from coordinator.cli.ending import Ending, conclude
 from coordinator.cli.errors import USER_ERROR, UserError
 from coordinator.cli.folder import CONFIG, Identity, RunFolder, sha256
-from coordinator.cli.options import prewarm
 from coordinator.cli.signals import Signals
 from coordinator.config import RunConfig, convert, override
 from functions.contract import StorageFault
@@ -26,6 +26,7 @@ def arguments(parser: ArgumentParser) -> None:
     common.run(parser)
     parser.add_argument("settings", nargs="*", metavar="stop.key=value", help="new limits")
     common.workers(parser)
+    common.detach(parser)
     common.json(parser)
 
 
@@ -34,6 +35,8 @@ def run(options: Namespace) -> int:
     with Signals() as signals, folder.driving():
         options.folder = folder.path
         identity = folder.identity()
+        if options.detach and identity.residence is None:
+            raise UserError(f"{folder.name} is a run on this machine; --detach needs one in the cloud")
         old = _unchanged(folder, identity)
         config = _with_limits(old, options.settings)
         return conclude(_go_on(folder, identity, old, config, options, signals))
@@ -67,11 +70,11 @@ def _go_on(
     folder: RunFolder, identity: Identity, old: RunConfig, config: RunConfig, options: Namespace, signals: Signals
 ) -> Ending:
     try:
-        backend = wiring.BACKENDS[identity.backend](folder.path, options.workers)
+        backend = wiring.BACKENDS[identity.backend](folder.path, options.workers, residence=identity.residence)
     except StorageFault as fault:
         return Ending(USER_ERROR, str(fault))
     with closing(backend):
-        prewarm(backend)
+        backend.prewarm()
         from coordinator.cli.finished import outstanding
         from coordinator.cli.session import launch
 
@@ -82,6 +85,8 @@ def _go_on(
                 identity = _record(folder, identity, config)
         except StorageFault as fault:
             return Ending(USER_ERROR, str(fault))
+        if options.detach:
+            return detach(folder, config, identity, backend)
         return launch(folder, config, identity, backend, options, signals)
 
 

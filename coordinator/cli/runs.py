@@ -10,7 +10,7 @@ from coordinator.cli import folder as folders
 from coordinator.cli import options as common
 from coordinator.cli.errors import UserError, one_line
 from coordinator.cli.folder import RunFolder
-from coordinator.cli.stored import look, standing
+from coordinator.cli.stored import look
 from coordinator.cli.text import money, plus_minus, seconds, table
 from coordinator.config import ConfigError
 from coordinator.loop import Unresumable
@@ -61,7 +61,7 @@ def _row(folder: RunFolder) -> Row:
             state = found.state
             return Row(
                 **known,
-                status=standing(folder, state),
+                status=found.standing,
                 rounds=state.round,
                 env_steps=state.env_steps,
                 final_return=statistics.summary(state.final) if state.final else None,

@@ -2,13 +2,16 @@
 
 import time
 from argparse import Namespace
+from collections.abc import Callable
 
 from coordinator.cli import summary
 from coordinator.cli.documents import Documents
 from coordinator.cli.ending import Ending
 from coordinator.cli.errors import FINISHED, UNFINISHED, USER_ERROR
 from coordinator.cli.folder import METRICS, Identity, RunFolder
+from coordinator.cli.holding import holding
 from coordinator.cli.signals import Signals
+from coordinator.cli.stored import plan_of
 from coordinator.cli.summary import Measured
 from coordinator.cli.text import event
 from coordinator.cli.view import View, choose
@@ -16,7 +19,6 @@ from coordinator.cli.watched import Watched
 from coordinator.config import RunConfig
 from coordinator.decide import Stop, decide
 from coordinator.loop import Driver, Ports, stored
-from coordinator.pricing.prices import load_prices
 from coordinator.reports.journal import JsonLines
 from coordinator.state import Plan, State
 from functions import keys
@@ -57,11 +59,13 @@ class Session:
         """The run as it stands."""
         return self._driver.state
 
-    def drive(self) -> Ending:
-        """Raises `StorageFault` and `Unresumable`; what the ledger holds can be resumed then too."""
+    def drive(self, renew: Callable[[], None]) -> Ending:
+        """Calls `renew` between decisions. Raises `StorageFault` and `Unresumable`; what the ledger holds can be
+        resumed then too."""
         self._driver.begin()
         shown, latest, asked = self.state.round, False, False
         while self._driver.step(asking=not self._signals.received):
+            renew()
             state = self.state
             if state.round != shown:
                 shown = state.round
@@ -135,12 +139,6 @@ class Session:
         )
 
 
-def plan_of(identity: Identity, config: RunConfig, backend: Backend) -> Plan:
-    """What the decisions of this run are made from."""
-    prices = load_prices(config.pricing.region)
-    return Plan(identity.run, config, identity.code_sha256, prices, backend.init_limit_ms, backend.width)
-
-
 def launch(
     folder: RunFolder, config: RunConfig, identity: Identity, backend: Backend, options: Namespace, signals: Signals
 ) -> Ending:
@@ -152,8 +150,9 @@ def launch(
         return Ending(USER_ERROR, too_low, kept=False)
     session = Session(folder, plan, identity, backend, view, signals, options.started)
     try:
-        view.started(folder.name, str(folder.path))
-        return session.drive()
+        with holding(identity, config, backend) as renew:
+            view.started(folder.name, str(folder.path))
+            return session.drive(renew)
     except StorageFault as fault:
         line = f"{fault}; then go on with: marless resume {folder.name}"
         return Ending(USER_ERROR, line)

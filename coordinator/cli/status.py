@@ -9,7 +9,8 @@ import msgspec
 from coordinator import budget
 from coordinator.cli import options as common
 from coordinator.cli.folder import LATEST, RunFolder
-from coordinator.cli.stored import Stored, look, standing
+from coordinator.cli.remote_runs import known
+from coordinator.cli.stored import Stored, look
 from coordinator.cli.text import counted, described, money, plus_minus, seconds
 from coordinator.reports import statistics
 from coordinator.state import State
@@ -17,12 +18,13 @@ from coordinator.state import State
 
 def arguments(parser: ArgumentParser) -> None:
     common.run(parser, default=LATEST)
+    common.elsewhere(parser)
     common.json(parser)
 
 
 def run(options: Namespace) -> int:
     """Prints where the run stands."""
-    folder = RunFolder.find(options.run)
+    folder = known(options)
     with look(folder) as found:
         if options.json:
             print(msgspec.json.encode(_fields(folder, found)).decode())
@@ -35,7 +37,7 @@ def run(options: Namespace) -> int:
 
 def _rows(folder: RunFolder, found: Stored) -> list[tuple[str, str]]:
     state, stop = found.state, found.plan.config.stop
-    status = standing(folder, state)
+    status = found.standing
     limits = [f"{name} {value:,}" for name, value in _limits(found) if value is not None]
     dollars = budget.dollars(found.plan, state.meter)
     rows = [
@@ -49,6 +51,7 @@ def _rows(folder: RunFolder, found: Stored) -> list[tuple[str, str]]:
         ("bill", _bill(dollars, stop.dollars) + _lost(state)),
         *(("task", problem) for problem in _problems(state)),
         ("folder", str(folder.path)),
+        *([("problem", found.problem)] if found.problem else []),
     ]
     if status in ("interrupted", "stopped", "failed"):
         rows.append(("go on", f"marless resume {folder.name}"))
@@ -61,7 +64,7 @@ def _fields(folder: RunFolder, found: Stored) -> dict[str, Any]:
     return {
         "run": found.plan.run,
         "folder": str(folder.path),
-        "status": standing(folder, state),
+        "status": found.standing,
         "reason": state.reason,
         "round": state.round,
         "phase": state.phase,

@@ -5,18 +5,19 @@ import shutil
 from argparse import ArgumentParser, Namespace
 from contextlib import closing
 
-from coordinator import provenance
+from coordinator import charter, provenance
 from coordinator.cli import effective
 from coordinator.cli import options as common
+from coordinator.cli.detaching import detach
 from coordinator.cli.ending import Ending, conclude
-from coordinator.cli.errors import USER_ERROR
+from coordinator.cli.errors import FINISHED, USER_ERROR, UserError
 from coordinator.cli.folder import CONFIG, Identity, RunFolder, now, sha256
-from coordinator.cli.options import prewarm
 from coordinator.cli.signals import Signals
 from coordinator.config import RunConfig, load
 from coordinator.reports.evaluations import names
 from functions.contract import StorageFault
 from infra import wiring
+from infra.residence import Residence
 
 EXAMPLES = """examples:
   marless train                                     three agents learn to cover three landmarks
@@ -31,12 +32,15 @@ def arguments(parser: ArgumentParser) -> None:
     common.backend(parser)
     common.workers(parser)
     parser.add_argument("--run", metavar="NAME", help="name of the run (default: task, algorithm, seed and time)")
+    common.detach(parser)
     common.json(parser)
 
 
 def run(options: Namespace) -> int:
     """Makes the folder, drives the run in it, and leaves nothing of a run that cannot be."""
     config = load(*common.split(options.settings))
+    if options.detach and options.backend == "local":
+        raise UserError("--detach needs a run in the cloud: --backend aws, or --backend emulated to try it")
     folder = RunFolder.create(options.run, _suggestion(config))
     options.folder = folder.path
     with Signals() as signals, folder.driving():
@@ -44,27 +48,49 @@ def run(options: Namespace) -> int:
         ending = _begin(folder, config, options, signals)
         if not ending.kept:
             shutil.rmtree(folder.path, ignore_errors=True)
+        if options.backend == "emulated":
+            from coordinator.cli.emulated import leave
+
+            at_end = ending.code == FINISHED and not options.detach
+            leave(folder.name, keep=ending.kept and not at_end)
     return conclude(ending)
 
 
 def _begin(folder: RunFolder, config: RunConfig, options: Namespace, signals: Signals) -> Ending:
     """Workers start first: while they import what they need, this process does."""
+    residence: Residence | None = None
     try:
-        backend = wiring.BACKENDS[options.backend](folder.path, options.workers)
-    except StorageFault as fault:
+        if options.backend != "local":
+            config, residence = _settled(folder, config, options)
+        backend = wiring.BACKENDS[options.backend](folder.path, options.workers, residence=residence)
+    except (StorageFault, UserError) as fault:
         return Ending(USER_ERROR, str(fault), kept=False)
     with closing(backend):
-        prewarm(backend)
+        backend.prewarm()
         from coordinator.cli.session import launch
 
         try:
-            identity = _identify(folder, config, options.backend)
+            identity = _identify(folder, config, options.backend, residence)
         except StorageFault as fault:
             return Ending(USER_ERROR, str(fault), kept=False)
+        if options.detach:
+            return detach(folder, config, identity, backend)
         return launch(folder, config, identity, backend, options, signals)
 
 
-def _identify(folder: RunFolder, config: RunConfig, backend: wiring.BackendName) -> Identity:
+def _settled(folder: RunFolder, config: RunConfig, options: Namespace) -> tuple[RunConfig, Residence]:
+    """Where the run will live, and its configuration with the sizes that functions have there; raises `UserError`."""
+    from coordinator.cli.deployments import fitted, present
+
+    found = present(options.backend, options.tenant, options.region)
+    if charter.read(found.deployed.outside(folder.path.name).ledger) is not None:
+        raise UserError(f"tenant {options.tenant} has a run {folder.path.name} already; pick another name with --run")
+    return fitted(config, found), found.residence
+
+
+def _identify(
+    folder: RunFolder, config: RunConfig, backend: wiring.BackendName, residence: Residence | None
+) -> Identity:
     """Writes the configuration and then the plan, which makes the folder a run."""
     text = effective.document(config).encode()
     identity = Identity(
@@ -75,6 +101,7 @@ def _identify(folder: RunFolder, config: RunConfig, backend: wiring.BackendName)
         surroundings=provenance.surroundings(config.task),
         created=now(),
         configs=(sha256(text),),
+        residence=residence,
     )
     folder.write(CONFIG, text, durable=True)
     folder.identify(identity)

@@ -1,12 +1,14 @@
 """What a run used, counted in integers, and what that costs, worked out in exact decimals.
 
-A `Meter` adds up invocations, billed milliseconds, storage operations and ledger units; being integers, sums do not
-depend on the order of arrival. `bill` multiplies a meter with a price list. Every divisor in a price list (1,000 and
-10^6 requests, 1,024,000 MB-ms, 2^30 bytes) has a finite decimal expansion, so **nothing is rounded**: a total equals
-the sum of its parts, and the bill of a sum is the sum of the bills, to the last digit. The one rounding is Lambda's
-own, up to a whole millisecond for each invocation, in `billed_ms`. Who prints a bill may shorten it for the eye.
+A `Meter` adds up invocations, billed milliseconds, storage operations, ledger units, and bytes of logs and of what
+leaves the region; being integers, sums do not depend on the order of arrival. `bill` multiplies a meter with a price
+list. Every divisor in a price list (1,000 and 10^6 requests, 1,024,000 MB-ms, 2^30 bytes) has a finite decimal
+expansion, so **nothing is rounded**: a total equals the sum of its parts, and the bill of a sum is the sum of the
+bills, to the last digit. The one rounding is Lambda's own, up to a whole millisecond for each invocation, in
+`billed_ms`. Who prints a bill may shorten it for the eye.
 """
 
+from collections.abc import Iterable
 from decimal import Context, Decimal, DivisionByZero, Inexact, InvalidOperation
 from fractions import Fraction
 from functools import reduce
@@ -18,8 +20,9 @@ import msgspec
 from coordinator.pricing.prices import Architecture, Prices, StorageClass
 from functions.contract import Usage
 
-FUNCTIONS = ("actor", "learner", "evaluator")
+FUNCTIONS = ("actor", "learner", "evaluator", "coordinator")
 
+_GB = 2**30
 # Lambda lets INIT run for 10 s at most, outside the function's time-out, and bills it (AWS Compute Blog, "AWS Lambda
 # standardizes billing for INIT Phase", 2025-04-29).
 INIT_LIMIT_MS = 10_000
@@ -28,11 +31,20 @@ INIT_LIMIT_MS = 10_000
 _EXACT = Context(prec=200, traps=[Inexact, InvalidOperation, DivisionByZero])
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
+# What the log of one invocation takes at most: the platform's lines, 300 bytes as text and 700 as JSON by the examples
+# in the Lambda developer guide ("Sending Lambda function logs to CloudWatch Logs"), and one line of a function's own.
+LOG_BYTES = 1024
+
 NOTE = (
     "What this run would cost on AWS Lambda: durations measured on this machine, stretched to the share of a vCPU that "
     "a function's memory buys, and rounded up to 1 ms for each invocation; start-ups included; attempts that were lost "
     "are billed at the most they may have cost; list prices without free tier; keeping the data after the run is not "
     "included."
+)
+CLOUD_NOTE = (
+    "What this run costs on AWS: durations as the functions measured them, rounded up to 1 ms for each invocation; "
+    "start-ups included; attempts that were lost are billed at the most they may have cost; list prices without free "
+    "tier; keeping the data after the run, and the deployment while nothing runs, are not included."
 )
 
 
@@ -58,17 +70,27 @@ class Charge(_Counts, frozen=True):
 
 
 class Meter(_Counts, frozen=True):
-    """What a run used: compute by function, storage operations and bytes, ledger units. `Meter()` is zero."""
+    """What a run used: compute by function, storage operations and bytes, ledger units. `Meter()` is zero.
+
+    `gets` are GET and HEAD requests, of whole objects, parts or headers. `half_reads` are reads that need not be
+    consistent, each half a read unit. `bytes_out` left the region for the internet. Deleting objects is free.
+    """
 
     actor: Charge = Charge()
     learner: Charge = Charge()
     evaluator: Charge = Charge()
+    coordinator: Charge = Charge()
     puts: int = 0
     gets: int = 0
+    lists: int = 0
     bytes_written: int = 0
     bytes_read: int = 0
     write_units: int = 0
     read_units: int = 0
+    half_reads: int = 0
+    log_bytes: int = 0
+    bytes_out: int = 0
+    schedules: int = 0
 
     def add_invocation(
         self,
@@ -109,16 +131,40 @@ class Meter(_Counts, frozen=True):
         charge = Charge(invocations=1, billed_ms=billed, mb_ms=memory_mb * billed, attempts_lost=1)
         return self._add(function, charge, Usage(puts=puts, gets=gets))
 
-    def add_commit(self, size: int) -> Self:
-        """This meter and one conditional write of a ledger item of `size` bytes (1 KB a unit, at least one)."""
-        return self + type(self)(write_units=write_units(size))
+    def add_commit(self, size: int, before: int = 0) -> Self:
+        """This meter and one write of a ledger item that has `size` bytes after it and had `before` bytes.
 
-    def add_load(self, size: int) -> Self:
-        """This meter and one strongly consistent read of a ledger item of `size` bytes (4 KB a unit, at least one)."""
-        return self + type(self)(read_units=max(1, -(-size // 4096)))
+        PutItem and UpdateItem are billed by the larger of the two, however little changes, and whether or not their
+        condition holds (DynamoDB developer guide, "DynamoDB read and write operations").
+        """
+        return self + type(self)(write_units=write_units(max(size, before)))
+
+    def add_load(self, size: int, consistent: bool = True) -> Self:
+        """This meter and one read of a ledger item of `size` bytes; half the price if it may be out of date."""
+        units = read_units(size)
+        return self + (type(self)(read_units=units) if consistent else type(self)(half_reads=units))
+
+    def add_listing(self, count: int = 1) -> Self:
+        """This meter and `count` LIST requests, one for every thousand keys that are listed, one at least.
+
+        They cost what PUT requests cost (Amazon S3 pricing, "Requests & data retrievals").
+        """
+        return self + type(self)(lists=count)
+
+    def add_log(self, size: int) -> Self:
+        """This meter and `size` bytes of log taken in (Amazon CloudWatch pricing, "Logs", standard class)."""
+        return self + type(self)(log_bytes=size)
+
+    def add_transfer(self, size: int) -> Self:
+        """This meter and `size` bytes sent to somebody outside AWS (Amazon EC2 pricing, "Data transfer")."""
+        return self + type(self)(bytes_out=size)
+
+    def add_schedules(self, count: int = 1) -> Self:
+        """This meter and `count` wake-ups by a schedule (Amazon EventBridge pricing); what they wake is extra."""
+        return self + type(self)(schedules=count)
 
     def add_stored(self, usage: Usage) -> Self:
-        """This meter and storage operations of the coordinator itself."""
+        """This meter and storage operations of the coordinator itself; HEAD requests and reads of parts are `gets`."""
         return self + type(self)(
             puts=usage.puts, gets=usage.gets, bytes_written=usage.bytes_written, bytes_read=usage.bytes_read
         )
@@ -142,8 +188,8 @@ class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 class Bill(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What a meter costs, in dollars.
 
-    `total` is exactly actor + learner + evaluator (compute) + storage (S3 and the ledger) + requests (Lambda's fee for
-    each invocation), and exactly the sum of the lines.
+    `total` is exactly actor + learner + evaluator + coordinator (compute) + storage (S3 and the ledger) + requests
+    (Lambda's fee for each invocation, wake-ups by a schedule) + logs + transfer, and exactly the sum of the lines.
     """
 
     currency: str = "USD"
@@ -159,6 +205,9 @@ class Bill(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     evaluator: Decimal
     storage: Decimal
     requests: Decimal
+    coordinator: Decimal = Decimal(0)
+    logs: Decimal = Decimal(0)
+    transfer: Decimal = Decimal(0)
 
     def to_json(self) -> bytes:
         """The document for bill.json, indented; amounts are JSON numbers with all their digits."""
@@ -168,6 +217,14 @@ class Bill(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 def write_units(size: int) -> int:
     """What DynamoDB bills for writing an item of `size` bytes: 1 KB a unit, at least one."""
     return max(1, -(-size // 1024))
+
+
+def read_units(size: int) -> int:
+    """What DynamoDB bills for reading an item of `size` bytes: 4 KB a unit, at least one, whether it is there or not.
+
+    A read that need not be consistent costs half of it.
+    """
+    return max(1, -(-size // 4096))
 
 
 def billed_ms(duration_ms: float, init_ms: float, memory_mb: int, mb_per_vcpu: int | None = None) -> int:
@@ -189,53 +246,82 @@ def billed_ms(duration_ms: float, init_ms: float, memory_mb: int, mb_per_vcpu: i
     return ceil(measured * stretch)
 
 
-def bill(meter: Meter, prices: Prices, architecture: Architecture = "arm", storage: StorageClass = "standard") -> Bill:
+def bill(
+    meter: Meter,
+    prices: Prices,
+    architecture: Architecture = "arm",
+    storage: StorageClass = "standard",
+    note: str = NOTE,
+) -> Bill:
     """What `meter` costs at `prices`; pure, so the same call serves an estimate, a cap and a receipt."""
     compute = {name: _compute_line(name, meter, prices, architecture) for name in FUNCTIONS}
-    invocations = sum(charge.invocations for charge in (meter.actor, meter.learner, meter.evaluator))
-    requests = _line("lambda requests", invocations, 1, "request", prices.lambda_.requests_per_million, 1_000_000)
+    invocations = sum(charge_of(meter, name).invocations for name in FUNCTIONS)
+    requests = (
+        line("lambda requests", invocations, 1, "request", prices.lambda_.requests_per_million, 1_000_000),
+        line("schedule events", meter.schedules, 1, "event", prices.events.schedule_per_million, 1_000_000),
+    )
     stored = _storage_lines(meter, prices, storage)
-    lines = (*compute.values(), requests, *stored)
+    logs = line("logs", meter.log_bytes, _GB, "GB", prices.cloudwatch.logs_gb, 1)
+    transfer = line("data transfer out", meter.bytes_out, _GB, "GB", prices.transfer.out_gb, 1)
+    lines = (*compute.values(), *requests, *stored, logs, transfer)
     return Bill(
         region=prices.region,
         prices_date=prices.date,
         architecture=architecture,
         storage_class=storage,
+        note=note,
         lines=lines,
-        total=_sum(lines),
+        total=total(lines),
         actor=compute["actor"].dollars,
         learner=compute["learner"].dollars,
         evaluator=compute["evaluator"].dollars,
-        storage=_sum(stored),
-        requests=requests.dollars,
+        storage=total(stored),
+        requests=total(requests),
+        coordinator=compute["coordinator"].dollars,
+        logs=logs.dollars,
+        transfer=transfer.dollars,
     )
 
 
+def charge_of(meter: Meter, function: str) -> Charge:
+    """What `function`, one of `FUNCTIONS`, used."""
+    charges = {
+        "actor": meter.actor,
+        "learner": meter.learner,
+        "evaluator": meter.evaluator,
+        "coordinator": meter.coordinator,
+    }
+    return charges[function]
+
+
 def _compute_line(function: str, meter: Meter, prices: Prices, architecture: Architecture) -> Line:
-    charges = {"actor": meter.actor, "learner": meter.learner, "evaluator": meter.evaluator}
     compute = {"arm": prices.lambda_.arm, "x86": prices.lambda_.x86}[architecture]
-    return _line(f"{function} compute", charges[function].mb_ms, 1024 * 1000, "GB-s", compute.gb_second, 1)
+    return line(f"{function} compute", charge_of(meter, function).mb_ms, 1024 * 1000, "GB-s", compute.gb_second, 1)
 
 
 def _storage_lines(meter: Meter, prices: Prices, storage: StorageClass) -> tuple[Line, ...]:
     s3 = {"standard": prices.s3.standard, "express": prices.s3.express}[storage]
     ledger = prices.dynamodb
+    halves = 2 * meter.read_units + meter.half_reads
     return (
-        _line("s3 puts", meter.puts, 1, "request", s3.put_per_thousand, 1000),
-        _line("s3 gets", meter.gets, 1, "request", s3.get_per_thousand, 1000),
-        _line("s3 upload", meter.bytes_written, 2**30, "GB", s3.upload_gb, 1),
-        _line("s3 retrieval", meter.bytes_read, 2**30, "GB", s3.retrieval_gb, 1),
-        _line("ledger writes", meter.write_units, 1, "unit", ledger.write_units_per_million, 1_000_000),
-        _line("ledger reads", meter.read_units, 1, "unit", ledger.read_units_per_million, 1_000_000),
+        line("s3 puts", meter.puts, 1, "request", s3.put_per_thousand, 1000),
+        line("s3 gets", meter.gets, 1, "request", s3.get_per_thousand, 1000),
+        line("s3 lists", meter.lists, 1, "request", s3.put_per_thousand, 1000),
+        line("s3 upload", meter.bytes_written, _GB, "GB", s3.upload_gb, 1),
+        line("s3 retrieval", meter.bytes_read, _GB, "GB", s3.retrieval_gb, 1),
+        line("ledger writes", meter.write_units, 1, "unit", ledger.write_units_per_million, 1_000_000),
+        line("ledger reads", halves, 2, "unit", ledger.read_units_per_million, 1_000_000),
     )
 
 
-def _line(name: str, count: int, counts_per_unit: int, unit: str, price: Decimal, units_per_price: int) -> Line:
+def line(name: str, count: int, counts_per_unit: int, unit: str, price: Decimal, units_per_price: int) -> Line:
+    """`count` things, of which `counts_per_unit` make a unit, at `price` for `units_per_price` units."""
     quantity = _EXACT.divide(Decimal(count), Decimal(counts_per_unit))
     unit_price = _EXACT.divide(price, Decimal(units_per_price))
     dollars = _EXACT.multiply(quantity, unit_price).normalize(_EXACT)
     return Line(name=name, quantity=quantity, unit=unit, unit_price=unit_price, dollars=dollars)
 
 
-def _sum(lines: tuple[Line, ...]) -> Decimal:
+def total(lines: Iterable[Line]) -> Decimal:
+    """What `lines` come to."""
     return reduce(_EXACT.add, (line.dollars for line in lines), Decimal(0)).normalize(_EXACT)

@@ -52,10 +52,44 @@ class S3Prices(_Table, frozen=True):
 
 
 class DynamoDBPrices(_Table, frozen=True):
-    """On demand: a write unit is up to 1 KB of an item, a (strongly consistent) read unit up to 4 KB."""
+    """On demand: a write unit is up to 1 KB of an item, a (strongly consistent) read unit up to 4 KB.
+
+    Storage and point-in-time recovery per GB of the table and month.
+    """
 
     write_units_per_million: Decimal
     read_units_per_million: Decimal
+    gb_month: Decimal
+    recovery_gb_month: Decimal
+
+
+class CloudWatchPrices(_Table, frozen=True):
+    """Logs per GB taken in, and per GB kept and month; by the month a metric that an alarm looks at,
+    and a dashboard, the first few of which are free."""
+
+    logs_gb: Decimal
+    logs_gb_month: Decimal
+    alarm_month: Decimal
+    dashboard_month: Decimal
+    dashboards_free: int
+
+
+class EventPrices(_Table, frozen=True):
+    """Wake-ups by a rule with a schedule, per million."""
+
+    schedule_per_million: Decimal
+
+
+class RegistryPrices(_Table, frozen=True):
+    """Container images kept, per GB and month."""
+
+    gb_month: Decimal
+
+
+class TransferPrices(_Table, frozen=True):
+    """Data that leaves the region for the internet, per GB."""
+
+    out_gb: Decimal
 
 
 class Prices(_Table, frozen=True):
@@ -66,6 +100,10 @@ class Prices(_Table, frozen=True):
     lambda_: LambdaPrices = msgspec.field(name="lambda")
     s3: S3Prices
     dynamodb: DynamoDBPrices
+    cloudwatch: CloudWatchPrices
+    events: EventPrices
+    ecr: RegistryPrices
+    transfer: TransferPrices
     ec2: dict[str, Decimal]
 
 

@@ -1,18 +1,28 @@
-"""The adapters under test: each port's suite runs against every back-end named in `params`."""
+"""The adapters under test: each port's suite runs against every back-end of `BACKENDS`.
+
+The AWS adapters run against the emulated account, which is started when the first test needs it.
+"""
 
 import os
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from emulated import Emulated, emulated
 
+from infra.awslambda import LambdaInvoker
+from infra.dynamodb import DynamoLedger
 from infra.files import FileStorage
 from infra.processes import WorkerPool
+from infra.s3 import S3Storage
 from infra.sqlite import SqliteLedger
+
+BACKENDS = ["local", "emulated"]
 
 
 @dataclass(frozen=True)
@@ -26,6 +36,18 @@ class Backend:
 Run = Callable[..., "subprocess.Popen[str]"]
 
 
+@pytest.fixture(scope="session")
+def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
+    with emulated(tmp_path_factory.mktemp("account")) as account:
+        yield account
+
+
+@pytest.fixture
+def run() -> str:
+    """The name of a run that nobody else has; what runs of the emulated account keep apart."""
+    return str(uuid.uuid4())
+
+
 @pytest.fixture
 def local_storage(tmp_path: Path) -> Backend:
     root = tmp_path / "blobs"
@@ -35,7 +57,14 @@ def local_storage(tmp_path: Path) -> Backend:
     return Backend(lambda: FileStorage(root), source)
 
 
-@pytest.fixture(params=["local"])
+@pytest.fixture
+def emulated_storage(account: Emulated, run: str) -> Backend:
+    prefix = f"tenants/one/runs/{run}"
+    source = _source(account, f"client = S3Storage(cloud, {account.bucket!r}, {prefix!r})\n")
+    return Backend(lambda: S3Storage(account.cloud, account.bucket, prefix), source)
+
+
+@pytest.fixture(params=BACKENDS)
 def storage(request: pytest.FixtureRequest) -> Any:
     return request.getfixturevalue(f"{request.param}_storage")
 
@@ -55,7 +84,14 @@ def local_ledgers(tmp_path: Path) -> Backend:
     return Backend(lambda: SqliteLedger(path), source)
 
 
-@pytest.fixture(params=["local"])
+@pytest.fixture
+def emulated_ledgers(account: Emulated, emulated_storage: Backend, run: str) -> Backend:
+    scope = f"run/one/{run}"
+    source = f"{emulated_storage.source}client = DynamoLedger(cloud, {account.table!r}, {scope!r}, client)\n"
+    return Backend(lambda: DynamoLedger(account.cloud, account.table, scope, emulated_storage.open()), source)
+
+
+@pytest.fixture(params=BACKENDS)
 def ledgers(request: pytest.FixtureRequest) -> Any:
     return request.getfixturevalue(f"{request.param}_ledgers")
 
@@ -80,7 +116,16 @@ def local_invokers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Backend:
     return Backend(lambda: WorkerPool(2, root, modules), source)
 
 
-@pytest.fixture(params=["local"])
+@pytest.fixture
+def emulated_invokers(account: Emulated) -> Backend:
+    """Two at a time; 'actor' is served by `echo`, 'learner' by a module that does not exist; both are new."""
+    versions = account.functions("echo.on_lambda", "no_such_module.handler")
+    functions = dict(zip(("actor", "learner"), versions, strict=True))
+    source = _source(account, f"client = LambdaInvoker(cloud, {functions!r}, 2)\n")
+    return Backend(lambda: LambdaInvoker(account.cloud, functions, 2), source)
+
+
+@pytest.fixture(params=BACKENDS)
 def invokers(request: pytest.FixtureRequest) -> Any:
     return request.getfixturevalue(f"{request.param}_invokers")
 
@@ -116,3 +161,13 @@ def python() -> Iterator[Run]:
     for process in started:
         process.kill()
         process.communicate()
+
+
+def _source(account: Emulated, rest: str) -> str:
+    """Source text that finds the account from another process; the keys are not secret, they open nothing else."""
+    cloud = account.cloud
+    return (
+        "import os\nfrom infra.awslambda import LambdaInvoker\nfrom infra.cloud import Cloud\n"
+        "from infra.dynamodb import DynamoLedger\nfrom infra.s3 import S3Storage\n"
+        f"cloud = Cloud({cloud.region!r}, {cloud.endpoint!r}, {cloud.credentials!r})\n{rest}"
+    )

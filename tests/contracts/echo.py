@@ -1,35 +1,68 @@
-"""A function whose task says what to do, for the invoker's suite: the body is ``<deed> <argument>``."""
+"""A function whose task says what to do, for the invokers' suites.
+
+A task is JSON: the deed, its argument, and the time-out that a function on Lambda keeps by itself. So is an answer.
+"""
 
 import ctypes
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from functions.ports import Blobs
 
 mark = "fresh"
+UNSPEAKABLE = object()
+
+
+class AttemptTimedOut(Exception):
+    """As the functions' own entry point raises it."""
 
 
 def handle(body: bytes, blobs: Blobs) -> bytes:
-    deed, _, argument = body.decode().partition(" ")
-    return _DEEDS[deed](argument, blobs)
+    """The function as a local process runs it."""
+    task = json.loads(body)
+    answer = _DEEDS[task["deed"]](task["argument"], blobs)
+    return answer if answer is UNSPEAKABLE else json.dumps(answer).encode()
+
+
+def on_lambda(event, context):
+    """The function as Lambda runs it."""
+
+    def stop(number, frame):
+        raise AttemptTimedOut(f"no answer within {event['timeout_s']:g} s")
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, event["timeout_s"])
+    try:
+        return _DEEDS[event["deed"]](event["argument"], _NoBlobs())
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+class _NoBlobs:
+    """Nobody looks for what a function on Lambda says of itself."""
+
+    def put(self, key, body):
+        pass
 
 
 def _echo(argument, blobs):
-    return argument.encode()
+    return argument
 
 
 def _pid(argument, blobs):
-    return str(os.getpid()).encode()
+    return os.getpid()
 
 
 def _sleep(argument, blobs):
     """Says who it is under `pids/`, so that a test may kill it, then sleeps."""
     blobs.put(f"pids/{os.getpid()}", b"")
-    time.sleep(float(argument))
-    return b"slept"
+    time.sleep(argument)
+    return "slept"
 
 
 def _compute(argument, blobs):
@@ -52,7 +85,12 @@ def _start_a_program(argument, blobs):
 
 def _sleep_then_fill(argument, blobs):
     time.sleep(0.3)
-    return b"x" * int(argument)
+    return "x" * argument
+
+
+def _sleep_then_leave_a_note(argument, blobs):
+    time.sleep(0.3)
+    Path(argument).touch()
 
 
 def _fail(argument, blobs):
@@ -65,7 +103,8 @@ def _leave(argument, blobs):
 
 def _exit(argument, blobs):
     print("about to exit")
-    os._exit(int(argument))
+    sys.stdout.flush()
+    os._exit(argument)
 
 
 def _segfault(argument, blobs):
@@ -77,29 +116,29 @@ def _talk(argument, blobs):
     print("noise on stderr", file=sys.stderr)
     os.write(1, b"\0" * 100_000)
     subprocess.run(["echo", "noise of a program"], check=True)
-    return b"done"
+    return "done"
 
 
 def _talk_much(argument, blobs):
     for _ in range(200):
         print("x" * 10_000)
-    return b"done"
+    return "done"
 
 
 def _environment(argument, blobs):
-    return os.environ[argument].encode()
+    return os.environ[argument]
 
 
 def _mark(argument, blobs):
-    return f"{mark} {'pytest' in sys.modules}".encode()
+    return f"{mark} {'pytest' in sys.modules}"
 
 
 def _allocate(argument, blobs):
-    return str(len(b"x" * (int(argument) << 20))).encode()
+    return len(b"x" * (argument << 20))
 
 
-def _text(argument, blobs):
-    return "not bytes"
+def _say_nothing_that_can_be_sent(argument, blobs):
+    return UNSPEAKABLE
 
 
 _DEEDS = {
@@ -110,6 +149,7 @@ _DEEDS = {
     "hold": _hold_the_interpreter,
     "start": _start_a_program,
     "fill": _sleep_then_fill,
+    "leave a note": _sleep_then_leave_a_note,
     "fail": _fail,
     "leave": _leave,
     "exit": _exit,
@@ -119,5 +159,5 @@ _DEEDS = {
     "environment": _environment,
     "mark": _mark,
     "allocate": _allocate,
-    "text": _text,
+    "mumble": _say_nothing_that_can_be_sent,
 }

@@ -101,9 +101,9 @@ def test_persisting_keeps_objects_and_misses_none(blobs):
         blobs.persist(["rounds/000001/b"])
 
 
-def test_of_many_threads_writing_one_key_exactly_one_wins(blobs):
-    for number in range(20):
-        won, start = [], threading.Barrier(4)
+def test_of_forty_threads_writing_one_key_exactly_one_wins(blobs):
+    for number in range(5):
+        won, start = [], threading.Barrier(40)
 
         def write(writer, number=number, won=won, start=start):
             start.wait()
@@ -113,7 +113,7 @@ def test_of_many_threads_writing_one_key_exactly_one_wins(blobs):
             except KeyTaken:
                 pass
 
-        threads = [threading.Thread(target=write, args=(writer,)) for writer in range(4)]
+        threads = [threading.Thread(target=write, args=(writer,)) for writer in range(40)]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -2,6 +2,8 @@
 
 import shutil
 import sqlite3
+import threading
+import time
 
 import pytest
 
@@ -26,20 +28,26 @@ print(won)
 """
 
 
+def contents(ledger, item="run"):
+    """An item's version and body."""
+    record = ledger.load(item)
+    return record.version, record.body
+
+
 def test_an_item_nobody_committed_is_none(ledger):
     assert ledger.load("run") is None
 
 
 def test_a_first_commit_creates_version_one(ledger):
     assert ledger.commit("run", b"state", 0) == 1
-    assert ledger.load("run") == Record(version=1, body=b"state")
+    assert contents(ledger) == (1, b"state")
 
 
 def test_each_commit_replaces_the_body_and_counts_on(ledger):
     ledger.commit("run", b"a", 0)
     assert ledger.commit("run", b"b", 1) == 2
     assert ledger.commit("run", b"", 2) == 3
-    assert ledger.load("run") == Record(version=3, body=b"")
+    assert contents(ledger) == (3, b"")
 
 
 @pytest.mark.parametrize("version", [0, 1, 3, -1])
@@ -48,7 +56,7 @@ def test_a_version_that_is_not_the_item_s_is_refused(ledger, version):
     ledger.commit("run", b"b", 1)
     with pytest.raises(StaleVersion):
         ledger.commit("run", b"c", version)
-    assert ledger.load("run") == Record(version=2, body=b"b")
+    assert contents(ledger) == (2, b"b")
 
 
 def test_a_version_of_an_item_that_does_not_exist_is_refused(ledger):
@@ -57,17 +65,58 @@ def test_a_version_of_an_item_that_does_not_exist_is_refused(ledger):
     assert ledger.load("run") is None
 
 
+def test_an_item_says_when_it_was_written_or_that_it_does_not_know(ledger):
+    before = time.time()
+    ledger.commit("run", b"a", 0)
+    at = ledger.load("run").at
+    assert at == 0.0 or before - 0.01 <= at <= time.time() + 0.01
+
+
+@pytest.mark.parametrize("size", [300_000, 500_000, 2_000_000])
+def test_a_body_of_any_size_is_kept(ledger, size):
+    ledger.commit("run", b"a" * size, 0)
+    assert ledger.commit("run", b"b" * size, 1) == 2
+    assert contents(ledger) == (2, b"b" * size)
+    assert ledger.commit("run", b"small again", 2) == 3
+    assert contents(ledger) == (3, b"small again")
+
+
+def test_of_forty_commits_of_one_version_exactly_one_wins(ledgers):
+    ledger = ledgers.open()
+    ledger.commit("run", b"", 0)
+    won, start = [], threading.Barrier(40)
+
+    def commit(number):
+        mine = ledgers.open()
+        start.wait()
+        try:
+            mine.commit("run", bytes([number]), 1)
+            won.append(number)
+        except StaleVersion:
+            pass
+        mine.close()
+
+    threads = [threading.Thread(target=commit, args=(number,)) for number in range(40)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(won) == 1
+    assert contents(ledger) == (2, bytes(won))
+    ledger.close()
+
+
 def test_items_change_independently(ledger):
     ledger.commit("a", b"1", 0)
     ledger.commit("b", b"2", 0)
     ledger.commit("a", b"3", 1)
-    assert ledger.load("b") == Record(version=1, body=b"2")
+    assert contents(ledger, "b") == (1, b"2")
 
 
 def test_another_client_sees_every_commit(ledgers, ledger):
     other = ledgers.open()
     ledger.commit("run", b"a", 0)
-    assert other.load("run") == Record(version=1, body=b"a")
+    assert contents(other) == (1, b"a")
     other.commit("run", b"b", 1)
     with pytest.raises(StaleVersion):
         ledger.commit("run", b"c", 1)
@@ -81,7 +130,7 @@ def test_of_two_processes_committing_at_once_exactly_one_wins_each_version(ledge
         writer.stdin.write("\n")
         writer.stdin.flush()
     assert [writer.communicate(timeout=30)[0].strip() for writer in writers] == ["100", "100"]
-    assert ledger.load("run") == Record(version=201, body=b"200")
+    assert contents(ledger) == (201, b"200")
 
 
 def test_processes_that_open_a_new_ledger_at_once_all_get_in(ledgers, python):
@@ -101,7 +150,7 @@ def test_a_commit_survives_kill_9(ledgers, python):
     source = "client.commit('run', b'a', 0)\nclient.commit('run', b'b', 1)\nos.kill(os.getpid(), 9)"
     assert python(ledgers.source + source).wait(timeout=30) == -9
     ledger = ledgers.open()
-    assert ledger.load("run") == Record(version=2, body=b"b")
+    assert contents(ledger) == (2, b"b")
     ledger.close()
 
 

@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.pricing.bill import INIT_LIMIT_MS, Charge, Meter, bill, billed_ms
+from coordinator.pricing.bill import FUNCTIONS, INIT_LIMIT_MS, Charge, Meter, bill, billed_ms
 from coordinator.pricing.prices import load_prices
 from functions.contract import Usage
 
 PRICES = load_prices()
-PARTS = ("actor", "learner", "evaluator", "storage", "requests")
+PARTS = ("actor", "learner", "evaluator", "storage", "requests", "coordinator", "logs", "transfer")
 
 counts = st.integers(0, 10**12)
 charges = st.builds(Charge, **dict.fromkeys(Charge.__struct_fields__, counts))
 meters = st.builds(
     Meter,
-    **dict.fromkeys(("actor", "learner", "evaluator"), charges),
-    **dict.fromkeys(Meter.__struct_fields__[3:], counts),
+    **dict.fromkeys(FUNCTIONS, charges),
+    **dict.fromkeys([name for name in Meter.__struct_fields__ if name not in FUNCTIONS], counts),
 )
 quick = settings(max_examples=50, deadline=None)
 
@@ -34,7 +34,7 @@ def exact(amounts):
 
 
 def test_the_price_file_holds_the_published_digits():
-    assert PRICES.date == "2026-11-20"
+    assert PRICES.date == "2026-11-21"
     assert PRICES.lambda_.x86.gb_second == Decimal("0.0000166667")
     assert PRICES.lambda_.arm.gb_second == Decimal("0.0000133334")
     assert PRICES.lambda_.mb_per_vcpu == 1769
@@ -103,7 +103,7 @@ def test_a_duration_that_cannot_be_is_refused(duration, memory):
 
 
 def test_a_function_that_does_not_exist_is_refused():
-    with pytest.raises(ValueError, match=r"unknown function 'puts'; known: actor, learner, evaluator"):
+    with pytest.raises(ValueError, match=r"unknown function 'puts'; known: actor, learner, evaluator, coordinator"):
         Meter().add_invocation("puts", 1024, 1, 0, Usage())
 
 
@@ -174,7 +174,7 @@ def test_the_bill_file_names_its_prices_and_keeps_every_digit():
     assert [document[key] for key in ("currency", "region", "prices_date", "architecture")] == [
         "USD",
         "us-east-1",
-        "2026-11-20",
+        "2026-11-21",
         "arm",
     ]
     assert "AWS Lambda" in document["note"]

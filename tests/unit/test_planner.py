@@ -7,12 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.layout import MESSAGE_BYTES, Layout, Workload
+from coordinator import options as choices
+from coordinator import site
+from coordinator.layout import Layout, Workload
+from coordinator.messages import ASYNCHRONOUS_BYTES, SYNCHRONOUS_BYTES
+from coordinator.options import Terms, admitted
 from coordinator.placement import LEARNER_PLACEMENTS, packs
 from coordinator.placing import Placing
 from coordinator.planner import (
     Forecast,
-    Terms,
     Unmeasured,
     break_even,
     checkpoint_interval,
@@ -20,7 +23,6 @@ from coordinator.planner import (
     explore,
     forecast,
     front,
-    options,
     plan,
 )
 from coordinator.pricing.bill import Charge, Meter, bill
@@ -55,6 +57,14 @@ TERMS = Terms(
     peak_mb={},
 )
 FORECASTS = st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6)), min_size=1, max_size=12)
+
+
+# More bytes than a message holds.
+TOO_MUCH = 2 * SYNCHRONOUS_BYTES
+
+
+def options(workload, terms):
+    return choices.options(Layout(workload), terms)
 
 
 def seen(**lines):
@@ -292,7 +302,7 @@ def test_a_forecast_is_the_bill_of_its_operations_and_its_compute(rule, carry, g
     assert found.requests == pytest.approx(again * float(paid.requests))
     assert found.storage + found.ledger == pytest.approx(again * float(paid.storage) + float(saved.storage))
     # With one function at a time the wall clock is what is billed, up to a millisecond for each task.
-    tasks = paid.lines[3].quantity
+    tasks = next(line.quantity for line in paid.lines if line.name == "lambda requests")
     most = Meter(actor=Charge(mb_ms=math.ceil(1769 * (found.seconds * 1000 + float(tasks)))))
     least = Meter(actor=Charge(mb_ms=math.floor(1769 * found.seconds * 1000)))
     bounds = [again * float(bill(meter, PRICES, architecture).actor) for meter in (least, most)]
@@ -448,12 +458,129 @@ def test_options_pack_units_by_powers_of_two_and_all_together():
 
 
 def test_objects_are_carried_only_where_the_largest_message_holds_them():
-    # A learner's request is the largest: three trajectories and its state; a whole task's has no trajectory.
-    workload = replace(TWO, unit_bytes=(MESSAGE_BYTES - 1200) / 3)
-    assert Layout(workload).message_bytes(placing("packed", carry=True)) == pytest.approx(MESSAGE_BYTES)
-    assert {item.rule for item in options(workload, TERMS) if item.carry} == {"fused", "whole"} | {"split"}
-    larger = replace(workload, unit_bytes=2 * MESSAGE_BYTES)
-    assert {item.rule for item in options(larger, TERMS) if item.carry} == {"whole"}
+    # A request of `packed`: three trajectories with what sampling told (2,048 bytes and 25 for each of three units and
+    # two agents) and the state of 1,200 bytes, in base64; five references (a pack each, policies, the rest), three unit
+    # numbers and two agents around it. A whole task's has no trajectory.
+    around = 4096 + 5 * 300 + 3 * 6 + 2 * 128
+    fits = ((SYNCHRONOUS_BYTES - around) * 3 / 4 - 1200 - 2198) / 3
+    workload = replace(TWO, unit_bytes=fits)
+    assert Layout(workload).request_bytes(placing("packed", 1, carry=True)) == pytest.approx(SYNCHRONOUS_BYTES)
+
+    def carrying(unit_bytes):
+        found = options(replace(workload, unit_bytes=unit_bytes), TERMS)
+        return {(item.rule, item.units_per_invocation) for item in found if item.carry}
+
+    assert ("packed", 1) in carrying(fits - 1)
+    assert ("packed", 1) not in carrying(fits + 1)
+    assert {rule for rule, _ in carrying(TOO_MUCH)} == {"whole"}
+    # In storage nothing is too large.
+    stored = [item for item in options(replace(workload, unit_bytes=TOO_MUCH), TERMS) if not item.carry]
+    assert {item.rule for item in stored} == set(LEARNER_PLACEMENTS)
+
+
+def test_what_makes_another_team_must_fit_into_a_message_too():
+    # What fills a message when it is in base64.
+    message = SYNCHRONOUS_BYTES * 3 / 4
+    # Its answer has networks for every agent: of one group of two, twice what there is.
+    shared = replace(TWO, members={0: 2}, policy_bytes=0.6 * message)
+    assert any(item.carry for item in options(shared, TERMS))
+    assert not any(item.carry for item in options(replace(shared, regroups=True), TERMS))
+    # Its request has all trajectories and the whole state; each of several learners reads only a part of that.
+    large = replace(TWO, unit_bytes=0.88 * message / 3, policy_bytes=0.1 * message, learner_bytes=0.1 * message)
+    assert {item.rule for item in options(large, TERMS) if item.carry} == {"fused", "split", "whole"}
+    assert {item.rule for item in options(replace(large, regroups=True), TERMS) if item.carry} == {"whole"}
+
+
+def test_rounds_go_on_together_only_as_far_as_their_answer_fits():
+    # A round of two agents and three units that end 1,000 episodes each: 2,048 + 3 x 1,002 x 25 of sampling, three
+    # stages of two groups at 640 and four tables at 96 of learning. There are 4,096 + 600 bytes around such rounds.
+    told = replace(TWO, unit_episodes=1000, most_rounds=100)
+    a_round = 2048 + 3 * 1002 * 25 + 3 * 2 * 640 + 4 * 96
+    most = (SYNCHRONOUS_BYTES - 4696) // a_round
+    assert most == 77
+    patient = replace(TERMS, checkpoint_every=100)
+    assert {item.rounds for item in options(told, patient) if item.rule == "whole" and not item.carry} == {1, 77}
+    assert fitting_rounds(told, patient, carry=False) == 77
+    # With a megabyte of state in the answer less is left, and an object repeats what the answer says.
+    state = replace(told, policy_bytes=2**20)
+    left = SYNCHRONOUS_BYTES - 4696 - (2**20 + 800) * 4 / 3
+    assert fitting_rounds(state, patient, carry=True) == int(left // (a_round * 7 / 3)) == 25
+    # Where answers are stored, only the header of an object limits them.
+    assert fitting_rounds(told, replace(patient, carries=False), carry=False) == 100
+
+
+def fitting_rounds(workload, terms, carry):
+    return admitted(placing("whole", 3, rounds=100, carry=carry), workload, terms).rounds
+
+
+def test_a_request_that_nobody_waits_for_holds_less():
+    # 4,000 units, an actor each: 4,003 references in a learner's request are more than an event holds.
+    many = replace(TWO, units=4000, unit_bytes=1.0)
+    requests = Layout(many).request_bytes(placing("packed", 1))
+    assert ASYNCHRONOUS_BYTES < requests < SYNCHRONOUS_BYTES
+    waited, told = (
+        {(item.rule, item.units_per_invocation) for item in options(many, replace(TERMS, carries=carries))}
+        for carries in (True, False)
+    )
+    assert ("packed", 1) in waited and ("packed", 1) not in told
+    assert ("packed", 2) in told
+
+
+def test_nothing_is_carried_where_nobody_lives_from_wave_to_wave():
+    alone = replace(TERMS, carries=False)
+    assert {item.carry for item in options(TWO, alone)} == {False}
+    assert {item.rule for item in options(TWO, alone)} == set(LEARNER_PLACEMENTS)
+    carrying = plan(5, TWO, SEEN, TERMS)
+    assert carrying.carry
+    assert not plan(6, TWO, SEEN, alone, current=carrying).carry
+    assert not admitted(carrying, TWO, alone).carry
+
+
+def test_functions_that_are_deployed_keep_their_memory():
+    known = replace(TERMS, memory_mb={"actor": 800, "learner": 3000}, peak_mb={"actor": 100.0, "learner": 600.0})
+    assert {tuple(item.memory_mb.values()) for item in options(TWO, known) if item.rule == "packed"} > {(512, 600)}
+    deployed = replace(known, fixed=True)
+    memories = {tuple(item.memory_mb.items()) for item in options(TWO, deployed)}
+    assert memories == {(("actor", 800), ("learner", 3000)), (("learner", 3000),)}
+    # The cheapest of them, although sizes that may be chosen would cost less.
+    found = plan(5, TWO, SEEN, deployed)
+    assert (found.rule, found.memory_mb) == ("whole", {"learner": 3000})
+    assert plan(5, TWO, SEEN, known).memory_mb["learner"] < 3000
+    # Another size, from before a deployment, is left.
+    assert plan(5, TWO, SEEN, deployed, current=placing("packed", 3)).memory_mb == {"learner": 3000}
+
+
+def test_a_deployed_learner_that_is_too_small_for_both_is_not_asked_to_do_both():
+    tight = replace(TERMS, fixed=True, peak_mb={"actor": 1000.0, "learner": 800.0})
+    assert {item.rule for item in options(TWO, tight)} == {"split", "fused", "packed"}
+    assert "whole" in {item.rule for item in options(TWO, replace(tight, peak_mb={"actor": 900.0, "learner": 800.0}))}
+
+
+def test_what_the_coordinators_place_adds_is_in_the_forecast():
+    # Two waves of two actors and two learners. Turns of 1 GB-s each, two loads; a line of two units a round.
+    turn = Meter(coordinator=Charge(invocations=1, mb_ms=1024 * 1000), read_units=2, log_bytes=1024)
+    there = site.Site(wave_s=0.25, deployed=True, turn=turn, line=Meter(write_units=2))
+    here, gone = (forecast(placing("fused"), TWO, SEEN, PRICES, site=place) for place in (site.HERE, there))
+    assert gone.seconds == pytest.approx(here.seconds + 2 * 0.25)
+    a_turn = 1.33334e-5 + 2e-7 + 2 * 1.25e-7
+    # Each report: a header's GET, a write of a unit; each wave's set is read once; 1 KB of log for every invocation.
+    reports = 4 * (4e-7 + 6.25e-7) + 2 * 1.25e-7
+    logs = 6 * 1024 * 0.5 / 2**30
+    assert gone.coordination == pytest.approx(2 * a_turn + reports + logs + 2 * 6.25e-7)
+    assert gone.dollars == pytest.approx(here.dollars + gone.coordination)
+    assert here.coordination == 0.0
+
+
+def test_answers_that_leave_the_region_are_paid_for():
+    away = site.Site(deployed=True)
+    stored, carried = (
+        forecast(placing("packed", 3, carry=carry, checkpoint_every=100), TWO, SEEN, PRICES, site=away)
+        for carry in (False, True)
+    )
+    # The trajectories' 3,000 bytes, the state's 1,200, and in their headers what sampling (2,198 bytes) and learning
+    # (3,840 + 384) tell, in base64, at $0.09 a GB, and done again after losses.
+    inside = (4200 + 2198 + 4224) * 4 / 3
+    assert carried.coordination == pytest.approx(1.05 * (stored.coordination + inside * 0.09 / 2**30), abs=1e-10)
 
 
 def test_memory_is_chosen_only_where_its_need_is_known_and_fits():
@@ -544,7 +671,7 @@ def test_a_rate_buys_speed_up_to_it():
 
 
 def test_a_placement_is_left_only_for_one_that_saves_enough():
-    workload = replace(TWO, most_rounds=1, unit_bytes=2 * MESSAGE_BYTES, policy_bytes=2 * MESSAGE_BYTES)
+    workload = replace(TWO, most_rounds=1, unit_bytes=TOO_MUCH, policy_bytes=TOO_MUCH)
     best = plan(5, workload, SEEN, TERMS)
     assert best.rule == "whole" and not best.carry
     packed = forecast(placing("packed", 3), workload, SEEN, PRICES).dollars
@@ -582,7 +709,7 @@ def test_a_placement_that_alone_meets_the_deadline_is_kept_whatever_it_costs():
 def test_a_placement_that_is_no_longer_possible_is_left():
     carrying = plan(5, TWO, SEEN, TERMS)
     assert plan(6, TWO, SEEN, TERMS, current=carrying) == carrying
-    heavy = replace(TWO, unit_bytes=2 * MESSAGE_BYTES, policy_bytes=2 * MESSAGE_BYTES)
+    heavy = replace(TWO, unit_bytes=TOO_MUCH, policy_bytes=TOO_MUCH)
     assert not plan(6, heavy, SEEN, TERMS, current=carrying).carry
     unknown = msgspec.structs.replace(carrying, memory_mb={})
     assert plan(6, TWO, SEEN, TERMS, current=unknown) == carrying
@@ -590,7 +717,7 @@ def test_a_placement_that_is_no_longer_possible_is_left():
 
 def test_a_whole_task_goes_on_with_as_many_rounds_as_nobody_looks_in():
     stored = placing("whole", 3, rounds=4, memory_mb={"learner": 1769}, checkpoint_every=8)
-    heavy = replace(TWO, policy_bytes=2 * MESSAGE_BYTES)
+    heavy = replace(TWO, policy_bytes=TOO_MUCH)
     near = plan(6, replace(heavy, most_rounds=2), SEEN, TERMS, current=stored)
     assert (near.rule, near.carry, near.rounds, near.checkpoint_every) == ("whole", False, 2, 10)
     assert plan(8, heavy, SEEN, TERMS, current=near).rounds == 4

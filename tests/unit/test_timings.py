@@ -5,7 +5,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from coordinator.timings import Timings, line, observed, predicted
+from coordinator.pricing.bill import billed_ms
+from coordinator.timings import Timings, alone_ms, line, observed, predicted
 
 SIZES = st.lists(st.integers(1, 1000), min_size=2, max_size=8)
 MS = st.floats(0, 1e4)
@@ -104,3 +105,12 @@ def test_an_observation_leaves_the_earlier_timings_as_they_were_and_they_survive
     after = observed(before, "sample", 2, 8.0, "fused")
     assert before == copy
     assert msgspec.json.decode(msgspec.json.encode(after), type=Timings) == after
+
+
+def test_what_was_measured_on_a_share_of_a_core_is_learnt_as_on_a_whole_one():
+    # 512 MB buy 512 / 1769 of a vCPU: 345.5 ms there are 100 ms alone; more than one vCPU shortens nothing.
+    assert alone_ms(345.5078125, 512, 1769) == pytest.approx(100.0)
+    assert alone_ms(100.0, 3538, 1769) == 100.0
+    # What is learnt so is billed as it was measured.
+    timings = seen((4, alone_ms(690.2, 512, 1769)))
+    assert billed_ms(predicted(timings, "sample", 4), 0, 512, 1769) == 691

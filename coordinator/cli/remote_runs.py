@@ -1,0 +1,43 @@
+"""Runs that live in the cloud and were begun on another machine: a folder here for what there is to see of them."""
+
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from coordinator import charter
+from coordinator.cli import effective
+from coordinator.cli.errors import UserError
+from coordinator.cli.folder import CONFIG, Identity, RunFolder
+
+if TYPE_CHECKING:
+    from coordinator.cli.deployments import Found
+
+
+def known(options: Namespace) -> RunFolder:
+    """The folder of the run that `options.run` names; made from the run's ledger where there is none.
+
+    Raises `UserError` for a run that is known neither here nor there.
+    """
+    try:
+        return RunFolder.find(options.run)
+    except UserError:
+        if options.backend is None:
+            raise
+    from coordinator.cli.deployments import located
+
+    return _fetched(options.run, located(options.backend, options.tenant, options.region))
+
+
+def _fetched(run: str, found: "Found") -> RunFolder:
+    ledger = found.deployed.outside(run).ledger
+    try:
+        drawn_up = charter.read(ledger)
+    except msgspec.MsgspecError as error:
+        raise UserError(f"{run} was begun by another version of marless: {error}") from error
+    if drawn_up is None:
+        raise UserError(f"tenant {found.residence.tenant} has no run {run}")
+    folder = RunFolder.create(run, run)
+    folder.write(CONFIG, effective.document(drawn_up.config).encode(), durable=True)
+    folder.identify(msgspec.json.decode(drawn_up.identity, type=Identity))
+    return folder

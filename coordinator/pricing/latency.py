@@ -1,0 +1,89 @@
+"""How long AWS takes beside the work itself: medians per request, each with its source or marked as an assumption.
+
+An estimate needs them before anything ran there; once a run goes on, what was measured takes their place. Nothing here
+knows tails, throttling or retries. Marks: [aws] said by AWS, [secondary] measured by others, [measured] by us, where it
+says, [assumed] a guess of ours within what the named source says.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from coordinator.pricing.prices import StorageClass
+from functions.contract import Usage
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Milliseconds.
+
+    `put`, `get`: a small object from a function. `per_mb`: what a megabyte (2^20 bytes) more takes. `ledger`: a request
+    to the table. `invoke`: from asking for a function that is warm to its start, and from its end to the answer.
+    `event`: from handing over an event to the function's start; `hand_over` is handing it over. `away`: a round trip
+    between the user's machine and the region. `cold`: what an environment needs before its INIT, which nobody pays for;
+    `init`: its INIT, on a whole vCPU. `turn`: one turn of the coordinator as a function, waiting left out.
+    """
+
+    put: float
+    get: float
+    per_mb: float
+    ledger: float
+    invoke: float
+    event: float
+    hand_over: float
+    away: float
+    cold: float
+    init: float
+    turn: float
+
+    def storage_ms(self, usage: Usage) -> float:
+        """What a function waits for storage: its requests come one after the other."""
+        moved = usage.bytes_written + usage.bytes_read
+        return usage.puts * self.put + usage.gets * self.get + moved / 2**20 * self.per_mb
+
+    @property
+    def asking_s(self) -> float:
+        """Seconds that a wave takes beside its tasks where a process outside the region waits for them: a commit of the
+        ledger, and calls side by side."""
+        return (self.away + self.ledger + self.away + self.invoke) / 1000
+
+    @property
+    def telling_s(self) -> float:
+        """Seconds that a wave takes beside its tasks where nobody waits: the last task reports and wakes the
+        coordinator, whose turn hands over the next events."""
+        return (self.ledger + self.hand_over + self.event + self.turn_ms + self.event) / 1000
+
+    @property
+    def waited_ms(self) -> float:
+        """What a turn waits: it loads charter, lease and state, reads the sets, reads headers side by side, commits,
+        and hands over events side by side."""
+        return 6 * self.ledger + self.get + self.hand_over
+
+    @property
+    def turn_ms(self) -> float:
+        """How long a turn takes on a whole vCPU."""
+        return self.turn + self.waited_ms
+
+
+# put, get: "tens of milliseconds" below 512 KB [aws: S3 user guide, "Timeouts and retries for latency-sensitive
+# applications"], these figures [assumed]. per_mb: 85 MB/s a connection [aws: the same chapter, "Horizontal scaling"].
+# ledger: "single-digit milliseconds" [aws: DynamoDB developer guide]. invoke: 25 ms warm [secondary: Wang et al.,
+# "Peeking behind the curtains of serverless platforms", USENIX ATC 2018]. event, hand_over, away, cold [assumed].
+# init: 0.55 s to import and 0.2 s to make clients, with files in memory [measured, a core of an AMD EPYC]; more from
+# files that are not [assumed]. turn: [assumed].
+STANDARD = Latency(
+    put=30, get=20, per_mb=12, ledger=5, invoke=25, event=60, hand_over=15, away=40, cold=300, init=1000, turn=40
+)
+# "Single-digit milliseconds" [aws: S3 FAQ, S3 Express One Zone].
+EXPRESS = Latency(
+    put=6, get=5, per_mb=12, ledger=5, invoke=25, event=60, hand_over=15, away=40, cold=300, init=1000, turn=40
+)
+# The account that is emulated on one machine: one server for all, two cores [measured]; nothing is far away.
+EMULATED = Latency(
+    put=5, get=5, per_mb=6, ledger=4, invoke=2, event=2, hand_over=2, away=0, cold=30, init=1000, turn=40
+)
+STORAGE: dict[StorageClass, Latency] = {"standard": STANDARD, "express": EXPRESS}
+
+
+def environments(widths: Sequence[int], concurrency: int) -> int:
+    """How many environments a function's widest wave needs: each starts once, if waves follow each other quickly."""
+    return min(concurrency, max(widths, default=0))

@@ -1,0 +1,73 @@
+"""What one of each thing costs, in floats: what `bill.bill` works out to the last digit, for hundreds of options."""
+
+from typing import NamedTuple, Self
+
+from coordinator.pricing.bill import FUNCTIONS, Meter, charge_of
+from coordinator.pricing.prices import Architecture, Prices, StorageClass
+
+
+class Parts(NamedTuple):
+    """Dollars. `beside`: logs, what leaves the region, and wake-ups by a schedule."""
+
+    compute: float = 0.0
+    requests: float = 0.0
+    storage: float = 0.0
+    ledger: float = 0.0
+    beside: float = 0.0
+
+
+class Tariff(NamedTuple):
+    """Dollars for one of each; `mb_per_vcpu` as in the price list."""
+
+    gb_second: float
+    request: float
+    put: float
+    get: float
+    byte_written: float
+    byte_read: float
+    write_unit: float
+    read_unit: float
+    logged_byte: float
+    byte_out: float
+    schedule: float
+    mb_per_vcpu: int
+
+    @classmethod
+    def of(cls, prices: Prices, architecture: Architecture = "arm", storage: StorageClass = "standard") -> Self:
+        """The tariff of a price list."""
+        s3 = {"standard": prices.s3.standard, "express": prices.s3.express}[storage]
+        compute = {"arm": prices.lambda_.arm, "x86": prices.lambda_.x86}[architecture]
+        return cls(
+            gb_second=float(compute.gb_second),
+            request=float(prices.lambda_.requests_per_million) / 1e6,
+            put=float(s3.put_per_thousand) / 1e3,
+            get=float(s3.get_per_thousand) / 1e3,
+            byte_written=float(s3.upload_gb) / 2**30,
+            byte_read=float(s3.retrieval_gb) / 2**30,
+            write_unit=float(prices.dynamodb.write_units_per_million) / 1e6,
+            read_unit=float(prices.dynamodb.read_units_per_million) / 1e6,
+            logged_byte=float(prices.cloudwatch.logs_gb) / 2**30,
+            byte_out=float(prices.transfer.out_gb) / 2**30,
+            schedule=float(prices.events.schedule_per_million) / 1e6,
+            mb_per_vcpu=prices.lambda_.mb_per_vcpu,
+        )
+
+    def seconds(self, mb_ms: float) -> float:
+        """Dollars for compute of so many megabytes times milliseconds."""
+        return mb_ms / 1024 / 1000 * self.gb_second
+
+    def parts(self, meter: Meter) -> Parts:
+        """What a meter costs."""
+        charges = [charge_of(meter, name) for name in FUNCTIONS]
+        return Parts(
+            compute=self.seconds(sum(charge.mb_ms for charge in charges)),
+            requests=sum(charge.invocations for charge in charges) * self.request,
+            storage=(meter.puts + meter.lists) * self.put
+            + meter.gets * self.get
+            + meter.bytes_written * self.byte_written
+            + meter.bytes_read * self.byte_read,
+            ledger=meter.write_units * self.write_unit + (meter.read_units + meter.half_reads / 2) * self.read_unit,
+            beside=meter.log_bytes * self.logged_byte
+            + meter.bytes_out * self.byte_out
+            + meter.schedules * self.schedule,
+        )

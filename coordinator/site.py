@@ -1,0 +1,76 @@
+"""Where a run's coordinator is, and what that adds to every wave of tasks beside the tasks themselves."""
+
+from functools import cache
+from itertools import accumulate, repeat
+from math import ceil
+from typing import NamedTuple
+
+from coordinator.pricing.bill import LOG_BYTES, Charge, Meter, read_units, write_units
+from coordinator.pricing.latency import Latency
+from functions.completion import FAN, ITEM_BYTES
+
+# Bytes of a task's report, of a run's charter, and of a finished round's line: a little above what was seen.
+MEMBER_BYTES, CHARTER_BYTES, LINE_BYTES = 26, 4000, 2000
+# Of the coordinator as a function, where nobody says otherwise.
+COORDINATOR_MB = 1769
+
+
+class Site(NamedTuple):
+    """`wave_s`: seconds between the last task of a wave and the start of the next one's. `deployed`: functions run in
+    the cloud and log there. `turn`: what one turn of the coordinator uses where it is a function itself; None where it
+    is a process that waits for its functions, outside the region if these are deployed. `line`: what it takes to keep a
+    finished round's line."""
+
+    wave_s: float = 0.0
+    deployed: bool = False
+    turn: Meter | None = None
+    line: Meter = Meter()
+
+    @property
+    def outside(self) -> bool:
+        """Whether answers leave the region."""
+        return self.deployed and self.turn is None
+
+    def added(self, tasks: int) -> Meter:
+        """What a wave of `tasks` tasks uses beyond what it uses beside a process on the same machine."""
+        logs = Meter(log_bytes=tasks * LOG_BYTES if self.deployed else 0)
+        return logs if self.turn is None else logs + self.turn + reports(tasks)
+
+
+# The local back-end.
+HERE = Site()
+
+
+def outside(latency: Latency) -> Site:
+    """Functions in the cloud, and a process on the user's machine that waits for them."""
+    return Site(wave_s=latency.asking_s, deployed=True)
+
+
+def detached(latency: Latency, ledger_bytes: int, memory_mb: int = COORDINATOR_MB) -> Site:
+    """Functions in the cloud, the coordinator among them, for a run whose ledger's item has `ledger_bytes`.
+
+    A turn's commits are those that a run makes anywhere.
+    """
+    billed = ceil(latency.turn_ms)
+    charge = Charge(invocations=1, billed_ms=billed, mb_ms=memory_mb * billed)
+    # Charter, lease, state; and the topmost set, before it is known that all is there.
+    loads = sum(map(read_units, (CHARTER_BYTES, 0, ledger_bytes, 0)))
+    turn = Meter(coordinator=charge, read_units=loads, log_bytes=LOG_BYTES)
+    return Site(wave_s=latency.telling_s, deployed=True, turn=turn, line=Meter().add_commit(LINE_BYTES))
+
+
+@cache
+def reports(tasks: int) -> Meter:
+    """What it uses that `tasks` tasks report by themselves: a write to a set of `FAN` each and, for every set that is
+    full, to the set above; the sets of the tasks are read, and a header for every answer."""
+    full, rest = divmod(tasks, FAN)
+    meter = Meter(gets=tasks)
+    for members, number in ((FAN, full), (rest, bool(rest))):
+        sizes = [ITEM_BYTES + size for size in accumulate(repeat(MEMBER_BYTES, members))]
+        meter += Meter(write_units=number * sum(map(write_units, sizes)))
+        meter += Meter(read_units=number * read_units(max(sizes, default=0)))
+    above = -(-tasks // FAN)
+    while above > 1:
+        meter += Meter(write_units=above)
+        above = -(-above // FAN)
+    return meter

@@ -1,0 +1,58 @@
+"""Trying again, later and later."""
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import TypeVar
+
+FIRST_S = 0.05
+LONGEST_S = 5.0
+ATTEMPTS = 8
+
+Result = TypeVar("Result")
+
+# Its own: tasks may draw from, or seed, the generator that the interpreter shares.
+_DRAWS = random.Random()
+
+
+def pauses() -> Iterator[float]:
+    """Endless seconds to wait, the n-th anywhere between 0 and `FIRST_S` * 2**n, but at most `LONGEST_S`.
+
+    This is "full jitter" (AWS Architecture Blog, "Exponential Backoff And Jitter"): callers that were turned away
+    together do not come back together.
+    """
+    ceiling = FIRST_S
+    while True:
+        yield _DRAWS.uniform(0.0, ceiling)
+        ceiling = min(LONGEST_S, 2 * ceiling)
+
+
+def few() -> Iterator[float]:
+    """Pauses between `ATTEMPTS` attempts."""
+    return islice(pauses(), ATTEMPTS - 1)
+
+
+def until(deadline: float) -> Iterator[float]:
+    """Pauses that end before `deadline`, seconds on the monotonic clock."""
+    for pause in pauses():
+        if time.monotonic() + pause > deadline:
+            return
+        yield pause
+
+
+def retried(
+    action: Callable[[], Result],
+    again: Callable[[Exception], bool],
+    waits: Iterator[float],
+    sleep: Callable[[float], object] = time.sleep,
+) -> Result:
+    """What `action` returns, tried anew as long as it raises what `again` takes for passing and `waits` last."""
+    while True:
+        try:
+            return action()
+        except Exception as error:
+            pause = next(waits, None) if again(error) else None
+            if pause is None:
+                raise
+        sleep(pause)

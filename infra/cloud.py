@@ -1,0 +1,67 @@
+"""The door to AWS, or to whatever stands at an endpoint in its place: clients with this project's settings."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from threading import Lock
+from typing import Any, Self
+
+from botocore.config import Config
+from botocore.session import Session, get_session
+
+# Attempts of one call, the first included, with the SDK's back-off and jitter between them ("standard" mode).
+ATTEMPTS = 8
+CONNECT_S = 5.0
+READ_S = 60.0
+
+# A session may not make two clients at once (boto3 guide, "Multithreading or multiprocessing with clients").
+_MAKING = Lock()
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """An account's region, seen with one set of credentials.
+
+    `endpoint` replaces AWS's own addresses. `credentials` are (access key, secret, session token); without them the SDK
+    looks where it always does (environment, profile, the function's role).
+    """
+
+    region: str | None = None
+    endpoint: str | None = None
+    credentials: tuple[str, str, str | None] | None = field(default=None, repr=False)
+    profile: str | None = None
+
+    @classmethod
+    def here(cls) -> Self:
+        """As the environment says, inside a function or on a machine that stands for one."""
+        return cls(endpoint=os.environ.get("AWS_ENDPOINT_URL"))
+
+    def client(self, service: str, **settings: Any) -> Any:
+        """A new client of `service`; safe for any number of threads. `settings` replace those of `Config`."""
+        chosen: Mapping[str, Any] = {
+            "retries": {"mode": "standard", "total_max_attempts": ATTEMPTS},
+            "connect_timeout": CONNECT_S,
+            "read_timeout": READ_S,
+            "max_pool_connections": 64,
+            "s3": {"addressing_style": "path" if self.endpoint else "auto"},
+            **settings,
+        }
+        key, secret, token = self.credentials or (None, None, None)
+        with _MAKING:
+            return self._session.create_client(
+                service,
+                region_name=self.region,
+                endpoint_url=self.endpoint,
+                aws_access_key_id=key,
+                aws_secret_access_key=secret,
+                aws_session_token=token,
+                config=Config(**chosen),
+            )
+
+    @cached_property
+    def _session(self) -> Session:
+        session = get_session()
+        if self.profile:
+            session.set_config_variable("profile", self.profile)
+        return session

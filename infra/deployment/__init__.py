@@ -1,0 +1,13 @@
+"""A tenant's stack in an account: found, made or renewed, and removed without a trace.
+
+The same code deploys to AWS and to an emulated account; nothing in here knows which of them it talks to.
+"""
+
+from infra.deployment.deploying import deploy
+from infra.deployment.description import Deployment, describe
+from infra.deployment.names import ROLES, stack_name
+from infra.deployment.packages import Packages
+from infra.deployment.removal import teardown
+from infra.deployment.stack import DeploymentFault
+
+__all__ = ["ROLES", "Deployment", "DeploymentFault", "Packages", "deploy", "describe", "stack_name", "teardown"]

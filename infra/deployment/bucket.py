@@ -1,0 +1,76 @@
+"""Buckets that are to go: everything in them first."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import Any
+
+from infra.cloud import Cloud
+from infra.deployment.stack import DeploymentFault
+
+# What one DeleteObjects takes (API_DeleteObjects), which is also what one page of a listing holds.
+_BATCH = 1000
+# Batches deleted at once.
+_WIDTH = 4
+
+
+def empty(cloud: Cloud, bucket: str) -> int:
+    """Deletes all objects with all their versions and markers, and all torn uploads; returns how many things went.
+
+    A bucket that does not exist is empty. Raises `DeploymentFault` for what S3 will not delete, and `ClientError`.
+    """
+    client = cloud.client("s3")
+    try:
+        return _delete_objects(client, bucket) + _abort_uploads(client, bucket)
+    except client.exceptions.NoSuchBucket:
+        return 0
+
+
+def remove(cloud: Cloud, bucket: str) -> None:
+    """Empties the bucket and deletes it; one that does not exist is passed over."""
+    empty(cloud, bucket)
+    client = cloud.client("s3")
+    try:
+        client.delete_bucket(Bucket=bucket)
+    except client.exceptions.NoSuchBucket:
+        return
+
+
+def _delete_objects(client: Any, bucket: str) -> int:
+    deleted = 0
+    with ThreadPoolExecutor(_WIDTH) as pool:
+        # Each time from the start: the rest of a listing may hang on what has just been deleted.
+        while batches := list(islice(_batches(client, bucket), _WIDTH)):
+            for errors in pool.map(lambda batch: _delete(client, bucket, batch), batches):
+                for error in errors:
+                    raise DeploymentFault(f"S3 keeps {bucket}/{error['Key']}: {error['Code']}: {error['Message']}")
+            deleted += sum(map(len, batches))
+    return deleted
+
+
+def _batches(client: Any, bucket: str) -> Iterator[list[dict[str, str]]]:
+    """What is to be deleted, page by page: where versions were ever kept, all of them and all delete markers."""
+    if "Status" in client.get_bucket_versioning(Bucket=bucket):
+        for page in client.get_paginator("list_object_versions").paginate(Bucket=bucket, MaxKeys=_BATCH):
+            if found := [*page.get("Versions", []), *page.get("DeleteMarkers", [])]:
+                yield [{"Key": one["Key"], "VersionId": one["VersionId"]} for one in found]
+    else:
+        for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, MaxKeys=_BATCH):
+            if found := page.get("Contents", []):
+                yield [{"Key": one["Key"]} for one in found]
+
+
+def _delete(client: Any, bucket: str, batch: list[dict[str, str]]) -> list[dict[str, str]]:
+    told = client.delete_objects(Bucket=bucket, Delete={"Objects": batch, "Quiet": True})
+    errors: list[dict[str, str]] = told.get("Errors", [])
+    return errors
+
+
+def _abort_uploads(client: Any, bucket: str) -> int:
+    """Parts of uploads that were never completed keep a bucket from being deleted, too."""
+    aborted = 0
+    for page in client.get_paginator("list_multipart_uploads").paginate(Bucket=bucket):
+        for upload in page.get("Uploads", []):
+            client.abort_multipart_upload(Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"])
+            aborted += 1
+    return aborted

@@ -1,0 +1,62 @@
+"""What a deployment is, as its stack tells."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from infra.cloud import Cloud
+from infra.deployment.names import ROLES
+from infra.deployment.stack import Stack, Stacks
+from infra.trouble import told
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A tenant's deployment.
+
+    By role ('actor', 'learner', 'evaluator', 'coordinator'): `functions` are the ARNs of the published versions,
+    `memory_mb` and `timeout_s` their sizes. `dead_letters` is the queue's URL. `code` is the SHA-256 of the program;
+    `concurrency` is what is reserved for each worker function, None where they share the account's.
+    """
+
+    stack: str
+    tenant: str
+    region: str
+    account: str
+    bucket: str
+    table: str
+    dead_letters: str
+    functions: Mapping[str, str]
+    memory_mb: Mapping[str, int]
+    timeout_s: Mapping[str, int]
+    code: str
+    concurrency: int | None
+
+
+def describe(cloud: Cloud, stack: str) -> Deployment | None:
+    """The deployment with that stack; None where there is none, or it was never made whole.
+
+    Raises `StorageFault` where AWS cannot be asked.
+    """
+    with told("look for", f"stack {stack}"):
+        found = Stacks(cloud).find(stack)
+    return described(found) if found and "CoordinatorVersion" in found.outputs else None
+
+
+def described(stack: Stack) -> Deployment:
+    """The deployment as the stack's parameters and outputs tell it."""
+    outputs = stack.outputs
+    _, _, _, region, account, _ = stack.id.split(":", 5)
+    return Deployment(
+        stack=stack.name,
+        tenant=stack.parameters["Tenant"],
+        region=region,
+        account=account,
+        bucket=outputs["Bucket"],
+        table=outputs["Table"],
+        dead_letters=outputs["DeadLetterQueue"],
+        functions={role: outputs[f"{role.capitalize()}Version"] for role in ROLES},
+        memory_mb={role: int(outputs[f"{role.capitalize()}Memory"]) for role in ROLES},
+        timeout_s={role: int(outputs[f"{role.capitalize()}Timeout"]) for role in ROLES},
+        code=outputs["Code"],
+        concurrency=int(outputs["Concurrency"]) or None,
+    )

@@ -1,0 +1,152 @@
+"""What is left of a tenant's stack in the services that its template touches."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from infra.cloud import Cloud
+from infra.deployment import bucket
+from infra.deployment.names import ROLES, artifacts_bucket, function_name, repository
+from infra.deployment.stack import Part
+
+
+class Listing(NamedTuple):
+    """How a service lists what it has: the call, and where in its answer the names stand (JMESPath)."""
+
+    service: str
+    call: str
+    names: str
+    # Narrows the listing; every name is looked at anyway.
+    prefix: str = ""
+
+
+LISTINGS: dict[str, Listing] = {
+    "AWS::S3::Bucket": Listing("s3", "list_buckets", "Buckets[].Name"),
+    "AWS::DynamoDB::Table": Listing("dynamodb", "list_tables", "TableNames[]"),
+    "AWS::SQS::Queue": Listing("sqs", "list_queues", "QueueUrls[]", "QueueNamePrefix"),
+    "AWS::Logs::LogGroup": Listing("logs", "describe_log_groups", "logGroups[].logGroupName"),
+    "AWS::IAM::Role": Listing("iam", "list_roles", "Roles[].RoleName"),
+    "AWS::Lambda::Function": Listing("lambda", "list_functions", "Functions[].FunctionName"),
+    "AWS::Events::Rule": Listing("events", "list_rules", "Rules[].Name", "NamePrefix"),
+    "AWS::CloudWatch::Alarm": Listing("cloudwatch", "describe_alarms", "MetricAlarms[].AlarmName", "AlarmNamePrefix"),
+    "AWS::CloudWatch::Dashboard": Listing(
+        "cloudwatch", "list_dashboards", "DashboardEntries[].DashboardName", "DashboardNamePrefix"
+    ),
+    "AWS::SNS::Topic": Listing("sns", "list_topics", "Topics[].TopicArn"),
+    "AWS::ECR::Repository": Listing("ecr", "describe_repositories", "repositories[].repositoryName"),
+}
+
+GO_WITH_ANOTHER = frozenset(
+    {
+        "AWS::S3::BucketPolicy",
+        "AWS::IAM::Policy",
+        "AWS::Lambda::Version",
+        "AWS::Lambda::Alias",
+        "AWS::Lambda::EventInvokeConfig",
+        "AWS::Lambda::Permission",
+    }
+)
+"""Types that live in another resource and cannot outlive it."""
+
+LOGICAL_IDS = (
+    *(f"{role.capitalize()}Role" for role in ROLES),
+    "AlarmTopic",
+    "CoordinatorSweep",
+    "DeadLetters",
+    "DeadLettersSeen",
+    "Errors",
+    "Objects",
+    "Runs",
+    "Spending",
+    "Throttles",
+)
+"""The resources of the template that CloudFormation finds names for."""
+
+
+class Owned:
+    """Tells whether a name belongs to one tenant's stack, and never to another's."""
+
+    def __init__(self, stack: str, tenant: str, account: str, region: str, parts: Iterable[Part]) -> None:
+        self._known = {(part.type, part.id) for part in parts}
+        self._known |= {("AWS::Lambda::Function", function_name(stack, role)) for role in ROLES}
+        # Lambda makes a group of that name by itself where it may.
+        self._known |= {("AWS::Logs::LogGroup", f"/aws/lambda/{function_name(stack, role)}") for role in ROLES}
+        self._known |= {("AWS::Logs::LogGroup", f"/marless/{stack}/{role}") for role in ROLES}
+        self._known |= {
+            ("AWS::CloudWatch::Dashboard", stack),
+            ("AWS::S3::Bucket", artifacts_bucket(account, region, tenant)),
+            ("AWS::ECR::Repository", repository(tenant)),
+        }
+        # As CloudFormation makes names: stack, logical id, random letters and digits. In the stack of a tenant whose
+        # name goes on with a hyphen, something else stands between the two.
+        made = rf"(?:.*[/:])?{re.escape(stack)}-(?:{'|'.join(LOGICAL_IDS)})-[a-z0-9]{{8,}}"
+        self._made = re.compile(made, re.IGNORECASE)
+        self._stack = stack
+
+    @property
+    def prefix(self) -> str:
+        return f"{self._stack}-"
+
+    def __contains__(self, found: tuple[str, str]) -> bool:
+        type_, name = found
+        if found in self._known:
+            return True
+        named_by_us = type_ in ("AWS::Lambda::Function", "AWS::CloudWatch::Dashboard", "AWS::ECR::Repository")
+        return not named_by_us and self._made.fullmatch(name) is not None
+
+
+def remaining(cloud: Cloud, owned: Owned) -> list[Part]:
+    """Everything of the stack that a service still has."""
+    return [
+        Part("", type_, name)
+        for type_, listing in LISTINGS.items()
+        for name in _names(cloud, listing, owned.prefix)
+        if (type_, name) in owned
+    ]
+
+
+def delete(cloud: Cloud, part: Part) -> None:
+    """Deletes what a stack may leave behind: what was retained when it was replaced, and what was made beside it.
+
+    Types that only CloudFormation makes, and always deletes, are left alone.
+    """
+    if part.type in _DELETIONS:
+        _DELETIONS[part.type](cloud, part.id)
+
+
+def _names(cloud: Cloud, listing: Listing, prefix: str) -> Iterator[str]:
+    narrowed = {listing.prefix: prefix.rstrip("-")} if listing.prefix else {}
+    client = cloud.client(listing.service)
+    for name in client.get_paginator(listing.call).paginate(**narrowed).search(listing.names):
+        if name is not None:  # which a page without any gives
+            yield name
+
+
+def _log_group(cloud: Cloud, name: str) -> None:
+    cloud.client("logs").delete_log_group(logGroupName=name)
+
+
+def _table(cloud: Cloud, name: str) -> None:
+    cloud.client("dynamodb").delete_table(TableName=name)
+
+
+def _queue(cloud: Cloud, url: str) -> None:
+    cloud.client("sqs").delete_queue(QueueUrl=url)
+
+
+def _function(cloud: Cloud, name: str) -> None:
+    cloud.client("lambda").delete_function(FunctionName=name)
+
+
+def _repository(cloud: Cloud, name: str) -> None:
+    cloud.client("ecr").delete_repository(repositoryName=name, force=True)
+
+
+_DELETIONS: dict[str, Callable[[Cloud, str], Any]] = {
+    "AWS::S3::Bucket": bucket.remove,
+    "AWS::DynamoDB::Table": _table,
+    "AWS::SQS::Queue": _queue,
+    "AWS::Logs::LogGroup": _log_group,
+    "AWS::Lambda::Function": _function,
+    "AWS::ECR::Repository": _repository,
+}

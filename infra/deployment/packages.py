@@ -1,0 +1,101 @@
+"""The program on its way to Lambda: packages in a bucket of ours, the learner's image in a registry of ours."""
+
+import base64
+import hashlib
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from botocore.exceptions import ClientError
+
+from infra import containers
+from infra.cloud import Cloud
+from infra.deployment.names import ROLES, artifacts_bucket, repository
+from infra.deployment.stack import DeploymentFault, Say
+
+
+@dataclass(frozen=True)
+class Packages:
+    """What a deployment uploads: zip archives by role, and the learner's image as the engine calls it here.
+
+    Roles without an archive are not uploaded: in an emulated account the program runs from its folders.
+    """
+
+    archives: Mapping[str, Path] = field(default_factory=dict)
+    image: str = ""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Where Lambda finds the program: addresses by role, and the template's parameters that say the rest."""
+
+    code: Mapping[str, str]
+    parameters: Mapping[str, str]
+
+
+def place(cloud: Cloud, account: str, region: str, tenant: str, packages: Packages, say: Say) -> Placed:
+    """Uploads what is not there yet; raises `ClientError`, `ContainerFault` and `DeploymentFault`."""
+    bucket = artifacts_bucket(account, region, tenant)
+    code = {role: f"s3://{bucket}/{role}.zip" for role in ROLES}
+    if packages.archives:
+        _make_bucket(cloud, bucket, account, region)
+    for role, archive in packages.archives.items():
+        code[role] = f"s3://{bucket}/{_upload(cloud, bucket, account, role, archive, say)}"
+    image = {"LearnerImage": _push(cloud, tenant, packages.image, say)} if packages.image else {}
+    return Placed(code, image)
+
+
+def _make_bucket(cloud: Cloud, bucket: str, account: str, region: str) -> None:
+    client = cloud.client("s3")
+    # S3 refuses to be told its oldest region (API_CreateBucket, LocationConstraint).
+    place = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
+    try:
+        client.create_bucket(Bucket=bucket, **place)
+    except client.exceptions.BucketAlreadyOwnedByYou:
+        return
+    # Whoever guessed the name first could otherwise hand us their program.
+    closed = dict.fromkeys(("BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets"), True)
+    client.put_public_access_block(Bucket=bucket, ExpectedBucketOwner=account, PublicAccessBlockConfiguration=closed)
+
+
+def _upload(cloud: Cloud, bucket: str, account: str, role: str, archive: Path, say: Say) -> str:
+    """The key of the archive, which its bytes decide, so that the same program is uploaded once."""
+    body, client = archive.read_bytes(), cloud.client("s3")
+    key = f"{role}/{hashlib.sha256(body).hexdigest()}.zip"
+    try:
+        client.head_object(Bucket=bucket, Key=key, ExpectedBucketOwner=account)
+    except ClientError as error:
+        if error.response["Error"]["Code"] not in ("404", "NoSuchKey", "NotFound"):
+            raise
+        say(f"uploading {role}, {len(body) / 1e6:.0f} MB")
+        client.put_object(Bucket=bucket, Key=key, Body=body, ExpectedBucketOwner=account)
+    return key
+
+
+def _push(cloud: Cloud, tenant: str, image: str, say: Say) -> str:
+    """Pushes the image and returns its address, which its content decides."""
+    registry, name, engine = cloud.client("ecr"), repository(tenant), containers.engine()
+    try:
+        made = registry.create_repository(repositoryName=name)["repository"]
+    except registry.exceptions.RepositoryAlreadyExistsException:
+        made = registry.describe_repositories(repositoryNames=[name])["repositories"][0]
+    identity = _run(engine, "image", "inspect", "--format", "{{.Id}}", image).rpartition(":")[2]
+    address = f"{made['repositoryUri']}:{identity[:24]}"
+    granted = registry.get_authorization_token()["authorizationData"][0]
+    user, _, password = base64.b64decode(granted["authorizationToken"]).decode().partition(":")
+    host = made["repositoryUri"].partition("/")[0]
+    say("pushing the learner's image")
+    _run(engine, "login", "--username", user, "--password-stdin", host, told=password)
+    _run(engine, "tag", image, address)
+    _run(engine, "push", "--quiet", address)
+    return address
+
+
+def _run(engine: str, *arguments: str, told: str = "") -> str:
+    """What the engine answers; `told` goes to its input, where no list of processes shows it."""
+    ended = subprocess.run([engine, *arguments], input=told, capture_output=True, text=True, check=False)
+    if ended.returncode:
+        why = (ended.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise DeploymentFault(f"{engine} {arguments[0]} failed: {why}")
+    return ended.stdout.strip()

@@ -1,0 +1,144 @@
+"""Stacks as CloudFormation sees them: their status, waiting for the end of an operation, why one failed."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from botocore.exceptions import ClientError
+
+from infra.cloud import Cloud
+from infra.trouble import code
+
+Wait = Callable[[float], None]
+Say = Callable[[str], None]
+Put = Literal["begun", "same", "overtaken"]
+"""An operation began; nothing would change; somebody else's operation on the stack came first."""
+
+# Pauses between two looks at a stack: short at first, because an emulated one takes a second.
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0
+# No part of ours takes longer to make or to delete; CloudFormation gives up by itself much earlier.
+_PATIENCE_S = 3600.0
+
+# Never made whole: nothing of a user's can be in it, so it is removed and made again.
+BROKEN = frozenset({"CREATE_FAILED", "ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "DELETE_FAILED", "REVIEW_IN_PROGRESS"})
+# Whole, whatever happened last.
+WHOLE = frozenset({"CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "IMPORT_COMPLETE"})
+
+
+class DeploymentFault(Exception):
+    """A stack could not be made, changed or removed; the message is one line that says what to do."""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A stack as it stands. `id` names it even when it is gone."""
+
+    name: str
+    id: str
+    status: str
+    parameters: Mapping[str, str]
+    outputs: Mapping[str, str]
+
+    @property
+    def busy(self) -> bool:
+        return self.status.endswith("_IN_PROGRESS") and self.status not in BROKEN
+
+
+@dataclass(frozen=True)
+class Part:
+    """A resource that a stack has or had. `id` is what its service calls it."""
+
+    logical: str
+    type: str
+    id: str
+
+
+class Stacks:
+    """CloudFormation in one account and region."""
+
+    def __init__(self, cloud: Cloud, wait: Wait = time.sleep) -> None:
+        self.client = cloud.client("cloudformation")
+        self._wait = wait
+
+    def find(self, name: str) -> Stack | None:
+        """The stack of that name or id; None where there is none, or it is gone."""
+        try:
+            told = self.client.describe_stacks(StackName=name)["Stacks"][0]
+        except ClientError as error:
+            # The one way in which CloudFormation says so (API_DescribeStacks).
+            if "does not exist" in error.response["Error"].get("Message", ""):
+                return None
+            raise
+        if told["StackStatus"] == "DELETE_COMPLETE":
+            return None
+        return Stack(
+            name=told["StackName"],
+            id=told["StackId"],
+            status=told["StackStatus"],
+            parameters={one["ParameterKey"]: one["ParameterValue"] for one in told.get("Parameters", [])},
+            outputs={one["OutputKey"]: one["OutputValue"] for one in told.get("Outputs", [])},
+        )
+
+    def settled(self, name: str) -> Stack | None:
+        """The stack once nothing is going on in it; raises `DeploymentFault` when that takes longer than an hour."""
+        give_up, pause_s = time.monotonic() + _PATIENCE_S, _FIRST_PAUSE_S
+        while (stack := self.find(name)) is not None and stack.busy:
+            if time.monotonic() > give_up:
+                raise DeploymentFault(f"stack {stack.name} is still {stack.status}; look at it in the AWS console")
+            self._wait(pause_s)
+            pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
+        return stack
+
+    def put(self, name: str, exists: bool, template: str, parameters: Mapping[str, str], tenant: str) -> Put:
+        """Begins to make or to change a stack."""
+        wanted: dict[str, Any] = {
+            "StackName": name,
+            "TemplateBody": template,
+            "Parameters": [{"ParameterKey": key, "ParameterValue": value} for key, value in parameters.items()],
+            "Capabilities": ["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"],
+            "Tags": [{"Key": "marless:tenant", "Value": tenant}],
+        }
+        try:
+            (self.client.update_stack if exists else self.client.create_stack)(**wanted)
+        except ClientError as error:
+            said = error.response["Error"].get("Message", "")
+            if "No updates are to be performed" in said:
+                return "same"
+            if code(error) == "AlreadyExistsException" or "can not be updated" in said:
+                return "overtaken"
+            raise
+        return "begun"
+
+    def why(self, stack: str) -> str:
+        """The first thing that went wrong in the last operation: the resource and the reason; '' if nothing did."""
+        first = ""
+        for event in self._events(stack):
+            status, reason = event["ResourceStatus"], event.get("ResourceStatusReason", "")
+            if event["LogicalResourceId"] == event["StackName"]:
+                if reason == "User Initiated":
+                    break
+            elif status.endswith("_FAILED") and "cancelled" not in reason:
+                first = f"{event['LogicalResourceId']} ({event['ResourceType']}): {' '.join(reason.split())}"
+        return first
+
+    def past(self, name: str) -> Iterator[str]:
+        """The ids of stacks of that name that are gone; CloudFormation remembers them for 90 days."""
+        pages = self.client.get_paginator("list_stacks").paginate(StackStatusFilter=["DELETE_COMPLETE"])
+        for page in pages:
+            yield from (one["StackId"] for one in page["StackSummaries"] if one["StackName"] == name)
+
+    def parts(self, stack: str) -> list[Part]:
+        """What the stack has or had."""
+        pages = self.client.get_paginator("list_stack_resources").paginate(StackName=stack)
+        return [
+            Part(one["LogicalResourceId"], one["ResourceType"], one["PhysicalResourceId"])
+            for page in pages
+            for one in page["StackResourceSummaries"]
+            if one.get("PhysicalResourceId")
+        ]
+
+    def _events(self, stack: str) -> Iterator[dict[str, Any]]:
+        """Newest first."""
+        for page in self.client.get_paginator("describe_stack_events").paginate(StackName=stack):
+            yield from page["StackEvents"]

@@ -1,0 +1,145 @@
+"""The emulated account of a folder, as commands see it: found, started, stopped."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from infra.cloud import Cloud
+from infra.emulation.folder import AccountFolder, Whereabouts
+
+# An account takes two seconds to start on an idle machine.
+_START_S = 60.0
+_STOP_S = 10.0
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+class AccountFault(Exception):
+    """The account did not start or did not end; the message says why, in one line."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """An account that answers."""
+
+    folder: AccountFolder
+    whereabouts: Whereabouts
+
+    @property
+    def cloud(self) -> Cloud:
+        """The account as its operator sees it."""
+        told = self.whereabouts
+        return Cloud(region=told.region, endpoint=told.endpoint, credentials=(told.key, told.secret, None))
+
+    def stop(self) -> None:
+        """Ends the account and all that runs in it; what it held is gone. Twice is harmless. Raises `AccountFault`."""
+        for number, patience_s in ((signal.SIGTERM, _STOP_S), (signal.SIGKILL, _STOP_S)):
+            # The lock tells whose process it is: another one with that number does not hold it.
+            if self.folder.whereabouts() not in (None, self.whereabouts) or not self.folder.alive():
+                return
+            with suppress(ProcessLookupError):
+                os.kill(self.whereabouts.pid, number)
+            if _gone(self.folder, patience_s):
+                return
+        raise AccountFault(f"the emulated account in {self.folder.root} (process {self.whereabouts.pid}) does not end")
+
+
+def find(root: Path) -> Account | None:
+    """The account that answers for the folder; None where there is none."""
+    folder = AccountFolder(root)
+    whereabouts = folder.whereabouts()
+    return Account(folder, whereabouts) if whereabouts else None
+
+
+def start(
+    root: Path,
+    region: str = "us-east-1",
+    code: tuple[Path, ...] = (),
+    processes: int = 8,
+    faults: bool = False,
+    lifeline: int | None = None,
+) -> Account:
+    """The folder's account, started if it does not live yet; it goes on when this process ends.
+
+    Functions import from `code` and from where this module is installed; `processes` of them run at once. With
+    `lifeline`, the reading end of a pipe, the account ends when the other end is closed. `faults` are for tests, see
+    `infra.emulation.faults`. Two that start at once get the same account. Raises `AccountFault`.
+    """
+    folder = AccountFolder(root)
+    folder.make()
+    lock = folder.starting()
+    lock.take(wait=True)
+    try:
+        found = find(root)
+        if found is None:
+            _spawn(folder, _arguments(folder, region, code, processes, faults, lifeline), lifeline)
+            found = find(root)
+    finally:
+        lock.release()
+    if found is None:
+        raise AccountFault(f"the emulated account did not start: {_last_words(folder)} (log: {folder.log})")
+    return found
+
+
+def _arguments(
+    folder: AccountFolder, region: str, code: tuple[Path, ...], processes: int, faults: bool, lifeline: int | None
+) -> list[str]:
+    places = [f"--code={place.absolute()}" for place in (*code, _ROOT)]
+    chosen = [f"--region={region}", f"--processes={processes}", *places]
+    if faults:
+        chosen.append("--faults")
+    if lifeline is not None:
+        chosen.append(f"--lifeline={lifeline}")
+    return [str(folder.root), *chosen]
+
+
+def _spawn(folder: AccountFolder, arguments: list[str], lifeline: int | None) -> None:
+    """Starts the process and waits until it answers or ends."""
+    listening, telling = os.pipe()
+    inherited = [telling] if lifeline is None else [telling, lifeline]
+    with folder.log.open("ab") as log:
+        subprocess.Popen(
+            [sys.executable, "-P", "-m", "infra.emulation.server", *arguments, f"--ready={telling}"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=_environment(),
+            pass_fds=inherited,
+            start_new_session=True,  # Ctrl-C in the terminal is for the command alone
+        )
+    os.close(telling)
+    try:
+        select.select([listening], [], [], _START_S)
+    finally:
+        os.close(listening)
+
+
+def _environment() -> dict[str, str]:
+    """What the account's process inherits: nothing that would lead its own calls to AWS or through a proxy."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("AWS_", "MOTO_")) and not name.lower().endswith("_proxy")
+    }
+    nowhere = {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
+    return {**kept, **nowhere, "AWS_EC2_METADATA_DISABLED": "true", "PYTHONPATH": str(_ROOT)}
+
+
+def _gone(folder: AccountFolder, patience_s: float) -> bool:
+    give_up = time.monotonic() + patience_s
+    while folder.alive():
+        if time.monotonic() > give_up:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _last_words(folder: AccountFolder) -> str:
+    """The last line of the account's log."""
+    lines = folder.log.read_text(errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")

@@ -1,0 +1,99 @@
+"""The folder of an emulated account: who has it, and where its account answers.
+
+Whoever has the folder holds a lock on a file in it. The kernel lets go of a lock when its holder dies, however it dies,
+so nothing that a killed account leaves behind is ever taken for a living one.
+"""
+
+import fcntl
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+ACCOUNT_NUMBER = "123456789012"
+
+
+class Whereabouts(msgspec.Struct, frozen=True):
+    """Where an account answers, and the operator's keys to it."""
+
+    endpoint: str
+    region: str
+    key: str
+    secret: str
+    pid: int
+
+
+class Lock:
+    """A file that one holder at a time can lock; the lock ends with `release`, or with the process."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+
+    def take(self, wait: bool = False) -> bool:
+        """Whether the lock is ours now."""
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            os.close(descriptor)
+            return False
+        self._descriptor = descriptor
+        return True
+
+    def release(self) -> None:
+        """Lets go; twice is harmless."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+class AccountFolder:
+    """Paths and locks of the folder `root`, which need not exist yet."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.absolute()
+        self.log = self.root / "account.log"
+        self.functions = self.root / "logs"
+        self._whereabouts = self.root / "account.json"
+
+    def make(self) -> None:
+        """Makes the folder, for its owner alone: it will hold keys."""
+        self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def starting(self) -> Lock:
+        """Held by who starts an account here, so that two do not."""
+        return Lock(self.root / "starting.lock")
+
+    def living(self) -> Lock:
+        """Held by the account for as long as it lives."""
+        return Lock(self.root / "living.lock")
+
+    def alive(self) -> bool:
+        """Whether an account lives here."""
+        if not self.root.is_dir():
+            return False
+        lock = self.living()
+        free = lock.take()
+        lock.release()
+        return not free
+
+    def tell(self, whereabouts: Whereabouts) -> None:
+        """Writes the whereabouts down, whole, for the owner of the folder alone."""
+        new = self._whereabouts.with_suffix(".new")
+        new.unlink(missing_ok=True)
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(msgspec.json.encode(whereabouts))
+        new.replace(self._whereabouts)
+
+    def forget(self) -> None:
+        """Removes whereabouts that hold no longer."""
+        self._whereabouts.unlink(missing_ok=True)
+
+    def whereabouts(self) -> Whereabouts | None:
+        """Of the account that lives here; None while there is none, or it does not answer yet."""
+        with suppress(FileNotFoundError, NotADirectoryError, msgspec.MsgspecError):
+            told = msgspec.json.decode(self._whereabouts.read_bytes(), type=Whereabouts)
+            return told if self.alive() else None
+        return None

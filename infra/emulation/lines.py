@@ -1,0 +1,74 @@
+"""The lines that Lambda itself writes into a function's log.
+
+AWS documentation, "Viewing CloudWatch logs for Lambda functions" and "Understanding the Lambda execution environment
+lifecycle" (INIT_REPORT).
+"""
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+TAIL_BYTES = 4096  # API_Invoke, LogResult: "the last 4 KB of the execution log"
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why an invocation or an initialisation did not end as it should."""
+
+    status: Literal["timeout", "error"]
+    error_type: str
+
+    def __str__(self) -> str:
+        return "Status: timeout" if self.status == "timeout" else f"Status: error\tError Type: {self.error_type}"
+
+
+def start(request_id: str, version: str) -> str:
+    return f"START RequestId: {request_id} Version: {version}"
+
+
+def end(request_id: str) -> str:
+    return f"END RequestId: {request_id}"
+
+
+def billed_ms(duration_ms: float, init_ms: float | None) -> int:
+    """Whole milliseconds to pay: INIT is billed too, for every kind of function, since August 2025.
+
+    AWS Compute Blog, "AWS Lambda standardizes billing for INIT Phase".
+    """
+    return math.ceil(duration_ms + (init_ms or 0.0))
+
+
+def report(
+    request_id: str, duration_ms: float, init_ms: float | None, memory_mb: int, peak_mb: int, trouble: Trouble | None
+) -> str:
+    """The REPORT line; `init_ms` for a cold start that went well, `trouble` for what the platform had to end."""
+    # Rounded first: whoever adds up the figures of the line comes to the figure that is billed.
+    duration_ms = round(duration_ms, 2)
+    init_ms = None if init_ms is None else round(init_ms, 2)
+    figures = [
+        f"REPORT RequestId: {request_id}",
+        f"Duration: {duration_ms:.2f} ms",
+        f"Billed Duration: {billed_ms(duration_ms, init_ms)} ms",
+        f"Memory Size: {memory_mb} MB",
+        f"Max Memory Used: {peak_mb} MB",
+    ]
+    if init_ms is not None:
+        figures.append(f"Init Duration: {init_ms:.2f} ms")
+    figures.append("" if trouble is None else str(trouble))
+    return "\t".join(figures)
+
+
+def init_report(init_ms: float, phase: Literal["init", "invoke"], trouble: Trouble) -> str:
+    """The line about an initialisation that failed; one that went well shows in the REPORT line."""
+    return f"INIT_REPORT Init Duration: {init_ms:.2f} ms\tPhase: {phase}\t{trouble}"
+
+
+def timed_out(request_id: str, timeout_s: float) -> str:
+    moment = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return f"{moment} {request_id} Task timed out after {timeout_s:.2f} seconds"
+
+
+def tail(lines: list[str]) -> bytes:
+    """The last 4 KB of the log of an invocation."""
+    return "".join(f"{line}\n" for line in lines).encode()[-TAIL_BYTES:]

@@ -1,0 +1,104 @@
+"""The emulated account's CloudWatch Logs, as far as reading goes: WSGI middleware that answers FilterLogEvents.
+
+moto keeps the log groups themselves; their events do not have to travel to it one by one, and are forgotten here before
+they fill this machine's memory. Calls and answers are those of the API reference, "FilterLogEvents".
+"""
+
+import json
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from itertools import count
+from typing import Any, NamedTuple
+
+from infra.emulation.wsgi import App, Environ, Start, body, operation, reply, service
+
+# What is remembered of each group; its file holds more.
+_MOST_EVENTS = 50_000
+# API_FilterLogEvents, limit.
+_PAGE = 10_000
+_UNDERSTOOD = {"logGroupName", "startTime", "nextToken"}
+_KIND = "application/x-amz-json-1.1"
+
+Write = Callable[[str, str, list[str]], None]
+
+
+class _Event(NamedTuple):
+    id: int
+    at_ms: int
+    stream: str
+    text: str
+
+
+class LogEvents:
+    """The newest events of every log group, on their way to `write`; safe for any number of threads."""
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
+        self._groups: dict[str, deque[_Event]] = {}
+        self._lock, self._ids = threading.Lock(), count()
+
+    def write(self, group: str, stream: str, lines: list[str]) -> None:
+        """Takes in the events of one invocation."""
+        at_ms = int(time.time() * 1000)
+        with self._lock:
+            kept = self._groups.setdefault(group, deque(maxlen=_MOST_EVENTS))
+            kept.extend(_Event(next(self._ids), at_ms, stream, line) for line in lines)
+        self._write(group, stream, lines)
+
+    def since(self, group: str, at_ms: int, first: int) -> list[_Event] | None:
+        """Events from `at_ms` and from the id `first` on; None for a group that nobody wrote to."""
+        with self._lock:
+            kept = self._groups.get(group)
+            return None if kept is None else [event for event in kept if event.at_ms >= at_ms and event.id >= first]
+
+    def forget(self, group: str) -> None:
+        """Drops the group's events."""
+        with self._lock:
+            self._groups.pop(group, None)
+
+
+class LogDoor:
+    """Answers for `events` before `app` sees the request; groups without events are the app's."""
+
+    def __init__(self, app: App, events: LogEvents) -> None:
+        self._app, self._events = app, events
+
+    def __call__(self, environ: Environ, start: Start) -> Iterable[bytes]:
+        if service(environ) == "logs":
+            asked = json.loads(body(environ))
+            match operation(environ):
+                case "FilterLogEvents":
+                    if unknown := sorted(asked.keys() - _UNDERSTOOD):
+                        return _refuse(start, f"the emulated account does not know {', '.join(unknown)}")
+                    found = self._filtered(asked)
+                    if found is not None:
+                        return reply(start, "200 OK", json.dumps(found).encode(), _KIND)
+                case "DeleteLogGroup":
+                    self._events.forget(asked["logGroupName"])
+        return self._app(environ, start)
+
+    def _filtered(self, asked: dict[str, Any]) -> dict[str, Any] | None:
+        first = int(asked.get("nextToken", 0))
+        found = self._events.since(asked["logGroupName"], asked.get("startTime", 0), first)
+        if found is None:
+            return None
+        page = found[:_PAGE]
+        told = [
+            {
+                "eventId": str(event.id),
+                "logStreamName": event.stream,
+                "timestamp": event.at_ms,
+                "ingestionTime": event.at_ms,
+                "message": event.text,
+            }
+            for event in page
+        ]
+        more = {"nextToken": str(page[-1].id + 1)} if len(found) > _PAGE else {}
+        return {"events": told, "searchedLogStreams": [], **more}
+
+
+def _refuse(start: Start, message: str) -> Iterable[bytes]:
+    text = json.dumps({"__type": "InvalidParameterException", "message": message}).encode()
+    return reply(start, "400 Bad Request", text, _KIND)

@@ -1,0 +1,185 @@
+"""The Lambda Runtime API of one execution environment, as far as HTTP goes.
+
+The thread that has an invocation holds the conversation itself: it waits for what the process asks next, and answers.
+No further thread is needed, and time-outs are plain. The requests are those of the AWS documentation, "Using the Lambda
+runtime API for custom runtimes".
+"""
+
+import selectors
+import socket
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+
+PREFIX = "/2018-06-01/runtime/"
+# The Lambda quotas page says 6 MB; the service's own message names this number of bytes.
+LONGEST_BODY = 6_291_556
+
+# How long a death may go unseen: one that no closing connection tells of, and one of a process without a connection.
+_POLL_S, _BRIEF_POLL_S = 0.05, 0.005
+# awslambdaric describes an error once more in a header, in up to 1 MiB.
+_LONGEST_HEAD = 2 << 20
+_PIECE = 1 << 20
+
+
+class Garbled(Exception):
+    """What came over a connection is no HTTP request that a runtime makes."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request; `oversize` is the length that a body too long to be read was announced with, else 0."""
+
+    method: str
+    path: str
+    body: bytes = b""
+    oversize: int = 0
+
+
+def take(data: bytearray) -> Request | None:
+    """The request at the start of `data`, cut out of it; `None` while it is not whole. Raises `Garbled`.
+
+    A body longer than `LONGEST_BODY` is not waited for.
+    """
+    end = data.find(b"\r\n\r\n", 0, _LONGEST_HEAD)
+    if end < 0:
+        if len(data) >= _LONGEST_HEAD:
+            raise Garbled("no end of the header")
+        return None
+    first, *fields = data[:end].decode("latin-1").split("\r\n")
+    try:
+        method, path, _ = first.split(" ")
+        length = _length(fields)
+    except ValueError as error:
+        raise Garbled(first[:100]) from error
+    if length > LONGEST_BODY:
+        return Request(method, path, oversize=length)
+    start, stop = end + 4, end + 4 + length
+    if len(data) < stop:
+        return None
+    body = bytes(memoryview(data)[start:stop])
+    del data[:stop]
+    return Request(method, path, body)
+
+
+def _length(fields: list[str]) -> int:
+    headers = {name.strip().lower(): value.strip() for name, _, value in (field.partition(":") for field in fields)}
+    if "transfer-encoding" in headers:
+        raise ValueError("awslambdaric announces the length of its bodies")
+    return int(headers.get("content-length", "0"))
+
+
+class _Connection:
+    def __init__(self, channel: socket.socket) -> None:
+        self.channel = channel
+        self.data = bytearray()
+
+    def fill(self) -> bool:
+        """Reads what has arrived; false when nothing more will come."""
+        try:
+            piece = self.channel.recv(_PIECE)
+        except OSError:
+            return False
+        self.data += piece
+        return bool(piece)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request of the process, to be answered."""
+
+    request: Request
+    connection: _Connection
+
+
+class RuntimeApi:
+    """One environment's door; belongs to one thread at a time."""
+
+    def __init__(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._listener, selectors.EVENT_READ, None)
+        self._connections: list[_Connection] = []
+        host, port = self._listener.getsockname()
+        self.address = f"{host}:{port}"
+
+    def receive(self, until: float, alive: Callable[[], bool]) -> Asked | None:
+        """The next request, or `None` when the process has ended without one.
+
+        Raises `TimeoutError` at `until` (monotonic seconds); what has arrived by then still counts.
+        """
+        while True:
+            left, running = until - time.monotonic(), alive()
+            pause = _POLL_S if self._connections else _BRIEF_POLL_S
+            arrived = self._read(max(0.0, min(left, pause)) if running else 0.0)
+            asked = self._take()
+            if asked is not None:
+                return asked
+            if left <= 0:
+                raise TimeoutError
+            if not running and not arrived:
+                return None
+
+    def answer(
+        self,
+        asked: Asked,
+        status: HTTPStatus,
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float = 1.0,
+    ) -> None:
+        """Sends an answer; a process that does not read it is found out by what it asks next, or does not."""
+        fields = {"Content-Type": "application/json", "Content-Length": str(len(body)), **(headers or {})}
+        head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+        channel = asked.connection.channel
+        with suppress(OSError):
+            channel.settimeout(max(timeout_s, 0.001))
+            channel.sendall(f"HTTP/1.1 {status.value} {status.phrase}\r\n{head}\r\n".encode("latin-1") + body)
+        if asked.request.oversize:
+            self._drop(asked.connection)
+
+    def hang_up(self) -> None:
+        """Ends the conversation with one process; another one may begin its own."""
+        while self._connections:
+            self._drop(self._connections[-1])
+
+    def close(self) -> None:
+        self.hang_up()
+        self._selector.close()
+        self._listener.close()
+
+    def _read(self, timeout_s: float) -> bool:
+        ready = self._selector.select(timeout_s)
+        for key, _ in ready:
+            connection: _Connection | None = key.data
+            if connection is None:
+                self._accept()
+            elif not connection.fill():
+                self._drop(connection)
+        return bool(ready)
+
+    def _accept(self) -> None:
+        channel, _ = self._listener.accept()
+        channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection = _Connection(channel)
+        self._connections.append(connection)
+        self._selector.register(channel, selectors.EVENT_READ, connection)
+
+    def _take(self) -> Asked | None:
+        for connection in list(self._connections):
+            try:
+                request = take(connection.data)
+            except Garbled:
+                self._drop(connection)
+                continue
+            if request is not None:
+                return Asked(request, connection)
+        return None
+
+    def _drop(self, connection: _Connection) -> None:
+        if connection in self._connections:
+            self._connections.remove(connection)
+            self._selector.unregister(connection.channel)
+            connection.channel.close()

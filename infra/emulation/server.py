@@ -1,0 +1,151 @@
+"""The process of an emulated account: ``python -m infra.emulation.server FOLDER``.
+
+moto keeps buckets, tables, queues and roles; our own Lambda runs the functions; our own CloudFormation makes stacks.
+One server on a free port of 127.0.0.1 answers for all of them. FOLDER/account.json says where, once it does.
+"""
+
+import argparse
+import logging
+import os
+import secrets
+import select
+import signal
+import string
+import sys
+import threading
+import time
+from functools import cache
+from pathlib import Path
+
+from infra.cloud import Cloud
+from infra.emulation.atomic import Atomic
+from infra.emulation.backends import Backends
+from infra.emulation.cloudformation import CloudFormation
+from infra.emulation.faults import Faults
+from infra.emulation.folder import ACCOUNT_NUMBER, AccountFolder, Whereabouts
+from infra.emulation.front import LambdaFront
+from infra.emulation.gate import Gate
+from infra.emulation.lambdas import DeadLetter, Lambdas
+from infra.emulation.listener import listen
+from infra.emulation.log_events import LogDoor, LogEvents
+from infra.emulation.logs import LogFiles
+from infra.emulation.resources.catalogue import kinds
+from infra.emulation.resources.functions import Functions
+from infra.emulation.rules import Rules
+from infra.emulation.schedules import Schedules
+from infra.emulation.stacks import Stacks
+from infra.emulation.surroundings import Site
+from infra.emulation.wsgi import App, Environ, Start
+
+# Whoever looks whether an account lives here holds its lock for a moment.
+_CLAIM_S = 2.0
+
+
+class EmulatedAccount:
+    """Everything of an account, behind one server."""
+
+    def __init__(
+        self, folder: AccountFolder, region: str, code: tuple[Path, ...], processes: int, faults: bool
+    ) -> None:
+        self._server = listen(_not_yet)
+        endpoint = f"http://127.0.0.1:{self._server.server_port}"
+        key, secret = _key(), secrets.token_urlsafe(30)
+        self._cloud = Cloud(region=region, endpoint=endpoint, credentials=(key, secret, None))
+        self._client = cache(self._cloud.client)
+        self.whereabouts = Whereabouts(endpoint, region, key, secret, os.getpid())
+        rules = Rules()
+        site = Site(region, ACCOUNT_NUMBER, endpoint, self._credentials)
+        logs = LogEvents(LogFiles(folder.functions).write)
+        self._lambdas = Lambdas(site, logs.write, self._bury, most_processes=processes)
+        self._schedules = Schedules(self._lambdas)
+        made = kinds(self._client, Functions(self._lambdas, code), self._schedules, rules)
+        app: App = LogDoor(Atomic(Backends()), logs)
+        app = CloudFormation(app, Stacks(made, region, ACCOUNT_NUMBER), region)
+        app = self._gate = Gate(LambdaFront(app, self._lambdas), key, rules, ACCOUNT_NUMBER)
+        self._server.app = Faults(app) if faults else app
+
+    def serve(self) -> None:
+        """Begins to answer, on threads of its own."""
+        threading.Thread(target=self._server.serve_forever, name="listener", daemon=True).start()
+
+    def close(self) -> None:
+        """Ends all functions."""
+        self._schedules.close()
+        self._lambdas.close()
+
+    def _credentials(self, role: str, session: str) -> tuple[str, str, str]:
+        return self._gate.issue(role, session)
+
+    def _bury(self, letter: DeadLetter) -> None:
+        queues = self._client("sqs")
+        url = queues.get_queue_url(QueueName=letter.arn.rpartition(":")[2])["QueueUrl"]
+        attributes = {
+            "RequestID": {"DataType": "String", "StringValue": letter.request_id},
+            "ErrorCode": {"DataType": "Number", "StringValue": str(letter.error_code)},
+            "ErrorMessage": {"DataType": "String", "StringValue": letter.error_message or "-"},
+        }
+        queues.send_message(QueueUrl=url, MessageBody=letter.body.decode(), MessageAttributes=attributes)
+
+
+def _not_yet(environ: Environ, start: Start) -> list[bytes]:
+    raise ConnectionAbortedError
+
+
+def _key() -> str:
+    return "AKIA" + "".join(secrets.choice(string.ascii_uppercase + string.digits) for _ in range(16))
+
+
+def _until_told(lifeline: int | None) -> None:
+    """Returns at SIGTERM or SIGINT, or when the far end of the pipe `lifeline` closes."""
+    woken, waker = os.pipe()
+    os.set_blocking(waker, False)
+    signal.set_wakeup_fd(waker)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
+    select.select([woken] if lifeline is None else [woken, lifeline], [], [])
+
+
+def _claim(folder: AccountFolder) -> bool:
+    """Whether the folder is ours from now on, until this process ends."""
+    give_up, lock = time.monotonic() + _CLAIM_S, folder.living()
+    while not lock.take():
+        if time.monotonic() > give_up:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def main() -> int:
+    """Runs an account until it is told to end."""
+    parser = argparse.ArgumentParser(description="Run an emulated account.")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--region", default="us-east-1")
+    parser.add_argument("--code", type=Path, action="append", required=True, help="folders that functions import from")
+    parser.add_argument("--processes", type=int, default=8, help="functions that run at once on this machine")
+    parser.add_argument("--faults", action="store_true", help="let tests ask for trouble")
+    parser.add_argument("--lifeline", type=int, help="descriptor of a pipe; the account ends with its other end")
+    parser.add_argument("--ready", type=int, help="descriptor of a pipe; closed once the account answers")
+    chosen = parser.parse_args()
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("samtranslator").setLevel(logging.ERROR)
+    folder = AccountFolder(chosen.folder)
+    folder.make()
+    if not _claim(folder):
+        print(f"an emulated account lives in {folder.root} already", file=sys.stderr)
+        return 1
+    folder.forget()
+    account = EmulatedAccount(folder, chosen.region, tuple(chosen.code), chosen.processes, chosen.faults)
+    account.serve()
+    folder.tell(account.whereabouts)
+    if chosen.ready is not None:
+        os.close(chosen.ready)
+    _until_told(chosen.lifeline)
+    folder.forget()
+    account.close()
+    # All that is left to do is to give back memory, which the system does at once and Python piece by piece.
+    logging.shutdown()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

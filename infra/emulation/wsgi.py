@@ -1,0 +1,46 @@
+"""What the parts of the emulated account share: reading a signed request, answering one, dropping one."""
+
+import io
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+Environ = dict[str, Any]
+Start = Callable[..., Any]
+App = Callable[[Environ, Start], Iterable[bytes]]
+
+# A request says in its signature for whom it is meant (AWS Signature Version 4, "Credential").
+_SCOPE = re.compile(r"Credential=[^/,\s]+/\d+/[^/,\s]+/([^/,\s]+)/aws4_request")
+
+
+class Dropped(ConnectionAbortedError):
+    """The connection is to end without an answer."""
+
+
+def service(environ: Environ) -> str:
+    """The service that a request is meant for; '' when it is not signed."""
+    found = _SCOPE.search(environ.get("HTTP_AUTHORIZATION", ""))
+    return found[1].lower() if found else ""
+
+
+def operation(environ: Environ) -> str:
+    """The operation that a request of a JSON service names, the method of one that names none."""
+    target: str = environ.get("HTTP_X_AMZ_TARGET", "")
+    return target.rpartition(".")[2] or str(environ["REQUEST_METHOD"])
+
+
+def body(environ: Environ) -> bytes:
+    """The request's whole body, which stays readable for who comes next."""
+    # The server hands over bodies that it has read to their end, so that a connection can be used again.
+    stream = environ["wsgi.input"]
+    if not isinstance(stream, io.BytesIO):
+        stream = environ["wsgi.input"] = io.BytesIO(stream.read(int(environ.get("CONTENT_LENGTH") or 0)))
+    return stream.getvalue()
+
+
+def reply(
+    start: Start, status: str, text: bytes, kind: str = "application/json", *headers: tuple[str, str]
+) -> Iterable[bytes]:
+    """Answers with `text`."""
+    start(status, [("Content-Type", kind), ("Content-Length", str(len(text))), *headers])
+    return [text]

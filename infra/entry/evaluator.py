@@ -1,0 +1,6 @@
+"""The evaluator as a Lambda function."""
+
+from functions.evaluator.handler import handle
+from infra.entry.worker import Worker
+
+handler = Worker(handle)

@@ -1,0 +1,129 @@
+"""What stands between Lambda and a function's `handle`: storage, time-out, log, and word of the end.
+
+An event is a request as JSON. Without `tell` somebody waits, and the answer is the result. With it nobody does: the
+answer lies in storage, and the end is reported to a completion set, whose last member wakes the coordinator.
+"""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from math import ceil
+from types import FrameType
+from typing import Any, Literal
+
+import msgspec
+from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools.metrics import MetricUnit
+
+from functions.completion import LONGEST_MESSAGE, Note, note, tell
+from functions.contract import Answer, Failed, Request
+from functions.ports import Blobs
+from infra.cloud import Cloud
+from infra.completions import DynamoCompletions
+from infra.own_process import OwnTime, peak_mb
+from infra.s3 import S3Storage
+from infra.settings import Settings
+from infra.waking import wake
+
+Handle = Callable[[bytes, Blobs], bytes]
+
+_REQUESTS = msgspec.json.Decoder(Request)
+_ANSWERS = msgspec.json.Decoder(Answer)
+
+
+class AttemptTimedOut(Exception):
+    """The attempt took longer than its request allows; Lambda's own time-out, set at deployment, may be longer."""
+
+
+class Worker:
+    """The Lambda handler around `handle`; one for each execution environment."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self._settings = Settings.from_environment(os.environ)
+        self._cloud = Cloud.here()
+        self._log, self._metrics = Logger(), Metrics()
+        self._metrics.set_default_dimensions(Tenant=self._settings.tenant)
+        self._storage: dict[str, S3Storage] = {}
+        self._completions: dict[str, DynamoCompletions] = {}
+        self._lambda: Any = None
+        self._time = OwnTime()
+
+    def __call__(self, event: dict[str, Any], context: Any) -> Any:
+        """The answer, or, where nobody waits for it, word that it was told."""
+        self._time.begin()
+        body = msgspec.json.encode(event)
+        request = _REQUESTS.decode(body)
+        self._log.set_correlation_id(request.id)
+        if request.tell is None:
+            return msgspec.json.decode(self._answer(body, request))
+        try:
+            answer = _ANSWERS.decode(self._answer(body, request))
+        except Exception as error:
+            self._tell(request, self._lost(request, error))
+            raise
+        self._tell(request, note(answer, *self._time.take(), peak_mb()))
+        self._time.end()
+        return {"told": True}
+
+    def _answer(self, body: bytes, request: Request) -> bytes:
+        with _limited(request.timeout_s):
+            answer = self._handle(body, self._objects(request.run))
+        self._remark(_ANSWERS.decode(answer))
+        return answer
+
+    def _objects(self, run: str) -> S3Storage:
+        if run not in self._storage:
+            self._storage[run] = S3Storage(self._cloud, self._settings.bucket, self._settings.objects(run))
+        return self._storage[run]
+
+    def _sets(self, run: str) -> DynamoCompletions:
+        if run not in self._completions:
+            scope = self._settings.completions(run)
+            self._completions[run] = DynamoCompletions(self._cloud, self._settings.table, scope)
+        return self._completions[run]
+
+    def _tell(self, request: Request, ended: Note) -> None:
+        assert request.tell is not None
+        if tell(self._sets(request.run), request.tell, ended):
+            self._lambda = self._lambda or self._cloud.client("lambda")
+            wake(self._lambda, request.tell.coordinator, self._settings.tenant, request.run)
+
+    def _lost(self, request: Request, error: Exception) -> Note:
+        """The note on an attempt that ended without an answer."""
+        kind: Literal["timeout", "crash"] = "timeout" if isinstance(error, AttemptTimedOut) else "crash"
+        duration_ms, start_ms = self._time.take()
+        return Note(
+            attempt=request.attempt,
+            duration_ms=ceil(duration_ms),
+            start_ms=ceil(start_ms),
+            peak_mb=ceil(peak_mb()),
+            kind=kind,
+            message=f"{type(error).__name__}: {error}"[:LONGEST_MESSAGE],
+            again=True,
+        )
+
+    def _remark(self, answer: Answer) -> None:
+        """Failures are logged and counted; what went well is in the platform's own lines, which cost nothing more."""
+        if not isinstance(answer, Failed):
+            return
+        self._log.error(answer.message, extra={"kind": answer.kind, "attempt": answer.attempt})
+        self._metrics.add_metric(name="Failures", unit=MetricUnit.Count, value=1)
+        self._metrics.flush_metrics()
+
+
+@contextmanager
+def _limited(seconds: float) -> Iterator[None]:
+    """Raises `AttemptTimedOut` in the main thread, where Lambda calls handlers, when `seconds` have passed."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise AttemptTimedOut(f"no answer within {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,36 @@
+"""Python interpreters of this machine by version."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def interpreter(version: str) -> str | None:
+    """A Python of `version` (``3.12``): this one, one on PATH, or one that pyenv holds; None if there is none."""
+    return next((found for found in _candidates(version) if _is(found, version)), None)
+
+
+def _candidates(version: str) -> Iterator[str]:
+    yield sys.executable
+    for folder in os.get_exec_path():
+        yield str(Path(folder, f"python{version}"))
+    # pyenv's name on PATH stands for a version only where one is chosen.
+    if pyenv := shutil.which("pyenv"):
+        yield str(Path(_said([pyenv, "prefix", version]), "bin", f"python{version}"))
+
+
+def _is(candidate: str, version: str) -> bool:
+    """Whether the candidate starts and is of the version; a name may be a shim with nothing behind it."""
+    return _said([candidate, "-I", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]) == version
+
+
+def _said(command: list[str]) -> str:
+    """What the command prints; '' if it cannot be run or fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

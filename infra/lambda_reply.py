@@ -1,0 +1,88 @@
+"""What Lambda says of an invocation that has ended, as a `Report` needs it."""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+
+# A request or an answer of 6 MB; an event that nobody waits for, 1 MB (developer guide, "Lambda quotas").
+LARGEST = 6 * 1024 * 1024
+LARGEST_EVENT = 1024 * 1024
+SMALLER = "let invocations be smaller: lower placement.units_per_invocation, or set placement.carry=false"
+
+# Lambda's own time-out and the one that our entry point keeps for a single attempt.
+_TIMEOUTS = ("Sandbox.Timedout", "AttemptTimedOut")
+# These errors are of the environment: what went wrong in the function is in its log.
+_PLATFORM = ("Runtime.", "Sandbox.", "Extension.")
+# Lines that the function did not write.
+_NOT_ITS_OWN = re.compile(
+    r"(START|END|REPORT|INIT_START|INIT_REPORT|XRAY|RequestId:) |Runtime\.|.* Task timed out after "
+)
+_LONGEST_LINE = 300
+
+
+class _Error(msgspec.Struct):
+    """What Lambda returns in place of an answer (developer guide, "Lambda function errors in Python")."""
+
+    type: str = msgspec.field(name="errorType", default="")
+    message: str = msgspec.field(name="errorMessage", default="")
+
+
+_ERRORS = msgspec.json.Decoder(_Error)
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How an invocation ended; fields as in `functions.contract.Report`."""
+
+    outcome: Literal["answered", "timeout", "crash", "throttled"]
+    body: bytes = b""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Metering:
+    """The figures of the REPORT line; fields as in `functions.contract.Report`."""
+
+    duration_ms: float = 0.0
+    init_ms: float = 0.0
+    peak_mb: float = 0.0
+
+
+def ending(failed: bool, payload: bytes, log: str) -> Ending:
+    """`failed`: whether Lambda marked the invocation so; `log`: the end of its log, 4 KB at most."""
+    if not failed:
+        return Ending("answered", payload)
+    try:
+        error = _ERRORS.decode(payload)
+    except msgspec.MsgspecError:
+        error = _Error(message=payload.decode(errors="replace"))
+    if error.type == "Function.ResponseSizeTooLarge":
+        return Ending("crash", detail=f"its answer is too large: {error.message} {SMALLER}")
+    detail = error.message
+    if error.type.startswith(_PLATFORM) and (line := _last_words(log)):
+        detail = f"{error.message}; its log ends: {line}"
+    if error.type in _TIMEOUTS or "Task timed out after" in error.message:
+        return Ending("timeout", detail=detail)
+    return Ending("crash", detail=f"{error.type}: {detail}" if error.type else detail)
+
+
+def metering(log: str) -> Metering | None:
+    """The figures in the last REPORT line of a log; None if it has none."""
+    line = next((line for line in reversed(log.splitlines()) if line.startswith("REPORT ")), None)
+    if line is None:
+        return None
+    fields = dict(part.strip().split(": ", 1) for part in line.split("\t") if ": " in part)
+
+    def figure(name: str) -> float:
+        return float(fields.get(name, "0").split()[0])
+
+    return Metering(figure("Duration"), figure("Init Duration"), figure("Max Memory Used"))
+
+
+def _last_words(log: str) -> str:
+    """The function's own line that tells most about its death: the fatal error, else the last one."""
+    lines = [line.strip() for line in log.splitlines() if line.strip() and not _NOT_ITS_OWN.match(line)]
+    fatal = next((line for line in lines if line.startswith("Fatal Python error")), "")
+    return (fatal or (lines[-1] if lines else ""))[:_LONGEST_LINE]

@@ -1,0 +1,71 @@
+"""Which of our files a function needs: its entry module and, again and again, what those modules name."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+OURS = ("functions", "coordinator", "infra")
+
+
+@dataclass(frozen=True)
+class Sources:
+    """`files` are relative to the root they were found in, sorted. `foreign` are the top-level modules they import
+    that are neither ours nor Python's."""
+
+    files: tuple[Path, ...]
+    foreign: frozenset[str]
+
+
+def sources(root: Path, entry: str) -> Sources:
+    """What the module `entry` needs of the packages below `root`, imported at the top, in a function or by name.
+
+    A string that is exactly the dotted name of one of our modules counts as an import of it: that is how registries and
+    algorithms say what is imported when it is needed. Raises `ModuleNotFoundError` when `entry` is not there.
+    """
+    if _file(root, entry) is None:
+        raise ModuleNotFoundError(f"there is no module {entry} below {root}", name=entry)
+    found: dict[str, Path] = {}
+    foreign: set[str] = set()
+    waiting = [entry]
+    while waiting:
+        name = waiting.pop()
+        file = None if name in found else _file(root, name)
+        if file is None:
+            continue
+        found[name] = file
+        waiting.append(name.rpartition(".")[0])  # the import of a.b runs a first
+        tree = ast.parse(file.read_bytes(), str(file))
+        imported = set(_imported(tree))
+        waiting += [*imported, *_named(tree)]
+        foreign |= {module.partition(".")[0] for module in imported} - sys.stdlib_module_names - set(OURS)
+    return Sources(tuple(sorted(file.relative_to(root) for file in found.values())), frozenset(foreign))
+
+
+def _file(root: Path, module: str) -> Path | None:
+    """The source of one of our modules; None for anything else."""
+    parts = module.split(".")
+    if parts[0] not in OURS:
+        return None
+    path = root.joinpath(*parts)
+    return next((file for file in (path / "__init__.py", path.with_suffix(".py")) if file.is_file()), None)
+
+
+def _imported(tree: ast.AST) -> Iterator[str]:
+    """The modules of a file's import statements; of ``from a import b`` also a.b, which may be one."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                yield from (alias.name for alias in names)
+            case ast.ImportFrom(module=str(module), names=names, level=0):
+                yield module
+                yield from (f"{module}.{alias.name}" for alias in names)
+
+
+def _named(tree: ast.AST) -> Iterator[str]:
+    """The strings of a file that could be the dotted name of a module."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Constant(value=str(text)) if text.replace(".", "").isidentifier():
+                yield text

@@ -1,0 +1,21 @@
+"""Where in the cloud a run lives: kept with the run, so that a later deployment changes nothing about it."""
+
+import msgspec
+
+
+class Residence(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A tenant's deployment as it was when the run began.
+
+    `functions` names the published versions that the run keeps to, by 'actor', 'learner', 'evaluator', 'coordinator';
+    `memory_mb` and `timeout_s` are theirs. `width` functions may run at once.
+    """
+
+    tenant: str
+    region: str
+    stack: str
+    bucket: str
+    table: str
+    functions: dict[str, str]
+    memory_mb: dict[str, int]
+    timeout_s: dict[str, int]
+    width: int

@@ -1,0 +1,47 @@
+"""What a deployed function knows of its deployment, and how a tenant's data is addressed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Bucket, table and tenant of a deployment, and the program it holds."""
+
+    bucket: str
+    table: str
+    tenant: str
+    code: str = ""
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Self:
+        """As the template passes them; raises `KeyError` for one that is missing."""
+        return cls(
+            bucket=environment["MARLESS_BUCKET"],
+            table=environment["MARLESS_TABLE"],
+            tenant=environment["MARLESS_TENANT"],
+            code=environment.get("MARLESS_CODE", ""),
+        )
+
+    def objects(self, run: str) -> str:
+        """The prefix of a run's objects."""
+        return f"tenants/{self.tenant}/runs/{run}/"
+
+    @property
+    def listing(self) -> str:
+        """The prefix of what belongs to no single run."""
+        return f"tenants/{self.tenant}/live/"
+
+    def ledger(self, run: str) -> str:
+        """The partition of a run's ledger."""
+        return f"run/{self.tenant}/{run}"
+
+    def completions(self, run: str) -> str:
+        """What the partitions of a run's completion sets begin with."""
+        return f"tell/{self.tenant}/{run}"
+
+    @property
+    def live(self) -> str:
+        """The partition that lists the tenant's detached runs."""
+        return f"live/{self.tenant}"

@@ -1,0 +1,133 @@
+"""What AWS refuses, in one line that says what to do."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectionClosedError,
+    ConnectionError,
+    CredentialRetrievalError,
+    LoginError,
+    NoCredentialsError,
+    NoRegionError,
+    PartialCredentialsError,
+    ProfileNotFound,
+    ReadTimeoutError,
+    ResponseStreamingError,
+    SSOError,
+    TokenRetrievalError,
+)
+
+from functions.contract import StorageFault
+
+# Where the permission is not named after the call (Service Authorization Reference).
+_ACTIONS = {
+    "GetObject": "s3:GetObject",
+    "HeadObject": "s3:GetObject",
+    "PutObject": "s3:PutObject",
+    "DeleteObjects": "s3:DeleteObject",
+    "ListObjectsV2": "s3:ListBucket",
+    "Invoke": "lambda:InvokeFunction",
+}
+_TABLE_CALLS = ("GetItem", "BatchGetItem", "PutItem", "UpdateItem", "DeleteItem", "Query")
+
+_NOT_DEPLOYED = "it does not exist; deploy with `marless deploy`, or check the region and the tenant"
+_EXPIRED = "the credentials have expired; log in again and go on with `marless resume`"
+_UNKNOWN = "AWS does not accept these credentials; check which profile or access key is in use"
+_NONE = "no usable credentials were found; log in, choose a profile, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+_THROTTLED = "AWS turns requests away because there are too many; wait a minute and go on with `marless resume`"
+_ELSEWHERE = "it is in another region; choose that region"
+_CLOCK = "the clock of this machine is wrong; set it"
+_TROUBLED = "AWS has trouble of its own; try again later"
+_UNREACHABLE = "cannot be reached; check the network, and if it is an emulated account, that it runs"
+_BROKEN = "the connection broke; check the network and try again"
+
+# Error codes of S3, DynamoDB, Lambda and STS (their API references, "Error responses" and "Common errors").
+_ADVICE: Mapping[str, str] = {
+    "NoSuchBucket": _NOT_DEPLOYED,
+    "ResourceNotFoundException": _NOT_DEPLOYED,
+    "ExpiredToken": _EXPIRED,
+    "ExpiredTokenException": _EXPIRED,
+    "RequestExpired": _EXPIRED,
+    "InvalidAccessKeyId": _UNKNOWN,
+    "InvalidClientTokenId": _UNKNOWN,
+    "UnrecognizedClientException": _UNKNOWN,
+    "InvalidToken": _UNKNOWN,
+    "SignatureDoesNotMatch": _UNKNOWN,
+    "InvalidSignatureException": _UNKNOWN,
+    "IncompleteSignature": _UNKNOWN,
+    "RequestTimeTooSkewed": _CLOCK,
+    "SlowDown": _THROTTLED,
+    "ProvisionedThroughputExceededException": _THROTTLED,
+    "RequestLimitExceeded": _THROTTLED,
+    "Throttling": _THROTTLED,
+    "ThrottlingException": _THROTTLED,
+    "TooManyRequestsException": _THROTTLED,
+    "PermanentRedirect": _ELSEWHERE,
+    "301": _ELSEWHERE,
+    "AuthorizationHeaderMalformed": _ELSEWHERE,
+    "IllegalLocationConstraintException": _ELSEWHERE,
+    "KeyTooLongError": "the name of the object is too long; choose a shorter name for the run",
+    "EntityTooLarge": "the object is larger than S3 takes at once",
+}
+_FORBIDDEN = ("AccessDenied", "AccessDeniedException", "403", "Forbidden")
+_LOGIN = (
+    NoCredentialsError,
+    PartialCredentialsError,
+    CredentialRetrievalError,
+    TokenRetrievalError,
+    SSOError,
+    LoginError,
+)
+_CUT_OFF = (ConnectionClosedError, ReadTimeoutError, ResponseStreamingError)
+
+
+@contextmanager
+def told(doing: str, where: str) -> Iterator[None]:
+    """What AWS refuses inside becomes a `StorageFault` of one line: cannot `doing` `where`, why, and what to do."""
+    try:
+        yield
+    except (ClientError, BotoCoreError) as error:
+        raise StorageFault(f"cannot {doing} {where}: {explained(error)}") from error
+
+
+def code(error: Exception) -> str:
+    """AWS's name for the error, '' where the answer did not come from AWS."""
+    return str(error.response["Error"].get("Code", "")) if isinstance(error, ClientError) else ""
+
+
+def explained(error: Exception) -> str:
+    """Why, and what to do, in one line."""
+    return " ".join((_answered(error) if isinstance(error, ClientError) else _unanswered(error)).split())
+
+
+def _answered(error: ClientError) -> str:
+    """What AWS answered."""
+    name = code(error)
+    if name in _FORBIDDEN:
+        call = error.operation_name
+        action = f"dynamodb:{call}" if call in _TABLE_CALLS else _ACTIONS.get(call, call)
+        return f"access denied: the credentials in use lack the permission {action} there"
+    said = error.response["Error"].get("Message", "")
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    advice = _ADVICE.get(name, _TROUBLED if status >= 500 else "")
+    if advice in (_NOT_DEPLOYED, _EXPIRED, _ELSEWHERE):
+        return advice
+    return f"{name}: {said}; {advice}" if advice else f"{name}: {said}"
+
+
+def _unanswered(error: Exception) -> str:
+    """What kept AWS from answering."""
+    if isinstance(error, NoRegionError):
+        return "no region is set; choose one, or set AWS_DEFAULT_REGION"
+    if isinstance(error, ProfileNotFound):
+        return f"{error}; choose another profile"
+    if isinstance(error, _LOGIN):
+        return f"{_NONE} ({error})"
+    if isinstance(error, ConnectionError):
+        return f"{getattr(error, 'kwargs', {}).get('endpoint_url', 'the endpoint')} {_UNREACHABLE}"
+    if isinstance(error, _CUT_OFF):
+        return f"{_BROKEN} ({error})"
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,54 @@
+"""Follows the steps of the learner's Dockerfile without a container engine, and lets the learner work from the result.
+
+The context is what an engine would be sent. The base image is not here, so its Python is one of this machine, in an
+environment of its own.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from docker.utils.build import exclude_paths  # type: ignore[import-untyped]
+
+from functions.environments.registry import spec
+from infra.interpreters import interpreter
+from infra.packages import ENTRIES, PYTHON, ROOT
+from scripts.dockerfile import Followed
+from scripts.functions_at_work import TASK, Functions, account, initialise
+
+DOCKERFILE = ROOT / "infra/images/learner/Dockerfile"
+
+
+def main() -> None:
+    python = interpreter(PYTHON) or sys.executable
+    with tempfile.TemporaryDirectory() as folder:
+        environment, context, root = (Path(folder, name) for name in ("environment", "context", "root"))
+        subprocess.run([python, "-m", "venv", environment], check=True)
+        send(ROOT, context)
+        quiet = {"PIP_QUIET": "2", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+        path = f"{environment / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        image = Followed(context, root, {"PATH": path, **quiet})
+        image.follow(DOCKERFILE.read_text(encoding="utf-8"), {})
+        if image.command != [f"{ENTRIES['learner']}.handler"]:
+            raise SystemExit(f"audit: the image runs {image.command}, not the learner's entry")
+        with account() as variables:
+            learner = Functions(python, {"learner": image.below("/var/task")}, variables)
+            initialise(learner, spec(TASK))
+    print("the learner's image: its steps run, and the learner works from the result alone")
+
+
+def send(folder: Path, context: Path) -> None:
+    """Copies what an engine would be sent of `folder`, which .dockerignore decides."""
+    lines = (folder / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    patterns = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    for name in exclude_paths(str(folder), patterns):
+        source, target = folder / name, context / name
+        if source.is_file():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(source.read_bytes())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""Builds what Lambda is given: ``python -m scripts.build WHAT FOLDER``.
+
+WHAT is a function, for its package; `zips`, for the packages of all functions that are no images, each with an archive
+beside it; or `plugins`, for what the learner's image takes in of them.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from infra import plugins
+from infra.archives import pack
+from infra.packages import ENTRIES, PYTHON, Function, build, size
+from infra.plugins import PackageFault
+
+ZIPS: tuple[Function, ...] = ("actor", "evaluator", "coordinator")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Build functions' packages, or make plug-ins ready for the image.")
+    # sam names the template's logical ids, which begin with a capital.
+    parser.add_argument("what", type=str.lower, choices=[*ENTRIES, "zips", "plugins"])
+    parser.add_argument("folder", type=Path, help="new or empty")
+    parser.add_argument("--plugins", nargs="*", default=[], help="requirements, wheels, projects, packages, modules")
+    chosen = parser.parse_args()
+    try:
+        if chosen.what == "plugins":
+            plugins.stage(chosen.plugins, chosen.folder)
+        elif chosen.what == "zips":
+            _build({function: chosen.folder / function for function in ZIPS}, chosen.plugins)
+            for function in ZIPS:
+                archive = chosen.folder / f"{function}.zip"
+                print(f"{archive}: {pack(chosen.folder / function, archive)}")
+        else:
+            _build({chosen.what: chosen.folder}, chosen.plugins)
+    except PackageFault as fault:
+        print(f"build: {fault}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _build(targets: dict[Function, Path], chosen: list[str]) -> None:
+    if not build(targets, chosen):
+        print(
+            f"build: there is no Python {PYTHON} here, so functions go without byte code and start slower; install it",
+            file=sys.stderr,
+        )
+    for function, target in targets.items():
+        print(f"{target}: {function}, {size(target) / 1e6:.1f} MB")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,150 @@
+"""Functions as Lambda would start them: a fresh interpreter that sees their package and nothing else of this machine.
+
+Storage and table are moto's, in this process.
+"""
+
+import json
+import logging
+import os
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from moto.moto_server.threaded_moto_server import ThreadedMotoServer
+
+from functions import keys
+from functions.contract import (
+    Answer,
+    DescribeReply,
+    DescribeTask,
+    Done,
+    EvaluateTask,
+    InitialiseTask,
+    Ref,
+    Request,
+    SampleTask,
+    Team,
+)
+from functions.environments.base import Spec, Task
+from infra.cloud import Cloud
+from infra.packages import ENTRIES, Function
+
+_START = """
+import json, sys, time
+wall, processor = time.perf_counter(), time.process_time()
+sys.path.insert(0, sys.argv[1])
+from importlib import import_module
+handler = import_module(sys.argv[2]).handler
+took = time.perf_counter() - wall, time.process_time() - processor
+print(json.dumps([*took, handler(json.load(sys.stdin), None) if len(sys.argv) > 3 else None]))
+"""
+TASK = Task(name="mpe/simple_spread", agents=3)
+_TEAM = Team(groups=(0, 1, 2))
+
+
+class Functions:
+    """Packages by function, started one call at a time with `python`; `environment` is what the template passes."""
+
+    def __init__(self, python: str, packages: Mapping[Function, Path], environment: Mapping[str, str]) -> None:
+        self._python, self._packages, self._environment = python, packages, environment
+
+    def imported(self, function: Function, package: Path | None = None) -> tuple[float, float]:
+        """Seconds, and seconds of the processor, that the import of the function's entry takes, from another copy of
+        its package if one is given."""
+        wall, processor, _ = self._start(function, package or self._packages[function])
+        return wall, processor
+
+    def call(self, function: Function, event: bytes) -> Any:
+        """The function's result for an event in JSON."""
+        return self._start(function, self._packages[function], event)[2]
+
+    def _start(self, function: Function, package: Path, event: bytes | None = None) -> Any:
+        """What the program above prints; raises `RuntimeError`."""
+        call = [] if event is None else ["call"]
+        # -I -S: neither the current folder nor anything installed; -B: a package is read-only on Lambda.
+        command = [self._python, "-I", "-S", "-B", "-c", _START, str(package), ENTRIES[function], *call]
+        variables = {"PATH": os.defpath, **self._environment}
+        done = subprocess.run(command, input=event or b"", env=variables, capture_output=True, timeout=120)
+        if done.returncode:
+            raise RuntimeError(f"{function} failed: {done.stderr.decode(errors='replace').strip()}")
+        return json.loads(done.stdout.splitlines()[-1])
+
+
+@contextmanager
+def account() -> Iterator[dict[str, str]]:
+    """An emulated bucket and table, as the environment variables that the template gives to the functions."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        cloud = Cloud(region="us-east-1", endpoint=f"http://{host}:{port}", credentials=("audit", "audit", None))
+        cloud.client("s3").create_bucket(Bucket="audit")
+        cloud.client("dynamodb").create_table(
+            TableName="audit",
+            BillingMode="PAY_PER_REQUEST",
+            AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ("scope", "item")],
+            KeySchema=[{"AttributeName": "scope", "KeyType": "HASH"}, {"AttributeName": "item", "KeyType": "RANGE"}],
+        )
+        yield {
+            "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+            "AWS_REGION": "us-east-1",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1769",
+            "AWS_ACCESS_KEY_ID": "audit",
+            "AWS_SECRET_ACCESS_KEY": "audit",
+            "MARLESS_BUCKET": "audit",
+            "MARLESS_TABLE": "audit",
+            "MARLESS_TENANT": "default",
+            "MARLESS_CODE": "audit",
+            "POWERTOOLS_SERVICE_NAME": "audit",
+            "POWERTOOLS_METRICS_NAMESPACE": "MARLess",
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+        }
+    finally:
+        server.stop()
+
+
+def work(functions: Functions) -> None:
+    """One small task of each kind through the functions' own packages; raises `RuntimeError` when one fails."""
+    described = _done(functions, "actor", DescribeTask(environment=TASK, **_order("describe"))).reply
+    assert isinstance(described, DescribeReply)
+    policies = initialise(functions, described.spec)
+    sample = SampleTask(
+        environment=TASK, team=_TEAM, policies=policies, units=(0,), copies=2, steps=25, **_order("sample")
+    )
+    _done(functions, "actor", sample)
+    evaluate = EvaluateTask(
+        environment=TASK, team=_TEAM, policies=policies, stream="audit", part=0, episodes=2, **_order("evaluate")
+    )
+    _done(functions, "evaluator", evaluate)
+    if functions.call("coordinator", b'{"sweep": true}') != {"woken": 0}:
+        raise RuntimeError("coordinator failed: there is no run to wake")
+
+
+def initialise(functions: Functions, spec: Spec) -> tuple[Ref, ...]:
+    """The policies that the learner makes for `TASK`."""
+    task = InitialiseTask(spec=spec, algorithm="mappo", hyperparameters={}, team=_TEAM, **_order("initialise"))
+    return (_done(functions, "learner", task).objects["policies"],)
+
+
+def _order(work: str) -> dict[str, Any]:
+    return {
+        "id": keys.task_id("audit", 0, work),
+        "run": "audit",
+        "round": 0,
+        "output": keys.output_prefix(0, work),
+        "timeout_s": 60.0,
+        "seed": 1,
+    }
+
+
+def _done(functions: Functions, function: Function, request: Request) -> Done:
+    answer: Answer = msgspec.convert(functions.call(function, msgspec.json.encode(request)), Answer)
+    if not isinstance(answer, Done):
+        raise RuntimeError(f"{function} failed: {answer.message}")
+    return answer

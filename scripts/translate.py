@@ -1,0 +1,38 @@
+"""The template as CloudFormation sees it, for the linters: ``python -m scripts.translate template.yaml OUTPUT``.
+
+A reference to something that does not exist passes a look at the SAM template and is found in its translation.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from samtranslator.yaml_helper import yaml_parse
+
+from infra.emulation.template import translate
+
+_REGION = "us-east-1"
+# Translation wants code that lies in S3; where, a deployment decides.
+_CODE = "s3://code/function.zip"
+
+
+def main() -> None:
+    template, output = (Path(text) for text in sys.argv[1:])
+    document = located(yaml_parse(template.read_text(encoding="utf-8")))
+    defaults = {name: str(parameter.get("Default", "")) for name, parameter in document["Parameters"].items()}
+    translated = translate(json.dumps(document), defaults, _REGION)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps(translated, indent=2) + "\n", encoding="utf-8")
+
+
+def located(document: dict[str, Any]) -> dict[str, Any]:
+    """The template with an address in S3 for every function's folder of code."""
+    for resource in document["Resources"].values():
+        if resource["Type"] == "AWS::Serverless::Function" and "CodeUri" in resource["Properties"]:
+            resource["Properties"]["CodeUri"] = _CODE
+    return document
+
+
+if __name__ == "__main__":
+    main()

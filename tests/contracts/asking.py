@@ -1,0 +1,38 @@
+"""Asking a function for a deed of `echo`, and hearing of its end, whatever invoker is between."""
+
+import json
+import time
+
+
+def task(deed, argument=None, timeout_s=10.0):
+    """A request for a deed."""
+    return json.dumps({"deed": deed, "argument": argument, "timeout_s": timeout_s}).encode()
+
+
+def begin(invoker, id, deed, argument=None, timeout_s=10.0, function="actor", attempt=0):
+    """Starts an attempt."""
+    invoker.invoke(function, id, attempt, task(deed, argument, timeout_s), timeout_s)
+
+
+def collect(invoker, count, limit_s=20.0):
+    """`count` reports by task, each of which must come once."""
+    reports, until = {}, time.monotonic() + limit_s
+    while len(reports) < count:
+        assert time.monotonic() < until, f"only {sorted(reports)} were reported"
+        for report in invoker.wait(1.0):
+            assert report.id not in reports, f"{report.id} was reported twice"
+            reports[report.id] = report
+    assert invoker.wait(0.0) == []
+    return reports
+
+
+def ask(invoker, deed, argument=None, function="actor", timeout_s=10.0):
+    """The report on one task."""
+    begin(invoker, "task", deed, argument, timeout_s, function)
+    return collect(invoker, 1)["task"]
+
+
+def said(report):
+    """What the function returned."""
+    assert report.outcome == "answered", report.detail
+    return json.loads(report.body)

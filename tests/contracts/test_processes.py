@@ -1,0 +1,221 @@
+"""What only the invoker for local processes must show; what every invoker promises is in `test_invoker`."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from asking import ask, begin, collect, said, task
+
+from infra.files import FileStorage
+from infra.processes import WorkerPool
+
+
+def runs(pid):
+    """Whether the process exists and is more than a zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def pids(storage, count):
+    """The processes that named themselves in storage, once there are `count` of them."""
+    until = time.monotonic() + 20
+    while len(keys := storage.list("pids/")) < count:
+        assert time.monotonic() < until, f"only {keys} have started"
+        time.sleep(0.01)
+    return [int(key.rpartition("/")[2]) for key in keys]
+
+
+def vanish(numbers, limit_s=5.0):
+    until = time.monotonic() + limit_s
+    while any(runs(number) for number in numbers) and time.monotonic() < until:
+        time.sleep(0.01)
+    return not any(runs(number) for number in numbers)
+
+
+def test_leaving_through_sys_exit_is_told_with_its_words(pool):
+    assert ask(pool, "leave", "early").detail == "SystemExit: early"
+
+
+def test_an_answer_that_is_not_bytes_says_what_it_is(pool):
+    assert ask(pool, "mumble").detail == "TypeError: echo.handle must return bytes, not object"
+
+
+def test_a_segmentation_fault_is_named(pool):
+    detail = ask(pool, "segfault").detail
+    assert "killed by SIGSEGV" in detail
+    assert "Fatal Python error: Segmentation fault" in detail
+
+
+def test_the_time_out_covers_the_start_of_the_worker(pool):
+    assert ask(pool, "echo", "x", timeout_s=0.005).outcome == "timeout"
+    assert ask(pool, "echo", "x").outcome == "answered"
+
+
+def test_no_attempt_is_metered_for_longer_than_its_time_out(pool):
+    report = ask(pool, "sleep", 60, timeout_s=0.5)
+    assert report.outcome == "timeout"
+    assert report.duration_ms + report.init_ms == pytest.approx(500.0)
+
+
+def test_closing_ends_tasks_under_way_and_twice_is_harmless(pool, tmp_path):
+    begin(pool, "a", "sleep", 60, timeout_s=60.0)
+    begin(pool, "b", "compute", timeout_s=60.0)
+    begin(pool, "queued", "echo", "x", timeout_s=60.0)
+    numbers = pids(FileStorage(tmp_path / "blobs"), 2)
+    pool.close()
+    assert not any(runs(number) for number in numbers)
+    pool.close()
+
+
+def test_a_worker_starts_only_when_none_is_idle(pool):
+    assert len({ask(pool, "pid").body for _ in range(3)}) == 1
+
+
+def test_tasks_wait_their_turn_in_order(tmp_path, local_invokers):
+    with WorkerPool(1, tmp_path / "blobs", {"actor": "echo"}) as pool:
+        for number in range(5):
+            begin(pool, f"{number}", "pid", timeout_s=5.0)
+        reports = collect(pool, 5)
+    assert list(reports) == ["0", "1", "2", "3", "4"]
+    assert len({report.body for report in reports.values()}) == 1
+
+
+def test_workers_are_spawned_not_forked(pool):
+    import echo
+
+    echo.mark = "changed in the parent"
+    assert said(ask(pool, "mark")) == "fresh False"
+
+
+def test_numerical_libraries_get_the_threads_they_were_given(tmp_path, local_invokers):
+    with WorkerPool(1, tmp_path / "blobs", {"actor": "echo"}, threads=3) as pool:
+        names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+        assert {said(ask(pool, "environment", name)) for name in names} == {"3"}
+
+
+def test_a_module_in_the_current_folder_is_found_but_hides_nothing_of_ours(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text("import infra\ndef handle(body, blobs): return infra.__file__.encode()\n")
+    (tmp_path / "infra.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    with WorkerPool(1, tmp_path / "blobs", {"actor": "mine"}) as pool:
+        assert ask(pool, "echo").body.endswith(b"infra/__init__.py")
+
+
+def test_a_prewarmed_worker_s_start_is_metered_once_with_its_first_task(pool):
+    pool.prewarm("actor")
+    assert pool.wait(0.5) == []
+    assert ask(pool, "echo", "x").init_ms > 0
+    assert ask(pool, "echo", "x").init_ms == 0
+
+
+def test_a_task_right_behind_its_prewarming_is_answered_once(tmp_path, local_invokers):
+    with WorkerPool(1, tmp_path / "blobs", {"actor": "echo", "learner": "no_such_module"}) as pool:
+        pool.prewarm("learner")
+        pool.prewarm("actor")
+        assert said(ask(pool, "echo", "x", timeout_s=5.0)) == "x"
+
+
+def test_an_idle_worker_that_was_killed_costs_no_task(pool):
+    os.kill(said(ask(pool, "pid")), signal.SIGKILL)
+    time.sleep(0.05)
+    assert said(ask(pool, "echo", "on")) == "on"
+
+
+def test_a_worker_that_reads_nothing_holds_nobody_up(pool):
+    os.kill(said(ask(pool, "pid")), signal.SIGSTOP)
+    start = time.monotonic()
+    begin(pool, "large", "echo", "x" * 3_000_000, timeout_s=0.3)
+    assert time.monotonic() - start < 0.2
+    assert collect(pool, 1)["large"].outcome == "timeout"
+    assert said(ask(pool, "echo", "on")) == "on"
+
+
+def test_a_worker_killed_at_its_task_is_a_crash_that_names_the_signal(pool, tmp_path):
+    begin(pool, "task", "sleep", 60, timeout_s=60.0)
+    os.kill(pids(FileStorage(tmp_path / "blobs"), 1)[0], signal.SIGKILL)
+    report = collect(pool, 1)["task"]
+    assert report.outcome == "crash"
+    assert "killed by SIGKILL" in report.detail
+
+
+def test_what_a_function_printed_is_in_its_worker_s_log(pool, tmp_path):
+    ask(pool, "talk")
+    log = (tmp_path / "workers/1.log").read_text()
+    assert all(noise in log for noise in ("noise on stdout", "noise on stderr", "noise of a program"))
+
+
+def test_a_log_does_not_grow_without_end(pool, tmp_path):
+    for _ in range(3):
+        ask(pool, "babble")
+    assert (tmp_path / "workers/1.log").stat().st_size < 3_000_000
+
+
+def test_a_program_that_a_task_started_ends_with_the_task_s_worker(pool, tmp_path):
+    begin(pool, "task", "start", timeout_s=1.0)
+    program = pids(FileStorage(tmp_path / "blobs"), 1)
+    assert runs(program[0])
+    assert collect(pool, 1)["task"].outcome == "timeout"
+    assert vanish(program)
+
+
+def test_a_worker_that_cannot_be_started_is_throttled(tmp_path):
+    (tmp_path / "workers").write_bytes(b"")
+    with WorkerPool(1, tmp_path / "blobs", {"actor": "echo"}) as pool:
+        pool.prewarm("actor")
+        report = ask(pool, "echo", "x")
+    assert report.outcome == "throttled"
+    assert "cannot start a worker" in report.detail
+
+
+def test_an_interrupt_from_the_terminal_does_not_reach_a_worker(pool, tmp_path):
+    begin(pool, "task", "sleep", 0.3, timeout_s=5.0)
+    worker = pids(FileStorage(tmp_path / "blobs"), 1)[0]
+    assert os.getsid(worker) == worker != os.getsid(0)
+    os.kill(worker, signal.SIGINT)
+    assert collect(pool, 1)["task"].outcome == "answered"
+
+
+@pytest.mark.parametrize("deed", ["sleep", "compute", "hold", "start"])
+def test_workers_and_their_programs_end_with_a_killed_coordinator(local_invokers, tmp_path, python, deed):
+    source = f"for name in 'ab': client.invoke('actor', name, 0, {task(deed, 60)!r}, 600.0)\nclient.wait(600.0)"
+    driver = python(local_invokers.source + source)
+    numbers = pids(FileStorage(tmp_path / "blobs"), 2)
+    driver.kill()
+    driver.wait()
+    assert vanish(numbers)
+
+
+def test_idle_workers_end_when_their_coordinator_is_killed(local_invokers, python):
+    source = (
+        f"client.invoke('actor', 'a', 0, {task('pid')!r}, 9.0)\nprint(client.wait(9.0)[0].body.decode(), flush=True)\n"
+    )
+    driver = python(local_invokers.source + source + "client.wait(600.0)")
+    number = int(driver.stdout.readline())
+    assert runs(number)
+    driver.kill()
+    driver.wait()
+    assert vanish([number])
+
+
+@pytest.mark.parametrize("size", [10, 10_000_000])
+def test_a_coordinator_stopped_beyond_the_time_out_loses_no_finished_answer(local_invokers, python, size):
+    source = f"""
+client.invoke("actor", "warm", 0, {task("echo")!r}, 9.0)
+client.wait(9.0)
+client.invoke("actor", "task", 0, {task("fill", size)!r}, 0.8)
+print(flush=True)
+report = client.wait(9.0)[0]
+print(report.outcome, len(report.body))
+client.close()
+"""
+    driver = python(local_invokers.source + source)
+    driver.stdout.readline()
+    time.sleep(0.1)  # it waits by now
+    driver.send_signal(signal.SIGSTOP)
+    time.sleep(1.2)
+    driver.send_signal(signal.SIGCONT)
+    assert driver.communicate(timeout=20)[0] == f"answered {size + 2}\n"  # its JSON has quotes

@@ -1,0 +1,102 @@
+"""A run in the emulated account has the bytes of a run on this machine, driven or detached, whatever happens."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from commands import SMALL
+from conftest import summary
+
+
+@pytest.fixture(scope="session")
+def expected(place, tmp_path_factory):
+    """Summaries of local runs by settings."""
+    known = {}
+
+    def of(marless, *settings):
+        if settings not in known:
+            name = f"local-{len(known)}"
+            assert marless.train(name, *settings).code == 0
+            known[settings] = summary(place.home, name)
+        return known[settings]
+
+    return of
+
+
+SAME = ("weights_sha256", "final_return", "absolute_return", "rounds", "env_steps")
+
+
+def same(found, expected):
+    assert found["status"] == "finished"
+    assert {key: found[key] for key in SAME} == {key: expected[key] for key in SAME}
+
+
+@pytest.mark.parametrize("placement", ["fused", "split", "whole"])
+def test_a_driven_run_has_the_weights_of_a_local_one(place, marless, expected, placement):
+    settings = (f"placement.rule={placement}", "scaling.units=3")
+    name = f"driven-{placement}"
+    said = marless.train(name, *settings, "--backend", "emulated")
+    assert said.code == 0, said.err
+    same(summary(place.home, name), expected(marless, *settings))
+
+
+def test_a_detached_run_goes_on_when_its_command_is_killed(place, marless, finished, expected):
+    command = [sys.executable, "-m", "coordinator.cli.app", "train", *SMALL, "--backend", "emulated", "--detach"]
+    with subprocess.Popen([*command, "--run", "alone"], stdout=subprocess.PIPE, text=True) as process:
+        assert "goes on in the cloud" in process.stdout.readline()
+        os.kill(process.pid, signal.SIGKILL)
+    (found,) = finished("alone")
+    same(found, expected(marless))
+    lines = [json.loads(line) for line in (place.home / "runs/alone/metrics.jsonl").read_text().splitlines()]
+    assert [line["round"] for line in lines] == [1, 2, 3, 4]
+
+
+def detach(marless, name, *settings):
+    said = marless.train(name, *settings, "--backend", "emulated", "--detach")
+    assert said.code == 0, said.err
+
+
+def test_every_event_twice_changes_nothing(place, marless, finished, expected):
+    place.trouble({"service": "lambda", "action": "POST", "key": "doubled", "trouble": "twice", "count": 10_000})
+    detach(marless, "doubled")
+    (found,) = finished("doubled")
+    same(found, expected(marless))
+    assert len(place.struck()) > 20
+
+
+def test_any_event_may_be_lost(place, marless, finished, expected):
+    """One run for each of the first events: it is lost, and what it would have started comes with the sweep."""
+    names = [f"lost-{number:02d}" for number in range(12)]
+    for number, name in enumerate(names):
+        place.trouble({"service": "lambda", "action": "POST", "key": name, "trouble": "swallow", "skip": number})
+    for name in names:
+        detach(marless, name, *QUICK)
+    for found in finished(*names, sweeping=True):
+        same(found, expected(marless, *QUICK))
+    assert len(place.struck()) == len(names)
+
+
+def test_a_function_may_be_killed_after_any_write_or_event(place, marless, finished, expected):
+    """One run for each of the first writes of functions to storage, table and Lambda, which is their last."""
+    names = [f"killed-{number:02d}" for number in range(30)]
+    for number, name in enumerate(names):
+        place.trouble(
+            {"service": "", "action": "write", "functions": True, "key": name, "trouble": "kill", "skip": number}
+        )
+    for name in names:
+        detach(marless, name, *QUICK)
+    for found in finished(*names, sweeping=True, limit_s=300):
+        same(found, expected(marless, *QUICK))
+    assert len(place.struck()) == len(names)
+
+
+# Time-outs short enough that a lost attempt is soon given up.
+QUICK = (
+    "stop.rounds=2",
+    "functions.actor.timeout_s=2",
+    "functions.learner.timeout_s=2",
+    "functions.evaluator.timeout_s=2",
+)

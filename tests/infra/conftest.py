@@ -1,0 +1,38 @@
+"""The emulated account that tests share; it ends with the tests, however they end."""
+
+import os
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from infra.emulation import account as accounts
+
+HERE = Path(__file__).parent
+
+
+@contextmanager
+def living(folder, **settings):
+    """An account in `folder` that cannot outlive this process."""
+    far, lifeline = os.pipe()
+    try:
+        started = accounts.start(folder, code=(HERE,), lifeline=far, **settings)
+    finally:
+        os.close(far)
+    try:
+        yield started
+    finally:
+        started.stop()
+        os.close(lifeline)
+
+
+@pytest.fixture(scope="session")
+def account(tmp_path_factory):
+    with living(tmp_path_factory.mktemp("account"), faults=True) as started:
+        yield started
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts an account of the test's own."""
+    return lambda **settings: living(tmp_path / "account", **settings)

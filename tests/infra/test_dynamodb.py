@@ -1,0 +1,325 @@
+"""Items in DynamoDB: large bodies and the service's troubles. What all ledgers promise is in tests/contracts."""
+
+import io
+import json
+import time
+import uuid
+
+import pytest
+from stand_in import answer, json_error, lost, moto, standing, unheard
+
+from functions.contract import StaleVersion, StorageFault
+from infra import cloud as clouds
+from infra import dynamodb
+from infra.dynamodb import DynamoLedger
+from infra.s3 import S3Storage
+
+BUCKET, TABLE = "objects", "runs"
+SMALL, LARGE = b"s", b"L" * (dynamodb.LARGEST + 1)
+
+
+@pytest.fixture(scope="module")
+def service():
+    with standing(moto()) as service:
+        service.cloud.client("s3").create_bucket(Bucket=BUCKET)
+        keys = [("scope", "HASH"), ("item", "RANGE")]
+        service.cloud.client("dynamodb").create_table(
+            TableName=TABLE,
+            BillingMode="PAY_PER_REQUEST",
+            AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name, _ in keys],
+            KeySchema=[{"AttributeName": name, "KeyType": kind} for name, kind in keys],
+        )
+        yield service
+
+
+@pytest.fixture
+def run():
+    return str(uuid.uuid4())
+
+
+@pytest.fixture
+def spill(service, run):
+    return S3Storage(service.cloud, BUCKET, f"tenants/one/runs/{run}")
+
+
+@pytest.fixture
+def opened(service, run, spill):
+    """Another ledger of the same run."""
+    return lambda storage=spill: DynamoLedger(service.cloud, TABLE, f"run/one/{run}", storage)
+
+
+@pytest.fixture
+def ledger(opened):
+    return opened()
+
+
+@pytest.fixture(autouse=True)
+def _calm(service):
+    yield
+    service.do("")
+
+
+def versions(spill, item="state"):
+    """The versions of an item of which there are objects."""
+    return [int(key.removeprefix(f"ledger/{item}/").split("-")[0]) for key in spill.list(f"ledger/{item}/")]
+
+
+def fault(action):
+    with pytest.raises(StorageFault) as raised:
+        action()
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+def test_an_item_says_when_it_was_written(ledger):
+    before = time.time()
+    ledger.commit("state", SMALL, 0)
+    # Kept to the millisecond.
+    assert before - 0.001 <= ledger.load("state").at <= time.time() + 0.001
+
+
+def test_runs_do_not_see_each_other(service, spill, ledger, run):
+    ledger.commit("state", SMALL, 0)
+    other = DynamoLedger(service.cloud, TABLE, f"run/one/{run}-2", spill)
+    assert other.load("state") is None
+    assert other.items("") == []
+
+
+def test_a_reply_that_is_lost_does_not_make_a_commit_stale(service, ledger):
+    ledger.commit("state", b"a", 0)
+    service.do("PutItem", lost)
+    assert ledger.commit("state", b"b", 1) == 2
+    assert service.seen == ["PutItem", "PutItem"]
+    assert ledger.commit("state", b"c", 2) == 3
+
+
+def test_the_same_body_written_by_somebody_else_is_stale_all_the_same(service, opened):
+    mine, theirs = opened(), opened()
+
+    def overtaken(environ, start, app):
+        theirs.commit("state", b"same", 0)
+        return app(environ, start)
+
+    service.do("PutItem", overtaken)
+    with pytest.raises(StaleVersion):
+        mine.commit("state", b"same", 0)
+
+
+def test_a_lost_reply_and_then_somebody_else_s_commit_is_stale(service, opened):
+    mine, theirs = opened(), opened()
+
+    def lost_and_overtaken(environ, start, app):
+        b"".join(app(environ, lambda *_: None))
+        theirs.commit("state", b"theirs", 1)
+        raise ConnectionAbortedError
+
+    service.do("PutItem", lost_and_overtaken)
+    with pytest.raises(StaleVersion):
+        mine.commit("state", b"mine", 0)
+    assert mine.load("state").body == b"theirs"
+
+
+@pytest.mark.parametrize("name", ["ProvisionedThroughputExceededException", "ThrottlingException"])
+def test_throttling_is_waited_out(service, ledger, name):
+    service.do("PutItem", *[json_error("400 Bad Request", name)] * 2)
+    assert ledger.commit("state", SMALL, 0) == 1
+    assert service.seen == ["PutItem"] * 3
+
+
+def test_the_largest_body_of_an_item_is_kept_in_it_and_a_larger_one_in_an_object(ledger, spill):
+    ledger.commit("state", LARGE[:-1], 0)
+    assert (ledger.load("state").body, versions(spill)) == (LARGE[:-1], [])
+    ledger.commit("state", LARGE, 1)
+    assert (ledger.load("state").body, versions(spill)) == (LARGE, [2])
+
+
+def test_a_new_version_takes_the_old_one_s_object_away(ledger, opened, spill):
+    ledger.commit("state", LARGE, 0)
+    ledger.commit("state", LARGE + b"2", 1)
+    assert versions(spill) == [2]
+    another = opened()
+    assert another.load("state").body == LARGE + b"2"
+    another.commit("state", SMALL, 2)
+    assert versions(spill) == []
+    assert ledger.load("state").body == SMALL
+
+
+def test_objects_of_items_with_longer_names_stay(ledger, spill):
+    ledger.commit("line/000001", LARGE, 0)
+    ledger.commit("line", LARGE, 0)
+    ledger.commit("line", LARGE, 1)
+    assert ledger.load("line/000001").body == LARGE
+
+
+def test_a_stale_commit_leaves_no_object_behind(ledger, spill):
+    ledger.commit("state", SMALL, 0)
+    for version in (0, 7):
+        with pytest.raises(StaleVersion):
+            ledger.commit("state", LARGE, version)
+    assert versions(spill) == []
+
+
+def test_a_stale_commit_does_not_take_away_the_winner_s_object(service, opened, spill):
+    mine, theirs = opened(), opened()
+
+    def overtaken(environ, start, app):
+        theirs.commit("state", LARGE, 0)
+        return app(environ, start)
+
+    service.do("PutItem", overtaken)
+    with pytest.raises(StaleVersion):
+        mine.commit("state", LARGE, 0)
+    assert mine.load("state").body == LARGE
+
+
+class Mortal:
+    """Storage whose owner dies at a call."""
+
+    def __init__(self, storage, at):
+        self._storage, self._at = storage, at
+
+    def __getattr__(self, name):
+        return self._die if name == self._at else getattr(self._storage, name)
+
+    def _die(self, *_):
+        raise SystemExit
+
+
+def test_who_dies_before_the_item_changes_leaves_it_as_it_was(service, opened, ledger, spill, monkeypatch):
+    ledger.commit("state", LARGE, 0)
+    monkeypatch.setattr(clouds, "ATTEMPTS", 1)
+    dying = opened()
+    service.do("PutItem", unheard)
+    with pytest.raises(StorageFault, match="the connection broke"):
+        dying.commit("state", LARGE + b"2", 1)
+    assert ledger.load("state").body == LARGE
+    assert versions(spill) == [1, 2]
+    # The next ones go their way, and tidy up.
+    assert ledger.commit("state", LARGE + b"3", 1) == 2
+    assert ledger.commit("state", LARGE + b"4", 2) == 3
+    assert versions(spill) == [3]
+
+
+def test_who_dies_before_the_old_object_is_deleted_leaves_it_to_the_next(opened, ledger, spill):
+    ledger.commit("state", LARGE, 0)
+    dying = opened(Mortal(spill, "delete"))
+    dying.load("state")
+    with pytest.raises(SystemExit):
+        dying.commit("state", LARGE + b"2", 1)
+    assert versions(spill) == [1, 2]
+    assert opened().load("state").body == LARGE + b"2"
+    successor = opened()
+    successor.load("state")
+    successor.commit("state", LARGE + b"3", 2)
+    assert versions(spill) == [3]
+
+
+def test_a_commit_stands_although_the_old_object_could_not_be_deleted(service, ledger, spill):
+    ledger.commit("state", LARGE, 0)
+    service.do("POST", answer("403 Forbidden", b"<Error><Code>AccessDenied</Code></Error>"))
+    assert ledger.commit("state", LARGE + b"2", 1) == 2
+    assert ledger.load("state").body == LARGE + b"2"
+    assert versions(spill) == [1, 2]
+
+
+def test_a_reader_overtaken_between_item_and_object_reads_the_new_version(service, opened, ledger):
+    ledger.commit("state", LARGE, 0)
+    reader = opened()
+
+    def overtaken(environ, start, app):
+        ledger.commit("state", LARGE + b"2", 1)
+        return app(environ, start)
+
+    service.do("GET", overtaken)
+    assert reader.load("state").body == LARGE + b"2"
+
+
+def test_a_list_overtaken_between_item_and_object_has_the_new_version(service, opened, ledger):
+    ledger.commit("state", LARGE, 0)
+    reader = opened()
+
+    def overtaken(environ, start, app):
+        ledger.commit("state", LARGE + b"2", 1)
+        return app(environ, start)
+
+    service.do("GET", overtaken)
+    assert reader.items("") == [("state", LARGE + b"2")]
+
+
+def test_every_read_sees_all_that_was_written_before(service, ledger):
+    """Reads of DynamoDB are eventually consistent unless asked otherwise (developer guide, "Read consistency")."""
+    asked = []
+
+    def listen(environ, start, app):
+        whole = environ["wsgi.input"].read()
+        asked.append(json.loads(whole).get("ConsistentRead"))
+        return app({**environ, "wsgi.input": io.BytesIO(whole)}, start)
+
+    service.do("GetItem", listen)
+    ledger.load("state")
+    service.do("Query", listen)
+    ledger.items("line/")
+    assert asked == [True, True]
+
+
+def test_an_item_whose_object_is_gone_is_a_fault(ledger, spill):
+    ledger.commit("state", LARGE, 0)
+    spill.delete(spill.list("ledger/"))
+    assert "its body is missing" in fault(lambda: ledger.load("state"))
+
+
+def test_items_are_listed_by_prefix_with_their_bodies(ledger):
+    for number, body in ((12, b"12"), (3, LARGE), (1, b"")):
+        ledger.commit(f"line/{number:06}", body, 0)
+    ledger.commit("state", SMALL, 0)
+    assert ledger.items("line/") == [("line/000001", b""), ("line/000003", LARGE), ("line/000012", b"12")]
+    assert [item for item, _ in ledger.items("")] == ["line/000001", "line/000003", "line/000012", "state"]
+    assert ledger.items("lease") == []
+
+
+def test_a_list_may_begin_after_an_item(ledger):
+    for item in ("lease", "line/000001", "line/000002", "line/000003", "plan"):
+        ledger.commit(item, SMALL, 0)
+    assert [item for item, _ in ledger.items("line/", after="line/000001")] == ["line/000002", "line/000003"]
+    assert ledger.items("line/", after="line/000003") == []
+
+
+def test_more_items_than_one_answer_holds_are_all_listed(ledger):
+    """One answer of Query has at most 1 MB (developer guide, "Paginating table query results")."""
+    bodies = [(f"line/{number:06}", bytes([number]) * 300_000) for number in range(5)]
+    for item, body in bodies:
+        ledger.commit(item, body, 0)
+    assert ledger.items("line/") == bodies
+
+
+def test_a_removed_item_is_gone_with_its_object_and_can_begin_again(ledger, spill):
+    ledger.commit("state", SMALL, 0)
+    ledger.commit("state", LARGE, 1)
+    ledger.remove("state")
+    ledger.remove("state")
+    assert (ledger.load("state"), versions(spill)) == (None, [])
+    assert ledger.commit("state", SMALL, 0) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("ResourceNotFoundException", "deploy with `marless deploy`"),
+        ("ExpiredTokenException", "the credentials have expired"),
+        ("UnrecognizedClientException", "check which profile or access key is in use"),
+        ("AccessDeniedException", "access denied: the credentials in use lack the permission dynamodb:PutItem"),
+        ("ValidationException", "ValidationException: said AWS"),
+    ],
+)
+def test_what_dynamodb_refuses_is_one_line_that_says_what_to_do(service, ledger, run, name, words):
+    service.do("PutItem", json_error("400 Bad Request", name))
+    line = fault(lambda: ledger.commit("state", SMALL, 0))
+    assert line.startswith(f"cannot write run/one/{run}/state in the table {TABLE}: ")
+    assert words in line
+
+
+def test_throttling_without_end_says_to_wait(service, opened, monkeypatch):
+    monkeypatch.setattr(clouds, "ATTEMPTS", 1)
+    ledger = opened()
+    service.do("GetItem", json_error("400 Bad Request", "ProvisionedThroughputExceededException"))
+    assert "wait a minute and go on with `marless resume`" in fault(lambda: ledger.load("state"))

@@ -1,0 +1,68 @@
+"""Every type and property of the template is either honoured by the emulated account or excused by name."""
+
+import pytest
+
+from infra.deployment import template
+from infra.deployment.leftovers import GO_WITH_ANOTHER, LISTINGS, LOGICAL_IDS
+from infra.deployment.names import ROLES
+from infra.emulation.inventory import INVENTORY, paths, unknown
+from infra.emulation.resources.catalogue import kinds
+from infra.emulation.template import translate
+
+OPTIONS = {"Tracing": "Active", "AlarmEmail": "someone@example.com", "WorkerConcurrency": "5", "Release": "0" * 64}
+
+
+@pytest.fixture(scope="module")
+def resources():
+    text = template.located(template.text(), {role: f"s3://code/{role}.zip" for role in ROLES})
+    return translate(text, OPTIONS, "us-east-1")["Resources"]
+
+
+def test_everything_in_the_template_is_in_the_inventory(resources):
+    missing = {name: unknown(of["Type"], of.get("Properties", {})) for name, of in resources.items()}
+    assert {name: what for name, what in missing.items() if what} == {}
+
+
+def test_nothing_is_in_the_inventory_that_the_template_does_not_use(resources):
+    used = {(of["Type"], path) for of in resources.values() for path in paths(of.get("Properties", {}))}
+    listed = {(type_, path) for type_, known in INVENTORY.items() for path in known}
+    assert listed - used == set()
+
+
+def test_every_entry_says_who_honours_it_or_why_nobody_has_to():
+    said = {how for known in INVENTORY.values() for how in known.values()}
+    assert {how for how in said if how not in ("moto", "lambda", "gate") and not how.startswith("static: ")} == set()
+
+
+def test_every_type_of_the_inventory_can_be_made():
+    assert kinds(None, None, None, None).keys() == INVENTORY.keys()
+
+
+def test_a_type_that_is_not_emulated_is_named():
+    assert unknown("AWS::Kinesis::Stream", {"ShardCount": 1}) == ["AWS::Kinesis::Stream"]
+
+
+def test_a_property_that_is_not_emulated_is_named_by_its_path():
+    wanted = {
+        "BucketEncryption": {
+            "ServerSideEncryptionConfiguration": [
+                {"ServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}, "BucketKeyEnabled": True}
+            ]
+        },
+        "ObjectLockEnabled": {"Fn::If": ["Locked", True, {"Ref": "AWS::NoValue"}]},
+    }
+    assert unknown("AWS::S3::Bucket", wanted) == [
+        "AWS::S3::Bucket BucketEncryption.ServerSideEncryptionConfiguration[].BucketKeyEnabled",
+        "AWS::S3::Bucket ObjectLockEnabled",
+    ]
+
+
+def test_teardown_looks_for_every_type_that_can_be_left(resources):
+    types = {of["Type"] for of in resources.values()}
+    assert types - LISTINGS.keys() - GO_WITH_ANOTHER == set()
+
+
+def test_teardown_knows_every_resource_that_cloudformation_names(resources):
+    named_by_us = {"AWS::Lambda::Function", "AWS::Logs::LogGroup", "AWS::CloudWatch::Dashboard"}
+    found = {name for name, of in resources.items() if of["Type"] in LISTINGS.keys() - named_by_us}
+    assert found == set(LOGICAL_IDS)

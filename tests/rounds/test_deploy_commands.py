@@ -1,0 +1,151 @@
+"""Deploying, training, looking at logs and tearing down, by the commands that users type, in real emulated accounts."""
+
+import json
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from botocore.exceptions import EndpointConnectionError
+from commands import SMALL, Commands
+
+from coordinator.cli.deployments import account_folder
+from infra.deployment import describe
+from infra.emulation import account
+
+HERE = Path(__file__).parent
+ON = ("--backend", "emulated")
+
+
+@pytest.fixture
+def marless(tmp_path, monkeypatch, capfd):
+    """Commands in a folder of their own; whatever account they leave is ended."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(HERE)
+    yield Commands(capfd)
+    if (running := account.find(account_folder())) is not None:
+        running.stop()
+
+
+def deployment(tenant="default"):
+    return describe(account.find(account_folder()).cloud, f"marless-{tenant}")
+
+
+def small(marless, name, *settings):
+    return marless("train", *SMALL, *ON, *settings, "--run", name)
+
+
+def test_a_deployment_is_made_kept_renewed_and_removed_without_a_trace(marless, monkeypatch):
+    made = marless("deploy", *ON, "--actor-memory", "2048", "--budget", "7")
+    assert (made.code, made.err) == (0, ["starting an emulated AWS account in runs/.emulated"])
+    assert "actor        version 1, 2,048 MB, 300 s" in made.out
+    assert made.out[-1] == "next: marless train --backend emulated"
+
+    again = marless("deploy", *ON)
+    assert (again.code, again.err) == (0, [])
+    assert "stack marless-default is up to date" in again.out
+    assert "actor        version 1, 2,048 MB, 300 s" in again.out
+
+    changed = marless("deploy", *ON, "--learner-timeout", "60")
+    # A published version keeps what it was published with, so a run that began earlier is not touched.
+    assert "learner      version 2, 1,769 MB, 60 s" in changed.out
+
+    there = account.find(account_folder()).cloud
+    gone = marless("teardown", *ON, "--yes")
+    assert gone.code == 0
+    assert gone.out[-2:] == [
+        "nothing of tenant default is left in the emulated account in runs/.emulated",
+        "the emulated account has ended",
+    ]
+    assert account.find(account_folder()) is None
+    with pytest.raises(EndpointConnectionError):
+        there.client("sts", retries={"total_max_attempts": 1}).get_caller_identity()
+
+
+def test_a_run_needs_no_deployment_first_and_leaves_no_account_behind(marless):
+    said = small(marless, "first")
+    assert said.code == 0, said.err
+    assert said.err == [
+        "starting an emulated AWS account in runs/.emulated",
+        "deploying stack marless-default in the emulated account",
+    ]
+    assert account.find(account_folder()) is None
+    figures = json.loads(Path("runs/first/summary.json").read_text())
+    assert (figures["status"], figures["rounds"]) == ("finished", 4)
+    assert Path("runs/first/policies.safetensors").stat().st_size > 0
+
+
+def test_an_account_is_kept_for_a_run_that_is_not_at_its_end(marless):
+    command = [sys.executable, "-m", "coordinator.cli.app", "train", *SMALL, *ON, "stop.rounds=100000", "--run", "long"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        journal = Path("runs/long/metrics.jsonl")
+        until = time.monotonic() + 60
+        while not (journal.is_file() and journal.stat().st_size) and time.monotonic() < until:
+            time.sleep(0.05)
+        process.send_signal(2)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "the emulated account goes on; end it, and all it holds, with: marless teardown --backend emulated" in err
+    rounds = json.loads(journal.read_text().splitlines()[-1])["round"]
+    resumed = marless("resume", "long", f"stop.rounds={rounds + 2}")
+    assert resumed.code == 0, resumed.err
+    assert json.loads(Path("runs/long/summary.json").read_text())["rounds"] == rounds + 2
+    # Another run that begins and ends there does not take the account away from a run that has not ended.
+    assert account.find(account_folder()) is not None
+
+
+def test_a_run_that_asks_for_another_size_is_told_how_to_deploy_it(marless):
+    said = small(marless, "big", "functions.actor.memory_mb=4096")
+    assert said.code == 2
+    assert said.err[-1].endswith("deploy again with --actor-memory 4096")
+    assert not Path("runs/big").exists()
+
+
+def test_a_detached_run_is_not_torn_down_by_accident(marless):
+    assert marless("train", *SMALL, *ON, "stop.rounds=100000", "--run", "far", "--detach").code == 0
+    assert account.find(account_folder()) is not None
+    until = time.monotonic() + 60
+    while marless("status", "far", "--json").code and time.monotonic() < until:  # until it has begun
+        time.sleep(0.2)
+    kept = marless("teardown", *ON, "--yes")
+    assert (kept.code, kept.err) == (
+        2,
+        ["marless: far goes on; end it first (marless stop far), or give it up with --force"],
+    )
+    assert marless("stop", "far").code == 0
+    removed = marless("teardown", *ON, "--yes")
+    assert removed.code == 0, removed.err
+    assert "with it 1 run and all their data: far" in removed.out
+
+
+def test_each_tenant_has_a_deployment_of_its_own(marless):
+    for tenant in ("one", "two"):
+        assert marless("deploy", *ON, "--tenant", tenant).code == 0
+    assert deployment("one").bucket != deployment("two").bucket
+    assert marless("teardown", *ON, "--tenant", "one", "--yes").code == 0
+    assert deployment("one") is None and deployment("two") is not None
+    again = marless("teardown", *ON, "--tenant", "one", "--yes")
+    assert (again.code, again.err) == (
+        2,
+        ["marless: tenant one has no deployment in the emulated account in runs/.emulated"],
+    )
+
+
+def test_nothing_is_removed_without_a_word_of_the_user(marless):
+    marless("deploy", *ON)
+    said = marless("teardown", *ON)
+    assert (said.code, said.err) == (2, ["marless: nobody is there to ask; agree with --yes"])
+    assert deployment() is not None
+
+
+def test_logs_show_what_functions_wrote_and_of_which_run(marless):
+    marless("deploy", *ON)
+    assert small(marless, "well", "stop.rounds=1").code == 0
+    broken = small(marless, "ill", "task.name=pettingzoo:bad_environments:raising", "attempts=1")
+    assert broken.code != 0
+    calls = marless("logs", "--function", "actor")
+    pattern = r"\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}  actor\s+ran [\d.]+ ms, billed \d+ ms, \d+ of 1769 MB.*"
+    assert any(re.fullmatch(pattern, line) for line in calls.out)
+    assert not any("START RequestId" in line for line in calls.out)

@@ -1,0 +1,114 @@
+"""What a run would cost and take on every back-end, from one calibration on this machine."""
+
+import json
+from decimal import Decimal
+
+import pytest
+from commands import Commands
+
+from coordinator.cli.calibration import calibrate
+from coordinator.cli.estimate import estimate
+from coordinator.cli.targets import Target
+from coordinator.config import load
+from coordinator.pricing.latency import STANDARD
+
+# Three rounds, one evaluation while they go on.
+SMALL = ("stop.rounds=3", "evaluation.every=2", "evaluation.episodes=2", "evaluation.final_episodes=2")
+ROUND = ("task.name=toy/signal", "actors.copies=4", "placement.rule=packed", "scaling.units=2")
+HERE, THERE, GONE = Target("local", 1), Target("aws", 1000), Target("aws", 1000, detached=True)
+
+
+@pytest.fixture(scope="module")
+def found():
+    config = load(None, [*SMALL, *ROUND])
+    calibration = calibrate(config, 1)
+    return {target: estimate(config, calibration, target) for target in (HERE, THERE, GONE, Target("emulated", 2))}
+
+
+@pytest.fixture
+def marless(capfd):
+    return Commands(capfd)
+
+
+def quantities(bill):
+    return {line.name: line.quantity for line in bill.lines}
+
+
+def test_every_back_end_does_the_same_work(found):
+    meters = [spent.meter for spent, _ in found.values()]
+    assert {spent.rounds for spent, _ in found.values()} == {3}
+    for name in ("actor", "learner", "evaluator"):
+        assert len({getattr(meter, name).invocations for meter in meters}) == 1
+    # describe, and two actors a round; initialise, and a learner a round; evaluations after round 2, at the end, best.
+    here = found[HERE][0].meter
+    assert (here.actor.invocations, here.learner.invocations, here.evaluator.invocations) == (1 + 6, 1 + 3, 3)
+
+
+def test_driven_from_here_the_cloud_adds_logs_starts_and_waiting(found):
+    (here, at_home), (there, away) = found[HERE], found[THERE]
+    assert quantities(at_home)["logs"] == quantities(at_home)["coordinator compute"] == 0
+    assert quantities(away)["logs"] == Decimal(14 * 1024) / 2**30
+    # Two actors at once, a learner, an evaluator: four environments at a second each.
+    starts = [getattr(there.meter, name).init_ms for name in ("actor", "learner", "evaluator")]
+    assert starts == [2000, 1000, 1000]
+    assert there.meter.puts == here.meter.puts
+    # Functions wait 30 ms for every PUT and 20 ms for every GET of theirs.
+    waited = 30 * there.meter.puts + 20 * (there.meter.gets - here.meter.read_units)
+    billed = sum(getattr(there.meter, name).billed_ms for name in ("actor", "learner", "evaluator"))
+    assert billed > 4000 + 0.8 * waited
+    # Nine waves of their own: describe, initialise, two a round, the final evaluation and the best one's.
+    assert there.seconds > 6 * STANDARD.asking_s
+    assert away.total > at_home.total and away.coordinator == 0
+
+
+def test_detached_the_coordinator_is_a_function_and_answers_lie_in_storage(found):
+    (there, _), (gone, bill) = found[THERE], found[GONE]
+    # A turn begins the run and one follows each of its ten waves: describe, initialise, two a round, two evaluations.
+    assert gone.meter.coordinator.invocations == 11
+    # It is started once, for a second; 40 ms of work and 65 of waiting each time.
+    assert gone.meter.coordinator.billed_ms == 11 * 105 + 1000
+    assert quantities(bill)["lambda requests"] == 14 + 11
+    assert quantities(bill)["logs"] == Decimal((14 + 11) * 1024) / 2**30
+    # A header is read for every answer; descriptions and evaluations have an object for theirs.
+    assert gone.meter.gets - there.meter.gets == 14
+    assert gone.meter.puts - there.meter.puts == 1 + 3
+    assert gone.seconds > there.seconds
+    assert bill.total > found[THERE][1].total
+
+
+def test_the_emulation_is_billed_as_the_cloud_and_takes_less_time(found):
+    (emulated, bill), (there, _) = found[Target("emulated", 2)], found[THERE]
+    assert quantities(bill)["logs"] > 0 and emulated.meter.puts == there.meter.puts
+    assert emulated.seconds < there.seconds
+
+
+def test_a_narrow_account_takes_longer():
+    config = load(None, [*SMALL, *ROUND, "scaling.units=8"])
+    calibration = calibrate(config, 1)
+    wide, narrow = (estimate(config, calibration, Target("aws", width))[0] for width in (1000, 2))
+    assert narrow.seconds > wide.seconds
+    assert narrow.meter.actor.init_ms == 2000 and wide.meter.actor.init_ms == 8000
+
+
+def test_two_back_ends_stand_side_by_side(marless):
+    said = marless("estimate", *SMALL, *ROUND, "--workers", "1", "--backend", "aws", "--detach")
+    assert said.code == 0
+    header = next(line for line in said.out if line.split()[:1] == ["unit"])
+    assert header.split("  ")[0] == "" and "aws, detached" in header and "local" in header
+    rows = {line.split("  ")[0]: line for line in said.out}
+    assert "coordinator compute" in rows and "logs" in rows and "total" in rows
+    # What neither uses is left out.
+    assert "s3 lists" not in rows
+    assert [line for line in said.out if "(aws, detached, 1,000 functions at once)" in line]
+
+
+def test_programs_are_told_of_the_back_end_that_was_asked_for(marless):
+    options = ("--workers", "1", "--backend", "aws", "--json")
+    told = json.loads(marless("estimate", *SMALL, *ROUND, *options).out[0])
+    assert told["rounds"] == 3 and told["bill"]["logs"] > 0
+    assert "functions measured them" in told["bill"]["note"]
+
+
+def test_nobody_else_drives_a_run_on_this_machine(marless):
+    said = marless("estimate", *SMALL, "--detach")
+    assert said.code == 2 and "--backend" in said.err[0]
