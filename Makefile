@@ -4,11 +4,13 @@
 #   ARGS         passed on to what the target runs:  make train ARGS="my_run.toml algorithm.lr=3e-4"
 #   PYTHON       the interpreter that .venv is made with; empty: the first suitable one on PATH
 #   TORCH_INDEX  a further package index to look for torch in, e.g. one with CPU-only builds (see CONTRIBUTING.md)
+#   BACKEND      where `make train` trains: local, emulated or aws; empty: local
 #   PLUGINS      what the deployed functions need beside ours, e.g. your environments (see infra/plugins.py)
 
 ARGS ?=
 PYTHON ?=
 TORCH_INDEX ?=
+BACKEND ?=
 PLUGINS ?=
 
 # An activated environment must not decide what is installed where.
@@ -35,8 +37,9 @@ CHECKOV := $(AUDIT)/checkov/bin/checkov --quiet --compact --skip-download --fram
 help: ## what can be made
 	@sed -n 's/^\([a-z]*\):.*## /\1|/p' Makefile | awk -F'|' '{ printf "  make %-12s %s\n", $$1, $$2 }'
 
-train: $(STAMPS)/use ## train with the defaults, or with ARGS
-	@$(BIN)/marless train $(ARGS)
+# The emulated account needs packages of its own; the others make do with what everybody has.
+train: $(STAMPS)/$(if $(filter emulated,$(BACKEND)),emulated,use) ## train with the defaults, or with ARGS and BACKEND
+	@$(BIN)/marless train $(if $(BACKEND),--backend $(BACKEND)) $(ARGS)
 
 test: $(STAMPS)/develop ## the quick tests
 	@$(PYTEST) -n 2 -m 'not conformance' tests $(ARGS)
@@ -93,6 +96,11 @@ $(STAMPS)/use: $(STAMPS)/python pyproject.toml constraints.txt
 	@$(PIP) --no-build-isolation --editable '.[tasks,report]'
 	@touch $@
 
+$(STAMPS)/emulated: $(STAMPS)/use
+	@echo "installing the emulated account into .venv"
+	@$(PIP) --no-build-isolation --editable '.[tasks,report,emulated]'
+	@touch $@
+
 # torch comes before anything that depends on it, so that TORCH_INDEX is asked for torch alone.
 $(STAMPS)/develop: $(STAMPS)/use
 	@echo "installing torch and the development tools into .venv (minutes on a fresh machine)"
@@ -104,5 +112,6 @@ $(STAMPS)/develop: $(STAMPS)/use
 $(AUDIT)/%/.made: constraints-audit-%.txt | $(STAMPS)/python
 	@echo "installing $* into $(AUDIT)/$*"
 	@$(BIN)/python -m venv --clear $(AUDIT)/$*
-	@$(AUDIT)/$*/bin/python -m pip install -qq --disable-pip-version-check --no-input --no-deps --no-compile -r $<
+	@$(AUDIT)/$*/bin/python -m pip install -qq --disable-pip-version-check --no-input --no-deps --no-compile -r $< || \
+		{ echo "audit: $* cannot be installed; is the package index within reach?" >&2; exit 1; }
 	@touch $@

@@ -106,7 +106,8 @@ def _metered(plan: Plan, state: State, slot: Slot | None, report: Report, answer
     usage = answer.usage if answer else Usage(puts=MOST_PUTS, gets=slot.gets if slot else 0)
     timeout_s, memory = (slot.timeout_s, slot.memory_mb) if slot else (None, None)
     meter = budget.ended(plan, state.meter, report, timeout_s, memory, usage)
-    return meter.add_log(LOG_BYTES) if plan.fixed else meter
+    # An answer that somebody waited for left the region; without a deployment there is none to leave.
+    return meter.add_log(LOG_BYTES).add_transfer(len(report.body)) if plan.fixed else meter
 
 
 def problem(slot: Slot, report: Report, answer: Answer | None) -> str:
@@ -360,11 +361,13 @@ def _stopped(plan: Plan, state: State, event: Stopped) -> State:
 
 
 def _committed(plan: Plan, state: State, event: Committed) -> State:
-    return replace(state, meter=state.meter.add_commit(event.size), item_bytes=event.size)
+    meter = state.meter.add_commit(budget.written_bytes(plan, event.size, event.before))
+    return replace(state, meter=meter, item_bytes=event.size)
 
 
 def _persisted(plan: Plan, state: State, event: Persisted) -> State:
-    return replace(state, meter=state.meter.add_stored(event.usage))
+    meter = state.meter.add_stored(event.usage)
+    return replace(state, meter=meter.add_listing(event.lists) if event.lists else meter)
 
 
 def _lost(plan: Plan, state: State, event: Lost) -> State:
@@ -381,6 +384,8 @@ def _lost(plan: Plan, state: State, event: Lost) -> State:
 def _driven(plan: Plan, state: State, event: Driven) -> State:
     stretch, used = budget.per_vcpu(plan), (event.memory_mb, event.duration_ms, event.init_ms)
     meter = state.meter.add_invocation("coordinator", *used, Usage(), stretch).add_log(LOG_BYTES)
+    for size in event.loads:
+        meter = meter.add_load(budget.item_bytes(plan, size))
     return replace(state, meter=meter)
 
 
@@ -394,7 +399,7 @@ def _gathered(plan: Plan, state: State, event: Gathered) -> State:
 
 
 def _loaded(plan: Plan, state: State, event: Loaded) -> State:
-    return replace(state, meter=state.meter.add_load(event.size))
+    return replace(state, meter=state.meter.add_load(budget.item_bytes(plan, event.size)))
 
 
 # What follows when every task of a phase is answered.

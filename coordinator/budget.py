@@ -26,6 +26,13 @@ WRITES = 3
 LINE_BYTES = 4096
 TABLE_BYTES = 16 * 1024
 ABSOLUTE_WRITES = 2
+# A turn of a coordinator that is a function: seconds, far above what is used, and how many there are until the next
+# decision and the end. What a set of reports has at most, beside the text of failures.
+TURNS, TURN_S = 3, 5.0
+REPORT_BYTES = 2048
+# What an item of a table has beside its body: names of attributes, version, time, the mark of its writer, its own name
+# and the tenant's (DynamoDB developer guide, "DynamoDB item sizes and formats"); the run's name comes on top.
+BESIDE_BODY = 72
 
 
 def function_of(plan: Plan, name: str) -> Function:
@@ -68,9 +75,25 @@ def affordable(plan: Plan, state: State, tasks: list[Planned]) -> bool:
             meter = lost(plan, meter, slot.function, slot.memory_mb, slot.timeout_s, slot.gets)
     for task in [*tasks, *_ending(plan, state)]:
         meter = lost(plan, meter, task.function, task.memory_mb, allowed_s(plan, state, task), task.gets)
+    meter = _with_turns(plan, state, meter, len(tasks))
     size = _ledger_bytes(plan, state)
     meter = meter.add_commit(size).add_load(size).add_stored(Usage(puts=_checkpoint_puts(plan, state)))
     return dollars(plan, meter) <= Decimal(str(plan.config.stop.dollars))
+
+
+def _with_turns(plan: Plan, state: State, meter: Meter, asked: int) -> Meter:
+    """The meter with the turns of a coordinator that is a function, until the next decision and for the end, and with
+    what tasks write and it reads when they report."""
+    if not plan.coordinator_mb:
+        return meter
+    for _ in range(TURNS):
+        meter = meter.add_invocation(
+            "coordinator", plan.coordinator_mb, TURN_S * 1000, plan.init_limit_ms, Usage(), per_vcpu(plan)
+        )
+    reports = asked + sum(slot.waiting for slot in state.slots.values())
+    for _ in range(reports):
+        meter = meter.add_commit(REPORT_BYTES).add_load(REPORT_BYTES).add_stored(Usage(gets=1))
+    return meter
 
 
 def lost(plan: Plan, meter: Meter, function: str, memory_mb: int, timeout_s: float, gets: int) -> Meter:
@@ -83,10 +106,11 @@ def ended(
 ) -> Meter:
     """The meter with an attempt that was reported; `timeout_s` and `memory_mb` None when nobody waits for it any more.
 
-    The platform ends an attempt at its time-out, so no more than that is billed, however late this machine noticed.
+    Workers of this machine are ended at the time-out, so no more than that is billed, however late that was noticed;
+    what a platform measured is billed as it is.
     """
     init_ms, duration_ms = report.init_ms, report.duration_ms
-    if timeout_s is not None:
+    if timeout_s is not None and not plan.fixed:
         limit_ms = Fraction(str(timeout_s)) * 1000 + plan.init_limit_ms
         init_ms = min(init_ms, math.floor(limit_ms))
         duration_ms = min(duration_ms, math.floor(limit_ms - Fraction(str(init_ms))))
@@ -97,6 +121,16 @@ def ended(
 def per_vcpu(plan: Plan) -> int | None:
     """By what durations are stretched to a function's share of a vCPU; None where the platform itself measures."""
     return plan.prices.lambda_.mb_per_vcpu if plan.stretch else None
+
+
+def item_bytes(plan: Plan, body: int) -> int:
+    """The size of a ledger's item with a body of so many bytes; the body's alone where there is no table."""
+    return body + BESIDE_BODY + len(plan.run) if plan.fixed else body
+
+
+def written_bytes(plan: Plan, body: int, before: int) -> int:
+    """What is billed for a body that takes the place of one of `before` bytes: a table bills the larger item."""
+    return item_bytes(plan, max(body, before) if plan.fixed else body)
 
 
 def dollars(plan: Plan, meter: Meter) -> Decimal:

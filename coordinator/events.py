@@ -52,14 +52,15 @@ class Resumed:
 
 @dataclass(frozen=True)
 class Committed:
-    """The ledger is about to take an item of `size` bytes."""
+    """The ledger is about to take a body of `size` bytes in the place of one of `before`."""
 
     size: int
+    before: int = 0
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """The ledger gave an item of `size` bytes; 0 when it had none."""
+    """The ledger gave a body of `size` bytes; 0 when it had none."""
 
     size: int
 
@@ -71,9 +72,11 @@ class Checkpointed:
 
 @dataclass(frozen=True)
 class Persisted:
-    """Objects that had travelled inside messages were stored by the coordinator."""
+    """The coordinator itself stored objects that had travelled inside messages, looked for those that it keeps, or
+    listed keys in `lists` requests."""
 
     usage: Usage
+    lists: int = 0
 
 
 @dataclass(frozen=True)
@@ -92,17 +95,20 @@ class Lost:
 
 @dataclass(frozen=True)
 class Driven:
-    """The coordinator itself ran as a function of `memory_mb`, for so many milliseconds since it was last billed."""
+    """The coordinator itself ran as a function of `memory_mb`, for so many milliseconds since it was last billed, and
+    read bodies of `loads` bytes before it took the run up."""
 
     memory_mb: int
     duration_ms: float
     init_ms: float
+    loads: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class Gathered:
     """Reports were read from completion sets: `updates` are the sizes of the items that were written for them, `reads`
-    of those that were read, in bytes; `usage` is what reading the answers took."""
+    of those that were read, in bytes; `usage` is what reading the answers took. Or lines of rounds are about to be
+    written: these are `updates` too."""
 
     updates: tuple[int, ...]
     reads: tuple[int, ...]

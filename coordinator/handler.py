@@ -7,21 +7,28 @@ goes on. What an event says is never trusted further than that: the ledger says 
 import os
 import time
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
+import msgspec
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 
 from coordinator import budget, charter, lease
-from coordinator.charter import Charter
+from coordinator.lease import Lease
 from coordinator.lines import Lines
-from coordinator.loop import Ports, Unresumable
+from coordinator.loop import STATE, Ports, Unresumable
 from coordinator.state import Plan
 from coordinator.telling import Detached
 from coordinator.turn import Surroundings, Turned, turn
-from functions.contract import CorruptObject, StaleVersion
+from functions.contract import StaleVersion, StorageFault
 from infra.detached import Deployed, Outside, deployed
+from infra.entry.tracing import traced
 from infra.own_process import OwnTime
+
+# What a lease says of a problem, at most.
+_LONGEST_PROBLEM = 400
 
 
 class Coordinator:
@@ -37,16 +44,26 @@ class Coordinator:
     def __call__(self, event: dict[str, Any], context: Any) -> dict[str, Any]:
         """Wakes every run that goes on, or takes one as far as it goes; says what it did, for the log."""
         self._time.begin()
+        if event.get("sweep"):
+            # Of no run: it belongs to the deployment.
+            self._time.waive()
+            return self._sweep()
         try:
-            return self._sweep() if event.get("sweep") else self._wake(event)
+            return self._wake(event)
         finally:
             self._time.end()
 
     def _sweep(self) -> dict[str, Any]:
         """Every run is woken by an event of its own, on the coordinator that it began with."""
-        runs = self._deployed.live.items("")
+        runs, failed = self._deployed.live.items(""), []
         for run, coordinator in runs:
-            self._deployed.wake(coordinator.decode(), run)
+            try:
+                self._deployed.wake(coordinator.decode(), run)
+            except StorageFault as fault:  # the others are woken all the same
+                self._log.error(str(fault), extra={"run": run})
+                failed.append(run)
+        if failed:
+            raise StorageFault(f"could not wake {', '.join(failed)}")
         return {"woken": len(runs)}
 
     def _wake(self, event: dict[str, Any]) -> dict[str, Any]:
@@ -54,37 +71,46 @@ class Coordinator:
         self._log.set_correlation_id(run)
         if tenant != self._deployed.settings.tenant:
             raise ValueError(f"this deployment is of tenant {self._deployed.settings.tenant}, not of {tenant}")
-        outside = self._deployed.outside(run)
-        found, (held, _) = charter.read(outside.ledger), lease.read(outside.ledger)
-        if found is None or held.holder != lease.CLOUD:
-            self._deployed.live.remove(run)
+        outside, started = self._deployed.outside(run), time.time()
+        held, version = lease.read(outside.ledger)
+        if held.holder != lease.CLOUD:
+            if not held.taken("", time.time()):  # a process that holds it may be about to hand it over
+                self._deployed.live.remove(run)
             return {"run": run, "left": held.holder or "nobody"}
         try:
-            record = outside.ledger.load("state") if "resume" in event else None
-            resume = record is not None and record.version == event["resume"]
-            return self._turned(found, outside, not held.stop, resume)
+            return self._turned(outside, held, version)
         except StaleVersion:
             # Another turn was quicker, and does what this one would have done.
             return {"run": run, "overtaken": True}
-        except (Unresumable, CorruptObject) as error:
-            self._let_go(run, outside, str(error))
+        except Exception as error:
+            if held.stop or _for_good(error, outside, started):
+                self._let_go(run, outside, version, f"{type(error).__name__}: {error}")
             raise
 
-    def _turned(self, found: Charter, outside: Outside, asking: bool, resume: bool) -> dict[str, Any]:
-        plan, sender = found.plan(), self._deployed.sender(found.functions)
+    def _turned(self, outside: Outside, held: Lease, version: int) -> dict[str, Any]:
+        found = charter.read(outside.ledger)
+        if found is None:
+            raise Unresumable("its ledger does not say what it was asked to be")
+        plan, sender = replace(found.plan(), coordinator_mb=self._memory_mb), self._deployed.sender(found.functions)
         ports = Ports(outside.storage, outside.ledger, sender, Lines(outside.ledger))
         around = Surroundings(outside.completions, outside.heads, sender, time.time, found.grace_s)
-        detached = Detached(found.functions["coordinator"], self._memory_mb, self._time.take)
-        turned = turn(plan, ports, around, detached, asking, resume)
+        # A lease has a few bytes, and no unit of reading is smaller than four kilobytes.
+        loads = (len(msgspec.json.encode(found)), 0)
+        detached = Detached(found.functions["coordinator"], self._memory_mb, self._time.take, loads)
+        asking = not held.stop
+        turned = turn(plan, ports, around, detached, asking, held.resume)
         after = turned.after
         self._tell(plan, turned)
         if after.status != "running" or not (asking or any(slot.waiting for slot in after.slots.values())):
-            self._let_go(plan.run, outside, "")
+            self._let_go(plan.run, outside, version, "")
         return {"run": plan.run, "round": after.round, "phase": after.phase, "status": after.status}
 
-    def _let_go(self, run: str, outside: Outside, problem: str) -> None:
-        lease.release(outside.ledger, lease.CLOUD, problem)
-        self._deployed.live.remove(run)
+    def _let_go(self, run: str, outside: Outside, version: int, problem: str) -> None:
+        """Lets go of the run as the lease was read; what was asked of the cloud since then keeps it."""
+        problem = " ".join(problem.split())[:_LONGEST_PROBLEM]
+        with suppress(StaleVersion):
+            lease.write(outside.ledger, Lease(problem=problem), version)
+            self._deployed.live.remove(run)
 
     def _tell(self, plan: Plan, turned: Turned) -> None:
         """Money and rounds as metrics, for the dashboard and the alarm; a turn that changed nothing says nothing."""
@@ -99,4 +125,13 @@ class Coordinator:
         self._log.info("turn", extra={"round": after.round, "phase": after.phase, "status": after.status})
 
 
-handler = Coordinator(os.environ)
+def _for_good(error: Exception, outside: Outside, started: float) -> bool:
+    """Whether waking the run again would end in the same way, for ever: storage may answer again, and another turn may
+    have taken away what this one, begun at `started`, had yet to read."""
+    if isinstance(error, StorageFault):
+        return False
+    record = outside.ledger.load(STATE)
+    return record is None or record.at < started
+
+
+handler = traced(Coordinator(os.environ), os.environ)

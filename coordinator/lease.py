@@ -9,7 +9,7 @@ from collections.abc import Callable
 import msgspec
 
 from coordinator.ports import Ledger
-from functions.contract import StaleVersion
+from functions.contract import StaleVersion, StorageFault
 
 LEASE = "lease"
 CLOUD = "cloud"
@@ -26,12 +26,15 @@ class Lease(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """`holder` drives the run: a process, until `until` (seconds since 1970), or `cloud`, until it lets go; '' nobody.
 
     `stop` asks the cloud to end the run resumably; `problem` is why the cloud let go of a run that it could not drive.
+    `resume` is the version of its state at which the cloud is to take up a run that stood still: it is said here, where
+    every wake finds it, and no event that is lost, late or forged can say it.
     """
 
     holder: str = ""
     until: float = 0.0
     stop: bool = False
     problem: str = ""
+    resume: int | None = None
 
     def taken(self, by: str, now: float) -> bool:
         """Whether somebody other than `by` drives the run."""
@@ -43,9 +46,12 @@ _DECODER = msgspec.json.Decoder(Lease)
 
 
 def read(ledger: Ledger) -> tuple[Lease, int]:
-    """The lease as it stands and its version; nobody's where there is none."""
+    """The lease as it stands and its version; nobody's where there is none. Raises `StorageFault`."""
     record = ledger.load(LEASE)
-    return (_DECODER.decode(record.body), record.version) if record else (Lease(), 0)
+    try:
+        return (_DECODER.decode(record.body), record.version) if record else (Lease(), 0)
+    except msgspec.MsgspecError as error:
+        raise StorageFault(f"who drives the run was written by another version of marless: {error}") from error
 
 
 def write(ledger: Ledger, lease: Lease, version: int) -> int:
@@ -54,22 +60,29 @@ def write(ledger: Ledger, lease: Lease, version: int) -> int:
 
 
 def take(ledger: Ledger, holder: str, now: float) -> int:
-    """Makes `holder` the driver and returns the lease's version; raises `Held`."""
+    """Makes the process `holder` the driver and returns the lease's version; raises `Held`."""
     lease, version = read(ledger)
     if lease.taken(holder, now):
         raise Held(_who(lease))
-    until = 0.0 if holder == CLOUD else now + KEPT_S
-    try:
-        return write(ledger, Lease(holder=holder, until=until), version)
-    except StaleVersion as error:
-        raise Held("another process has just begun to drive this run") from error
+    return _written(ledger, Lease(holder=holder, until=now + KEPT_S), version)
 
 
-def release(ledger: Ledger, holder: str, problem: str = "") -> None:
+def hand_over(ledger: Ledger, version: int, resume: int | None) -> int:
+    """Gives the run to the cloud, by the process that took version `version` of the lease; raises `Held`."""
+    return _written(ledger, Lease(holder=CLOUD, resume=resume), version)
+
+
+def release(ledger: Ledger, holder: str) -> None:
     """Lets go of the run, if `holder` has it."""
     lease, version = read(ledger)
     if lease.holder == holder:
-        write(ledger, Lease(problem=problem), version)
+        write(ledger, Lease(), version)
+
+
+def clear(ledger: Ledger, problem: str) -> None:
+    """Takes the run away from whoever drives it; nobody commits any harm: a driver notices at its next write."""
+    _, version = read(ledger)
+    write(ledger, Lease(problem=problem), version)
 
 
 def ask_to_stop(ledger: Ledger) -> bool:
@@ -100,6 +113,13 @@ class Keeper:
     def release(self) -> None:
         """Lets go."""
         release(self._ledger, self._holder)
+
+
+def _written(ledger: Ledger, lease: Lease, version: int) -> int:
+    try:
+        return write(ledger, lease, version)
+    except StaleVersion as error:
+        raise Held("another process has just begun to drive this run") from error
 
 
 def _who(lease: Lease) -> str:

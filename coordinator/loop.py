@@ -10,6 +10,7 @@ from typing import Protocol
 import msgspec
 
 from coordinator.apply import apply
+from coordinator.budget import item_bytes, written_bytes
 from coordinator.decide import Advance, Ask, Finish, Forgo, Stop, Wait, decide
 from coordinator.events import (
     Advanced,
@@ -44,6 +45,7 @@ from functions.contract import (
     Ref,
     Report,
     Request,
+    StaleVersion,
     Usage,
 )
 
@@ -52,6 +54,8 @@ STATE, CHECKPOINT = "state", "checkpoint"
 PATIENCE_S = 0.5
 # How often a write is sized anew when it does not fit what was billed for it; once is enough but for freaks.
 SIZINGS = 5
+# Keys that storage lists in one request (S3 API reference, "ListObjectsV2").
+LISTED = 1000
 
 _ENCODER = msgspec.json.Encoder()
 _STATES = msgspec.json.Decoder(State)
@@ -97,6 +101,8 @@ class Driver:
         self._plan, self._ports, self._clock, self._detached = plan, ports, clock, detached
         self._marked: float | None = None
         self._version, self._committed_at = 0, 0.0
+        # Bytes of the state as it stands in the ledger.
+        self._standing = 0
         self._stored: State | None = None
         # Objects that travel inside messages, until nobody needs them; those of the last checkpoint are stored too.
         self._carried: dict[str, bytes] = {}
@@ -105,29 +111,38 @@ class Driver:
         self._ended = False
         self.state = State()
 
-    def begin(self) -> None:
-        """Takes up the run where the ledger left it, or starts it."""
+    def begin(self, version: int | None = None) -> None:
+        """Takes up the run where the ledger left it, or starts it; with `version` only where it still stands there.
+
+        Raises `StaleVersion` when somebody else goes on with it.
+        """
         record = self._ports.ledger.load(STATE)
+        if version not in (None, record.version if record else 0):
+            raise StaleVersion("somebody else went on with the run")
         if record is not None:
-            self._version, self._stored = record.version, _decoded(record.body)
+            self._version, self._standing, self._stored = record.version, len(record.body), _decoded(record.body)
             self.state = self._sound(apply(self._plan, self._stored, Resumed()))
         # A run that cannot go on is left as it is: resuming it again and again costs nothing.
         if record is None or not isinstance(decide(self._plan, self.state), Stop):
             self._become(_loaded(record))
+            # Listed before the commit, so that nothing is among it that a later driver stores.
+            found = self._ports.storage.list("rounds/")
+            if self._plan.fixed:
+                self._become(Persisted(Usage(), lists=max(1, -(-len(found) // LISTED))))
             self._commit()
             # Only now: a driver that had not noticed the hand-over could still have committed what is deleted here.
-            self._drop_unfinished()
+            self._drop_unfinished(found)
         self._record()
 
     def take_up(self) -> bool:
         """Goes on where a driver left off that had asked tasks to report by themselves; False if none ever began."""
         record = self._ports.ledger.load(STATE)
-        if record is None:
-            return False
-        self._version, self._marked, self._committed_at = record.version, record.at, record.at
-        self._stored = self.state = _decoded(record.body)
+        if record is not None:
+            self._version, self._marked, self._committed_at = record.version, record.at, record.at
+            self._standing, self._stored = len(record.body), _decoded(record.body)
+            self.state = self._stored
         self._become(_loaded(record))
-        return True
+        return record is not None
 
     @property
     def version(self) -> int:
@@ -235,6 +250,9 @@ class Driver:
 
     def _settle(self) -> None:
         """Commits; and after the end of a round, once it is committed, records it and drops what nobody needs."""
+        if self._ended and self._detached is not None:
+            lines = (len(_ENCODER.encode(line)) for line in self.state.lines)
+            self._become(Gathered(tuple(item_bytes(self._plan, size) for size in lines), (), Usage()))
         self._commit()
         if not self._ended:
             return
@@ -274,27 +292,34 @@ class Driver:
     def _checkpoint(self) -> None:
         """Makes a state that a power loss cannot take, before anything it replaces is deleted."""
         self._unload()
-        self._ports.storage.persist(ref.key for ref in lasting(self.state))
+        kept = lasting(self.state)
+        self._ports.storage.persist(ref.key for ref in kept)
+        if self._plan.fixed:
+            self._become(Persisted(Usage(gets=len(kept))))
         self._ports.journal.persist()
         record = self._ports.ledger.load(CHECKPOINT)
         self._become(_loaded(record))
         self._become(Checkpointed())
-        self._ports.ledger.commit(CHECKPOINT, self._billed(), record.version if record else 0)
+        version, standing = (record.version, len(record.body)) if record else (0, 0)
+        self._ports.ledger.commit(CHECKPOINT, self._billed(standing), version)
         self._ports.ledger.persist()
 
     def _commit(self) -> None:
         if self._detached is not None and any(worked := self._detached.worked()):
-            self._become(Driven(self._detached.memory_mb, *worked))
-        self._version = self._ports.ledger.commit(STATE, self._billed(), self._version)
-        self._stored = self.state
+            self._become(Driven(self._detached.memory_mb, *worked, self._detached.loads))
+        body = self._billed(self._standing)
+        self._version = self._ports.ledger.commit(STATE, body, self._version)
+        self._stored, self._standing = self.state, len(body)
 
-    def _billed(self) -> bytes:
-        """The state as it is about to be written, with that write on its bill, which may make it longer or shorter."""
+    def _billed(self, standing: int) -> bytes:
+        """The state as it is about to be written, with that write on its bill, which may make it longer or shorter; in
+        the place of `standing` bytes."""
         before, size = self.state, len(_encoded(self.state))
         for _ in range(SIZINGS):
-            self.state = apply(self._plan, before, Committed(size))
+            self.state = apply(self._plan, before, Committed(size, standing))
             body = _encoded(self.state)
-            if write_units(len(body)) == write_units(size):
+            units = [write_units(written_bytes(self._plan, found, standing)) for found in (len(body), size)]
+            if units[0] == units[1]:
                 break
             size = len(body)
         return body
@@ -338,8 +363,9 @@ class Driver:
                 return f"{ref.key} is missing"
         return ""
 
-    def _drop_unfinished(self) -> None:
-        """Deletes what later rounds or unanswered attempts left: after a power loss it may be torn."""
+    def _drop_unfinished(self, found: list[str]) -> None:
+        """Deletes, of the keys `found`, what later rounds or unanswered attempts left: after a power loss it may be
+        torn. Raises `StaleVersion` when another driver went on meanwhile, who may need any of it."""
         refs = (*lasting(self.state), *_passing(self.state))
         if self._stored is not None and self._version > 1:
             # It may be newer than the state, where a kill came between their commits.
@@ -347,7 +373,10 @@ class Driver:
             self._become(_loaded(record))
             refs = (*refs, *(lasting(_decoded(record.body)) if record else ()))
         kept = {ref.key for ref in refs} | set(self.state.held)
-        self._ports.storage.delete([key for key in self._ports.storage.list("rounds/") if key not in kept])
+        left = [key for key in found if key not in kept]
+        if left and (record := self._ports.ledger.load(STATE)) is not None and record.version != self._version:
+            raise StaleVersion("somebody else went on with the run")
+        self._ports.storage.delete(left)
 
 
 def stored(ledger: Ledger, item: str = STATE) -> State | None:

@@ -29,7 +29,8 @@ class Plan:
     `code` is the hash of the program that began the run. `init_limit_ms` is how long a start-up may take on top of the
     time-out. `width` functions run at once. `fixed`: functions are deployed, with sizes that stay. `carries`:
     messages may carry objects, which needs a coordinator that lives from round to round. `stretch`: durations are
-    measured on whole cores, whatever share of one a function's memory buys.
+    measured on whole cores, whatever share of one a function's memory buys. `coordinator_mb` is the memory of the
+    coordinator where that is a function, else 0.
     """
 
     run: str
@@ -41,6 +42,7 @@ class Plan:
     fixed: bool = False
     carries: bool = True
     stretch: bool = True
+    coordinator_mb: int = 0
 
 
 class Slot(Message, frozen=True, kw_only=True):

@@ -12,12 +12,14 @@ class Detached:
     """What a driver needs to know that lives no longer than one turn, in a function of `memory_mb`.
 
     `coordinator` is the function to wake when all that was asked has ended; `worked` gives, once a turn, the
-    milliseconds of work and of start-up that have not been billed yet, and zeros after that.
+    milliseconds of work and of start-up that have not been billed yet, and zeros after that. `loads` are the bytes of
+    what was read of the ledger before the driver was made.
     """
 
     coordinator: str
     memory_mb: int
     worked: Callable[[], tuple[float, float]]
+    loads: tuple[int, ...] = ()
 
 
 def asked(state: State) -> list[str]:

@@ -6,6 +6,7 @@ doubled, late, or somebody else's does nothing, and one that was lost is made up
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import ceil
 from typing import Literal, NamedTuple, Protocol, cast
 
 from msgspec.structs import replace
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 from coordinator.events import Gathered, Lost, Reported
 from coordinator.loop import Driver, Ports
 from coordinator.ports import Invoker
-from coordinator.state import Plan, State
+from coordinator.state import Plan, Slot, State
 from coordinator.tasks import in_flight
 from coordinator.telling import Detached, asked, telling
 from functions import codec, completion, keys
@@ -33,8 +34,9 @@ _SILENT = ("", "timeout", "crash", "throttled")
 class Sender(Invoker, Protocol):
     """Starts functions that nobody waits for."""
 
-    def flush(self, patience_s: float) -> list[tuple[str, int, str]]:
-        """Sends all that was asked for, trying for `patience_s` seconds; returns (id, attempt, why) of what failed."""
+    def flush(self, patience_s: float) -> list[tuple[str, int, str, bool]]:
+        """Sends all that was asked for, trying for `patience_s` seconds; returns what failed: (id, attempt, why,
+        whether it may run all the same)."""
 
 
 @dataclass(frozen=True)
@@ -58,18 +60,22 @@ class Turned(NamedTuple):
     after: State
 
 
-def turn(plan: Plan, ports: Ports, around: Surroundings, detached: Detached, asking: bool, resume: bool) -> Turned:
+def turn(
+    plan: Plan, ports: Ports, around: Surroundings, detached: Detached, asking: bool, resume: int | None
+) -> Turned:
     """Takes the run as far as it goes without waiting.
 
-    With `asking` False nothing new is asked: the run ends resumably once what is in flight has ended. With `resume` a
-    run that stood still is taken up again. Raises `StaleVersion` when another turn was quicker: that one does it all.
+    With `asking` False nothing new is asked: the run ends resumably once what is in flight has ended. A run that still
+    stands at version `resume` of its state is taken up again. Raises `StaleVersion` when another turn was quicker: that
+    one does it all.
     """
     driver = Driver(plan, ports, around.now, detached)
     begun = driver.take_up()
     before = driver.state if begun else None
-    if resume or not begun:
+    if not begun or driver.version == resume:
+        version = driver.version
         driver = Driver(plan, ports, around.now, detached)
-        driver.begin()
+        driver.begin(version)
     elif not _hear(plan, driver, around, detached):
         return Turned(before, driver.state)
     while True:
@@ -92,17 +98,21 @@ def _hear(plan: Plan, driver: Driver, around: Surroundings, detached: Detached) 
         # What asked them may have died right after its commit.
         driver.tidy()
     told = completion.gather(around.completions, driver.version, len(works))
-    answers, usage = _answers(
-        plan, driver, around, detached, {works[index]: told.notes[index][0] for index in told.notes}
-    )
-    for index, notes in sorted(told.notes.items()):
-        work = works[index]
-        for note in notes:
+    notes = {works[index]: _best_first(driver.state.slots[works[index]], told.notes[index]) for index in told.notes}
+    answers, usage = _answers(plan, driver, around, detached, {work: heard[0] for work, heard in notes.items()})
+    for work, heard in sorted(notes.items()):
+        for note in heard:
             driver.hear(Reported(work, _report(plan, driver.state, work, note), answers[work]))
     driver.hear(Gathered(told.updates, told.reads, usage))
-    if lost := tuple(work for index, work in enumerate(works) if index not in told.notes):
+    # Also those whose notes say nothing of the attempt that is waited for.
+    if lost := tuple(work for work in works if driver.state.slots[work].waiting):
         driver.hear(Lost(lost))
     return True
+
+
+def _best_first(slot: Slot, notes: list[Note]) -> list[Note]:
+    """Of an event that came twice, an answer counts before a failure: it is stored."""
+    return sorted(notes, key=lambda note: (note.attempt != slot.attempt, note.kind != ""))
 
 
 def _deadline(plan: Plan, driver: Driver, around: Surroundings) -> float:
@@ -141,14 +151,17 @@ def _requests(plan: Plan, driver: Driver, detached: Detached) -> dict[str, Reque
 def _stored(request: Request, key: str, head: Head | None, note: Note) -> Answer:
     try:
         if head is None:
-            raise CorruptObject(f"{key} is missing, although its task reported it")
+            # Done again it gives the same bytes.
+            return _failed(request, "corrupt_object", f"{key} is missing, although its task reported it", note, True)
         header = codec.header(head.start, key)
         return stored_answer(request, header, Ref(key=key, sha256=head.sha256, size=head.size), note.usage)
     except (CorruptObject, ForeignObject) as error:
         kind: FailureKind = "foreign_object" if isinstance(error, ForeignObject) else "corrupt_object"
-        return Failed(
-            id=request.id, attempt=request.attempt, kind=kind, message=str(error), again=False, usage=note.usage
-        )
+        return _failed(request, kind, str(error), note, False)
+
+
+def _failed(request: Request, kind: FailureKind, message: str, note: Note, again: bool) -> Failed:
+    return Failed(id=request.id, attempt=request.attempt, kind=kind, message=message, again=again, usage=note.usage)
 
 
 def _failure(request: Request, note: Note) -> Failed | None:
@@ -187,7 +200,15 @@ def _sent(plan: Plan, driver: Driver, around: Surroundings, detached: Detached) 
         return False
     tells, ended = telling(driver.state, driver.version, detached), False
     prefix = keys.task_id(plan.run, driver.state.round, "")
-    for id, attempt, why in unsent:
-        note = Note(attempt=attempt, duration_ms=0, kind="throttled", message=why[: completion.LONGEST_MESSAGE])
-        ended = completion.tell(around.completions, tells[id.removeprefix(prefix)], note) or ended
+    for id, attempt, why, unclear in unsent:
+        work = id.removeprefix(prefix)
+        # One that may run is metered as the longest there is.
+        longest_ms = ceil(driver.state.slots[work].timeout_s * 1000)
+        note = Note(
+            attempt=attempt,
+            duration_ms=longest_ms if unclear else 0,
+            kind="crash" if unclear else "throttled",
+            message=why[: completion.LONGEST_MESSAGE],
+        )
+        ended = completion.tell(around.completions, tells[work], note) or ended
     return ended

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from itertools import count as natural
 from math import ceil
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
@@ -24,6 +24,8 @@ LONGEST_MESSAGE = 400
 # What a set's item holds beside its members: its key, the time when it expires, the names of both.
 ITEM_BYTES = 128
 
+Natural = Annotated[int, msgspec.Meta(ge=0)]
+
 
 class Note(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     """How an attempt ended, as the function itself saw it: what the coordinator meters it by.
@@ -32,14 +34,14 @@ class Note(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     `peak_mb` in MiB. `kind` and `message` say why there is no answer; '' where the answer is stored.
     """
 
-    attempt: int
-    duration_ms: int
-    puts: int = 0
-    gets: int = 0
-    bytes_written: int = 0
-    bytes_read: int = 0
-    peak_mb: int = 0
-    start_ms: int = 0
+    attempt: Natural
+    duration_ms: Natural
+    puts: Natural = 0
+    gets: Natural = 0
+    bytes_written: Natural = 0
+    bytes_read: Natural = 0
+    peak_mb: Natural = 0
+    start_ms: Natural = 0
     kind: FailureKind | Literal["", "timeout", "crash", "throttled"] = ""
     message: str = ""
     again: bool = False
@@ -106,16 +108,21 @@ def complete(completions: Completions, ask: int, count: int) -> bool:
     level = 0
     while count > FAN:
         level, count = level + 1, -(-count // FAN)
-    return len(_positions(completions.read([set_name(ask, level, 0)])[0])) == count
+    return len(_positions(completions.read([set_name(ask, level, 0)])[0])) >= count
 
 
 def gather(completions: Completions, ask: int, count: int) -> Gathering:
-    """What the tasks that have ended reported."""
+    """What the tasks that have ended reported.
+
+    Whoever may add a member may add any bytes: what is no note is passed over, and its task counts as silent.
+    """
     leaves = completions.read([set_name(ask, 0, number) for number in range(-(-count // FAN))])
     notes: dict[int, list[Note]] = {}
     for number, members in enumerate(leaves):
         for member in sorted(members):
-            notes.setdefault(number * FAN + member[0], []).append(_NOTES.decode(member[1:]))
+            index, ended = number * FAN + member[0], _decoded(member)
+            if ended is not None and index < count:
+                notes.setdefault(index, []).append(ended)
     updates = [size for members in leaves for size in _growing(map(len, members))]
     while count > FAN:
         count = -(-count // FAN)
@@ -127,6 +134,13 @@ def gather(completions: Completions, ask: int, count: int) -> Gathering:
 def set_name(ask: int, level: int, number: int) -> str:
     """A set's name within its run."""
     return f"{ask}/{level}/{number}"
+
+
+def _decoded(member: bytes) -> Note | None:
+    try:
+        return _NOTES.decode(member[1:]) if member[0] < FAN else None
+    except msgspec.MsgspecError:
+        return None
 
 
 def _growing(members: Iterable[int]) -> Iterator[int]:

@@ -3,7 +3,7 @@
 Messages are frozen, tagged and refuse unknown fields. Nothing here does anything; who serves a message defines it.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -215,7 +215,7 @@ class SampleReply(Message, frozen=True, kw_only=True, tag="sample"):
     environment's own figures. `agent_returns[u][i]` is the sum over the episodes of the task's u-th unit of what agent
     i got; unit by unit, so that the mean over a round does not depend, to the last bit, on who played which units."""
 
-    env_steps: int
+    env_steps: Annotated[int, msgspec.Meta(ge=0)]
     returns: tuple[float, ...] = ()
     agent_returns: tuple[tuple[float, ...], ...] = ()
     scalars: dict[str, float] = {}

@@ -20,25 +20,34 @@ from functions.contract import (
     Answer,
     BadRequest,
     CorruptObject,
+    DescribeReply,
+    DescribeTask,
     Done,
+    EvaluateReply,
+    EvaluateTask,
     Failed,
     FailureKind,
     ForeignObject,
+    InitialiseReply,
     InitialiseTask,
     KeyTaken,
+    LearnReply,
     LearnTask,
     MissingExtra,
     NoSuchObject,
     NotFinite,
     Ref,
+    RegroupReply,
     RegroupTask,
     Reply,
     Request,
+    SampleReply,
     SampleTask,
     StorageFault,
     Table,
     TaskHeader,
     Usage,
+    WholeReply,
     WholeTask,
 )
 from functions.environments.base import EnvironmentFault, Unsupported
@@ -62,6 +71,15 @@ _LAST_OBJECT: Mapping[type[Request], str] = {
     LearnTask: "learner",
     WholeTask: "learner",
     RegroupTask: "learner",
+}
+_REPLIES: Mapping[type[Request], type[Reply]] = {
+    DescribeTask: DescribeReply,
+    InitialiseTask: InitialiseReply,
+    SampleTask: SampleReply,
+    LearnTask: LearnReply,
+    WholeTask: WholeReply,
+    RegroupTask: RegroupReply,
+    EvaluateTask: EvaluateReply,
 }
 # Where nobody hears the answer of such a task, an object without arrays carries it.
 _REPLY = "reply"
@@ -234,12 +252,20 @@ def _adopt(request: Request, kind: str, body: bytes, blobs: Counted) -> Done:
 
 
 def stored_answer(request: Request, header: TaskHeader, last: Ref, usage: Usage) -> Done:
-    """The answer in the header of a task's last object, `last`; raises `ForeignObject` and `CorruptObject`."""
+    """The answer in the header of a task's last object, `last`; raises `ForeignObject` and `CorruptObject`.
+
+    Whoever plays the environment may write what it likes under the task's own keys, so an answer is of the kind that
+    was asked for, and names no other keys.
+    """
     _require_task(request, header, last.key)
     stored, kind = header.done, last_object(request)
     if stored is None or kind is None:
         raise CorruptObject(f"{last.key} holds no answer although it is its task's last object")
+    if not isinstance(stored.reply, _REPLIES[type(request)]):
+        raise CorruptObject(f"{last.key} holds the answer to another kind of task")
     objects = {**stored.objects, kind: last}
+    if any(ref.key != keys.object_key(request.output, name) for name, ref in objects.items()):
+        raise CorruptObject(f"the answer in {last.key} names an object that its task did not make")
     return Done(id=request.id, attempt=request.attempt, objects=objects, reply=stored.reply, usage=usage)
 
 

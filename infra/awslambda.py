@@ -27,6 +27,8 @@ from infra.trouble import code, explained, told
 
 # A function may run for 15 minutes (developer guide, "Lambda quotas"), and may have to be started first.
 _ANSWER_S = 16 * 60.0
+# How long a call is turned away at least before that counts as a failure: being turned away costs nothing.
+PATIENCE_S = 60.0
 # Lambda only takes an event down, so it answers at once.
 _ACCEPT_S = 10.0
 
@@ -59,12 +61,13 @@ class LambdaInvoker:
     `functions` maps a function's name to what Lambda calls it (name or ARN, best of a published version). One caller,
     in one thread. A time-out is the function's own to keep: its clock starts with the function, not here.
 
-    Lambda turns calls away when too many functions run. They are repeated until the attempt could have ended. Nothing
-    else is: where a connection breaks, the function runs on, and a second one beside it would be billed too.
+    Lambda turns calls away when too many functions run. They are repeated for `patience_s`, and at least until the
+    attempt could have ended. Nothing else is: where a connection breaks, the function runs on, and a second one beside
+    it would be billed too.
     """
 
-    def __init__(self, cloud: Cloud, functions: Mapping[str, str], width: int) -> None:
-        self._functions, self._width = functions, width
+    def __init__(self, cloud: Cloud, functions: Mapping[str, str], width: int, patience_s: float = PATIENCE_S) -> None:
+        self._functions, self._width, self._patience_s = functions, width, patience_s
         self._client = _client(cloud, width, _ANSWER_S)
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()
         self._reports: SimpleQueue[Report] = SimpleQueue()
@@ -120,7 +123,7 @@ class LambdaInvoker:
             return retried(
                 lambda: self._ask(call),
                 lambda error: _turned_away(error) and not self._closed.is_set(),
-                until(time.monotonic() + call.timeout_s),
+                until(time.monotonic() + max(call.timeout_s, self._patience_s)),
                 self._closed.wait,
             )
         except (ClientError, BotoCoreError) as error:
@@ -152,13 +155,15 @@ class EventInvoker:
         """Keeps the attempt for `flush`; `body` is JSON. Raises `KeyError` for an unknown function."""
         self._calls.append(_Call(function, self._functions[function], id, attempt, body, timeout_s))
 
-    def flush(self, patience_s: float) -> list[tuple[str, int, str]]:
-        """Sends what was kept; (task, attempt, one line why) for all that Lambda did not take within `patience_s`."""
+    def flush(self, patience_s: float) -> list[tuple[str, int, str, bool]]:
+        """Sends what was kept; (task, attempt, one line why, whether it may run all the same) for all that Lambda did
+        not say within `patience_s` that it took."""
         calls, self._calls = self._calls, []
         deadline = time.monotonic() + patience_s
         with ThreadPoolExecutor(self._threads) as pool:
             refusals = pool.map(lambda call: self._send(call, deadline), calls)
-            return [(call.id, call.attempt, why) for call, why in zip(calls, refusals, strict=True) if why]
+            ended = zip(calls, refusals, strict=True)
+            return [(call.id, call.attempt, *refusal) for call, refusal in ended if refusal]
 
     def wait(self, timeout_s: float) -> list[Report]:
         """Nothing, at once."""
@@ -168,19 +173,26 @@ class EventInvoker:
         """Forgets what was not sent."""
         self._calls.clear()
 
-    def _send(self, call: _Call, deadline: float) -> str:
-        """Why Lambda did not take the event, '' if it did."""
+    def _send(self, call: _Call, deadline: float) -> tuple[str, bool] | None:
+        """Why Lambda did not take the event, and whether it may have; None if it did."""
         if len(call.body) > LARGEST_EVENT:
-            return _too_large(call, LARGEST_EVENT)
+            return _too_large(call, LARGEST_EVENT), False
+        unclear = False
+
+        def passing(error: Exception) -> bool:
+            nonlocal unclear
+            unclear = unclear or _unclear(error)
+            return _turned_away(error) or _unclear(error)
+
         try:
             retried(
                 lambda: self._client.invoke(FunctionName=call.name, InvocationType="Event", Payload=call.body),
-                lambda error: _turned_away(error) or _unclear(error),
+                passing,
                 until(deadline),
             )
         except (ClientError, BotoCoreError) as error:
-            return _refusal(call, error)
-        return ""
+            return _refusal(call, error), unclear
+        return None
 
 
 def _client(cloud: Cloud, connections: int, answer_s: float) -> Any:

@@ -15,6 +15,14 @@ ATTEMPTS = 8
 CONNECT_S = 5.0
 READ_S = 60.0
 
+# Where address and keys are given, nothing of the user's AWS configuration is needed, and nothing that is wrong with it
+# is in the way. Name in the file, name in the environment, default, conversion (`botocore.configprovider`).
+_NOTHING_OF_THE_USER = {
+    "profile": (None, None, None, None),
+    "config_file": (None, None, os.devnull, None),
+    "credentials_file": (None, None, os.devnull, None),
+}
+
 # A session may not make two clients at once (boto3 guide, "Multithreading or multiprocessing with clients").
 _MAKING = Lock()
 
@@ -45,6 +53,8 @@ class Cloud:
             "read_timeout": READ_S,
             "max_pool_connections": 64,
             "s3": {"addressing_style": "path" if self.endpoint else "auto"},
+            # What stands in for AWS is near; a proxy would look for it elsewhere.
+            **({"proxies": {}} if self.endpoint else {}),
             **settings,
         }
         key, secret, token = self.credentials or (None, None, None)
@@ -61,6 +71,8 @@ class Cloud:
 
     @cached_property
     def _session(self) -> Session:
+        if self.endpoint and self.credentials:
+            return Session(_NOTHING_OF_THE_USER)
         session = get_session()
         if self.profile:
             session.set_config_variable("profile", self.profile)

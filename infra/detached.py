@@ -39,10 +39,10 @@ class Deployed:
         self._open: dict[str, Outside] = {}
         self._senders: dict[frozenset[tuple[str, str]], EventInvoker] = {}
 
-    def wake(self, coordinator: str, run: str, resume: int | None = None) -> None:
-        """Wakes the qualified function `coordinator` for the run; `resume` as in `waking.wake`."""
+    def wake(self, coordinator: str, run: str) -> None:
+        """Wakes the qualified function `coordinator` for the run; raises `StorageFault`."""
         with told("wake", coordinator):
-            wake(self._lambda, coordinator, self.settings.tenant, run, resume)
+            wake(self._lambda, coordinator, self.settings.tenant, run)
 
     def outside(self, run: str) -> Outside:
         """The ports of a run."""

@@ -9,7 +9,10 @@ import msgspec
 # A request or an answer of 6 MB; an event that nobody waits for, 1 MB (developer guide, "Lambda quotas").
 LARGEST = 6 * 1024 * 1024
 LARGEST_EVENT = 1024 * 1024
-SMALLER = "let invocations be smaller: lower placement.units_per_invocation, or set placement.carry=false"
+SMALLER = (
+    "where objects travel inside messages, set placement.carry=false; to learn from thousands of trajectories, raise"
+    " placement.units_per_invocation"
+)
 
 # Lambda's own time-out and the one that our entry point keeps for a single attempt.
 _TIMEOUTS = ("Sandbox.Timedout", "AttemptTimedOut")

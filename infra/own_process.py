@@ -52,6 +52,10 @@ class OwnTime:
         self._owed_ms, self._start_ms, self._taken = 0.0, 0.0, True
         return taken
 
+    def waive(self) -> None:
+        """The call that began, and the start that it paid for, are billed elsewhere or to nobody; it does not end."""
+        self._start_ms, self._taken = 0.0, True
+
     def end(self) -> None:
         """The call ends; what it still owes is kept."""
         now = time.perf_counter()

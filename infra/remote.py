@@ -16,9 +16,9 @@ INIT_LIMIT_MS = 10_000
 MOST_CALLS = 256
 
 
-def remote(cloud: Cloud, residence: Residence, run: str, grace_s: float, stretch: bool) -> Backend:
+def remote(cloud: Cloud, residence: Residence, grace_s: float, stretch: bool) -> Backend:
     """The run's storage, ledger and functions. `grace_s` and `stretch` as in the back-end."""
-    outside = settled(cloud, residence).outside(run)
+    outside = settled(cloud, residence).outside(residence.run)
     width = min(residence.width, MOST_CALLS)
     return Backend(
         storage=outside.storage,

@@ -4,12 +4,14 @@ import msgspec
 
 
 class Residence(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A tenant's deployment as it was when the run began.
+    """A tenant's deployment as it was when the run began, and what the run is called there, whatever becomes of its
+    folder.
 
     `functions` names the published versions that the run keeps to, by 'actor', 'learner', 'evaluator', 'coordinator';
     `memory_mb` and `timeout_s` are theirs. `width` functions may run at once.
     """
 
+    run: str
     tenant: str
     region: str
     stack: str

@@ -87,16 +87,19 @@ def emulated(folder: Path, workers: int, read_only: bool = False, residence: Res
     from infra.remote import emulated_cloud, remote
 
     assert residence is not None
-    return remote(emulated_cloud(folder.parent / EMULATED), residence, folder.name, grace_s=2.0, stretch=True)
+    return remote(emulated_cloud(folder.parent / EMULATED), residence, grace_s=2.0, stretch=True)
 
 
 def aws(folder: Path, workers: int, read_only: bool = False, residence: Residence | None = None) -> Backend:
-    """The user's account; the platform itself measures."""
+    """The user's account; the platform itself measures.
+
+    Events may wait for minutes where other runs, or other users of the account, take the room: Lambda keeps them.
+    """
     from infra.cloud import Cloud
     from infra.remote import remote
 
     assert residence is not None
-    return remote(Cloud(residence.region), residence, folder.name, grace_s=30.0, stretch=False)
+    return remote(Cloud(residence.region), residence, grace_s=300.0, stretch=False)
 
 
 def deployed(backend: BackendName, folder: Path, residence: Residence) -> "Deployed":

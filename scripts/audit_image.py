@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from subprocess import CalledProcessError
 
 from docker.utils.build import exclude_paths  # type: ignore[import-untyped]
 
@@ -21,8 +22,22 @@ from scripts.functions_at_work import TASK, Functions, account, initialise
 DOCKERFILE = ROOT / "infra/images/learner/Dockerfile"
 
 
-def main() -> None:
-    python = interpreter(PYTHON) or sys.executable
+def main() -> int:
+    try:
+        follow(interpreter(PYTHON) or sys.executable)
+    except CalledProcessError as fault:
+        print(f"audit: a step of the learner's image failed with status {fault.returncode}, see above", file=sys.stderr)
+    except (RuntimeError, ValueError) as fault:
+        print(f"audit: {fault}", file=sys.stderr)
+    else:
+        print("the learner's image: its steps run, and the learner works from the result alone")
+        return 0
+    return 1
+
+
+def follow(python: str) -> None:
+    """Takes the steps with `python`; raises `CalledProcessError` for one that fails, `ValueError` for one that makes no
+    sense, and `RuntimeError` when the learner does not work."""
     with tempfile.TemporaryDirectory() as folder:
         environment, context, root = (Path(folder, name) for name in ("environment", "context", "root"))
         subprocess.run([python, "-m", "venv", environment], check=True)
@@ -32,11 +47,10 @@ def main() -> None:
         image = Followed(context, root, {"PATH": path, **quiet})
         image.follow(DOCKERFILE.read_text(encoding="utf-8"), {})
         if image.command != [f"{ENTRIES['learner']}.handler"]:
-            raise SystemExit(f"audit: the image runs {image.command}, not the learner's entry")
+            raise ValueError(f"the image runs {image.command}, not the learner's entry")
         with account() as variables:
             learner = Functions(python, {"learner": image.below("/var/task")}, variables)
             initialise(learner, spec(TASK))
-    print("the learner's image: its steps run, and the learner works from the result alone")
 
 
 def send(folder: Path, context: Path) -> None:
@@ -51,4 +65,4 @@ def send(folder: Path, context: Path) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -111,28 +111,40 @@ def account() -> Iterator[dict[str, str]]:
 
 def work(functions: Functions) -> None:
     """One small task of each kind through the functions' own packages; raises `RuntimeError` when one fails."""
-    described = _done(functions, "actor", DescribeTask(environment=TASK, **_order("describe"))).reply
+    described = _done(functions, "actor", DescribeTask(environment=TASK, **order("describe"))).reply
     assert isinstance(described, DescribeReply)
     policies = initialise(functions, described.spec)
     sample = SampleTask(
-        environment=TASK, team=_TEAM, policies=policies, units=(0,), copies=2, steps=25, **_order("sample")
+        environment=TASK, team=_TEAM, policies=policies, units=(0,), copies=2, steps=25, **order("sample")
     )
     _done(functions, "actor", sample)
     evaluate = EvaluateTask(
-        environment=TASK, team=_TEAM, policies=policies, stream="audit", part=0, episodes=2, **_order("evaluate")
+        environment=TASK, team=_TEAM, policies=policies, stream="audit", part=0, episodes=2, **order("evaluate")
     )
     _done(functions, "evaluator", evaluate)
+    sweep(functions)
+
+
+def sweep(functions: Functions) -> None:
+    """The coordinator's own work where nothing runs; raises `RuntimeError`."""
     if functions.call("coordinator", b'{"sweep": true}') != {"woken": 0}:
         raise RuntimeError("coordinator failed: there is no run to wake")
 
 
+def traced(environment: Mapping[str, str]) -> dict[str, str]:
+    """The same deployment with tracing, in the middle of an invocation; nobody listens for its segments."""
+    trace = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1"
+    return {**environment, "MARLESS_TRACING": "Active", "LAMBDA_TASK_ROOT": "/var/task", "_X_AMZN_TRACE_ID": trace}
+
+
 def initialise(functions: Functions, spec: Spec) -> tuple[Ref, ...]:
     """The policies that the learner makes for `TASK`."""
-    task = InitialiseTask(spec=spec, algorithm="mappo", hyperparameters={}, team=_TEAM, **_order("initialise"))
+    task = InitialiseTask(spec=spec, algorithm="mappo", hyperparameters={}, team=_TEAM, **order("initialise"))
     return (_done(functions, "learner", task).objects["policies"],)
 
 
-def _order(work: str) -> dict[str, Any]:
+def order(work: str) -> dict[str, Any]:
+    """What the tasks here have in common: members of a request for the audit's run."""
     return {
         "id": keys.task_id("audit", 0, work),
         "run": "audit",

@@ -29,13 +29,12 @@ def region_of(asked: str | None) -> str:
     session = get_session()
     try:
         region = asked or session.get_config_variable("region")
+        parts = session.get_available_partitions()
+        known = [name for part in parts for name in session.get_available_regions("lambda", part)]
     except BotoCoreError as error:
         raise UserError(f"cannot read the AWS configuration: {explained(error)}") from error
     if not region:
         raise UserError("no AWS region is chosen; give one, such as --region us-east-1, or set AWS_DEFAULT_REGION")
-    known = [
-        name for part in session.get_available_partitions() for name in session.get_available_regions("lambda", part)
-    ]
     if region not in known:
         nearest = difflib.get_close_matches(region, known, n=1)
         hint = f"did you mean {nearest[0]}?" if nearest else "one is us-east-1"

@@ -1,6 +1,6 @@
 """marless deploy: makes what runs in an AWS account need; doing it again brings it up to date."""
 
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
 from collections.abc import Callable
 
 from coordinator import provenance
@@ -45,6 +45,7 @@ def arguments(parser: ArgumentParser) -> None:
         "--budget", type=_within(0, 10**9), metavar="DOLLARS", help="a month; an alarm goes off above that pace"
     )
     parser.add_argument("--email", metavar="ADDRESS", help="where alarms are sent")
+    parser.add_argument("--tracing", action=BooleanOptionalAction, help="X-Ray traces invocations, which it bills")
     parser.add_argument(
         "--plugin",
         action="append",
@@ -102,6 +103,7 @@ def _parameters(options: Namespace) -> dict[str, str]:
         "WorkerConcurrency": options.concurrency,
         "MonthlyBudget": options.budget,
         "AlarmEmail": options.email,
+        "Tracing": {True: "Active", False: "Disabled"}.get(options.tracing),
     }
     return {"Code": provenance.code_sha256()} | {name: str(value) for name, value in said.items() if value is not None}
 

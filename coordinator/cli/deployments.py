@@ -50,31 +50,37 @@ def way(backend: BackendName, region: str | None) -> Cloud:
     return emulated_cloud(account_folder()) if backend == "emulated" else Cloud(region_of(region))
 
 
-def located(backend: BackendName, tenant: str, region: str | None) -> Found:
-    """The tenant's deployment, as it is; raises `UserError` when there is none, and `StorageFault`."""
-    return _found(way(backend, region), backend, tenant, region)
+def located(run: str, backend: BackendName, tenant: str, region: str | None) -> Found:
+    """The tenant's deployment, as it is, as a home for the run.
+
+    Raises `UserError` when there is none, and `StorageFault`.
+    """
+    return _found(run, way(backend, region), backend, tenant, region)
 
 
-def present(backend: BackendName, tenant: str, region: str | None) -> Found:
-    """The tenant's deployment with this version of the program; an emulated one is made where there is none.
+def present(run: str, backend: BackendName, tenant: str, region: str | None) -> Found:
+    """The tenant's deployment with this version of the program, as a home for the run; an emulated one is made where
+    there is none.
 
     Raises `UserError` when there is none, or it holds another version of the program, and `StorageFault`.
     """
     if backend == "emulated":
         from coordinator.cli.emulated import account
 
-        return _found(account(tenant, region), backend, tenant, region)
-    return _found(way(backend, region), backend, tenant, region, provenance.code_sha256())
+        return _found(run, account(tenant, region), backend, tenant, region)
+    return _found(run, way(backend, region), backend, tenant, region, provenance.code_sha256())
 
 
-def _found(cloud: Cloud, backend: BackendName, tenant: str, region: str | None, code: str | None = None) -> Found:
+def _found(
+    run: str, cloud: Cloud, backend: BackendName, tenant: str, region: str | None, code: str | None = None
+) -> Found:
     found = describe(cloud, stack_name(tenant))
     if found is None:
         raise UserError(f"tenant {tenant} has no deployment there; make it with: {_deploy(backend, tenant, region)}")
     if code not in (None, found.code):
         again = _deploy(backend, tenant, region)
         raise UserError(f"the deployed functions are of another version of marless; renew them with: {again}")
-    residence = _residence(found, cloud)
+    residence = _residence(run, found, cloud)
     return Found(residence, settled(cloud, residence), backend)
 
 
@@ -103,8 +109,9 @@ def _fitted(name: str, size: Function, found: Found) -> Function:
     return replace(size, memory_mb=memory, timeout_s=min(size.timeout_s, limit))
 
 
-def _residence(found: Deployment, cloud: Cloud) -> Residence:
+def _residence(run: str, found: Deployment, cloud: Cloud) -> Residence:
     return Residence(
+        run=run,
         tenant=found.tenant,
         region=found.region,
         stack=found.stack,

@@ -6,33 +6,42 @@ from coordinator import charter, lease
 from coordinator.cli.ending import Ending
 from coordinator.cli.errors import FINISHED, UserError
 from coordinator.cli.folder import Identity, RunFolder
-from coordinator.cli.holding import drawn_up
+from coordinator.cli.holding import drawn_up, this_process
 from coordinator.config import RunConfig
 from coordinator.loop import STATE
+from functions.contract import StaleVersion, StorageFault
 from infra.wiring import Backend, deployed
 
 
 def detach(folder: RunFolder, config: RunConfig, identity: Identity, backend: Backend) -> Ending:
     """Lets the cloud begin, or go on with, the run; nothing of it needs this machine then.
 
+    Until the last write nobody but this process may drive it, so a kill in between leaves a run that stands still.
     Raises `UserError` when somebody drives the run, `StorageFault`.
     """
     residence = identity.residence
     assert residence is not None
     ledger, outside = backend.ledger, deployed(identity.backend, folder.path, residence)
-    if outside.live.load(identity.run) is not None:
-        raise UserError(f"{folder.name} goes on in the cloud already; `marless watch {folder.name}` shows it")
+    coordinator = residence.functions["coordinator"]
     try:
-        lease.take(ledger, lease.CLOUD, time.time())
+        version = lease.take(ledger, this_process(), time.time())
+        charter.write(ledger, drawn_up(identity, residence, config, backend, detached=True))
+        listed, record = outside.live.load(identity.run), ledger.load(STATE)
+        outside.live.commit(identity.run, coordinator.encode(), listed.version if listed else 0)
+        lease.hand_over(ledger, version, record.version if record else None)
     except lease.Held as held:
         raise UserError(str(held)) from held
-    charter.write(ledger, drawn_up(identity, residence, config, backend, detached=True))
-    # From here on the sweep wakes the run, even if the event is lost.
-    coordinator, record = residence.functions["coordinator"], ledger.load(STATE)
-    outside.live.commit(identity.run, coordinator.encode(), 0)
-    outside.wake(coordinator, identity.run, record.version if record else None)
+    except StaleVersion as error:
+        raise UserError(f"another process has just begun to drive {folder.name}") from error
+    # From here on the sweep wakes the run, even if the event is lost or not taken.
+    begins = "goes on"
+    try:
+        outside.wake(coordinator, identity.run)
+    except StorageFault:
+        begins = "begins within a minute or two"
     folder.become_latest()
-    print(f"{folder.name} goes on in the cloud; this machine may be switched off")
+    while_ = "this machine may be switched off" if identity.backend == "aws" else "as long as the emulated account runs"
+    print(f"{folder.name} {begins} in the cloud; {while_}")
     print(f"  marless watch {folder.name}     what it does, and its policies when it has ended")
     print(f"  marless stop {folder.name}      end it after the tasks in flight")
     return Ending(FINISHED, "")

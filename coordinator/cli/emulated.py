@@ -21,7 +21,7 @@ from infra.trouble import told
 
 REGION = "us-east-1"
 
-# Accounts that this process started.
+# Accounts that this process started for a run of its own.
 _started: list[Account] = []
 
 
@@ -30,7 +30,10 @@ def account(tenant: str, region: str | None) -> Cloud:
 
     Raises `UserError`, and `StorageFault` when it does not answer.
     """
+    before = accounts.find(account_folder())
     running = begun(region)
+    if before is None:
+        _started.append(running)
     # Two commands that begin at once deploy one after the other; the second finds nothing to do.
     lock = Lock(account_folder() / "deploying.lock")
     lock.take(wait=True)
@@ -53,7 +56,6 @@ def begun(region: str | None) -> Account:
             running = accounts.start(folder, region or REGION, code=(provenance.ROOT, Path.cwd()))
         except AccountFault as fault:
             raise UserError(str(fault)) from fault
-        _started.append(running)
     there = running.whereabouts.region
     if region not in (None, there):
         raise UserError(f"the emulated account in {folder} is in {there}; leave --region out, or end the account first")

@@ -15,8 +15,10 @@ from coordinator.cli.folder import RunFolder
 from coordinator.cli.stored import Stored, look
 from coordinator.reports import statistics
 from coordinator.state import Plan, State
-from functions.contract import EvaluateReply
+from functions import codec
+from functions.contract import EvaluateReply, NoSuchObject
 from infra import wiring
+from infra.files import FileStorage
 
 # While a run goes on, its older objects disappear; by then it has newer policies.
 _TRIES = 5
@@ -40,7 +42,7 @@ def run(options: Namespace) -> int:
         found = _fetch(folder, Path(temporary))
         plan, state = found.plan, found.kept
         episodes = options.episodes or plan.config.evaluation.final_episodes
-        with closing(wiring.BACKENDS[found.identity.backend](Path(temporary), options.workers)) as backend:
+        with closing(wiring.BACKENDS["local"](Path(temporary), options.workers)) as backend:
             played = play(
                 backend.invoker, tasks(plan, state, episodes, f"evaluate-command-{episodes}"), plan.config.attempts
             )
@@ -55,11 +57,21 @@ def _fetch(folder: RunFolder, temporary: Path) -> Stored:
             if not found.kept.policies:
                 raise UserError(f"{folder.name} has no policies yet")
             try:
-                bring(folder.path / "objects", temporary / "objects", found.kept.policies)
-            except FileNotFoundError:
+                _bring(folder, found, temporary / "objects")
+            except (FileNotFoundError, NoSuchObject):
                 continue
             return found
     raise UserError(f"{folder.name}: objects of its newest policies are missing; see marless verify {folder.name}")
+
+
+def _bring(folder: RunFolder, found: Stored, target: Path) -> None:
+    """A run in the cloud is played here too: its policies are fetched."""
+    if found.identity.residence is None:
+        bring(folder.path / "objects", target, found.kept.policies)
+        return
+    objects = FileStorage(target)
+    for ref in found.kept.policies:
+        objects.put(ref.key, codec.verified(ref, found.storage.get(ref.key)))
 
 
 def _show(options: Namespace, plan: Plan, state: State, replies: list[EvaluateReply]) -> None:

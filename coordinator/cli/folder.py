@@ -66,7 +66,7 @@ class RunFolder:
         What a command left that was killed before its folder became a run is taken over; see `begin`.
         """
         if name is not None:
-            _require_name(name)
+            require_name(name)
         stem = name or f"{suggestion}-{datetime.now():%Y%m%d-%H%M%S}"
         ROOT.mkdir(exist_ok=True)
         for serial in range(1, 1000):
@@ -232,10 +232,11 @@ def _told(path: Path) -> Iterator[None]:
         raise StorageFault(f"cannot write {path}: {error.strerror}; free disk space and try again") from error
 
 
-def _require_name(name: str) -> None:
+def require_name(name: str, where: str = "--run") -> None:
+    """Raises `UserError`, which begins with `where` it was given, for what cannot be a run's name."""
     if not _NAME.fullmatch(name) or name == LATEST:
         raise UserError(
-            f"--run {name}: a run's name has letters, digits, '.', '_' and '-' only, does not start with a dot,"
+            f"{where} {name}: a run's name has letters, digits, '.', '_' and '-' only, does not start with a dot,"
             f" has at most 100 characters and is not '{LATEST}'"
         )
 

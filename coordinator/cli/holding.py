@@ -28,7 +28,7 @@ def holding(identity: Identity, config: RunConfig, backend: Backend) -> Iterator
         yield lambda: None
         return
     try:
-        keeper = lease.Keeper(backend.ledger, f"process {os.getpid()} on {socket.gethostname()}", time.time)
+        keeper = lease.Keeper(backend.ledger, this_process(), time.time)
     except lease.Held as held:
         raise UserError(str(held)) from held
     try:
@@ -38,6 +38,11 @@ def holding(identity: Identity, config: RunConfig, backend: Backend) -> Iterator
         # A hold that is not let go ends by itself.
         with suppress(StorageFault, StaleVersion):
             keeper.release()
+
+
+def this_process() -> str:
+    """How a lease names this process."""
+    return f"process {os.getpid()} on {socket.gethostname()}"
 
 
 def drawn_up(identity: Identity, residence: Residence, config: RunConfig, backend: Backend, detached: bool) -> Charter:

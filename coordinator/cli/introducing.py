@@ -52,20 +52,21 @@ def _few(free: int) -> str:
 
 
 def _idle(parameters: Mapping[str, str]) -> str:
-    lines = idle_month(load_prices(_PRICED), _standing(parameters))
+    lines = idle_month(load_prices(_PRICED), standing(parameters))
     return f"{money(float(total(lines)))} at list prices of {_PRICED}, without the free tier"
 
 
 def _lines(parameters: Mapping[str, str]) -> list[tuple[str, str, str]]:
-    lines = idle_month(load_prices(_PRICED), _standing(parameters))
+    lines = idle_month(load_prices(_PRICED), standing(parameters))
     return [
-        (line.name, money(float(line.dollars)), f"{float(line.quantity):,.4g} {line.unit}")
+        (line.name, money(float(line.dollars)), f"{line.quantity:,.{3 if line.quantity < 1 else 0}f} {line.unit}")
         for line in lines
         if line.dollars
     ]
 
 
-def _standing(parameters: Mapping[str, str]) -> Standing:
+def standing(parameters: Mapping[str, str]) -> Standing:
+    """What is paid for by the month in a deployment with these parameters of the template."""
     return Standing(
         coordinator_mb=int(parameters.get("CoordinatorMemory", _USUAL_MB)),
         # An alarm is paid for by the metrics it looks at (Amazon CloudWatch pricing, "alarm metric").

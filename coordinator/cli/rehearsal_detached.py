@@ -9,6 +9,7 @@ from coordinator.cli.calibration import Calibration
 from coordinator.cli.platforms import Call, There
 from coordinator.cli.rehearsal import Answers, Items, Nowhere, Objects
 from coordinator.loop import Ports
+from coordinator.site import CHARTER_BYTES
 from coordinator.state import Plan, State
 from coordinator.telling import Detached
 from coordinator.turn import Surroundings, turn
@@ -30,7 +31,8 @@ def rehearse_detached(plan: Plan, calibration: Calibration, platform: There) -> 
     around = Surroundings(events.sets, events.heads, events, lambda: events.now)
     memory_mb = platform.memory_mb[_COORDINATOR]
     while True:
-        after = turn(plan, ports, around, Detached(_COORDINATOR, memory_mb, events.turned()), True, False).after
+        detached = Detached(_COORDINATOR, memory_mb, events.turned(), (CHARTER_BYTES, 0))
+        after = turn(plan, ports, around, detached, True, False).after
         if after.status != "running":
             return after
 
@@ -67,7 +69,7 @@ class _Events:
         """Keeps the request until all are sent."""
         self._asked.append((function, _REQUESTS.decode(body)))
 
-    def flush(self, patience_s: float) -> list[tuple[str, int, str]]:
+    def flush(self, patience_s: float) -> list[tuple[str, int, str, bool]]:
         """Has all that was asked for done, as long after as the platform takes; nothing is turned away."""
         asked, self._asked = self._asked, []
         answers = [self._answers.to(request) for _, request in asked]

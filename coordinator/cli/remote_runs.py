@@ -1,17 +1,21 @@
 """Runs that live in the cloud and were begun on another machine: a folder here for what there is to see of them."""
 
 from argparse import Namespace
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from coordinator import charter
+from coordinator import charter, lease
 from coordinator.cli import effective
 from coordinator.cli.errors import UserError
-from coordinator.cli.folder import CONFIG, Identity, RunFolder
+from coordinator.cli.folder import CONFIG, Identity, RunFolder, require_name
+from coordinator.loop import CHECKPOINT, STATE
+from functions.contract import StorageFault
 
 if TYPE_CHECKING:
     from coordinator.cli.deployments import Found
+    from infra.dynamodb import DynamoLedger
 
 
 def known(options: Namespace) -> RunFolder:
@@ -24,20 +28,29 @@ def known(options: Namespace) -> RunFolder:
     except UserError:
         if options.backend is None:
             raise
+    require_name(options.run, "the run")
     from coordinator.cli.deployments import located
 
-    return _fetched(options.run, located(options.backend, options.tenant, options.region))
+    return _fetched(options.run, located(options.run, options.backend, options.tenant, options.region))
+
+
+def forget(ledger: "DynamoLedger") -> None:
+    """Removes what a run that never began left there, so that its name is free again."""
+    with suppress(StorageFault):
+        for item in (STATE, CHECKPOINT, charter.CHARTER, lease.LEASE):
+            ledger.remove(item)
 
 
 def _fetched(run: str, found: "Found") -> RunFolder:
     ledger = found.deployed.outside(run).ledger
     try:
         drawn_up = charter.read(ledger)
+        identity = msgspec.json.decode(drawn_up.identity, type=Identity) if drawn_up else None
     except msgspec.MsgspecError as error:
         raise UserError(f"{run} was begun by another version of marless: {error}") from error
-    if drawn_up is None:
+    if drawn_up is None or identity is None:
         raise UserError(f"tenant {found.residence.tenant} has no run {run}")
     folder = RunFolder.create(run, run)
     folder.write(CONFIG, effective.document(drawn_up.config).encode(), durable=True)
-    folder.identify(msgspec.json.decode(drawn_up.identity, type=Identity))
+    folder.identify(identity)
     return folder

@@ -22,13 +22,16 @@ def arguments(parser: ArgumentParser) -> None:
     """What the command takes."""
     common.run(parser, default=LATEST)
     common.elsewhere(parser)
+    parser.add_argument("--force", action="store_true", help="take a run away from a cloud that does not let go of it")
 
 
 def run(options: Namespace) -> int:
     """Asks whoever drives the run to stop, and waits until it has."""
     folder = known(options)
     if folder.identity().residence is not None:
-        return _in_the_cloud(folder)
+        return _taken_away(folder) if options.force else _in_the_cloud(folder)
+    if options.force:
+        raise UserError(f"--force is for runs in the cloud; {folder.name} is on this machine")
     pid = folder.driver()
     if pid is None:
         raise UserError(f"{folder.name} is not being trained; marless status {folder.name} says how it stands")
@@ -58,7 +61,19 @@ def _in_the_cloud(folder: RunFolder) -> int:
                 return FINISHED
             time.sleep(_LOOK_S)
     print("the tasks in flight have not ended yet; the run stops when they have")
+    print(f"if it never does: marless stop --force {folder.name}")
     return UNFINISHED
+
+
+def _taken_away(folder: RunFolder) -> int:
+    """Without a word to the coordinator, which may be what is broken; attempts in flight are billed as lost."""
+    identity = folder.identity()
+    assert identity.residence is not None
+    with closing(wiring.BACKENDS[identity.backend](folder.path, 1, residence=identity.residence)) as backend:
+        lease.clear(backend.ledger, "stopped by force")
+        wiring.deployed(identity.backend, folder.path, identity.residence).live.remove(identity.run)
+    print(f"{folder.name} is driven by nobody; go on with: marless resume {folder.name}")
+    return FINISHED
 
 
 def _stands(folder: RunFolder) -> str:

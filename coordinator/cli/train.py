@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import sys
 from argparse import ArgumentParser, Namespace
 from contextlib import closing
 
@@ -12,6 +13,7 @@ from coordinator.cli.detaching import detach
 from coordinator.cli.ending import Ending, conclude
 from coordinator.cli.errors import FINISHED, USER_ERROR, UserError
 from coordinator.cli.folder import CONFIG, Identity, RunFolder, now, sha256
+from coordinator.cli.remote_runs import forget
 from coordinator.cli.signals import Signals
 from coordinator.config import RunConfig, load
 from coordinator.reports.evaluations import names
@@ -75,16 +77,22 @@ def _begin(folder: RunFolder, config: RunConfig, options: Namespace, signals: Si
             return Ending(USER_ERROR, str(fault), kept=False)
         if options.detach:
             return detach(folder, config, identity, backend)
-        return launch(folder, config, identity, backend, options, signals)
+        ending = launch(folder, config, identity, backend, options, signals)
+        if residence is not None and not ending.kept:
+            forget(wiring.deployed(options.backend, folder.path, residence).outside(residence.run).ledger)
+        return ending
 
 
 def _settled(folder: RunFolder, config: RunConfig, options: Namespace) -> tuple[RunConfig, Residence]:
     """Where the run will live, and its configuration with the sizes that functions have there; raises `UserError`."""
     from coordinator.cli.deployments import fitted, present
 
-    found = present(options.backend, options.tenant, options.region)
+    found = present(folder.path.name, options.backend, options.tenant, options.region)
     if charter.read(found.deployed.outside(folder.path.name).ledger) is not None:
         raise UserError(f"tenant {options.tenant} has a run {folder.path.name} already; pick another name with --run")
+    if config.pricing.region != found.residence.region:
+        there, prices = found.residence.region, config.pricing.region
+        print(f"the bill and stop.dollars are at prices of {prices}; {there} may cost more", file=sys.stderr)
     return fitted(config, found), found.residence
 
 

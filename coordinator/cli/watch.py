@@ -44,10 +44,11 @@ def run(options: Namespace) -> int:
         backend = wiring.BACKENDS[identity.backend](folder.path, 1, residence=identity.residence)
         view = choose(options.json)
         try:
-            return conclude(Watch(folder, identity, backend, view, signals, options.started).look())
+            ending = Watch(folder, identity, backend, view, signals, options.started).look()
         finally:
             view.close()
             backend.close()
+    return conclude(ending)
 
 
 class Watch:

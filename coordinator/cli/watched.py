@@ -1,6 +1,7 @@
 """An invoker that remembers what the command line wants to know of the traffic: when sampling began, how much memory
 functions took, why tasks fail."""
 
+import re
 import time
 
 import msgspec
@@ -9,8 +10,8 @@ from coordinator.ports import Invoker
 from functions.contract import Answer, Failed, FailureKind, Report
 
 _ANSWERS: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
-# How every encoded `Failed` begins; looking at it spares decoding each answer twice.
-_FAILED = b'{"type":"failed"'
+# How every encoded `Failed` begins, also where a platform spaces it; looking at it spares decoding each answer twice.
+_FAILED = re.compile(rb'\{"type": ?"failed"')
 
 
 class Watched:
@@ -35,7 +36,7 @@ class Watched:
         reports = self._invoker.wait(timeout_s)
         for report in reports:
             self.peak_mb[report.function] = max(report.peak_mb, self.peak_mb.get(report.function, 0.0))
-            if report.body.startswith(_FAILED):
+            if _FAILED.match(report.body):
                 answer = _ANSWERS.decode(report.body)
                 if isinstance(answer, Failed):
                     self.kinds[report.id] = answer.kind

@@ -41,9 +41,9 @@ def _delete_objects(client: Any, bucket: str) -> int:
     with ThreadPoolExecutor(_WIDTH) as pool:
         # Each time from the start: the rest of a listing may hang on what has just been deleted.
         while batches := list(islice(_batches(client, bucket), _WIDTH)):
-            for errors in pool.map(lambda batch: _delete(client, bucket, batch), batches):
-                for error in errors:
-                    raise DeploymentFault(f"S3 keeps {bucket}/{error['Key']}: {error['Code']}: {error['Message']}")
+            results = pool.map(lambda batch: _delete(client, bucket, batch), batches)
+            if errors := [error for kept in results for error in kept]:
+                raise DeploymentFault(_kept(bucket, errors))
             deleted += sum(map(len, batches))
     return deleted
 
@@ -64,6 +64,13 @@ def _delete(client: Any, bucket: str, batch: list[dict[str, str]]) -> list[dict[
     told = client.delete_objects(Bucket=bucket, Delete={"Objects": batch, "Quiet": True})
     errors: list[dict[str, str]] = told.get("Errors", [])
     return errors
+
+
+def _kept(bucket: str, errors: list[dict[str, str]]) -> str:
+    """The first that S3 will not delete, and why."""
+    first, others = errors[0], len(errors) - 1
+    more = f", nor {others:,} more" if others else ""
+    return f"S3 does not delete {bucket}/{first['Key']}{more}: {first['Code']}: {first['Message']}"
 
 
 def _abort_uploads(client: Any, bucket: str) -> int:

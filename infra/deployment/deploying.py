@@ -1,10 +1,7 @@
 """Making a tenant's stack, or bringing it up to date."""
 
-import hashlib
 import time
 from collections.abc import Mapping
-
-import msgspec
 
 from infra.cloud import Cloud
 from infra.deployment import removal
@@ -13,6 +10,7 @@ from infra.deployment.names import stack_name
 from infra.deployment.packages import Packages, place
 from infra.deployment.stack import BROKEN, WHOLE, DeploymentFault, Say, Stack, Stacks, Wait
 from infra.deployment.template import located, text
+from infra.deployment.versions import forget_unborn
 from infra.trouble import told
 
 # API_CreateStack, TemplateBody.
@@ -34,20 +32,19 @@ def deploy(
     """Makes the tenant's stack or changes it to what is asked for; doing it again changes nothing.
 
     `parameters` are the template's, but for Tenant, Release and LearnerImage; those left out have their defaults.
-    `template` replaces the one that ships with the program. `say` hears about every step. A stack that was never made
-    whole is removed and made again. Raises `DeploymentFault` with the first thing that went wrong, `StorageFault` where
-    AWS refuses to listen.
+    `template` replaces the one that ships with the program. `say` hears about every step. Of each function that changes
+    a version is published, and those before stay. A stack that was never made whole is removed and made again. Raises
+    `DeploymentFault` with the first thing that went wrong, `StorageFault` where AWS refuses to listen.
     """
     name, stacks = stack_name(tenant), Stacks(cloud, wait)
     with told("deploy", f"stack {name}"):
         identity = cloud.client("sts").get_caller_identity()
         region = stacks.client.meta.region_name
         placed = place(cloud, identity["Account"], region, tenant, packages or Packages(), say)
-        body = located(text() if template is None else template, placed.code)
+        chosen = {**parameters, **placed.parameters, "Tenant": tenant}
+        body = located(text() if template is None else template, placed.code, chosen)
         if len(body.encode()) > _LONGEST_TEMPLATE:
             raise DeploymentFault(f"the template has {len(body.encode()):,} bytes, CloudFormation takes 51,200")
-        chosen = {**parameters, **placed.parameters, "Tenant": tenant}
-        chosen["Release"] = release(body, chosen)
         return described(_put(cloud, stacks, name, body, chosen, say))
 
 
@@ -68,27 +65,24 @@ def _put(cloud: Cloud, stacks: Stacks, name: str, body: str, parameters: Mapping
     raise DeploymentFault(f"somebody else keeps changing stack {name}; wait for their end and deploy again")
 
 
-def release(body: str, parameters: Mapping[str, str]) -> str:
-    """What makes a function what it is, as one digest: the template with the program's addresses, the parameters."""
-    return hashlib.sha256(msgspec.json.encode([body, sorted(parameters.items())])).hexdigest()
-
-
 def _ready(cloud: Cloud, stacks: Stacks, name: str, say: Say) -> Stack | None:
     """The stack if there is one that can be changed; what is broken is removed first."""
     stack = stacks.find(name)
     if stack is not None and stack.busy:
         say(f"stack {name} is {stack.status}; waiting for its end")
         stack = stacks.settled(name)
+    if stack is not None and stack.status == "UPDATE_ROLLBACK_COMPLETE":
+        forget_unborn(cloud, stack, say)
     if stack is None or stack.status in WHOLE:
         return stack
     if stack.status in BROKEN:
         say(f"stack {name} is {stack.status}; removing it first")
         removal.remove_stack(cloud, stacks, stack, say)
         return None
-    raise DeploymentFault(
-        f"stack {name} is {stack.status} and cannot be changed: {stacks.why(stack.id)}; continue its rollback in the"
-        " AWS console, or remove it with `marless teardown`"
-    )
+    way_out = "remove what is left of it with `marless teardown`, and deploy again"
+    if stack.status == "UPDATE_ROLLBACK_FAILED":
+        way_out = "continue its rollback in the AWS console, or remove it with `marless teardown`"
+    raise DeploymentFault(f"stack {name} is {stack.status} and cannot be changed: {stacks.why(stack.id)}; {way_out}")
 
 
 def _failure(stacks: Stacks, name: str, stack: Stack | None) -> str:

@@ -1,13 +1,16 @@
 """Removing a tenant's stack, and all that a stack can leave behind."""
 
 import time
+from collections.abc import Collection
+
+from botocore.exceptions import ClientError
 
 from infra.cloud import Cloud
 from infra.deployment import bucket, leftovers
 from infra.deployment.leftovers import Owned
 from infra.deployment.names import stack_name
 from infra.deployment.stack import DeploymentFault, Part, Say, Stack, Stacks, Wait
-from infra.trouble import told
+from infra.trouble import explained, told
 
 # A function that still runs can write into the bucket between its emptying and its deletion; functions go in the first
 # attempt, so the second one finds nobody writing, but for those that were at it.
@@ -31,35 +34,68 @@ def teardown(cloud: Cloud, tenant: str, say: Say = lambda line: None, wait: Wait
             parts += stacks.parts(stack.id)
             _try_to_remove(cloud, stacks, stack, say)
         owned = Owned(name, tenant, identity["Account"], stacks.client.meta.region_name, parts)
-        for part in leftovers.remaining(cloud, owned):
-            say(f"removing {_line(part)}")
-            leftovers.delete(cloud, part)
-        left = [_line(part) for part in _finally(cloud, owned, wait)]
+        hurdles = _remove_leftovers(cloud, owned, say)
+        left = [f"{_line(part)}{hurdles.get(part, '')}" for part in _finally(cloud, owned, hurdles, wait)]
         still = stacks.find(name)
+        if still is not None and not left:  # what it stumbled over is gone
+            _try_to_remove(cloud, stacks, still, say)
+            still = stacks.find(name)
         return left if still is None else [f"stack {name}: {still.status}, {stacks.why(still.id)}", *left]
 
 
-def _finally(cloud: Cloud, owned: Owned, wait: Wait) -> list[Part]:
-    """What remains when the services had time to forget."""
+def _remove_leftovers(cloud: Cloud, owned: Owned, say: Say) -> dict[Part, str]:
+    """Removes what the stack left behind; returns why what could not be removed stays."""
+    hurdles = {}
+    for part in leftovers.remaining(cloud, owned):
+        say(f"removing {_line(part)}")
+        try:
+            leftovers.delete(cloud, part)
+        except (DeploymentFault, ClientError) as error:
+            hurdles[part] = f" ({_reason(error)})"
+    return hurdles
+
+
+def _finally(cloud: Cloud, owned: Owned, stuck: Collection[Part], wait: Wait) -> list[Part]:
+    """What remains when the services had time to forget what is not stuck."""
     left = leftovers.remaining(cloud, owned)
     for pause_s in _PAUSES_S:
-        if left:
+        if any(part not in stuck for part in left):
             wait(pause_s)
             left = leftovers.remaining(cloud, owned)
     return left
 
 
 def remove_stack(cloud: Cloud, stacks: Stacks, stack: Stack, say: Say) -> None:
-    """Empties the stack's buckets and deletes it; raises `DeploymentFault` when CloudFormation cannot."""
+    """Empties the stack's buckets and deletes it; raises `DeploymentFault` when S3 or CloudFormation cannot.
+
+    Also where a bucket cannot be emptied, all else goes, so that nothing runs on that costs money.
+    """
+    hurdle = ""
     for _ in range(_ATTEMPTS):
         for part in stacks.parts(stack.id):
-            if part.type == "AWS::S3::Bucket" and (count := bucket.empty(cloud, part.id)):
-                say(f"deleted {count:,} objects from {part.id}")
+            if part.type == "AWS::S3::Bucket" and not hurdle:
+                hurdle = _empty(cloud, part.id, say)
         say(f"deleting stack {stack.name}")
         stacks.client.delete_stack(StackName=stack.id)
         if stacks.settled(stack.id) is None:
             return
-    raise DeploymentFault(f"stack {stack.name} cannot be deleted: {stacks.why(stack.id)}")
+        if hurdle:
+            break
+    raise DeploymentFault(f"stack {stack.name} cannot be deleted: {hurdle or stacks.why(stack.id)}")
+
+
+def _empty(cloud: Cloud, name: str, say: Say) -> str:
+    """Empties a bucket; returns why it cannot be emptied, '' where it can."""
+    try:
+        if count := bucket.empty(cloud, name):
+            say(f"deleted {count:,} objects from {name}")
+    except (DeploymentFault, ClientError) as error:
+        return _reason(error)
+    return ""
+
+
+def _reason(error: DeploymentFault | ClientError) -> str:
+    return explained(error) if isinstance(error, ClientError) else str(error)
 
 
 def _try_to_remove(cloud: Cloud, stacks: Stacks, stack: Stack, say: Say) -> None:

@@ -20,8 +20,9 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0
 # No part of ours takes longer to make or to delete; CloudFormation gives up by itself much earlier.
 _PATIENCE_S = 3600.0
 
-# Never made whole: nothing of a user's can be in it, so it is removed and made again.
-BROKEN = frozenset({"CREATE_FAILED", "ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "DELETE_FAILED", "REVIEW_IN_PROGRESS"})
+# Never made whole: nothing of a user's can be in it, so it is removed and made again. One whose deletion failed may
+# still hold somebody's runs, and is not among them.
+BROKEN = frozenset({"CREATE_FAILED", "ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "REVIEW_IN_PROGRESS"})
 # Whole, whatever happened last.
 WHOLE = frozenset({"CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "IMPORT_COMPLETE"})
 
@@ -111,13 +112,18 @@ class Stacks:
         return "begun"
 
     def why(self, stack: str) -> str:
-        """The first thing that went wrong in the last operation: the resource and the reason; '' if nothing did."""
+        """The first thing that went wrong in the last operation: the resource and the reason; '' if nothing did.
+
+        What went wrong with no resource is the stack's own reason.
+        """
         first = ""
         for event in self._events(stack):
             status, reason = event["ResourceStatus"], event.get("ResourceStatusReason", "")
             if event["LogicalResourceId"] == event["StackName"]:
                 if reason == "User Initiated":
                     break
+                if status.endswith(("_FAILED", "ROLLBACK_IN_PROGRESS")):
+                    first = first or " ".join(reason.split())
             elif status.endswith("_FAILED") and "cancelled" not in reason:
                 first = f"{event['LogicalResourceId']} ({event['ResourceType']}): {' '.join(reason.split())}"
         return first

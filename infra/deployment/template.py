@@ -1,12 +1,20 @@
 """The template as it ships with the program, and as a deployment hands it over."""
 
+import hashlib
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
+
 _PACKAGE = Path(__file__).resolve().parents[1]
 _RESOURCE = re.compile(r"  (\w+):")
 _CODE = re.compile(r"(      CodeUri: )\S+")
+_RELEASE = re.compile(r"(      AutoPublishCodeSha256: ).+")
+_DEFAULT = re.compile(r"    Default: (\"[^\"]*\"|\S+)")
+# Parameters that each function is made with, beside those named after it.
+_OF_EVERY_FUNCTION = ("Tenant", "Code", "Tracing")
+_OF_ONE_FUNCTION = ("{}Memory", "{}Timeout", "{}Image")
 
 
 def text() -> str:
@@ -15,17 +23,51 @@ def text() -> str:
     return next(place for place in places if place.is_file()).read_text(encoding="utf-8")
 
 
-def located(template: str, code: Mapping[str, str]) -> str:
+def located(template: str, code: Mapping[str, str], parameters: Mapping[str, str]) -> str:
     """The template with the addresses of the functions' packages, `code` by logical id in lower case.
 
-    Raises `KeyError` for a function without one. Lines are replaced as `sam package` would: a YAML library is not among
-    what this program needs to be installed with.
+    Each function gets a release as well: a digest of what makes it what it is, its package, its own lines of the
+    template, the values of its parameters. SAM publishes a version of a function when its release changes. It must not
+    change without the function: Lambda publishes nothing that equals the version before, and CloudFormation takes that
+    for a failure (API_PublishVersion).
+
+    Raises `KeyError` for a function without an address. Lines are replaced as `sam package` would: a YAML library is
+    not among what this program needs to be installed with.
     """
     lines, resource = [], ""
+    blocks, values = _blocks(template), {**defaults(template), **parameters}
     for line in template.splitlines():
         if found := _RESOURCE.match(line):
-            resource = found[1].lower()
+            resource = found[1]
         if found := _CODE.fullmatch(line):
-            line = found[1] + code[resource]
+            line = found[1] + code[resource.lower()]
+        elif found := _RELEASE.fullmatch(line):
+            own = [name.format(resource) for name in _OF_ONE_FUNCTION]
+            chosen = [(name, values.get(name, "")) for name in (*_OF_EVERY_FUNCTION, *own)]
+            parts = [blocks.get("Function", ""), blocks[resource], code.get(resource.lower(), ""), chosen]
+            line = found[1] + hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
         lines.append(line)
     return "\n".join(lines) + "\n"
+
+
+def defaults(template: str) -> dict[str, str]:
+    """The defaults of the template's parameters, as text."""
+    found = {name: _DEFAULT.search(block) for name, block in _blocks(template).items()}
+    return {name: default[1].strip('"') for name, default in found.items() if default}
+
+
+def _blocks(template: str) -> dict[str, str]:
+    """The lines of each parameter, resource and global setting, by name, without remarks that have lines of their own.
+
+    No two of them in the template have the same name.
+    """
+    blocks: dict[str, list[str]] = {}
+    name = ""
+    for line in template.splitlines():
+        if found := _RESOURCE.match(line):
+            name = found[1]
+        elif not line.startswith("    "):
+            name = name if not line or line.lstrip().startswith("#") else ""
+        elif name and not line.lstrip().startswith("#"):
+            blocks.setdefault(name, []).append(line)
+    return {name: "\n".join(lines) for name, lines in blocks.items()}

@@ -16,6 +16,7 @@ from infra.emulation.folder import AccountFolder, Whereabouts
 # An account takes two seconds to start on an idle machine.
 _START_S = 60.0
 _STOP_S = 10.0
+_LONGEST_LINE = 1000
 _ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -71,18 +72,21 @@ def start(
     `infra.emulation.faults`. Two that start at once get the same account. Raises `AccountFault`.
     """
     folder = AccountFolder(root)
-    folder.make()
     lock = folder.starting()
-    lock.take(wait=True)
     try:
-        found = find(root)
+        folder.make()
+        lock.take(wait=True)
+        found, said = find(root), ""
         if found is None:
-            _spawn(folder, _arguments(folder, region, code, processes, faults, lifeline), lifeline)
+            said = _spawn(folder, _arguments(folder, region, code, processes, faults, lifeline), lifeline)
             found = find(root)
+    except OSError as error:
+        raise AccountFault(f"the emulated account did not start: {error.strerror}: {folder.root}") from error
     finally:
         lock.release()
     if found is None:
-        raise AccountFault(f"the emulated account did not start: {_last_words(folder)} (log: {folder.log})")
+        why = said or f"{_last_words(folder)} (log: {folder.log})"
+        raise AccountFault(f"the emulated account did not start: {why}")
     return found
 
 
@@ -98,11 +102,14 @@ def _arguments(
     return [str(folder.root), *chosen]
 
 
-def _spawn(folder: AccountFolder, arguments: list[str], lifeline: int | None) -> None:
-    """Starts the process and waits until it answers or ends."""
+def _spawn(folder: AccountFolder, arguments: list[str], lifeline: int | None) -> str:
+    """Starts the process and waits until it answers or ends; returns what keeps it from answering, where it says so.
+
+    A full disk keeps it from writing that into its log.
+    """
     listening, telling = os.pipe()
     inherited = [telling] if lifeline is None else [telling, lifeline]
-    with folder.log.open("ab") as log:
+    with os.fdopen(os.open(folder.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab") as log:
         subprocess.Popen(
             [sys.executable, "-P", "-m", "infra.emulation.server", *arguments, f"--ready={telling}"],
             stdin=subprocess.DEVNULL,
@@ -114,7 +121,8 @@ def _spawn(folder: AccountFolder, arguments: list[str], lifeline: int | None) ->
         )
     os.close(telling)
     try:
-        select.select([listening], [], [], _START_S)
+        ready, _, _ = select.select([listening], [], [], _START_S)
+        return os.read(listening, _LONGEST_LINE).decode(errors="replace").strip() if ready else ""
     finally:
         os.close(listening)
 

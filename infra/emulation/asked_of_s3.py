@@ -56,7 +56,8 @@ _OF_VERSION = {
     "PutObjectTagging": "PutObjectVersionTagging",
     "DeleteObjectTagging": "DeleteObjectVersionTagging",
 }
-# Headers that policies may look at. A copy cannot be conditional: S3 answers 501.
+# Headers that policies may look at. A copy's condition is none: the user guide ("Enforce conditional writes") has S3
+# answer 501 to it, and moto would copy without a look at it.
 _HEADERS = {
     "HTTP_X_AMZ_COPY_SOURCE": "s3:x-amz-copy-source",
     "HTTP_X_AMZ_SERVER_SIDE_ENCRYPTION": "s3:x-amz-server-side-encryption",

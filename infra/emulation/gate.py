@@ -2,7 +2,8 @@
 
 What AWS does before a service sees a request is done here: the signer's key stands for a role session, and the role's
 policies, the session's own policy and the bucket's policy are judged together (IAM user guide, "Policy evaluation
-logic"). What cannot be mapped to an action, or a policy that cannot be read, is refused.
+logic"), and who assumes a role must be trusted by it. What cannot be mapped to an action, or a policy that cannot be
+read, is refused; so is a deletion of several objects as a whole, where S3 would refuse only some of them.
 
 The operator's key stands for the account's administrator: it may do all that no bucket policy denies. Signatures are
 not verified; what proves a session is its token, which nobody else is told. Presigned addresses, permission boundaries
@@ -26,6 +27,7 @@ from xml.sax.saxutils import escape
 
 from infra.emulation.asked import Account, Signer, asked, signer
 from infra.emulation.asked_of_s3 import missing
+from infra.emulation.conditions import Context
 from infra.emulation.denials import Denial, deny
 from infra.emulation.policies import Asked, Document, Policy, Verdict, judge, read
 from infra.emulation.rules import Rules
@@ -159,6 +161,8 @@ class Gate:
         given = Verdict("allow") if caller.role is None else judge(self._rules.of_role(caller.role), want, context)
         if given.said == "deny":
             return given
+        if want.action == "sts:AssumeRole" and given.said == "allow":
+            given = self._trusted(caller, want, context)
         if want.action.startswith("s3:"):
             bucket = want.resource.removeprefix("arn:aws:s3:::").partition("/")[0]
             own = judge(self._rules.of_bucket(bucket), want, context, caller.names)
@@ -171,6 +175,15 @@ class Gate:
         if bound.said == "nothing":
             return Verdict("nothing", f"because no session policy allows the {want.action} action")
         return bound if bound.said == "deny" else given
+
+    def _trusted(self, caller: _Caller, want: Asked, context: Context) -> Verdict:
+        """What the trust policy of the role says to who may ask for it; administrators are held to it as well."""
+        number = self._account.number
+        names = (*caller.names, f"arn:aws:iam::{number}:root", number)
+        said = judge(self._rules.of_trust(want.resource), want, context, names)
+        return (
+            said if said.why else said._replace(why=f"because no resource-based policy allows the {want.action} action")
+        )
 
     def _get(self, environ: Environ, start: Start, by: Signer, caller: _Caller, want: Asked) -> Iterable[bytes]:
         """An object, for a role: that there is none is only told to who may list it."""
@@ -199,11 +212,7 @@ class Gate:
             for number in range(1, 51)
             if f"Tags.member.{number}.Key" in fields
         }
-        try:
-            made = self.issue(fields["RoleArn"], session, fields.get("Policy"), tags, lasting_s)
-        except UnknownRole as role:
-            message = f"User: {caller.names[-1]} is not authorized to perform: sts:AssumeRole on resource: {role}"
-            return deny(environ, start, "sts", Denial.DENIED, message)
+        made = self.issue(fields["RoleArn"], session, fields.get("Policy"), tags, lasting_s)
         until = (datetime.now(UTC) + timedelta(seconds=lasting_s)).strftime("%Y-%m-%dT%H:%M:%SZ")
         told = {
             "AccessKeyId": made.key,

@@ -153,6 +153,28 @@ def _parts(properties: Any, at: str) -> Sequence[tuple[str, Any]]:
     return ()
 
 
+_ATTRIBUTES = {
+    "Type": None,
+    "Properties": None,
+    "Condition": None,
+    "DependsOn": None,
+    "Metadata": None,
+    "DeletionPolicy": ("Delete", "Retain"),
+    "UpdateReplacePolicy": ("Delete", "Retain"),
+}
+"""What a resource can have beside its properties, and with which values where not all are honoured."""
+
+
+def missing(definition: Mapping[str, Any], properties: Any) -> list[str]:
+    """What of a resource's definition is not honoured, its properties being `properties`; nothing where all is."""
+    attributes = [
+        f"{definition['Type']} {name}: {value}" if name in _ATTRIBUTES else f"{definition['Type']} {name}"
+        for name, value in definition.items()
+        if name not in _ATTRIBUTES or value not in (_ATTRIBUTES[name] or (value,))
+    ]
+    return [*attributes, *unknown(definition["Type"], properties)]
+
+
 def unknown(type_: str, properties: Any) -> list[str]:
     """What of a resource is not honoured: its type, else paths of properties, sorted; nothing where all is known."""
     if type_ not in INVENTORY:

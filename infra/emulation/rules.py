@@ -13,6 +13,7 @@ class Rules:
 
     def __init__(self) -> None:
         self._roles: dict[str, dict[str, Policy]] = {}
+        self._trust: dict[str, Policy] = {}
         self._buckets: dict[str, Policy] = {}
         self._partition_keys: dict[str, str] = {}
 
@@ -29,6 +30,14 @@ class Rules:
         """An identity policy of the role with that ARN, in the place of the one of that name."""
         self._roles[role] = {**self._roles.get(role, {}), name: read(document)}
 
+    def put_trust(self, role: str, document: Document) -> None:
+        """Who may assume the role: its trust policy, which is about that role alone and names no resource."""
+        self._roles.setdefault(role, {})
+        stated = document["Statement"]
+        statements = [stated] if isinstance(stated, Mapping) else stated
+        about_it = {**document, "Statement": [{**statement, "Resource": role} for statement in statements]}
+        self._trust[role] = read(about_it, of_resource=True)
+
     def drop_policy(self, role: str, name: str) -> None:
         """Takes a policy from a role; one that is not there is passed over."""
         self._roles[role] = {kept: policy for kept, policy in self._roles.get(role, {}).items() if kept != name}
@@ -36,6 +45,7 @@ class Rules:
     def drop_role(self, arn: str) -> None:
         """Forgets a role: who has its credentials may do nothing any more."""
         self._roles.pop(arn, None)
+        self._trust.pop(arn, None)
 
     def put_bucket_policy(self, bucket: str, document: Document | str) -> None:
         """The bucket's own policy."""
@@ -60,6 +70,11 @@ class Rules:
     def of_role(self, arn: str) -> Collection[Policy]:
         """A role's policies; nothing for one that is not there."""
         return self._roles.get(arn, {}).values()
+
+    def of_trust(self, arn: str) -> Collection[Policy]:
+        """A role's trust policy; without one nobody but the platform itself takes the role on."""
+        policy = self._trust.get(arn)
+        return (policy,) if policy else ()
 
     def of_bucket(self, bucket: str) -> Collection[Policy]:
         """The bucket's own policy, if it has one."""

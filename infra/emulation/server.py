@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 
 from infra.cloud import Cloud
+from infra.emulation import template
 from infra.emulation.atomic import Atomic
 from infra.emulation.backends import Backends
 from infra.emulation.cloudformation import CloudFormation
@@ -35,6 +36,7 @@ from infra.emulation.rules import Rules
 from infra.emulation.schedules import Schedules
 from infra.emulation.stacks import Stacks
 from infra.emulation.surroundings import Site
+from infra.emulation.tally import Tally
 from infra.emulation.wsgi import App, Environ, Start
 
 # Whoever looks whether an account lives here holds its lock for a moment.
@@ -62,7 +64,7 @@ class EmulatedAccount:
         app: App = LogDoor(Atomic(Backends()), logs)
         app = CloudFormation(app, Stacks(made, region, ACCOUNT_NUMBER), region)
         app = self._gate = Gate(LambdaFront(app, self._lambdas), key, rules, ACCOUNT_NUMBER)
-        self._server.app = Faults(app) if faults else app
+        self._server.app = Faults(Tally(app)) if faults else app
 
     def serve(self) -> None:
         """Begins to answer, on threads of its own."""
@@ -115,8 +117,8 @@ def _claim(folder: AccountFolder) -> bool:
     return True
 
 
-def main() -> int:
-    """Runs an account until it is told to end."""
+def _chosen() -> argparse.Namespace:
+    """What the command line says."""
     parser = argparse.ArgumentParser(description="Run an emulated account.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--region", default="us-east-1")
@@ -124,8 +126,24 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=8, help="functions that run at once on this machine")
     parser.add_argument("--faults", action="store_true", help="let tests ask for trouble")
     parser.add_argument("--lifeline", type=int, help="descriptor of a pipe; the account ends with its other end")
-    parser.add_argument("--ready", type=int, help="descriptor of a pipe; closed once the account answers")
-    chosen = parser.parse_args()
+    parser.add_argument(
+        "--ready", type=int, help="descriptor of a pipe; closed once the account answers, told what keeps it"
+    )
+    return parser.parse_args()
+
+
+def _failed(why: str, ready: int | None) -> int:
+    """Tells whoever waits why nothing will come of this."""
+    if ready is None:
+        print(why, file=sys.stderr)
+    else:
+        os.write(ready, why.encode())
+    return 1
+
+
+def main() -> int:
+    """Runs an account until it is told to end."""
+    chosen = _chosen()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("samtranslator").setLevel(logging.ERROR)
     folder = AccountFolder(chosen.folder)
@@ -136,9 +154,14 @@ def main() -> int:
     folder.forget()
     account = EmulatedAccount(folder, chosen.region, tuple(chosen.code), chosen.processes, chosen.faults)
     account.serve()
-    folder.tell(account.whereabouts)
+    try:
+        folder.tell(account.whereabouts)
+    except OSError as error:
+        account.close()
+        return _failed(str(error.strerror), chosen.ready)
     if chosen.ready is not None:
         os.close(chosen.ready)
+    threading.Thread(target=template.prepare, name="prepare", daemon=True).start()
     _until_told(chosen.lifeline)
     folder.forget()
     account.close()

@@ -11,14 +11,14 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from graphlib import TopologicalSorter
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from botocore.exceptions import ClientError
 
 from infra.emulation import intrinsics
 from infra.emulation.intrinsics import Scope
-from infra.emulation.inventory import unknown
+from infra.emulation.inventory import missing
 from infra.emulation.resources.kind import Kind
 from infra.emulation.stack import Resource, Stack, physical_name, stack_id
 
@@ -154,7 +154,9 @@ class Stacks:
                 for name, output in template.get("Outputs", {}).items()
                 if "Condition" not in output or scope.holds(output["Condition"])
             }
-        except intrinsics.Unresolved as error:
+        except CycleError as error:
+            raise _Failed(f"Circular dependency between resources: [{', '.join(error.args[1])}]") from error
+        except (intrinsics.Unresolved, KeyError) as error:
             raise _Failed(f"Template error: {error}") from error
 
     def _settle(self, stack: Stack, logical: str, definition: Mapping[str, Any], scope: Scope) -> Resource:
@@ -164,8 +166,8 @@ class Stacks:
         physical = before.made.id if before else ""
         try:
             wanted = scope.resolve(definition.get("Properties", {}))
-            if missing := unknown(type_, wanted):
-                raise ValueError(f"the emulated account does not know {', '.join(missing)}")
+            if strange := missing(definition, wanted):
+                raise ValueError(f"the emulated account does not know {', '.join(strange)}")
             kind = self._kinds[type_]
             if before is not None and before.properties == wanted:
                 made = before.made

@@ -1,6 +1,9 @@
 """The actor as a Lambda function."""
 
+import os
+
 from functions.actor.handler import handle
+from infra.entry.tracing import traced
 from infra.entry.worker import Worker
 
-handler = Worker(handle)
+handler = traced(Worker(handle), os.environ)

@@ -28,12 +28,19 @@ from infra.waking import wake
 
 Handle = Callable[[bytes, Blobs], bytes]
 
+# How often a task is interrupted that does not let itself be.
+_AGAIN_S = 0.5
+
 _REQUESTS = msgspec.json.Decoder(Request)
 _ANSWERS = msgspec.json.Decoder(Answer)
 
 
 class AttemptTimedOut(Exception):
     """The attempt took longer than its request allows; Lambda's own time-out, set at deployment, may be longer."""
+
+
+class _OutOfTime(BaseException):
+    """What the alarm raises: no handler of ordinary errors in a task keeps it."""
 
 
 class Worker:
@@ -57,6 +64,8 @@ class Worker:
         request = _REQUESTS.decode(body)
         self._log.set_correlation_id(request.id)
         if request.tell is None:
+            # Whoever waits for it reads in its log what it took.
+            self._time.waive()
             return msgspec.json.decode(self._answer(body, request))
         try:
             answer = _ANSWERS.decode(self._answer(body, request))
@@ -115,15 +124,20 @@ class Worker:
 
 @contextmanager
 def _limited(seconds: float) -> Iterator[None]:
-    """Raises `AttemptTimedOut` in the main thread, where Lambda calls handlers, when `seconds` have passed."""
+    """Raises `AttemptTimedOut` in the main thread, where Lambda calls handlers, when `seconds` have passed.
+
+    A task that catches everything is interrupted again and again.
+    """
 
     def stop(number: int, frame: FrameType | None) -> None:
-        raise AttemptTimedOut(f"no answer within {seconds:g} s")
+        raise _OutOfTime
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN_S)
     try:
         yield
+    except _OutOfTime:
+        raise AttemptTimedOut(f"no answer within {seconds:g} s") from None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

@@ -10,6 +10,9 @@ import pytest
 from commands import SMALL
 from conftest import summary
 
+from coordinator import lease
+from coordinator.loop import stored
+
 
 @pytest.fixture(scope="session")
 def expected(place, tmp_path_factory):
@@ -57,6 +60,50 @@ def test_a_detached_run_goes_on_when_its_command_is_killed(place, marless, finis
 def detach(marless, name, *settings):
     said = marless.train(name, *settings, "--backend", "emulated", "--detach")
     assert said.code == 0, said.err
+
+
+def test_a_run_that_cannot_go_on_is_let_go_and_keeps_no_other_from_being_woken(place, marless, finished, expected):
+    deployed = place.deployed()
+    deployed.live.commit("a-dead", f"{place.deployment.functions['coordinator']}99".encode(), 0)
+    sick = deployed.outside("sick").ledger
+    sick.commit("plan", b"no charter", 0)
+    lease.write(sick, lease.Lease(holder=lease.CLOUD), 0)
+    deployed.live.commit("sick", place.deployment.functions["coordinator"].encode(), 0)
+    place.trouble({"service": "lambda", "action": "POST", "key": "well", "trouble": "swallow"})
+    detach(marless, "well")
+    (found,) = finished("well", "sick", sweeping=True)[:1]
+    same(found, expected(marless))
+    held, _ = lease.read(sick)
+    assert held.holder == "" and "DecodeError" in held.problem
+    deployed.live.remove("a-dead")
+
+
+def test_a_resumed_run_goes_on_although_its_event_is_lost(place, marless, finished, expected):
+    assert marless.train("again", "--backend", "emulated", "stop.rounds=2").code == 0
+    place.trouble({"service": "lambda", "action": "POST", "key": "again", "trouble": "swallow"})
+    assert marless("resume", "again", "stop.rounds=4", "--detach").code == 0
+    (found,) = finished("again", sweeping=True)
+    same(found, expected(marless))
+
+
+def test_a_folder_that_was_renamed_is_still_of_its_run(place, marless):
+    assert marless.train("first-name", "--backend", "emulated", "stop.rounds=2").code == 0
+    (place.home / "runs/first-name").rename(place.home / "runs/second-name")
+    said = marless("resume", "second-name", "stop.rounds=3")
+    assert said.code == 0, said.err
+    assert summary(place.home, "second-name")["rounds"] == 3
+    assert deployed_rounds(place, "first-name") == 3 and deployed_rounds(place, "second-name") is None
+
+
+def deployed_rounds(place, run):
+    state = stored(place.deployed().outside(run).ledger)
+    return state and state.round
+
+
+def test_a_task_that_cannot_be_leaves_nothing_and_its_name_free(place, marless):
+    said = marless.train("typo", "--backend", "emulated", "actors.steps=1")
+    assert said.code == 2 and not (place.home / "runs/typo").exists()
+    assert marless.train("typo", "--backend", "emulated").code == 0
 
 
 def test_every_event_twice_changes_nothing(place, marless, finished, expected):

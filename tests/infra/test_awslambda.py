@@ -62,7 +62,7 @@ def service():
 
 @pytest.fixture
 def invoker(service):
-    invoker = LambdaInvoker(service.cloud, FUNCTIONS, 4)
+    invoker = LambdaInvoker(service.cloud, FUNCTIONS, 4, patience_s=0.0)
     yield invoker
     invoker.close()
 
@@ -213,7 +213,7 @@ def test_pauses_grow(service, invoker):
 @pytest.mark.parametrize("deed", [unheard, answer("500 Internal Server Error"), answer("503 Unavailable"), "stall"])
 def test_where_no_answer_comes_nothing_is_sent_twice_and_the_worst_is_metered(service, monkeypatch, deed):
     monkeypatch.setattr(awslambda, "_ANSWER_S", 0.2)
-    invoker = LambdaInvoker(service.cloud, FUNCTIONS, 1)
+    invoker = LambdaInvoker(service.cloud, FUNCTIONS, 1, patience_s=0.0)
     done = threading.Event()
 
     def stall(environ, start, app):
@@ -250,7 +250,7 @@ def test_an_endpoint_that_nobody_serves_is_tried_for_as_long_as_the_attempt_has(
     with socket.socket() as unheard:
         unheard.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{unheard.getsockname()[1]}"
-        invoker = LambdaInvoker(Cloud("us-east-1", address, ("a", "b", None)), FUNCTIONS, 1)
+        invoker = LambdaInvoker(Cloud("us-east-1", address, ("a", "b", None)), FUNCTIONS, 1, patience_s=0.0)
         report = ask(invoker, timeout_s=0.3)
     assert report.outcome == "throttled"
     assert "cannot be reached; check the network" in report.detail
@@ -261,7 +261,7 @@ def test_an_endpoint_that_comes_up_in_time_is_used():
     with socket.socket() as late:
         late.bind(("127.0.0.1", 0))  # refuses connections until it listens
         address = f"http://127.0.0.1:{late.getsockname()[1]}"
-        invoker = LambdaInvoker(Cloud("us-east-1", address, ("a", "b", None)), FUNCTIONS, 1)
+        invoker = LambdaInvoker(Cloud("us-east-1", address, ("a", "b", None)), FUNCTIONS, 1, patience_s=0.0)
         invoker.invoke("actor", "task", 0, b"{}", 10.0)
         assert invoker.wait(0.3) == []
         late.listen()
@@ -301,7 +301,7 @@ def test_at_most_width_calls_are_under_way_and_the_rest_wait(service):
 
 
 def test_the_clock_of_a_call_that_waits_for_its_turn_has_not_begun(service):
-    invoker = LambdaInvoker(service.cloud, FUNCTIONS, 1)
+    invoker = LambdaInvoker(service.cloud, FUNCTIONS, 1, patience_s=0.0)
 
     def slow(environ, start, app):
         time.sleep(0.6)
@@ -354,7 +354,7 @@ def test_closing_waits_for_nobody_and_twice_is_harmless(service):
 
 
 def test_closing_ends_the_repetition_of_calls_that_are_turned_away(service):
-    invoker = LambdaInvoker(service.cloud, FUNCTIONS, 1)
+    invoker = LambdaInvoker(service.cloud, FUNCTIONS, 1, patience_s=0.0)
     service.do("POST", *[throttle()] * 1000)
     invoker.invoke("actor", "task", 0, b"{}", 60.0)
     while not service.seen:
@@ -380,6 +380,13 @@ def test_an_unknown_function_is_a_key_error(invoker, events):
     for each in (invoker, events):
         with pytest.raises(KeyError):
             each.invoke("critic", "task", 0, b"{}", 1.0)
+
+
+def test_a_short_attempt_that_is_turned_away_has_patience(service):
+    invoker = LambdaInvoker(service.cloud, FUNCTIONS, 1, patience_s=30.0)
+    service.do("POST", *[throttle()] * 6)
+    assert ask(invoker, timeout_s=0.001).outcome == "answered"
+    invoker.close()
 
 
 def test_events_are_sent_when_they_are_flushed_and_nobody_waits_for_them(service, events):
@@ -417,17 +424,24 @@ def test_an_event_that_lambda_never_takes_is_returned_with_the_reason(service, e
     service.do("POST", *[throttle()] * 1000)
     events.invoke("actor", "task", 3, b"{}", 10.0)
     start = time.monotonic()
-    ((id, attempt, why),) = events.flush(0.4)
+    ((id, attempt, why, unclear),) = events.flush(0.4)
     assert time.monotonic() - start < 1.0
-    assert (id, attempt) == ("task", 3)
+    assert (id, attempt, unclear) == ("task", 3, False)
     assert "Rate Exceeded." in why
+
+
+def test_an_event_of_which_nothing_was_heard_may_run_all_the_same(service, events):
+    service.do("POST", unheard, *[throttle()] * 1000)
+    events.invoke("actor", "task", 3, b"{}", 10.0)
+    ((_, _, _, unclear),) = events.flush(0.4)
+    assert unclear
 
 
 def test_a_refused_event_does_not_hold_up_the_others(service, events):
     service.do("POST", json_error("403 Forbidden", "AccessDeniedException"))
     for number in range(5):
         events.invoke("actor", f"{number}", 0, b"{}", 10.0)
-    ((_, _, why),) = events.flush(5.0)
+    ((_, _, why, _),) = events.flush(5.0)
     assert "lack the permission lambda:InvokeFunction" in why
     assert len(service.seen) == 5
 
@@ -435,7 +449,7 @@ def test_a_refused_event_does_not_hold_up_the_others(service, events):
 def test_an_event_of_exactly_one_megabyte_is_sent_and_a_larger_one_is_not(service, events):
     events.invoke("actor", "largest", 0, b'"' + b"x" * (1_048_576 - 2) + b'"', 10.0)
     events.invoke("actor", "too large", 0, b'"' + b"x" * (1_048_576 - 1) + b'"', 10.0)
-    ((id, _, why),) = events.flush(5.0)
+    ((id, _, why, _),) = events.flush(5.0)
     assert (id, len(service.seen)) == ("too large", 1)
     assert "1,048,577 bytes" in why
 

@@ -230,6 +230,7 @@ def place() -> Iterator[Place]:
             statement("Allow", "sts:AssumeRole", READER),
         ),
     )
+    rules.put_trust(READER, policy({"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": WRITER}}))
     rules.put_policy(TENANT, "own", policy(statement("Allow", "s3:*", f"{B}/${{aws:PrincipalTag/tenant}}/*")))
     rules.put_bucket_policy(
         "shelf",
@@ -307,6 +308,34 @@ def test_a_role_is_assumed_by_who_may_and_its_session_is_held_to_it(place: Place
     who = place.client_of(made, "sts").get_caller_identity()
     assert who["Arn"] == f"arn:aws:sts::{ACCOUNT}:assumed-role/reader/reading"
     assert refusal(sts.assume_role, RoleArn=TENANT, RoleSessionName="x1")["Error"]["Code"] == "AccessDenied"
+
+
+def test_nobody_assumes_a_role_that_does_not_trust_them(place: Place) -> None:
+    sts = place.operator("sts")
+    for role in (READER, WRITER):
+        refused = refusal(sts.assume_role, RoleArn=role, RoleSessionName="x1")
+        assert refused["Error"]["Message"].endswith("because no resource-based policy allows the sts:AssumeRole action")
+
+
+@pytest.mark.parametrize(
+    ("principal", "effect", "expected"),
+    [
+        ({"AWS": f"arn:aws:iam::{ACCOUNT}:root"}, "Allow", "assumed"),
+        ({"AWS": ACCOUNT}, "Allow", "assumed"),
+        ({"AWS": f"arn:aws:iam::{ACCOUNT}:root"}, "Deny", "refused"),
+        ({"AWS": "arn:aws:iam::210987654321:root"}, "Allow", "refused"),
+        ({"Service": "lambda.amazonaws.com"}, "Allow", "refused"),
+    ],
+)
+def test_a_role_is_for_whom_its_trust_policy_names(principal: dict[str, str], effect: str, expected: str) -> None:
+    rules = Rules()
+    rules.put_trust(READER, policy({"Effect": effect, "Action": "sts:AssumeRole", "Principal": principal}))
+    with account(rules) as place:
+        assume = place.operator("sts").assume_role
+        if expected == "assumed":
+            assume(RoleArn=READER, RoleSessionName="x1")
+        else:
+            assert refusal(assume, RoleArn=READER, RoleSessionName="x1")["Error"]["Code"] == "AccessDenied"
 
 
 def test_a_role_that_does_not_exist_cannot_be_assumed(place: Place) -> None:

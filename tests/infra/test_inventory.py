@@ -5,22 +5,62 @@ import pytest
 from infra.deployment import template
 from infra.deployment.leftovers import GO_WITH_ANOTHER, LISTINGS, LOGICAL_IDS
 from infra.deployment.names import ROLES
-from infra.emulation.inventory import INVENTORY, paths, unknown
+from infra.emulation.inventory import INVENTORY, missing, paths, unknown
 from infra.emulation.resources.catalogue import kinds
 from infra.emulation.template import translate
 
 OPTIONS = {"Tracing": "Active", "AlarmEmail": "someone@example.com", "WorkerConcurrency": "5", "Release": "0" * 64}
 
+CODE = {role: f"s3://code/{role}.zip" for role in ROLES}
+
 
 @pytest.fixture(scope="module")
 def resources():
-    text = template.located(template.text(), {role: f"s3://code/{role}.zip" for role in ROLES})
-    return translate(text, OPTIONS, "us-east-1")["Resources"]
+    return translate(template.located(template.text(), CODE, OPTIONS), OPTIONS, "us-east-1")["Resources"]
+
+
+def strange(resources):
+    return sorted(what for of in resources.values() for what in missing(of, of.get("Properties", {})))
+
+
+def with_more(at, *lines):
+    """The resources of a template that has more lines after the line `at`."""
+    text = template.text()
+    assert text.count(f"{at}\n") == 1
+    longer = text.replace(f"{at}\n", "\n".join([at, *lines, ""]))
+    return translate(template.located(longer, CODE, OPTIONS), OPTIONS, "us-east-1")["Resources"]
+
+
+@pytest.mark.parametrize(
+    "at, line, told",
+    [
+        ("      BillingMode: PAY_PER_REQUEST", "      TableClass: STANDARD", "AWS::DynamoDB::Table TableClass"),
+        (
+            "              SSEAlgorithm: AES256",
+            "              KMSMasterKeyID: some-key",
+            "AWS::S3::Bucket BucketEncryption.ServerSideEncryptionConfiguration[].ServerSideEncryptionByDefault"
+            ".KMSMasterKeyID",
+        ),
+        (
+            "      FunctionName: !Sub ${AWS::StackName}-actor",
+            "      EphemeralStorage: !If [Reserved, {Size: 1024}, !Ref AWS::NoValue]",
+            "AWS::Lambda::Function EphemeralStorage.Size",
+        ),
+        ("Resources:", "  Line: {Type: AWS::Kinesis::Stream}", "AWS::Kinesis::Stream"),
+        (
+            "Resources:",
+            "  More: {Type: AWS::SQS::Queue, DeletionPolicy: Snapshot}",
+            "AWS::SQS::Queue DeletionPolicy: Snapshot",
+        ),
+        ("Resources:", "  More: {Type: AWS::SQS::Queue, UpdatePolicy: {}}", "AWS::SQS::Queue UpdatePolicy"),
+    ],
+)
+def test_what_the_template_gains_without_being_honoured_is_found(at, line, told):
+    assert strange(with_more(at, line)) == [told]
 
 
 def test_everything_in_the_template_is_in_the_inventory(resources):
-    missing = {name: unknown(of["Type"], of.get("Properties", {})) for name, of in resources.items()}
-    assert {name: what for name, what in missing.items() if what} == {}
+    assert strange(resources) == []
 
 
 def test_nothing_is_in_the_inventory_that_the_template_does_not_use(resources):

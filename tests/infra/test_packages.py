@@ -111,7 +111,7 @@ def test_the_pins_are_those_of_the_development_environment():
 
 
 def test_the_pins_hold_what_they_need_and_nothing_else():
-    roots = {"aws_lambda_powertools", "botocore", "msgspec", "numpy", "safetensors"}
+    roots = {"aws-xray-sdk", "aws_lambda_powertools", "botocore", "msgspec", "numpy", "safetensors"}
     found, waiting = set(), list(roots)
     while waiting:
         name = waiting.pop()

@@ -235,7 +235,7 @@ def test_only_lambda_assumes_a_role(name: str) -> None:
     assert trust == {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
 
 
-@pytest.mark.parametrize(("tracing", "granted"), [("Active", True), ("PassThrough", False), ("Disabled", False)])
+@pytest.mark.parametrize(("tracing", "granted"), [("Active", True), ("Disabled", False)])
 def test_traces_may_be_sent_where_they_are_wanted(tracing: str, granted: bool) -> None:
     stack = scope("alpha", Tracing=tracing)
     for name in ROLES:
@@ -243,7 +243,9 @@ def test_traces_may_be_sent_where_they_are_wanted(tracing: str, granted: bool) -
         assert [statement["Sid"] for statement in wide] == (["SendTraces"] if granted else [])
     functions = [of for _, of in resources(stack, "AWS::Lambda::Function")]
     modes = {stack.resolve(of["TracingConfig"]["Mode"]) for of in functions if "TracingConfig" in of}
-    assert modes == (set() if tracing == "Disabled" else {tracing})
+    assert modes == ({tracing} if granted else set())
+    # What infra.entry.tracing looks at.
+    assert {stack.resolve(of["Environment"]["Variables"]["MARLESS_TRACING"]) for of in functions} == {tracing}
 
 
 # ---- What is stored ----

@@ -54,7 +54,7 @@ class World:
         self.sets, self.events, self.now, self.twice = {}, deque(), 0.0, twice
         self.written, self.deadly, self.dropped, self.deaths = 0, None, None, 0
         self.told, self.served = Counter(), Counter()
-        self.state = None
+        self.state, self.resume, self.asking = None, None, True
 
     def happen(self, effect):
         """One write or event; a death comes before it has an effect (`-n`) or after it (`n`)."""
@@ -100,7 +100,7 @@ class World:
         ports = Ports(self.storage, self.ledger, sender, self.journal)
         around = Surroundings(self, self.heads, sender, lambda: self.now, 30.0)
         detached = Detached("coordinator:1", 512, lambda: (1.0, 0.0))
-        self.state = turn(self.plan, ports, around, detached, asking=True, resume=False).after
+        self.state = turn(self.plan, ports, around, detached, asking=self.asking, resume=self.resume).after
 
     def work(self, function, body):
         request = msgspec.json.decode(body, type=Request)
@@ -120,7 +120,7 @@ class World:
         return [self.sets.get(name, frozenset()) for name in names]
 
     def heads(self, keys):
-        bodies = [self.storage.dict.get(key) for key in keys]
+        bodies = [dict.get(self.storage.dict, key) for key in keys]
         return [
             Head(body, codec.reference(key, body).sha256, len(body)) if body is not None else None
             for key, body in zip(keys, bodies, strict=True)

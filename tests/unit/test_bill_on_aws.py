@@ -3,6 +3,8 @@
 Prices: us-east-1, arm, as the price file has them. A GB-second of Lambda is 1,024 MB; GB of logs and of data are 2^30.
 """
 
+import base64
+import math
 from dataclasses import replace
 from decimal import Decimal
 
@@ -10,6 +12,9 @@ import msgspec
 import pytest
 from simulated import World, answered, make_plan
 
+from coordinator.apply import apply
+from coordinator.budget import item_bytes, written_bytes
+from coordinator.events import Driven
 from coordinator.pricing.bill import (
     CLOUD_NOTE,
     LOG_BYTES,
@@ -23,8 +28,10 @@ from coordinator.pricing.bill import (
 )
 from coordinator.pricing.prices import load_prices
 from coordinator.site import MEMBER_BYTES, reports
+from coordinator.state import State
 from functions.completion import Note, gather, set_name, tell
 from functions.contract import Tell, Usage
+from infra.emulation.capacity import item_size
 
 PRICES = load_prices()
 
@@ -187,6 +194,63 @@ def test_a_local_run_pays_for_nothing_that_only_the_cloud_has():
     }
 
 
+def in_table(item, body, version, run="r"):
+    """The size of the item that `infra.dynamodb` writes, by "DynamoDB item sizes and formats"."""
+    attributes = {
+        "scope": {"S": f"run/default/{run}"},
+        "item": {"S": item},
+        "version": {"N": str(version)},
+        "at": {"N": "1763745894.123"},
+        "write": {"B": base64.b64encode(bytes(12)).decode()},
+        "body": {"B": base64.b64encode(body).decode()},
+    }
+    return item_size(attributes)
+
+
+@pytest.mark.parametrize("run", ["r", "simple_spread-mappo-s1-20260101-120000"])
+def test_an_item_is_billed_with_its_names_and_what_stands_beside_its_body(run):
+    # Names: scope 5, item 4, version 7, at 2, write 5, body 4. Values: "run/default/r" 13, "state" 5, a version of two
+    # digits 2, 13 digits 8, 12, and a body of 1,000: 27 + 40 + 1,000.
+    assert in_table("state", bytes(1000), 12) == 1067
+    plan = replace(make_plan(), run=run, fixed=True)
+    for item in ("state", "checkpoint", "line/000012"):
+        # Within a few bytes: how long a version and a time are, the bill does not ask.
+        assert abs(item_bytes(plan, 1000) - in_table(item, bytes(1000), 12, run)) <= 6
+    assert item_bytes(replace(plan, fixed=False), 1000) == 1000
+    # 9,000 bytes in the place of 12,500: (12,500 + 73) / 1,024 = 12.3.
+    assert write_units(written_bytes(replace(plan, run="r"), 9000, before=12500)) == 13
+
+
+def test_a_turn_of_the_coordinator_is_billed_with_what_it_read_first():
+    # A charter of 4,090 bytes is an item of more than 4,096: two units, and one for the lease. 200.4 + 999.7 ms.
+    plan = replace(make_plan(), run="r", fixed=True, stretch=False)
+    meter = apply(plan, State(), Driven(512, 200.4, 999.7, (4090, 0))).meter
+    assert meter.read_units == 3 and meter.log_bytes == LOG_BYTES
+    # 1,200.1 -> 1,201 ms at 512 MB: 0.6005 GB-s.
+    assert dollars(meter, "coordinator compute") == Decimal("0.6005") * Decimal("0.0000133334")
+    assert dollars(meter, "lambda requests") == Decimal("0.0000002")
+
+
+def overheard(world):
+    """Bytes of the answers and units of the writes of a run to come: of the larger item, before or after."""
+    answers, written, sizes = [], [], {}
+    wait, commit = world.invoker.wait, world.ledger.commit
+
+    def waited(timeout_s):
+        reports = wait(timeout_s)
+        answers.extend(len(report.body) for report in reports)
+        return reports
+
+    def committed(item, body, version):
+        size = in_table(item, body, version + 1)
+        written.append(math.ceil(max(size, sizes.get(item, 0)) / 1024))
+        sizes[item] = size
+        return commit(item, body, version)
+
+    world.invoker.wait, world.ledger.commit = waited, committed
+    return answers, written
+
+
 def test_the_bill_of_a_deployed_run_is_as_by_hand():
     # One round: describe and sample (actor), initialise and learn (learner), the final and the absolute evaluation.
     sizes = {"actor": 1024, "learner": 2048, "evaluator": 512}
@@ -202,6 +266,7 @@ def test_the_bill_of_a_deployed_run_is_as_by_hand():
         return [answered(function, request, usage=usage, duration_ms=100.2, init_ms=init_ms)]
 
     world = World(plan, script)
+    answers, written = overheard(world)
     state = world.finish()
     found = lines(state.meter)
     # Each function is called twice: 100.2 + 499.3 = 599.5 -> 600 ms, and 100.2 -> 101 ms; 701 ms together.
@@ -211,7 +276,16 @@ def test_the_bill_of_a_deployed_run_is_as_by_hand():
     assert found["coordinator compute"].dollars == 0
     assert found["lambda requests"].dollars == 6 * Decimal("0.0000002")
     assert found["s3 puts"].dollars == 12 * Decimal("0.000005")
-    assert found["s3 gets"].dollars >= 18 * Decimal("0.0000004")
+    # Six functions read three objects each; the checkpoint at the end looks for the two that it keeps.
+    assert len(state.held) == 2
+    assert found["s3 gets"].dollars == (18 + 2) * Decimal("0.0000004")
+    # What lies about is listed when a run begins.
+    assert found["s3 lists"].dollars == Decimal("0.000005")
+    # Nine writes of the state's item and one of the checkpoint's; there was no state and no checkpoint to be read.
+    assert len(written) == 10 and found["ledger writes"].dollars == sum(written) * Decimal("0.000000625")
+    assert found["ledger reads"].dollars == 2 * Decimal("0.000000125")
+    # The answers leave the region, for whoever asked.
+    assert found["data transfer out"].quantity == Decimal(sum(answers)) / 2**30 > 0
     # Data between S3 and functions of its region is free.
     assert found["s3 upload"].quantity == Decimal(6 * 4096) / 2**30 and found["s3 upload"].dollars == 0
     assert found["s3 retrieval"].dollars == 0

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from decimal import Decimal
 
 import msgspec
@@ -10,7 +11,7 @@ from coordinator import budget
 from coordinator.pricing.bill import Meter
 from coordinator.state import Slot, State
 from coordinator.tasks import EXTRA_GETS, MOST_PUTS, in_flight
-from functions.contract import SampleTask, Usage
+from functions.contract import Report, SampleTask, Usage
 
 OUTCOMES = ("well", "slow", "timeout", "crash", "throttled", "failed", "doubled", "late timeout")
 
@@ -180,3 +181,21 @@ def test_an_attempt_is_billed_by_the_millisecond_and_never_beyond_its_time_out(
 def test_a_meter_keeps_its_digits_through_the_ledger():
     meter = budget.lost(make_plan(), Meter(), "actor", 1769, 1.2345, 3)
     assert msgspec.json.decode(msgspec.json.encode(meter), type=Meter) == meter
+
+
+def test_a_coordinator_that_is_a_function_is_reserved_too():
+    cap = Decimal("0.002")
+    plan = make_plan(f"stop.dollars={cap}")
+    assert budget.affordable(plan, State(), [])
+    # Three turns of 5 s and a start of 10 s at 10 GB: 450 GB-s at $0.0000133334 are $0.006.
+    assert not budget.affordable(replace(plan, coordinator_mb=10_240, init_limit_ms=10_000), State(), [])
+
+
+def test_what_a_platform_measured_is_billed_even_beyond_the_time_out():
+    plan = make_plan()
+    report = Report(id="r", attempt=0, function="actor", outcome="answered", duration_ms=5000.0)
+    here = budget.ended(plan, Meter(), report, 1.0, 1024, Usage())
+    there = budget.ended(replace(plan, fixed=True, stretch=False), Meter(), report, 1.0, 1024, Usage())
+    # 1 s and no start-up against 5 s, at 1 GB: 4 GB-s.
+    difference = budget.dollars(plan, there) - budget.dollars(replace(plan, stretch=False), here)
+    assert difference > 0

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from coordinator.cli.introducing import standing
 from coordinator.pricing.bill import LOG_BYTES, Meter, bill, total
 from coordinator.pricing.idle import Deployment, idle_month
 from coordinator.pricing.latency import STANDARD
@@ -55,8 +56,10 @@ def test_the_example_is_what_the_bill_says():
 
 
 def test_a_deployment_at_rest_is_what_the_month_says():
-    deployment = Deployment(coordinator_mb=1769, alarm_metrics=10, dashboards=1, image=500 * 2**20)
+    deployment = Deployment(coordinator_mb=1769, alarm_metrics=10, dashboards=1, image=300 * 2**20)
     assert rows("A deployment at rest") == table(idle_month(PRICES, deployment), 4)
+    # And what `marless deploy` prints, with the template as it is.
+    assert standing({}) == deployment
 
 
 def test_what_detached_mode_adds_is_what_the_planner_reckons_with():

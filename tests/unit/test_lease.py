@@ -24,12 +24,24 @@ def test_a_process_that_died_is_followed_when_its_hold_has_ended():
 
 def test_the_cloud_holds_a_run_until_it_lets_go():
     ledger = MemoryLedger()
-    lease.take(ledger, CLOUD, 0.0)
+    lease.hand_over(ledger, lease.take(ledger, "one", 0.0), resume=7)
+    assert lease.read(ledger)[0] == Lease(holder=CLOUD, resume=7)
     with pytest.raises(Held, match="marless watch"):
         lease.take(ledger, "one", 1e12)
-    lease.release(ledger, CLOUD, "it could not")
+    lease.clear(ledger, "it could not")
     assert lease.read(ledger)[0] == Lease(problem="it could not")
     lease.take(ledger, "one", 0.0)
+
+
+def test_of_two_processes_that_hand_a_run_over_only_its_holder_can():
+    ledger = MemoryLedger()
+    first = lease.take(ledger, "one", 0.0)
+    second = lease.take(ledger, "two", KEPT_S)
+    with pytest.raises(Held):
+        lease.hand_over(ledger, first, None)
+    lease.hand_over(ledger, second, None)
+    with pytest.raises(Held, match="marless watch"):
+        lease.take(ledger, "three", 1e12)
 
 
 def test_a_hold_is_renewed_now_and_then_and_outlives_its_first_end():
@@ -62,8 +74,7 @@ def test_only_the_cloud_is_asked_to_stop():
     assert not lease.ask_to_stop(ledger)
     Keeper(ledger, "one", lambda: 0.0)
     assert not lease.ask_to_stop(ledger)
-    lease.release(ledger, "one")
-    lease.take(ledger, CLOUD, 0.0)
+    lease.hand_over(ledger, lease.take(ledger, "one", 0.0), None)
     assert lease.ask_to_stop(ledger)
     assert lease.read(ledger)[0].stop
 

@@ -8,6 +8,7 @@ from functions import codec, contract
 from functions.actor.handler import handle as act
 from functions.contract import (
     Answer,
+    CorruptObject,
     Done,
     EvaluateTask,
     Failed,
@@ -17,6 +18,7 @@ from functions.contract import (
     LearnTask,
     NoSuchObject,
     Ref,
+    SampleReply,
     SampleTask,
     StorageFault,
     TaskHeader,
@@ -27,7 +29,7 @@ from functions.environments import registry
 from functions.environments.base import EnvironmentFault, Task, Unsupported
 from functions.evaluator.handler import handle as evaluate
 from functions.learner.handler import handle as learn
-from functions.serving import read, serve
+from functions.serving import read, serve, stored_answer
 
 TOY = Task(name="toy/signal")
 TASK = InitialiseTask(
@@ -297,3 +299,23 @@ def test_policies_that_lack_a_group_are_refused_in_one_line():
     task = msgspec.structs.replace(task, team=Team(groups=(0, 7)))
     failed = ask(act, task, blobs)
     assert (failed.kind, failed.message) == ("request", "the task's policies hold no network for group g07")
+
+
+def header(**fields):
+    done = Done(id=TASK.id, attempt=0, **{"objects": {}, "reply": InitialiseReply(), **fields})
+    return TaskHeader(task=TASK.id, done=done)
+
+
+LAST = Ref(key=LEARNER, sha256="", size=1)
+
+
+def test_a_stored_answer_is_of_the_kind_that_was_asked_for():
+    assert stored_answer(TASK, header(), LAST, Usage()).reply == InitialiseReply()
+    with pytest.raises(CorruptObject, match="another kind of task"):
+        stored_answer(TASK, header(reply=SampleReply(env_steps=10**9)), LAST, Usage())
+
+
+@pytest.mark.parametrize("key", ["state", "../elsewhere", "rounds/000001/initialise.policies.safetensors"])
+def test_a_stored_answer_names_no_object_that_its_task_did_not_make(key):
+    with pytest.raises(CorruptObject, match="did not make"):
+        stored_answer(TASK, header(objects={"policies": Ref(key=key, sha256="", size=1)}), LAST, Usage())

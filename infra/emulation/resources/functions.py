@@ -11,13 +11,15 @@ from typing import Any
 import msgspec
 
 from infra.emulation.lambdas import Lambdas
-from infra.emulation.resources.kind import Clients, Made, Properties, changed
+from infra.emulation.resources.kind import Clients, Made, Properties, changed, whole
 from infra.emulation.schedules import Schedule, Schedules
 from infra.emulation.versions import LIVE, FunctionVersion
 
 _UNITS_S = {"minute": 60.0, "hour": 3600.0, "day": 86_400.0}
 # Without a setting of its own (API_PutFunctionEventInvokeConfig).
 _MAX_RETRIES, _MAX_EVENT_AGE_S = 2, 21_600.0
+# Set for the function as a whole (API_PutFunctionConcurrency, API_PutFunctionRecursionConfig, API_TagResource).
+_BESIDE_VERSIONS = ("ReservedConcurrentExecutions", "RecursiveLoop", "Tags")
 
 
 class Functions:
@@ -29,6 +31,7 @@ class Functions:
     def __init__(self, lambdas: Lambdas, code: tuple[Path, ...]) -> None:
         self._lambdas, self._code = lambdas, code
         self._settings: dict[str, Properties] = {}
+        self._published: dict[str, tuple[str, Properties]] = {}
         self._asynchronous: dict[tuple[str, str], Properties] = {}
         self._live: dict[str, FunctionVersion] = {}
         self._versions: dict[tuple[str, str], FunctionVersion] = {}
@@ -40,9 +43,19 @@ class Functions:
 
     def publish(self, name: str, version: str) -> None:
         """A version with the settings as they are; raises `ValueError` where Lambda would refuse it."""
+        self._published[name] = version, frozen(self._settings[name])
         made = _version(name, version, self._settings[name], self._code)
         self._versions[name, version] = made
         self._lambdas.publish(self._beside(made))
+
+    def published(self, name: str) -> bool:
+        """Whether there ever was a version of the function."""
+        return name in self._published
+
+    def equal(self, name: str) -> str | None:
+        """The version that was published last, if the function is still as it was then."""
+        version, settings = self._published.get(name, (None, {}))
+        return version if settings == frozen(self._settings[name]) else None
 
     def point(self, name: str, version: str) -> None:
         """The version that the alias `live` means from now on."""
@@ -57,6 +70,7 @@ class Functions:
     def remove(self, name: str) -> None:
         """The function with all that is known of it."""
         self._settings.pop(name, None)
+        self._published.pop(name, None)
         self._live.pop(name, None)
         self._asynchronous = {key: kept for key, kept in self._asynchronous.items() if key[0] != name}
         self._versions = {key: kept for key, kept in self._versions.items() if key[0] != name}
@@ -79,6 +93,11 @@ class Functions:
             max_retries=int(events.get("MaximumRetryAttempts", _MAX_RETRIES)),
             max_event_age_s=float(events.get("MaximumEventAgeInSeconds", _MAX_EVENT_AGE_S)),
         )
+
+
+def frozen(settings: Properties) -> Properties:
+    """What of a function's properties its versions keep (Lambda developer guide, "Manage Lambda function versions")."""
+    return {name: value for name, value in settings.items() if name not in _BESIDE_VERSIONS}
 
 
 def _version(name: str, version: str, settings: Properties, code: tuple[Path, ...]) -> FunctionVersion:
@@ -116,9 +135,10 @@ class Function:
     def create(self, name: str, wanted: Properties) -> Made:
         client, name = self._clients("lambda"), wanted.get("FunctionName", name)
         told = client.create_function(FunctionName=name, Code={"ZipFile": _PLACEHOLDER}, **_configuration(wanted))
-        self._reserve(name, wanted)
-        self._functions.set(name, wanted)
-        return Made(name, {"Arn": told["FunctionArn"]})
+        with whole(self, Made(name, {"Arn": told["FunctionArn"]}), wanted) as made:
+            self._reserve(name, wanted)
+            self._functions.set(name, wanted)
+        return made
 
     def update(self, made: Made, before: Properties, after: Properties) -> None:
         if _configuration(before) != _configuration(after):
@@ -171,8 +191,17 @@ class Version:
         self._clients, self._functions = clients, functions
 
     def create(self, name: str, wanted: Properties) -> Made:
-        function = wanted["FunctionName"]
-        told = self._clients("lambda").publish_version(FunctionName=function)
+        function, client = wanted["FunctionName"], self._clients("lambda")
+        equal = self._functions.equal(function)
+        pages = client.get_paginator("list_versions_by_function").paginate(FunctionName=function)
+        if equal is not None and equal in pages.search("Versions[].Version"):
+            # Lambda answers with the version that there is, CloudFormation with these words.
+            raise ValueError(
+                f"A version for this Lambda function exists ( {equal} ). Modify the function to create a new version."
+            )
+        if self._functions.published(function):  # so that moto, which knows less of a function, sees a change
+            client.update_function_configuration(FunctionName=function)
+        told = client.publish_version(FunctionName=function)
         self._functions.publish(function, told["Version"])
         return Made(told["FunctionArn"], {"Version": told["Version"]})
 

@@ -4,7 +4,7 @@ import json
 from contextlib import suppress
 from typing import Any
 
-from infra.emulation.resources.kind import Clients, Made, Properties
+from infra.emulation.resources.kind import Clients, Made, Properties, whole
 from infra.emulation.rules import Rules
 
 
@@ -19,9 +19,9 @@ class Role:
     def create(self, name: str, wanted: Properties) -> Made:
         trust = json.dumps(wanted["AssumeRolePolicyDocument"])
         role = self._clients("iam").create_role(RoleName=name, AssumeRolePolicyDocument=trust)["Role"]
-        self._rules.add_role(role["Arn"])
-        made = Made(name, {"Arn": role["Arn"], "RoleId": role["RoleId"]})
-        self.update(made, {}, wanted)
+        self._rules.put_trust(role["Arn"], wanted["AssumeRolePolicyDocument"])
+        with whole(self, Made(name, {"Arn": role["Arn"], "RoleId": role["RoleId"]}), wanted) as made:
+            self.update(made, {}, wanted)
         return made
 
     def update(self, made: Made, before: Properties, after: Properties) -> None:
@@ -29,6 +29,7 @@ class Role:
         if before.get("AssumeRolePolicyDocument") not in (None, after["AssumeRolePolicyDocument"]):
             trust = json.dumps(after["AssumeRolePolicyDocument"])
             self._clients("iam").update_assume_role_policy(RoleName=made.id, PolicyDocument=trust)
+            self._rules.put_trust(made.attributes["Arn"], after["AssumeRolePolicyDocument"])
         for name in old.keys() - new.keys():
             _drop_policy(self._clients, self._rules, made.attributes["Arn"], name)
         for name, document in new.items():

@@ -1,6 +1,7 @@
 """What a kind of resource is to a stack: made, changed in place, deleted."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -34,6 +35,17 @@ class Kind(Protocol):
     def delete(self, made: Made, properties: Properties) -> None:
         """Removes it; what is gone already is passed over."""
         ...
+
+
+@contextmanager
+def whole(kind: Kind, made: Made, wanted: Properties) -> Iterator[Made]:
+    """What has been begun is furnished inside, or goes: a stack does not know of what it never got."""
+    try:
+        yield made
+    except Exception:
+        with suppress(Exception):
+            kind.delete(made, wanted)
+        raise
 
 
 def changed(before: Properties, after: Properties) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from infra.emulation.resources.kind import Clients, Made, Properties, changed
+from infra.emulation.resources.kind import Clients, Made, Properties, changed, whole
 from infra.emulation.rules import Rules
 
 
@@ -23,8 +23,8 @@ class Bucket:
         # S3 refuses to be told its oldest region (API_CreateBucket, LocationConstraint).
         place = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
         client.create_bucket(Bucket=name, **place)
-        made = Made(name, {"Arn": f"arn:aws:s3:::{name}"})
-        self.update(made, {}, wanted)
+        with whole(self, Made(name, {"Arn": f"arn:aws:s3:::{name}"}), wanted) as made:
+            self.update(made, {}, wanted)
         return made
 
     def update(self, made: Made, before: Properties, after: Properties) -> None:
@@ -104,7 +104,8 @@ class Table:
         made = Made(table["TableName"], {"Arn": table["TableArn"]})
         partition_key = next(key["AttributeName"] for key in wanted["KeySchema"] if key["KeyType"] == "HASH")
         self._rules.put_table(made.id, partition_key)
-        self.update(made, given, wanted)
+        with whole(self, made, wanted):
+            self.update(made, given, wanted)
         return made
 
     def update(self, made: Made, before: Properties, after: Properties) -> None:
@@ -176,7 +177,8 @@ class LogGroup:
         client.create_log_group(logGroupName=group)
         found = client.describe_log_groups(logGroupNamePrefix=group)["logGroups"]
         made = Made(group, {"Arn": next(g["arn"] for g in found if g["logGroupName"] == group)})
-        self.update(made, {}, wanted)
+        with whole(self, made, wanted):
+            self.update(made, {}, wanted)
         return made
 
     def update(self, made: Made, before: Properties, after: Properties) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from infra.emulation.resources.kind import Clients, Made, Properties
+from infra.emulation.resources.kind import Clients, Made, Properties, whole
 
 
 class Topic:
@@ -16,9 +16,10 @@ class Topic:
     def create(self, name: str, wanted: Properties) -> Made:
         client = self._clients("sns")
         arn = client.create_topic(Name=name)["TopicArn"]
-        for subscription in wanted.get("Subscription", []):
-            client.subscribe(TopicArn=arn, Protocol=subscription["Protocol"], Endpoint=subscription["Endpoint"])
-        return Made(arn, {"TopicArn": arn, "TopicName": arn.rpartition(":")[2]})
+        with whole(self, Made(arn, {"TopicArn": arn, "TopicName": arn.rpartition(":")[2]}), wanted) as made:
+            for subscription in wanted.get("Subscription", []):
+                client.subscribe(TopicArn=arn, Protocol=subscription["Protocol"], Endpoint=subscription["Endpoint"])
+        return made
 
     def update(self, made: Made, before: Properties, after: Properties) -> None:
         """Whatever changes makes another one."""

@@ -1,0 +1,72 @@
+"""What DynamoDB would bill for a request, by its documentation: sizes of items, and units of a kilobyte or four. Pure.
+
+Developer guide, "DynamoDB item sizes and formats" and "DynamoDB read and write operations". It shares nothing with the
+bill of a run, which it is there to check.
+"""
+
+import base64
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Value = Mapping[str, Any]
+Item = Mapping[str, Value]
+
+# A list or map, and each element of one.
+_COLLECTION, _ELEMENT = 3, 1
+
+
+def item_size(item: Item) -> int:
+    """Bytes of an item: the names of its attributes and their values."""
+    return sum(len(name.encode()) + value_size(value) for name, value in item.items())
+
+
+def value_size(value: Value) -> int:
+    """Bytes of a value in DynamoDB's JSON, such as ``{"S": "abc"}``; raises `KeyError` for an unknown type."""
+    [(kind, content)] = value.items()
+    return _SIZES[kind](content)
+
+
+def write_units(size: int) -> int:
+    """A unit for every kilobyte begun, one at least."""
+    return max(1, -(-size // 1024))
+
+
+def read_units(size: int, consistent: bool) -> float:
+    """A unit for every four kilobytes begun, one at least; half of that where the read may be out of date."""
+    return max(1, -(-size // 4096)) * (1.0 if consistent else 0.5)
+
+
+def _number(text: str) -> int:
+    """A byte for two significant digits and one more; another for the sign of a negative number."""
+    digits = text.lstrip("+-").replace(".", "").strip("0")
+    return -(-len(digits) // 2) + 1 + text.startswith("-")
+
+
+def _binary(text: str) -> int:
+    return len(base64.b64decode(text))
+
+
+def _text(text: str) -> int:
+    return len(text.encode())
+
+
+def _listed(values: list[Value]) -> int:
+    return _COLLECTION + sum(_ELEMENT + value_size(value) for value in values)
+
+
+def _mapped(values: Item) -> int:
+    return _COLLECTION + item_size(values) + _ELEMENT * len(values)
+
+
+_SIZES: Mapping[str, Callable[[Any], int]] = {
+    "S": _text,
+    "N": _number,
+    "B": _binary,
+    "BOOL": lambda _: 1,
+    "NULL": lambda _: 1,
+    "SS": lambda members: sum(map(_text, members)),
+    "NS": lambda members: sum(map(_number, members)),
+    "BS": lambda members: sum(map(_binary, members)),
+    "L": _listed,
+    "M": _mapped,
+}

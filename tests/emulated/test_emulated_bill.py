@@ -1,0 +1,133 @@
+"""The bill of a run, line by line, against what the account that it ran in counted for itself.
+
+`infra/emulation/tally.py` counts requests, by AWS's rules for what is billed, without knowing of bills; REPORT lines
+say what Lambda bills. What a bill leaves out has a name in docs/cost.md, "Not included", and its size here.
+"""
+
+import json
+import urllib.request
+from collections import Counter, defaultdict
+from decimal import Decimal
+
+import pytest
+
+from infra.emulation.tally import PATH
+
+ROLES = ("actor", "learner", "evaluator", "coordinator")
+# Of a task, 50 ms at 1,769 MB: rounding, the runtime's own work around the handler, and what an environment does after
+# its last report.
+UNSEEN_GB_S = Decimal("0.086")
+
+
+class Counted:
+    """What the account counted for one run."""
+
+    def __init__(self, place, run):
+        with urllib.request.urlopen(place.account.whereabouts.endpoint + PATH) as reply:
+            told = json.load(reply)
+        self._counts = [count for count in told["counts"] if count["run"] == run]
+        self.calls = [call for call in told["calls"] if call["run"] == run]
+        self._reports = reports(place)
+
+    def requests(self, *operations, **which):
+        """Requests to S3."""
+        return sum(count["requests"] for count in self._picked("s3", operations, which))
+
+    def units(self, *operations, **which):
+        """Units of DynamoDB by kind of item."""
+        found = Counter()
+        for count in self._picked("dynamodb", operations, which):
+            found[count["name"]] += count["units"]
+        return found
+
+    def gb_s(self, role):
+        """Billed GB-seconds of a role."""
+        return sum(ms * mb for ms, mb in self._of(role)) / Decimal(1024 * 1000)
+
+    def invocations(self, role):
+        return len(self._of(role))
+
+    def _of(self, role):
+        ids = [call["request_id"] for call in self.calls if f"-{role}:" in call["function"]]
+        return [report for id in ids for report in self._reports[id]]
+
+    def _picked(self, service, operations, which):
+        return [
+            count
+            for count in self._counts
+            if count["service"] == service
+            and count["operation"] in operations
+            and all(count[key] == value for key, value in which.items())
+        ]
+
+
+def reports(place):
+    """Billed milliseconds and MB of every attempt at an invocation, by its id."""
+    logs, found = place.cloud.client("logs"), defaultdict(list)
+    for group in logs.describe_log_groups()["logGroups"]:
+        for page in logs.get_paginator("filter_log_events").paginate(logGroupName=group["logGroupName"]):
+            for event in page["events"]:
+                if event["message"].startswith("REPORT "):
+                    figures = dict(part.split(": ", 1) for part in event["message"].split("\t") if ": " in part)
+                    billed, memory = (int(figures[name].split()[0]) for name in ("Billed Duration", "Memory Size"))
+                    found[figures["REPORT RequestId"]].append((billed, memory))
+    return found
+
+
+def billed(place, run):
+    """Quantities on the bill, by line."""
+    document = json.loads((place.home / "runs" / run / "bill.json").read_text(), parse_float=Decimal)
+    return {line["name"]: line["quantity"] for line in document["lines"]}
+
+
+WRITES, READS = ("PutItem", "UpdateItem", "DeleteItem"), ("GetItem", "BatchGetItem", "Query")
+CARRIED = ("placement.rule=split", "placement.carry=true", "checkpoint_every=2")
+
+
+@pytest.mark.parametrize(("name", "settings"), [("stored", ()), ("carried", CARRIED)])
+def test_a_driven_run_is_billed_what_the_account_counted(place, marless, name, settings):
+    said = marless.train(name, *settings, "--backend", "emulated")
+    assert said.code == 0, said.err
+    bill, counted = billed(place, name), Counted(place, name)
+    assert bill["s3 puts"] == counted.requests("PUT") > 0
+    assert bill["s3 gets"] == counted.requests("GET", by="function") + counted.requests("HEAD")
+    assert bill["s3 lists"] == counted.requests("LIST") == 1
+    written, read = counted.units(*WRITES), counted.units(*READS)
+    assert bill["ledger writes"] == written["state"] + written["checkpoint"]
+    # The command looks once whether there is a run before it begins it.
+    assert bill["ledger reads"] == read["state"] + read["checkpoint"] - 1
+    assert bill["lambda requests"] == len(counted.calls) == sum(map(counted.invocations, ROLES))
+    for role in ROLES:
+        assert bill[f"{role} compute"] == counted.gb_s(role)
+    assert bill["data transfer out"] * 2**30 == sum(call["answer"] for call in counted.calls) > 0
+    # Around the run: its charter, the hold on it, and at the end the policies for the files.
+    assert (written["plan"], read["plan"], read["lease"]) == (3, 2, 2) and written["lease"] >= 2
+    assert set(written) == set(read) == {"state", "checkpoint", "plan", "lease"}
+    assert 0 < counted.requests("GET", by="operator") <= 16
+
+
+def test_a_detached_run_is_billed_what_the_account_counted(place, marless, finished):
+    # Environments that others started were on the bills of those, or on nobody's.
+    assert marless.train("before", "--backend", "emulated").code == 0
+    place.sweep()
+    said = marless.train("unwatched", "--backend", "emulated", "--detach")
+    assert said.code == 0, said.err
+    finished("unwatched")
+    bill, counted = billed(place, "unwatched"), Counted(place, "unwatched")
+    assert bill["s3 puts"] == counted.requests("PUT") > 0
+    assert bill["s3 gets"] == counted.requests("GET", "HEAD", by="function")
+    assert bill["s3 lists"] == counted.requests("LIST", by="function") == 1
+    # The sweep may have come by: such a turn finds nothing to do, and commits nothing that it could be billed in.
+    idle = len(counted.calls) - bill["lambda requests"]
+    assert 0 <= idle <= 2
+    written, read = (counted.units(*kind, by="function") for kind in (WRITES, READS))
+    assert bill["ledger writes"] == written["state"] + written["checkpoint"] + written["set"] + written["line"]
+    # The last turn's tail: it lets go of the run.
+    assert (written["lease"], written["live"]) == (1, 1)
+    tail = 1
+    assert 2 * idle <= sum(read.values()) - tail - bill["ledger reads"] <= 5 * idle
+    for role in ROLES:
+        # Functions that nobody waits for measure themselves.
+        calls, off_s = counted.invocations(role), counted.gb_s(role) - bill[f"{role} compute"]
+        assert calls and abs(off_s) < calls * UNSEEN_GB_S, role
+    assert bill["data transfer out"] == 0

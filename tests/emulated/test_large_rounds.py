@@ -1,0 +1,80 @@
+"""Rounds with far more units than functions may run at once: each is done once, however often it was turned away."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from commands import SMALL
+from conftest import summary
+
+from coordinator import provenance
+from infra.deployment import deploy
+
+ROOM = 3
+# More than two sets of 64 reports, so that sets report to a set.
+UNITS = 150
+CROWDED = ("--backend", "emulated", "--tenant", "crowded")
+SETTINGS = ("actors.copies=1", "stop.rounds=1", f"scaling.units={UNITS}")
+
+
+@pytest.fixture(scope="module")
+def crowded(place):
+    """A deployment in which three functions of each kind may run at once."""
+    made = deploy(place.cloud, "crowded", {"Code": provenance.code_sha256(), "WorkerConcurrency": str(ROOM)})
+    place.look_after(made)
+    return made
+
+
+def one_round(place, name):
+    (line,) = (place.home / "runs" / name / "metrics.jsonl").read_text().splitlines()
+    return json.loads(line)
+
+
+def all_once(place, name, local, units=UNITS):
+    """Every unit sampled once, none twice, and learned from as on this machine."""
+    assert summary(place.home, name)["weights_sha256"] == summary(place.home, local)["weights_sha256"]
+    line = one_round(place, name)
+    assert (line["units"], line["invocations"]) == (units, units + line["learners"])
+    assert line["env_steps"] == one_round(place, local)["env_steps"]
+
+
+def environments(place, deployment):
+    """How many execution environments of the actor ever were."""
+    group = f"/marless/{deployment.stack}/actor"
+    pages = place.cloud.client("logs").get_paginator("describe_log_streams").paginate(logGroupName=group)
+    return sum(len(page["logStreams"]) for page in pages)
+
+
+def test_events_that_find_no_room_are_done_later_each_once(place, crowded, marless, finished):
+    assert marless.train("roomy", *SETTINGS).code == 0
+    assert marless.train("far", *SETTINGS, *CROWDED, "--detach").code == 0
+    finished("far")
+    all_once(place, "far", "roomy")
+    assert environments(place, crowded) == ROOM
+
+
+def test_two_drivers_that_find_no_room_wait_and_lose_nothing(place, crowded, marless):
+    command = [sys.executable, "-m", "coordinator.cli.app", "train", *SMALL, *SETTINGS, *CROWDED, "--run"]
+    assert marless.train("here", *SETTINGS).code == 0
+    # Each believes that all the room is its own, so Lambda turns many of their calls away.
+    both = [subprocess.Popen([*command, name], stderr=subprocess.PIPE, text=True) for name in ("left", "right")]
+    for process, name in zip(both, ("left", "right"), strict=True):
+        _, err = process.communicate(timeout=120)
+        assert process.returncode == 0, err
+        all_once(place, name, "here")
+
+
+@pytest.mark.conformance
+def test_a_round_of_a_thousand_units_loses_and_doubles_none(place, marless, finished):
+    settings = ("actors.copies=1", "stop.rounds=1", "scaling.units=1000")
+    assert marless.train("thousand", *settings).code == 0
+    turned_away = {"service": "lambda", "action": "POST", "trouble": "too_many", "count": 200}
+    # The coordinator meets it when it starts actors, the command when it does.
+    place.trouble({**turned_away, "key": "far-thousand", "functions": True}, {**turned_away, "key": "near-thousand"})
+    assert marless.train("far-thousand", *settings, "--backend", "emulated", "--detach").code == 0
+    assert marless.train("near-thousand", *settings, "--backend", "emulated").code == 0
+    finished("far-thousand", limit_s=400)
+    for name in ("far-thousand", "near-thousand"):
+        all_once(place, name, "thousand", 1000)
+    assert len(place.struck()) == 400

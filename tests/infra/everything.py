@@ -1,0 +1,54 @@
+"""All that an account holds, asked of every service that the template touches, one by one."""
+
+from functools import cache
+
+LISTS = {
+    "buckets": ("s3", "list_buckets", {}, "Buckets[].Name"),
+    "tables": ("dynamodb", "list_tables", {}, "TableNames[]"),
+    "queues": ("sqs", "list_queues", {}, "QueueUrls[]"),
+    "log groups": ("logs", "describe_log_groups", {}, "logGroups[].logGroupName"),
+    "roles": ("iam", "list_roles", {}, "Roles[].RoleName"),
+    "policies": ("iam", "list_policies", {"Scope": "Local"}, "Policies[].PolicyName"),
+    "functions": ("lambda", "list_functions", {"FunctionVersion": "ALL"}, "Functions[].FunctionArn"),
+    "event sources": ("lambda", "list_event_source_mappings", {}, "EventSourceMappings[].UUID"),
+    "rules": ("events", "list_rules", {}, "Rules[].Name"),
+    "alarms": ("cloudwatch", "describe_alarms", {}, "MetricAlarms[].AlarmName"),
+    "dashboards": ("cloudwatch", "list_dashboards", {}, "DashboardEntries[].DashboardName"),
+    "topics": ("sns", "list_topics", {}, "Topics[].TopicArn"),
+    "subscriptions": ("sns", "list_subscriptions", {}, "Subscriptions[].SubscriptionArn"),
+    "repositories": ("ecr", "describe_repositories", {}, "repositories[].repositoryName"),
+}
+
+
+@cache
+def client_of(cloud, service):
+    return cloud.client(service)
+
+
+def everything(cloud):
+    """What there is, by kind; kinds of which there is nothing are left out."""
+    found = {kind: _listed(cloud, *how) for kind, how in LISTS.items()}
+    stacks = client_of(cloud, "cloudformation").describe_stacks()["Stacks"]
+    found["stacks"] = {stack["StackName"] for stack in stacks}
+    found["objects"] = {one for bucket in found["buckets"] for one in objects(cloud, bucket)}
+    found["aliases"] = {
+        alias["AliasArn"]
+        for name in {arn.split(":")[6] for arn in found["functions"]}
+        for alias in client_of(cloud, "lambda").list_aliases(FunctionName=name)["Aliases"]
+    }
+    return {kind: names for kind, names in found.items() if names}
+
+
+def objects(cloud, bucket):
+    """The objects of a bucket with their versions, delete markers and uploads that never ended."""
+    client = client_of(cloud, "s3")
+    for page in client.get_paginator("list_object_versions").paginate(Bucket=bucket):
+        for one in [*page.get("Versions", []), *page.get("DeleteMarkers", [])]:
+            yield bucket, one["Key"], one["VersionId"]
+    for upload in client.list_multipart_uploads(Bucket=bucket).get("Uploads", []):
+        yield bucket, upload["Key"], upload["UploadId"]
+
+
+def _listed(cloud, service, call, narrowed, names):
+    pages = client_of(cloud, service).get_paginator(call).paginate(**narrowed)
+    return {name for name in pages.search(names) if name is not None}

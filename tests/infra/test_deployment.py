@@ -1,0 +1,421 @@
+"""Deploying and tearing down, in an emulated account that answers for itself what it holds."""
+
+import os
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from everything import everything, objects
+from moto.s3.models import s3_backends
+
+from functions.contract import StorageFault
+from infra.cloud import Cloud
+from infra.deployment import ROLES, DeploymentFault, deploy, describe, stack_name, teardown, template
+from infra.deployment.stack import Stacks
+from infra.emulation import account as accounts
+from infra.emulation.folder import ACCOUNT_NUMBER, AccountFolder
+from infra.emulation.intrinsics import Scope
+from infra.emulation.resources import storage
+from infra.emulation.resources.functions import frozen
+from infra.emulation.server import EmulatedAccount
+from infra.emulation.template import translate
+
+NAME = "someone"
+STACK = "marless-someone"
+IMPOSSIBLE = """
+  Impossible:
+    Type: AWS::Kinesis::Stream
+    DependsOn: {after}
+    Properties:
+      ShardCount: 1
+
+Outputs:"""
+LAST_OF_ALL = "[CoordinatorSweep, Errors, Throttles, DeadLettersSeen, Spending, Dashboard]"
+
+
+@pytest.fixture(scope="module")
+def account(tmp_path_factory):
+    far, lifeline = os.pipe()
+    started = accounts.start(tmp_path_factory.mktemp("deployments"), lifeline=far)
+    os.close(far)
+    yield started.cloud
+    started.stop()
+    os.close(lifeline)
+
+
+@pytest.fixture
+def cloud(account):
+    """An account that is empty before and after."""
+    assert everything(account) == {}
+    yield account
+    teardown(account, NAME)
+    assert everything(account) == {}
+
+
+@pytest.fixture
+def inside(tmp_path):
+    """An account in this process, for what no client can bring about; it shares moto's memory with other tests."""
+    folder = AccountFolder(tmp_path / "inside")
+    folder.make()
+    made = EmulatedAccount(folder, "us-east-1", (tmp_path,), 2, False)
+    made.serve()
+    where = made.whereabouts
+    cloud = Cloud(region=where.region, endpoint=where.endpoint, credentials=(where.key, where.secret, None))
+    before = everything(cloud)
+    yield cloud
+    teardown(cloud, NAME)
+    made.close()
+    assert everything(cloud) == before
+
+
+def impossible(after="Objects"):
+    """The template with a resource that cannot be made, once `after` is there."""
+    return template.text().replace("\nOutputs:", IMPOSSIBLE.format(after=after))
+
+
+def versions(cloud):
+    """The published versions of every function."""
+    client = cloud.client("lambda")
+    return {
+        role: [of["Version"] for of in client.list_versions_by_function(FunctionName=f"{STACK}-{role}")["Versions"][1:]]
+        for role in ROLES
+    }
+
+
+def status(cloud):
+    found = Stacks(cloud).find(STACK)
+    return found and found.status
+
+
+def of_every(version):
+    return dict.fromkeys(ROLES, version)
+
+
+def test_a_deployment_is_what_its_stack_tells(cloud):
+    assert describe(cloud, STACK) is None
+    made = deploy(cloud, NAME, {"ActorMemory": "512", "LearnerTimeout": "60", "WorkerConcurrency": "3"})
+    assert made == describe(cloud, STACK)
+    assert (made.stack, made.tenant, made.region, made.account) == (STACK, NAME, "us-east-1", ACCOUNT_NUMBER)
+    assert made.memory_mb == {"actor": 512, "learner": 1769, "evaluator": 1769, "coordinator": 1769}
+    assert made.timeout_s == {"actor": 300, "learner": 60, "evaluator": 300, "coordinator": 300}
+    assert (made.code, made.concurrency) == ("unknown", 3)
+
+    client = cloud.client("lambda")
+    found = {role: client.get_function_configuration(FunctionName=arn) for role, arn in made.functions.items()}
+    assert {role: of["MemorySize"] for role, of in found.items()} == made.memory_mb
+    assert {role: of["Timeout"] for role, of in found.items()} == made.timeout_s
+    there = everything(cloud)
+    assert there["buckets"] == {made.bucket}
+    assert there["tables"] == {made.table}
+    assert there["queues"] == {made.dead_letters}
+    assert there["stacks"] == {STACK}
+    assert there["log groups"] == {f"/marless/{STACK}/{role}" for role in ROLES}
+    assert set(made.functions.values()) < there["functions"]
+
+
+def test_versions_are_published_of_what_changed_and_those_before_stay(cloud):
+    first, said = deploy(cloud, NAME, {}), []
+    assert deploy(cloud, NAME, {}, say=said.append) == first
+    assert said[-1] == f"stack {STACK} is up to date"
+    # Spelling out what holds anyway, and what no function is made of, publishes nothing.
+    usual = {key: value for key, value in template.defaults(template.text()).items() if key != "LearnerImage"}
+    beside = {"MonthlyBudget": "7", "EventAge": "600", "LogRetention": "7", "WorkerConcurrency": "2"}
+    assert deploy(cloud, NAME, {**usual, **beside, "AlarmEmail": "someone@example.com"}).functions == first.functions
+    assert versions(cloud) == of_every(["1"])
+
+    second = deploy(cloud, NAME, {"LearnerTimeout": "60"})
+    assert versions(cloud) == {**of_every(["1"]), "learner": ["1", "2"]}
+    client = cloud.client("lambda")
+    limits = [
+        client.get_function_configuration(FunctionName=of.functions["learner"])["Timeout"] for of in (first, second)
+    ]
+    assert limits == [900, 60]
+
+    deploy(cloud, NAME, {"Code": "another"})
+    assert versions(cloud) == {**of_every(["1", "2"]), "learner": ["1", "2", "3"]}
+    # As it was at first is not as it was last.
+    deploy(cloud, NAME, {})
+    assert versions(cloud) == {**of_every(["1", "2", "3"]), "learner": ["1", "2", "3", "4"]}
+
+
+def test_the_release_of_a_function_changes_exactly_when_its_versions_would():
+    text, code = template.text(), {role: f"s3://code/{role}.zip" for role in ROLES}
+    usual = template.defaults(text)
+
+    def translated_with(parameters):
+        return translate(template.located(text, code, {}), parameters, "us-east-1")
+
+    plain = translated_with({})
+    made = {name: (name, _Anything()) for name in plain["Resources"]}
+
+    def looks(parameters):
+        # SAM itself puts the image in.
+        translated = translated_with(parameters) if "LearnerImage" in parameters else plain
+        scope = Scope(translated, {**usual, **parameters, "AWS::StackName": STACK}, made)
+        names = [role.capitalize() for role in ROLES]
+        return {name: frozen(scope.resolve(translated["Resources"][name]["Properties"])) for name in names}
+
+    def releases(parameters):
+        located = template.located(text, code, parameters)
+        found = re.findall(r"AutoPublishCodeSha256: ([0-9a-f]{64})", located)
+        return dict(zip([role.capitalize() for role in ROLES], found, strict=True))
+
+    before, told = looks({}), releases({})
+    assert len(usual) > 15
+    for name, value in usual.items():
+        other = {name: {"Disabled": "Active"}.get(value, f"{value}1")}
+        after, telling = looks(other), releases(other)
+        differ = {function for function in before if before[function] != after[function]}
+        assert {function for function in told if told[function] != telling[function]} == differ, name
+
+
+class _Anything(dict):
+    def __missing__(self, key):
+        return key
+
+
+def test_a_function_with_another_package_has_another_release():
+    code = {role: f"s3://code/{role}.zip" for role in ROLES}
+    before, after = (
+        template.located(template.text(), packages, {}).splitlines()
+        for packages in (code, {**code, "evaluator": "s3://code/new.zip"})
+    )
+    assert sum(one != other for one, other in zip(before, after, strict=True)) == 2  # its address, its release
+
+
+def test_what_fails_half_way_is_removed_or_made_again(cloud):
+    said = []
+    with pytest.raises(DeploymentFault) as failed:
+        deploy(cloud, NAME, {}, template=impossible(after=LAST_OF_ALL))
+    assert str(failed.value) == (
+        f"stack {STACK} is ROLLBACK_COMPLETE: Impossible (AWS::Kinesis::Stream): the emulated account does not know "
+        "AWS::Kinesis::Stream"
+    )
+    assert everything(cloud) == {"stacks": {STACK}}
+    assert describe(cloud, STACK) is None
+    made = deploy(cloud, NAME, {}, say=said.append)
+    assert f"stack {STACK} is ROLLBACK_COMPLETE; removing it first" in said
+    assert describe(cloud, STACK) == made
+
+    assert teardown(cloud, NAME) == []
+    assert everything(cloud) == {}
+    with pytest.raises(DeploymentFault):
+        deploy(cloud, NAME, {}, template=impossible())
+    assert teardown(cloud, NAME) == []
+    assert everything(cloud) == {}
+
+
+def test_an_update_that_fails_leaves_what_was_and_can_be_done_again(cloud):
+    before, there = deploy(cloud, NAME, {}), everything(cloud)
+    late = impossible(after=LAST_OF_ALL)
+    with pytest.raises(DeploymentFault, match="is UPDATE_ROLLBACK_COMPLETE: Impossible"):
+        deploy(cloud, NAME, {"LearnerMemory": "2048"}, template=late)
+    assert describe(cloud, STACK) == before
+    assert {kind: names for kind, names in everything(cloud).items() if kind != "functions"} == {
+        kind: names for kind, names in there.items() if kind != "functions"
+    }
+    after = deploy(cloud, NAME, {"LearnerMemory": "2048"})
+    assert after.memory_mb["learner"] == 2048
+    assert {role: arn for role, arn in after.functions.items() if role != "learner"} == {
+        role: arn for role, arn in before.functions.items() if role != "learner"
+    }
+    assert len(versions(cloud)["learner"]) == 2
+
+
+def test_a_resource_that_is_begun_and_not_finished_goes_too(cloud):
+    unfit = template.text().replace("ExpirationInDays: !Ref TrajectoryRetention", "ExpirationInDays: soon")
+    with pytest.raises(DeploymentFault, match=r"Objects \(AWS::S3::Bucket\)"):
+        deploy(cloud, NAME, {}, template=unfit)
+    assert everything(cloud) == {"stacks": {STACK}}
+
+
+@pytest.mark.parametrize(
+    "circle, told", [("Impossible", "Circular dependency"), ("Nobody", "not know AWS::Kinesis::Stream")]
+)
+def test_a_template_that_cannot_be_followed_fails_at_once(cloud, circle, told):
+    small = impossible(after=circle)
+    with pytest.raises(DeploymentFault, match=told):
+        deploy(cloud, NAME, {}, template=small)
+
+
+def test_a_template_that_cloudformation_would_not_take_is_not_sent(cloud):
+    with pytest.raises(DeploymentFault, match="CloudFormation takes 51,200"):
+        deploy(cloud, NAME, {}, template=template.text() + "#" * 51_200)
+    assert everything(cloud) == {}
+
+
+def test_two_that_deploy_at_once_make_one_deployment(cloud):
+    with ThreadPoolExecutor(2) as pool:
+        one, other = pool.map(lambda _: deploy(cloud, NAME, {}), range(2))
+    assert one == other == describe(cloud, STACK)
+    assert versions(cloud) == of_every(["1"])
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda size: deploy(cloud, NAME, {"ActorMemory": size}), ("512", "1024")))
+    assert describe(cloud, STACK).memory_mb["actor"] in (512, 1024)
+    assert status(cloud) == "UPDATE_COMPLETE"
+
+
+def test_teardown_leaves_an_empty_account_and_does_no_harm_twice(cloud):
+    assert teardown(cloud, NAME) == []
+    made, said = deploy(cloud, NAME, {"AlarmEmail": "someone@example.com"}), []
+    assert everything(cloud).keys() >= {"aliases", "rules", "alarms", "dashboards", "topics", "subscriptions", "roles"}
+    client = cloud.client("s3")
+    client.put_bucket_versioning(Bucket=made.bucket, VersioningConfiguration={"Status": "Enabled"})
+    for _ in range(2):
+        for key in ("tenants/a", "tenants/b"):
+            client.put_object(Bucket=made.bucket, Key=key, Body=b"1", IfNoneMatch="*")
+            client.delete_object(Bucket=made.bucket, Key=key)
+    client.create_multipart_upload(Bucket=made.bucket, Key="tenants/c")
+    assert len(list(objects(cloud, made.bucket))) == 9  # two objects and two markers of each key, an upload
+    # What Lambda and its users make beside the stack.
+    cloud.client("logs").create_log_group(logGroupName=f"/aws/lambda/{STACK}-actor")
+    cloud.client("ecr").create_repository(repositoryName=f"marless/{NAME}")
+    client.create_bucket(Bucket=f"marless-artifacts-{ACCOUNT_NUMBER}-us-east-1-{NAME}")
+
+    assert teardown(cloud, NAME, say=said.append) == []
+    assert everything(cloud) == {}
+    assert f"deleted 9 objects from {made.bucket}" in said
+    with pytest.raises(cloud.client("lambda").exceptions.ResourceNotFoundException):
+        cloud.client("lambda").invoke(FunctionName=made.functions["actor"])
+    said.clear()
+    assert teardown(cloud, NAME, say=said.append) == []
+    assert said == []
+
+
+def test_what_belongs_to_another_tenant_stays(cloud):
+    neighbours = [f"{NAME}-actor", f"{NAME}2"]  # whose stack's names begin like those of the other's parts
+    for neighbour in neighbours:
+        made = deploy(cloud, neighbour, {})
+        cloud.client("s3").put_object(Bucket=made.bucket, Key="tenants/x", Body=b"1", IfNoneMatch="*")
+    there = everything(cloud)
+    deploy(cloud, NAME, {})
+    assert teardown(cloud, NAME) == []
+    assert everything(cloud) == there
+    for neighbour in neighbours:
+        assert describe(cloud, stack_name(neighbour)) is not None
+        assert teardown(cloud, neighbour) == []
+
+
+def test_what_s3_will_not_delete_is_named_and_all_else_goes(cloud):
+    made, said = deploy(cloud, NAME, {}), []
+    client = cloud.client("s3")
+    client.put_bucket_versioning(Bucket=made.bucket, VersioningConfiguration={"Status": "Enabled"})
+    lock = {"ObjectLockEnabled": "Enabled"}
+    client.put_object_lock_configuration(Bucket=made.bucket, ObjectLockConfiguration=lock)
+    client.put_object(Bucket=made.bucket, Key="tenants/held", Body=b"1", IfNoneMatch="*")
+    client.put_object_legal_hold(Bucket=made.bucket, Key="tenants/held", LegalHold={"Status": "ON"})
+
+    left = teardown(cloud, NAME, say=said.append, wait=lambda seconds: None)
+    why = (
+        f"S3 does not delete {made.bucket}/tenants/held: AccessDenied: Access Denied because object protected by object"
+        " lock."
+    )
+    assert f"stack {STACK} cannot be deleted: {why}" in said
+    assert left[1:] == [f"S3 Bucket {made.bucket} ({why})"]
+    assert left[0].startswith(f"stack {STACK}: DELETE_FAILED, Objects (AWS::S3::Bucket): ")
+    assert everything(cloud).keys() == {"stacks", "buckets", "objects"}
+    # Runs may be in there, so nothing but a teardown touches it.
+    with pytest.raises(DeploymentFault, match=r"is DELETE_FAILED and cannot be changed: .* with `marless teardown`"):
+        deploy(cloud, NAME, {})
+
+    client.put_object_legal_hold(Bucket=made.bucket, Key="tenants/held", LegalHold={"Status": "OFF"})
+    assert teardown(cloud, NAME) == []
+
+
+def test_a_policy_of_the_bucket_against_deletion_goes_with_the_stack(cloud):
+    forbidding = template.text().replace(
+        "          - Sid: KeysAreWrittenOnce\n",
+        "          - Sid: Keep\n            Effect: Deny\n            Principal: '*'\n            Action: s3:Delete*\n"
+        "            Resource: !Sub ${Objects.Arn}/*\n          - Sid: KeysAreWrittenOnce\n",
+    )
+    made, said = deploy(cloud, NAME, {}, template=forbidding), []
+    cloud.client("s3").put_object(Bucket=made.bucket, Key="tenants/kept", Body=b"1", IfNoneMatch="*")
+    assert teardown(cloud, NAME, say=said.append) == []
+    denied = "access denied: the credentials in use lack the permission s3:DeleteObject there"
+    assert f"stack {STACK} cannot be deleted: {denied}" in said
+
+
+def test_who_may_not_is_told_in_one_line_and_nothing_happens(cloud):
+    trusting = f"AWS: arn:aws:iam::{ACCOUNT_NUMBER}:root"
+    deploy(cloud, NAME, {}, template=template.text().replace("Service: lambda.amazonaws.com", trusting, 1))
+    there = everything(cloud)
+    role = next(name for name in there["roles"] if "ActorRole" in name)
+    given = cloud.client("sts").assume_role(
+        RoleArn=f"arn:aws:iam::{ACCOUNT_NUMBER}:role/{role}", RoleSessionName="somebody"
+    )["Credentials"]
+    keys = (given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"])
+    somebody = Cloud(region=cloud.region, endpoint=cloud.endpoint, credentials=keys)
+    for doing, act in (("deploy", lambda: deploy(somebody, NAME, {})), ("remove", lambda: teardown(somebody, NAME))):
+        with pytest.raises(StorageFault) as refused:
+            act()
+        denied = "access denied: the credentials in use lack the permission DescribeStacks there"
+        assert str(refused.value) == f"cannot {doing} stack {STACK}: {denied}"
+    assert everything(cloud) == there
+
+
+def test_a_rollback_that_fails_is_left_to_the_user(inside, monkeypatch):
+    deploy(inside, NAME, {})
+    update, calls = storage.Queue.update, []
+
+    def unreliable(self, made, before, after):
+        calls.append(after)
+        if len(calls) == 2:
+            raise ValueError("the queue is tired")
+        update(self, made, before, after)
+
+    monkeypatch.setattr(storage.Queue, "update", unreliable)
+    shorter = impossible(after="DeadLetters").replace("MessageRetentionPeriod: 1209600", "MessageRetentionPeriod: 60")
+    with pytest.raises(DeploymentFault, match=r"is UPDATE_ROLLBACK_FAILED: Impossible \(AWS::Kinesis::Stream\)"):
+        deploy(inside, NAME, {}, template=shorter)
+    with pytest.raises(DeploymentFault, match=r"cannot be changed: .* or remove it with `marless teardown`"):
+        deploy(inside, NAME, {})
+    assert teardown(inside, NAME) == []
+
+
+def test_a_creation_whose_rollback_fails_is_made_again(inside, monkeypatch):
+    def stubborn(*_):
+        raise ValueError("the queue stays")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(storage.Queue, "delete", stubborn)
+        with pytest.raises(DeploymentFault, match="is ROLLBACK_FAILED: Impossible"):
+            deploy(inside, NAME, {}, template=impossible(after="DeadLetters"))
+    assert deploy(inside, NAME, {}) == describe(inside, STACK)
+
+
+def test_a_deployment_waits_for_the_one_under_way(inside, monkeypatch):
+    create, begun, go_on, said = storage.Queue.create, threading.Event(), threading.Event(), []
+
+    def slow(*arguments):
+        begun.set()
+        assert go_on.wait(30)
+        return create(*arguments)
+
+    def wait(_):
+        go_on.set()
+
+    monkeypatch.setattr(storage.Queue, "create", slow)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(deploy, inside, NAME, {})
+        assert begun.wait(30)
+        second = deploy(inside, NAME, {}, say=said.append, wait=wait)
+        assert first.result() == second
+    assert said == [
+        f"stack {STACK} is CREATE_IN_PROGRESS; waiting for its end",
+        f"updating stack {STACK}",
+        f"stack {STACK} is up to date",
+    ]
+
+
+@pytest.mark.parametrize("versioning", [None, "Enabled"])
+@pytest.mark.parametrize("count", [2_500, pytest.param(10_000, marks=pytest.mark.conformance)])
+def test_a_bucket_of_many_pages_goes(inside, count, versioning):
+    made, said = deploy(inside, NAME, {}), []
+    if versioning:
+        settings = {"Status": versioning}
+        inside.client("s3").put_bucket_versioning(Bucket=made.bucket, VersioningConfiguration=settings)
+    for number in range(count):
+        s3_backends[ACCOUNT_NUMBER]["aws"].put_object(made.bucket, f"tenants/{NAME}/{number:05}", b"1")
+    assert teardown(inside, NAME, say=said.append) == []
+    assert f"deleted {count:,} objects from {made.bucket}" in said

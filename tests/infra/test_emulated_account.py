@@ -1,0 +1,227 @@
+"""The emulated account of a folder: one at a time, found, noticed when it is gone, and gone without a trace."""
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from botocore.exceptions import EndpointConnectionError
+
+from infra.deployment import deploy, template
+from infra.emulation import account as accounts
+from infra.emulation.account import AccountFault
+
+LIMIT_S = 30.0
+
+
+def until(holds):
+    """Waits for what another process brings about."""
+    give_up = time.monotonic() + LIMIT_S
+    while not holds():
+        assert time.monotonic() < give_up
+        time.sleep(0.02)
+
+
+def children(pid):
+    """The processes that `pid` started and that still run."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
+        except OSError:  # gone meanwhile
+            continue
+        if int(parent) == pid and state != "Z":
+            found.append(int(folder.name))
+    return found
+
+
+def runs(pid):
+    """Whether there is such a process, and it is not one that only waits to be collected."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def answers(cloud):
+    try:
+        return bool(cloud.client("sts", retries={"total_max_attempts": 1}).get_caller_identity())
+    except EndpointConnectionError:
+        return False
+
+
+def with_deeds(cloud):
+    """A deployment whose actor does what a test says; its ARN."""
+    text = template.text().replace("infra.entry.actor.handler", "deeds.handler")
+    return deploy(cloud, "default", {}, template=text).functions["actor"]
+
+
+def call(cloud, function, **event):
+    answer = cloud.client("lambda").invoke(FunctionName=function, Payload=json.dumps(event))
+    return json.loads(answer["Payload"].read())
+
+
+def test_an_account_is_started_once_found_and_stopped(start, tmp_path):
+    folder = tmp_path / "account"
+    assert accounts.find(folder) is None
+    with start() as first:
+        second = accounts.start(folder)
+        assert first.whereabouts == second.whereabouts == accounts.find(folder).whereabouts
+        assert answers(second.cloud)
+        second.stop()
+        until(lambda: accounts.find(folder) is None)
+        assert not answers(first.cloud)
+        assert not runs(first.whereabouts.pid)
+        second.stop()
+
+
+def test_two_that_start_at_once_get_one_account(tmp_path):
+    folder = tmp_path / "account"
+    with ThreadPoolExecutor(2) as pool:
+        one, other = pool.map(lambda _: accounts.start(folder), range(2))
+    try:
+        assert one.whereabouts == other.whereabouts
+        command = [sys.executable, "-m", "infra.emulation.server", str(folder), "--code=."]
+        third = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert third.returncode == 1
+        assert third.stderr == f"an emulated account lives in {folder} already\n"
+    finally:
+        one.stop()
+
+
+def test_an_account_that_is_killed_is_noticed_and_its_functions_with_it(start, tmp_path):
+    folder = tmp_path / "account"
+    with start() as first:
+        function = with_deeds(first.cloud)
+        worker = call(first.cloud, function)["pid"]
+        os.kill(first.whereabouts.pid, signal.SIGKILL)
+        until(lambda: not runs(first.whereabouts.pid))
+        assert (folder / "account.json").exists()  # what it left says nothing any more
+        until(lambda: accounts.find(folder) is None)
+        until(lambda: not runs(worker))
+        with start() as second:
+            assert second.whereabouts.pid != first.whereabouts.pid
+            assert second.whereabouts.secret != first.whereabouts.secret
+            assert answers(second.cloud)
+            first.stop()  # of an account that is gone: this one is not meant
+            assert answers(second.cloud)
+
+
+def test_no_process_and_no_file_is_left_when_an_account_stops(start, tmp_path, monkeypatch):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    with start() as started:
+        function = with_deeds(started.cloud)
+        worker, keeper = call(started.cloud, function)["pid"], started.whereabouts.pid
+        left = [*children(keeper), *children(worker)]
+        assert worker in left
+        started.stop()
+        assert [pid for pid in (keeper, *left) if runs(pid)] == []
+    assert list(scratch.iterdir()) == []
+
+
+def test_an_account_ends_with_whoever_needs_it(tmp_path):
+    far, lifeline = os.pipe()
+    started = accounts.start(tmp_path / "account", lifeline=far)
+    os.close(far)
+    assert answers(started.cloud)
+    os.close(lifeline)
+    until(lambda: not runs(started.whereabouts.pid))
+    assert accounts.find(tmp_path / "account") is None
+
+
+def test_keys_are_for_the_owner_alone(start, tmp_path):
+    folder = tmp_path / "account"
+    folder.mkdir(mode=0o755)
+    before = os.umask(0)
+    try:
+        with start() as started:
+            whereabouts = folder / "account.json"
+            assert started.whereabouts.secret in whereabouts.read_text()
+            assert stat.S_IMODE(whereabouts.stat().st_mode) == 0o600
+            assert [path.name for path in folder.rglob("*") if path.is_file() and path.stat().st_mode & 0o022] == []
+            assert started.whereabouts.secret not in (folder / "account.log").read_text()
+    finally:
+        os.umask(before)
+
+
+def test_nothing_of_the_users_aws_environment_reaches_functions(start, tmp_path, monkeypatch):
+    theirs = {
+        "AWS_ACCESS_KEY_ID": "AKIAUSERSOWN",
+        "AWS_SECRET_ACCESS_KEY": "users-own-secret",
+        "AWS_SESSION_TOKEN": "users-own-token",
+        "AWS_PROFILE": "users-own-profile",
+        "AWS_DEFAULT_REGION": "users-own-region",
+        "AWS_ENDPOINT_URL_S3": "http://users-own-endpoint",
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://users-own-uri",
+        "MOTO_CALL_RESET_API": "users-own-moto",
+        "HTTPS_PROXY": "http://users-own-proxy",
+        "http_proxy": "http://users-own-proxy",
+        "DATABASE_PASSWORD": "users-own-password",
+    }
+    with monkeypatch.context() as patched, ExitStack() as held:
+        for name, value in theirs.items():
+            patched.setenv(name, value)
+        started = held.enter_context(start())
+        patched.undo()
+        seen = call(started.cloud, with_deeds(started.cloud), do="variables")
+    assert not set(theirs.values()) & set(seen.values())
+    assert seen["AWS_ACCESS_KEY_ID"].startswith("ASIA")  # of the function's role
+    assert seen["AWS_REGION"] == "us-east-1"
+    assert seen["AWS_ENDPOINT_URL"] == started.whereabouts.endpoint
+
+
+def test_where_no_folder_can_be_made_one_line_says_so(tmp_path):
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file" / "account", Path("/proc/account")):
+        with pytest.raises(AccountFault) as failed:
+            accounts.start(folder)
+        told = str(failed.value)
+        assert told.startswith("the emulated account did not start: ")
+        assert str(folder) in told and "\n" not in told
+
+
+def test_a_full_disk_is_named(tmp_path):
+    script = """
+import resource, sys
+from pathlib import Path
+from infra.emulation import account
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+try:
+    account.start(Path(sys.argv[1]))
+except account.AccountFault as fault:
+    print(fault)
+"""
+    command = [sys.executable, "-c", script, str(tmp_path / "account")]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LIMIT_S)
+    assert ended.stdout == "the emulated account did not start: File too large\n"
+    assert accounts.find(tmp_path / "account") is None
+
+
+def test_what_the_account_said_last_is_told(tmp_path, monkeypatch):
+    broken = tmp_path / "python"
+    broken.write_text("#!/bin/sh\necho first\necho No module named moto >&2\necho >&2\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(broken))
+    folder = tmp_path / "account"
+    with pytest.raises(AccountFault) as failed:
+        accounts.start(folder)
+    assert str(failed.value) == (
+        f"the emulated account did not start: No module named moto (log: {folder}/account.log)"
+    )
+
+
+def test_neither_a_proxy_nor_a_profile_that_is_missing_keeps_anybody_out(start, monkeypatch):
+    with start() as found:
+        monkeypatch.setenv("AWS_PROFILE", "of-nobody")
+        for name in ("http_proxy", "HTTP_PROXY"):
+            monkeypatch.setenv(name, "http://127.0.0.1:9")
+        assert found.cloud.client("sts").get_caller_identity()["Account"] == "123456789012"

@@ -1,0 +1,135 @@
+"""Tracing is an option: a deployment without it imports nothing of it, one with it works whoever listens.
+
+Segments are the X-Ray developer guide's, "Sending trace data to X-Ray" and "X-Ray segment documents".
+"""
+
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from functions.contract import DescribeTask
+from infra.packages import ENTRIES, ROOT
+from scripts.functions_at_work import TASK, account, order
+
+# What Lambda's runtime does: it imports the entry, then sets the trace header for each event.
+_PROGRAM = """
+import importlib, json, os, sys
+handler = importlib.import_module(sys.argv[1]).handler
+if len(sys.argv) > 2:
+    os.environ["_X_AMZN_TRACE_ID"] = sys.argv[2]
+try:
+    answer = handler(json.load(sys.stdin), None)
+except Exception as error:
+    answer = type(error).__name__
+print(json.dumps([answer, "aws_xray_sdk" in sys.modules, "wrapt" in sys.modules]))
+"""
+_ROOT = "1-5759e988-bd862e3fe1be46a994272793"
+SAMPLED, SKIPPED = (f"Root={_ROOT};Parent=53995c3f42cd8ad8;Sampled={sampled}" for sampled in (1, 0))
+DESCRIBE = msgspec.json.encode(DescribeTask(environment=TASK, **order("describe")))
+SWEEP = b'{"sweep": true}'
+
+
+@pytest.fixture(scope="module")
+def variables() -> Iterator[dict[str, str]]:
+    with account() as variables:
+        # Powertools takes a machine without it for a developer's.
+        yield {**variables, "LAMBDA_TASK_ROOT": str(ROOT)}
+
+
+@pytest.fixture
+def daemon() -> Iterator[socket.socket]:
+    """Where the daemon of Lambda would listen; what a function sent before it ended lies there."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.setblocking(False)
+        yield listening
+
+
+def call(entry: str, event: bytes, variables: Mapping[str, str], *trace: str) -> Any:
+    """The answer of an entry that was just started, and whether the SDK and what it patches with were imported."""
+    command = [sys.executable, "-c", _PROGRAM, entry, *trace]
+    done = subprocess.run(command, input=event, env=dict(variables), cwd=ROOT, capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr.decode()
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def traced(variables: Mapping[str, str], daemon: socket.socket) -> dict[str, str]:
+    return {
+        **variables,
+        "MARLESS_TRACING": "Active",
+        "AWS_XRAY_DAEMON_ADDRESS": f"127.0.0.1:{daemon.getsockname()[1]}",
+    }
+
+
+def segments(daemon: socket.socket) -> list[dict[str, Any]]:
+    found = []
+    while True:
+        try:
+            header, document = daemon.recv(1 << 16).split(b"\n", 1)
+        except BlockingIOError:
+            return found
+        assert json.loads(header) == {"format": "json", "version": 1}
+        found.append(json.loads(document))
+
+
+@pytest.mark.parametrize("entry", [ENTRIES["actor"], ENTRIES["coordinator"]])
+@pytest.mark.parametrize("tracing", [{}, {"MARLESS_TRACING": "Disabled"}])
+def test_without_tracing_its_sdk_is_not_imported(
+    variables: dict[str, str], entry: str, tracing: dict[str, str]
+) -> None:
+    event = DESCRIBE if entry == ENTRIES["actor"] else SWEEP
+    answer, *imported = call(entry, event, {**variables, **tracing}, SAMPLED)
+    assert isinstance(answer, dict)
+    assert imported == [False, False]
+
+
+def test_a_sampled_invocation_is_told_under_the_platforms_trace(
+    variables: dict[str, str], daemon: socket.socket
+) -> None:
+    answer, *imported = call(ENTRIES["actor"], DESCRIBE, traced(variables, daemon), SAMPLED)
+    assert answer["type"] == "done"
+    assert imported == [True, True]
+    (invocation,) = segments(daemon)
+    assert invocation["name"] == "## invocation"
+    assert (invocation["trace_id"], invocation["parent_id"]) == (_ROOT, "53995c3f42cd8ad8")
+    assert invocation["annotations"] == {"ColdStart": True, "Service": variables["POWERTOOLS_SERVICE_NAME"]}
+    assert "metadata" not in invocation
+
+
+def test_what_an_invocation_asks_of_aws_is_told_as_well(variables: dict[str, str], daemon: socket.socket) -> None:
+    answer, *_ = call(ENTRIES["coordinator"], SWEEP, traced(variables, daemon), SAMPLED)
+    assert answer == {"woken": 0}
+    found = {segment["name"]: segment for segment in segments(daemon)}
+    assert set(found) == {"## invocation", "dynamodb"}
+    assert found["dynamodb"]["parent_id"] == found["## invocation"]["id"]
+    assert found["dynamodb"]["aws"]["operation"] == "Query"
+
+
+@pytest.mark.parametrize("trace", [[], [SKIPPED], ["Root=nonsense"], [""]], ids=["none", "skipped", "torn", "empty"])
+def test_an_invocation_that_is_not_sampled_works_and_is_not_told(
+    variables: dict[str, str], daemon: socket.socket, trace: list[str]
+) -> None:
+    assert call(ENTRIES["coordinator"], SWEEP, traced(variables, daemon), *trace)[0] == {"woken": 0}
+    assert segments(daemon) == []
+
+
+def test_a_daemon_that_is_not_there_is_nothing_to_wait_for(variables: dict[str, str], daemon: socket.socket) -> None:
+    alone = traced(variables, daemon)
+    daemon.close()
+    assert call(ENTRIES["coordinator"], SWEEP, alone, SAMPLED)[0] == {"woken": 0}
+
+
+def test_an_invocation_that_fails_is_told_as_a_fault_and_fails(
+    variables: dict[str, str], daemon: socket.socket
+) -> None:
+    event = b'{"run": "r", "tenant": "another"}'
+    assert call(ENTRIES["coordinator"], event, traced(variables, daemon), SAMPLED)[0] == "ValueError"
+    (segment,) = segments(daemon)
+    assert segment["fault"] is True
+    assert segment["cause"]["exceptions"][0]["type"] == "ValueError"
