@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from threading import Lock
 from typing import Any, Self
 
@@ -72,8 +72,15 @@ class Cloud:
     @cached_property
     def _session(self) -> Session:
         if self.endpoint and self.credentials:
-            return Session(_NOTHING_OF_THE_USER)
+            return _session_of(self.endpoint)
         session = get_session()
         if self.profile:
             session.set_config_variable("profile", self.profile)
         return session
+
+
+@lru_cache(maxsize=8)
+def _session_of(endpoint: str) -> Session:
+    """One for all clients that need nothing of the user's: what it has read of the services' descriptions serves them
+    all."""
+    return Session(_NOTHING_OF_THE_USER)

@@ -74,7 +74,7 @@ def place(tmp_path_factory):
     os.chdir(home)
     reading, writing = os.pipe()
     account_folder().parent.mkdir()
-    found = account.start(account_folder().absolute(), processes=8, faults=True, lifeline=reading)
+    found = account.start(account_folder().absolute(), processes=20, faults=True, lifeline=reading)
     try:
         deployment = deploy(found.cloud, "default", {"Code": provenance.code_sha256()})
         yield Place(home, found, deployment)

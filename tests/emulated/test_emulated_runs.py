@@ -114,10 +114,15 @@ def test_every_event_twice_changes_nothing(place, marless, finished, expected):
     assert len(place.struck()) > 20
 
 
-def test_any_event_may_be_lost(place, marless, finished, expected):
+# Some of the first events and writes in the quick tests, all of them among the slow.
+SOME_AND_ALL = [2, pytest.param(1, marks=pytest.mark.conformance)]
+
+
+@pytest.mark.parametrize("every", SOME_AND_ALL)
+def test_any_event_may_be_lost(place, marless, finished, expected, every):
     """One run for each of the first events: it is lost, and what it would have started comes with the sweep."""
-    names = [f"lost-{number:02d}" for number in range(12)]
-    for number, name in enumerate(names):
+    names = [f"lost-{every}-{number:02d}" for number in range(0, 12, every)]
+    for name, number in zip(names, range(0, 12, every), strict=True):
         place.trouble({"service": "lambda", "action": "POST", "key": name, "trouble": "swallow", "skip": number})
     for name in names:
         detach(marless, name, *QUICK)
@@ -126,10 +131,12 @@ def test_any_event_may_be_lost(place, marless, finished, expected):
     assert len(place.struck()) == len(names)
 
 
-def test_a_function_may_be_killed_after_any_write_or_event(place, marless, finished, expected):
+@pytest.mark.parametrize("every", SOME_AND_ALL)
+def test_a_function_may_be_killed_after_any_write_or_event(place, marless, finished, expected, every):
     """One run for each of the first writes of functions to storage, table and Lambda, which is their last."""
-    names = [f"killed-{number:02d}" for number in range(30)]
-    for number, name in enumerate(names):
+    numbers = range(1 if every > 1 else 0, 30, 2 * every - 1)
+    names = [f"killed-{every}-{number:02d}" for number in numbers]
+    for name, number in zip(names, numbers, strict=True):
         place.trouble(
             {"service": "", "action": "write", "functions": True, "key": name, "trouble": "kill", "skip": number}
         )
