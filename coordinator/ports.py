@@ -47,4 +47,4 @@ class Invoker(Protocol):
         """Reports that arrived, at once if there are any, else as soon as one comes or `timeout_s` has passed."""
 
     def close(self) -> None:
-        """Ends all functions that still run; nothing of theirs outlives this call."""
+        """Ends all functions that still run, where the platform can end them, and forgets the others."""

@@ -43,5 +43,8 @@ def emulated_cloud(root: Path) -> Cloud:
 
     found = account.find(root)
     if found is None:
-        raise StorageFault("the emulated account of this folder runs no more, and what it held is gone with it")
+        raise StorageFault(
+            "the emulated account of this folder runs no more, and what it held is gone; what a finished run left"
+            " is in its folder (summary.json, policies.safetensors)"
+        )
     return found.cloud

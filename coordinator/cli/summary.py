@@ -35,6 +35,10 @@ class Dollars(_Part, frozen=True, kw_only=True):
     evaluator: float
     storage: float
     requests: float
+    # Of runs in the cloud.
+    coordinator: float = 0.0
+    logs: float = 0.0
+    transfer: float = 0.0
 
 
 class Machine(_Part, frozen=True, kw_only=True):

@@ -23,7 +23,7 @@ from coordinator.state import Plan, RoundLine, State
 from infra import wiring
 from infra.wiring import Backend
 
-# Every look costs a read or two of the ledger: a hundredth of a cent an hour.
+# Every look costs a read or two of the ledger: a twentieth of a cent an hour.
 _LOOK_S = 2.0
 
 

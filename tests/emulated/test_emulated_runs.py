@@ -53,6 +53,7 @@ def test_a_detached_run_goes_on_when_its_command_is_killed(place, marless, finis
         os.kill(process.pid, signal.SIGKILL)
     (found,) = finished("alone")
     same(found, expected(marless))
+    assert marless("evaluate", "alone", "--episodes", "4").code == 0
     lines = [json.loads(line) for line in (place.home / "runs/alone/metrics.jsonl").read_text().splitlines()]
     assert [line["round"] for line in lines] == [1, 2, 3, 4]
 
