@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import memory, peers, startup, summaries
+from benchmarks import emulated, memory, peers, startup, summaries
 from benchmarks.launch import ROOT, measured
 from benchmarks.table import Row, quotients
 from benchmarks.training import UNEVALUATED, command, trained
@@ -15,6 +15,7 @@ from coordinator.pricing.prices import load_prices
 
 PLAIN_RATE = 23_000  # measured for a plain loop on a 2-core AMD EPYC; the plain loop here must not be slower by much
 INSTANCE = "c6a.large"  # what a plain loop would be rented on
+UNITS = (10, 100, 1000)
 TARGETS = ("-46", "-36")
 # Of the plain loop's rate, for the default placement. Named here, not picked from the measurements, because the best of
 # three is luck in part.
@@ -48,6 +49,7 @@ def sections() -> Iterator[tuple[str, Callable[[Effort], list[Row]]]]:
     yield "what learners tell", lambda effort: summaries.rows(4 * effort.repetitions)
     yield "start-up", start_up
     yield "memory", peak_memory
+    yield "emulated account", lambda effort: emulated.rounds(effort.repetitions) + emulated.units(UNITS)
     if peers.wanted():
         yield "peers", other_frameworks
 
