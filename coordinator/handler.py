@@ -75,7 +75,7 @@ class Coordinator:
         held, version = lease.read(outside.ledger)
         if held.holder != lease.CLOUD:
             if not held.taken("", time.time()):  # a process that holds it may be about to hand it over
-                self._deployed.live.remove(run)
+                self._unlist(run, outside)
             return {"run": run, "left": held.holder or "nobody"}
         try:
             return self._turned(outside, held, version)
@@ -110,7 +110,15 @@ class Coordinator:
         problem = " ".join(problem.split())[:_LONGEST_PROBLEM]
         with suppress(StaleVersion):
             lease.write(outside.ledger, Lease(problem=problem), version)
-            self._deployed.live.remove(run)
+            self._unlist(run, outside)
+
+    def _unlist(self, run: str, outside: Outside) -> None:
+        """Takes the run off the list of those that the sweep wakes; back again if it was handed over meanwhile."""
+        record = self._deployed.live.load(run)
+        self._deployed.live.remove(run)
+        if record is not None and lease.read(outside.ledger)[0].holder == lease.CLOUD:
+            with suppress(StaleVersion):
+                self._deployed.live.commit(run, record.body, 0)
 
     def _tell(self, plan: Plan, turned: Turned) -> None:
         """Money and rounds as metrics, for the dashboard and the alarm; a turn that changed nothing says nothing."""

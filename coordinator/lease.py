@@ -22,7 +22,7 @@ class Held(Exception):
     """Somebody else drives the run; the message says who, for the user."""
 
 
-class Lease(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Lease(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """`holder` drives the run: a process, until `until` (seconds since 1970), or `cloud`, until it lets go; '' nobody.
 
     `stop` asks the cloud to end the run resumably; `problem` is why the cloud let go of a run that it could not drive.
@@ -81,8 +81,8 @@ def release(ledger: Ledger, holder: str) -> None:
 
 def clear(ledger: Ledger, problem: str) -> None:
     """Takes the run away from whoever drives it; nobody commits any harm: a driver notices at its next write."""
-    _, version = read(ledger)
-    write(ledger, Lease(problem=problem), version)
+    record = ledger.load(LEASE)
+    write(ledger, Lease(problem=problem), record.version if record else 0)
 
 
 def ask_to_stop(ledger: Ledger) -> bool:

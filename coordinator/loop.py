@@ -196,7 +196,7 @@ class Driver:
 
     def _ask(self, command: Ask) -> None:
         self._become(Asked(command.tasks))
-        self._settle()
+        self._write()
         if self._marked is None:
             self._elapsed()
         tells = telling(self.state, self._version, self._detached) if self._detached else {}
@@ -208,6 +208,8 @@ class Driver:
                 request = msgspec.structs.replace(request, tell=tells[task.work])
             body = _ENCODER.encode(request)
             self._ports.invoker.invoke(task.function, request.id, request.attempt, body, request.timeout_s)
+        # Only now: where storage fails, what was asked for is under way all the same.
+        self._wind_up()
 
     def _needed_by(self, request: Request) -> dict[str, bytes]:
         fields = (getattr(request, name) for name in request.__struct_fields__)
@@ -250,10 +252,16 @@ class Driver:
 
     def _settle(self) -> None:
         """Commits; and after the end of a round, once it is committed, records it and drops what nobody needs."""
+        self._write()
+        self._wind_up()
+
+    def _write(self) -> None:
         if self._ended and self._detached is not None:
             lines = (len(_ENCODER.encode(line)) for line in self.state.lines)
             self._become(Gathered(tuple(item_bytes(self._plan, size) for size in lines), (), Usage()))
         self._commit()
+
+    def _wind_up(self) -> None:
         if not self._ended:
             return
         self._ended = False
@@ -373,10 +381,16 @@ class Driver:
             self._become(_loaded(record))
             refs = (*refs, *(lasting(_decoded(record.body)) if record else ()))
         kept = {ref.key for ref in refs} | set(self.state.held)
-        left = [key for key in found if key not in kept]
+        left = [key for key in found if key not in kept and not self._half_written(key)]
         if left and (record := self._ports.ledger.load(STATE)) is not None and record.version != self._version:
             raise StaleVersion("somebody else went on with the run")
         self._ports.storage.delete(left)
+
+    def _half_written(self, key: str) -> bool:
+        """Whether a task of the round in flight may be about to store the rest of what it belongs to: functions that
+        this process did not start go on, and objects of a cloud are never torn."""
+        works = self.state.slots if self._plan.fixed else ()
+        return any(key.startswith(f"{keys.output_prefix(self.state.round, work)}.") for work in works)
 
 
 def stored(ledger: Ledger, item: str = STATE) -> State | None:

@@ -19,7 +19,18 @@ from coordinator.tasks import in_flight
 from coordinator.telling import Detached, asked, telling
 from functions import codec, completion, keys
 from functions.completion import Note
-from functions.contract import Answer, CorruptObject, Failed, FailureKind, ForeignObject, Ref, Report, Request, Usage
+from functions.contract import (
+    Answer,
+    CorruptObject,
+    Failed,
+    FailureKind,
+    ForeignObject,
+    Ref,
+    Report,
+    Request,
+    StorageFault,
+    Usage,
+)
 from functions.ports import Completions, Head, Heads
 from functions.serving import last_object, stored_answer
 
@@ -80,7 +91,12 @@ def turn(
         return Turned(before, driver.state)
     while True:
         while not driver.waiting:
-            if not driver.step(asking):
+            try:
+                going = driver.step(asking)
+            except StorageFault:
+                around.sender.flush(PATIENCE_S)  # what was asked for is committed
+                raise
+            if not going:
                 return Turned(before, driver.state)
         if not _sent(plan, driver, around, detached) or not _hear(plan, driver, around, detached):
             return Turned(before, driver.state)

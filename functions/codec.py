@@ -38,7 +38,7 @@ def header(body: bytes, key: str) -> TaskHeader:
         length = int.from_bytes(body[:8], "little")
         metadata = msgspec.json.decode(body[8 : 8 + length])["__metadata__"]
         found = msgspec.json.decode(metadata[_HEADER], type=TaskHeader)
-    except (msgspec.MsgspecError, KeyError, TypeError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, KeyError, TypeError, UnicodeDecodeError, RecursionError) as error:
         raise CorruptObject(f"{key} carries no header of this version: {error}") from error
     if found.schema != SCHEMA:
         raise CorruptObject(f"{key} is of schema {found.schema}; this version reads {SCHEMA}")

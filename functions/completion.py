@@ -24,7 +24,10 @@ LONGEST_MESSAGE = 400
 # What a set's item holds beside its members: its key, the time when it expires, the names of both.
 ITEM_BYTES = 128
 
-Natural = Annotated[int, msgspec.Meta(ge=0)]
+# What is beyond these nobody measured: a function runs for 15 minutes at most, after its start (Lambda developer guide,
+# "Lambda quotas"), and a note that says otherwise would stand on the bill for ever.
+Duration = Annotated[int, msgspec.Meta(ge=0, le=20 * 60 * 1000)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
 
 
 class Note(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
@@ -34,14 +37,14 @@ class Note(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     `peak_mb` in MiB. `kind` and `message` say why there is no answer; '' where the answer is stored.
     """
 
-    attempt: Natural
-    duration_ms: Natural
-    puts: Natural = 0
-    gets: Natural = 0
-    bytes_written: Natural = 0
-    bytes_read: Natural = 0
-    peak_mb: Natural = 0
-    start_ms: Natural = 0
+    attempt: Count
+    duration_ms: Duration
+    puts: Count = 0
+    gets: Count = 0
+    bytes_written: Count = 0
+    bytes_read: Count = 0
+    peak_mb: Count = 0
+    start_ms: Duration = 0
     kind: FailureKind | Literal["", "timeout", "crash", "throttled"] = ""
     message: str = ""
     again: bool = False
@@ -120,8 +123,8 @@ def gather(completions: Completions, ask: int, count: int) -> Gathering:
     notes: dict[int, list[Note]] = {}
     for number, members in enumerate(leaves):
         for member in sorted(members):
-            index, ended = number * FAN + member[0], _decoded(member)
-            if ended is not None and index < count:
+            ended = _decoded(member)
+            if ended is not None and (index := number * FAN + member[0]) < count:
                 notes.setdefault(index, []).append(ended)
     updates = [size for members in leaves for size in _growing(map(len, members))]
     while count > FAN:
@@ -138,7 +141,7 @@ def set_name(ask: int, level: int, number: int) -> str:
 
 def _decoded(member: bytes) -> Note | None:
     try:
-        return _NOTES.decode(member[1:]) if member[0] < FAN else None
+        return _NOTES.decode(member[1:]) if member and member[0] < FAN else None
     except msgspec.MsgspecError:
         return None
 
@@ -149,4 +152,4 @@ def _growing(members: Iterable[int]) -> Iterator[int]:
 
 
 def _positions(members: Iterable[bytes]) -> set[int]:
-    return {member[0] for member in members}
+    return {member[0] for member in members if member}

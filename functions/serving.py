@@ -263,6 +263,8 @@ def stored_answer(request: Request, header: TaskHeader, last: Ref, usage: Usage)
         raise CorruptObject(f"{last.key} holds no answer although it is its task's last object")
     if not isinstance(stored.reply, _REPLIES[type(request)]):
         raise CorruptObject(f"{last.key} holds the answer to another kind of task")
+    if isinstance(stored.reply, EvaluateReply) and len(stored.reply.returns) != getattr(request, "episodes", 0):
+        raise CorruptObject(f"{last.key} does not hold a return of each episode that was asked for")
     objects = {**stored.objects, kind: last}
     if any(ref.key != keys.object_key(request.output, name) for name, ref in objects.items()):
         raise CorruptObject(f"the answer in {last.key} names an object that its task did not make")

@@ -29,6 +29,9 @@ def detach(folder: RunFolder, config: RunConfig, identity: Identity, backend: Ba
         listed, record = outside.live.load(identity.run), ledger.load(STATE)
         outside.live.commit(identity.run, coordinator.encode(), listed.version if listed else 0)
         lease.hand_over(ledger, version, record.version if record else None)
+        # Who held the run before may have been about to take it off the list.
+        if outside.live.load(identity.run) is None:
+            outside.live.commit(identity.run, coordinator.encode(), 0)
     except lease.Held as held:
         raise UserError(str(held)) from held
     except StaleVersion as error:

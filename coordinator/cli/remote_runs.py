@@ -34,9 +34,12 @@ def known(options: Namespace) -> RunFolder:
     return _fetched(options.run, located(options.run, options.backend, options.tenant, options.region))
 
 
-def forget(ledger: "DynamoLedger") -> None:
-    """Removes what a run that never began left there, so that its name is free again."""
-    with suppress(StorageFault):
+def forget(ledger: "DynamoLedger", identity: Identity) -> None:
+    """Removes what a run that never began left there, so that its name is free again; another's of that name stays."""
+    with suppress(StorageFault, msgspec.MsgspecError):
+        found = charter.read(ledger)
+        if found is None or msgspec.json.decode(found.identity, type=Identity) != identity:
+            return
         for item in (STATE, CHECKPOINT, charter.CHARTER, lease.LEASE):
             ledger.remove(item)
 

@@ -79,7 +79,7 @@ def _begin(folder: RunFolder, config: RunConfig, options: Namespace, signals: Si
             return detach(folder, config, identity, backend)
         ending = launch(folder, config, identity, backend, options, signals)
         if residence is not None and not ending.kept:
-            forget(wiring.deployed(options.backend, folder.path, residence).outside(residence.run).ledger)
+            forget(wiring.deployed(options.backend, folder.path, residence).outside(residence.run).ledger, identity)
         return ending
 
 

@@ -129,15 +129,22 @@ def _limited(seconds: float) -> Iterator[None]:
     A task that catches everything is interrupted again and again.
     """
 
+    armed = False
+
     def stop(number: int, frame: FrameType | None) -> None:
-        raise _OutOfTime
+        if armed:
+            raise _OutOfTime
 
     before = signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN_S)
     try:
+        armed = True
         yield
+        armed = False
     except _OutOfTime:
+        armed = False
         raise AttemptTimedOut(f"no answer within {seconds:g} s") from None
     finally:
+        armed = False
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
