@@ -32,7 +32,7 @@ def test_followed_steps_stay_below_the_root(tmp_path):
 FROM base
 ARG WHO="nobody"
 ENV GREETING=hello
-WORKDIR /opt/work
+WORKDIR /opt/place
 COPY list.txt missin[g] ./
 COPY code ${LAMBDA_TASK_ROOT}/code
 RUN echo "${GREETING} ${WHO}" > said.txt && cp list.txt "${LAMBDA_TASK_ROOT}"
@@ -40,7 +40,7 @@ CMD ["m.handler"]
 """
     image = Followed(context, root, {})
     image.follow(text, {"WHO": "world"})
-    assert (root / "opt/work/said.txt").read_text() == "hello world\n"
+    assert (root / "opt/place/said.txt").read_text() == "hello world\n"
     assert (root / "var/task/list.txt").read_text() == "l"
     assert (root / "var/task/code/a.py").read_text() == "a"
     assert image.command == ["m.handler"]
