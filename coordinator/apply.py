@@ -382,7 +382,7 @@ def _lost(plan: Plan, state: State, event: Lost) -> State:
 
 
 def _driven(plan: Plan, state: State, event: Driven) -> State:
-    stretch, used = budget.per_vcpu(plan), (event.memory_mb, event.duration_ms, event.init_ms)
+    stretch, used = budget.per_vcpu(plan), (plan.coordinator_mb, event.duration_ms, event.init_ms)
     meter = state.meter.add_invocation("coordinator", *used, Usage(), stretch).add_log(LOG_BYTES)
     for size in event.loads:
         meter = meter.add_load(budget.item_bytes(plan, size))

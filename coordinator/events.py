@@ -95,10 +95,9 @@ class Lost:
 
 @dataclass(frozen=True)
 class Driven:
-    """The coordinator itself ran as a function of `memory_mb`, for so many milliseconds since it was last billed, and
-    read bodies of `loads` bytes before it took the run up."""
+    """The coordinator itself ran as a function, for so many milliseconds since it was last billed, and read bodies of
+    `loads` bytes before it took the run up."""
 
-    memory_mb: int
     duration_ms: float
     init_ms: float
     loads: tuple[int, ...] = ()

@@ -18,7 +18,8 @@ from aws_lambda_powertools.metrics import MetricUnit
 from coordinator import budget, charter, lease
 from coordinator.lease import Lease
 from coordinator.lines import Lines
-from coordinator.loop import STATE, Ports, Unresumable
+from coordinator.loop import Ports
+from coordinator.saved import STATE, Unresumable
 from coordinator.state import Plan
 from coordinator.telling import Detached
 from coordinator.turn import Surroundings, Turned, turn
@@ -96,7 +97,7 @@ class Coordinator:
         around = Surroundings(outside.completions, outside.heads, sender, time.time, found.grace_s)
         # A lease has a few bytes, and no unit of reading is smaller than four kilobytes.
         loads = (len(msgspec.json.encode(found)), 0)
-        detached = Detached(found.functions["coordinator"], self._memory_mb, self._time.take, loads)
+        detached = Detached(found.functions["coordinator"], self._time.take, loads)
         asking = not held.stop
         turned = turn(plan, ports, around, detached, asking, held.resume)
         after = turned.after

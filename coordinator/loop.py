@@ -1,7 +1,6 @@
 """The one loop that makes a run happen: load, decide, commit, do, record. It knows ports, and nothing behind them."""
 
 import time
-import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import Protocol
 import msgspec
 
 from coordinator.apply import apply
-from coordinator.budget import item_bytes, written_bytes
+from coordinator.budget import item_bytes
 from coordinator.decide import Advance, Ask, Finish, Forgo, Stop, Wait, decide
 from coordinator.events import (
     Advanced,
@@ -30,17 +29,15 @@ from coordinator.events import (
     Stopped,
 )
 from coordinator.ports import Invoker, Ledger, Storage
-from coordinator.pricing.bill import write_units
+from coordinator.saved import CHECKPOINT, STATE, Unresumable, decoded, encoded, lasting, passing, trouble
 from coordinator.state import Phase, Plan, RoundLine, State
 from coordinator.tasks import to_checkpoint
 from coordinator.telling import Detached, telling
-from functions import codec, keys
+from functions import keys
 from functions.contract import (
     Answer,
-    CorruptObject,
     Done,
     KeyTaken,
-    NoSuchObject,
     Record,
     Ref,
     Report,
@@ -49,21 +46,13 @@ from functions.contract import (
     Usage,
 )
 
-STATE, CHECKPOINT = "state", "checkpoint"
 # How long to wait for a report before looking whether the user wants to stop.
 PATIENCE_S = 0.5
-# How often a write is sized anew when it does not fit what was billed for it; once is enough but for freaks.
-SIZINGS = 5
 # Keys that storage lists in one request (S3 API reference, "ListObjectsV2").
 LISTED = 1000
 
 _ENCODER = msgspec.json.Encoder()
-_STATES = msgspec.json.Decoder(State)
 _ANSWERS: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
-
-
-class Unresumable(Exception):
-    """What the run stored cannot be continued from; the message is one line for the user."""
 
 
 class Journal(Protocol):
@@ -120,7 +109,7 @@ class Driver:
         if version not in (None, record.version if record else 0):
             raise StaleVersion("somebody else went on with the run")
         if record is not None:
-            self._version, self._standing, self._stored = record.version, len(record.body), _decoded(record.body)
+            self._version, self._standing, self._stored = record.version, len(record.body), decoded(record.body)
             self.state = self._sound(apply(self._plan, self._stored, Resumed()))
         # A run that cannot go on is left as it is: resuming it again and again costs nothing.
         if record is None or not isinstance(decide(self._plan, self.state), Stop):
@@ -139,7 +128,7 @@ class Driver:
         record = self._ports.ledger.load(STATE)
         if record is not None:
             self._version, self._marked, self._committed_at = record.version, record.at, record.at
-            self._standing, self._stored = len(record.body), _decoded(record.body)
+            self._standing, self._stored = len(record.body), decoded(record.body)
             self.state = self._stored
         self._become(_loaded(record))
         return record is not None
@@ -314,23 +303,23 @@ class Driver:
 
     def _commit(self) -> None:
         if self._detached is not None and any(worked := self._detached.worked()):
-            self._become(Driven(self._detached.memory_mb, *worked, self._detached.loads))
+            self._become(Driven(*worked, self._detached.loads))
         body = self._billed(self._standing)
         self._version = self._ports.ledger.commit(STATE, body, self._version)
         self._stored, self._standing = self.state, len(body)
 
     def _billed(self, standing: int) -> bytes:
-        """The state as it is about to be written, with that write on its bill, which may make it longer or shorter; in
-        the place of `standing` bytes."""
-        before, size = self.state, len(_encoded(self.state))
-        for _ in range(SIZINGS):
-            self.state = apply(self._plan, before, Committed(size, standing))
-            body = _encoded(self.state)
-            units = [write_units(written_bytes(self._plan, found, standing)) for found in (len(body), size)]
-            if units[0] == units[1]:
-                break
+        """The state as it is about to be written, with that write on its bill, in the place of `standing` bytes.
+
+        The bill may make it longer or shorter than it was billed for: a shorter one is filled up, since a smaller bill
+        could make it longer again.
+        """
+        before, size, body = self.state, 0, encoded(self.state)
+        while len(body) > size:
             size = len(body)
-        return body
+            self.state = apply(self._plan, before, Committed(size, standing))
+            body = encoded(self.state)
+        return body.ljust(size, b"\0")
 
     def _become(self, event: Event) -> None:
         self.state = apply(self._plan, self.state, event)
@@ -345,41 +334,31 @@ class Driver:
     def _sound(self, state: State) -> State:
         """`state` if all it refers to is whole; without the round in flight if only that is damaged; else the last
         checkpoint, with the bill carried on."""
-        trouble = self._trouble(lasting(state))
-        if not trouble:
-            damaged = self._trouble(_passing(state))
+        problem = trouble(self._ports.storage, lasting(state))
+        if not problem:
+            damaged = trouble(self._ports.storage, passing(state))
             if not damaged:
                 return state
             return msgspec.structs.replace(state, slots={}, wave=0, phase=_first(state), proposal=None)
         record = self._ports.ledger.load(CHECKPOINT)
         if record is None:
-            raise Unresumable(f"{trouble}; the run has no checkpoint to go back to")
-        checkpoint = _decoded(record.body)
-        if worse := self._trouble(lasting(checkpoint)):
-            raise Unresumable(f"{trouble}; the checkpoint of round {checkpoint.round} is damaged too: {worse}")
+            raise Unresumable(f"{problem}; the run has no checkpoint to go back to")
+        checkpoint = decoded(record.body)
+        if worse := trouble(self._ports.storage, lasting(checkpoint)):
+            raise Unresumable(f"{problem}; the checkpoint of round {checkpoint.round} is damaged too: {worse}")
         learnt = {name: getattr(state, name) for name in ("meter", "slowest", "timings", "peaks")}
         returned = apply(self._plan, msgspec.structs.replace(checkpoint, **learnt), Resumed())
         return apply(self._plan, returned, _loaded(record))
 
-    def _trouble(self, refs: list[Ref]) -> str:
-        for ref in refs:
-            try:
-                codec.verified(ref, self._ports.storage.get(ref.key))
-            except CorruptObject as error:
-                return str(error)
-            except NoSuchObject:
-                return f"{ref.key} is missing"
-        return ""
-
     def _drop_unfinished(self, found: list[str]) -> None:
         """Deletes, of the keys `found`, what later rounds or unanswered attempts left: after a power loss it may be
         torn. Raises `StaleVersion` when another driver went on meanwhile, who may need any of it."""
-        refs = (*lasting(self.state), *_passing(self.state))
+        refs = (*lasting(self.state), *passing(self.state))
         if self._stored is not None and self._version > 1:
             # It may be newer than the state, where a kill came between their commits.
             record = self._ports.ledger.load(CHECKPOINT)
             self._become(_loaded(record))
-            refs = (*refs, *(lasting(_decoded(record.body)) if record else ()))
+            refs = (*refs, *(lasting(decoded(record.body)) if record else ()))
         kept = {ref.key for ref in refs} | set(self.state.held)
         left = [key for key in found if key not in kept and not self._half_written(key)]
         if left and (record := self._ports.ledger.load(STATE)) is not None and record.version != self._version:
@@ -391,37 +370,6 @@ class Driver:
         this process did not start go on, and objects of a cloud are never torn."""
         works = self.state.slots if self._plan.fixed else ()
         return any(key.startswith(f"{keys.output_prefix(self.state.round, work)}.") for work in works)
-
-
-def stored(ledger: Ledger, item: str = STATE) -> State | None:
-    """The run as it was committed last (or its last checkpoint), for who only looks; None before the first commit.
-
-    Raises `Unresumable` when another version of the program wrote it.
-    """
-    record = ledger.load(item)
-    try:
-        return None if record is None else _decoded(record.body)
-    except (msgspec.MsgspecError, zlib.error) as error:
-        raise Unresumable(f"the ledger was written by another version of marless: {error}") from error
-
-
-def _encoded(state: State) -> bytes:
-    """The state as the ledger keeps it: its writes are billed by the kilobyte."""
-    return zlib.compress(_ENCODER.encode(state), 1)
-
-
-def _decoded(body: bytes) -> State:
-    return _STATES.decode(zlib.decompress(body))
-
-
-def lasting(state: State) -> list[Ref]:
-    """What a run cannot go on without."""
-    return list(dict.fromkeys((*state.objects, *(state.best.policies if state.best else ()))))
-
-
-def _passing(state: State) -> list[Ref]:
-    """What the tasks of the round in flight stored."""
-    return [ref for slot in state.slots.values() if slot.done for ref in slot.done.objects.values()]
 
 
 def _loaded(record: Record | None) -> Loaded:

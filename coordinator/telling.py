@@ -9,7 +9,7 @@ from functions.contract import Tell
 
 @dataclass(frozen=True)
 class Detached:
-    """What a driver needs to know that lives no longer than one turn, in a function of `memory_mb`.
+    """What a driver needs to know that lives no longer than one turn of a function.
 
     `coordinator` is the function to wake when all that was asked has ended; `worked` gives, once a turn, the
     milliseconds of work and of start-up that have not been billed yet, and zeros after that. `loads` are the bytes of
@@ -17,7 +17,6 @@ class Detached:
     """
 
     coordinator: str
-    memory_mb: int
     worked: Callable[[], tuple[float, float]]
     loads: tuple[int, ...] = ()
 

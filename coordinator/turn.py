@@ -132,7 +132,7 @@ def _best_first(slot: Slot, notes: list[Note]) -> list[Note]:
 
 
 def _deadline(plan: Plan, driver: Driver, around: Surroundings) -> float:
-    """When attempts that were asked at `driver.asked_at` are given up: those that do not fit side by side wait."""
+    """When attempts that were asked at `driver.committed_at` are given up: those that do not fit side by side wait."""
     waiting = [slot for slot in driver.state.slots.values() if slot.waiting]
     waves = -(-len(waiting) // max(1, plan.width))
     longest = max(slot.timeout_s for slot in waiting) + plan.init_limit_ms / 1000

@@ -109,7 +109,7 @@ def _say(line: str, code: int) -> int:
 def _expected(error: Exception) -> bool:
     """Whether the message is meant for the user."""
     from coordinator.config import ConfigError
-    from coordinator.loop import Unresumable
+    from coordinator.saved import Unresumable
     from functions.contract import CorruptObject, MissingExtra, NoSuchObject, StaleVersion, StorageFault
 
     ours = (ConfigError, Unresumable, CorruptObject, NoSuchObject, MissingExtra, StaleVersion, StorageFault)

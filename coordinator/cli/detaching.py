@@ -8,7 +8,7 @@ from coordinator.cli.errors import FINISHED, UserError
 from coordinator.cli.folder import Identity, RunFolder
 from coordinator.cli.holding import drawn_up, this_process
 from coordinator.config import RunConfig
-from coordinator.loop import STATE
+from coordinator.saved import STATE
 from functions.contract import StaleVersion, StorageFault
 from infra.wiring import Backend, deployed
 

@@ -9,7 +9,7 @@ from coordinator.cli.errors import UserError
 from coordinator.cli.extras import require
 from coordinator.cli.folder import RunFolder, everything
 from coordinator.cli.parameters import renewed
-from coordinator.loop import stored
+from coordinator.saved import stored
 from functions.contract import StorageFault
 from infra import wiring
 from infra.cloud import Cloud

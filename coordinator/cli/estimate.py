@@ -44,6 +44,7 @@ class Estimate:
 
 
 def arguments(parser: ArgumentParser) -> None:
+    """What `marless estimate` takes."""
     common.configuration(parser)
     parser.add_argument(
         "--backend", choices=list(BACKENDS), default="local", help="where it would run (default: local)"

@@ -11,7 +11,7 @@ from coordinator.cli.summary import Measured
 from coordinator.config import RunConfig, Stop
 from coordinator.decide import limit_reached
 from coordinator.events import Resumed
-from coordinator.loop import stored
+from coordinator.saved import stored
 from coordinator.state import Plan, State
 from coordinator.tasks import in_flight
 from infra.wiring import Backend

@@ -1,5 +1,6 @@
 """A detached run without its work: real turns of the coordinator, between functions that report at once."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -29,10 +30,10 @@ def rehearse_detached(plan: Plan, calibration: Calibration, platform: There) -> 
     items = Items(lambda: events.now)
     ports = Ports(Objects(), items, events, Nowhere())
     around = Surroundings(events.sets, events.heads, events, lambda: events.now)
-    memory_mb = platform.memory_mb[_COORDINATOR]
+    plan = dataclasses.replace(plan, coordinator_mb=platform.memory_mb[_COORDINATOR])
     while True:
-        detached = Detached(_COORDINATOR, memory_mb, events.turned(), (CHARTER_BYTES, 0))
-        after = turn(plan, ports, around, detached, True, False).after
+        detached = Detached(_COORDINATOR, events.turned(), (CHARTER_BYTES, 0))
+        after = turn(plan, ports, around, detached, True, resume=None).after
         if after.status != "running":
             return after
 

@@ -10,7 +10,7 @@ from coordinator import charter, lease
 from coordinator.cli import effective
 from coordinator.cli.errors import UserError
 from coordinator.cli.folder import CONFIG, Identity, RunFolder, require_name
-from coordinator.loop import CHECKPOINT, STATE
+from coordinator.saved import CHECKPOINT, STATE
 from functions.contract import StorageFault
 
 if TYPE_CHECKING:

@@ -31,6 +31,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
+    """`marless resume`: goes on with a run that did not finish; its exit code."""
     folder = RunFolder.find(options.run)
     with Signals() as signals, folder.driving():
         options.folder = folder.path

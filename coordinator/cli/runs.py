@@ -13,9 +13,9 @@ from coordinator.cli.folder import RunFolder
 from coordinator.cli.stored import look
 from coordinator.cli.text import money, plus_minus, seconds, table
 from coordinator.config import ConfigError
-from coordinator.loop import Unresumable
 from coordinator.reports import statistics
 from coordinator.reports.statistics import FinalReturn
+from coordinator.saved import Unresumable
 from functions.contract import StorageFault
 
 _HEADER = ("run", "status", "rounds", "steps", "final return", "seconds", "bill", "begun (UTC)")

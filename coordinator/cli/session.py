@@ -18,8 +18,9 @@ from coordinator.cli.view import View, choose
 from coordinator.cli.watched import Watched
 from coordinator.config import RunConfig
 from coordinator.decide import Stop, decide
-from coordinator.loop import Driver, Ports, stored
+from coordinator.loop import Driver, Ports
 from coordinator.reports.journal import JsonLines
+from coordinator.saved import stored
 from coordinator.state import Plan, State
 from functions import keys
 from functions.contract import FailureKind, StorageFault

@@ -9,9 +9,9 @@ from coordinator import lease
 from coordinator.cli.errors import UserError
 from coordinator.cli.folder import Identity, RunFolder
 from coordinator.config import RunConfig
-from coordinator.loop import CHECKPOINT, lasting, stored
 from coordinator.ports import Storage
 from coordinator.pricing.prices import load_prices
+from coordinator.saved import CHECKPOINT, lasting, stored
 from coordinator.state import Plan, State
 from functions.contract import NoSuchObject, Ref
 from infra import wiring

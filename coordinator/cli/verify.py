@@ -12,8 +12,8 @@ from coordinator.cli.documents import Documents
 from coordinator.cli.errors import FINISHED, UNFINISHED
 from coordinator.cli.folder import BEST_POLICIES, POLICIES, RunFolder
 from coordinator.cli.stored import Stored, look
-from coordinator.loop import lasting
 from coordinator.reports.weights import weights_sha256
+from coordinator.saved import lasting
 from coordinator.state import State
 from functions import codec
 from functions.contract import CorruptObject, NoSuchObject, Ref

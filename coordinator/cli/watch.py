@@ -17,8 +17,8 @@ from coordinator.cli.summary import Measured
 from coordinator.cli.text import event
 from coordinator.cli.view import View, choose
 from coordinator.lines import Lines
-from coordinator.loop import stored
 from coordinator.reports.journal import JsonLines
+from coordinator.saved import stored
 from coordinator.state import Plan, RoundLine, State
 from infra import wiring
 from infra.wiring import Backend

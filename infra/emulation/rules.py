@@ -22,10 +22,6 @@ class Rules:
         """What the partition key of each table is called; tables that are not in here are closed to conditions."""
         return self._partition_keys
 
-    def add_role(self, arn: str) -> None:
-        """A role, which may do nothing yet."""
-        self._roles.setdefault(arn, {})
-
     def put_policy(self, role: str, name: str, document: Document | str) -> None:
         """An identity policy of the role with that ARN, in the place of the one of that name."""
         self._roles[role] = {**self._roles.get(role, {}), name: read(document)}

@@ -11,7 +11,7 @@ from commands import SMALL
 from conftest import summary
 
 from coordinator import lease
-from coordinator.loop import stored
+from coordinator.saved import stored
 
 
 @pytest.fixture(scope="session")

@@ -7,10 +7,11 @@ from driver import SMALL
 from driver import train as drive
 
 from coordinator.config import load
-from coordinator.loop import Driver, Ports, Unresumable, stored
+from coordinator.loop import Driver, Ports
 from coordinator.pricing.prices import load_prices
 from coordinator.reports.journal import JsonLines
 from coordinator.reports.weights import weights_sha256
+from coordinator.saved import Unresumable, stored
 from coordinator.state import Plan
 from functions.contract import StaleVersion
 from infra.sqlite import SqliteLedger

@@ -48,7 +48,15 @@ class World:
 
     def __init__(self, *overrides, width=100, twice=False):
         self.plan = Plan(
-            "r", load(None, [*SMALL, *overrides]), "code", load_prices(), 10_000, width, fixed=True, carries=False
+            "r",
+            load(None, [*SMALL, *overrides]),
+            "code",
+            load_prices(),
+            10_000,
+            width,
+            fixed=True,
+            carries=False,
+            coordinator_mb=512,
         )
         self.storage, self.ledger, self.journal = Storage(self), Ledger(self), Lines()
         self.sets, self.events, self.now, self.twice = {}, deque(), 0.0, twice
@@ -99,7 +107,7 @@ class World:
         sender = Sender(self)
         ports = Ports(self.storage, self.ledger, sender, self.journal)
         around = Surroundings(self, self.heads, sender, lambda: self.now, 30.0)
-        detached = Detached("coordinator:1", 512, lambda: (1.0, 0.0))
+        detached = Detached("coordinator:1", lambda: (1.0, 0.0))
         self.state = turn(self.plan, ports, around, detached, asking=self.asking, resume=self.resume).after
 
     def work(self, function, body):

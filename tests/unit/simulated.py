@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from coordinator.config import load
-from coordinator.loop import CHECKPOINT, Driver, Ports, lasting, stored
+from coordinator.loop import Driver, Ports
 from coordinator.pricing.prices import load_prices
+from coordinator.saved import CHECKPOINT, lasting, stored
 from coordinator.state import Plan
 from functions import codec, keys
 from functions.contract import (

@@ -6,7 +6,7 @@ from coordinator import loop
 from coordinator.apply import apply
 from coordinator.decide import Advance, Ask, Finish, Stop, Wait, decide
 from coordinator.events import Finishing, Reported, Resumed, Stopped
-from coordinator.loop import lasting
+from coordinator.saved import lasting
 from coordinator.state import State
 from functions.contract import EvaluateTask, LearnTask, SampleTask
 

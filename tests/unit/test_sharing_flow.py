@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from simulated import World, answered, failed, make_plan, said
 
-from coordinator.loop import lasting
+from coordinator.saved import lasting
 from functions.contract import (
     EvaluateReply,
     EvaluateTask,
