@@ -69,10 +69,11 @@ def test_two_drivers_that_find_no_room_wait_and_lose_nothing(place, crowded, mar
 def test_a_round_of_a_thousand_units_loses_and_doubles_none(place, marless, finished):
     settings = ("actors.copies=1", "stop.rounds=1", "scaling.units=1000")
     assert marless.train("thousand", *settings).code == 0
-    turned_away = {"service": "lambda", "action": "POST", "trouble": "too_many", "count": 200}
+    # The first tasks come alone, and what is turned away for minutes has failed.
+    turned_away = {"service": "lambda", "action": "POST", "trouble": "too_many", "count": 200, "skip": 4}
     # The coordinator meets it when it starts actors, the command when it does.
-    near = {**turned_away, "key": "near-thousand", "skip": 4}  # the first tasks come alone
-    place.trouble({**turned_away, "key": "far-thousand", "functions": True}, near)
+    far, near = {**turned_away, "key": "far-thousand", "functions": True}, {**turned_away, "key": "near-thousand"}
+    place.trouble(far, near)
     assert marless.train("far-thousand", *settings, "--backend", "emulated", "--detach").code == 0
     assert marless.train("near-thousand", *settings, "--backend", "emulated").code == 0
     finished("far-thousand", limit_s=400)
