@@ -60,10 +60,10 @@ class Place:
         """Names of the detached runs that go on."""
         return {name for listing in self._live for name, _ in listing.items("")}
 
-    def sweep(self):
-        """What the schedule does every minute."""
+    def sweep(self, kind="Event"):
+        """What the schedule does every minute; over when this returns if `kind` is RequestResponse."""
         self.cloud.client("lambda").invoke(
-            FunctionName=self.deployment.functions["coordinator"], InvocationType="Event", Payload=b'{"sweep": true}'
+            FunctionName=self.deployment.functions["coordinator"], InvocationType=kind, Payload=b'{"sweep": true}'
         )
 
 

@@ -109,23 +109,25 @@ def test_a_driven_run_is_billed_what_the_account_counted(place, marless, name, s
 def test_a_detached_run_is_billed_what_the_account_counted(place, marless, finished):
     # Environments that others started were on the bills of those, or on nobody's.
     assert marless.train("before", "--backend", "emulated").code == 0
-    place.sweep()
+    place.sweep("RequestResponse")
     said = marless.train("unwatched", "--backend", "emulated", "--detach")
     assert said.code == 0, said.err
     finished("unwatched")
     bill, counted = billed(place, "unwatched"), Counted(place, "unwatched")
     assert bill["s3 puts"] == counted.requests("PUT") > 0
-    assert bill["s3 gets"] == counted.requests("GET", "HEAD", by="function")
     assert bill["s3 lists"] == counted.requests("LIST", by="function") == 1
-    # The sweep may have come by: such a turn finds nothing to do, and commits nothing that it could be billed in.
+    # The sweep may have come by: such a turn finds nothing to do, or another does it first, and it commits nothing that
+    # it could be billed in. At most it reads the answers of three tasks.
     idle = len(counted.calls) - bill["lambda requests"]
     assert 0 <= idle <= 2
+    assert 0 <= counted.requests("GET", "HEAD", by="function") - bill["s3 gets"] <= 3 * idle
     written, read = (counted.units(*kind, by="function") for kind in (WRITES, READS))
     assert bill["ledger writes"] == written["state"] + written["checkpoint"] + written["set"] + written["line"]
     # The last turn's tail: it lets go of the run, and looks at its entry in the list and, once more, at the lease.
     assert (written["lease"], written["live"]) == (1, 1)
-    tail = 2
-    assert 2 * idle <= sum(read.values()) - tail - bill["ledger reads"] <= 5 * idle
+    # Who begins looks twice whether there is a state.
+    head, tail = 1, 2
+    assert 2 * idle <= sum(read.values()) - head - tail - bill["ledger reads"] <= 6 * idle
     for role in ROLES:
         # Functions that nobody waits for measure themselves.
         calls, off_s = counted.invocations(role), counted.gb_s(role) - bill[f"{role} compute"]
