@@ -17,8 +17,7 @@ def faulty(name, *overrides):
 def test_the_default_task_makes_progress_under_a_tenth_of_a_cent(tmp_path):
     trained = drive(tmp_path, [f"stop.dollars={CAP}"])
     assert (trained.state.status, trained.state.reason) == ("finished", "dollars")
-    # How many rounds the money buys is a matter of the machine.
-    assert trained.state.round >= 1
+    assert trained.state.round >= 5
     assert len(trained.state.final) == 3200
     assert trained.dollars <= CAP
 
