@@ -31,8 +31,9 @@ ABSOLUTE_WRITES = 2
 TURNS, TURN_S = 3, 5.0
 REPORT_BYTES = 2048
 # What an item of a table has beside its body: names of attributes, version, time, the mark of its writer, its own name
-# and the tenant's (DynamoDB developer guide, "DynamoDB item sizes and formats"); the run's name comes on top.
-BESIDE_BODY = 72
+# and the tenant's (DynamoDB developer guide, "DynamoDB item sizes and formats"); the run's name comes on top. The mark
+# is made as long as that takes.
+BESIDE_BODY = 100
 
 
 def function_of(plan: Plan, name: str) -> Function:

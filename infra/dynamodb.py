@@ -15,6 +15,11 @@ from infra.trouble import code, told
 
 # DynamoDB takes items of 400 KB, names of attributes and all (developer guide, "Constraints in Amazon DynamoDB").
 LARGEST = 350 * 1024
+# What an item has beside its body and the run's name: 27 bytes of attributes' names, at most 36 of the partition's and
+# 11 of the item's own name, 4 and 9 of the numbers, and 12 of the mark, which is longer where the others are shorter.
+# So whoever knows the body's size knows what a write is billed.
+BESIDE_BODY = 100
+_NAMES, _MARK = len("scopeitemversionatwritebody"), 12
 # How often an item is read whose object was replaced between the two reads.
 _READS = 5
 
@@ -34,6 +39,7 @@ class DynamoLedger:
 
     def __init__(self, cloud: Cloud, table: str, scope: str, spill: S3Storage) -> None:
         self._table, self._scope, self._spill = table, scope, spill
+        self._partition = len(scope) - len(scope.rpartition("/")[2])
         self._spilled: set[str] = set()  # items whose last version known here has its body in an object
         with told("open", f"the table {table}"):
             self._client = cloud.client("dynamodb")
@@ -62,8 +68,8 @@ class DynamoLedger:
             **self._key(item),
             "version": {"N": str(version + 1)},
             "at": {"N": f"{time.time():.3f}"},
-            "write": {"B": secrets.token_bytes(12)},
         }
+        new["write"] = {"B": secrets.token_bytes(self._mark(item, new))}
         spilled = len(body) > LARGEST
         new |= {"spill": {"S": self._store(item, body, version + 1)}} if spilled else {"body": {"B": body}}
         with told("write", self._at(item)):
@@ -174,11 +180,22 @@ class DynamoLedger:
     def _remember(self, item: str, spilled: bool) -> None:
         (self._spilled.add if spilled else self._spilled.discard)(item)
 
+    def _mark(self, item: str, new: _Item) -> int:
+        """The bytes of the mark with which the item has `BESIDE_BODY` bytes."""
+        numbers = sum(_number_bytes(new[name]["N"]) for name in ("version", "at"))
+        return max(_MARK, BESIDE_BODY - _NAMES - self._partition - len(item) - numbers)
+
     def _key(self, item: str) -> _Item:
         return {"scope": {"S": self._scope}, "item": {"S": item}}
 
     def _at(self, item: str) -> str:
         return f"{self._scope}/{item} in the table {self._table}"
+
+
+def _number_bytes(text: str) -> int:
+    """A byte, and one for every two digits between the first and the last that is not 0 (developer guide, "DynamoDB
+    item sizes and formats")."""
+    return 1 + -(-len(text.replace(".", "").strip("0")) // 2)
 
 
 def _folder(item: str) -> str:

@@ -1,5 +1,6 @@
 """Items in DynamoDB: large bodies and the service's troubles. What all ledgers promise is in tests/contracts."""
 
+import base64
 import io
 import json
 import time
@@ -8,10 +9,12 @@ import uuid
 import pytest
 from stand_in import answer, json_error, lost, moto, standing, unheard
 
+from coordinator.budget import BESIDE_BODY
 from functions.contract import StaleVersion, StorageFault
 from infra import cloud as clouds
 from infra import dynamodb
 from infra.dynamodb import DynamoLedger
+from infra.emulation.capacity import item_size
 from infra.s3 import S3Storage
 
 BUCKET, TABLE = "objects", "runs"
@@ -76,6 +79,25 @@ def test_an_item_says_when_it_was_written(ledger):
     ledger.commit("state", SMALL, 0)
     # Kept to the millisecond.
     assert before - 0.001 <= ledger.load("state").at <= time.time() + 0.001
+
+
+@pytest.mark.parametrize("tenant", ["a", "default", "a-tenant-with-thirty-one-letters"[:31]])
+@pytest.mark.parametrize("item", ["state", "checkpoint", "line/000123"])
+def test_the_body_and_the_run_s_name_tell_an_item_s_size_whatever_its_version_and_time(
+    service, spill, run, tenant, item
+):
+    # The bill of a run (coordinator.budget) goes by it; the size itself is worked out by DynamoDB's own rule.
+    ledger, version = DynamoLedger(service.cloud, TABLE, f"run/{tenant}/{run}", spill), 0
+    for _ in range(12):
+        version = ledger.commit(item, SMALL, version)
+        key = {"scope": {"S": f"run/{tenant}/{run}"}, "item": {"S": item}}
+        found = service.cloud.client("dynamodb").get_item(TableName=TABLE, Key=key)["Item"]
+        held = {name: {kind: _told(value) for kind, value in entry.items()} for name, entry in found.items()}
+        assert item_size(held) == len(SMALL) + BESIDE_BODY + len(run)
+
+
+def _told(value):
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else value
 
 
 def test_runs_do_not_see_each_other(service, spill, ledger, run):

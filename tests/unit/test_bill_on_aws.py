@@ -201,23 +201,22 @@ def in_table(item, body, version, run="r"):
         "item": {"S": item},
         "version": {"N": str(version)},
         "at": {"N": "1763745894.123"},
-        "write": {"B": base64.b64encode(bytes(12)).decode()},
         "body": {"B": base64.b64encode(body).decode()},
     }
-    return item_size(attributes)
+    mark = 100 + len(run) + len(body) - len("write") - item_size(attributes)
+    return item_size({**attributes, "write": {"B": base64.b64encode(bytes(mark)).decode()}})
 
 
 @pytest.mark.parametrize("run", ["r", "simple_spread-mappo-s1-20260101-120000"])
 def test_an_item_is_billed_with_its_names_and_what_stands_beside_its_body(run):
     # Names: scope 5, item 4, version 7, at 2, write 5, body 4. Values: "run/default/r" 13, "state" 5, a version of two
-    # digits 2, 13 digits 8, 12, and a body of 1,000: 27 + 40 + 1,000.
-    assert in_table("state", bytes(1000), 12) == 1067
+    # digits 2, 13 digits 8, a mark as long as it takes for 100 bytes beside body and run, 46, and a body of 1,000.
+    assert in_table("state", bytes(1000), 12) == 27 + 13 + 5 + 2 + 8 + 46 + 1000
     plan = replace(make_plan(), run=run, fixed=True)
     for item in ("state", "checkpoint", "line/000012"):
-        # Within a few bytes: how long a version and a time are, the bill does not ask.
-        assert abs(item_bytes(plan, 1000) - in_table(item, bytes(1000), 12, run)) <= 6
+        assert item_bytes(plan, 1000) == in_table(item, bytes(1000), 12, run)
     assert item_bytes(replace(plan, fixed=False), 1000) == 1000
-    # 9,000 bytes in the place of 12,500: (12,500 + 73) / 1,024 = 12.3.
+    # 9,000 bytes in the place of 12,500: (12,500 + 101) / 1,024 = 12.3.
     assert write_units(written_bytes(replace(plan, run="r"), 9000, before=12500)) == 13
 
 
