@@ -79,8 +79,8 @@ class Round:
 
     def learn(self, context: Context, groups: Sequence[int] = (), told: Sequence[SummaryName] = ()) -> stages.Outcome:
         """All stages for `groups`, all of them by default, which tell of their policies what `told` names."""
-        names = [stage.name for stage in self._mappo.stages]
-        return stages.run(self._mappo, self._code, context, names, groups or self.team.groups, told)
+        share = stages.Share([stage.name for stage in self._mappo.stages], groups or self.team.groups)
+        return stages.run(self._mappo, self._code, context, share, told)
 
     def go_on(self, made: dict[str, Array]) -> None:
         """The next round is that of the state that learning made."""

@@ -24,13 +24,15 @@ from coordinator.events import (
     Resumed,
     Stopped,
 )
-from coordinator.figures import Played, evaluated, played, returns_of, round_lines
+from coordinator.figures import Played, evaluated, played, returns_of, round_lines, side_returns_of
+from coordinator.fitting import misfit
 from coordinator.homes import learned, learner_waves, regrouped, spec_of
 from coordinator.mind import Thought, began, settled, think
 from coordinator.pricing.bill import LOG_BYTES, Meter
 from coordinator.sharing import initial
+from coordinator.sides import classes_by_side
 from coordinator.state import Best, Evaluated, Phase, Plan, Slot, State
-from coordinator.tasks import LOOKS, MOST_PUTS
+from coordinator.tasks import LOOKS, MOST_PUTS, remembered
 from coordinator.timings import observed
 from coordinator.trial import judge, schedule
 from functions import keys
@@ -145,8 +147,11 @@ def _advanced(plan: Plan, state: State, event: Advanced) -> State:
 def _described(plan: Plan, state: State) -> State:
     reply = _done(state, "describe").reply
     assert isinstance(reply, DescribeReply)
+    if problem := misfit(plan.config, reply.spec):
+        return replace(state, slots={}, spec=reply.spec, status="failed", reason=problem)
     sharing = plan.config.sharing
-    team = Team(groups=initial(sharing.rule, sharing.start, reply.spec.class_of), identity=sharing.rule != "none")
+    groups = initial(sharing.rule, sharing.start, classes_by_side(reply.spec))
+    team = Team(groups=groups, identity=sharing.rule != "none")
     return replace(state, phase="initialise", slots={}, spec=reply.spec, team=team)
 
 
@@ -281,16 +286,16 @@ def _rounded(plan: Plan, state: State, event: str) -> State:
         proposal=None,
         slots={},
         lines=lines,
+        past=remembered(plan, state, len(rounds)),
     )
-    before = {ref.key for ref in state.objects} | _made(state) | set(state.retired)
+    before = {ref.key for ref in state.lasting} | _made(state) | set(state.retired)
     following = replace(following, retired=tuple(sorted(before - _needed(following))))
     return _placed(plan, following)
 
 
 def _needed(state: State) -> set[str]:
-    """Keys that the state, its best policies or the last checkpoint refer to."""
-    best = state.best.policies if state.best else ()
-    return {ref.key for ref in (*state.objects, *best)} | set(state.held)
+    """Keys that the state or the last checkpoint refer to."""
+    return {ref.key for ref in state.lasting} | set(state.held)
 
 
 def _finally(plan: Plan, state: State) -> State:
@@ -299,11 +304,13 @@ def _finally(plan: Plan, state: State) -> State:
     final = Evaluated(round=state.round, env_steps=state.env_steps, returns=returns)
     ranked = _ranked(state, final)
     retired = tuple(sorted({*state.retired, *ranked.retired}))
-    return replace(ranked, phase="absolute", slots={}, final=returns, retired=retired)
+    by_side = side_returns_of(state, "final/")
+    return replace(ranked, phase="absolute", slots={}, final=returns, final_sides=by_side, retired=retired)
 
 
 def _ended(plan: Plan, state: State) -> State:
-    return replace(state, slots={}, absolute=returns_of(state, "absolute/"), status="finished")
+    returns, by_side = returns_of(state, "absolute/"), side_returns_of(state, "absolute/")
+    return replace(state, slots={}, absolute=returns, absolute_sides=by_side, status="finished")
 
 
 def _resumed(plan: Plan, state: State, event: Resumed) -> State:
@@ -312,7 +319,8 @@ def _resumed(plan: Plan, state: State, event: Resumed) -> State:
     slots = {work: replace(slot, failures=0, problem="", hopeless=False) for work, slot in state.slots.items()}
     going_on = replace(state, status="running", slots=slots)
     if state.phase in ("final", "absolute") and not (state.status == "running" and _target_reached(plan, state)):
-        return _placed(plan, replace(going_on, slots={}, reason="", final=(), absolute=()))
+        ended = replace(going_on, final=(), absolute=(), final_sides={}, absolute_sides={})
+        return _placed(plan, replace(ended, slots={}, reason=""))
     if state.placing is not None and not state.slots:
         return replace(going_on, placing=places.placed(plan, going_on)) if state.phase == "sample" else going_on
     if state.placing is not None and places.changed(plan, state):
@@ -338,8 +346,7 @@ def _abandoned(plan: Plan, state: State) -> State:
 
 
 def _checkpointed(plan: Plan, state: State, event: Checkpointed) -> State:
-    best = state.best.policies if state.best else ()
-    held = tuple(sorted({ref.key for ref in (*state.objects, *best)}))
+    held = tuple(sorted({ref.key for ref in state.lasting}))
     following = replace(state, held=held, saved=state.round)
     freed = set(state.held) - _needed(following)
     return replace(following, retired=tuple(sorted(set(state.retired) | freed)))

@@ -9,7 +9,7 @@ import math
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Self, get_args
 
 import msgspec
 from msgspec import Meta, field
@@ -17,14 +17,23 @@ from msgspec import Meta, field
 from coordinator import placement, scaling, sharing, similarity, trend
 from coordinator.grouping import Cap, Grouping
 from coordinator.pricing.prices import Architecture, StorageClass, load_prices
+from functions.algorithms import registry as algorithms
+from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec
 from functions.algorithms.mappo import MappoConfig
-from functions.algorithms.registry import ALGORITHMS, AnyConfig, algorithm
+from functions.contract import BadRequest, MissingExtra
 from functions.environments import registry
 from functions.environments.base import Task
+
+# Which class a table is of is known only when its name is: plug-ins bring theirs.
+if TYPE_CHECKING:
+    AnyConfig = AlgorithmConfig
+else:
+    AnyConfig = Any
 
 DEFAULT_ROUNDS = 400
 
 _ADAPTER = "pettingzoo:"
+_ALGORITHM = "mappo"
 # The task's own definition belongs to the functions, which read it without this module.
 _TASK_KEYS = {
     "task.name": f"the environment, such as mpe/simple_spread, or {_ADAPTER}package.module:factory",
@@ -137,6 +146,9 @@ class Evaluation(Section, frozen=True, kw_only=True):
     ] = 320
     final_episodes: Annotated[int, Meta(ge=2, description="episodes for the return of the final policies")] = 3200
     episodes_per_invocation: Annotated[int, Meta(ge=1, description="episodes in one evaluator invocation")] = 3200
+    side: (
+        Annotated[int, Meta(ge=0, description="of competing sides, whose return counts; default: the largest")] | None
+    ) = None
 
 
 class Stop(Section, frozen=True, kw_only=True):
@@ -196,6 +208,10 @@ class RunConfig(Section, frozen=True, kw_only=True):
     functions: Functions = Functions()
     pricing: Pricing = Pricing()
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.algorithm, AlgorithmConfig):
+            msgspec.structs.force_setattr(self, "algorithm", _typed(self.algorithm))
+
     def effective(self) -> Self:
         """The configuration with a limit: a run without any stops after `DEFAULT_ROUNDS` rounds."""
         if any(value is not None for value in msgspec.structs.asdict(self.stop).values()):
@@ -213,14 +229,36 @@ def load(path: Path | None, overrides: Iterable[str] = ()) -> RunConfig:
 
 def convert(document: Mapping[str, Any], where: str) -> RunConfig:
     """A parsed document as a configuration; raises `ConfigError` naming the key in `where`."""
-    _refuse_unknown(document, where)
+    name = _algorithm_name(document)
+    try:
+        algorithms.algorithm(name)
+    except (BadRequest, MissingExtra) as error:
+        raise ConfigError(f"{where}: algorithm.name: {error}") from error
+    _refuse_unknown(document, where, name)
     try:
         config = msgspec.convert(_named(document), RunConfig).effective()
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{where}: {_readable(str(error))}") from error
+        raise ConfigError(f"{where}: {_readable(str(error), name)}") from error
     if impossible := _impossible(config):
         raise ConfigError(f"{where}: {impossible}")
     return config
+
+
+def _typed(document: Any) -> AlgorithmConfig:
+    """The table `algorithm` as its algorithm's own configuration; raises `ValueError` with the place."""
+    spec = algorithms.algorithm(_algorithm_name({"algorithm": document}))
+    try:
+        return msgspec.convert(document, spec.config)
+    except msgspec.ValidationError as error:
+        text, _, place = str(error).partition(" - at `$")
+        raise ValueError(f"{text} - at `$.algorithm{place or '`'}") from error
+
+
+def _algorithm_name(document: Mapping[str, Any]) -> str:
+    """The algorithm that a document means; one whose name is no text is judged as the default one."""
+    table = document.get("algorithm")
+    name = table.get("name", _ALGORITHM) if isinstance(table, Mapping) else _ALGORITHM
+    return name if isinstance(name, str) else _ALGORITHM
 
 
 def _impossible(config: RunConfig) -> str:
@@ -228,7 +266,7 @@ def _impossible(config: RunConfig) -> str:
     for key, value in _numbers(msgspec.to_builtins(config)):
         if not math.isfinite(value) and not key.startswith("task.options."):
             return f"{key}: {value} is not a finite number"
-    if impossible := _unruly(config):
+    if impossible := _untold(config) or _unruly(config):
         return impossible
     if config.stop.dollars is not None and config.pricing.storage == "express":
         return "stop.dollars: a cap cannot be kept with pricing.storage = express, where bytes cost too; use standard"
@@ -236,25 +274,39 @@ def _impossible(config: RunConfig) -> str:
         load_prices(config.pricing.region)
     except ValueError as error:
         return f"pricing.region: {error}"
-    name, known = config.task.name, registry.names()
-    if name.startswith(_ADAPTER) or name in known:
+    name = config.task.name
+    if registry.known(name):
         return ""
+    known = registry.names()
     nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
     hint = f"did you mean {nearest[0]}?" if nearest else f"there are {', '.join(known)} and {_ADAPTER}module:factory"
     return f"task.name: no environment is called {name}; {hint}"
 
 
+def _untold(config: RunConfig) -> str:
+    """What functions could not be told of the algorithm."""
+    try:
+        algorithms.hyperparameters(config.algorithm)
+    except BadRequest as error:
+        return f"algorithm.{error}"
+    return ""
+
+
 def _unruly(config: RunConfig) -> str:
     """What the rules cannot do together."""
-    name = str(config.algorithm.__struct_config__.tag)
-    known: tuple[str, ...] = algorithm(name).summaries
+    name = config.algorithm.name
+    known: tuple[str, ...] = algorithms.algorithm(name).summaries
     if config.sharing.rule == "dynamic" and similarity.DISTANCES[config.sharing.distance].needs not in known:
         fit = ", ".join(rule for rule, found in similarity.DISTANCES.items() if found.needs in known)
+        if not fit:
+            return f"sharing.rule: teams of {name} cannot change on the way; use none or all"
         return f"sharing.distance: policies of {name} cannot be compared by {config.sharing.distance}; use one of {fit}"
     if not set(scaling.needs(config.scaling.rule)) <= set(known):
         return f"scaling.rule: learners of {name} do not tell what {config.scaling.rule} goes by; use constant"
     if config.scaling.least is not None and config.scaling.least > config.scaling.units:
         return f"scaling.least: {config.scaling.least} is more than scaling.units ({config.scaling.units})"
+    if config.placement.carry and config.algorithm.replayed_steps:
+        return f"placement.carry: {name} learns from earlier rounds, which are kept in storage; leave it false"
     if config.placement.deadline_s is not None and config.placement.dollars_per_hour is not None:
         return "placement.deadline_s: give a deadline or placement.dollars_per_hour, not both"
     return ""
@@ -272,7 +324,7 @@ def _numbers(table: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, 
 def _named(document: Mapping[str, Any]) -> dict[str, Any]:
     """The document with the names that stand when it gives only settings of the default task or algorithm."""
     named = dict(document)
-    for table, default in (("task", RunConfig().task.name), ("algorithm", "mappo")):
+    for table, default in (("task", RunConfig().task.name), ("algorithm", _ALGORITHM)):
         if isinstance(named.get(table), Mapping):
             named[table] = {"name": default, **named[table]}
     return named
@@ -307,18 +359,20 @@ def override(document: dict[str, Any], text: str) -> None:
 
 
 def valid_keys(algorithm: str | None = None) -> dict[str, str]:
-    """Every key a user can set, dotted, with its description; `algorithm` picks the hyper-parameters listed."""
-    return _keys(RunConfig, algorithm or "mappo", "")
+    """Every key a user can set, dotted, with its description; `algorithm` picks the hyper-parameters listed.
+
+    Raises `BadRequest` for an algorithm nobody knows.
+    """
+    return _keys(RunConfig, algorithms.algorithm(algorithm or _ALGORITHM), "")
 
 
-def _keys(struct: type[msgspec.Struct], algorithm: str, prefix: str) -> dict[str, str]:
+def _keys(struct: type[msgspec.Struct], algorithm: AlgorithmSpec, prefix: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for item in msgspec.structs.fields(struct):
         name = f"{prefix}{item.encode_name}"
         if name == "algorithm":
-            spec = ALGORITHMS.get(algorithm, ALGORITHMS["mappo"])
-            found["algorithm.name"] = f"one of {', '.join(ALGORITHMS)}"
-            found |= _keys(spec.config, algorithm, "algorithm.")
+            found["algorithm.name"] = f"one of {', '.join(algorithms.names())}"
+            found |= _keys(algorithm.config, algorithm, "algorithm.")
         elif isinstance(item.type, type) and issubclass(item.type, msgspec.Struct):
             found |= _keys(item.type, algorithm, f"{name}.")
         else:
@@ -334,10 +388,8 @@ def description(annotation: Any) -> str:
     return next((text for part in get_args(annotation) if (text := description(part))), "")
 
 
-def _refuse_unknown(document: Mapping[str, Any], where: str) -> None:
-    algorithm = document.get("algorithm")
-    name = algorithm.get("name") if isinstance(algorithm, Mapping) else None
-    known = valid_keys(name if isinstance(name, str) else None)
+def _refuse_unknown(document: Mapping[str, Any], where: str, algorithm: str) -> None:
+    known = valid_keys(algorithm)
     tables = {".".join(key.split(".")[:depth]) for key in known for depth in range(1, key.count(".") + 1)}
     for key in _flatten(document, tables):
         if key not in known and not key.startswith("task.options."):
@@ -356,9 +408,9 @@ def _flatten(document: Mapping[str, Any], tables: set[str], prefix: str = "") ->
             yield key
 
 
-def _readable(message: str) -> str:
+def _readable(message: str, algorithm: str) -> str:
     """A validation message with the place first and in the user's notation, and what the key means."""
     text, _, place = message.partition(" - at `$.")
     key = place.rstrip("`")
-    means = valid_keys().get(key)
+    means = valid_keys(algorithm).get(key)
     return f"{key}: {text}" + (f" ({means})" if means else "") if key else text

@@ -92,8 +92,10 @@ def _learning_to_come(plan: Plan, state: State) -> list[Planned]:
     """Stand-ins for the round's learner tasks, whose inputs do not exist yet."""
     actors = samples(plan, state)
     works = [work for wave in learner_waves(plan, state) for work in wave]
-    # A learner reads at most every trajectory, every object of the state and what every other work published.
+    # A learner reads at most every trajectory, those of earlier rounds, every object of the state and what every other
+    # work published.
     gets = EXTRA_GETS + len(actors) + len(state.objects) + len(works)
+    gets += sum(len(round_.trajectories) for round_ in state.past)
     memory = function_memory(plan, state, "learner")
     request = actors[0].request
     return [

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coordinator import budget
+from coordinator import budget, sides
 from coordinator.mind import Seen, Thought
 from coordinator.state import Evaluated, Plan, RoundLine, State
+from coordinator.tasks import behaviour
 from functions.contract import EvaluateReply, LearnReply, SampleReply, Table, WholeReply
 
 
@@ -85,13 +86,15 @@ def round_lines(
                 agent_returns=round_.agent_returns,
                 scalars=_mean_scalars(round_.samples),
                 figures=dict(round_.seen.figures),
-                evaluation=evaluated(state) if index == 0 else None,
+                evaluation=evaluated(state, plan.config.evaluation.side) if index == 0 else None,
                 team=state.team.groups if state.team else (),
                 slope=thought.slope,
                 diversity=thought.diversity,
                 event=event if last else "",
                 trial_episodes=len(state.proposal.differences) if state.proposal and last else 0,
                 placement=state.place.rule,
+                side_returns=sides.returns_of(state.task, round_.agent_returns),
+                exploration=behaviour(plan, state, index).amount,
             )
         )
     return tuple(lines)
@@ -106,13 +109,36 @@ def _mean_scalars(replies: tuple[SampleReply, ...]) -> dict[str, float]:
     }
 
 
-def evaluated(state: State) -> Evaluated | None:
-    """The evaluation in flight, None when there is none."""
+def evaluated(state: State, wanted: int | None = None) -> Evaluated | None:
+    """The evaluation in flight, None when there is none; its side has the name of the one that was `wanted`."""
     returns = returns_of(state, "evaluate/")
-    return Evaluated(round=state.round, env_steps=state.env_steps, returns=returns) if returns else None
+    if not returns:
+        return None
+    side = sides.measured(state.task, wanted)
+    return Evaluated(
+        round=state.round,
+        env_steps=state.env_steps,
+        returns=returns,
+        side=side.name if side else "",
+        side_returns=side_returns_of(state, "evaluate/"),
+    )
 
 
 def returns_of(state: State, prefix: str) -> tuple[float, ...]:
     """The episodes of all parts, in the order of parts."""
+    return tuple(value for reply in _replies(state, prefix) for value in reply.returns)
+
+
+def side_returns_of(state: State, prefix: str) -> dict[str, float]:
+    """The mean return of every side over the episodes of all parts; empty where all agents are on one side."""
+    told = [reply for reply in _replies(state, prefix) if reply.agent_returns and reply.returns]
+    if not told:
+        return {}
+    means = np.average([reply.agent_returns for reply in told], axis=0, weights=[len(reply.returns) for reply in told])
+    return sides.returns_of(state.task, means.tolist())
+
+
+def _replies(state: State, prefix: str) -> list[EvaluateReply]:
+    """Of all parts, in the order of parts."""
     dones = [slot.done for name, slot in sorted(state.slots.items()) if name.startswith(prefix)]
-    return tuple(r for done in dones if done and isinstance(done.reply, EvaluateReply) for r in done.reply.returns)
+    return [done.reply for done in dones if done and isinstance(done.reply, EvaluateReply)]

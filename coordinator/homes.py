@@ -1,9 +1,11 @@
 """Where the parts of the learner's state live: which object of which task holds the newest of each."""
 
-from coordinator.placement import LEARNER_PLACEMENTS, Work
+from functools import cache
+
+from coordinator.placement import LEARNER_PLACEMENTS, Rule, Work
 from coordinator.state import Plan, State
 from functions import keys
-from functions.algorithms.base import AlgorithmSpec
+from functions.algorithms.base import AlgorithmSpec, StageSpec
 from functions.algorithms.registry import algorithm
 from functions.contract import Ref
 
@@ -14,22 +16,29 @@ WHOLE, REGROUP = "sample/whole", "team"
 
 def spec_of(plan: Plan) -> AlgorithmSpec:
     """The algorithm of the run."""
-    return algorithm(plan.config.algorithm.__struct_config__.tag)  # type: ignore[arg-type]
+    return algorithm(plan.config.algorithm.name)
 
 
 def learner_waves(plan: Plan, state: State) -> list[list[Work]]:
     """How the round's learning is spread over invocations."""
-    return LEARNER_PLACEMENTS[state.place.rule](spec_of(plan).stages, state.groups)
+    updates = plan.config.algorithm.updates_per_round
+    return _waves(state.place.rule, spec_of(plan).stages, state.groups, updates)
 
 
-def learned(plan: Plan, state: State) -> tuple[tuple[Ref, ...], dict[str, int]]:
-    """Where every part of the learner's state lives after the round's learning."""
+@cache
+def _waves(rule: Rule, stages: tuple[StageSpec, ...], groups: tuple[int, ...], updates: int) -> list[list[Work]]:
+    """Asked for with every decision, while there may be thousands of works in a round."""
+    return LEARNER_PLACEMENTS[rule](stages, groups, updates)
+
+
+def learned(plan: Plan, state: State, waves: int | None = None) -> tuple[tuple[Ref, ...], dict[str, int]]:
+    """Where every part of the learner's state lives after the round's learning, or after so many waves of it."""
     spec = spec_of(plan)
     homes = {part: state.objects[index] for part, index in state.parts.items()}
     if state.place.rule == "whole":
         made = _objects(state, WHOLE)
         homes = {part: made["policies" if part.startswith("policy/") else "learner"] for part in homes}
-    for wave in learner_waves(plan, state):
+    for wave in learner_waves(plan, state)[:waves]:
         for work in wave:
             objects = _objects(state, work.name)
             for part in (part for stage in work.stages for part in spec.stage(stage).writes):

@@ -26,7 +26,8 @@ class Workload:
     `policy_bytes` of all groups' policies, `learner_bytes` of the rest of their state, `tensor_bytes` of all tensors
     that stages pass on within a round, `ledger_bytes` of the run's item, `table_bytes` of all tables that learners tell
     in a round. `width` functions run at once. A unit ends `unit_episodes` episodes. `regroups`: the round may end with
-    another team.
+    another team. The stages run `updates` times. `replays`: what was played is stored, for rounds to come learn from
+    it; who learned last is taken to be there still, so that it reads only what is new.
     """
 
     agents: int
@@ -44,6 +45,8 @@ class Workload:
     table_bytes: float = 0.0
     unit_episodes: int = 0
     regroups: bool = False
+    updates: int = 1
+    replays: bool = False
 
 
 class Task(NamedTuple):
@@ -163,14 +166,17 @@ class Layout:
         return meter + Meter(puts=len(made), bytes_written=round(sum(made)))
 
     def _works(self, rule: Rule) -> list[list[Work]]:
-        return LEARNER_PLACEMENTS[rule](self.workload.stages, sorted(self.workload.members))
+        workload = self.workload
+        return LEARNER_PLACEMENTS[rule](workload.stages, sorted(workload.members), workload.updates)
 
     def _whole(self, placing: Placing) -> Task:
         workload, homes = self.workload, self.homes(placing.rule)
         state, state_bytes = homes.weigh(homes.where.values())
         size = workload.units * placing.together
         reply = placing.together * (self._sampled_bytes() + self._learned_bytes())
-        return Task("learner", "whole", size, state, state_bytes, state, state_bytes, reply)
+        played = size * workload.unit_bytes if workload.replays else 0.0
+        reads, makes = state + workload.replays, state + workload.replays
+        return Task("learner", "whole", size, reads, state_bytes + played, makes, state_bytes + played, reply)
 
     def _sampled_bytes(self) -> float:
         """What sampling a round replies, in one task."""
@@ -206,10 +212,12 @@ class Layout:
         waves = [_sampling(placing, self.workload, homes)]
         trajectories = sum(task.number for task in waves[0])
         pairs = sum(work.publish * _pairs(work) for wave in works for work in wave)
-        before: list[Work] = []
+        published: list[Work] = []
         for wave in works:
+            # What an update's stages pass on is read in that update alone.
+            before = [work for work in published if work.first == wave[0].first]
             waves.append([_learner(work, before, pairs, trajectories, homes, self.workload) for work in wave])
-            before = before + [work for work in wave if work.publish]
+            published += [work for work in wave if work.publish]
         return waves
 
 

@@ -29,7 +29,7 @@ from coordinator.events import (
     Stopped,
 )
 from coordinator.ports import Invoker, Ledger, Storage
-from coordinator.saved import CHECKPOINT, STATE, Unresumable, decoded, encoded, lasting, passing, trouble
+from coordinator.saved import CHECKPOINT, STATE, Unresumable, decoded, encoded, passing, trouble
 from coordinator.state import Phase, Plan, RoundLine, State
 from coordinator.tasks import to_checkpoint
 from coordinator.telling import Detached, telling
@@ -276,7 +276,7 @@ class Driver:
 
     def _unload(self) -> None:
         """Stores what the run cannot go on without and no function has stored."""
-        for ref in lasting(self.state):
+        for ref in self.state.lasting:
             if ref.key not in self._carried or ref.key in self._unloaded:
                 continue
             body = self._carried[ref.key]
@@ -289,7 +289,8 @@ class Driver:
     def _checkpoint(self) -> None:
         """Makes a state that a power loss cannot take, before anything it replaces is deleted."""
         self._unload()
-        kept = lasting(self.state)
+        # What the last checkpoint kept is safe already.
+        kept = [ref for ref in self.state.lasting if ref.key not in self.state.held]
         self._ports.storage.persist(ref.key for ref in kept)
         if self._plan.fixed:
             self._become(Persisted(Usage(gets=len(kept))))
@@ -334,7 +335,7 @@ class Driver:
     def _sound(self, state: State) -> State:
         """`state` if all it refers to is whole; without the round in flight if only that is damaged; else the last
         checkpoint, with the bill carried on."""
-        problem = trouble(self._ports.storage, lasting(state))
+        problem = trouble(self._ports.storage, state.lasting)
         if not problem:
             damaged = trouble(self._ports.storage, passing(state))
             if not damaged:
@@ -344,7 +345,7 @@ class Driver:
         if record is None:
             raise Unresumable(f"{problem}; the run has no checkpoint to go back to")
         checkpoint = decoded(record.body)
-        if worse := trouble(self._ports.storage, lasting(checkpoint)):
+        if worse := trouble(self._ports.storage, checkpoint.lasting):
             raise Unresumable(f"{problem}; the checkpoint of round {checkpoint.round} is damaged too: {worse}")
         learnt = {name: getattr(state, name) for name in ("meter", "slowest", "timings", "peaks")}
         returned = apply(self._plan, msgspec.structs.replace(checkpoint, **learnt), Resumed())
@@ -353,12 +354,12 @@ class Driver:
     def _drop_unfinished(self, found: list[str]) -> None:
         """Deletes, of the keys `found`, what later rounds or unanswered attempts left: after a power loss it may be
         torn. Raises `StaleVersion` when another driver went on meanwhile, who may need any of it."""
-        refs = (*lasting(self.state), *passing(self.state))
+        refs = (*self.state.lasting, *passing(self.state))
         if self._stored is not None and self._version > 1:
             # It may be newer than the state, where a kill came between their commits.
             record = self._ports.ledger.load(CHECKPOINT)
             self._become(_loaded(record))
-            refs = (*refs, *(lasting(decoded(record.body)) if record else ()))
+            refs = (*refs, *(decoded(record.body).lasting if record else ()))
         kept = {ref.key for ref in refs} | set(self.state.held)
         left = [key for key in found if key not in kept and not self._half_written(key)]
         if left and (record := self._ports.ledger.load(STATE)) is not None and record.version != self._version:

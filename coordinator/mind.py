@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from coordinator import grouping, scaling, similarity, trend
 from coordinator.config import RunConfig
 from coordinator.scaling import Memory as ScalingMemory
+from coordinator.sides import classes_by_side
 from coordinator.trend import Memory as TrendMemory
+from functions.algorithms.registry import algorithm
 from functions.contract import Message, Ref, SummaryName, Table, Team
 from functions.environments.base import Spec
 from functions.keys import agent_name, group_name
@@ -86,7 +88,10 @@ def began(config: RunConfig) -> Mind:
 
 def summaries(config: RunConfig, mind: Mind) -> tuple[SummaryName, ...]:
     """What the learners of the coming round are asked to tell."""
-    asked: set[SummaryName] = {"behaviour", *scaling.needs(config.scaling.rule)}
+    known = algorithm(config.algorithm.name).summaries
+    asked: set[SummaryName] = {*scaling.needs(config.scaling.rule)}
+    if "behaviour" in known:
+        asked.add("behaviour")
     deciding = len(mind.trend.window) + 1 >= config.trend.window and not mind.shared
     if config.sharing.rule == "dynamic" and deciding:
         asked.add(cast(SummaryName, similarity.DISTANCES[config.sharing.distance].needs))  # checked with the config
@@ -183,7 +188,7 @@ def _grouped(config: RunConfig, spec: Spec, mind: Mind, seen: Seen, round_: int)
     distance, rule = similarity.DISTANCES[sharing.distance], grouping.GROUPINGS[sharing.grouping]
 
     def label(agents: Sequence[int]) -> Sequence[int]:
-        """Labels of the agents of one class."""
+        """Labels of the agents of one class and side."""
         tables = _stacked(seen, distance.needs, agents)
         rng = generator(config.seed, round_, "grouping", agents[0])
         return rule(
@@ -194,7 +199,7 @@ def _grouped(config: RunConfig, spec: Spec, mind: Mind, seen: Seen, round_: int)
             rng,
         )
 
-    return grouping.groups_of(spec.class_of, label)
+    return grouping.groups_of(classes_by_side(spec), label)
 
 
 def _scores(config: RunConfig, team: Team, mind: Mind, seen: Seen) -> dict[int, float]:

@@ -58,7 +58,7 @@ def options(layout: Layout, terms: Terms) -> list[Placing]:
         for rule in LEARNER_PLACEMENTS
         for memory in _memories(rule, terms)
         for units in (sizes if rule != "whole" else sizes[-1:])
-        for carry in (False, True)[: 1 + terms.carries]
+        for carry in (False, True)[: 1 + (terms.carries and not workload.replays)]
         for rounds in sorted({1, _most_rounds(rule, carry, layout, terms)})
     ]
     # Where nothing is small enough for messages, the platform has the last word.

@@ -69,6 +69,8 @@ def workload(plan: Plan, state: State) -> Workload:
         table_bytes=_table_bytes(plan.config, state.task),
         unit_episodes=episodes,
         regroups=plan.config.sharing.rule == "dynamic",
+        updates=plan.config.algorithm.updates_per_round,
+        replays=plan.config.algorithm.replayed_steps > 0,
     )
 
 
@@ -104,7 +106,9 @@ def _table_bytes(config: RunConfig, spec: Spec) -> int:
     """Bytes of the tables that learners tell of all agents in a round, at most."""
     compared = config.sharing.rule == "dynamic" and similarity.DISTANCES[config.sharing.distance].needs == "density"
     density = SAMPLES * DIMENSIONS if compared else 0
-    return 4 * sum(len(kind.agents) * (OBSERVATIONS * kind.actions + density) for kind in spec.classes)
+    return 4 * sum(
+        len(kind.agents) * (OBSERVATIONS * kind.actions * (1 + kind.continuous) + density) for kind in spec.classes
+    )
 
 
 def _unit_bytes(spec: Spec, steps: int, episodes: int) -> float:
@@ -112,6 +116,7 @@ def _unit_bytes(spec: Spec, steps: int, episodes: int) -> float:
     row, after = float(4 * spec.state_size + 1), float(4 * spec.state_size + 16)
     for kind in spec.classes:
         # Observation, action, log-probability, reward; terminated, alive; the mask.
-        row += len(kind.agents) * (4 * kind.observation_size + 12 + 2 + (kind.actions if spec.masked else 0))
-        after += len(kind.agents) * 4 * kind.observation_size
+        acts = len(kind.branches) or (kind.actions if kind.continuous else 1)
+        row += len(kind.agents) * (4 * kind.observation_size + 4 * acts + 10 + (kind.actions if spec.masked else 0))
+        after += len(kind.agents) * (4 * kind.observation_size + (kind.actions if spec.masked else 0))
     return row * steps + after * episodes + _NAMED_BYTES * (7 + 5 * len(spec.classes))

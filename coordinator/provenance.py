@@ -11,8 +11,10 @@ from pathlib import Path
 
 import msgspec
 
+from functions.algorithms.registry import ALGORITHMS
+from functions.algorithms.registry import GROUP as ALGORITHM_GROUP
 from functions.environments.base import Task
-from functions.environments.registry import GROUP
+from functions.environments.registry import GROUP as ENVIRONMENT_GROUP
 
 PACKAGES = ("functions", "coordinator", "infra")
 ROOT = Path(__file__).resolve().parent.parent
@@ -26,13 +28,14 @@ _VECTORS = ("avx", "sse", "ssse", "fma", "f16c", "amx", "asimd", "sve")
 class Surroundings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What the bytes of a run depend on beside its program and configuration.
 
-    `environment` is a hash over the package or module of an environment that is not ours, with its name.
+    `environment` and `algorithm` are hashes over the packages or modules of those that are not ours, with their names.
     """
 
     python: str
     numpy: str
     machine: str
     environment: str | None
+    algorithm: str | None = None
 
 
 def code_sha256() -> str:
@@ -41,10 +44,15 @@ def code_sha256() -> str:
     return _sha256(ROOT, (path for path in files if path.suffix in (".py", ".toml")))
 
 
-def surroundings(task: Task) -> Surroundings:
-    """Those of a run of `task` that this process would begin."""
+def surroundings(task: Task, algorithm: str) -> Surroundings:
+    """Those of a run of `task` with the algorithm of that name, that this process would begin."""
+    kind, _, module = task.name.partition(":")
     return Surroundings(
-        python=platform.python_version(), numpy=version("numpy"), machine=_machine(), environment=_environment(task)
+        python=platform.python_version(),
+        numpy=version("numpy"),
+        machine=_machine(),
+        environment=_package(module if kind == "pettingzoo" else _plug_in(ENVIRONMENT_GROUP, task.name)),
+        algorithm=None if algorithm in ALGORITHMS else _package(_plug_in(ALGORITHM_GROUP, algorithm)),
     )
 
 
@@ -74,13 +82,16 @@ def _machine() -> str:
     return f"{platform.system()} {platform.machine()} {lines.get('model name', '')} {digest.hexdigest()[:12]}"
 
 
-def _environment(task: Task) -> str | None:
-    """The top-level package or module that a task's own code is in, found without running any of it."""
-    kind, _, rest = task.name.partition(":")
-    modules = [rest] if kind == "pettingzoo" else [found.module for found in entry_points(group=GROUP, name=task.name)]
-    if not modules:
+def _plug_in(group: str, name: str) -> str:
+    """The module of the entry point; '' where there is none."""
+    return next((found.module for found in entry_points(group=group, name=name)), "")
+
+
+def _package(module: str) -> str | None:
+    """The top-level package or module that some code is in, found without running any of it; None for ''."""
+    if not module:
         return None
-    name = modules[0].partition(":")[0].partition(".")[0]
+    name = module.partition(":")[0].partition(".")[0]
     # Workers look in the current folder too, after everything else.
     found = find_spec(name) or PathFinder.find_spec(name, [str(Path.cwd())])
     if found is None:

@@ -1,6 +1,7 @@
 """A run as it is kept: the state's bytes in the ledger, and the objects that it refers to."""
 
 import zlib
+from collections.abc import Iterable
 
 import msgspec
 
@@ -41,17 +42,12 @@ def decoded(body: bytes) -> State:
     return _STATES.decode(zlib.decompress(body))
 
 
-def lasting(state: State) -> list[Ref]:
-    """What a run cannot go on without."""
-    return list(dict.fromkeys((*state.objects, *(state.best.policies if state.best else ()))))
-
-
 def passing(state: State) -> list[Ref]:
     """What the tasks of the round in flight stored."""
     return [ref for slot in state.slots.values() if slot.done for ref in slot.done.objects.values()]
 
 
-def trouble(storage: Storage, refs: list[Ref]) -> str:
+def trouble(storage: Storage, refs: Iterable[Ref]) -> str:
     """What is wrong with the first of the objects that is not whole; '' when all are."""
     for ref in refs:
         try:

@@ -13,7 +13,11 @@ Base = Literal["distil", "return", "convexity"]
 
 
 class SharingRule(Protocol):
-    """`classes[i]` is the class of agent i; only agents of one class can share. Returns the group of every agent."""
+    """`classes[i]` is the class of agent i; only agents of one class can share. Returns the group of every agent.
+
+    Where some compete, a class for every side: `coordinator.sides.classes_by_side`. What helps one side harms another,
+    so a network of both would be pulled both ways.
+    """
 
     def __call__(self, classes: Sequence[int]) -> tuple[int, ...]: ...
 
@@ -32,5 +36,5 @@ _RULES: dict[Rule | Start, SharingRule] = {"none": none, "all": all_, "apart": n
 
 
 def initial(rule: Rule, start: Start, classes: Sequence[int]) -> tuple[int, ...]:
-    """The groups of round 0; `start` is how dynamic sharing begins."""
+    """The groups of round 0; `start` is how dynamic sharing begins, `classes` as for a `SharingRule`."""
     return _RULES[start if rule == "dynamic" else rule](classes)

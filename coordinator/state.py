@@ -15,7 +15,7 @@ from coordinator.placing import Placing
 from coordinator.pricing.bill import Meter
 from coordinator.pricing.prices import Prices
 from coordinator.timings import Timings
-from functions.contract import Done, Message, Ref, Team
+from functions.contract import Done, Message, Past, Ref, Team
 from functions.environments.base import Spec
 
 Phase = Literal["describe", "initialise", "sample", "learn", "regroup", "trial", "final", "absolute"]
@@ -69,11 +69,17 @@ class Slot(Message, frozen=True, kw_only=True):
 
 
 class Evaluated(Message, frozen=True, kw_only=True):
-    """Greedy returns (sum over agents, undiscounted) of the policies after `round` rounds and `env_steps` steps."""
+    """Greedy returns (sum over agents, undiscounted) of the policies after `round` rounds and `env_steps` steps.
+
+    Where some agents compete, `returns` are sums over the agents of one side, `side`, by which policies are ranked;
+    `side_returns` are the means of all sides by name.
+    """
 
     round: int
     env_steps: int
     returns: tuple[float, ...]
+    side: str = ""
+    side_returns: dict[str, float] = field(default_factory=dict)
 
     @property
     def mean(self) -> float:
@@ -94,11 +100,13 @@ class RoundLine(Message, frozen=True, kw_only=True):
     """A finished round, as one line of metrics.jsonl.
 
     `env_steps`, `seconds` and `dollars` are sums from the start of the run to the end of this round. Returns are of the
-    sampled episodes: undiscounted, summed over agents in `return_*`, per agent in `agent_returns`. `evaluation` is of
-    the policies that sampled the round. `team[i]` is the group in which agent i learned it. `slope` is the trend of the
-    normalised returns, `diversity` how differently the agents act (system neural diversity, see `coordinator.mind`).
-    `event` is what became of sharing at its end: '', 'shared', 'split', 'rejected' (by a trial of `trial_episodes`
-    episodes in each arm), 'untried', 'unaffordable' or 'alone'. `placement` is where the round ran.
+    sampled episodes: undiscounted, summed over agents in `return_*`, per agent in `agent_returns`, and where some
+    compete summed over each side's agents in `side_returns`, by the side's name. `exploration` is how much chance
+    actors added to what the policies say: ε, or the noise in half ranges; 0 where they draw from the policies alone.
+    `evaluation` is of the policies that sampled the round. `team[i]` is the group in which agent i learned it. `slope`
+    is the trend of the normalised returns, `diversity` how differently the agents act (system neural diversity, see
+    `coordinator.mind`). `event` is what became of sharing at its end: '', 'shared', 'split', 'rejected' (by a trial of
+    `trial_episodes` episodes in each arm), 'untried', 'unaffordable' or 'alone'. `placement` is where the round ran.
     """
 
     round: int
@@ -122,6 +130,8 @@ class RoundLine(Message, frozen=True, kw_only=True):
     event: str = ""
     trial_episodes: int = 0
     placement: str = ""
+    side_returns: dict[str, float] = field(default_factory=dict)
+    exploration: float = 0.0
 
 
 class State(Message, frozen=True, kw_only=True):
@@ -133,7 +143,9 @@ class State(Message, frozen=True, kw_only=True):
     milliseconds seen per kind of task (per episode, for evaluations). `seconds` is training time, interruptions left
     out. `placing` is how the round in flight is spread over functions; `timings`, `peaks` (most megabytes by function)
     and `item_bytes` (of the last ledger write) are what the planner goes by. `proposal` is a team that the round may
-    end with, `lines` are of the rounds that ended last, `saved` is the round of the last checkpoint.
+    end with, `lines` are of the rounds that ended last, `saved` is the round of the last checkpoint. `past` are the
+    rounds that the next one may learn from, oldest first. `final` and `absolute` are returns as those of `Evaluated`,
+    with the means of all sides.
     """
 
     status: Status = "running"
@@ -159,10 +171,13 @@ class State(Message, frozen=True, kw_only=True):
     proposal: Proposal | None = None
     lines: tuple[RoundLine, ...] = ()
     best: Best | None = None
+    past: tuple[Past, ...] = ()
     held: tuple[str, ...] = ()
     retired: tuple[str, ...] = ()
     final: tuple[float, ...] = ()
     absolute: tuple[float, ...] = ()
+    final_sides: dict[str, float] = field(default_factory=dict)
+    absolute_sides: dict[str, float] = field(default_factory=dict)
 
     @property
     def task(self) -> Spec:
@@ -187,6 +202,13 @@ class State(Message, frozen=True, kw_only=True):
     def groups(self) -> tuple[int, ...]:
         """The groups, ascending."""
         return tuple(sorted(set(self.team.groups))) if self.team else ()
+
+    @property
+    def lasting(self) -> tuple[Ref, ...]:
+        """What the run cannot go on without, each once."""
+        best = self.best.policies if self.best else ()
+        remembered = (ref for round_ in self.past for ref in round_.trajectories)
+        return tuple(dict.fromkeys((*self.objects, *best, *remembered)))
 
     def refs(self, parts: set[str]) -> tuple[Ref, ...]:
         """The objects that hold any of `parts` (`part/group`), each once, in order."""

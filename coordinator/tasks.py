@@ -5,19 +5,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from coordinator import mind
+from coordinator import mind, sides
 from coordinator.homes import REGROUP, WHOLE, learned, learner_waves, policies_in, spec_of
 from coordinator.placement import Work, packs
 from coordinator.state import Phase, Plan, State
 from coordinator.trial import schedule
 from functions import keys
 from functions.contract import (
+    Behaviour,
     DescribeTask,
     EvaluateTask,
     Hyperparameters,
     InitialiseTask,
     LearnTask,
+    Past,
     Ref,
     RegroupTask,
     Request,
@@ -25,6 +28,7 @@ from functions.contract import (
     Team,
     WholeTask,
 )
+from functions.memory import newest
 
 # The most objects one attempt stores, for what an attempt that was lost may have cost.
 MOST_PUTS = 3
@@ -93,6 +97,7 @@ def _sample(plan: Plan, state: State, pack: tuple[int, ...], peers: int) -> Plan
         team=_team(state),
         policies=state.policies,
         units=pack,
+        behaviour=behaviour(plan, state),
     )
     gets = EXTRA_GETS + len(state.policies)
     return Planned(
@@ -112,13 +117,22 @@ def _whole(plan: Plan, state: State) -> Planned:
         spec=state.task,
         team=_team(state),
         units=tuple(range(state.mind.units)),
-        rounds=rounds,
+        behaviours=tuple(behaviour(plan, state, index) for index in range(rounds)),
         state=refs,
         summaries=mind.summaries(plan.config, state.mind),
+        updates=plan.config.algorithm.updates_per_round,
+        replayed_steps=plan.config.algorithm.replayed_steps,
+        past=past(plan, state),
     )
-    gets = EXTRA_GETS + len(refs)
+    gets = EXTRA_GETS + len(refs) + sum(len(round_.trajectories) for round_ in request.past)
     size = state.mind.units * rounds
     return Planned(WHOLE, "learner", function_memory(plan, state, "learner"), request, "whole", gets, rounds, size)
+
+
+def behaviour(plan: Plan, state: State, ahead: int = 0) -> Behaviour:
+    """How actors act in the round in flight, or so many rounds after it."""
+    steps = ahead * state.mind.units * unit_steps(plan, state)
+    return plan.config.algorithm.behaviour(state.env_steps + steps)
 
 
 def rounds_together(plan: Plan, state: State) -> int:
@@ -152,9 +166,23 @@ def undisturbed(plan: Plan, state: State) -> int:
 
 def learns(plan: Plan, state: State, wave: int) -> list[Planned]:
     """The tasks of one wave of the round's learning; earlier phases must be answered."""
-    works = learner_waves(plan, state)
-    tensors = _published(state, works[:wave])
-    return [_learn(plan, state, work, _trajectories(state), tensors) for work in works[wave]]
+    waves = learner_waves(plan, state)
+    first = waves[wave][0].first
+    tensors = _published(state, [work for before in waves[:wave] for work in before if work.first == first])
+    objects, parts = learned(plan, state, wave)
+    now = replace(state, objects=objects, parts=parts) if wave else state
+    return [_learn(plan, now, work, tensors) for work in waves[wave]]
+
+
+def remembered(plan: Plan, state: State, rounds: int) -> tuple[Past, ...]:
+    """What may be learned from after the `rounds` rounds in flight."""
+    most = plan.config.algorithm.replayed_steps
+    whole = state.slots.get(WHOLE)
+    trajectories = (whole.done.objects["played"],) if most and whole and whole.done else _trajectories(state)
+    new = [
+        Past(round=state.round + index, units=state.mind.units, trajectories=trajectories) for index in range(rounds)
+    ]
+    return newest((*state.past, *new), unit_steps(plan, state), most) if most else ()
 
 
 def _trajectories(state: State) -> tuple[Ref, ...]:
@@ -163,8 +191,8 @@ def _trajectories(state: State) -> tuple[Ref, ...]:
     return tuple(done.objects["trajectory"] for done in dones if done and "trajectory" in done.objects)
 
 
-def _learn(plan: Plan, state: State, work: Work, trajectories: tuple[Ref, ...], tensors: tuple[Ref, ...]) -> Planned:
-    spec, team = spec_of(plan), _team(state)
+def _learn(plan: Plan, state: State, work: Work, tensors: tuple[Ref, ...]) -> Planned:
+    spec, team, trajectories = spec_of(plan), _team(state), _trajectories(state)
     parts = {part for stage in work.stages for part in spec.stage(stage).reads}
     needed = {f"{part}/{keys.group_name(group)}" for part in parts for group in work.groups}
     trains = any("policy" in spec.stage(stage).writes for stage in work.stages)
@@ -181,8 +209,12 @@ def _learn(plan: Plan, state: State, work: Work, trajectories: tuple[Ref, ...], 
         tensors=tensors,
         publish_tensors=work.publish,
         summaries=mind.summaries(plan.config, state.mind) if trains else (),
+        first_update=work.first,
+        updates=work.updates,
+        past=past(plan, state),
     )
-    gets = EXTRA_GETS + len(trajectories) + len(request.state) + len(tensors)
+    remembered = sum(len(round_.trajectories) for round_ in request.past)
+    gets = EXTRA_GETS + len(trajectories) + len(request.state) + len(tensors) + remembered
     members = sum(team.groups.count(group) for group in work.groups)
     return Planned(
         work.name,
@@ -207,8 +239,14 @@ def unit_steps(plan: Plan, state: State) -> int:
     return plan.config.actors.copies * (plan.config.actors.steps or state.task.horizon)
 
 
-def _published(state: State, waves: list[list[Work]]) -> tuple[Ref, ...]:
-    published = [work.name for wave in waves for work in wave if work.publish]
+def past(plan: Plan, state: State) -> tuple[Past, ...]:
+    """What the round learns from beside its own data."""
+    own = Past(round=state.round, units=state.mind.units, trajectories=())
+    return newest((*state.past, own), unit_steps(plan, state), plan.config.algorithm.replayed_steps)[:-1]
+
+
+def _published(state: State, works: list[Work]) -> tuple[Ref, ...]:
+    published = [work.name for work in works if work.publish]
     return tuple(done.objects["tensors"] for name in published if (done := state.slots[name].done))
 
 
@@ -232,6 +270,7 @@ def _regroup(plan: Plan, state: State) -> list[Planned]:
         units=tuple(range(state.mind.units)),
         trajectories=trajectories,
         policies=state.policies,
+        behaviour=behaviour(plan, state),
         state=tuple(objects[index] for index in homes),
         distil_steps=sharing.distil_steps if sharing.base == "distil" else 0,
     )
@@ -252,7 +291,9 @@ def _trials(plan: Plan, state: State) -> list[Planned]:
     return [
         task
         for arm, (policies, team) in arms.items()
-        for task in evaluations(plan, state, stream, episodes, policies, team, f"trial/{arm}/{proposal.look:03d}")
+        for task in evaluations(
+            plan, state, stream, episodes, policies, team, f"trial/{arm}/{proposal.look:03d}", everybody=True
+        )
     ]
 
 
@@ -264,11 +305,14 @@ def evaluations(
     policies: tuple[Ref, ...],
     team: Team | None = None,
     work: str = "",
+    everybody: bool = False,
 ) -> list[Planned]:
     """`episodes` greedy episodes on the start states of `stream`, in parts of a size that only the user sets.
 
     `team`: whose policies they are; the present one by default. `work`: what the works are called by; the stream.
+    Where sides compete, returns are those of the side by which the run is judged; with `everybody`, of all agents.
     """
+    side = None if everybody else sides.measured(state.task, plan.config.evaluation.side)
     size = plan.config.evaluation.episodes_per_invocation
     gets, memory = EXTRA_GETS + len(policies), function_memory(plan, state, "evaluator")
     planned = []
@@ -282,6 +326,7 @@ def evaluations(
             stream=stream,
             part=part,
             episodes=min(size, episodes - start),
+            side=side.number if side else None,
         )
         planned.append(
             Planned(name, "evaluator", memory, request, "evaluate", gets, request.episodes, peers=len(starts))

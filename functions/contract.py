@@ -14,7 +14,7 @@ SCHEMA = 1
 
 Hyperparameters = dict[str, str | int | float | bool | list[int]]
 
-SummaryName = Literal["behaviour", "density", "curvature", "noise"]
+SummaryName = Literal["behaviour", "gaussian", "density", "curvature", "noise"]
 """What a learner can tell of its policies beside training them; see `functions.algorithms.base.Summary`."""
 
 
@@ -54,6 +54,26 @@ class Team(Message, frozen=True, kw_only=True):
 
     groups: tuple[int, ...]
     identity: bool = False
+
+
+class Behaviour(Message, frozen=True, kw_only=True):
+    """How agents act while data is collected.
+
+    `sample`: as the policy's distribution says. `epsilon`: the action of the highest value, but with probability
+    `amount` any legal one. `noise`: the policy's numbers, plus normal noise of `amount` times half the range.
+    """
+
+    kind: Literal["sample", "epsilon", "noise"] = "sample"
+    amount: float = 0.0
+
+
+class Past(Message, frozen=True, kw_only=True):
+    """What `units` of an earlier round gave: objects that hold their trajectories, for algorithms that learn from more
+    than the last round."""
+
+    round: int
+    units: int
+    trajectories: tuple[Ref, ...]
 
 
 class Tell(Message, frozen=True, kw_only=True):
@@ -114,6 +134,7 @@ class SampleTask(Order, frozen=True, kw_only=True, tag="sample"):
     units: tuple[int, ...]
     copies: int
     steps: int
+    behaviour: Behaviour = Behaviour()
 
 
 class LearnTask(Order, frozen=True, kw_only=True, tag="learn"):
@@ -121,7 +142,9 @@ class LearnTask(Order, frozen=True, kw_only=True, tag="learn"):
 
     `state` holds the incoming policies and learner state; `tensors` what earlier stages of this round left.
     `publish_tensors` asks for the stages' intermediate tensors to be stored for later tasks of the round. `summaries`
-    are told of the groups whose policies this task trains.
+    are told of the groups whose policies this task trains. The stages run `updates` times, which the round counts from
+    `first_update` on. `past` is what else is learned
+    from, oldest first.
     """
 
     spec: Spec
@@ -136,13 +159,17 @@ class LearnTask(Order, frozen=True, kw_only=True, tag="learn"):
     tensors: tuple[Ref, ...] = ()
     publish_tensors: bool = False
     summaries: tuple[SummaryName, ...] = ()
+    first_update: int = 0
+    updates: int = 1
+    past: tuple[Past, ...] = ()
 
 
 class WholeTask(Order, frozen=True, kw_only=True, tag="whole"):
-    """Sample and learn `rounds` rounds, the first of them `round`, without anything in between leaving the function.
+    """Sample and learn some rounds, the first of them `round`, without anything in between leaving the function.
 
     Fields as in `SampleTask` and `LearnTask`; all stages run for all groups. What each round gives is, byte for byte,
-    what tasks of its own would give.
+    what tasks of its own would give. There are as many rounds as `behaviours`. With `replayed_steps` the trajectories
+    are stored, because rounds to come learn from the newest of so many environment steps.
     """
 
     environment: Environment
@@ -153,9 +180,17 @@ class WholeTask(Order, frozen=True, kw_only=True, tag="whole"):
     units: tuple[int, ...]
     copies: int
     steps: int
-    rounds: int
+    behaviours: tuple[Behaviour, ...]
     state: tuple[Ref, ...]
     summaries: tuple[SummaryName, ...] = ()
+    updates: int = 1
+    replayed_steps: int = 0
+    past: tuple[Past, ...] = ()
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds the task goes through."""
+        return len(self.behaviours)
 
 
 class RegroupTask(Order, frozen=True, kw_only=True, tag="regroup"):
@@ -178,6 +213,7 @@ class RegroupTask(Order, frozen=True, kw_only=True, tag="regroup"):
     steps: int
     trajectories: tuple[Ref, ...]
     policies: tuple[Ref, ...]
+    behaviour: Behaviour = Behaviour()
     state: tuple[Ref, ...]
     distil_steps: int = 0
 
@@ -186,6 +222,7 @@ class EvaluateTask(Order, frozen=True, kw_only=True, tag="evaluate"):
     """Play `episodes` whole episodes with the policies of `policies`.
 
     `stream` names the set of start states (fresh for every stream and round), `part` the share that this task plays.
+    With `side` the returns are sums over the agents of that side alone (`Spec.sides`).
     """
 
     environment: Environment
@@ -195,6 +232,7 @@ class EvaluateTask(Order, frozen=True, kw_only=True, tag="evaluate"):
     part: int
     episodes: int
     greedy: bool = True
+    side: int | None = None
 
 
 Request = DescribeTask | InitialiseTask | SampleTask | LearnTask | WholeTask | RegroupTask | EvaluateTask
@@ -242,7 +280,7 @@ class RegroupReply(Message, frozen=True, kw_only=True, tag="regroup"):
 
 
 class EvaluateReply(Message, frozen=True, kw_only=True, tag="evaluate"):
-    """One undiscounted return (sum over agents) per episode, and per-agent means."""
+    """One undiscounted return (sum over agents, or over those of the task's side) per episode, and per-agent means."""
 
     returns: tuple[float, ...]
     agent_returns: tuple[float, ...] = ()
@@ -253,8 +291,9 @@ Reply = DescribeReply | InitialiseReply | SampleReply | LearnReply | WholeReply 
 
 
 class Done(Message, frozen=True, kw_only=True, tag="done"):
-    """A task's answer: the objects it made (`policies`, `learner`, `tensors`, `trajectory`) and its reply.
+    """A task's answer: the objects it made and its reply.
 
+    Objects are `policies`, `learner`, `tensors`, `trajectory`, and `played`: the trajectories of several rounds.
     `carried` holds by key the objects that travel in this message; none of them is stored.
     """
 

@@ -8,6 +8,11 @@ def round_prefix(round_: int) -> str:
     return f"rounds/{round_:06d}"
 
 
+def round_name(round_: int) -> str:
+    """A round's name inside tensor names."""
+    return f"r{round_:06d}"
+
+
 def task_id(run: str, round_: int, work: str) -> str:
     """A task's address, the same for every attempt."""
     return f"{run}/{round_:06d}/{work}"
@@ -19,7 +24,7 @@ def output_prefix(round_: int, work: str) -> str:
 
 
 def object_key(output: str, kind: str) -> str:
-    """The key of a task's object of one kind (`policies`, `learner`, `tensors`, `trajectory`, `reply`)."""
+    """The key of a task's object of one kind (`policies`, `learner`, `tensors`, `trajectory`, `played`, `reply`)."""
     return f"{output}.{kind}{OBJECT_SUFFIX}"
 
 

@@ -1,12 +1,10 @@
 """Weights and observations to actions, in numpy only: what actors, evaluators and users play with.
 
-A `Policy` acts for all agents of a vectorised environment. The networks of the agents of one class are stacked, so
-that a step is a few batched matrix products; each agent's product keeps its own rows, so the bytes an agent's action
-depends on are the same whoever plays beside it. So do blocks of copies that are played side by side: the last bits of
-a product depend on its number of rows, hence every block has a product of its own.
+A `Policy` acts for all agents of a vectorised environment; a `Player` does so step after step and remembers for
+recurrent networks what they must. Neither the agents nor the blocks of copies that are played side by side know of
+each other, to the last bit; see `functions.stacks`.
 """
 
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,139 +12,144 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from functions.algorithms import heads
 from functions.algorithms.losses import ILLEGAL
-from functions.algorithms.networks import Layer, layers_of
-from functions.contract import BadRequest, Team
-from functions.environments.base import ActionArray, FloatArray, Observation, Spec
-from functions.keys import group_name
+from functions.contract import Behaviour, Team
+from functions.environments.base import ActionArray, BoolArray, FloatArray, Observation, Spec
+from functions.stacks import stack
+
+SAMPLE = Behaviour()
+
+Memory = tuple[FloatArray | None, ...]
+"""Per class what recurrent networks remember ``[n, E, H]``, zeros when an episode starts; None for others."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Actions per class ``[n, E]`` and the log-probability ``[n, E]`` float32 of each under the policy."""
+    """What agents do in a step, per class.
 
-    actions: tuple[ActionArray, ...]
-    log_probability: tuple[FloatArray, ...]
-
-
-@dataclass(frozen=True)
-class StackedMlp:
-    """The networks of a class's n agents: weights ``[n, in, out]`` and biases ``[n, 1, out]`` per layer.
-
-    Axes may stand between n and the others, for products that are kept apart; values then have them too.
+    `actions` are for the record: ``[n, E]`` one choice, ``[n, E, branches]`` several, ``[n, E, d]`` numbers in policy
+    units; see `functions.algorithms.heads`. `log_probability` ``[n, E]`` are those of each under the policy, None where
+    agents did not act as a distribution says. `played` are the actions as the environment takes them, ``[E, n, ...]``.
     """
 
-    weights: tuple[FloatArray, ...]
-    biases: tuple[FloatArray, ...]
-
-    def logits(self, values: FloatArray) -> FloatArray:
-        """``[n, E, features] -> [n, E, actions]``."""
-        last = len(self.weights) - 1
-        hidden = values
-        for index, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            hidden = np.matmul(hidden, weight)
-            hidden += bias
-            if index < last:
-                np.tanh(hidden, out=hidden)
-        return hidden
+    actions: tuple[ActionArray, ...]
+    log_probability: tuple[FloatArray, ...] | None
+    played: tuple[ActionArray, ...]
 
 
 class Policy:
-    """All agents' policies; stateless (a recurrent policy would carry its state between `sample` calls)."""
+    """All agents' policies; it remembers nothing, see `Player`.
+
+    Where a call does without `memory`, it is the first step of an episode. Each of the `blocks` equal parts of E has
+    the bytes that it has alone.
+    """
 
     def __init__(self, spec: Spec, team: Team, tensors: Mapping[str, NDArray[Any]]) -> None:
+        """Raises `BadRequest` when the networks do not fit the task."""
         self.spec = spec
-        self._stacks = tuple(_stack(spec, team, tensors, index) for index in range(len(spec.classes)))
+        self._stacks = tuple(stack(spec, team, tensors, index) for index in range(len(spec.classes)))
+        self._heads = tuple(
+            heads.head_of(kind, found.own is not None) for kind, found in zip(spec.classes, self._stacks, strict=True)
+        )
+        self.recurrent = any(found.gru is not None for found in self._stacks)
+
+    def require(self, behaviour: Behaviour) -> None:
+        """Raises `BadRequest` when not all agents can behave so."""
+        for head in self._heads:
+            heads.require(head, behaviour)
+
+    def start(self, copies: int) -> Memory:
+        """What is remembered when episodes start."""
+        return tuple(networks.start(copies) for networks in self._stacks)
+
+    def outputs(
+        self, observation: Observation, memory: Memory | None = None, blocks: int = 1
+    ) -> tuple[list[FloatArray], Memory]:
+        """Per class ``[n, E, width]``, illegal choices at a large negative number, and what is to be remembered."""
+        memory = self.start(len(observation.alive)) if memory is None else memory
+        found, kept = [], []
+        for index, (networks, remembered) in enumerate(zip(self._stacks, memory, strict=True)):
+            rows, agents, features = observation.values[index].shape
+            shape = (agents, blocks, rows // blocks)
+            apart = observation.values[index].swapaxes(0, 1).reshape(*shape, features)
+            before = None if remembered is None else remembered.reshape(*shape, -1)
+            outputs, after = networks.outputs(apart, before)
+            outputs = outputs.reshape(agents, rows, -1)
+            if observation.masks is not None and not self.spec.classes[index].continuous:
+                outputs = np.where(observation.masks[index].swapaxes(0, 1), outputs, np.float32(ILLEGAL))
+            found.append(outputs)
+            kept.append(None if after is None else after.reshape(agents, rows, -1))
+        return found, tuple(kept)
 
     def logits(self, observation: Observation, blocks: int = 1) -> list[FloatArray]:
-        """Per class ``[n, E, actions]``, illegal actions at a large negative number.
+        """The outputs alone."""
+        return self.outputs(observation, blocks=blocks)[0]
 
-        Each of the `blocks` equal parts of E has the bytes that it has alone.
-        """
-        found = []
-        for index, stack in enumerate(self._stacks):
-            rows, agents, features = observation.values[index].shape
-            apart = observation.values[index].swapaxes(0, 1).reshape(agents, blocks, rows // blocks, features)
-            logits = stack.logits(apart).reshape(agents, rows, -1)
-            if observation.masks is not None:
-                logits = np.where(observation.masks[index].swapaxes(0, 1), logits, np.float32(ILLEGAL))
-            found.append(logits)
-        return found
-
-    def sample(self, observation: Observation, uniforms: tuple[FloatArray, ...], blocks: int = 1) -> Choice:
-        """Draws by inverting the distribution function at `uniforms`, per class ``[n, E]`` float32 in [0, 1).
-
-        An illegal action has probability exactly 0 and cannot be drawn, because a float32 below 1 times the total stays
-        below the total.
-        """
-        actions, log_probability = [], []
-        for logits, uniform in zip(self.logits(observation, blocks), uniforms, strict=True):
-            chosen, logp = draw(logits, uniform)
+    def act(
+        self,
+        observation: Observation,
+        noise: tuple[FloatArray, ...] | None,
+        memory: Memory | None = None,
+        behaviour: Behaviour = SAMPLE,
+        blocks: int = 1,
+    ) -> tuple[Choice, Memory]:
+        """What agents do as `behaviour` says with the `noise` of a step (see `draws`), or greedily where it is None."""
+        outputs, memory = self.outputs(observation, memory, blocks)
+        actions: list[ActionArray] = []
+        log_probability: list[FloatArray] = []
+        for index, head in enumerate(self._heads):
+            if noise is None:
+                actions.append(head.greedy(outputs[index]))
+                continue
+            legal = None if observation.masks is None else observation.masks[index].swapaxes(0, 1)
+            own = self._stacks[index].own
+            chosen, probable = heads.act(head, outputs[index], own, noise[index], behaviour, legal)
             actions.append(chosen)
-            log_probability.append(logp)
-        return Choice(tuple(actions), tuple(log_probability))
+            if probable is not None:
+                log_probability.append(probable)
+        known = tuple(log_probability) if len(log_probability) == len(actions) else None
+        return Choice(tuple(actions), known, self.to_environment(tuple(actions))), memory
+
+    def to_environment(self, actions: tuple[ActionArray, ...]) -> tuple[ActionArray, ...]:
+        """Recorded actions ``[n, E, ...]`` per class as the environment takes them, ``[E, n, ...]``."""
+        pairs = zip(self._heads, actions, strict=True)
+        return as_environment_actions(tuple(head.to_environment(part) for head, part in pairs))
+
+    def sample(self, observation: Observation, noise: tuple[FloatArray, ...], blocks: int = 1) -> Choice:
+        """Draws from the policies, with no memory."""
+        return self.act(observation, noise, blocks=blocks)[0]
 
     def greedy(self, observation: Observation) -> tuple[ActionArray, ...]:
-        """The most probable actions, per class ``[n, E]``."""
-        return tuple(logits.argmax(axis=-1) for logits in self.logits(observation))
+        """The most probable actions per class, with no memory."""
+        return self.act(observation, None)[0].actions
 
 
-def draw(logits: FloatArray, uniform: FloatArray) -> tuple[ActionArray, FloatArray]:
-    """Actions ``[n, E]`` and their log-probabilities for logits ``[n, E, actions]``.
+class Player:
+    """A policy at play in `copies` copies, whose episodes have just begun."""
 
-    Works action by action on whole ``[n, E]`` planes: there are few actions and many rows.
-    """
-    planes = np.array(logits.transpose(2, 0, 1), order="C")  # a copy, even of a single row
-    planes -= planes.max(axis=0)
-    cumulative = np.exp(planes)
-    for before, here in itertools.pairwise(cumulative):  # numpy's accumulate is many times slower along this axis
-        here += before
-    total = cumulative[-1]
-    passed = cumulative <= uniform * total
-    actions = passed.view(np.int8).sum(axis=0, dtype=np.int16).astype(np.int64)
-    places = actions * uniform.size + np.arange(uniform.size).reshape(uniform.shape)
-    return actions, planes.reshape(-1).take(places) - np.log(total)
+    def __init__(self, policy: Policy, copies: int, blocks: int = 1, behaviour: Behaviour = SAMPLE) -> None:
+        """Raises `BadRequest` when not all agents can behave so."""
+        policy.require(behaviour)
+        self._policy, self._blocks, self._behaviour = policy, blocks, behaviour
+        self._memory = policy.start(copies)
 
+    def act(self, seen: Observation, noise: tuple[FloatArray, ...] | None = None) -> Choice:
+        """The next step's actions: as the behaviour says with the `noise` of the step, greedily without."""
+        choice, self._memory = self._policy.act(seen, noise, self._memory, self._behaviour, self._blocks)
+        return choice
 
-def _stack(spec: Spec, team: Team, tensors: Mapping[str, NDArray[Any]], index: int) -> StackedMlp:
-    """Gathers a class's networks, with an axis for blocks of copies.
-
-    The one-hot identity is a constant input, so it folds into the first bias.
-    """
-    agents = spec.classes[index].agents
-    width = spec.classes[index].observation_size
-    networks = [_network(tensors, team.groups[agent]) for agent in agents]
-    _require_fit(spec, team, index, networks)
-    weights, biases = [], []
-    for layer in range(len(networks[0])):
-        weight = np.stack([network[layer][0] for network in networks])
-        bias = np.stack([network[layer][1] for network in networks])
-        if layer == 0 and team.identity:
-            bias = bias + weight[np.arange(len(agents)), width + np.array(agents)]
-            weight = np.ascontiguousarray(weight[:, :width])
-        weights.append(weight[:, None])
-        biases.append(bias[:, None, None])
-    return StackedMlp(tuple(weights), tuple(biases))
+    def forget(self, ended: BoolArray) -> None:
+        """Starts anew in the copies that `ended` ``[E]``; to be told after every step."""
+        if self._policy.recurrent and ended.any():
+            for part in self._memory:
+                if part is not None:
+                    part[:, ended] = 0.0
 
 
-def _network(tensors: Mapping[str, NDArray[Any]], group: int) -> list[Layer]:
-    try:
-        return layers_of(tensors, f"policy/{group_name(group)}")
-    except KeyError as error:
-        raise BadRequest(f"the task's policies hold no network for group {group_name(group)}") from error
-
-
-def _require_fit(spec: Spec, team: Team, index: int, networks: list[list[Layer]]) -> None:
-    """Raises `BadRequest` when a network was made for other spaces than the class has."""
-    kind = spec.classes[index]
-    due = (kind.observation_size + (len(spec.agents) if team.identity else 0), kind.actions)
-    for agent, layers in zip(kind.agents, networks, strict=True):
-        made = (layers[0][0].shape[0], layers[-1][0].shape[1])
-        if made != due:
-            raise BadRequest(
-                f"the policy of {spec.agents[agent]} takes {made[0]} numbers and knows {made[1]} actions;"
-                f" the task gives {due[0]} numbers and {due[1]} actions"
-            )
+def draws(spec: Spec, steps: int, copies: int, rng: np.random.Generator) -> tuple[FloatArray, ...]:
+    """The noise of a whole unit, per class ``[T, n, E]`` or ``[T, n, E, numbers]``, drawn at once."""
+    return tuple(heads.head_of(kind, own=True).noise((steps, len(kind.agents), copies), rng) for kind in spec.classes)
 
 
 def as_environment_actions(actions: tuple[ActionArray, ...]) -> tuple[ActionArray, ...]:

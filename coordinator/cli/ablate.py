@@ -237,13 +237,13 @@ def _show(options: Namespace, folder: Path, compared: Table) -> None:
 
 def _title(base: RunConfig) -> str:
     agents = f" with {base.task.agents} agents" if base.task.agents else ""
-    return f"{base.task.name}{agents}, {base.algorithm.__struct_config__.tag}"
+    return f"{base.task.name}{agents}, {base.algorithm.name}"
 
 
 def _suggestion(base: RunConfig) -> str:
     """A folder's name such as ``simple_spread-mappo``: the same command finds it again."""
     task = re.sub(r"[^a-z0-9_-]", "_", names(base.task)[1])
-    return f"{task}-{base.algorithm.__struct_config__.tag}"
+    return f"{task}-{base.algorithm.name}"
 
 
 def _listed(text: str) -> list[str]:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coordinator.cli import folder as files
+from coordinator.cli.course import Course
 from coordinator.cli.folder import Identity, RunFolder
 from coordinator.cli.summary import Measured, Summary, encode, summarise
+from coordinator.plateau import Plateau
 from coordinator.ports import Storage
 from coordinator.pricing.bill import bill
 from coordinator.reports import statistics
@@ -27,9 +29,9 @@ class Documents:
     def __init__(self, folder: RunFolder, plan: Plan, identity: Identity, storage: Storage) -> None:
         self._folder, self._plan, self._identity, self._storage = folder, plan, identity, storage
 
-    def interim(self, state: State, measured: Measured) -> None:
+    def interim(self, state: State, measured: Measured, plateau: Plateau | None) -> None:
         """The bill and the summary so far; quick, for between rounds."""
-        self._bill_and_summary(state, measured, "running", None)
+        self._bill_and_summary(state, measured, "running", None, plateau)
 
     def complete(self, state: State, measured: Measured, status: str) -> Summary:
         """Everything there is to write of `state`; the summary last."""
@@ -46,7 +48,9 @@ class Documents:
         if lines:
             self._curve(state, lines)
         self._evaluations(state, lines)
-        return self._bill_and_summary(state, measured, status, weights)
+        course = Course(self._plan, lines)
+        course.look()
+        return self._bill_and_summary(state, measured, status, weights, course.plateau)
 
     def policy_file(self, state: State, refs: Iterable[Ref], team: Team | None) -> bytes:
         """The policies in `refs`, which are of `team`, as one file that can be played."""
@@ -58,10 +62,12 @@ class Documents:
             tensors |= codec.decode(codec.verified(ref, self._storage.get(ref.key)), ref.key)
         return export(TeamFile(task=self._plan.config.task, spec=state.task, team=team), tensors)
 
-    def _bill_and_summary(self, state: State, measured: Measured, status: str, weights: str | None) -> Summary:
+    def _bill_and_summary(
+        self, state: State, measured: Measured, status: str, weights: str | None, plateau: Plateau | None
+    ) -> Summary:
         pricing = self._plan.config.pricing
         cost = bill(state.meter, self._plan.prices, pricing.architecture, pricing.storage)
-        summary = summarise(self._plan, self._identity, state, cost, measured, status, weights)
+        summary = summarise(self._plan, self._identity, state, cost, measured, status, weights, plateau)
         self._folder.write(files.BILL, cost.to_json())
         self._folder.write(files.SUMMARY, encode(summary))
         return summary
@@ -77,7 +83,7 @@ class Documents:
         if state.final:
             entries.append(Evaluation(step_count=state.env_steps, returns=state.final))
         config = self._plan.config
-        algorithm = str(config.algorithm.__struct_config__.tag)
+        algorithm = config.algorithm.name
         layout = document(config.task, algorithm, config.seed, entries, state.absolute)
         self._folder.write(files.EVALUATIONS, msgspec.json.encode(layout) + b"\n")
 
@@ -98,6 +104,9 @@ def curve_points(state: State, lines: list[RoundLine]) -> list["CurvePoint"]:
     from coordinator.reports.curve import CurvePoint
 
     returns = {line.evaluation.env_steps: line.evaluation.returns for line in lines if line.evaluation}
+    by_side = {line.evaluation.env_steps: line.evaluation.side_returns for line in lines if line.evaluation}
+    if state.final_sides:
+        by_side[state.env_steps] = state.final_sides
     if state.final:
         returns[state.env_steps] = state.final
     return [
@@ -107,6 +116,8 @@ def curve_points(state: State, lines: list[RoundLine]) -> list["CurvePoint"]:
             dollars=line.dollars,
             sampled_return=line.return_mean,
             evaluation=statistics.summary(returns[line.env_steps]) if line.env_steps in returns else None,
+            sampled_sides=line.side_returns,
+            evaluated_sides=by_side.get(line.env_steps, {}),
         )
         for line in lines
     ]

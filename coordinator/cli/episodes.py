@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from coordinator import sides
 from coordinator.cli.errors import UserError
 from coordinator.ports import Invoker
 from coordinator.state import Plan, State
@@ -35,6 +36,7 @@ def bring(objects: Path, target: Path, refs: Iterable[Ref]) -> None:
 def tasks(plan: Plan, state: State, episodes: int, stream: str) -> list[EvaluateTask]:
     """The tasks that play `episodes` episodes on the start states of `stream`."""
     assert state.team is not None
+    side = sides.measured(state.task, plan.config.evaluation.side)
     return [
         EvaluateTask(
             id=keys.task_id(plan.run, state.round, f"{stream}/{part:05d}"),
@@ -49,6 +51,7 @@ def tasks(plan: Plan, state: State, episodes: int, stream: str) -> list[Evaluate
             stream=stream,
             part=part,
             episodes=min(PART, episodes - start),
+            side=side.number if side else None,
         )
         for part, start in enumerate(range(0, episodes, PART))
     ]

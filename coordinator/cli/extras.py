@@ -4,20 +4,23 @@ from importlib.util import find_spec
 
 from coordinator.cli.errors import UserError
 
-# A module of everything that each brings.
+# A module of everything that each brings; one of several does where there is a bar between them.
 EXTRAS = {
     "learner": ("stages that need automatic differentiation", ("torch",)),
     "tasks": ("PettingZoo environments", ("pettingzoo", "mpe2")),
     "report": ("curve.png", ("matplotlib",)),
     "aws": ("what deployed functions need; they bring it along", ("aws_lambda_powertools",)),
     "emulated": ("AWS, emulated on this machine", ("moto", "awslambdaric", "samtranslator", "aws_lambda_powertools")),
-    "smac": ("StarCraft tasks; see pyproject.toml", ("smacv2",)),
+    "lbf": ("level-based foraging", ("lbforaging",)),
+    "rware": ("robots in a warehouse", ("rware",)),
+    "smax": ("SMAC's battles without StarCraft", ("jax", "jaxmarl")),
+    "smac": ("StarCraft tasks; see pyproject.toml", ("smac|smacv2",)),
 }
 
 
 def installed(extra: str) -> bool:
     """Whether everything of the extra is here."""
-    return all(find_spec(module) is not None for module in EXTRAS[extra][1])
+    return all(any(find_spec(name) is not None for name in either.split("|")) for either in EXTRAS[extra][1])
 
 
 def install(extra: str) -> str:

@@ -1,7 +1,7 @@
 """The last lines of a run: what came out, what it cost, and how to go on."""
 
 from coordinator.cli.summary import Summary
-from coordinator.cli.text import money, plus_minus, seconds
+from coordinator.cli.text import by_side, money, plus_minus, seconds
 from coordinator.state import Plan
 
 _REASONS = {
@@ -27,9 +27,11 @@ def receipt(plan: Plan, summary: Summary, name: str, folder: str) -> list[str]:
         lines.append(
             _item(
                 "final return",
-                f"{plus_minus(final)}   sum over agents, undiscounted, greedy, {final.episodes:,} episodes",
+                f"{plus_minus(final)}   sum over {_summed(summary)}, undiscounted, greedy, {final.episodes:,} episodes",
             )
         )
+    if summary.final_sides:
+        lines.append(_item("sides", by_side(summary.final_sides)))
     if best := summary.absolute_return:
         half = (best.ci95[1] - best.ci95[0]) / 2 if best.ci95 else 0.0
         text = f"{best.mean:.1f} ± {half:.1f}   best policies (round {best.round}), {best.episodes:,} episodes"
@@ -40,6 +42,10 @@ def receipt(plan: Plan, summary: Summary, name: str, folder: str) -> list[str]:
     if summary.status == "finished":
         lines.append(_item("play it", f"marless evaluate {name}"))
     return [*lines, folder]
+
+
+def _summed(summary: Summary) -> str:
+    return f"agents of side {summary.side}" if summary.side else "agents"
 
 
 def _item(label: str, text: str) -> str:

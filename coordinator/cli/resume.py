@@ -52,7 +52,8 @@ def _unchanged(folder: RunFolder, identity: Identity) -> RunConfig:
         began = f"commit {identity.commit}" if identity.commit else f"code {identity.code_sha256[:12]}, of no commit"
         raise UserError(f"the program changed since {folder.name} began ({began}); go back to that, or start a new run")
     config = folder.config()
-    if changes := provenance.changes(identity.surroundings, provenance.surroundings(config.task)):
+    present = provenance.surroundings(config.task, config.algorithm.name)
+    if changes := provenance.changes(identity.surroundings, present):
         raise UserError(f"{folder.name} would go on with other bytes: {changes}; go back to that, or start a new run")
     return config
 

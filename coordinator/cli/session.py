@@ -5,6 +5,7 @@ from argparse import Namespace
 from collections.abc import Callable
 
 from coordinator.cli import summary
+from coordinator.cli.course import Course
 from coordinator.cli.documents import Documents
 from coordinator.cli.ending import Ending
 from coordinator.cli.errors import FINISHED, UNFINISHED, USER_ERROR
@@ -19,7 +20,7 @@ from coordinator.cli.watched import Watched
 from coordinator.config import RunConfig
 from coordinator.decide import Stop, decide
 from coordinator.loop import Driver, Ports
-from coordinator.reports.journal import JsonLines
+from coordinator.reports.journal import JsonLines, read
 from coordinator.saved import stored
 from coordinator.state import Plan, State
 from functions import keys
@@ -54,6 +55,7 @@ class Session:
         self._driver = Driver(plan, Ports(backend.storage, backend.ledger, self._invoker, journal))
         self._documents = Documents(folder, plan, identity, backend.storage)
         self._earlier = summary.read(folder)
+        self._course = Course(plan, ())
 
     @property
     def state(self) -> State:
@@ -64,6 +66,8 @@ class Session:
         """Calls `renew` between decisions. Raises `StorageFault` and `Unresumable`; what the ledger holds can be
         resumed then too."""
         self._driver.begin()
+        path, done = self._folder.path / METRICS, self.state.round
+        self._course = Course(self._plan, (line for line in read(path) if line.round <= done))
         shown, latest, asked = self.state.round, False, False
         while self._driver.step(asking=not self._signals.received):
             renew()
@@ -82,11 +86,14 @@ class Session:
 
     def _finished_round(self) -> None:
         for line in self.state.lines:
+            self._course.add(line)
             self._view.round(self._plan, line)
             if line.event:
                 self._view.remark(event(line))
         if any(line.evaluation is not None for line in self.state.lines):
-            self._documents.interim(self.state, self._measured())
+            if found := self._course.look():
+                self._view.remark(f"round {self.state.round:5d}  {found}")
+            self._documents.interim(self.state, self._measured(), self._course.plateau)
 
     def _end(self) -> Ending:
         state = self.state

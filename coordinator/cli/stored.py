@@ -11,7 +11,7 @@ from coordinator.cli.folder import Identity, RunFolder
 from coordinator.config import RunConfig
 from coordinator.ports import Storage
 from coordinator.pricing.prices import load_prices
-from coordinator.saved import CHECKPOINT, lasting, stored
+from coordinator.saved import CHECKPOINT, stored
 from coordinator.state import Plan, State
 from functions.contract import NoSuchObject, Ref
 from infra import wiring
@@ -46,7 +46,7 @@ class Stored:
         state = self.state
         if state.placing is None or not state.placing.carry or self.checkpoint is None:
             return state
-        return state if all(map(self._holds, lasting(state))) else self.checkpoint
+        return state if all(map(self._holds, state.lasting)) else self.checkpoint
 
     def _holds(self, ref: Ref) -> bool:
         try:

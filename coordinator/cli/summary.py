@@ -5,7 +5,9 @@ import platform
 
 import msgspec
 
+from coordinator import sides
 from coordinator.cli.folder import SUMMARY, Identity, RunFolder
+from coordinator.plateau import Plateau
 from coordinator.pricing.bill import FUNCTIONS, Bill
 from coordinator.reports import statistics
 from coordinator.reports.statistics import FinalReturn, Interval
@@ -65,7 +67,9 @@ class Summary(_Part, frozen=True, kw_only=True):
     `train_seconds` runs from the first task to the last, interruptions left out. `wall_seconds` is what the commands
     took in all, `start_up_seconds` from the first command to its first sampling task. `final_return` is of the final
     policies, greedy, on fresh start states. `peak_mb` is the most memory, MiB, that a process held which had served the
-    function; one that serves several functions counts for each. What an unfinished run does not have yet is null.
+    function; one that serves several functions counts for each. `plateau`: the return of the rounds rises no more.
+    Where some agents compete, returns are summed over those of `side`, and `final_sides` and `absolute_sides` are the
+    means of all sides. What an unfinished run does not have yet is null.
     """
 
     run: str
@@ -85,6 +89,10 @@ class Summary(_Part, frozen=True, kw_only=True):
     peak_mb: dict[str, float | None]
     weights_sha256: str | None
     machine: Machine
+    plateau: Plateau | None = None
+    side: str = ""
+    final_sides: dict[str, float] = {}
+    absolute_sides: dict[str, float] = {}
 
 
 def summarise(
@@ -95,8 +103,10 @@ def summarise(
     measured: Measured,
     status: str,
     weights_sha256: str | None,
+    plateau: Plateau | None = None,
 ) -> Summary:
     """The figures of a run as it stands."""
+    side = sides.measured(state.task, plan.config.evaluation.side) if state.spec else None
     return Summary(
         run=plan.run,
         commit=identity.commit,
@@ -117,6 +127,10 @@ def summarise(
         machine=Machine(
             cores=os.cpu_count() or 1, platform=platform.platform(terse=True), python=platform.python_version()
         ),
+        plateau=plateau,
+        side=side.name if side else "",
+        final_sides=state.final_sides,
+        absolute_sides=state.absolute_sides,
     )
 
 

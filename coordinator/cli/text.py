@@ -1,6 +1,6 @@
 """Figures as people read them: money, counts, times, returns with their interval, and tables."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from coordinator.placing import Placing
 from coordinator.reports.money import money as money
@@ -33,6 +33,11 @@ def plus_minus(figures: FinalReturn | Sequence[float]) -> str:
     if shown.ci95 is None:
         return f"{shown.mean:.1f}"
     return f"{shown.mean:.1f} ± {(shown.ci95[1] - shown.ci95[0]) / 2:.1f}"
+
+
+def by_side(returns: Mapping[str, float]) -> str:
+    """What every side got: ``adversary -3.2, agent 7.1``."""
+    return ", ".join(f"{name} {value:.1f}" for name, value in returns.items())
 
 
 def sparkline(values: Sequence[float], width: int = 30) -> str:

@@ -106,7 +106,7 @@ def _identify(
         backend=backend,
         code_sha256=provenance.code_sha256(),
         commit=provenance.commit(),
-        surroundings=provenance.surroundings(config.task),
+        surroundings=provenance.surroundings(config.task, config.algorithm.name),
         created=now(),
         configs=(sha256(text),),
         residence=residence,
@@ -119,4 +119,4 @@ def _identify(
 def _suggestion(config: RunConfig) -> str:
     """A name such as ``simple_spread-mappo-s1``."""
     task = re.sub(r"[^a-z0-9_-]", "_", names(config.task)[1])
-    return f"{task}-{config.algorithm.__struct_config__.tag}-s{config.seed}"
+    return f"{task}-{config.algorithm.name}-s{config.seed}"

@@ -13,7 +13,6 @@ from coordinator.cli.errors import FINISHED, UNFINISHED
 from coordinator.cli.folder import BEST_POLICIES, POLICIES, RunFolder
 from coordinator.cli.stored import Stored, look
 from coordinator.reports.weights import weights_sha256
-from coordinator.saved import lasting
 from coordinator.state import State
 from functions import codec
 from functions.contract import CorruptObject, NoSuchObject, Ref
@@ -41,7 +40,7 @@ def run(options: Namespace) -> int:
     with look(folder) as found:
         kept = found.kept
         states = [state for state in (kept, found.checkpoint) if state is not None]
-        refs = list(dict.fromkeys(ref for state in states for ref in lasting(state)))
+        refs = list(dict.fromkeys(ref for state in states for ref in state.lasting))
         problems = [problem for ref in refs if (problem := _object(found, ref))]
         weights = "" if problems or not kept.objects else weights_sha256(kept, found.storage)
         problems += _summary(folder, found, weights) + ([] if problems else _policies(folder, found))

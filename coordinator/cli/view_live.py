@@ -16,7 +16,7 @@ from rich.text import Text
 
 from coordinator.cli.receipt import receipt
 from coordinator.cli.summary import Summary
-from coordinator.cli.text import money, plus_minus, seconds, sparkline
+from coordinator.cli.text import by_side, money, plus_minus, seconds, sparkline
 from coordinator.cli.view import progress, seconds_left
 from coordinator.state import Evaluated, Plan, RoundLine, State
 
@@ -112,6 +112,8 @@ class LiveView:
             _DOING.get(state.phase, ""),
         )
         rows: list[tuple[str, Text | Table]] = [("rounds", bar), ("return", self._returns())]
+        if self._evaluated is not None and self._evaluated.side_returns:
+            rows.append(("sides", Text(by_side(self._evaluated.side_returns))))
         if line is not None:
             speed = line.env_steps / line.seconds if line.seconds else 0.0
             rows += [
@@ -128,7 +130,8 @@ class LiveView:
         if self._evaluated is None:
             return Text("the first evaluation is still to come", "dim")
         text = Text(plus_minus(self._evaluated.returns), "bold green")
-        text.append(f"  greedy, round {self._evaluated.round:,}  ", "dim")
+        side = f"{self._evaluated.side}, " if self._evaluated.side else ""
+        text.append(f"  {side}greedy, round {self._evaluated.round:,}  ", "dim")
         return text.append(sparkline(self._means), "green")
 
 

@@ -6,6 +6,7 @@ from argparse import ArgumentParser, Namespace
 from coordinator import lease
 from coordinator.cli import options as common
 from coordinator.cli import summary
+from coordinator.cli.course import Course
 from coordinator.cli.documents import Documents
 from coordinator.cli.ending import Ending, conclude
 from coordinator.cli.errors import FINISHED, UNFINISHED, UserError
@@ -65,6 +66,7 @@ class Watch:
         self._journal = JsonLines(folder.path / METRICS)
         there = wiring.deployed(identity.backend, folder.path, residence)
         self._lines = Lines(there.outside(identity.run).ledger)
+        self._course = Course(self._plan, ())
         self._shown = 0
 
     def look(self) -> Ending:
@@ -91,9 +93,12 @@ class Watch:
 
     def _tell(self, line: RoundLine) -> None:
         self._shown = line.round
+        self._course.add(line)
         self._view.round(self._plan, line)
         if line.event:
             self._view.remark(event(line))
+        if line.evaluation is not None and (found := self._course.look()):
+            self._view.remark(f"round {line.round:5d}  {found}")
 
     def _ended(self, state: State, problem: str) -> Ending:
         earlier = summary.read(self._folder)

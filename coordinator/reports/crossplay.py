@@ -1,8 +1,8 @@
 """One side of a team against others: its policies, greedy, while the other agents act at random or as another team.
 
 Where agents compete, a sum over agents hides who got better: what one side wins the other loses. Each side is measured
-alone here, against opponents that stay the same from run to run. A side is a class of agents (`Spec.classes`), such as
-``adversary`` and ``agent`` of mpe/simple_adversary.
+alone here, against opponents that stay the same from run to run. The sides are those of `Spec.sides`, such as
+``adversary`` and ``agent`` of mpe/simple_adversary; where a task names none, each class of agents counts as one.
 
     from coordinator.reports import load_policy
     from coordinator.reports.crossplay import scores
@@ -13,12 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coordinator.reports.policy import TeamPolicy
+from coordinator.sides import Side, sides_of
+from functions.algorithms.heads import distribution
 from functions.algorithms.losses import ILLEGAL
 from functions.environments import registry
-from functions.environments.base import ActionArray, Observation, Task, VectorEnvironment
+from functions.environments.base import ActionArray, Observation, Spec, Task, VectorEnvironment
 from functions.episodes import Episodes
-from functions.policies import as_environment_actions, draw
 from functions.randomness import generator
+
+FloatArray = NDArray[np.float64]
 
 # Copies that are stepped together; another number plays other episodes.
 _COPIES = 160
@@ -39,16 +42,24 @@ def scores(own: TeamPolicy, reference: TeamPolicy | None, episodes: int, seed: i
 
 def sides(task: Task) -> tuple[str, ...]:
     """The sides of a task; raises `ValueError` when there is one only."""
-    names = tuple(kind.name for kind in registry.spec(task).classes)
-    if len(names) < 2:
+    found = _sides(registry.spec(task))
+    if len(found) < 2:
         raise ValueError(f"{task.name} has agents of one kind only, so there is nobody to play against")
-    return names
+    return tuple(side.name for side in found)
 
 
 def play(
     task: Task, own: TeamPolicy | None, side: str, opponent: TeamPolicy | None, episodes: int, seed: int
-) -> NDArray[np.float64]:
-    """Undiscounted return of every episode, mean over the agents of `side`, which act greedily as `own` says.
+) -> FloatArray:
+    """Undiscounted return of every episode, mean over the agents of `side`; otherwise as `totals`."""
+    members = len(_side(registry.spec(task), side).agents)
+    return totals(task, own, side, opponent, episodes, seed) / members
+
+
+def totals(
+    task: Task, own: TeamPolicy | None, side: str, opponent: TeamPolicy | None, episodes: int, seed: int
+) -> FloatArray:
+    """Undiscounted return of every episode, sum over the agents of `side`, which act greedily as `own` says.
 
     All other agents act as `opponent` says, greedily; who has no team draws uniformly from the legal actions.
     Raises `ValueError` for a side that there is not, and when a team was trained on another task.
@@ -68,8 +79,19 @@ def play(
     return np.concatenate(found)
 
 
+def _sides(spec: Spec) -> tuple[Side, ...]:
+    return sides_of(spec) or tuple(Side(number, kind.name, kind.agents) for number, kind in enumerate(spec.classes))
+
+
+def _side(spec: Spec, name: str) -> Side:
+    found = {side.name: side for side in _sides(spec)}
+    if name not in found:
+        raise ValueError(f"there is no side {name}; there are {', '.join(found)}")
+    return found[name]
+
+
 class _Match:
-    """Copies of a task in which one side plays against the rest; `rng` draws random opponents' actions."""
+    """Copies of a task in which one side plays against the rest; `rng` draws random agents' actions."""
 
     def __init__(
         self,
@@ -80,11 +102,10 @@ class _Match:
         rng: np.random.Generator,
     ) -> None:
         self._environment, self._rng = environment, rng
-        kinds = environment.spec.classes
-        self._own = [kind for kind in kinds if kind.name == side]
-        if not self._own:
-            raise ValueError(f"there is no side {side}; there are {', '.join(kind.name for kind in kinds)}")
-        self._players = [own if kind.name == side else opponent for kind in kinds]
+        self._agents = list(_side(environment.spec, side).agents)
+        # Who acts for each side, and which of a class's agents are on the side.
+        self._players = [None if team is None else team.player(environment.copies) for team in (own, opponent)]
+        self._members = [np.isin(kind.agents, self._agents) for kind in environment.spec.classes]
 
     def play(self, rng: np.random.Generator, count: int) -> NDArray[np.float64]:
         """One whole episode in each of the first `count` copies, from the start states of `rng`."""
@@ -93,35 +114,44 @@ class _Match:
         seen = self._environment.reset(rng)
         running = np.arange(copies) < count
         for _ in range(spec.horizon):
-            step = self._environment.step(as_environment_actions(self._actions(seen)))
+            step = self._environment.step(self._actions(seen))
+            for player in self._players:
+                if player is not None:
+                    player.forget(step.ended)
             episodes.add(step, running)
             running &= ~step.ended
             if not running.any():
                 break
             seen = step.observation
-        agents = [agent for kind in self._own for agent in kind.agents]
-        returns: NDArray[np.float64] = episodes.agent_returns()[:, agents].mean(axis=1)
+        returns: FloatArray = episodes.agent_returns()[:, self._agents].sum(axis=1)
         return returns
 
     def _actions(self, seen: Observation) -> tuple[ActionArray, ...]:
-        """Per class ``[n, E]``."""
-        return tuple(
-            self._greedy(player, seen, index) if player else self._random(seen, index)
-            for index, player in enumerate(self._players)
-        )
+        """Per class as the environment takes them."""
+        played = [None if player is None else player.act(seen).played for player in self._players]
+        return tuple(self._of_class(seen, index, played) for index in range(len(self._members)))
 
-    def _greedy(self, player: TeamPolicy, seen: Observation, index: int) -> ActionArray:
-        spec = self._environment.spec
-        agents = [spec.agents[agent] for agent in spec.classes[index].agents]
-        logits = np.stack([player.logits(agent, seen.values[index][:, i]) for i, agent in enumerate(agents)])
-        if seen.masks is not None:
-            logits = np.where(seen.masks[index].swapaxes(0, 1), logits, np.float32(ILLEGAL))
-        return np.asarray(logits.argmax(axis=-1), np.int64)
+    def _of_class(self, seen: Observation, index: int, played: list[tuple[ActionArray, ...] | None]) -> ActionArray:
+        """Each agent's action as whoever acts for it has it."""
+        members = self._members[index]
+        own, other = (None if actions is None else actions[index] for actions in played)
+        if (own is None and members.any()) or (other is None and not members.all()):
+            drawn = self._random(seen, index)
+            own, other = drawn if own is None else own, drawn if other is None else other
+        if own is None or other is None:  # and then nobody of the class needs it
+            found = other if own is None else own
+            assert found is not None
+            return found
+        return np.where(members.reshape(1, -1, *(1,) * (own.ndim - 2)), own, other)
 
     def _random(self, seen: Observation, index: int) -> ActionArray:
+        """Evenly among what is legal, or within the bounds."""
         kind, copies = self._environment.spec.classes[index], self._environment.copies
-        logits = np.zeros((len(kind.agents), copies, kind.actions), np.float32)
+        if kind.continuous:
+            shape = (copies, len(kind.agents), kind.actions)
+            return self._rng.uniform(kind.low, kind.high, shape).astype(np.float32)
+        head, logits = distribution(kind), np.zeros((len(kind.agents), copies, kind.actions), np.float32)
         if seen.masks is not None:
             logits[~seen.masks[index].swapaxes(0, 1)] = ILLEGAL
-        actions, _ = draw(logits, self._rng.random(logits.shape[:2], dtype=np.float32))
-        return actions
+        actions, _ = head.draw(logits, None, head.noise(logits.shape[:2], self._rng))
+        return np.asarray(actions.swapaxes(0, 1))

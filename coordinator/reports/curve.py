@@ -5,6 +5,7 @@ Draws points that it is given; matplotlib comes with the extra 'report' and is l
 
 import io
 from collections.abc import Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _SAMPLED = "#9ab8d6"
 _GREEDY = "#1f4e79"
+# Of a side: while training, and evaluated.
+_SIDES = (("#9ab8d6", "#1f4e79"), ("#e0b08a", "#a4490c"), ("#a9cfa4", "#2b6a2b"), ("#c9b3d9", "#5a3577"))
 _GRID = "#e6e6e6"
 _TOP_TICKS = 6
 
@@ -29,7 +32,8 @@ class CurvePoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     `steps` (environment steps), `seconds` and `dollars` count from the start of the run. `sampled_return` is the mean
     return of the round's own episodes, None when none ended; `evaluation` is the greedy evaluation at this point, None
-    where there was none. Returns are undiscounted sums over agents.
+    where there was none. Returns are undiscounted sums over agents. Where some compete, `sampled_sides` and
+    `evaluated_sides` are the means of each side by name, and what is drawn in place of sums.
     """
 
     steps: int
@@ -37,6 +41,8 @@ class CurvePoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     dollars: float
     sampled_return: float | None = None
     evaluation: FinalReturn | None = None
+    sampled_sides: dict[str, float] = {}
+    evaluated_sides: dict[str, float] = {}
 
 
 def draw(points: Sequence[CurvePoint], path: Path, title: str) -> None:
@@ -53,7 +59,10 @@ def draw(points: Sequence[CurvePoint], path: Path, title: str) -> None:
         raise MissingExtra("the learning curve needs matplotlib: pip install 'marless[report]'") from error
     figure = Figure(figsize=(8, 5), dpi=100, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1))
     axes = figure.add_subplot()
-    _draw_returns(axes, points)
+    if any(point.sampled_sides or point.evaluated_sides for point in points):
+        _draw_sides(axes, points)
+    else:
+        _draw_returns(axes, points)
     _label(axes, points, title)
     _draw_expense(axes, points)
     picture = io.BytesIO()
@@ -80,11 +89,26 @@ def _draw_returns(axes: "Axes", points: Sequence[CurvePoint]) -> None:
     axes.plot(steps, means, "o-", color=_GREEDY, markersize=5, linewidth=1, label=label)
 
 
+def _draw_sides(axes: "Axes", points: Sequence[CurvePoint]) -> None:
+    """A colour for every side: sampled as a line, evaluated as dots."""
+    names = dict.fromkeys(name for point in points for name in (*point.sampled_sides, *point.evaluated_sides))
+    for name, (light, dark) in zip(names, cycle(_SIDES), strict=False):
+        sampled = [(point.steps, point.sampled_sides[name]) for point in points if name in point.sampled_sides]
+        if sampled:
+            style = "-" if len(sampled) > 1 else "o"
+            axes.plot(*zip(*sampled, strict=True), style, color=light, linewidth=1.5, label=f"{name}, while training")
+        evaluated = [(point.steps, point.evaluated_sides[name]) for point in points if name in point.evaluated_sides]
+        if evaluated:
+            label = f"{name}, evaluation (greedy)"
+            axes.plot(*zip(*evaluated, strict=True), "o-", color=dark, markersize=5, linewidth=1, label=label)
+
+
 def _label(axes: "Axes", points: Sequence[CurvePoint], title: str) -> None:
     # A title is the user's text: a dollar sign in it starts no formula.
     axes.set_title(title, parse_math=False, loc="left", fontweight="bold", pad=12)
     axes.set_xlabel("environment steps")
-    axes.set_ylabel("return per episode (sum over agents, undiscounted)")
+    over = "a side's agents" if any(point.sampled_sides for point in points) else "agents"
+    axes.set_ylabel(f"return per episode (sum over {over}, undiscounted)")
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.set_xlim(0, max(1, points[-1].steps) * 1.02)
     axes.grid(color=_GRID)

@@ -19,11 +19,12 @@ from numpy.typing import ArrayLike, NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from functions.algorithms.heads import head_of
 from functions.algorithms.losses import ILLEGAL
-from functions.algorithms.networks import forward, layers_of
 from functions.contract import CorruptObject, Team
-from functions.environments.base import Spec, Task
-from functions.keys import group_name
+from functions.environments.base import AgentClass, Spec, Task
+from functions.policies import Player, Policy
+from functions.stacks import Stack, stack
 
 FILE = "policies.safetensors"
 _HEADER = "marless-policies"
@@ -38,34 +39,25 @@ class TeamFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 class TeamPolicy:
-    """The policies of a team, by agent name."""
+    """The policies of a team, by agent name.
+
+    Policies with memory remember what they saw since `start`.
+    """
 
     def __init__(self, header: TeamFile, tensors: Mapping[str, NDArray[Any]]) -> None:
-        self.task, self.agents, self._team = header.task, header.spec.agents, header.team
-        self._layers = {
-            agent: layers_of(tensors, f"policy/{group_name(group)}")
-            for agent, group in zip(header.spec.agents, header.team.groups, strict=True)
-        }
-        kinds = [header.spec.classes[index] for index in header.spec.class_of]
-        self._kinds = dict(zip(header.spec.agents, kinds, strict=True))
+        """Raises `ValueError` when the networks do not fit the team."""
+        self.task, self.agents = header.task, header.spec.agents
+        self._header, self._tensors = header, tensors
+        self._seats = {name: _Seat.of(header, tensors, agent) for agent, name in enumerate(header.spec.agents)}
 
-    def logits(self, agent: str, observation: ArrayLike) -> NDArray[Any]:
-        """Unnormalised log-probabilities ``[..., actions]`` for observations of one agent.
+    def start(self) -> None:
+        """Episodes begin: policies forget what they saw. Without memory nothing changes."""
+        for seat in self._seats.values():
+            seat.memory = None
 
-        One observation of the environment's own shape, or a batch of flat ones ``[..., features]``. Raises `ValueError`
-        for another size.
-        """
-        seen, width = np.asarray(observation, np.float32), self._kinds[agent].observation_size
-        batch = () if seen.size == width else seen.shape[:-1]
-        if seen.size != width * int(np.prod(batch)):
-            raise ValueError(f"{agent} observes {width} numbers; the observation has shape {seen.shape}")
-        rows = seen.reshape(-1, width)
-        if self._team.identity:
-            one_hot = np.zeros((len(rows), len(self.agents)), np.float32)
-            one_hot[:, self.agents.index(agent)] = 1
-            rows = np.concatenate([rows, one_hot], axis=1)
-        outputs = forward(self._layers[agent], rows)[-1]
-        return outputs.reshape(*batch, -1)
+    def player(self, copies: int) -> Player:
+        """All agents in `copies` copies of the task, for `functions.environments.base.VectorEnvironment`."""
+        return Player(Policy(self._header.spec, self._header.team, self._tensors), copies)
 
     def act(
         self,
@@ -73,24 +65,68 @@ class TeamPolicy:
         masks: Mapping[str, ArrayLike] | None = None,
         rng: np.random.Generator | None = None,
     ) -> dict[str, Any]:
-        """An action, as the environment numbers them, for every agent in `observations` (as `logits` takes them).
+        """An action, as the environment takes them, for every agent in `observations`.
 
-        Greedy, or drawn from the policy when `rng` is given. `masks` hold True where an action is legal; PettingZoo's
-        ``{"observation": ..., "action_mask": ...}`` does as well. Raises `KeyError` for an agent not in the team.
+        One observation of the environment's own shape, or a batch of flat ones ``[..., features]``. Greedy, or drawn
+        from the policy when `rng` is given. One choice is a number, several are an array ``[branches]``, numbers an
+        array ``[d]`` within the bounds. `masks` hold True where an action is legal; PettingZoo's ``{"observation": ...,
+        "action_mask": ...}`` does as well. Raises `KeyError` for an agent not in the team, `ValueError` for an
+        observation of another size.
         """
         chosen = {}
         for agent, observation in observations.items():
             mask = None if masks is None else masks.get(agent)
             if isinstance(observation, Mapping):
                 observation, mask = observation["observation"], observation["action_mask"]
-            logits = self.logits(agent, observation)
-            if mask is not None:
-                logits = np.where(np.asarray(mask, np.bool_), logits, np.float32(ILLEGAL))
-            if rng is not None:
-                logits = logits + rng.gumbel(size=logits.shape)  # the Gumbel-max trick draws from the softmax
-            actions = logits.argmax(axis=-1) + self._kinds[agent].first_action
-            chosen[agent] = int(actions) if actions.ndim == 0 else actions
+            chosen[agent] = self._seats[agent].act(observation, mask, rng)
         return chosen
+
+
+class _Seat:
+    """One agent: its network, what the outputs mean, and what it remembers."""
+
+    def __init__(self, name: str, kind: AgentClass, networks: Stack) -> None:
+        self._name, self._kind, self._networks = name, kind, networks
+        self._head = head_of(kind, networks.own is not None)
+        self.memory: NDArray[Any] | None = None
+
+    @classmethod
+    def of(cls, header: TeamFile, tensors: Mapping[str, NDArray[Any]], agent: int) -> "_Seat":
+        spec = header.spec
+        kind = msgspec.structs.replace(spec.classes[spec.class_of[agent]], agents=(agent,))
+        alone = msgspec.structs.replace(spec, classes=(kind,))
+        return cls(spec.agents[agent], kind, stack(alone, header.team, tensors, 0))
+
+    def act(self, observation: ArrayLike, mask: ArrayLike | None, rng: np.random.Generator | None) -> Any:
+        """See `TeamPolicy.act`."""
+        seen, width = np.asarray(observation, np.float32), self._kind.observation_size
+        batch = () if seen.size == width else seen.shape[:-1]
+        if seen.size != width * int(np.prod(batch)):
+            raise ValueError(f"{self._name} observes {width} numbers; the observation has shape {seen.shape}")
+        outputs = self._outputs(seen.reshape(-1, width))
+        if mask is not None and not self._kind.continuous:
+            legal = np.broadcast_to(np.asarray(mask, np.bool_), (*batch, outputs.shape[-1])).reshape(outputs.shape)
+            outputs = np.where(legal, outputs, np.float32(ILLEGAL))
+        if rng is None:
+            actions = self._head.greedy(outputs)
+        else:
+            noise = self._head.noise(outputs.shape[:2], rng)
+            actions, _ = self._head.draw(outputs, self._networks.own, noise)
+        played = self._head.to_environment(actions)
+        played = played.reshape((*batch, *played.shape[2:]))
+        if not self._kind.continuous:
+            played = played + self._kind.first_action
+        return int(played) if played.ndim == 0 else played
+
+    def _outputs(self, rows: NDArray[np.float32]) -> NDArray[Any]:
+        """``[1, rows, width]``; raises `ValueError` when not as many copies go on as began."""
+        before = self._networks.start(len(rows)) if self.memory is None else self.memory
+        if before is not None and before.shape[-2] != len(rows):
+            raise ValueError(f"{self._name} remembers {before.shape[-2]} copies and sees {len(rows)}; call start()")
+        outputs, self.memory = self._networks.outputs(
+            rows[None, None], None if before is None else before.reshape(1, 1, len(rows), -1)
+        )
+        return np.asarray(outputs[0])
 
 
 def export(header: TeamFile, tensors: Mapping[str, NDArray[Any]]) -> bytes:

@@ -4,11 +4,20 @@ from collections.abc import Iterator
 from contextlib import closing
 
 from functions.actor.rollout import InBlocks, Rollout, collect, collect_side_by_side
-from functions.contract import BadRequest, DescribeReply, DescribeTask, RegroupTask, SampleReply, SampleTask, WholeTask
+from functions.contract import (
+    BadRequest,
+    Behaviour,
+    DescribeReply,
+    DescribeTask,
+    RegroupTask,
+    SampleReply,
+    SampleTask,
+    WholeTask,
+)
 from functions.environments import registry
 from functions.environments.base import VectorEnvironment
 from functions.episodes import summary
-from functions.policies import Policy
+from functions.policies import SAMPLE, Policy
 from functions.ports import Blobs
 from functions.serving import Objects, Tensors, read, serve
 
@@ -31,16 +40,17 @@ def describe(task: DescribeTask, blobs: Blobs) -> tuple[Objects, DescribeReply]:
 
 def sample(task: SampleTask, blobs: Blobs) -> tuple[Objects, SampleReply]:
     """Plays the task's units and stores them together."""
-    tensors, reply = play(task, read(blobs, task.policies), task.round)
+    tensors, reply = play(task, read(blobs, task.policies), task.round, task.behaviour)
     return [("trajectory", tensors)], reply
 
 
-def play(task: Playing, weights: Tensors, round_: int) -> tuple[Tensors, SampleReply]:
+def play(task: Playing, weights: Tensors, round_: int, behaviour: Behaviour = SAMPLE) -> tuple[Tensors, SampleReply]:
     """The trajectories of the task's units in round `round_` with the policies in `weights`; pure.
 
-    The bytes of a unit do not depend on the units beside it. Raises `BadRequest` when it is shorter than an episode.
+    The bytes of a unit do not depend on the units beside it. Raises `BadRequest` when it is shorter than an episode, or
+    agents cannot act as `behaviour` says.
     """
-    rollouts = list(_rollouts(task, weights, round_))
+    rollouts = list(_rollouts(task, weights, round_, behaviour))
     returns, _, scalars = summary([rollout.episodes for rollout in rollouts])
     by_unit = tuple(tuple(rollout.episodes.agent_returns().sum(axis=0).tolist()) for rollout in rollouts)
     tensors: Tensors = {}
@@ -50,7 +60,7 @@ def play(task: Playing, weights: Tensors, round_: int) -> tuple[Tensors, SampleR
     return tensors, SampleReply(env_steps=env_steps, returns=returns, agent_returns=by_unit, scalars=scalars)
 
 
-def _rollouts(task: Playing, weights: Tensors, round_: int) -> Iterator[Rollout]:
+def _rollouts(task: Playing, weights: Tensors, round_: int, behaviour: Behaviour) -> Iterator[Rollout]:
     """The units' rollouts in their order, side by side where the environment can."""
     waiting = task.units
     while waiting:
@@ -60,9 +70,9 @@ def _rollouts(task: Playing, weights: Tensors, round_: int) -> Iterator[Rollout]
             together = environment.copies // task.copies
             units, waiting = waiting[:together], waiting[together:]
             if together > 1 and isinstance(environment, InBlocks):
-                yield from collect_side_by_side(environment, policy, task.steps, task.seed, round_, units)
+                yield from collect_side_by_side(environment, policy, task.steps, task.seed, round_, units, behaviour)
             else:
-                yield collect(environment, policy, task.steps, task.seed, round_, units[0])
+                yield collect(environment, policy, task.steps, task.seed, round_, units[0], behaviour)
 
 
 def _environment(task: Playing, units: int) -> VectorEnvironment:

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.actor.trajectory import Recorder
-from functions.environments.base import FloatArray, Observation, Spec, Step, VectorEnvironment
+from functions.contract import Behaviour
+from functions.environments.base import Observation, Step, VectorEnvironment
 from functions.episodes import Episodes
-from functions.policies import Policy, as_environment_actions
+from functions.policies import SAMPLE, Player, Policy, draws
 from functions.randomness import generator
 
 
@@ -34,29 +35,44 @@ class Rollout:
     episodes: Episodes
 
 
-def collect(environment: VectorEnvironment, policy: Policy, steps: int, seed: int, round_: int, unit: int) -> Rollout:
+def collect(
+    environment: VectorEnvironment,
+    policy: Policy,
+    steps: int,
+    seed: int,
+    round_: int,
+    unit: int,
+    behaviour: Behaviour = SAMPLE,
+) -> Rollout:
     """Plays `steps` steps in every copy from a fresh start, resetting copies as their episodes end.
 
-    Everything drawn depends on (seed, round, unit) only.
+    Everything drawn depends on (seed, round, unit) only. Raises `BadRequest` when agents cannot behave so.
     """
     seen = environment.reset(generator(seed, round_, "environment", unit))
-    return _play(environment, policy, steps, seed, round_, (unit,), seen)[0]
+    return _play(environment, Player(policy, environment.copies, 1, behaviour), steps, seed, round_, (unit,), seen)[0]
 
 
 def collect_side_by_side(
-    environment: InBlocks, policy: Policy, steps: int, seed: int, round_: int, units: Sequence[int]
+    environment: InBlocks,
+    policy: Policy,
+    steps: int,
+    seed: int,
+    round_: int,
+    units: Sequence[int],
+    behaviour: Behaviour = SAMPLE,
 ) -> list[Rollout]:
     """Several units in one loop, each with as many of the environment's copies as the others.
 
     Every unit has the bytes that `collect` alone gives it.
     """
     seen = environment.reset_blocks([generator(seed, round_, "environment", unit) for unit in units])
-    return _play(environment, policy, steps, seed, round_, units, seen)
+    player = Player(policy, environment.copies, len(units), behaviour)
+    return _play(environment, player, steps, seed, round_, units, seen)
 
 
 def _play(
     environment: VectorEnvironment,
-    policy: Policy,
+    player: Player,
     steps: int,
     seed: int,
     round_: int,
@@ -65,14 +81,15 @@ def _play(
 ) -> list[Rollout]:
     spec, copies = environment.spec, environment.copies // len(units)
     parts = [draws(spec, steps, copies, generator(seed, round_, "actions", unit)) for unit in units]
-    uniforms = [np.concatenate(blocks, axis=-1) for blocks in zip(*parts, strict=True)]
+    noise = [np.concatenate(blocks, axis=2) for blocks in zip(*parts, strict=True)]
     recorder = Recorder(spec, steps, copies, len(units))
     returns = _Returns(len(units), copies, len(spec.agents))
     for t in range(steps):
-        choice = policy.sample(seen, tuple(block[t] for block in uniforms), len(units))
-        step = environment.step(as_environment_actions(choice.actions))
+        choice = player.act(seen, tuple(block[t] for block in noise))
+        step = environment.step(choice.played)
         recorder.record(t, seen, choice, step)
         returns.add(step)
+        player.forget(step.ended)
         seen = step.observation
     return [Rollout(recorder.tensors(unit, place), returns.units[place]) for place, unit in enumerate(units)]
 
@@ -107,8 +124,3 @@ def _closing(step: Step, sums: NDArray[np.float64], own: slice) -> Step:
         final=step.final,
         scalars={name: values[own] for name, values in step.scalars.items()},
     )
-
-
-def draws(spec: Spec, steps: int, copies: int, rng: np.random.Generator) -> tuple[FloatArray, ...]:
-    """The uniform numbers of a whole unit, per class ``[T, n, E]``, drawn at once."""
-    return tuple(rng.random((steps, len(kind.agents), copies), dtype=np.float32) for kind in spec.classes)

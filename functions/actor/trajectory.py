@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.contract import NotFinite
-from functions.environments.base import Observation, Spec, Step
+from functions.environments.base import AgentClass, Observation, Spec, Step
 from functions.policies import Choice
 
 Array = NDArray[Any]
@@ -26,8 +26,8 @@ class Recorder:
         counts = [len(kind.agents) for kind in spec.classes]
         widths = [kind.observation_size for kind in spec.classes]
         self._observations = [np.empty((n, *shape, w), np.float32) for n, w in zip(counts, widths, strict=True)]
-        self._actions = [np.empty((n, *shape), np.int32) for n in counts]
-        self._log_probability = [np.empty((n, *shape), np.float32) for n in counts]
+        self._actions = [_empty_actions(kind, shape) for kind in spec.classes]
+        self._log_probability: list[Array] | None = None
         self._masks = [
             np.empty((n, *shape, kind.actions), np.bool_) for n, kind in zip(counts, spec.classes, strict=True)
         ]
@@ -44,7 +44,8 @@ class Recorder:
         for index, values in enumerate(seen.values):
             self._observations[index][:, t] = values.swapaxes(0, 1)
             self._actions[index][:, t] = choice.actions[index]
-            self._log_probability[index][:, t] = choice.log_probability[index]
+        if choice.log_probability is not None:
+            self._record_log_probability(t, choice.log_probability)
         if seen.masks is not None:
             for index, masks in enumerate(seen.masks):
                 self._masks[index][:, t] = masks.swapaxes(0, 1)
@@ -55,6 +56,12 @@ class Recorder:
         self._alive[:, t] = seen.alive.T
         self._ended[t] = step.ended
         self._record_cut(t, step)
+
+    def _record_log_probability(self, t: int, of_classes: tuple[Array, ...]) -> None:
+        if self._log_probability is None:
+            self._log_probability = [np.empty(actions.shape[:3], np.float32) for actions in self._actions]
+        for index, log_probability in enumerate(of_classes):
+            self._log_probability[index][:, t] = log_probability
 
     def _record_cut(self, t: int, step: Step) -> None:
         """Keeps what follows a step whose value must stand in for a future that was not played."""
@@ -81,7 +88,8 @@ class Recorder:
         for index in range(len(self._spec.classes)):
             named[f"observation/{index}"] = self._observations[index][:, :, own]
             named[f"action/{index}"] = self._actions[index][:, :, own]
-            named[f"log_probability/{index}"] = self._log_probability[index][:, :, own]
+            if self._log_probability is not None:
+                named[f"log_probability/{index}"] = self._log_probability[index][:, :, own]
             if self._spec.masked:
                 named[f"mask/{index}"] = self._masks[index][:, :, own]
         if self._spec.state_size:
@@ -100,6 +108,10 @@ class Recorder:
             empty = np.empty((0, len(kind.agents), kind.observation_size), np.float32)
             joined = np.concatenate([empty, *(part.values[index] for part in seen)])
             named[f"cut_observation/{index}"] = joined.swapaxes(0, 1)
+            if self._spec.masked:
+                legal = np.empty((0, len(kind.agents), kind.actions), np.bool_)
+                masks = np.concatenate([legal, *(part.masks[index] for part in seen if part.masks is not None)])
+                named[f"cut_mask/{index}"] = masks.swapaxes(0, 1)
         if self._spec.state_size:
             empty = np.empty((0, self._spec.state_size), np.float32)
             named["cut_state"] = np.concatenate([empty, *(part.state for part in seen if part.state is not None)])
@@ -115,6 +127,14 @@ class Recorder:
         return pairs, seen
 
 
+def _empty_actions(kind: AgentClass, shape: tuple[int, int]) -> Array:
+    """``[n, T, E]`` for one choice, ``[n, T, E, branches]`` for several, ``[n, T, E, d]`` for numbers."""
+    if kind.continuous:
+        return np.empty((len(kind.agents), *shape, kind.actions), np.float32)
+    several = (len(kind.branches),) if kind.branches else ()
+    return np.empty((len(kind.agents), *shape, *several), np.int32)
+
+
 def _pairs(t: int, rows: Array) -> Array:
     return np.stack([np.full(len(rows), t), rows], axis=1)
 
@@ -124,6 +144,6 @@ def _rows(seen: Observation, rows: Array) -> Observation:
     return Observation(
         values=tuple(values[rows] for values in seen.values),
         alive=seen.alive[rows],
-        masks=None,
+        masks=None if seen.masks is None else tuple(masks[rows] for masks in seen.masks),
         state=None if seen.state is None else seen.state[rows],
     )

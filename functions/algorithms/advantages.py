@@ -1,4 +1,6 @@
-"""Advantage estimation."""
+"""Advantage estimation, and what it is made of: rewards, what follows a step, and where an episode ends."""
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,3 +27,28 @@ def gae(
         carried = residuals[..., t, :] + discount[..., t, :] * carried
         advantages[..., t, :] = carried
     return advantages
+
+
+def next_values(values: Array, after_cut: Array, cut: Array) -> Array:
+    """V(s_{t+1}) for ``values [n, T, E]``: the next row, or what stands after the cut ``[n, K]`` at its (t, e)."""
+    following = np.empty_like(values)
+    following[:, :-1] = values[:, 1:]
+    following[:, -1] = 0.0
+    following[:, cut[:, 0], cut[:, 1]] = after_cut
+    return following
+
+
+def truncations(ended: Flags, cut: NDArray[np.integer]) -> Flags:
+    """Where a time limit ended an episode ``[T, E]``: what came next was seen and the copy was reset.
+
+    At the end of a unit what came next was seen too, but nothing was reset: the unit ends there, not the episode.
+    """
+    found = np.zeros_like(ended)
+    found[cut[:, 0], cut[:, 1]] = True
+    return found & ended
+
+
+def team_rewards(rewards: Array, sides: Sequence[int]) -> Array:
+    """The sum of the rewards ``[N, T, E]`` over the agents of everyone's side; without `sides` all are on one."""
+    of = np.array(sides or [0] * len(rewards))
+    return np.stack([rewards[of == side].sum(axis=0) for side in of])

@@ -11,9 +11,10 @@ from typing import Any, Literal, NamedTuple, Protocol
 import msgspec
 from numpy.typing import NDArray
 
-from functions.contract import SummaryName, Team
+from functions.contract import Behaviour, SummaryName, Team
 from functions.environments.base import Spec
 from functions.learner.batch import Batch
+from functions.learner.replay import Window
 
 Tensors = Mapping[str, NDArray[Any]]
 
@@ -21,9 +22,32 @@ Tensors = Mapping[str, NDArray[Any]]
 class AlgorithmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Base of every algorithm's configuration; `name` is the tag."""
 
+    @property
+    def name(self) -> str:
+        """The algorithm's."""
+        return str(self.__struct_config__.tag)
+
+    @property
+    def updates_per_round(self) -> int:
+        """How often the stages run in a round."""
+        return 1
+
+    @property
+    def replayed_steps(self) -> int:
+        """Environment steps, newest first, that are learned from beside those of the round; 0 for the round's alone."""
+        return 0
+
+    def behaviour(self, env_steps: int) -> Behaviour:
+        """How actors act in a round that begins after `env_steps` environment steps."""
+        return Behaviour()
+
+    def misfit(self, steps: int) -> str:
+        """Why units of so many steps cannot be learned from, as ``key: reason``; '' when they can."""
+        return ""
+
     def resolved(self, agents: int) -> "AlgorithmConfig":
         """The configuration with every default that depends on the number of agents filled in."""
-        raise NotImplementedError
+        return self
 
 
 @dataclass(frozen=True)
@@ -32,7 +56,8 @@ class StageSpec:
 
     `after`: stages of the same round whose tensors it reads. `scope`: `team` stages are one function for all groups
     when every stage has a function of its own, `group` stages one per group. `reads` and `writes` are parts of the
-    learner's state (`policy`, `critic`, ...), one instance of each per group.
+    learner's state (`policy`, `critic`, ...), one instance of each per group. A stage that `couples` reads what the
+    stages before it gave for other groups, so no function goes on into it with a group alone.
     """
 
     name: str
@@ -40,6 +65,7 @@ class StageSpec:
     scope: Literal["team", "group"]
     reads: tuple[str, ...]
     writes: tuple[str, ...]
+    couples: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,7 +89,11 @@ class AlgorithmSpec:
 
 @dataclass(frozen=True)
 class Context:
-    """What a stage may know: the task, the round's address and data, and the tensors that are there before it runs."""
+    """What a stage may know: the task, the round's address and data, and the tensors that are there before it runs.
+
+    `batch` is the round's data; `window` holds it beside that of earlier rounds, for algorithms that learn from these
+    too. `update` is how often the stages have run in this round.
+    """
 
     spec: Spec
     team: Team
@@ -72,6 +102,8 @@ class Context:
     round: int
     batch: Batch
     tensors: Tensors
+    window: Window | None = None
+    update: int = 0
 
 
 class StageResult(NamedTuple):
@@ -102,6 +134,11 @@ class SummaryResult(NamedTuple):
 
     figures: dict[str, float]
     tables: dict[int, NDArray[Any]]
+
+
+def as_base(context: Context, target: Team, group: int, base: int, distil_steps: int) -> StageResult:
+    """`Implementation.merge` of algorithms whose merged groups go on as the base was: nothing changes in its copy."""
+    return StageResult({}, {})
 
 
 class Implementation(Protocol):

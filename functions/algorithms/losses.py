@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from functions.algorithms.heads import Distribution
 from functions.algorithms.networks import Array
 
 # Far below any logit, yet exp(ILLEGAL - max) is exactly 0 and 0 * log-probability stays finite in float32.
@@ -17,7 +18,8 @@ ILLEGAL = -1e9
 
 @dataclass(frozen=True)
 class PolicyLoss:
-    """`error` is d loss / d logits ``[B, actions]``; the properties are batch means before the step."""
+    """`error` is d loss / d outputs ``[B, width]``, `own` that at the head's own parameters ``[own]`` where it has any;
+    the properties are batch means before the step."""
 
     error: Array
     _log_ratio: Array
@@ -25,6 +27,7 @@ class PolicyLoss:
     _advantage: Array
     _entropy: Array
     _clip: float
+    own: Array | None = None
 
     @property
     def surrogate(self) -> float:
@@ -70,9 +73,7 @@ def clipped_policy_loss(
     entropy = -np.add.reduce(p * log_p, axis=0)
     log_ratio = log_p[actions, rows] - old_log_probability
     ratio = np.exp(log_ratio)
-    # The minimum picks the clipped, constant branch exactly when the step would overshoot in the advantage's direction.
-    overshoots = np.where(advantage >= 0, ratio > 1 + clip, ratio < 1 - clip)
-    weight = np.where(overshoots, ratio.dtype.type(0), -advantage * ratio)
+    weight = _weight(ratio, advantage, clip)
     error = log_p + entropy
     error *= entropy_weight
     error -= weight
@@ -80,6 +81,41 @@ def clipped_policy_loss(
     error[actions, rows] += weight
     error /= len(actions)
     return PolicyLoss(np.ascontiguousarray(error.T), log_ratio, ratio, advantage, entropy, clip)
+
+
+def clipped_head_loss(
+    head: Distribution,
+    outputs: Array,
+    own: Array | None,
+    actions: Array,
+    old_log_probability: Array,
+    advantage: Array,
+    clip: float,
+    entropy_weight: float,
+) -> PolicyLoss:
+    """`clipped_policy_loss` for any head: `outputs` ``[B, width]``, illegal choices at a large negative number already,
+    `own` the head's own parameters ``[own]``, `actions` ``[B]`` or ``[B, ...]``, the others ``[B]``.
+
+    Numbers are those that were drawn, before anything brought them into bounds: see `functions.algorithms.heads`.
+    """
+    log_ratio = head.log_probability(outputs, own, actions) - old_log_probability
+    ratio = np.exp(log_ratio)
+    weight = (_weight(ratio, advantage, clip) / len(ratio))[:, None]
+    share = entropy_weight / len(ratio)
+    by_outputs, by_own = head.log_probability_gradient(outputs, own, actions)
+    bonus, own_bonus = head.entropy_gradient(outputs, own)
+    found = None
+    if by_own is not None and own_bonus is not None:
+        found = np.add.reduce(weight * by_own - share * own_bonus, axis=0)
+    entropy = head.entropy(outputs, own)
+    return PolicyLoss(weight * by_outputs - share * bonus, log_ratio, ratio, advantage, entropy, clip, found)
+
+
+def _weight(ratio: Array, advantage: Array, clip: float) -> Array:
+    """d -min(r A, clip(r) A) / d log r ``[B]``."""
+    # The minimum picks the clipped, constant branch exactly when the step would overshoot in the advantage's direction.
+    overshoots = np.where(advantage >= 0, ratio > 1 + clip, ratio < 1 - clip)
+    return np.where(overshoots, ratio.dtype.type(0), -advantage * ratio)
 
 
 def log_softmax(logits: Array) -> Array:
@@ -95,6 +131,7 @@ class ValueLoss:
 
     error: Array
     _rows: Array
+    own: None = None
 
     @property
     def loss(self) -> float:

@@ -71,17 +71,30 @@ def forward(layers: Sequence[Layer], inputs: Array) -> list[Array]:
     return activations
 
 
-def backward(layers: Sequence[Layer], activations: Sequence[Array], error: Array, gradient: Sequence[Layer]) -> None:
-    """Writes d loss / d parameters into `gradient`, given `error` = d loss / d output ``[rows, out]``."""
+def backward(
+    layers: Sequence[Layer], activations: Sequence[Array], error: Array, gradient: Sequence[Layer] | None
+) -> Array:
+    """Writes d loss / d parameters into `gradient`, if there is one, given `error` = d loss / d output ``[rows, out]``.
+
+    Returns d loss by the first layer's outputs as they were before tanh; times the first weight, transposed, that is
+    the gradient at the inputs.
+    """
     for index in range(len(layers) - 1, -1, -1):
         below = activations[index]
-        np.matmul(below.T, error, out=gradient[index][0])
-        np.add.reduce(error, axis=0, out=gradient[index][1])
+        if gradient is not None:
+            np.matmul(below.T, error, out=gradient[index][0])
+            np.add.reduce(error, axis=0, out=gradient[index][1])
         if index:
             error = error @ layers[index][0].T
-            slope = below * below
-            np.subtract(1.0, slope, out=slope)
-            error *= slope
+            through_tanh(error, below)
+    return error
+
+
+def through_tanh(error: Array, activations: Array) -> None:
+    """Turns d loss / d activations into d loss / d what tanh was taken of, in place."""
+    slope = activations * activations
+    np.subtract(1.0, slope, out=slope)
+    error *= slope
 
 
 def to_tensors(mlp: Mlp, flat: Array, prefix: str) -> dict[str, Array]:
@@ -94,10 +107,12 @@ def to_tensors(mlp: Mlp, flat: Array, prefix: str) -> dict[str, Array]:
 
 def layers_of(tensors: Mapping[str, NDArray[Any]], prefix: str) -> list[Layer]:
     """The named layers of `to_tensors`, in order; raises `KeyError` when there are none."""
-    count = sum(name.startswith(f"{prefix}/w") for name in tensors)
-    if not count:
+    layers: list[Layer] = []
+    while (weight := tensors.get(f"{prefix}/w{len(layers)}")) is not None:
+        layers.append((weight, tensors[f"{prefix}/b{len(layers)}"]))
+    if not layers:
         raise KeyError(f"no network named {prefix}")
-    return [(tensors[f"{prefix}/w{i}"], tensors[f"{prefix}/b{i}"]) for i in range(count)]
+    return layers
 
 
 def from_tensors(tensors: Mapping[str, NDArray[Any]], prefix: str) -> tuple[Mlp, Array]:

@@ -6,18 +6,24 @@ learned. Here critics are grouped like policies, optimisers go on with the base'
 anew on what all members are after, and the new networks can be taught what every member's own gave.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms import distil
+from functions.algorithms import distil, recurrent
 from functions.algorithms.base import Context, StageResult
-from functions.algorithms.networks import Array, Mlp, forward, from_tensors, layers_of, to_tensors
+from functions.algorithms.chunks import Material, Rows, material
+from functions.algorithms.heads import distribution
+from functions.algorithms.networks import Array
 from functions.algorithms.normaliser import Normaliser
 from functions.algorithms.optimiser import Adam
-from functions.algorithms.ppo import CriticView, Ppo, members, pooled, with_identity
+from functions.algorithms.ppo import CriticView, Ppo
+from functions.algorithms.recurrent import Network, Weights
+from functions.algorithms.rows import members, observations, pooled, unrolled
+from functions.algorithms.training import LossOf, Trainable, outputs
 from functions.contract import Team
 from functions.keys import group_name
 from functions.randomness import generator
@@ -38,13 +44,21 @@ class Lessons:
         self.context, self.group = context, group
         alive = context.batch.alive[members(context.team, group)]
         rng = generator(context.seed, context.round, "distil", group)
-        self._batches = distil.row_batches(int(alive.sum()), steps, rng)
+        if context.config.recurrent:  # whole units, so that what is remembered is never that of older weights
+            count, most = int(alive.any(axis=1).sum()), max(1, distil.ROWS // alive.shape[1])
+        else:
+            count, most = int(alive.sum()), distil.ROWS
+        self._batches = distil.row_batches(count, steps, rng, most)
 
-    def teach(self, mlp: Mlp, flat: Array, inputs: Array, error: distil.Error) -> None:
-        """Teaches the network in place, with moments of its own: those of the base are of another loss."""
+    def pieces(self, weights: Weights, of: Callable[[int], Array]) -> Material:
+        """What a network sees of the rows, ``of(agent)`` ``[T * E, F]``."""
+        return material(self.context, self.group, weights, of)
+
+    def teach(self, network: Network, flat: Array, pieces: Material, loss_of: LossOf[distil.Taught]) -> None:
+        """Teaches the flat network in place, with moments of its own: those of the base are of another loss."""
         config, empty = self.context.config, (np.zeros_like(flat), np.zeros_like(flat))
         optimiser = Adam(flat, *empty, 0, distil.STEP_SIZE, config.adam_epsilon, config.norm_cap)
-        distil.teach(mlp, optimiser, inputs, self._batches, error)
+        Trainable(network, optimiser).learn((pieces.part(chosen) for chosen in self._batches), loss_of)
 
     def legal(self) -> NDArray[np.bool_] | None:
         """Which actions the members could take ``[rows, actions]``."""
@@ -58,7 +72,7 @@ class Merging:
     """Merges groups of a PPO algorithm whose critic sees what `view` gives it."""
 
     def __init__(self, view: CriticView) -> None:
-        self._view, self._ppo = view, Ppo(view)
+        self._ppo = Ppo(view)
 
     def merge(self, context: Context, target: Team, group: int, base: int, distil_steps: int) -> StageResult:
         """Normaliser, critic and, where there are lessons, policy of `group`; see `base.Implementation.merge`.
@@ -70,26 +84,26 @@ class Merging:
         known = self._estimates(context, members(target, group))
         before = Normaliser(*context.tensors[f"normaliser/{group_name(base)}"].tolist())
         after = estimated(known.targets, before.weight)
-        mlp, critic = from_tensors(context.tensors, f"critic/{group_name(base)}")
-        preserve(mlp, critic, before, after)
+        network, critic = recurrent.from_tensors(context.tensors, f"critic/{group_name(base)}")
+        preserve(network, critic, before, after)
         made = {f"normaliser/{name}": np.array([after.mean, after.square, after.weight])}
         figures: dict[str, float] = {}
         if distil_steps:
             lessons = Lessons(replace(context, team=target), group, distil_steps)
-            self._teach(lessons, mlp, critic, after.normalise(known.values))
+            self._teach(lessons, network, critic, after.normalise(known.values))
             policy, figures = taught_policy(lessons, base)
             made |= policy
-        return StageResult(made | to_tensors(mlp, critic, f"critic/{name}"), figures)
+        return StageResult(made | recurrent.to_tensors(network, critic, f"critic/{name}"), figures)
 
-    def _teach(self, lessons: Lessons, mlp: Mlp, critic: Array, values: Array) -> None:
+    def _teach(self, lessons: Lessons, network: Network, critic: Array, values: Array) -> None:
         """Teaches the flat `critic` in place to give `values` for the members' rows."""
-        context, aim = lessons.context, values.astype(critic.dtype)[:, None]
+        aim = values.astype(critic.dtype)[:, None]
 
-        def seen(agent: int) -> Array:
-            return with_identity(context, agent, self._view.inputs(context.batch, agent)[0])
+        def loss(outputs: Array, own: Array | None, rows: Rows) -> distil.Taught:
+            return distil.Taught(distil.squared_error(outputs, aim[rows]))
 
-        inputs = pooled(context, lessons.group, seen)
-        lessons.teach(mlp, critic, inputs, lambda found, rows: distil.squared_error(found, aim[rows]))
+        pieces = lessons.pieces(network.weights(critic), lambda agent: self._ppo.inputs(lessons.context, agent)[0])
+        lessons.teach(network, critic, pieces, loss)
 
     def _estimates(self, context: Context, agents: list[int]) -> Estimates:
         targets, values = [], []
@@ -107,39 +121,47 @@ def estimated(targets: Array, weight: float) -> Normaliser:
     return Normaliser(weight * float(targets.mean()), weight * float(np.square(targets).mean()), weight)
 
 
-def preserve(mlp: Mlp, critic: Array, before: Normaliser, after: Normaliser) -> None:
+def preserve(network: Network, critic: Array, before: Normaliser, after: Normaliser) -> None:
     """Scales the last layer of the flat `critic` in place: what `after` makes of it is what `before` made of it."""
-    weight, bias = mlp.layers(critic)[-1]
+    weight, bias = network.weights(critic).above[-1]
     weight[...] = weight * (before.scale / after.scale)
     bias[...] = after.normalise(before.denormalise(bias.astype(np.float64)))
 
 
 def taught_policy(lessons: Lessons, base: int) -> tuple[dict[str, Array], dict[str, float]]:
     """The base's policy taught to act for every member as the member's own policy does, and how far it is from that."""
-    context, group, legal = lessons.context, lessons.group, lessons.legal()
-    batch, tensors = context.batch, context.tensors
-
-    def seen(agent: int) -> Array:
-        return with_identity(context, agent, batch.of(batch.observations, agent))
-
-    def own(agent: int) -> Array:
-        return forward(layers_of(tensors, f"policy/{group_name(agent)}"), seen(agent))[-1]
-
-    inputs, log_taught = pooled(context, group, seen), distil.log_probabilities(pooled(context, group, own), legal)
-    mlp, flat = from_tensors(tensors, f"policy/{group_name(base)}")
-    taught = np.exp(log_taught)
-
-    def error(logits: Array, rows: NDArray[np.int64]) -> Array:
-        return distil.imitation_error(logits, taught[rows], None if legal is None else legal[rows])
+    context, group = lessons.context, lessons.group
+    lesson = _lesson(lessons)
+    network, flat = recurrent.from_tensors(context.tensors, f"policy/{group_name(base)}")
+    weights = network.weights(flat)
+    pieces = lessons.pieces(weights, lambda agent: observations(context, agent))
 
     def distance() -> float:
-        found = distil.log_probabilities(forward(mlp.layers(flat), inputs)[-1], legal)
-        return distil.divergence(log_taught, found)
+        return lesson.divergence(outputs(weights, pieces), weights.log_std)
 
     before = distance()
-    lessons.teach(mlp, flat, inputs, error)
+    lessons.teach(network, flat, pieces, lesson.loss)
     figures = {"distil_kl_before": before, "distil_kl_after": distance()}
-    return to_tensors(mlp, flat, f"policy/{group_name(group)}"), figures
+    return recurrent.to_tensors(network, flat, f"policy/{group_name(group)}"), figures
+
+
+def _lesson(lessons: Lessons) -> distil.Lesson:
+    """To act for every member as its own policy does."""
+    context, group = lessons.context, lessons.group
+    kind, _ = context.batch.place(members(context.team, group)[0])
+
+    def own(agent: int) -> Weights:
+        return recurrent.weights_of(context.tensors, f"policy/{group_name(agent)}")
+
+    def acted(agent: int) -> Array:
+        return unrolled(context, own(agent), observations(context, agent))[0]
+
+    def spread(agent: int) -> Array:
+        return np.tile(np.asarray(own(agent).log_std), (context.batch.ended.size, 1))
+
+    head = distribution(context.spec.classes[kind])
+    log_std = pooled(context, group, spread) if head.own else None
+    return distil.lesson(head, pooled(context, group, acted), log_std, lessons.legal())
 
 
 def _rows(array: Array) -> Array:

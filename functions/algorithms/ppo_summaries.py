@@ -10,13 +10,21 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from functions.algorithms import recurrent
 from functions.algorithms.base import Context, Summary, SummaryResult, Tensors
+from functions.algorithms.choices import OneChoice
+from functions.algorithms.chunks import material
 from functions.algorithms.curvature import Derivatives, Hessian, extremes, policy_derivatives
-from functions.algorithms.distil import log_probabilities
-from functions.algorithms.networks import Array, backward, forward, from_tensors, layers_of
+from functions.algorithms.differences import Differences
+from functions.algorithms.distil import branchwise
+from functions.algorithms.networks import Array, Mlp
 from functions.algorithms.noise import blocks, estimate
-from functions.algorithms.ppo import PolicyRows, members, pooled, with_identity
+from functions.algorithms.policy_rows import PolicyRows
+from functions.algorithms.recurrent import Weights
+from functions.algorithms.rows import members, observations, pooled, starts, with_identity
+from functions.algorithms.training import Slope
 from functions.contract import SummaryName
+from functions.environments.base import AgentClass
 from functions.keys import group_name
 from functions.randomness import generator
 
@@ -35,20 +43,43 @@ def behaviour(before: Context, after: Tensors, group: int) -> SummaryResult:
     """Action probabilities ``[256, actions]`` of every member's new policy on the observations of its class.
 
     The observations are drawn equally from all agents of the class, living ones first; each is shown to every member
-    as its own, with the member's one-hot and the actions that were legal there.
+    as its own, with the member's one-hot and the actions that were legal there. A policy with memory is shown all that
+    came before in the episode, too. Of several choices the probabilities are divided by how many there are, so that
+    they sum to 1; nothing is told of numbers.
     """
     batch, agents = before.batch, members(before.team, group)
     index, _ = batch.place(agents[0])
+    kind = before.spec.classes[index]
+    if kind.continuous:
+        return SummaryResult({}, {})
     rows = drawn(before, index, "behaviour", OBSERVATIONS)
-    seen = _at(batch.observations[index], rows)
     legal = None if batch.masks is None else _at(batch.masks[index], rows)
-    layers = layers_of(after, f"policy/{group_name(group)}")
+    weights, sizes = recurrent.weights_of(after, f"policy/{group_name(group)}"), kind.branches or (kind.actions,)
 
     def probabilities(agent: int) -> Array:
-        logits = forward(layers, with_identity(before, agent, seen))[-1]
-        return np.exp(log_probabilities(logits, legal))
+        found = np.exp(branchwise(_shown(before, weights, agent, index, rows), sizes, legal))
+        return found if len(sizes) == 1 else found / found.dtype.type(len(sizes))
 
     return SummaryResult({}, {agent: probabilities(agent) for agent in agents})
+
+
+def gaussian(before: Context, after: Tensors, group: int) -> SummaryResult:
+    """Means and standard deviations ``[256, 2, numbers]`` of every member's new policy, as drawn: before tanh.
+
+    On the observations of `behaviour`. Nothing is told of choices.
+    """
+    agents = members(before.team, group)
+    index, _ = before.batch.place(agents[0])
+    weights = recurrent.weights_of(after, f"policy/{group_name(group)}")
+    if weights.log_std is None:
+        return SummaryResult({}, {})
+    rows, deviation = drawn(before, index, "behaviour", OBSERVATIONS), np.exp(weights.log_std)
+
+    def moments(agent: int) -> Array:
+        means = _shown(before, weights, agent, index, rows)
+        return np.stack([means, np.broadcast_to(deviation, means.shape)], axis=1)
+
+    return SummaryResult({}, {agent: moments(agent) for agent in agents})
 
 
 def density(before: Context, after: Tensors, group: int) -> SummaryResult:
@@ -62,7 +93,7 @@ def density(before: Context, after: Tensors, group: int) -> SummaryResult:
     index, _ = batch.place(agents[0])
     kind = before.spec.classes[index]
     rows = drawn(before, index, "density", SAMPLES * len(kind.agents))
-    done = np.eye(kind.actions)[_at(batch.actions[index][..., np.newaxis], rows)[:, 0]]
+    done = _features(kind, _at(_wide(batch.actions[index]), rows))
     joint = np.concatenate([_at(batch.observations[index], rows), done], axis=1)
     compressed = compress(joint, DIMENSIONS).reshape(len(kind.agents), SAMPLES, -1)
     return SummaryResult({}, {agent: compressed[kind.agents.index(agent)] for agent in agents})
@@ -81,16 +112,36 @@ def curvature(before: Context, after: Tensors, group: int) -> SummaryResult:
         return SummaryResult({}, {})
     rng = generator(before.seed, before.round, "curvature", group)
     wanted = max(LEAST, count // ONE_IN)
+    weights = recurrent.weights_of(before.tensors, f"policy/{group_name(group)}")
+    quick = isinstance(known.head, OneChoice) and weights.unit is None
+    hessian = (_hessian if quick else _differences)(before, group, known, wanted, rng)
+    found = extremes(hessian.times, hessian.start(rng), PRODUCTS, RESIDUAL * LEAST / wanted)
+    return SummaryResult({"largest": found.largest, "smallest": found.smallest}, {})
+
+
+def _hessian(before: Context, group: int, known: PolicyRows, wanted: int, rng: np.random.Generator) -> Hessian:
+    """Of one choice and a policy without memory, on so many rows."""
+    count = len(known.actions)
     rows = rng.integers(count, size=wanted) if count > wanted else np.arange(count)
     legal = None if known.legal is None else known.legal[rows]
 
     def loss(logits: Array) -> Derivatives:
         return policy_derivatives(logits, known.actions[rows], known.advantage[rows], before.config.entropy, legal)
 
-    mlp, flat = from_tensors(before.tensors, f"policy/{group_name(group)}")
-    hessian = Hessian(mlp, flat, known.inputs[rows], loss)
-    found = extremes(hessian.times, hessian.start(rng), PRODUCTS, RESIDUAL * LEAST / wanted)
-    return SummaryResult({"largest": found.largest, "smallest": found.smallest}, {})
+    network, flat = recurrent.from_tensors(before.tensors, f"policy/{group_name(group)}")
+    inputs = pooled(before, group, lambda agent: observations(before, agent))
+    return Hessian(Mlp(network.sizes), flat, inputs[rows], loss)
+
+
+def _differences(before: Context, group: int, known: PolicyRows, wanted: int, rng: np.random.Generator) -> Differences:
+    """Of any policy, on about so many rows: of one with memory, those of whole stretches."""
+    network, flat = recurrent.from_tensors(before.tensors, f"policy/{group_name(group)}")
+    pieces = material(
+        before, group, network.weights(flat), lambda agent: observations(before, agent), before.config.chunk
+    )
+    share = min(1.0, wanted / len(known.actions))
+    chosen = rng.choice(len(pieces), max(1, round(share * len(pieces))), replace=False)
+    return Differences(network, flat, pieces.part(chosen), known.loss)
 
 
 def noise(before: Context, after: Tensors, group: int) -> SummaryResult:
@@ -103,17 +154,14 @@ def noise(before: Context, after: Tensors, group: int) -> SummaryResult:
     steps, copies = batch.ended.shape
     of_row = pooled(before, group, lambda agent: np.tile(np.arange(copies), steps))
     parts, size = blocks(batch.units, copies)
-    samples = [np.flatnonzero((of_row >= part.start) & (of_row < part.stop)) for part in parts]
-    samples = [rows for rows in samples if len(rows)]
-    if len(samples) < 2:
+    network, flat = recurrent.from_tensors(before.tensors, f"policy/{group_name(group)}")
+    slope = Slope(network, flat)
+    pieces = material(before, group, slope.weights, lambda agent: observations(before, agent), before.config.chunk)
+    samples = [pieces.having((of_row >= part.start) & (of_row < part.stop)) for part in parts]
+    gradients = [slope.of(pieces.part(sample), known.loss)[1].copy() for sample in samples if len(sample)]
+    if len(gradients) < 2:
         return SummaryResult({}, {})
-    mlp, flat = from_tensors(before.tensors, f"policy/{group_name(group)}")
-    layers, gradients = mlp.layers(flat), np.empty((len(samples), len(flat)), flat.dtype)
-    for rows, gradient in zip(samples, gradients, strict=True):
-        activations = forward(layers, known.inputs[rows])
-        error = known.loss(activations[-1], rows, before.config).error
-        backward(layers, activations, error, mlp.layers(gradient))
-    return SummaryResult(estimate(gradients, size)._asdict(), {})
+    return SummaryResult(estimate(np.stack(gradients), size)._asdict(), {})
 
 
 def drawn(context: Context, index: int, purpose: str, count: int) -> list[NDArray[np.int64]]:
@@ -151,6 +199,35 @@ def compress(vectors: Array, dimensions: int) -> NDArray[np.float64]:
     return np.asarray(wide @ axes)
 
 
+def _shown(before: Context, weights: Weights, agent: int, index: int, rows: list[NDArray[np.int64]]) -> Array:
+    """What the policy makes of the steps `rows` of the agents of class `index`, as if `agent` had been in their place:
+    ``[sum of rows, width]``."""
+    arrays = before.batch.observations[index]
+    if weights.unit is None:
+        return recurrent.forward(weights, with_identity(before, agent, _at(arrays, rows))).outputs
+    begins, found = starts(before), []
+    for array, own in zip(arrays, rows, strict=True):
+        step, copy = np.divmod(own, begins.shape[1])
+        copies, place = np.unique(copy, return_inverse=True)
+        inputs = with_identity(before, agent, array[:, copies]).reshape(len(begins), len(copies), -1)
+        found.append(recurrent.forward(weights, inputs, begins[:, copies]).outputs[step, place])
+    return np.concatenate(found)
+
+
+def _features(kind: AgentClass, actions: Array) -> Array:
+    """Actions ``[rows, 1 or more]`` as numbers that can be compared: numbers as the environment got them, choices as
+    one-hots side by side."""
+    if kind.continuous:
+        return np.tanh(actions)
+    sizes = kind.branches or (kind.actions,)
+    return np.concatenate([np.eye(size)[actions[:, branch]] for branch, size in enumerate(sizes)], axis=1)
+
+
+def _wide(actions: Array) -> Array:
+    """``[n, T, E]`` or ``[n, T, E, numbers]`` as the latter."""
+    return actions[..., np.newaxis] if actions.ndim == 3 else actions
+
+
 def _at(arrays: Array, rows: list[NDArray[np.int64]]) -> Array:
     """Of ``[n, T, E, width]`` the steps `rows` of every agent, one agent after the other: ``[sum of rows, width]``."""
     return np.concatenate([array.reshape(-1, array.shape[-1])[own] for array, own in zip(arrays, rows, strict=True)])
@@ -158,6 +235,7 @@ def _at(arrays: Array, rows: list[NDArray[np.int64]]) -> Array:
 
 PPO_SUMMARIES: Mapping[SummaryName, Summary] = {
     "behaviour": behaviour,
+    "gaussian": gaussian,
     "density": density,
     "curvature": curvature,
     "noise": noise,

@@ -1,29 +1,74 @@
-"""The algorithms by name."""
+"""The algorithms by name: ours, and plug-ins of other packages.
 
+A plug-in is an entry point of the group `marless.algorithms`: its name is the algorithm's name, its value
+``package.module:SPEC`` an `AlgorithmSpec`. That module is imported by whoever is asked for the algorithm, the command
+line and the coordinator included, so it must load without torch; what its `implementation` names is imported where
+stages run, and may need it. A plug-in cannot take a name of ours.
+"""
+
+import difflib
 import importlib
+import sys
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from typing import cast
 
 import msgspec
 
-from functions.algorithms import ippo, mappo
+from functions.algorithms import iddpg, ippo, iql, maddpg, mappo, qmix, vdn
 from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec, Implementation
-from functions.contract import BadRequest, Hyperparameters
+from functions.algorithms.specification import problem, unfit
+from functions.contract import BadRequest, Hyperparameters, MissingExtra
 
-ALGORITHMS: dict[str, AlgorithmSpec] = {spec.name: spec for spec in (ippo.SPEC, mappo.SPEC)}
+GROUP = "marless.algorithms"
 
-AnyConfig = ippo.IppoConfig | mappo.MappoConfig
+BUILT_IN: tuple[AlgorithmSpec, ...] = (
+    ippo.SPEC,
+    mappo.SPEC,
+    iql.SPEC,
+    vdn.SPEC,
+    qmix.SPEC,
+    iddpg.SPEC,
+    maddpg.SPEC,
+)
+
+ALGORITHMS: dict[str, AlgorithmSpec] = {spec.name: spec for spec in BUILT_IN}
+
+
+def names() -> tuple[str, ...]:
+    """Every algorithm, plug-ins last."""
+    return (*ALGORITHMS, *sorted(_plug_ins().keys() - ALGORITHMS.keys()))
 
 
 def algorithm(name: str) -> AlgorithmSpec:
-    """The specification called `name`; raises `BadRequest`."""
-    if name not in ALGORITHMS:
-        raise BadRequest(f"no algorithm is called {name!r}; there are {', '.join(ALGORITHMS)}")
-    return ALGORITHMS[name]
+    """The specification called `name`.
+
+    Raises `BadRequest` for a name nobody knows or a plug-in that cannot be used, `MissingExtra` when a package that it
+    needs is not installed.
+    """
+    if name in ALGORITHMS:
+        return ALGORITHMS[name]
+    offers = _plug_ins().get(name, ())
+    if len(offers) > 1:
+        raise BadRequest(f"several packages offer the algorithm {name!r}: {', '.join(offers)}; uninstall all but one")
+    for offer in offers:
+        return _load(name, offer)
+    nearest = difflib.get_close_matches(name, names(), n=1)
+    hint = f"did you mean {nearest[0]}? " if nearest else ""
+    raise BadRequest(f"no algorithm is called {name!r}; {hint}It is one of {', '.join(names())}")
 
 
 def implementation(spec: AlgorithmSpec) -> Implementation:
-    """The module with the algorithm's stages, imported now."""
-    return cast(Implementation, importlib.import_module(spec.implementation))
+    """The module with the algorithm's stages, imported now; raises `BadRequest` and `MissingExtra`."""
+    where = f"algorithm {spec.name!r} ({spec.implementation})"
+    try:
+        code = importlib.import_module(spec.implementation)
+    except Exception as error:
+        raise _told(where, spec.implementation, error) from error
+    if missing := unfit(spec, code):
+        raise BadRequest(f"{where} cannot be used: {missing}")
+    return cast(Implementation, code)
 
 
 def configuration(spec: AlgorithmSpec, hyperparameters: Hyperparameters) -> AlgorithmConfig:
@@ -32,3 +77,54 @@ def configuration(spec: AlgorithmSpec, hyperparameters: Hyperparameters) -> Algo
         return msgspec.convert({"name": spec.name, **hyperparameters}, spec.config)
     except msgspec.ValidationError as error:
         raise BadRequest(f"algorithm {spec.name}: {error}") from error
+
+
+def hyperparameters(config: AlgorithmConfig) -> Hyperparameters:
+    """The settings as they travel in messages, without those that are None; raises `BadRequest` for one that cannot."""
+    settings = msgspec.to_builtins(config)
+    del settings["name"]
+    found = {name: value for name, value in settings.items() if value is not None}
+    for name, value in found.items():
+        try:
+            msgspec.convert({name: value}, Hyperparameters)
+        except msgspec.ValidationError as error:
+            raise BadRequest(
+                f"{name} = {value!r} cannot travel to functions; what can is a number, a text, true or false, or a "
+                "list of whole numbers"
+            ) from error
+    return cast(Hyperparameters, found)
+
+
+def _plug_ins() -> Mapping[str, tuple[str, ...]]:
+    return _listed(tuple(sys.path))
+
+
+@cache
+def _listed(path: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
+    """What each plug-in's name stands for; looking for them reads a file of every installed package."""
+    found: dict[str, tuple[str, ...]] = {}
+    for plug_in in entry_points(group=GROUP):
+        found[plug_in.name] = tuple(dict.fromkeys((*found.get(plug_in.name, ()), plug_in.value)))
+    return found
+
+
+@cache
+def _load(name: str, value: str) -> AlgorithmSpec:
+    where, plug_in = f"algorithm plug-in {name!r} ({value})", EntryPoint(name, value, GROUP)
+    try:
+        spec = plug_in.load()
+    except Exception as error:
+        raise _told(where, value, error) from error
+    if wrong := problem(spec):
+        raise BadRequest(f"{where} cannot be used: {wrong}")
+    if spec.name != name:
+        raise BadRequest(f"{where} cannot be used: it calls itself {spec.name!r}; both names must be the same")
+    return cast(AlgorithmSpec, spec)
+
+
+def _told(where: str, module: str, error: Exception) -> BadRequest | MissingExtra:
+    """Why a module does not load, in one line; only packages of others can be missing ones."""
+    own = module.partition(":")[0].partition(".")[0]
+    if isinstance(error, ModuleNotFoundError) and error.name and error.name.partition(".")[0] != own:
+        return MissingExtra(f"{where} needs the package {error.name!r}: pip install {error.name}")
+    return BadRequest(f"{where} does not load: {type(error).__name__}: {' '.join(str(error).split())}")

@@ -7,7 +7,7 @@ observation is the first of the next episode, and `Step.final` holds what was se
 """
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float32]
 RewardArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
-ActionArray = NDArray[np.int64]
+# int64 where agents choose, float32 where they act in numbers.
+ActionArray = NDArray[Any]
 
 
 class EnvironmentFault(Exception):
@@ -38,7 +39,9 @@ class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 class AgentClass(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Agents that have equal spaces; `agents` are positions in `Spec.agents`, ascending.
 
-    Actions are numbered from 0 here; `first_action` is what the environment itself calls action 0.
+    Of three kinds. One choice of `actions`, numbered from 0 here; `first_action` is what the environment itself calls
+    action 0. With `branches` several choices at once, of so many actions each; `actions` is their sum. With `low` and
+    `high` as many numbers as `actions`, each between its two bounds, which are finite.
     """
 
     name: str
@@ -46,6 +49,14 @@ class AgentClass(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     observation_size: int
     actions: int
     first_action: int = 0
+    branches: tuple[int, ...] = ()
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+
+    @property
+    def continuous(self) -> bool:
+        """Whether actions are numbers, not choices."""
+        return bool(self.low)
 
 
 class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -53,6 +64,7 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `horizon` is the longest episode in steps. `state_size` is the width of the environment's own global state, or 0
     when it has none and the concatenated observations stand in. `masked` says whether `Observation.masks` is given.
+    `sides[i]` is the side that agent i is on where some compete; empty where all are on one.
     """
 
     agents: tuple[str, ...]
@@ -60,6 +72,7 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     horizon: int
     state_size: int = 0
     masked: bool = False
+    sides: tuple[int, ...] = ()
 
     @property
     def class_of(self) -> tuple[int, ...]:
@@ -75,7 +88,8 @@ class Observation:
     """What the agents of E copies see now.
 
     `values`: per class ``[E, n, observation_size]`` float32. `masks`: per class ``[E, n, actions]``, True where an
-    action is legal, or None when all always are. `alive`: ``[E, N]``. `state`: ``[E, state_size]`` float32 or None.
+    action is legal (branch after branch where there are several, all True for numbers), or None when all always are.
+    `alive`: ``[E, N]``. `state`: ``[E, state_size]`` float32 or None.
     """
 
     values: tuple[FloatArray, ...]
@@ -112,7 +126,8 @@ class VectorEnvironment(Protocol):
     def reset(self, rng: np.random.Generator) -> Observation: ...
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
-        """Steps every copy; `actions` holds per class ``[E, n]`` action numbers."""
+        """Steps every copy; `actions` holds per class ``[E, n]`` action numbers, ``[E, n, branches]`` of them where
+        there are several choices, or ``[E, n, actions]`` float32 within the bounds."""
 
     def close(self) -> None:
         """Frees what the environment holds; calling it twice is harmless."""

@@ -5,11 +5,20 @@ Plug-in authors run ``check(lambda copies: make(task, copies))`` in a test of th
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.environments.base import ActionArray, BoolArray, Observation, Spec, Step, VectorEnvironment
+from functions.environments.base import (
+    ActionArray,
+    AgentClass,
+    BoolArray,
+    Observation,
+    Spec,
+    Step,
+    VectorEnvironment,
+)
 
 Make = Callable[[int], VectorEnvironment]
 Array = NDArray[np.generic]
@@ -22,11 +31,17 @@ _WRONG_COPIES = "copies is not the number of copies that was asked for"
 _WRONG_AGENTS = "agents are not one or more different names"
 _WRONG_CLASSES = "classes do not hold every agent once, in ascending order, under different names"
 _WRONG_SIZES = "observation sizes, action counts and the horizon are not positive, or the state size is negative"
+_WRONG_KIND = "class '{name}' is not of one kind: one choice, several choices, or numbers"
+_WRONG_BRANCHES = "the choices of class '{name}' are not positive, or actions is not their sum"
+_WRONG_BOUNDS = "the bounds of class '{name}' are not finite, not in order, or not one pair per action"
+_WRONG_SIDES = "sides is neither empty nor one of the numbers 0, 1, ... per agent, every one of them used"
+_ONE_SIDE = "all agents are on one side, which an empty sides says"
 _WRONG_ARRAY = "{what} is {got}, not {wanted}"
 _NOT_FINITE = "{what} is not finite"
 _WRONG_PARTS = "an observation does not have one array per class"
 _WRONG_MASKS = "masks are given although spec.masked is False, or the other way round"
-_NO_LEGAL_ACTION = "a mask allows no action (agents that are gone need one, too)"
+_NO_LEGAL_ACTION = "a mask allows no action, or none of one of several choices (agents that are gone need one, too)"
+_MASKED_NUMBERS = "a mask forbids numbers"
 _WRONG_STATE = "a state is given although spec.state_size is 0, or the other way round"
 _DEAD_SEE = "an agent that is gone sees something other than zeros"
 _DEAD_EARN = "an agent that was gone before the step has a reward"
@@ -118,6 +133,25 @@ def _check_spec(environment: VectorEnvironment, copies: int) -> None:
     _require(placed == list(range(len(spec.agents))) and ascending and unique, _WRONG_CLASSES)
     sizes = [size for kind in spec.classes for size in (kind.observation_size, kind.actions)]
     _require(min(*sizes, spec.horizon) > 0 and spec.state_size >= 0, _WRONG_SIZES)
+    for kind in spec.classes:
+        _check_kind(kind)
+    if spec.sides:
+        _require(len(spec.sides) == len(spec.agents), _WRONG_SIDES)
+        _require({*spec.sides} == {*range(max(spec.sides) + 1)}, _WRONG_SIDES)
+        _require(max(spec.sides) > 0, _ONE_SIDE)
+
+
+def _check_kind(kind: AgentClass) -> None:
+    """One choice, several, or numbers between finite bounds."""
+    _require(not (kind.branches and (kind.low or kind.high)), _WRONG_KIND.format(name=kind.name))
+    if kind.branches:
+        holds = min(kind.branches) > 0 and sum(kind.branches) == kind.actions
+        _require(holds, _WRONG_BRANCHES.format(name=kind.name))
+    if kind.low or kind.high:
+        low, high = np.array(kind.low), np.array(kind.high)
+        holds = low.shape == high.shape == (kind.actions,)
+        holds = holds and bool(np.isfinite([low, high]).all() and (low <= high).all())
+        _require(holds, _WRONG_BOUNDS.format(name=kind.name))
 
 
 @dataclass
@@ -163,14 +197,30 @@ def _actions_rng(seed: int) -> np.random.Generator:
 
 
 def _choose(seen: Observation, spec: Spec, choices: np.random.Generator) -> tuple[ActionArray, ...]:
-    """A legal action for every agent, each as likely as the others."""
+    """An action for every agent: a legal one, each as likely as the others, or numbers, some of them at a bound."""
     actions = []
     for c, kind in enumerate(spec.classes):
         likes = choices.random((len(seen.alive), len(kind.agents), kind.actions))
+        if kind.continuous:
+            actions.append(_between(likes, kind))
+            continue
         if seen.masks is not None:
             likes = np.where(seen.masks[c], likes, -1.0)
-        actions.append(likes.argmax(axis=-1))
+        chosen = [part.argmax(axis=-1) for part in _parts(likes, kind)]
+        actions.append(np.stack(chosen, axis=-1) if kind.branches else chosen[0])
     return tuple(actions)
+
+
+def _between(shares: NDArray[np.float64], kind: AgentClass) -> ActionArray:
+    """Numbers between the bounds of `kind`; one in ten is the lower bound, one in ten the upper one."""
+    low, high = np.array(kind.low), np.array(kind.high)
+    numbers: ActionArray = (low + np.clip(1.25 * shares - 0.125, 0, 1) * (high - low)).astype(np.float32)
+    return numbers
+
+
+def _parts(array: NDArray[Any], kind: AgentClass) -> list[NDArray[Any]]:
+    """``[..., actions]`` choice by choice."""
+    return np.split(array, np.cumsum(kind.branches)[:-1], axis=-1) if kind.branches else [array]
 
 
 def _check_observation(seen: Observation, spec: Spec, rows: BoolArray) -> None:
@@ -193,7 +243,9 @@ def _check_masks(masks: tuple[BoolArray, ...], spec: Spec, rows: BoolArray) -> N
     _require(len(masks) == len(spec.classes), _WRONG_PARTS)
     for kind, mask in zip(spec.classes, masks, strict=True):
         _check_array(f"the mask of class '{kind.name}'", mask, (len(kind.agents), kind.actions), np.bool_, rows)
-        _require(bool(mask[rows].any(axis=-1).all()), _NO_LEGAL_ACTION)
+        legal = [part.any(axis=-1).all() for part in _parts(mask[rows], kind)]
+        _require(all(legal), _NO_LEGAL_ACTION)
+        _require(not kind.continuous or bool(mask[rows].all()), _MASKED_NUMBERS)
 
 
 def _check_array(what: str, array: object, width: tuple[int, ...], dtype: type[np.generic], rows: BoolArray) -> None:

@@ -14,11 +14,12 @@ except ModuleNotFoundError as missing:
     raise MissingExtra("functions.environments.parallel needs PettingZoo: pip install pettingzoo") from missing
 
 
-class ParallelEnvironment(ParallelEnv[str, Any, int]):  # type: ignore[misc]  # PettingZoo ships no types
+class ParallelEnvironment(ParallelEnv[str, Any, Any]):  # type: ignore[misc]  # PettingZoo ships no types
     """`environment`, which must have one copy, seen as a `ParallelEnv`; closing this closes it.
 
-    Observations are float32 vectors, or ``{"observation", "action_mask"}`` where the environment masks actions. An
-    agent that terminated leaves `agents`; the observation it leaves with is zeros. `reset` without a seed goes on with
+    Observations are float32 vectors, or ``{"observation", "action_mask"}`` where the environment masks actions. Actions
+    are `Discrete`, `MultiDiscrete` for several choices (masked choice after choice) or a `Box` for numbers. An agent
+    that terminated leaves `agents`; the observation it leaves with is zeros. `reset` without a seed goes on with
     the stream of random numbers, the first one is then seeded by the operating system.
     """
 
@@ -40,7 +41,7 @@ class ParallelEnvironment(ParallelEnv[str, Any, int]):  # type: ignore[misc]  # 
         kinds = environment.spec.classes
         masked = environment.spec.masked
         self.observation_spaces = {name: _sight(kinds[c], masked) for name, (c, _) in self._seats.items()}
-        self.action_spaces = {name: spaces.Discrete(kinds[c].actions) for name, (c, _) in self._seats.items()}
+        self.action_spaces = {name: _doing(kinds[c]) for name, (c, _) in self._seats.items()}
         if environment.spec.state_size:
             self.state_space = spaces.Box(-np.inf, np.inf, (environment.spec.state_size,), np.float32)
 
@@ -63,7 +64,7 @@ class ParallelEnvironment(ParallelEnv[str, Any, int]):  # type: ignore[misc]  # 
         return self._sights(self.agents), {name: {} for name in self.agents}
 
     def step(
-        self, actions: dict[str, int]
+        self, actions: dict[str, Any]
     ) -> tuple[dict[str, Any], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
         """One step of the agents in play; without any, nothing."""
         if not self.agents:
@@ -90,8 +91,8 @@ class ParallelEnvironment(ParallelEnv[str, Any, int]):  # type: ignore[misc]  # 
         """Closes the environment."""
         self._environment.close()
 
-    def _numbers(self, actions: dict[str, int]) -> tuple[ActionArray, ...]:
-        numbers = tuple(np.zeros((1, len(kind.agents)), dtype=np.int64) for kind in self._environment.spec.classes)
+    def _numbers(self, actions: dict[str, Any]) -> tuple[ActionArray, ...]:
+        numbers = tuple(_nothing(kind) for kind in self._environment.spec.classes)
         for name in self.agents:
             c, j = self._seats[name]
             numbers[c][0, j] = actions[name]
@@ -114,3 +115,17 @@ def _sight(kind: AgentClass, masked: bool) -> spaces.Space[Any]:
     if not masked:
         return values
     return spaces.Dict({"observation": values, "action_mask": spaces.Box(0, 1, (kind.actions,), np.int8)})
+
+
+def _doing(kind: AgentClass) -> spaces.Space[Any]:
+    if kind.continuous:
+        return spaces.Box(np.array(kind.low, dtype=np.float32), np.array(kind.high, dtype=np.float32))
+    return spaces.MultiDiscrete(list(kind.branches)) if kind.branches else spaces.Discrete(kind.actions)
+
+
+def _nothing(kind: AgentClass) -> ActionArray:
+    """Actions of one copy for agents that are gone: the first ones, or the lower bounds."""
+    if kind.continuous:
+        return np.tile(np.array(kind.low, dtype=np.float32), (1, len(kind.agents), 1))
+    shape = (1, len(kind.agents), len(kind.branches)) if kind.branches else (1, len(kind.agents))
+    return np.zeros(shape, dtype=np.int64)

@@ -15,8 +15,11 @@ from functions.environments.pettingzoo_guard import told
 Factory = Callable[..., Any]
 
 # Packages that a name from this project may miss; whose any other name is, nobody here knows.
-_OURS = ("pettingzoo", "mpe2", "gymnasium", "supersuit")
+_OURS = ("pettingzoo", "mpe2", "gymnasium", "supersuit", "lbforaging", "rware")
+# What a family of PettingZoo imports is best installed as the extra of that name.
+_FAMILY = re.compile(r"pettingzoo\.(atari|butterfly|classic|sisl)\b")
 
+_OUR_OPTIONS = ("horizon", "joint_actions", "rebuild", "sides")
 _NAME = re.compile(r"pettingzoo:(\w+(?:\.\w+)*):(\w+)")
 
 
@@ -28,7 +31,7 @@ def factory_of(name: str) -> Factory:
     match = _NAME.fullmatch(name)
     if match is None:
         raise ValueError(f"'{name}' names no environment: write it as 'pettingzoo:package.module:factory'")
-    module = _module(name, match[1])
+    module = module_of(name, match[1])
     factory = getattr(module, match[2], None)
     if callable(factory):
         made: Factory = factory
@@ -37,14 +40,15 @@ def factory_of(name: str) -> Factory:
     raise ValueError(f"{name}: module '{match[1]}' has no factory '{match[2]}'{_nearest(match[2], public)}")
 
 
-def _module(name: str, path: str) -> Any:
+def module_of(name: str, path: str) -> Any:
+    """The module `path`, for the task `name`; raises what `factory_of` raises."""
     try:
         return import_module(path)
     except ModuleNotFoundError as error:
         missing = error.name or path
         if "." in missing and f"{path}.".startswith(f"{missing}."):
             raise _no_module(name, missing) from error
-        raise _missing_extra(name, missing) from error
+        raise _missing_extra(name, missing, path) from error
     except Exception as error:
         raise EnvironmentFault(f"{name}: import of '{path}': {told(error)}") from error
 
@@ -55,16 +59,24 @@ def _no_module(name: str, missing: str) -> ValueError:
     return ValueError(f"{name}: package '{parent}' has no module '{child}'{_nearest(child, siblings)}")
 
 
-def _missing_extra(name: str, missing: str) -> MissingExtra:
+def _missing_extra(name: str, missing: str, path: str = "") -> MissingExtra:
+    """`missing` is not installed, which the module `path` is or imports."""
     package = missing.partition(".")[0]
-    if package in _OURS:
+    if family := _FAMILY.match(path):
+        return MissingExtra(f"{name} needs '{missing}', which is not installed: pip install 'pettingzoo[{family[1]}]'")
+    if package in _OURS or package != path.partition(".")[0]:
         return MissingExtra(f"{name} needs the package '{package}', which is not installed: pip install {package}")
     return MissingExtra(f"{name}: '{package}' is neither installed nor in the current folder; run from where it lies")
 
 
+def foreign_options(task: Task) -> dict[str, str | int | float | bool]:
+    """The options that are the environment's, not ours."""
+    return {key: value for key, value in task.options.items() if key not in _OUR_OPTIONS}
+
+
 def build(task: Task, factory: Factory) -> Any:
     """One environment with the task's options; raises `Unsupported` when it is not a parallel environment."""
-    options = {key: value for key, value in task.options.items() if key != "horizon"}
+    options = foreign_options(task)
     try:
         environment = factory(**options)
     except ModuleNotFoundError as error:

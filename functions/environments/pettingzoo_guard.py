@@ -1,11 +1,15 @@
 """What stands between one PettingZoo environment and the adapter: its mistakes become faults that say where."""
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from functions.environments.base import EnvironmentFault, Unsupported
+
+_LONGEST = 400
+_PLAIN = (bool, int, float, np.bool_, np.integer, np.floating)
 
 
 class Guard:
@@ -39,13 +43,25 @@ class Guard:
             raise self.fault(method, f"returned no {what} for agent '{key}'")
         return mapping[key]
 
+    def number(self, method: str, value: object, what: str) -> float:
+        """`value`, which must be one finite number."""
+        if isinstance(value, _PLAIN):
+            number = float(value)
+        else:
+            number = float(self.numbers(method, value, (), what, np.float64)[0])
+        if not math.isfinite(number):
+            raise self.fault(method, f"{what} is not finite")
+        return number
+
     def numbers(
         self, method: str, value: object, shape: tuple[int, ...], what: str, dtype: DTypeLike = np.float32
     ) -> NDArray[Any]:
         """`value` flattened, which must be finite numbers of `shape`; one number may come in any shape."""
         try:
-            with np.errstate(over="ignore"):
-                array = np.asarray(value).astype(dtype)
+            array = np.asarray(value)
+            if array.dtype != dtype:
+                with np.errstate(over="ignore"):
+                    array = array.astype(dtype)
         except (TypeError, ValueError) as error:
             raise self.fault(method, f"{what} is not numeric ({told(error)})") from error
         if array.shape != shape and not array.size == np.prod(shape) == 1:
@@ -58,3 +74,9 @@ class Guard:
 def told(error: Exception) -> str:
     """The error in one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def one_line(thing: object) -> str:
+    """`thing` as text without line breaks, cut where it is long."""
+    text = " ".join(str(thing).split())
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -16,11 +16,30 @@ from functions.environments.base import EnvironmentFault, Spec, Task, VectorEnvi
 GROUP = "marless.environments"
 
 _MODULES = {
+    "matrix/climbing": "functions.environments.matrix",
+    "matrix/penalty": "functions.environments.matrix",
+    "matrix/two_step": "functions.environments.matrix",
+    "mpe/simple": "functions.environments.mpe",
     "mpe/simple_adversary": "functions.environments.mpe",
+    "mpe/simple_crypto": "functions.environments.mpe",
+    "mpe/simple_push": "functions.environments.mpe",
+    "mpe/simple_reference": "functions.environments.mpe",
+    "mpe/simple_speaker_listener": "functions.environments.mpe",
     "mpe/simple_spread": "functions.environments.mpe",
+    "mpe/simple_tag": "functions.environments.mpe",
+    "mpe/simple_world_comm": "functions.environments.mpe",
+    "toy/corridor": "functions.environments.corridor",
     "toy/signal": "functions.environments.toy",
 }
-_ANY = {"pettingzoo": "functions.environments.pettingzoo"}
+# Families with more tasks than can be listed, by how their names start.
+_FAMILIES = {
+    "lbf/": "functions.environments.lbf",
+    "pettingzoo:": "functions.environments.pettingzoo",
+    "rware/": "functions.environments.rware",
+    "smac/": "functions.environments.smac",
+    "smacv2/": "functions.environments.smac",
+    "smax/": "functions.environments.smax",
+}
 
 Make = Callable[[Task, int], VectorEnvironment]
 
@@ -53,8 +72,13 @@ def names() -> tuple[str, ...]:
     return tuple(sorted({*_MODULES, *entry_points(group=GROUP).names}))
 
 
+def known(name: str) -> bool:
+    """Whether `name` is a listed task, or of a family that cannot be listed; which of those there are, `make` says."""
+    return name in names() or name.startswith(tuple(_FAMILIES))
+
+
 def _maker(name: str) -> Make:
-    module = _MODULES.get(name) or _ANY.get(name.partition(":")[0])
+    module = _MODULES.get(name) or next((at for start, at in _FAMILIES.items() if name.startswith(start)), None)
     if module is not None:
         own: Make = import_module(module).make
         return own
@@ -62,8 +86,9 @@ def _maker(name: str) -> Make:
         return _load(plug_in)
     nearest = ", ".join(difflib.get_close_matches(name, names(), cutoff=0.5)) or ", ".join(names())
     raise ValueError(
-        f"no environment is named '{name}'; there are: {nearest}, and any PettingZoo environment as "
-        "'pettingzoo:package.module:factory'"
+        f"no environment is named '{name}'; there are: {nearest}, level-based foraging as 'lbf/8x8-2p-3f', warehouses "
+        "as 'rware/tiny-2ag', StarCraft as 'smac/8m', 'smacv2/terran_5_vs_5' or 'smax/8m', and any PettingZoo "
+        "environment as 'pettingzoo:package.module:factory'"
     )
 
 

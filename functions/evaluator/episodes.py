@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from functions.actor.rollout import draws
-from functions.environments.base import ActionArray, FloatArray, Observation, VectorEnvironment
+from functions.environments.base import VectorEnvironment
 from functions.episodes import Episodes
-from functions.policies import Policy, as_environment_actions
+from functions.policies import Player, Policy, draws
 
 
 def play(
@@ -18,19 +17,17 @@ def play(
     spec, copies = environment.spec, environment.copies
     episodes = Episodes(copies, len(spec.agents))
     seen = environment.reset(rng)
-    uniforms = None if greedy else draws(spec, spec.horizon, copies, rng)
+    noise = None if greedy else draws(spec, spec.horizon, copies, rng)
+    player = Player(policy, copies)
     # Not the first `count` to end: short episodes end first.
     running = np.arange(copies) < count
     for t in range(spec.horizon):
-        actions = policy.greedy(seen) if uniforms is None else _sampled(policy, seen, t, uniforms)
-        step = environment.step(as_environment_actions(actions))
+        choice = player.act(seen, None if noise is None else tuple(block[t] for block in noise))
+        step = environment.step(choice.played)
         episodes.add(step, running)
         running &= ~step.ended
         if not running.any():
             break
+        player.forget(step.ended)
         seen = step.observation
     return episodes
-
-
-def _sampled(policy: Policy, seen: Observation, t: int, uniforms: tuple[FloatArray, ...]) -> tuple[ActionArray, ...]:
-    return policy.sample(seen, tuple(block[t] for block in uniforms)).actions

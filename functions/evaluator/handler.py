@@ -1,8 +1,10 @@
 """The evaluator function: policies to the returns of whole episodes."""
 
-from functions.contract import EvaluateReply, EvaluateTask
+import numpy as np
+
+from functions.contract import BadRequest, EvaluateReply, EvaluateTask
 from functions.environments import registry
-from functions.environments.base import EnvironmentFault
+from functions.environments.base import EnvironmentFault, Spec
 from functions.episodes import Episodes, summary
 from functions.evaluator.episodes import play
 from functions.policies import Policy
@@ -31,7 +33,8 @@ def evaluate(task: EvaluateTask, blobs: Blobs) -> tuple[Objects, EvaluateReply]:
             rng = generator(task.seed, "evaluate", task.stream, task.round, task.part, block)
             count = min(environment.copies, task.episodes - block * environment.copies)
             played.append(play(environment, policy, rng, task.greedy, count))
-        returns, agent_means, scalars = summary(played)
+        _, agent_means, scalars = summary(played)
+        returns = _returns(environment.spec, task.side, played)
         if len(returns) != task.episodes:
             missing, horizon = task.episodes - len(returns), environment.spec.horizon
             raise EnvironmentFault(
@@ -40,3 +43,13 @@ def evaluate(task: EvaluateTask, blobs: Blobs) -> tuple[Objects, EvaluateReply]:
     finally:
         environment.close()
     return [], EvaluateReply(returns=returns, agent_returns=agent_means, scalars=scalars)
+
+
+def _returns(spec: Spec, side: int | None, played: list[Episodes]) -> tuple[float, ...]:
+    """One per episode: the sum over all agents, or over those on `side`; raises `BadRequest` when nobody is."""
+    by_agent = np.concatenate([part.agent_returns() for part in played])
+    if side is not None:
+        if side not in spec.sides:
+            raise BadRequest(f"the task has no side {side}")
+        by_agent = by_agent[:, np.array(spec.sides) == side]
+    return tuple(by_agent.sum(axis=1).tolist())

@@ -17,17 +17,19 @@ Array = NDArray[Any]
 class Batch:
     """T steps of E copies, those of unit after unit and equally many of each; N agents in classes of n.
 
-    Per class: `observations` ``[n, T, E, F]``, `actions` and `log_probability` ``[n, T, E]``, `masks`
-    ``[n, T, E, actions]`` or none. Over all agents: `rewards`, `terminated`, `alive` ``[N, T, E]``. `ended`
-    ``[T, E]``. `state` ``[T, E, S]`` is the task's global state, or the joined observations. Where an episode or the
-    unit was cut, `cut` ``[K, 2]`` holds (t, e) and `cut_observations`, `cut_state` what came next.
+    Per class: `observations` ``[n, T, E, F]``; `actions` ``[n, T, E]``, with one more axis for several choices or
+    numbers (see `functions.algorithms.heads`); `log_probability` ``[n, T, E]``, or none where agents did not act as a
+    distribution says; `masks` ``[n, T, E, actions]`` or none. Over all agents: `rewards`, `terminated`, `alive`
+    ``[N, T, E]``. `ended` ``[T, E]``. `state` ``[T, E, S]`` is the task's global state, or the joined observations.
+    Where an episode or the unit was cut, `cut` ``[K, 2]`` holds (t, e) and `cut_observations` ``[n, K, F]``,
+    `cut_masks` ``[n, K, actions]`` or none, and `cut_state` ``[K, S]`` what came next.
     """
 
     spec: Spec
     units: int
     observations: tuple[Array, ...]
     actions: tuple[Array, ...]
-    log_probability: tuple[Array, ...]
+    log_probability: tuple[Array, ...] | None
     masks: tuple[Array, ...] | None
     rewards: Array
     terminated: Array
@@ -36,6 +38,7 @@ class Batch:
     state: Array
     cut: Array
     cut_observations: tuple[Array, ...]
+    cut_masks: tuple[Array, ...] | None
     cut_state: Array
 
     def place(self, agent: int) -> tuple[int, int]:
@@ -62,12 +65,13 @@ def join(spec: Spec, tensors: Mapping[str, Array], units: Sequence[int]) -> Batc
     observations = tuple(joined(f"observation/{c}", 2) for c in classes)
     cut_observations = tuple(joined(f"cut_observation/{c}", 1) for c in classes)
     own_state = bool(spec.state_size)
+    drawn = f"{unit_prefix(units[0])}/log_probability/0" in tensors
     return Batch(
         spec=spec,
         units=len(units),
         observations=observations,
         actions=tuple(joined(f"action/{c}", 2) for c in classes),
-        log_probability=tuple(joined(f"log_probability/{c}", 2) for c in classes),
+        log_probability=tuple(joined(f"log_probability/{c}", 2) for c in classes) if drawn else None,
         masks=tuple(joined(f"mask/{c}", 2) for c in classes) if spec.masked else None,
         rewards=joined("reward", 2),
         terminated=joined("terminated", 2),
@@ -76,6 +80,7 @@ def join(spec: Spec, tensors: Mapping[str, Array], units: Sequence[int]) -> Batc
         state=joined("state", 1) if own_state else side_by_side(spec, observations),
         cut=_cuts(tensors, units),
         cut_observations=cut_observations,
+        cut_masks=tuple(joined(f"cut_mask/{c}", 1) for c in classes) if spec.masked else None,
         cut_state=joined("cut_state", 0) if own_state else side_by_side(spec, cut_observations),
     )
 

@@ -1,8 +1,11 @@
 """The learner function: trajectories and the learner's state to new policies and a new state."""
 
 from functions.algorithms import registry as algorithms
-from functions.contract import InitialiseReply, InitialiseTask, LearnReply, LearnTask, RegroupTask, WholeTask
+from functions.contract import InitialiseReply, InitialiseTask, LearnReply, LearnTask, Past, RegroupTask, WholeTask
+from functions.learner.recall import recall, window
 from functions.learner.regroup import regroup
+from functions.learner.replay import Window
+from functions.learner.stages import Share
 from functions.learner.update import sorted_out, update
 from functions.learner.whole import whole
 from functions.ports import Blobs
@@ -29,9 +32,21 @@ def initialise(task: InitialiseTask, blobs: Blobs) -> tuple[Objects, InitialiseR
 def learn(task: LearnTask, blobs: Blobs) -> tuple[Objects, LearnReply]:
     """Runs the task's stages for its groups."""
     trajectories, known = read(blobs, task.trajectories), read(blobs, task.state + task.tensors)
-    outcome = update(task, task.round, task.stages, task.groups, trajectories, known)
+    share = Share(task.stages, task.groups, range(task.first_update, task.first_update + task.updates))
+    outcome = update(task, task.round, share, trajectories, known, _window(task, trajectories, blobs))
     policies, learner, passing = sorted_out(outcome.tensors, algorithms.algorithm(task.algorithm).parts)
     objects: Objects = [("policies", policies)] if policies else []
     if task.publish_tensors:
         objects.append(("tensors", passing))
     return [*objects, ("learner", learner)], LearnReply(figures=outcome.figures, tables=outcome.tables)
+
+
+def _window(task: LearnTask, trajectories: Tensors, blobs: Blobs) -> Window | None:
+    """The rounds that the algorithm learns from, the present one last; None where that is all."""
+    algorithm = algorithms.algorithm(task.algorithm)
+    if not algorithms.configuration(algorithm, task.hyperparameters).replayed_steps:
+        return None
+    own = Past(round=task.round, units=len(task.units), trajectories=task.trajectories)
+    found = window(task)
+    recall(found, (*task.past, own), {task.round: trajectories}, blobs)
+    return found

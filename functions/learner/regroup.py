@@ -113,4 +113,4 @@ def _trajectories(task: RegroupTask, blobs: Blobs) -> Tensors:
     """The round's data; where the task names none, the units are played once more as the actor played them."""
     if task.trajectories:
         return read(blobs, task.trajectories)
-    return play(task, read(blobs, task.policies), task.round)[0]
+    return play(task, read(blobs, task.policies), task.round, task.behaviour)[0]

@@ -1,5 +1,6 @@
 """Runs any subset of an algorithm's stages for any subset of its groups: placement is somebody else's decision."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -7,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.base import AlgorithmSpec, Context, Implementation, SummaryResult
+from functions.algorithms.base import AlgorithmSpec, Context, Implementation, StageResult, SummaryResult
 from functions.contract import NotFinite, SummaryName, Table
 from functions.keys import agent_name, group_name
 from functions.tables import pack
@@ -23,36 +24,52 @@ class Outcome(NamedTuple):
     tables: dict[str, Table]
 
 
+class Share(NamedTuple):
+    """The part of a round's learning that one function does: these stages, for these groups, in these updates."""
+
+    stages: Sequence[str]
+    groups: Sequence[int]
+    updates: range = range(1)
+
+
 def run(
     spec: AlgorithmSpec,
     code: Implementation,
     context: Context,
-    stages: Sequence[str],
-    groups: Sequence[int],
+    share: Share,
     summaries: Sequence[SummaryName] = (),
 ) -> Outcome:
-    """What `stages` give for `groups`, in the graph's order; `summaries` belong to the stage that trains the policies.
+    """What the stages of `share` give, in the graph's order; `summaries` belong to the stage that trains the policies.
 
-    Each stage sees the context's tensors overlaid with what earlier stages of this call gave. Raises `NotFinite`.
+    Each stage sees the context's tensors overlaid with what earlier stages of this call gave. Figures and summaries
+    are those of the round's last update. Raises `NotFinite`.
     """
-    made: Tensors = {}
-    figures: dict[str, float] = {}
-    tables: dict[str, Table] = {}
-    for stage in spec.stages:
-        if stage.name not in stages:
-            continue
-        for group in groups:
-            seen = replace(context, tensors={**context.tensors, **made})
-            result = code.STAGES[stage.name](seen, group)
-            require_finite(result.tensors, f"stage {stage.name}, group {group}")
-            made |= result.tensors
-            for name, value in result.figures.items():
-                figures[f"{stage.name}/{name}/{group_name(group)}"] = value
-            for summary in summaries if "policy" in stage.writes else ():
-                told = _finite(code.SUMMARIES[summary](seen, result.tensors, group), summary, group)
-                figures |= {f"{summary}/{name}/{group_name(group)}": value for name, value in told.figures.items()}
-                tables |= {f"{summary}/{agent_name(agent)}": pack(array) for agent, array in told.tables.items()}
-    return Outcome(made, figures, tables)
+    outcome = Outcome({}, {}, {})
+    known = context.tensors
+    works = [stage for stage in spec.stages if stage.name in share.stages]
+    for update, stage, group in itertools.product(share.updates, works, share.groups):
+        seen = replace(context, tensors={**known, **outcome.tensors}, update=update)
+        result = code.STAGES[stage.name](seen, group)
+        require_finite(result.tensors, f"stage {stage.name}, group {group}")
+        outcome.tensors.update(result.tensors)
+        if update == context.config.updates_per_round - 1:
+            _tell(stage.name, group, result, outcome)
+            for name in summaries if "policy" in stage.writes else ():
+                _summarise(name, group, code.SUMMARIES[name](seen, result.tensors, group), outcome)
+    return outcome
+
+
+def _tell(stage: str, group: int, result: StageResult, outcome: Outcome) -> None:
+    for name, value in result.figures.items():
+        outcome.figures[f"{stage}/{name}/{group_name(group)}"] = value
+
+
+def _summarise(summary: SummaryName, group: int, told: SummaryResult, outcome: Outcome) -> None:
+    told = _finite(told, summary, group)
+    for name, value in told.figures.items():
+        outcome.figures[f"{summary}/{name}/{group_name(group)}"] = value
+    for agent, array in told.tables.items():
+        outcome.tables[f"{summary}/{agent_name(agent)}"] = pack(array)
 
 
 def _finite(told: SummaryResult, summary: SummaryName, group: int) -> SummaryResult:

@@ -1,4 +1,4 @@
-"""What learning is apart from storage and messages: the round's trajectories and the known tensors to new ones."""
+"""What learning is apart from storage and messages: a round's data and the known tensors to new ones."""
 
 from collections.abc import Sequence
 
@@ -8,18 +8,19 @@ from functions.algorithms import registry as algorithms
 from functions.algorithms.base import Context
 from functions.contract import LearnTask, WholeTask
 from functions.learner import batch, stages
+from functions.learner.replay import Window
 from functions.serving import Tensors
 
 
 def update(
     task: LearnTask | WholeTask,
     round_: int,
-    stage_names: Sequence[str],
-    groups: Sequence[int],
+    share: stages.Share,
     trajectories: Tensors,
     known: Tensors,
+    window: Window | None = None,
 ) -> stages.Outcome:
-    """What `stage_names` give for `groups` in round `round_`, on trajectories of the task's units; pure."""
+    """What `share` of round `round_` gives, on trajectories of the task's units and on `window`; pure."""
     algorithm = algorithms.algorithm(task.algorithm)
     context = Context(
         spec=task.spec,
@@ -29,12 +30,13 @@ def update(
         round=round_,
         batch=batch.join(task.spec, trajectories, task.units),
         tensors=known,
+        window=window,
     )
     code = algorithms.implementation(algorithm)
-    return stages.run(algorithm, code, context, stage_names, groups, task.summaries)
+    return stages.run(algorithm, code, context, share, task.summaries)
 
 
-def sorted_out(tensors: Tensors, parts: tuple[str, ...]) -> tuple[Tensors, Tensors, Tensors]:
+def sorted_out(tensors: Tensors, parts: Sequence[str]) -> tuple[Tensors, Tensors, Tensors]:
     """What actors read, what only learners need from round to round, and what serves this round only."""
     policies, learner, passing = Tensors(), Tensors(), Tensors()
     for name, array in tensors.items():

@@ -6,10 +6,15 @@ functions and passing objects between them costs more than the rounds themselves
 
 from functions.actor.handler import play
 from functions.algorithms import registry as algorithms
-from functions.contract import LearnReply, SampleReply, WholeReply, WholeTask
+from functions.contract import LearnReply, Past, SampleReply, WholeReply, WholeTask
+from functions.learner.recall import of_round, recall
+from functions.learner.recall import window as window_of
+from functions.learner.replay import Window
+from functions.learner.stages import Share
 from functions.learner.update import as_stored, sorted_out, update
+from functions.memory import newest
 from functions.ports import Blobs
-from functions.serving import Objects, read
+from functions.serving import Objects, Tensors, read
 
 
 def whole(task: WholeTask, blobs: Blobs) -> tuple[Objects, WholeReply]:
@@ -18,16 +23,40 @@ def whole(task: WholeTask, blobs: Blobs) -> tuple[Objects, WholeReply]:
     Byte for byte what a `SampleTask` and `LearnTask`s of their own give in every round.
     """
     algorithm = algorithms.algorithm(task.algorithm)
-    stages, groups = [stage.name for stage in algorithm.stages], sorted(set(task.team.groups))
+    share = Share([stage.name for stage in algorithm.stages], sorted(set(task.team.groups)), range(task.updates))
     known = read(blobs, task.state)
+    memory = _Memory(task, blobs) if task.replayed_steps else None
     samples: list[SampleReply] = []
     learns: list[LearnReply] = []
-    for round_ in range(task.round, task.round + task.rounds):
-        trajectories, sampled = play(task, known, round_)
-        outcome = update(task, round_, stages, groups, trajectories, known)
+    for round_, behaviour in enumerate(task.behaviours, start=task.round):
+        trajectories, sampled = play(task, known, round_, behaviour)
+        window = memory.with_round(round_, trajectories) if memory else None
+        outcome = update(task, round_, share, trajectories, known, window)
         policies, learner, _ = sorted_out(outcome.tensors, algorithm.parts)
         known = {**known, **as_stored(policies), **as_stored(learner)}
         samples.append(sampled)
         learns.append(LearnReply(figures=outcome.figures, tables=outcome.tables))
     policies, learner, _ = sorted_out(known, algorithm.parts)
-    return [("policies", policies), ("learner", learner)], WholeReply(samples=tuple(samples), learns=tuple(learns))
+    objects: Objects = [("played", memory.played)] if memory else []
+    reply = WholeReply(samples=tuple(samples), learns=tuple(learns))
+    return [*objects, ("policies", policies), ("learner", learner)], reply
+
+
+class _Memory:
+    """The window from round to round of one task, and all that was played in it."""
+
+    def __init__(self, task: WholeTask, blobs: Blobs) -> None:
+        self._task, self._blobs, self._window = task, blobs, window_of(task)
+        self._window.forget_unstored()
+        self._rounds = task.past
+        self.played: Tensors = {}
+
+    def with_round(self, round_: int, trajectories: Tensors) -> Window:
+        """The window with one more round."""
+        task = self._task
+        # Not stored yet, so nothing tells its bytes from those that another attempt would play: it is read anew later.
+        own = Past(round=round_, units=len(task.units), trajectories=())
+        self._rounds = newest((*self._rounds, own), task.copies * task.steps, task.replayed_steps)
+        self.played |= of_round(trajectories, round_)
+        recall(self._window, self._rounds, {round_: trajectories}, self._blobs)
+        return self._window

@@ -10,6 +10,7 @@ import pytest
 from fake_wheels import project, wheel
 from packaging.requirements import Requirement
 
+from functions.algorithms.registry import BUILT_IN
 from infra.archives import pack
 from infra.interpreters import interpreter
 from infra.package_sources import sources
@@ -28,8 +29,11 @@ SETTINGS = {
     "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1769",
 }
 # What a registry imports when a task names it.
-ENVIRONMENTS = {f"functions.environments.{name}" for name in ("mpe", "pettingzoo", "toy")}
-ALGORITHMS = {"functions.algorithms.ppo"}
+ENVIRONMENTS = {
+    f"functions.environments.{name}"
+    for name in ("corridor", "lbf", "matrix", "mpe", "pettingzoo", "rware", "smac", "smax", "toy")
+}
+ALGORITHMS = {spec.implementation for spec in BUILT_IN}
 
 
 @pytest.fixture(scope="module")

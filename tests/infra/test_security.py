@@ -17,6 +17,7 @@ from questioning import (
     EVALUATED,
     KINDS,
     LEARNER,
+    PLAYED,
     POLICIES,
     TENSORS,
     TRAJECTORY,
@@ -44,13 +45,13 @@ YES, NO = True, False
 
 READS = {
     "Actor": {POLICIES, TRAJECTORY, DESCRIBED},
-    "Learner": {POLICIES, LEARNER, TENSORS, WHOLE, TRAJECTORY},
+    "Learner": {POLICIES, LEARNER, TENSORS, WHOLE, PLAYED, TRAJECTORY},
     "Evaluator": {POLICIES, EVALUATED, TRIED},
     "Coordinator": set(KINDS),
 }
 WRITES = {
     "Actor": {TRAJECTORY, DESCRIBED},
-    "Learner": {POLICIES, LEARNER, TENSORS, WHOLE},
+    "Learner": {POLICIES, LEARNER, TENSORS, WHOLE, PLAYED},
     "Evaluator": {EVALUATED, TRIED},
     "Coordinator": set(KINDS),
 }

@@ -61,7 +61,7 @@ REFUSED = {
     "an unknown task option": (["task.options.colour=1"], "colour"),
     "a module that is not there": (["task.name=pettingzoo:no_such_module:env"], "no_such_module"),
     "a factory that is not there": ([f"task.name={PETTINGZOO}nothing"], "nothing"),
-    "spaces that do not fit": ([f"task.name={PETTINGZOO}continuous"], "Box"),
+    "spaces that do not fit": ([f"task.name={PETTINGZOO}continuous", "algorithm.name=iql"], "acts in numbers"),
     "less than an episode": (["actors.steps=3"], "actors.steps is 3"),
     "a cap that pays for nothing": (["stop.dollars=0.000001"], "stop.dollars = 1e-06 is less than a first attempt"),
 }

@@ -7,7 +7,7 @@ import msgspec
 from coordinator.config import load
 from coordinator.loop import Driver, Ports
 from coordinator.pricing.prices import load_prices
-from coordinator.saved import CHECKPOINT, lasting, stored
+from coordinator.saved import CHECKPOINT, stored
 from coordinator.state import Plan
 from functions import codec, keys
 from functions.contract import (
@@ -255,6 +255,6 @@ class World:
     def missing(self, state):
         """Keys that the state, the last checkpoint or the round in flight refer to and storage does not hold."""
         checkpoint = stored(self.ledger, CHECKPOINT)
-        refs = lasting(state) + (lasting(checkpoint) if checkpoint else [])
+        refs = [*state.lasting, *(checkpoint.lasting if checkpoint else ())]
         refs += [ref for slot in state.slots.values() if slot.done for ref in slot.done.objects.values()]
         return {ref.key for ref in refs} - set(self.storage)

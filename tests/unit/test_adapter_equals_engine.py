@@ -73,7 +73,8 @@ def three_rounds(environment):
         context = Context(
             watched.spec, TEAM, CONFIG, SEED, round_, batch.join(watched.spec, rollout.tensors, [0]), tensors
         )
-        tensors |= stages.run(ALGORITHM, CODE, context, ("postprocess", "critic", "policy"), (0, 1, 2))[0]
+        share = stages.Share(("postprocess", "critic", "policy"), (0, 1, 2))
+        tensors |= stages.run(ALGORITHM, CODE, context, share)[0]
     return np.array(watched.actions), np.array(watched.rewards)
 
 

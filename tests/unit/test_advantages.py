@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from functions.algorithms.advantages import gae
-from functions.algorithms.ppo import next_values
+from functions.algorithms.advantages import gae, next_values, team_rewards, truncations
 
 GAMMA, LAMBDA = 0.5, 0.5  # γλ = 0.25
 
@@ -84,3 +83,40 @@ def test_a_last_row_without_a_cut_has_no_next_value():
     # Copy 1 ended by the rules at the unit's last step: nothing follows.
     found = next_values(np.ones((1, 2, 2)), np.array([[7.0]]), np.array([[1, 0]]))
     np.testing.assert_array_equal(found, [[[1, 1], [7, 0]]])
+
+
+# One walk of three steps, reward 1 each, values 2 and after the last step 4; gamma and lambda 1/2. Worked by hand:
+#   how the third step ends          d2                 d1, d0             A2   A1           A0
+#   by the rules                     1 - 2 = -1         1 + 2/2 - 2 = 0    -1   0 - 1/4      -1/16
+#   by a time limit, "bootstrap"     1 + 4/2 - 2 = 1    0                  1    1/4          1/16
+#   by a time limit, "terminal"      as by the rules: nothing is said to follow
+WALK = {"rules": (-1.0, -0.25, -0.0625), "bootstrap": (1.0, 0.25, 0.0625)}
+
+
+def walked(terminated):
+    found = advantages(column(1, 1, 1), column(2, 2, 2), column(2, 2, 4), terminated, flags(0, 0, 1))
+    return tuple(found[::-1, 0].tolist())
+
+
+def test_what_a_time_limit_cut_off_counts_or_not_as_one_says_and_the_sign_of_the_advantages_changes_with_it():
+    ended, cut = flags(0, 0, 1), np.array([[2, 0]])
+    assert walked(flags(0, 0, 1)) == WALK["rules"]
+    assert walked(flags(0, 0, 0)) == WALK["bootstrap"]
+    assert walked(flags(0, 0, 0) | truncations(ended, cut)) == WALK["rules"]
+
+
+def test_a_unit_that_ends_amid_an_episode_is_no_time_limit():
+    ended = np.array([[False, True, False], [True, False, False]])
+    # Copy 0 was cut by a time limit; copy 1 ended by the rules, then the unit ended; copy 2 was never reset.
+    cut = np.array([[1, 0], [1, 1], [1, 2]])
+    np.testing.assert_array_equal(truncations(ended, cut), [[0, 0, 0], [1, 0, 0]])
+
+
+def test_everyone_gets_the_sum_of_its_side():
+    rewards = np.array([1.0, 10.0, 100.0])[:, None, None] * np.array([[[1, 2], [3, 4]]])
+    together = np.array([[111.0, 222], [333, 444]])
+    np.testing.assert_array_equal(team_rewards(rewards, ()), [together] * 3)
+    found = team_rewards(rewards, (0, 1, 0))
+    np.testing.assert_array_equal(found[0], [[101, 202], [303, 404]])
+    np.testing.assert_array_equal(found[1], rewards[1])
+    np.testing.assert_array_equal(found[2], found[0])

@@ -12,7 +12,6 @@ from coordinator.apply import apply, problem
 from coordinator.decide import Ask, decide
 from coordinator.events import Asked, Checkpointed, Committed, Loaded, Reported, Resumed
 from coordinator.pricing import bill
-from coordinator.saved import lasting
 from coordinator.state import Slot, State
 from functions.contract import EvaluateTask, Failed, SampleTask
 
@@ -244,7 +243,7 @@ def test_a_checkpoint_holds_what_the_state_needs_and_frees_what_the_last_one_hel
     world = World(make_plan("stop.rounds=2"))
     state = msgspec.structs.replace(world.finish(), held=("old",), retired=())
     after = apply(world.plan, state, Checkpointed())
-    assert set(after.held) == {ref.key for ref in lasting(state)}
+    assert set(after.held) == {ref.key for ref in state.lasting}
     assert after.retired == ("old",)
 
 
@@ -270,7 +269,7 @@ def test_nothing_that_is_needed_is_deleted_and_nothing_else_is_left(means, every
         if not going:
             break
     assert driver.state.status == "finished"
-    assert set(world.storage) == {ref.key for ref in lasting(driver.state)}
+    assert set(world.storage) == {ref.key for ref in driver.state.lasting}
     assert [line.round for line in world.journal] == list(range(1, 9))
 
 

@@ -32,6 +32,7 @@ def unit(number, copies, cut, spec=SPEC):
         tensors[f"observation/{index}"] = by_agent[agents][..., None] + second
         tensors[f"action/{index}"] = tensors[f"log_probability/{index}"] = by_agent[agents]
         tensors[f"mask/{index}"] = np.ones((len(agents), STEPS, copies, kind.actions), bool)
+        tensors[f"cut_mask/{index}"] = (after[agents] % 2 == 0)[..., None].repeat(kind.actions, axis=-1)
         tensors[f"cut_observation/{index}"] = after[agents][..., None] - second
     tensors["state"] = here[..., None].astype(np.float32)
     tensors["cut_state"] = np.full((len(cut), 1), number)
@@ -100,3 +101,28 @@ def test_masks_are_joined_where_the_task_has_them():
     assert two_units().masks is None
     masks = two_units(Spec(SPEC.agents, CLASSES, horizon=2, masked=True)).masks
     assert [part.shape for part in masks] == [(2, STEPS, 3, 2), (1, STEPS, 3, 3)]
+
+
+def test_what_is_legal_after_a_cut_is_joined_where_the_task_has_masks():
+    assert two_units().cut_masks is None
+    batch = two_units(Spec(SPEC.agents, CLASSES, horizon=2, masked=True))
+    assert [part.shape for part in batch.cut_masks] == [(2, 4, 2), (1, 4, 3)]
+    # The cut rows of agent 2 are 3201, 3210, 3211 and 4210: legal where even.
+    np.testing.assert_array_equal(batch.of(batch.cut_masks, 2)[:, 0], [False, True, False, True])
+
+
+def test_units_without_log_probabilities_are_joined_without():
+    assert two_units().log_probability is not None
+    units = unit(3, 2, []) | unit(4, 1, [])
+    batch = join(SPEC, {name: array for name, array in units.items() if "log_probability" not in name}, (3, 4))
+    assert batch.log_probability is None
+
+
+def test_actions_of_several_parts_are_joined_along_the_copies():
+    units = unit(3, 2, []) | unit(4, 1, [])
+    for number in (3, 4):
+        name = f"u{number:05d}/action/0"
+        units[name] = np.stack([units[name], -units[name]], axis=-1)
+    batch = join(SPEC, units, (3, 4))
+    assert [part.shape for part in batch.actions] == [(2, STEPS, 3, 2), (1, STEPS, 3)]
+    np.testing.assert_array_equal(batch.of(batch.actions, 2)[1, 2], [4210, -4210])

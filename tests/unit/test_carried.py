@@ -9,6 +9,7 @@ from functions import codec
 from functions.actor.handler import handle as act
 from functions.contract import (
     Answer,
+    Behaviour,
     DescribeTask,
     Done,
     EvaluateTask,
@@ -73,7 +74,12 @@ def everything(answer):
         LearnTask, "learn", team=TEAM, stages=("postprocess", "critic", "policy"), groups=(0, 1, 2), units=(0, 1),
         trajectories=(sampled,), state=state, publish_tensors=True, summaries=("behaviour", "density"), **LEARNING,
     ))  # fmt: skip
-    answer(learn, order(WholeTask, "whole", rounds=2, state=state, summaries=("noise",), **playing, **LEARNING))
+    answer(
+        learn,
+        order(
+            WholeTask, "whole", behaviours=(Behaviour(),) * 2, state=state, summaries=("noise",), **playing, **LEARNING
+        ),
+    )
     answer(learn, order(
         RegroupTask, "regroup", target=TARGET, bases={0: 1}, trajectories=(sampled,), policies=policies, state=state,
         distil_steps=2, **playing, **LEARNING,

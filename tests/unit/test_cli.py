@@ -134,13 +134,29 @@ def test_the_surroundings_of_a_run_name_the_code_of_its_environment(tmp_path, mo
     package.mkdir()
     (package / "__init__.py").write_text("raise RuntimeError('looking must not run it')")
     task, ours = Task(name="pettingzoo:my_package.module:make"), Task(name="mpe/simple_spread")
-    before = surroundings(task)
-    assert before == surroundings(task) and before.environment.startswith("my_package ")
-    assert changes(before, surroundings(task)) == ""
+    before = surroundings(task, "ippo")
+    assert before == surroundings(task, "ippo") and before.environment.startswith("my_package ")
+    assert changes(before, surroundings(task, "ippo")) == ""
     (package / "helper.py").write_text("")
-    after = surroundings(task)
+    after = surroundings(task, "ippo")
     assert changes(before, after) == f"environment was {before.environment} and is {after.environment}"
-    assert surroundings(ours).environment is None
+    assert surroundings(ours, "ippo").environment is None
+
+
+def test_the_surroundings_of_a_run_name_the_code_of_its_algorithm(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "an_algorithm.py").write_text("raise RuntimeError('looking must not run it')")
+    (tmp_path / "an_algorithm-1.dist-info").mkdir()
+    (tmp_path / "an_algorithm-1.dist-info/METADATA").write_text("Name: an_algorithm\nVersion: 1\n")
+    (tmp_path / "an_algorithm-1.dist-info/entry_points.txt").write_text(
+        "[marless.algorithms]\nmine = an_algorithm:SPEC\n"
+    )
+    task = Task(name="mpe/simple_spread")
+    before = surroundings(task, "mine")
+    assert before.algorithm.startswith("an_algorithm ")
+    (tmp_path / "an_algorithm.py").write_text("SPEC = None")
+    assert changes(before, surroundings(task, "mine")).startswith(f"algorithm was {before.algorithm} and is ")
+    assert surroundings(task, "vdn").algorithm is None
 
 
 def test_the_file_and_the_settings_come_in_any_order():

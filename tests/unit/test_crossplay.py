@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from coordinator.reports.crossplay import play, scores, sides
+from coordinator.reports.crossplay import _Match, play, scores, sides, totals
 from coordinator.reports.policy import TeamFile, TeamPolicy
 from functions.contract import Team
 from functions.environments import registry
-from functions.environments.base import Task
+from functions.environments.base import AgentClass, Observation, Spec, Step, Task
 from functions.evaluator.episodes import play as evaluate
 from functions.policies import Policy
 from functions.randomness import generator
@@ -111,3 +111,58 @@ def test_policies_that_know_who_acts_are_told():
     environment = registry.make(ADVERSARY, 160)
     expected = evaluate(environment, policy, generator(5, "crossplay", 0, "environment"), True, 160).agent_returns()
     assert play(ADVERSARY, own, "agent", own, 160, 5) == pytest.approx(expected[:, 1:].mean(axis=1), abs=1e-9)
+
+
+DUEL = Task(name="toy/duel")
+
+
+def test_the_sides_of_a_task_are_those_it_names():
+    chase = Task(name="mpe/simple_world_comm")
+    assert sides(chase) == ("leadadversary+adversary", "agent")
+
+
+def test_a_side_of_several_classes_plays_as_one():
+    chase = Task(name="mpe/simple_world_comm")
+    own, policy = random_team(chase, 1)
+    environment = registry.make(chase, 160)
+    expected = evaluate(environment, policy, generator(5, "crossplay", 0, "environment"), True, 160).agent_returns()
+    found = totals(chase, own, "leadadversary+adversary", own, 160, 5)
+    assert found == pytest.approx(expected[:, :4].sum(axis=1), abs=1e-9)
+    assert play(chase, own, "agent", own, 160, 5) == pytest.approx(expected[:, 4:].mean(axis=1), abs=1e-9)
+
+
+class Duel:
+    """Two agents of one class on different sides: each gets the number of its action."""
+
+    def __init__(self, copies):
+        kind = AgentClass("all", (0, 1), observation_size=3, actions=3)
+        self.spec = Spec(agents=("red_0", "blue_0"), classes=(kind,), horizon=1, sides=(0, 1))
+        self.copies = copies
+
+    def reset(self, rng):
+        return Observation((np.ones((self.copies, 2, 3), np.float32),), np.ones((self.copies, 2), bool))
+
+    def step(self, actions):
+        seen, ended = self.reset(None), np.ones(self.copies, bool)
+        return Step(seen, actions[0].astype(float), np.ones((self.copies, 2), bool), ~ended, ended, seen)
+
+    def close(self):
+        pass
+
+
+def test_agents_of_one_class_on_two_sides_act_each_as_its_own_team():
+    spec = Duel(1).spec
+    always = {}
+    for action in range(3):
+        tensors = {f"policy/g{agent:02d}/w0": np.zeros((3, 3), np.float32) for agent in range(2)}
+        tensors |= {f"policy/g{agent:02d}/b0": np.eye(3, dtype=np.float32)[action] for agent in range(2)}
+        always[action] = TeamPolicy(TeamFile(task=DUEL, spec=spec, team=Team(groups=(0, 1))), tensors)
+    for own, other, side, gets in ((2, 1, "red", 2), (2, 1, "blue", 2), (0, 2, "red", 0)):
+        match = _Match(Duel(5), always[own], side, always[other], np.random.default_rng(0))
+        assert match.play(np.random.default_rng(0), 5).tolist() == [gets] * 5
+    # Against chance, the side that is played by a team is untouched by what is drawn for the other.
+    match = _Match(Duel(5), always[1], "blue", None, np.random.default_rng(0))
+    assert match.play(np.random.default_rng(0), 5).tolist() == [1.0] * 5
+    match = _Match(Duel(3000), None, "red", always[1], np.random.default_rng(0))
+    counts = np.bincount(match.play(np.random.default_rng(0), 3000).astype(int), minlength=3)
+    assert np.abs(counts - 1000).max() < 5 * np.sqrt(3000 * 2 / 9)

@@ -21,6 +21,20 @@ def a_run(rounds):
     ]
 
 
+def two_sides(rounds):
+    return [
+        CurvePoint(
+            steps=1000 * number,
+            seconds=0.5 * number,
+            dollars=1e-5 * number,
+            sampled_return=0.0,
+            sampled_sides={"adversary": -5.0 + number, "agent": 5.0 - number},
+            evaluated_sides={"adversary": -4.0 + number, "agent": 4.0 - number} if number % 2 else {},
+        )
+        for number in range(1, rounds + 1)
+    ]
+
+
 def size_of(png):
     assert png[:8] == b"\x89PNG\r\n\x1a\n"
     return struct.unpack(">II", png[16:24])
@@ -33,8 +47,10 @@ def size_of(png):
         a_run(1),
         [CurvePoint(steps=0, seconds=0.0, dollars=0.0)],
         [CurvePoint(steps=5, seconds=1.0, dollars=0.1, evaluation=summary([-3.0]))],
+        two_sides(5),
+        two_sides(1),
     ],
-    ids=["a run", "one round", "nothing scored", "one evaluation of one episode"],
+    ids=["a run", "one round", "nothing scored", "one evaluation of one episode", "two sides", "two sides, one round"],
 )
 def test_a_curve_is_a_png_of_800_by_500_pixels(tmp_path, points):
     draw(points, tmp_path / "curve.png", "mappo, $1 of $2")
@@ -74,3 +90,23 @@ def test_without_matplotlib_one_line_says_how_to_get_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingExtra, match=r"^[^\n]*marless\[report\][^\n]*$"):
         draw(a_run(1), tmp_path / "curve.png", "run")
+
+
+def test_sides_are_drawn_in_place_of_their_sum(tmp_path, monkeypatch):
+    from matplotlib.axes import Axes
+
+    drawn = {}
+    plot = Axes.plot
+
+    def kept(axes, steps, returns, *style, **how):
+        drawn[how["label"]] = list(returns)
+        return plot(axes, steps, returns, *style, **how)
+
+    monkeypatch.setattr(Axes, "plot", kept)
+    draw(two_sides(3), tmp_path / "curve.png", "run")
+    assert drawn == {
+        "adversary, while training": [-4.0, -3.0, -2.0],
+        "adversary, evaluation (greedy)": [-3.0, -1.0],
+        "agent, while training": [4.0, 3.0, 2.0],
+        "agent, evaluation (greedy)": [3.0, 1.0],
+    }

@@ -6,7 +6,6 @@ from coordinator import loop
 from coordinator.apply import apply
 from coordinator.decide import Advance, Ask, Finish, Stop, Wait, decide
 from coordinator.events import Finishing, Reported, Resumed, Stopped
-from coordinator.saved import lasting
 from coordinator.state import State
 from functions.contract import EvaluateTask, LearnTask, SampleTask
 
@@ -195,7 +194,7 @@ def test_an_attempt_that_ends_badly_once_leaves_no_trace_in_the_result(outcome):
     _, smooth, _ = journey("stop.rounds=3")
     state, undisturbed = met[-1][0], smooth[-1][0]
     assert (state.status, state.round, state.env_steps) == ("finished", 3, 30)
-    assert [lasting(state), state.final] == [lasting(undisturbed), undisturbed.final]
+    assert [state.lasting, state.final] == [undisturbed.lasting, undisturbed.final]
 
 
 def test_a_failure_that_no_attempt_can_better_stops_the_run_at_once():

@@ -10,8 +10,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from functions.algorithms import distil
+from functions.algorithms.choices import OneChoice
+from functions.algorithms.chunks import Alone
 from functions.algorithms.networks import Mlp, backward, forward
 from functions.algorithms.optimiser import Adam
+from functions.algorithms.recurrent import Network
+from functions.algorithms.training import Trainable
 from functions.randomness import generator
 
 MLP = Mlp((4, 6, 5, 3))
@@ -44,13 +48,18 @@ def torch_divergence(logits, taught, legal):
     return torch.nn.functional.kl_div(log_p, log_t, reduction="batchmean", log_target=True)
 
 
+def imitation_error(logits, taught, legal):
+    """d mean(KL(teacher || student)) / d logits of one choice, as a lesson says."""
+    lesson = distil.lesson(OneChoice(logits.shape[1]), taught, None, legal)
+    return lesson.loss(logits, None, np.arange(len(logits))).error
+
+
 @pytest.mark.parametrize("legal", [None, LEGAL], ids=["all legal", "masked"])
 def test_the_gradient_of_a_policys_lesson_is_that_of_automatic_differentiation(legal):
     flat, inputs, taught = pupil()
-    probabilities = np.exp(distil.log_probabilities(taught, legal))
     gradient = np.zeros_like(flat)
     activations = forward(MLP.layers(flat), inputs)
-    error = distil.imitation_error(activations[-1], probabilities, legal)
+    error = imitation_error(activations[-1], taught, legal)
     backward(MLP.layers(flat), activations, error, MLP.layers(gradient))
     parameters = torch.tensor(flat, requires_grad=True)
     loss = torch_divergence(torch_outputs(parameters, inputs), taught, legal)
@@ -71,17 +80,11 @@ def test_the_gradient_of_a_critics_lesson_is_that_of_automatic_differentiation()
 def test_lessons_are_adams_steps_on_the_rows_named():
     flat, inputs, taught = pupil()
     batches = distil.row_batches(len(inputs), 4, generator(1))[:, :6]
-    probabilities = np.exp(distil.log_probabilities(taught, LEGAL))
     parameters = torch.tensor(flat, requires_grad=True)
     reference = torch.optim.Adam([parameters], lr=0.05, eps=1e-5)
     student = Adam(flat, np.zeros_like(flat), np.zeros_like(flat), 0, 0.05, 1e-5, norm_cap=math.inf)
-    distil.teach(
-        MLP,
-        student,
-        inputs,
-        batches,
-        lambda logits, rows: distil.imitation_error(logits, probabilities[rows], LEGAL[rows]),
-    )
+    lesson = distil.lesson(OneChoice(3), taught, None, LEGAL)
+    Trainable(Network(MLP.sizes), student).learn([Alone(inputs).part(rows) for rows in batches], lesson.loss)
     for rows in batches:
         reference.zero_grad()
         torch_divergence(torch_outputs(parameters, inputs[rows]), taught[rows], LEGAL[rows]).backward()
@@ -106,7 +109,7 @@ def test_what_is_illegal_has_no_probability_and_is_not_taught():
     found = distil.log_probabilities(logits, LEGAL)
     assert np.isfinite(found).all()
     assert (np.exp(found)[~LEGAL] == 0).all()
-    error = distil.imitation_error(logits, np.exp(distil.log_probabilities(2 * logits, LEGAL)), LEGAL)
+    error = imitation_error(logits, 2 * logits, LEGAL)
     assert (error[~LEGAL] == 0).all()
     assert error.dtype == np.float32
 
@@ -117,7 +120,7 @@ def test_a_pupil_that_acts_as_its_teacher_is_taught_nothing_and_no_other_is_at_d
     log_t = distil.log_probabilities(taught, None)
     again = distil.log_probabilities(taught + 2.5, None)  # logits count up to a constant
     assert distil.divergence(log_t, again) == pytest.approx(0, abs=1e-12)
-    np.testing.assert_allclose(distil.imitation_error(taught + 2.5, np.exp(log_t), None), 0, atol=1e-13)
+    np.testing.assert_allclose(imitation_error(taught + 2.5, taught, None), 0, atol=1e-13)
     # Pinsker: KL >= 2 TV²
     log_p = distil.log_probabilities(logits, None)
     variation = 0.5 * np.abs(np.exp(log_t) - np.exp(log_p)).sum(axis=1)

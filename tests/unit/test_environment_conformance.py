@@ -5,6 +5,7 @@ import dataclasses
 import msgspec
 import numpy as np
 import pytest
+from many_spaces import DEEDS
 from test_pettingzoo_adapter import relay
 
 from functions.environments import registry
@@ -15,8 +16,18 @@ TASKS = [
     Task(name="toy/signal"),
     Task(name="toy/signal", agents=4, options={"mixed": True, "signals": 2}),
     Task(name="toy/signal", agents=3, options={"masked": True, "elimination": True, "horizon": 6}),
-    Task(name="mpe/simple_spread"),
+    Task(name="mpe/simple"),
     Task(name="mpe/simple_adversary"),
+    Task(name="mpe/simple_crypto"),
+    Task(name="mpe/simple_push"),
+    Task(name="mpe/simple_reference"),
+    Task(name="mpe/simple_speaker_listener"),
+    Task(name="mpe/simple_spread"),
+    Task(name="mpe/simple_tag"),
+    Task(name="mpe/simple_world_comm"),
+    Task(name="mpe/simple_crypto", options={"continuous_actions": True}),
+    Task(name="mpe/simple_spread", options={"continuous_actions": True}),
+    Task(name="mpe/simple_world_comm", options={"continuous_actions": True}),
     Task(name="pettingzoo:mpe2.simple_spread_v3:parallel_env", options={"max_cycles": 6}),
     Task(name="pettingzoo:mpe2.simple_adversary_v3:parallel_env", options={"max_cycles": 6}),
     Task(name="pettingzoo:mpe2.simple_speaker_listener_v4:parallel_env", options={"max_cycles": 6}),
@@ -115,6 +126,99 @@ ELIMINATION = {"elimination": True, "signals": 3}
 def test_a_broken_promise_is_named(broken, message):
     with pytest.raises(AssertionError, match=message):
         check(lambda copies: Broken(copies, **broken))
+
+
+class Painted(Broken):
+    """Several choices or numbers, with one promise broken."""
+
+    def __init__(self, copies, kind=None, does="several choices", masked=False, sides=(), **changes):
+        super().__init__(copies, **changes)
+        options = {"does": does, "masked": masked, "places": DEEDS[does].nvec.sum() if masked else 0}
+        self.inner = registry.make(Task(name="pettingzoo:many_spaces:Studio", options=options), copies)
+        classes = tuple(msgspec.structs.replace(own, **(kind or {})) for own in self.inner.spec.classes)
+        self.spec = msgspec.structs.replace(self.inner.spec, classes=classes, sides=sides)
+
+
+def masked(place, allowed):
+    def change(seen):
+        masks = np.ones_like(seen.masks[0])
+        masks[..., place] = allowed
+        return (masks,)
+
+    return seen(masks=change)
+
+
+@pytest.mark.parametrize(
+    ("painted", "message"),
+    [
+        ({"kind": {"branches": (3, 3)}}, "choices of class 'artist' are not positive, or actions is not their sum"),
+        ({"kind": {"branches": (5, 0)}}, "choices of class 'artist' are not positive"),
+        ({"kind": {"low": (0.0,) * 5, "high": (1.0,) * 5}}, "class 'artist' is not of one kind"),
+        ({"does": "numbers", "kind": {"low": (0.0,)}}, "bounds of class 'artist' are not .* one pair per action"),
+        ({"does": "numbers", "kind": {"high": ()}}, "bounds of class 'artist' are not .* one pair per action"),
+        ({"does": "numbers", "kind": {"low": (-np.inf, 0.0)}}, "bounds of class 'artist' are not finite"),
+        ({"does": "numbers", "kind": {"low": (1.5, 0.0)}}, "bounds of class 'artist' are not finite, not in order"),
+        ({"sides": (0,)}, "sides is neither empty nor one of the numbers"),
+        ({"sides": (0, 2)}, "sides is neither empty nor one of the numbers"),
+        ({"sides": (0, -1)}, "sides is neither empty nor one of the numbers"),
+        ({"sides": (0, 0)}, "all agents are on one side"),
+        ({"masked": True, "change_seen": masked(slice(3, 5), False)}, "none of one of several choices"),
+        (
+            {"masked": True, "change_seen": seen(masks=lambda s: (s.masks[0][..., :4],))},
+            r"an array \(1, 2, 5\) of bool",
+        ),
+    ],
+)
+def test_a_broken_promise_about_several_choices_numbers_or_sides_is_named(painted, message):
+    with pytest.raises(AssertionError, match=message):
+        check(lambda copies: Painted(copies, **painted))
+
+
+def test_two_sides_and_a_mask_of_some_choices_are_in_order():
+    check(lambda copies: Painted(copies, sides=(1, 0)))
+    check(lambda copies: Painted(copies, masked=True, change_seen=masked(slice(0, 2), False)))
+
+
+class Allowing(Painted):
+    """Numbers with masks that forbid the first one, or none."""
+
+    def __init__(self, copies, forbidding):
+        change = seen(masks=lambda s: (np.full((len(s.alive), 2, 2), [not forbidding, True]),))
+        last = stepped(final=lambda step: step.final and change(step.final))
+        super().__init__(copies, does="numbers", change_seen=change, change_step=last)
+        self.spec = msgspec.structs.replace(self.spec, masked=True)
+
+
+def test_numbers_may_not_be_forbidden():
+    check(lambda copies: Allowing(copies, forbidding=False))
+    with pytest.raises(AssertionError, match="a mask forbids numbers"):
+        check(lambda copies: Allowing(copies, forbidding=True))
+
+
+class Strict(Painted):
+    """Refuses actions outside its promise, and notes which it was given."""
+
+    given = None
+
+    def step(self, actions):
+        (kind,), (acted,) = self.spec.classes, actions
+        self.given.append(acted)
+        if kind.low:
+            assert acted.dtype == np.float32 and acted.shape == (self.copies, 2, 2)
+            assert (acted >= np.float32(kind.low)).all() and (acted <= np.float32(kind.high)).all()
+        else:
+            assert acted.dtype == np.int64 and acted.shape == (self.copies, 2, 2)
+            assert (acted >= 0).all() and (acted < kind.branches).all()
+        return super().step(actions)
+
+
+@pytest.mark.parametrize(
+    ("does", "values"), [("several choices", {0, 1, 2}), ("numbers", {-1.0, 1.0, 0.0, float(np.float32(0.1))})]
+)
+def test_random_play_does_all_that_is_allowed_and_no_more(does, values):
+    Strict.given = []
+    check(lambda copies: Strict(copies, does=does))
+    assert values <= {*np.unique(np.concatenate([acted.reshape(-1) for acted in Strict.given])).tolist()}
 
 
 def test_an_agent_that_terminates_twice_is_named():

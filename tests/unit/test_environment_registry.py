@@ -90,8 +90,9 @@ def test_an_unknown_name_is_answered_with_the_nearest():
 
 
 def test_a_name_like_no_other_is_answered_with_all():
-    with pytest.raises(ValueError, match="mpe/simple_adversary, mpe/simple_spread, toy/signal"):
+    with pytest.raises(ValueError) as caught:
         registry.make(Task(name="xyz"), 1)
+    assert ", ".join(registry.names()) in str(caught.value)
 
 
 def test_copies_are_at_least_one():

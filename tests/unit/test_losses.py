@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from functions.algorithms.losses import clipped_policy_loss, clipped_value_loss, huber
+from functions.algorithms.choices import Branches, OneChoice
+from functions.algorithms.continuous import Bounds, Gaussian
+from functions.algorithms.losses import clipped_head_loss, clipped_policy_loss, clipped_value_loss, huber
 
 LN2, LN3 = math.log(2), math.log(3)
 
@@ -151,3 +153,89 @@ def test_gradients_keep_the_precision_of_the_network():
     single = [x.astype(np.float32) for x in (logits, old, advantage)]
     assert clipped_policy_loss(single[0], taken, single[1], single[2], 0.2, 0.01, legal).error.dtype == np.float32
     assert clipped_value_loss(single[1], single[1], single[2], 0.2, 10.0).error.dtype == np.float32
+
+
+# Any head
+
+
+def test_the_loss_of_a_gaussian_is_the_one_worked_out_by_hand():
+    # Mean 1, standard deviation 2, drawn 3: log p = -1/2 (2/2)^2 - ln 2 - 1/2 ln 2 pi. With the old probability half of
+    # that the ratio is 2, above the clip: nothing but the bonus is left, whose slope at the log deviation is -weight.
+    head, own = Gaussian(Bounds((-1.0,), (1.0,))), np.array([LN2])
+    log_p = -0.5 - LN2 - 0.5 * math.log(2 * math.pi)
+    shown = np.array([[1.0]]), own, np.array([[3.0]])
+    clipped = clipped_head_loss(head, *shown, np.array([log_p - LN2]), np.array([1.0]), 0.2, 0.1)
+    assert (clipped.surrogate, clipped.clip_fraction) == (pytest.approx(-1.2), 1.0)
+    assert clipped.kl == pytest.approx(2 - 1 - LN2)
+    assert clipped.entropy == pytest.approx(0.5 + 0.5 * math.log(2 * math.pi) + LN2)
+    np.testing.assert_allclose(clipped.error, [[0.0]], atol=1e-15)
+    np.testing.assert_allclose(clipped.own, [-0.1], rtol=1e-12)
+    # With ratio 1 and advantage 3 the slopes are -3 (a - mean) / sd^2 = -3/2 and -3 ((a - mean)^2 / sd^2 - 1) = 0.
+    free = clipped_head_loss(head, *shown, np.array([log_p]), np.array([3.0]), 0.2, 0.0)
+    np.testing.assert_allclose(free.error, [[-1.5]], rtol=1e-12)
+    np.testing.assert_allclose(free.own, [0.0], atol=1e-12)
+
+
+def random_heads(kind, rows=300):
+    """A head with outputs, its own parameters, actions and what is legal, at random."""
+    rng = np.random.default_rng(7)
+    if kind == "numbers":
+        head = Gaussian(Bounds((-1.0, -1.0), (1.0, 2.0)))
+        return head, rng.standard_normal((rows, 2)), rng.standard_normal(2), 2 * rng.standard_normal((rows, 2)), None
+    sizes = (4,) if kind == "one" else (3, 2, 4)
+    head, outputs = (OneChoice(4) if kind == "one" else Branches(sizes)), rng.standard_normal((rows, sum(sizes)))
+    actions, legal = (
+        np.stack([rng.integers(size, size=rows) for size in sizes], axis=1),
+        rng.random(outputs.shape) < 0.6,
+    )
+    legal[np.arange(rows)[:, None], actions + np.cumsum((0, *sizes[:-1]))] = True
+    return head, outputs, None, actions[:, 0] if kind == "one" else actions, legal
+
+
+def torch_distributions(head, outputs, own, legal):
+    if isinstance(head, Gaussian):
+        return [torch.distributions.Independent(torch.distributions.Normal(outputs, own.exp()), 1)]
+    masked = torch.where(torch.tensor(legal), outputs, -1e9)
+    sizes = getattr(head, "sizes", (head.width,))
+    return [torch.distributions.Categorical(logits=part) for part in masked.split(sizes, dim=1)]
+
+
+@pytest.mark.parametrize("kind", ["one", "several", "numbers"])
+def test_the_gradient_of_any_head_is_that_of_automatic_differentiation(kind):
+    head, outputs, own, actions, legal = random_heads(kind)
+    rng = np.random.default_rng(8)
+    z = torch.tensor(outputs, requires_grad=True)
+    free = None if own is None else torch.tensor(own, requires_grad=True)
+    parts = torch_distributions(head, z, free, legal)
+    taken = [torch.tensor(actions)] if len(parts) == 1 else list(torch.tensor(actions).T)
+    log_p = sum(part.log_prob(action) for part, action in zip(parts, taken, strict=True))
+    old, gain = log_p.detach() + 0.3 * torch.tensor(rng.standard_normal(300)), torch.tensor(rng.standard_normal(300))
+    ratio = torch.exp(log_p - old)
+    surrogate = -torch.min(ratio * gain, torch.clamp(ratio, 0.8, 1.2) * gain).mean()
+    entropy = sum(part.entropy() for part in parts).mean()
+    (surrogate - 0.03 * entropy).backward()
+
+    shown = outputs if legal is None else np.where(legal, outputs, -1e9)
+    loss = clipped_head_loss(head, shown, own, actions, old.numpy(), gain.numpy(), 0.2, 0.03)
+    np.testing.assert_allclose(loss.error, z.grad.numpy(), rtol=0, atol=1e-12)
+    if own is not None:
+        np.testing.assert_allclose(loss.own, free.grad.numpy(), rtol=1e-10)
+    expected = surrogate.item(), entropy.item(), ((ratio - 1).abs() > 0.2).double().mean().item()
+    np.testing.assert_allclose((loss.surrogate, loss.entropy, loss.clip_fraction), expected, rtol=1e-12)
+    assert 0.2 < loss.clip_fraction < 0.9
+
+
+def test_one_choice_has_the_same_loss_by_either_function():
+    logits, taken, old, advantage, legal = random_rows(6, True, 0)
+    one = clipped_policy_loss(logits, taken, old, advantage, 0.2, 0.03, legal)
+    other = clipped_head_loss(OneChoice(5), np.where(legal, logits, -1e9), None, taken, old, advantage, 0.2, 0.03)
+    np.testing.assert_allclose(other.error, one.error, rtol=0, atol=1e-15)
+    assert (other.kl, other.entropy, other.own) == (pytest.approx(one.kl), pytest.approx(one.entropy), None)
+
+
+def test_any_head_keeps_the_precision_of_the_network():
+    head, outputs, own, actions, _ = random_heads("numbers", rows=9)
+    single = [array.astype(np.float32) for array in (outputs, own, actions)]
+    told = np.full(9, -2, np.float32), np.ones(9, np.float32)
+    loss = clipped_head_loss(head, *single, *told, 0.2, 0.01)
+    assert (loss.error.dtype, loss.own.dtype) == (np.float32, np.float32)

@@ -2,181 +2,190 @@
 
 import numpy as np
 import pytest
-from mpe2 import simple_adversary_v3, simple_speaker_listener_v4, simple_spread_v3, simple_tag_v3
+from against_mpe2 import (
+    FIXED,
+    MODULES,
+    Case,
+    adversary,
+    assert_equals,
+    crowded,
+    random_actions,
+    spread,
+    tag,
+    world_comm,
+)
 
-from functions.environments.base import AgentClass, Task
-from functions.environments.mpe import SCENARIOS, Engine, WorldState, make
-from functions.environments.mpe.engine import Body, Scenario
+from functions.environments.base import Task
+from functions.environments.mpe import SCENARIOS, WorldState, make
 
-BOTH = ("mpe/simple_spread", "mpe/simple_adversary")
-
-
-def random_actions(engine, rng):
-    return tuple(rng.integers(0, group.actions, (engine.copies, len(group.agents))) for group in engine.spec.classes)
-
-
-def crowded(engine, rng):
-    """A state in which the agents of most copies overlap and move."""
-    state = engine.snapshot()
-    position = rng.uniform(-1, 1, state.position.shape)
-    position[:, : state.velocity.shape[1]] *= 0.3
-    return WorldState(position, rng.normal(size=state.velocity.shape), state.goals, cycle=0)
-
-
-def place(world, state, copy):
-    """Puts one copy's state into a world of mpe2."""
-    for body, position in zip([*world.agents, *world.landmarks], state.position[copy], strict=True):
-        body.state.p_pos = position.copy()
-    for agent, velocity in zip(world.agents, state.velocity[copy], strict=True):
-        agent.state.p_vel = velocity.copy()
-        if state.goals.size:
-            goal = "goal_b" if hasattr(agent, "_goal_b") else "goal_a"
-            setattr(agent, goal, world.landmarks[state.goals[copy, 0]])
+ALL = sorted(SCENARIOS)
+FREE = ("mpe/simple_spread", "mpe/simple_adversary")
+CHASES = ("mpe/simple_tag", "mpe/simple_world_comm")
+COMPETING = ("adversary", "crypto", "push", "tag", "world_comm")
+CASES = [
+    *FIXED,
+    *(spread(n, local_ratio=0.3) for n in (1, 2, 3, 4)),
+    *(adversary(n) for n in (1, 2, 3, 4)),
+    *(tag(1, 3, 2), tag(1, 1, 0), tag(2, 3, 3)),
+    *(world_comm(2, 4, 1, 2, 2), world_comm(1, 1, 0, 1, 0), world_comm(3, 2, 2, 3, 3)),
+]
 
 
-def assert_equals(engine, reference, rng):
-    """Plays one episode in every copy, and each again in `reference`, a parallel environment of mpe2."""
-    start = engine.snapshot()
-    actions = [random_actions(engine, rng) for _ in range(engine.spec.horizon)]
-    steps, states = [], []
-    for chosen in actions:
-        steps.append(engine.step(chosen))
-        states.append(engine.snapshot())
-    for copy in range(engine.copies):
-        reference.reset(seed=0)
-        world = reference.unwrapped.world
-        place(world, start, copy)
-        for number, (chosen, step, state) in enumerate(zip(actions, steps, states, strict=True), start=1):
-            given = {}
-            for group, numbers in zip(engine.spec.classes, chosen, strict=True):
-                given |= {engine.spec.agents[a]: n for a, n in zip(group.agents, numbers[copy].tolist(), strict=True)}
-            observed, rewards, terminated, truncated, _ = reference.step(given)
-            assert list(observed) == list(engine.spec.agents)
-            np.testing.assert_allclose(step.rewards[copy], list(rewards.values()), rtol=0, atol=1e-8)
-            ended = number == engine.spec.horizon
-            assert [*truncated.values()] == [bool(step.truncated[copy])] * len(truncated) == [ended] * len(truncated)
-            assert [*terminated.values()] == step.terminated[copy].tolist()
-            seen = step.final if ended else step.observation
-            for group, values in zip(engine.spec.classes, seen.values, strict=True):
-                expected = [observed[engine.spec.agents[agent]] for agent in group.agents]
-                np.testing.assert_allclose(values[copy], expected, rtol=0, atol=1e-6)
-            if not ended:
-                positions = [body.state.p_pos for body in [*world.agents, *world.landmarks]]
-                np.testing.assert_allclose(state.position[copy], positions, rtol=0, atol=1e-8)
-                velocities = [agent.state.p_vel for agent in world.agents]
-                np.testing.assert_allclose(state.velocity[copy], velocities, rtol=0, atol=1e-8)
+def larger(name):
+    """The task with more agents than by default, where it can have more."""
+    return Task(name=name, agents=9 if name in (*FREE, *CHASES) else None)
 
 
 @pytest.mark.parametrize("start", ["drawn", "crowded"])
-@pytest.mark.parametrize("n", [1, 2, 3, 4])
-def test_simple_spread_equals_mpe2_step_by_step(n, start):
-    rng = np.random.default_rng(n)
-    engine = make(Task(name="mpe/simple_spread", agents=n, options={"local_ratio": 0.3}), copies=4)
+@pytest.mark.parametrize("continuous", [False, True], ids=["choices", "numbers"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_task_equals_mpe2_step_by_step(case, continuous, start):
+    rng = np.random.default_rng(5)
+    engine = case.engine(copies=2, continuous=continuous)
     engine.reset(rng)
     if start == "crowded":
         engine.restore(crowded(engine, rng))
-    assert_equals(engine, simple_spread_v3.parallel_env(N=n, local_ratio=0.3), rng)
+    assert_equals(case, engine, case.reference(continuous), rng)
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4])
-def test_simple_adversary_equals_mpe2_step_by_step(n):
-    rng = np.random.default_rng(n)
-    engine = make(Task(name="mpe/simple_adversary", agents=n + 1), copies=4)
-    engine.reset(rng)
-    assert_equals(engine, simple_adversary_v3.parallel_env(N=n), rng)
+@pytest.mark.parametrize("name", ALL)
+def test_the_defaults_are_those_of_mpe2(name):
+    engine, reference = make(Task(name=name), copies=1), MODULES[name].parallel_env()
+    assert engine.spec.agents == tuple(reference.possible_agents)
+    assert engine.spec.horizon == reference.unwrapped.max_cycles
+    for group in engine.spec.classes:
+        for agent in group.agents:
+            assert reference.observation_space(engine.spec.agents[agent]).shape == (group.observation_size,)
+            assert reference.action_space(engine.spec.agents[agent]).n == group.actions
 
 
-def test_the_defaults_are_those_of_mpe2():
-    for name, module in (("mpe/simple_spread", simple_spread_v3), ("mpe/simple_adversary", simple_adversary_v3)):
-        engine, reference = make(Task(name=name), copies=1), module.parallel_env()
-        assert engine.spec.agents == tuple(reference.possible_agents)
-        assert engine.spec.horizon == reference.unwrapped.max_cycles
-        for group in engine.spec.classes:
-            for agent in group.agents:
-                assert reference.observation_space(engine.spec.agents[agent]).shape == (group.observation_size,)
-                assert reference.action_space(engine.spec.agents[agent]).n == group.actions
-    assert simple_spread_v3.parallel_env().unwrapped.local_ratio == 0.5
+@pytest.mark.parametrize("name", ALL)
+def test_numbers_have_the_bounds_of_mpe2(name):
+    spec = Case(name).engine(copies=1, continuous=True).spec
+    reference = Case(name).reference(continuous=True)
+    for group in spec.classes:
+        assert group.continuous
+        for agent in group.agents:
+            box = reference.action_space(spec.agents[agent])
+            assert (group.low, group.high) == (tuple(box.low.tolist()), tuple(box.high.tolist()))
+            assert box.shape == (group.actions,)
 
 
-class Tag(Scenario):
-    """simple_tag of mpe2: three chasers, one prey, obstacles, limited speeds; what a further scenario amounts to."""
-
-    def __init__(self):
-        chasers = [Body(f"adversary_{i}", 0.075, collides=True, acceleration=3.0, max_speed=1.0) for i in range(3)]
-        self.agents = (*chasers, Body("agent_0", 0.05, collides=True, acceleration=4.0, max_speed=1.3))
-        self.landmarks = tuple(Body(f"landmark_{i}", 0.2, collides=True) for i in range(2))
-        self.classes = (AgentClass("adversary", (0, 1, 2), 16, 5), AgentClass("agent", (3,), 14, 5))
-
-    def observe(self, world, features):
-        for rows, members in zip(features, (slice(0, 3), slice(3, 4)), strict=True):
-            rows[:, 0:2] = world.velocity[members]
-            rows[:, 2:4] = world.position[members]
-            rows[:, 4:14] = world.surroundings(members)
-        features[0][:, 14:16] = world.velocity[3]
-
-    def reward(self, world, out):
-        caught = (world.distance[3, :3] < 0.075 + 0.05).sum(axis=0)
-        outside = np.abs(world.position[3])
-        far = np.minimum(np.exp(2 * outside - 2), 10)
-        bound = np.where(outside < 0.9, 0, np.where(outside < 1.0, (outside - 0.9) * 10, far))
-        out[:3] = 10 * caught
-        out[3] = -10 * caught - bound.sum(axis=0)
+@pytest.mark.parametrize("name", ["mpe/simple_reference", "mpe/simple_spread"])
+def test_the_weight_of_the_own_reward_is_by_default_that_of_mpe2(name):
+    assert MODULES[name].parallel_env().unwrapped.local_ratio == 0.5
+    played = []
+    for options in ({}, {"local_ratio": 0.5}):
+        engine = make(Task(name=name, options=options), copies=2)
+        engine.reset(np.random.default_rng(0))
+        played.append(engine.step(random_actions(engine, np.random.default_rng(1))).rewards.tolist())
+    assert played[0] == played[1]
 
 
-class SpeakerListener(Scenario):
-    """simple_speaker_listener of mpe2: one says which landmark, by colour, the other is to reach."""
+@pytest.mark.parametrize("name", ALL)
+def test_agents_with_equal_spaces_on_one_side_are_a_class(name):
+    spec = make(larger(name), copies=1).spec
+    sides = spec.sides or (0,) * len(spec.agents)
+    looks = [(kind.observation_size, kind.actions, {sides[agent] for agent in kind.agents}) for kind in spec.classes]
+    assert all(len(found) == 1 for _, _, found in looks)
+    assert all(looks.count(look) == 1 for look in looks)
 
-    goals = 1
-    colours = 0.15 + 0.5 * np.eye(3)
 
-    def __init__(self):
-        self.agents = (Body("speaker_0", 0.075, collides=False), Body("listener_0", 0.075, collides=False))
-        self.landmarks = tuple(Body(f"landmark_{i}", 0.04, collides=False) for i in range(3))
-        self.classes = (AgentClass("speaker", (0,), 3, 3), AgentClass("listener", (1,), 11, 5))
-        self.said = 0.0
+@pytest.mark.parametrize("name", ALL)
+def test_adversaries_are_one_side_and_the_others_another(name):
+    spec = make(larger(name), copies=1).spec
+    expected = tuple(0 if "adversary" in agent or agent == "eve_0" else 1 for agent in spec.agents)
+    assert spec.sides == (expected if name.endswith(COMPETING) else ())
 
-    def moves(self, actions):
-        spoken, moved = actions
-        self.said = np.eye(3)[spoken[:, 0]].T
-        return np.zeros_like(spoken), moved
 
-    def observe(self, world, features):
-        features[0][0] = self.colours[world.goals[0]].T
-        features[1][0, 0:2] = world.velocity[1]
-        features[1][0, 2:8] = world.surroundings(slice(1, 2))[0, :6]
-        features[1][0, 8:11] = self.said
+def told(name, *actions, **options):
+    """The step in which the agents of one copy act so from rest, and the state after it."""
+    engine = make(Task(name=name, options=options), copies=1)
+    engine.reset(np.random.default_rng(0))
+    return engine.step(tuple(np.array([chosen]) for chosen in actions)), engine.snapshot()
 
-    def reward(self, world, out):
-        out[:] = -np.square(world.distance[1, world.bodies])
+
+def test_a_choice_of_one_that_moves_and_speaks_is_five_times_the_word_plus_the_movement():
+    step, state = told("mpe/simple_reference", [5 * 7 + 2, 5 * 9 + 3])
+    # A push of length 5 for 0.1: to the right, and down.
+    np.testing.assert_allclose(state.velocity[0], [[0.5, 0.0], [0.0, -0.5]])
+    assert state.said[0].argmax(axis=1).tolist() == [7, 9]
+    assert state.said[0].sum() == 2
+    heard = step.observation.values[0][0, :, 11:21]
+    assert heard.argmax(axis=1).tolist() == [9, 7]
+
+
+def test_numbers_push_by_right_minus_left_and_up_minus_down():
+    strengths = [[1.0, 0.25, 0.75, 0.125, 0.0]]
+    _, state = told("mpe/simple", np.array(strengths, np.float32), continuous_actions=True)
+    np.testing.assert_allclose(state.velocity[0, 0], [0.25, -0.0625])
+
+
+def test_numbers_are_clipped_to_their_bounds():
+    beyond, within = ([[0.0, a, b, 0.0, 0.0]] for a, b in ((-7.0, 9.0), (0.0, 1.0)))
+    places = [told("mpe/simple", np.array(x, np.float32), continuous_actions=True)[1] for x in (beyond, within)]
+    assert places[0].velocity.tolist() == places[1].velocity.tolist() == [[[0.5, 0.0]]]
 
 
 @pytest.mark.parametrize(
-    ("scenario", "module"),
-    [(Tag, simple_tag_v3), (SpeakerListener, simple_speaker_listener_v4)],
-    ids=["tag", "speaker"],
+    ("eve", "bob", "expected"),
+    [(0, 0, (0, 0, 0)), (0, 1, (0, -2, -2)), (1, 0, (-2, 2, 2)), (1, 3, (-2, 0, 0))],
 )
-def test_a_further_scenario_is_one_class_and_equals_mpe2(scenario, module):
-    rng = np.random.default_rng(5)
-    engine = Engine(scenario(), copies=6, max_cycles=25)
-    engine.reset(rng)
-    if scenario is Tag:
-        engine.restore(crowded(engine, rng))
-    assert_equals(engine, module.parallel_env(), rng)
+def test_a_wrong_guess_of_the_secret_costs_two_and_the_good_get_what_eve_pays(eve, bob, expected):
+    engine = make(Task(name="mpe/simple_crypto"), copies=1)
+    engine.reset(np.random.default_rng(0))
+    state = engine.snapshot()
+    engine.restore(WorldState(state.position, state.velocity, np.array([[0, 1]]), state.said, cycle=0))
+    step = engine.step((np.array([[eve]]), np.array([[bob, 2]])))
+    assert tuple(step.rewards[0]) == expected
+    assert step.observation.values[0][0, 0].tolist() == [0, 0, 1, 0]  # what Alice said
+    assert step.observation.values[1][0].tolist() == [[0, 1, 0, 0, 0, 0, 1, 0], [1, 0, 0, 0, 0, 1, 0, 0]]
 
 
-@pytest.mark.parametrize("name", BOTH)
+def test_messages_do_not_outlive_the_episode():
+    engine = make(Task(name="mpe/simple_speaker_listener", options={"max_cycles": 1}), copies=2)
+    engine.reset(np.random.default_rng(0))
+    step = engine.step((np.ones((2, 1), int), np.zeros((2, 1), int)))
+    assert step.final.values[1][:, 0, 8:].tolist() == [[0, 1, 0]] * 2
+    assert step.observation.values[1][:, 0, 8:].tolist() == [[0, 0, 0]] * 2
+
+
+def test_who_is_in_a_forest_is_seen_from_that_forest_and_by_the_leader():
+    engine = make(
+        Task(name="mpe/simple_world_comm", options={"num_good": 1, "num_adversaries": 3, "num_obstacles": 0}), copies=1
+    )
+    engine.reset(np.random.default_rng(0))
+    # The leader and the second follower outside, the first follower and the prey in the first of two forests.
+    agents = [[0.9, 0.9], [0.1, 0.0], [-0.9, 0.9], [-0.1, 0.0]]
+    landmarks = [[0.9, 0.0], [0.9, 0.2], [0.0, 0.0], [0.0, -0.9]]
+    velocity = np.array([[[0.0, 0.0]] * 3 + [[0.3, 0.2]]])
+    state = WorldState(np.array([agents + landmarks]), velocity, np.zeros((1, 0), int), np.zeros((1, 4, 4)), cycle=0)
+    leader, followers, prey = (values[0] for values in engine.restore(state).values)
+    # Columns of the others: 12 to 18, then the speed of the prey and the two forests.
+    np.testing.assert_allclose(leader[0, 12:22], [-0.8, -0.9, -1.8, 0, -1, -0.9, 0.3, 0.2, -1, -1], atol=1e-7)
+    np.testing.assert_allclose(followers[0, 12:22], [0, 0, 0, 0, -0.2, 0, 0.3, 0.2, 1, -1], atol=1e-7)
+    np.testing.assert_allclose(followers[1, 12:22], [1.8, 0, 0, 0, 0, 0, 0, 0, -1, -1], atol=1e-7)
+    np.testing.assert_allclose(prey[0, 12:20], [0, 0, 0.2, 0, 0, 0, 1, -1], atol=1e-7)
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_starts_are_uniform_and_at_rest(name):
-    engine = make(Task(name=name, agents=3), copies=20_000)
+    engine = make(Task(name=name), copies=20_000)
     engine.reset(np.random.default_rng(0))
     state = engine.snapshot()
     assert not state.velocity.any()
-    assert np.abs(state.position).max() <= 1
+    assert not state.said.any()
+    places = state.position
+    if name in CHASES:
+        places[:, len(engine.spec.agents) :] /= 0.9
+    assert np.abs(places).max() <= 1
     # A uniform variable on [-1, 1] has mean 0, variance 1/3 and fourth moment 1/5.
     error = 5 / np.sqrt(engine.copies)
-    assert np.abs(state.position.mean(axis=0)).max() < error * np.sqrt(1 / 3)
-    assert np.abs(np.square(state.position).mean(axis=0) - 1 / 3).max() < error * np.sqrt(1 / 5 - 1 / 9)
-    if state.goals.size:
-        assert np.abs(np.bincount(state.goals[:, 0]) / engine.copies - 1 / 2).max() < error / 2
+    assert np.abs(places.mean(axis=0)).max() < error * np.sqrt(1 / 3)
+    assert np.abs(np.square(places).mean(axis=0) - 1 / 3).max() < error * np.sqrt(1 / 5 - 1 / 9)
+    landmarks = places.shape[1] - len(engine.spec.agents)
+    for goal in state.goals.T:
+        assert np.abs(np.bincount(goal) / engine.copies - 1 / landmarks).max() < error / 2
 
 
 def test_random_agents_earn_on_simple_spread_what_is_published():
@@ -188,7 +197,7 @@ def test_random_agents_earn_on_simple_spread_what_is_published():
     assert -81 - error < returns.mean() < -79 + error
 
 
-@pytest.mark.parametrize("name", BOTH)
+@pytest.mark.parametrize("name", ALL)
 def test_every_copy_is_cut_and_starts_anew_after_max_cycles(name):
     rng = np.random.default_rng(2)
     engine = make(Task(name=name, options={"max_cycles": 3}), copies=5)
@@ -208,29 +217,30 @@ def test_every_copy_is_cut_and_starts_anew_after_max_cycles(name):
         assert engine.snapshot().cycle == 0
 
 
-@pytest.mark.parametrize("name", BOTH)
+@pytest.mark.parametrize("name", ALL)
 def test_arrays_have_the_promised_shapes_and_types(name):
-    engine = make(Task(name=name, agents=4), copies=5)
+    engine = make(Task(name=name, agents=4 if name in FREE else None), copies=5)
+    agents = len(engine.spec.agents)
     first = engine.reset(np.random.default_rng(0))
     step = engine.step(random_actions(engine, np.random.default_rng(1)))
     for observation in (first, step.observation):
         for group, values in zip(engine.spec.classes, observation.values, strict=True):
             assert values.shape == (5, len(group.agents), group.observation_size)
             assert values.dtype == np.float32
-        assert observation.alive.shape == (5, 4)
+        assert observation.alive.shape == (5, agents)
         assert observation.alive.all()
         assert observation.masks is None
         assert observation.state is None
-    assert (step.rewards.shape, step.rewards.dtype) == ((5, 4), np.float64)
-    assert step.terminated.shape == (5, 4)
+    assert (step.rewards.shape, step.rewards.dtype) == ((5, agents), np.float64)
+    assert step.terminated.shape == (5, agents)
     assert step.truncated.shape == step.ended.shape == (5,)
 
 
 @pytest.mark.parametrize("copies", [1, 3])
-@pytest.mark.parametrize("name", BOTH)
+@pytest.mark.parametrize("name", ALL)
 def test_what_a_step_returned_is_not_written_again(name, copies):
     rng = np.random.default_rng(3)
-    engine = make(Task(name=name, agents=2), copies=copies)
+    engine = make(Task(name=name), copies=copies)
     engine.reset(rng)
     step = engine.step(random_actions(engine, rng))
     before = [array.copy() for array in (*step.observation.values, step.rewards)]
@@ -239,7 +249,7 @@ def test_what_a_step_returned_is_not_written_again(name, copies):
         np.testing.assert_array_equal(array, copy)
 
 
-@pytest.mark.parametrize("name", BOTH)
+@pytest.mark.parametrize("name", ALL)
 def test_the_same_generator_gives_the_same_bytes(name):
     played = []
     for _ in range(2):
@@ -251,15 +261,16 @@ def test_the_same_generator_gives_the_same_bytes(name):
     assert played[0] == played[1]
 
 
-@pytest.mark.parametrize("name", BOTH)
+@pytest.mark.parametrize("name", ALL)
 def test_a_copy_does_not_depend_on_the_other_copies(name):
     rng = np.random.default_rng(6)
-    many, one = (make(Task(name=name, agents=9), copies=copies) for copies in (37, 1))
+    many, one = (make(larger(name), copies=copies) for copies in (37, 1))
     many.reset(rng)
     one.reset(rng)
     state = crowded(many, rng)
     many.restore(state)
-    one.restore(WorldState(state.position[20:21], state.velocity[20:21], state.goals[20:21], cycle=0))
+    parts = (part[20:21] for part in (state.position, state.velocity, state.goals, state.said))
+    one.restore(WorldState(*parts, cycle=0))
     for _ in range(20):
         actions = random_actions(many, rng)
         among, alone = many.step(actions), one.step(tuple(numbers[20:21] for numbers in actions))
@@ -268,32 +279,84 @@ def test_a_copy_does_not_depend_on_the_other_copies(name):
             assert left[20].tobytes() == right[0].tobytes()
 
 
-def test_a_restored_state_continues_as_the_first_time():
+@pytest.mark.parametrize("name", ALL)
+def test_a_block_of_copies_has_the_bytes_of_an_engine_of_its_own(name):
+    choices = np.random.default_rng(8)
+    joint, *alone = (make(Task(name=name, options={"max_cycles": 3}), copies=copies) for copies in (10, 5, 5))
+    joint.reset_blocks([np.random.default_rng(seed) for seed in range(2)])
+    for seed, engine in enumerate(alone):
+        engine.reset(np.random.default_rng(seed))
+    for _ in range(5):  # beyond one reset
+        actions = random_actions(joint, choices)
+        among = joint.step(actions)
+        for block, engine in zip((slice(0, 5), slice(5, 10)), alone, strict=True):
+            step = engine.step(tuple(chosen[block] for chosen in actions))
+            assert among.rewards[block].tobytes() == step.rewards.tobytes()
+            for left, right in zip(among.observation.values, step.observation.values, strict=True):
+                assert left[block].tobytes() == right.tobytes()
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_restored_state_continues_as_the_first_time(name):
     rng = np.random.default_rng(7)
-    engine = make(Task(name="mpe/simple_adversary", agents=6), copies=4)
+    engine = make(larger(name), copies=4)
     engine.reset(rng)
     actions = [random_actions(engine, rng) for _ in range(5)]
     seen = engine.step(actions[0]).observation
     state = engine.snapshot()
     first = [engine.step(chosen).rewards for chosen in actions[1:]]
     engine.reset(rng)
-    np.testing.assert_array_equal(engine.restore(state).values[1], seen.values[1])
+    for restored, values in zip(engine.restore(state).values, seen.values, strict=True):
+        np.testing.assert_array_equal(restored, values)
     np.testing.assert_array_equal([engine.step(chosen).rewards for chosen in actions[1:]], first)
     assert engine.snapshot().cycle == 5
 
 
 @pytest.mark.parametrize(
+    ("name", "agents", "options", "good", "adversaries"),
+    [
+        ("mpe/simple_tag", None, {"num_good": 2}, 2, 3),
+        ("mpe/simple_tag", 7, {}, 1, 6),
+        ("mpe/simple_tag", 7, {"num_good": 3}, 3, 4),
+        ("mpe/simple_tag", 7, {"num_adversaries": 2}, 5, 2),
+        ("mpe/simple_tag", 7, {"num_adversaries": 2, "num_good": 5}, 5, 2),
+        ("mpe/simple_world_comm", 7, {}, 2, 5),
+    ],
+)
+def test_in_a_chase_what_is_not_said_of_the_sides_follows_from_the_number_of_agents(
+    name, agents, options, good, adversaries
+):
+    spec = make(Task(name=name, agents=agents, options=options), copies=1).spec
+    assert spec.sides == (0,) * adversaries + (1,) * good
+    assert len(spec.agents) == good + adversaries
+
+
+@pytest.mark.parametrize(
     ("task", "message"),
     [
-        (Task(name="mpe/simple_sprawl"), "no task 'mpe/simple_sprawl' .*mpe/simple_adversary, mpe/simple_spread"),
+        (Task(name="mpe/simple_sprawl"), "no task 'mpe/simple_sprawl' .*mpe/simple_adversary, mpe/simple_crypto"),
         (Task(name="mpe/simple_spread", agents=0), "agents is a whole number from 1"),
         (Task(name="mpe/simple_adversary", agents=1), "agents is a whole number from 2"),
         (Task(name="mpe/simple_spread", options={"speed": 1}), "no option 'speed' .*local_ratio, max_cycles"),
-        (Task(name="mpe/simple_adversary", options={"local_ratio": 0.5}), "no option 'local_ratio' .*: max_cycles"),
+        (
+            Task(name="mpe/simple_adversary", options={"local_ratio": 0.5}),
+            "no option 'local_ratio' .*: continuous_actions, max",
+        ),
         (Task(name="mpe/simple_spread", options={"local_ratio": 1.5}), "local_ratio is a number from 0 to 1"),
         (Task(name="mpe/simple_spread", options={"local_ratio": "half"}), "local_ratio is a number from 0 to 1"),
         (Task(name="mpe/simple_spread", options={"max_cycles": 0}), "max_cycles is a whole number"),
         (Task(name="mpe/simple_spread", options={"max_cycles": True}), "max_cycles is a whole number"),
+        (Task(name="mpe/simple_push", options={"continuous_actions": 1}), "continuous_actions is true or false, not 1"),
+        (Task(name="mpe/simple_crypto", agents=4), "agents is 3, not 4"),
+        (Task(name="mpe/simple_tag", options={"num_good": 0}), "num_good is a whole number from 1, not 0"),
+        (Task(name="mpe/simple_tag", options={"num_obstacles": -1}), "num_obstacles is a whole number from 0"),
+        (Task(name="mpe/simple_tag", agents=1), "agents is 1; num_good .* together, not 1 and 0"),
+        (Task(name="mpe/simple_tag", agents=3, options={"num_good": 3}), "agents is 3; .* not 3 and 0"),
+        (
+            Task(name="mpe/simple_tag", agents=3, options={"num_good": 3, "num_adversaries": 3}),
+            "agents is 3; .* not 3 and 3",
+        ),
+        (Task(name="mpe/simple_world_comm", options={"num_food": 0}), "num_food is a whole number from 1"),
     ],
 )
 def test_an_impossible_task_is_refused_in_one_line(task, message):
@@ -311,7 +374,3 @@ def test_an_environment_that_was_not_reset_does_not_step():
     engine = make(Task(name="mpe/simple_spread"), copies=2)
     with pytest.raises(RuntimeError, match="reset"):
         engine.step(random_actions(engine, np.random.default_rng(0)))
-
-
-def test_every_task_is_listed():
-    assert sorted(SCENARIOS) == sorted(BOTH)

@@ -1,5 +1,6 @@
 """PettingZoo environments through our protocol, ours through PettingZoo's, and what is said when either cannot be."""
 
+import sys
 import types
 import warnings
 
@@ -13,6 +14,7 @@ from pettingzoo.test import parallel_api_test, parallel_seed_test
 from functions.contract import MissingExtra
 from functions.environments import pettingzoo, registry
 from functions.environments.base import AgentClass, EnvironmentFault, Task, Unsupported
+from functions.environments.conformance import check
 from functions.environments.parallel import ParallelEnvironment
 
 SPREAD = "pettingzoo:mpe2.simple_spread_v3:parallel_env"
@@ -139,19 +141,52 @@ FAULTS = {
 }
 
 
-class Uncertain(Relay):
-    def action_space(self, agent):
-        return spaces.Box(0, 1, (2,))
+class Stateful(Relay):
+    """Calls something else its state, as some games of PettingZoo do."""
+
+    state: types.MappingProxyType = types.MappingProxyType({"runner_0": 3})
 
 
-class Manifold(Relay):
-    def action_space(self, agent):
-        return spaces.MultiDiscrete([2, 2])
+class Housed(Relay):
+    """Keeps its length in the game inside, as some games of PettingZoo do."""
+
+    def __init__(self, **options):
+        super().__init__(max_cycles=0)
+        self.env = Relay(max_cycles=17)
 
 
-class Symbolic(Relay):
-    def observation_space(self, agent):
-        return spaces.Tuple([spaces.Discrete(3)])
+class Mute(Relay):
+    """Takes its length and does not tell it."""
+
+    def __init__(self, max_cycles):
+        super().__init__(max_cycles=0)
+
+
+class Boundless(Relay):
+    def __init__(self):
+        super().__init__(max_cycles=0)
+
+
+class Pictured(Relay):
+    """Its state is an image."""
+
+    state_space = spaces.Box(0, 255, (1, 2), np.uint8)
+
+    def state(self):
+        return np.array([[51, 255]], dtype=np.uint8)
+
+
+class Tired(Relay):
+    """Forgets with `reset` how far it ran, unless it is made anew."""
+
+    ran = 0
+
+    def reset(self, seed=None, options=None):
+        self.ran += 1
+        return super().reset(seed)
+
+    def observe(self, agent):
+        return super().observe(agent) * self.ran
 
 
 class Anonymous(Relay):
@@ -268,6 +303,42 @@ def test_a_horizon_shorter_than_the_episode_truncates_it():
     assert not steps[-1].terminated.any()
 
 
+def test_the_horizon_is_also_found_in_the_game_inside_and_in_the_options():
+    assert registry.spec(relay("Housed")).horizon == 17
+    name = "pettingzoo:mpe2.simple_spread_v3:parallel_env"
+    assert registry.spec(Task(name=name, options={"max_cycles": 9, "horizon": 4})).horizon == 4
+    assert registry.spec(relay("Mute", max_cycles=11)).horizon == 11
+
+
+def test_a_state_that_cannot_be_called_is_none():
+    assert registry.spec(relay("Stateful")).state_size == 0
+
+
+def test_a_state_that_is_an_image_is_scaled():
+    _, seen = opened(relay("Pictured"))
+    np.testing.assert_allclose(seen.state, [[0.2, 1.0]], rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("sides", "expected"),
+    [("runner_2,runner", (1, 1, 0)), ("runner, runner_0", (1, 0, 0)), ("runner_1,runner_2,runner_0", (2, 0, 1))],
+)
+def test_agents_are_on_the_side_whose_start_of_their_names_is_longest(sides, expected):
+    assert registry.spec(relay(sides=sides)).sides == expected
+    assert registry.spec(relay()).sides == ()
+
+
+def test_what_reset_leaves_behind_is_found_and_mended_by_making_the_copies_anew():
+    with pytest.raises(AssertionError, match="reset leaves something behind"):
+        check(lambda copies: registry.make(relay("Tired"), copies))
+    check(lambda copies: registry.make(relay("Tired", rebuild=True), copies))
+
+
+def test_numbers_of_the_particle_environments_lie_between_their_bounds():
+    spec = registry.spec(Task(name=SPREAD, options={"continuous_actions": True}))
+    assert spec.classes == (AgentClass("agent", (0, 1, 2), 18, 5, low=(0.0,) * 5, high=(1.0,) * 5),)
+
+
 def test_closing_twice_closes_every_copy_once():
     made = []
 
@@ -344,19 +415,28 @@ def test_ways_of_playing_that_are_not_supported_are_refused_by_name(fault, messa
 @pytest.mark.parametrize(
     ("task", "message"),
     [
-        (relay("Uncertain"), r"agent 'runner_0' acts in Box\(0.0, 1.0, \(2,\), float32\); supported is Discrete"),
-        (relay("Manifold"), r"agent 'runner_0' acts in MultiDiscrete\(\[2 2\]\); supported is Discrete"),
-        (relay("Symbolic"), r"agent 'runner_0' observes Tuple\(Discrete\(3\)\)"),
         (relay("Anonymous"), "does not list its possible_agents"),
         (Task(name="pettingzoo:mpe2.simple_spread_v3:env"), "makes an AECEnv .*; name its parallel_env instead"),
         (Task(name="pettingzoo:collections:OrderedDict"), "makes a OrderedDict, not a ParallelEnv"),
-        (Task(name=SPREAD, options={"continuous_actions": True}), "agent 'agent_0' acts in Box"),
     ],
 )
 def test_environments_that_are_not_supported_are_refused_by_name(task, message):
     with pytest.raises(Unsupported, match=message) as refused:
         pettingzoo.make(task, 1)
     assert "\n" not in str(refused.value)
+
+
+def test_a_package_that_an_environment_needs_is_named(tmp_path, monkeypatch):
+    (tmp_path / "lame_games.py").write_text("import nobody_has_this")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(MissingExtra, match=r"needs the package 'nobody_has_this', .*: pip install nobody_has_this$"):
+        pettingzoo.make(Task(name="pettingzoo:lame_games:Game"), 1)
+
+
+def test_a_family_of_pettingzoo_that_is_not_installed_is_named_as_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "multi_agent_ale_py", None)
+    with pytest.raises(MissingExtra, match=r"needs 'multi_agent_ale_py', .*: pip install 'pettingzoo\[atari\]'$"):
+        pettingzoo.make(Task(name="pettingzoo:pettingzoo.atari.pong_v3:parallel_env"), 1)
 
 
 @pytest.mark.parametrize(
@@ -371,9 +451,15 @@ def test_environments_that_are_not_supported_are_refused_by_name(task, message):
             "'nobody_has_this' is neither installed",
         ),
         (Task(name=SPREAD, options={"M": 3}), ValueError, "refuses task.options {'M': 3}: TypeError: .*'M'"),
-        (relay(max_cycles=0), ValueError, "add task.options.horizon"),
+        (relay("Boundless"), ValueError, "add task.options.horizon"),
         (relay(horizon=0), ValueError, "the horizon is 0; it must be a whole number of steps, at least 1"),
         (relay(horizon=True), ValueError, "the horizon is True"),
+        (relay(sides="runner"), ValueError, "task.options.sides is 'runner'; it lists .* two or more sides"),
+        (relay(sides="runner,runner"), ValueError, "task.options.sides is 'runner,runner'; it lists"),
+        (relay(sides="runner,"), ValueError, "task.options.sides is 'runner,'; it lists"),
+        (relay(sides=True), ValueError, "task.options.sides is True; it lists"),
+        (relay(sides="runner_0,runner_1"), ValueError, "agent 'runner_2' is on none of the sides"),
+        (relay(sides="runner,walker"), ValueError, r"no agent is on side 'walker' .*; there are \['runner_0', "),
         (relay(agents=4), ValueError, "task.agents is 4, but the environment has 3 agents"),
     ],
 )

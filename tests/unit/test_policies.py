@@ -7,9 +7,10 @@ import pytest
 import torch
 from scipy import stats
 
+from functions.algorithms.choices import draw
 from functions.contract import BadRequest, Team
 from functions.environments.base import AgentClass, Observation, Spec
-from functions.policies import Policy, as_environment_actions, draw
+from functions.policies import Policy, as_environment_actions
 
 # Two classes that interleave: agents 0 and 2 are equal, agent 1 is not.
 SPEC = Spec(("a", "b", "c"), (AgentClass("x", (0, 2), 6, 5), AgentClass("y", (1,), 4, 3)), horizon=1)

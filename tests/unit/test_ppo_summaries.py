@@ -11,8 +11,8 @@ from functions.algorithms import mappo, ppo_summaries
 from functions.algorithms import registry as algorithms
 from functions.algorithms.base import Context
 from functions.algorithms.noise import estimate
-from functions.algorithms.ppo import members
 from functions.algorithms.ppo_summaries import PPO_SUMMARIES, compress, drawn
+from functions.algorithms.rows import members
 from functions.contract import SummaryName, Team
 from functions.environments import registry
 from functions.environments.base import Observation, Task
@@ -42,7 +42,7 @@ def scene(task, team, units=UNITS, copies=COPIES):
         sampled |= collect(environment, Policy(spec, team, state), STEPS, 3, 9, unit).tensors
     context = Context(spec, team, config, 3, 9, batch.join(spec, sampled, units), state)
     names = [stage.name for stage in algorithm.stages]
-    made = stages.run(algorithm, mappo, context, names, groups).tensors
+    made = stages.run(algorithm, mappo, context, stages.Share(names, groups)).tensors
     passing = {name: array for name, array in made.items() if name not in state}
     return dataclasses.replace(context, tensors={**state, **passing}), made
 

@@ -17,6 +17,7 @@ from functions.algorithms import registry as algorithms
 from functions.algorithms.base import Context
 from functions.algorithms.networks import Mlp, forward
 from functions.algorithms.normaliser import Normaliser
+from functions.algorithms.recurrent import Network
 from functions.contract import Answer, BadRequest, NotFinite, RegroupTask, TaskHeader, Team
 from functions.environments import registry
 from functions.environments.base import Observation, Task
@@ -79,7 +80,7 @@ def before(name):
         units |= collect(environment, Policy(SPEC, OLD, first), STEPS, SEED, ROUND, unit).tensors
     context = Context(SPEC, OLD, config, SEED, ROUND, batch.join(SPEC, units, UNITS), first)
     everything = [stage.name for stage in algorithm.stages]
-    state = {**first, **stages.run(algorithm, code, context, everything, (0, 1, 3)).tensors}
+    state = {**first, **stages.run(algorithm, code, context, stages.Share(everything, (0, 1, 3))).tensors}
     state = {key: array for key, array in state.items() if key.split("/")[0] in algorithm.parts}
     state = wide_apart(state, 8)
     for group, scale in ((0, 0.4), (1, 2.0), (3, 1.0)):
@@ -264,7 +265,7 @@ def test_scaling_keeps_predictions_for_any_two_normalisers(before_, after_):
     mlp, rng = Mlp((3, 4, 1)), np.random.default_rng(1)
     flat, inputs = rng.normal(size=mlp.parameters), rng.normal(size=(9, 3))
     expected = before_.denormalise(forward(mlp.layers(flat), inputs)[-1])
-    ppo_merge.preserve(mlp, flat, before_, after_)
+    ppo_merge.preserve(Network(mlp.sizes), flat, before_, after_)
     np.testing.assert_allclose(after_.denormalise(forward(mlp.layers(flat), inputs)[-1]), expected, atol=1e-10)
 
 
@@ -379,7 +380,7 @@ def test_the_new_team_goes_on_playing_and_learning(name):
     code, config = algorithms.implementation(algorithm), algorithms.configuration(algorithm, SETTINGS).resolved(4)
     units = collect(registry.make(TOY, 4), Policy(SPEC, MERGED, state), 5, SEED, 2, 0).tensors
     context = Context(SPEC, MERGED, config, SEED, 2, batch.join(SPEC, units, (0,)), state)
-    after = stages.run(algorithm, code, context, [stage.name for stage in algorithm.stages], (0, 1)).tensors
+    after = stages.run(algorithm, code, context, stages.Share([s.name for s in algorithm.stages], (0, 1))).tensors
     steps = "policy_optimiser/g00/steps"
     assert int(after[steps][0]) > int(state[steps][0]) > 0
 

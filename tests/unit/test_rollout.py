@@ -9,7 +9,7 @@ from functions.actor.handler import sample
 from functions.actor.rollout import collect
 from functions.algorithms import mappo
 from functions.codec import encode, reference
-from functions.contract import BadRequest, SampleTask, TaskHeader, Team
+from functions.contract import BadRequest, Behaviour, SampleTask, TaskHeader, Team
 from functions.environments import registry
 from functions.environments.base import AgentClass, Observation, Spec, Step, Task
 from functions.episodes import summary
@@ -156,6 +156,25 @@ def test_a_unit_shorter_than_an_episode_is_refused():
         sample_units((0,), steps=3)
 
 
+def test_agents_explore_as_a_task_says_and_within_their_masks():
+    # Two of agent 0's three actions are legal while it is in play, so chance takes the best one every second time.
+    plain, _ = sample_units((0,), behaviour=Behaviour(kind="epsilon", amount=0.0), steps=400)
+    free, _ = sample_units((0,), behaviour=Behaviour(kind="epsilon", amount=1.0), steps=400)
+    weights = toy_weights()
+    for tensors, share in ((plain, 1.0), (free, 0.5)):
+        assert not any("log_probability" in name for name in tensors)
+        seen, legal, taken, alive = (
+            tensors[f"u00000/{name}"] for name in ("observation/0", "mask/0", "action/0", "alive")
+        )
+        assert np.take_along_axis(legal, taken[..., None].astype(int), axis=-1).all()
+        hidden = np.tanh(seen[0] @ weights["policy/g00/w0"] + weights["policy/g00/b0"])
+        values = hidden @ weights["policy/g00/w1"] + weights["policy/g00/b1"]
+        best = np.where(legal[0], values, -np.inf).argmax(axis=-1) == taken[0]
+        in_play = alive[0]
+        assert in_play.sum() > 500
+        assert abs(best[in_play].mean() - share) <= 5 * np.sqrt(share * (1 - share) / in_play.sum())
+
+
 def test_recorded_log_probabilities_belong_to_the_recorded_observations_masks_and_actions():
     tensors, weights = toy_rollout().tensors, toy_weights()
     for index, kind in enumerate(registry.spec(TOY).classes):
@@ -191,9 +210,17 @@ def test_the_recorded_actions_played_again_give_the_recorded_observations_and_re
         np.testing.assert_array_equal(tensors["u00003/ended"][t], step.ended)
         follows = step.truncated | ~step.ended if t == 8 else step.truncated
         cuts += [(t, e) for e in np.flatnonzero(follows)]
+        for place, (at, copy) in enumerate(tensors["u00003/cut"]):
+            if at == t:
+                after = step.final if step.ended[copy] else step.observation
+                for index in range(2):
+                    for name, expected in (("observation", after.values[index]), ("mask", after.masks[index])):
+                        found = tensors[f"u00003/cut_{name}/{index}"][:, place]
+                        np.testing.assert_array_equal(found, expected[copy])
         seen = step.observation
     # Copies that ended by the rules need nothing after them and keep nothing.
     assert sorted(map(tuple, tensors["u00003/cut"].tolist())) == cuts
+    assert cuts[0][0] < 8 and len(cuts) < 12  # a time limit, and copies that ended by the rules
 
 
 @pytest.mark.parametrize("greedy", [True, False])

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from simulated import World, answered, failed, make_plan, said
 
-from coordinator.saved import lasting
 from functions.contract import (
     EvaluateReply,
     EvaluateTask,
@@ -157,7 +156,7 @@ def test_a_driver_killed_after_any_step_gives_the_same_run(placement):
                 break
         state = world.finish()
         assert [line.team for line in world.journal] == [line.team for line in undisturbed.journal]
-        assert (state.mind, state.parts, lasting(state)) == (end.mind, end.parts, lasting(end))
+        assert (state.mind, state.parts, state.lasting) == (end.mind, end.parts, end.lasting)
 
 
 def test_a_proposal_that_could_pass_the_cap_is_let_go_and_training_goes_on():

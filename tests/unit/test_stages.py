@@ -14,11 +14,13 @@ from functions import codec
 from functions.actor.rollout import collect
 from functions.algorithms import registry as algorithms
 from functions.algorithms.base import Context, SummaryResult
-from functions.algorithms.ppo import minibatches
+from functions.algorithms.chunks import Alone
+from functions.algorithms.training import minibatches
 from functions.contract import NotFinite, TaskHeader, Team
 from functions.environments import registry
 from functions.environments.base import Task
 from functions.learner import batch, stages
+from functions.learner.stages import Share
 from functions.policies import Policy
 from functions.randomness import generator
 
@@ -249,7 +251,7 @@ def one_by_one(context, algorithm, wire=lambda tensors: tensors):
     for stage in algorithm.stages:
         for group in sorted(set(context.team.groups)):
             seen = dataclasses.replace(context, tensors=wire({**context.tensors, **made}))
-            tensors, told, _ = stages.run(algorithm, code, seen, [stage.name], [group])
+            tensors, told, _ = stages.run(algorithm, code, seen, Share([stage.name], [group]))
             made |= tensors
             figures |= told
     return made, figures
@@ -299,7 +301,7 @@ def test_the_placement_of_stages_and_groups_changes_no_byte(name, task, team):
     context, algorithm, _ = scene(name, task, team)
     code, groups = algorithms.implementation(algorithm), sorted(set(team.groups))
     everything = [stage.name for stage in algorithm.stages]
-    packed, figures, _ = stages.run(algorithm, code, context, everything, groups)
+    packed, figures, _ = stages.run(algorithm, code, context, Share(everything, groups))
 
     def through_storage(tensors):
         return codec.decode(codec.encode(tensors, TaskHeader(task="t")), "k")
@@ -307,7 +309,7 @@ def test_the_placement_of_stages_and_groups_changes_no_byte(name, task, team):
     split, split_figures = one_by_one(context, algorithm, through_storage)
     fused = {}
     for group in reversed(groups):
-        fused |= stages.run(algorithm, code, context, everything, [group])[0]
+        fused |= stages.run(algorithm, code, context, Share(everything, [group]))[0]
     assert split_figures == figures
     for other in (split, fused):
         assert codec.tensors_sha256(other) == codec.tensors_sha256(packed)
@@ -338,7 +340,7 @@ def test_a_group_does_not_see_the_rows_in_which_its_agents_were_dead():
 def test_minibatches_cover_every_row_once_an_epoch_even_when_they_cannot_be_equal():
     context, _, _ = scene("ippo", *SEPARATE)
     inputs = np.arange(10.0)[:, None]
-    found = list(minibatches(inputs, context, "policy", 0))
+    found = [(part.rows, part.inputs) for part in minibatches(Alone(inputs), context, "policy", 0)]
     assert [len(rows) for rows, _ in found] == 3 * [2, 3, 2, 3]  # bounds 0, 2.5, 5, 7.5, 10, rounded down
     for epoch in range(3):
         rows = np.concatenate([rows for rows, _ in found[4 * epoch : 4 * epoch + 4]])
@@ -372,7 +374,8 @@ def test_the_step_size_is_smaller_for_larger_teams_unless_it_is_given():
 
 def everything_told(context, algorithm, names, groups=None):
     code, stage_names = algorithms.implementation(algorithm), [stage.name for stage in algorithm.stages]
-    return stages.run(algorithm, code, context, stage_names, groups or sorted(set(context.team.groups)), names)
+    share = Share(stage_names, groups or sorted(set(context.team.groups)))
+    return stages.run(algorithm, code, context, share, names)
 
 
 @ALGORITHMS
@@ -409,10 +412,10 @@ def test_figures_are_named_by_summary_and_group_and_tables_by_summary_and_agent(
 def test_only_the_stage_that_trains_the_policies_tells_of_them():
     context, algorithm, _ = scene("mappo", *SEPARATE)
     code = algorithms.implementation(algorithm)
-    first = stages.run(algorithm, code, context, ["postprocess", "critic"], [0], algorithm.summaries)
+    first = stages.run(algorithm, code, context, Share(["postprocess", "critic"], [0]), algorithm.summaries)
     assert first.tables == {}
     later = dataclasses.replace(context, tensors={**context.tensors, **first.tensors})
-    assert stages.run(algorithm, code, later, ["policy"], [0], algorithm.summaries).tables
+    assert stages.run(algorithm, code, later, Share(["policy"], [0]), algorithm.summaries).tables
 
 
 def test_a_summary_sees_the_incoming_weights_what_earlier_stages_gave_and_what_its_stage_gives():
@@ -424,7 +427,7 @@ def test_a_summary_sees_the_incoming_weights_what_earlier_stages_gave_and_what_i
         return SummaryResult({}, {})
 
     code = types.SimpleNamespace(STAGES=algorithms.implementation(algorithm).STAGES, SUMMARIES={"noise": watch})
-    made = stages.run(algorithm, code, context, ["postprocess", "critic", "policy"], [2], ["noise"]).tensors
+    made = stages.run(algorithm, code, context, Share(["postprocess", "critic", "policy"], [2]), ["noise"]).tensors
     ((before, after, group),) = calls
     assert group == 2
     assert {name.split("/")[0] for name in after} == {"policy", "policy_optimiser"}
@@ -444,4 +447,4 @@ def test_what_is_told_must_be_numbers(result, name):
         SUMMARIES={"noise": lambda before, after, group: result._replace(tables=tables)},
     )
     with pytest.raises(NotFinite, match=f"summary noise, group 1: {name} holds NaN or infinity"):
-        stages.run(algorithm, code, context, ["postprocess", "policy"], [1], ["noise"])
+        stages.run(algorithm, code, context, Share(["postprocess", "policy"], [1]), ["noise"])

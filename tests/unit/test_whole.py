@@ -13,6 +13,7 @@ from functions.actor.handler import handle as act
 from functions.algorithms import registry as algorithms
 from functions.contract import (
     Answer,
+    Behaviour,
     Done,
     InitialiseTask,
     LearnTask,
@@ -31,9 +32,15 @@ SCENES = {
     "with identity": (Task(name="toy/signal", agents=3, options=OPTIONS), Team(groups=(0, 1, 2), identity=True)),
     "shared": (Task(name="toy/signal", agents=3, options=OPTIONS), Team(groups=(0, 1, 0), identity=True)),
     "mpe": (Task(name="mpe/simple_adversary", options={"max_cycles": 4}), Team(groups=(0, 1, 1), identity=True)),
+    "memory": (Task(name="toy/signal", agents=3, options=OPTIONS), Team(groups=(0, 1, 0), identity=True)),
+    "numbers": (
+        Task(name="mpe/simple_spread", options={"max_cycles": 4, "continuous_actions": True}),
+        Team(groups=(0, 1, 1), identity=True),
+    ),
 }
 FIRST, ROUNDS, UNITS, COPIES, STEPS = 4, 3, (0, 1, 2), 5, 7
 SETTINGS = {"hidden": [8, 6], "minibatches": 3, "epochs": 2, "lr": 0.01, "value_decay": 0.9}
+MORE = {"memory": {"recurrent": True, "chunk": 3}, "numbers": {"recurrent": True, "chunk": 2, "reward": "team"}}
 SUMMARIES = ("behaviour", "density", "curvature", "noise")
 
 
@@ -47,7 +54,8 @@ class Run:
     def __init__(self, name, scene):
         self.environment, self.team = SCENES[scene]
         self.blobs, self.algorithm = MemoryStorage(), algorithms.algorithm(name)
-        self.learning = {"algorithm": name, "hyperparameters": SETTINGS, "spec": registry.spec(self.environment)}
+        settings = {**SETTINGS, **MORE.get(scene, {})}
+        self.learning = {"algorithm": name, "hyperparameters": settings, "spec": registry.spec(self.environment)}
         drawn = self.done(learn, self.task(InitialiseTask, 0, "initialise", **self.learning))
         self.state = tuple(drawn.objects.values())
 
@@ -64,7 +72,8 @@ class Run:
 
     def whole(self, **changes):
         fields = {
-            "environment": self.environment, "units": UNITS, "copies": COPIES, "steps": STEPS, "rounds": ROUNDS,
+            "environment": self.environment, "units": UNITS, "copies": COPIES, "steps": STEPS,
+            "behaviours": (Behaviour(),) * ROUNDS,
             "state": self.state, "summaries": SUMMARIES, **self.learning, **changes,
         }  # fmt: skip
         return self.task(WholeTask, FIRST, "whole", **fields)
@@ -130,7 +139,8 @@ def test_rounds_in_one_function_give_the_bytes_of_functions_of_their_own(name, s
         figures = functools.reduce(dict.__or__, (answer.reply.figures for answer in learnt))
         tables = functools.reduce(dict.__or__, (answer.reply.tables for answer in learnt))
         assert (done.reply.learns[number].figures, done.reply.learns[number].tables) == (figures, tables)
-        assert {key.split("/")[0] for key in tables} == {"behaviour", "density"}
+        shown = {"density"} if scene == "numbers" else {"behaviour", "density"}
+        assert {key.split("/")[0] for key in tables} == shown
     expected, found = run.tensors(run.state), together.tensors(done.objects.values())
     assert sorted(expected) == sorted(found)
     for key, array in expected.items():
@@ -154,9 +164,11 @@ def test_one_object_of_policies_and_one_of_the_rest_leave_the_function():
 def test_a_round_begins_where_the_one_before_it_ended():
     run, done = whole("ippo", "with identity")
     other = Run("ippo", "with identity")
-    first = other.done(learn, other.whole(rounds=1))
+    first = other.done(learn, other.whole(behaviours=(Behaviour(),)))
     other.state = tuple(first.objects.values())
-    task = msgspec.structs.replace(other.whole(rounds=ROUNDS - 1), round=FIRST + 1, id="run/rest", output="rest")
+    task = msgspec.structs.replace(
+        other.whole(behaviours=(Behaviour(),) * (ROUNDS - 1)), round=FIRST + 1, id="run/rest", output="rest"
+    )
     rest = other.done(learn, task)
     assert first.reply.samples + rest.reply.samples == done.reply.samples
     assert first.reply.learns + rest.reply.learns == done.reply.learns
@@ -170,9 +182,9 @@ def test_a_round_begins_where_the_one_before_it_ended():
 def test_a_round_gets_arrays_as_they_come_back_from_storage_however_the_one_before_left_them(monkeypatch):
     run, seen = Run("ippo", "shared"), []
 
-    def transposed(task, round_, stages, groups, trajectories, known):
+    def transposed(task, round_, share, trajectories, known, window):
         seen.append(known)
-        outcome = update(task, round_, stages, groups, trajectories, known)
+        outcome = update(task, round_, share, trajectories, known, window)
         return outcome._replace(tensors={name: np.asfortranarray(array) for name, array in outcome.tensors.items()})
 
     monkeypatch.setattr("functions.learner.whole.update", transposed)

@@ -1,32 +1,66 @@
-"""The Multi-Particle Environments by task name; a scenario is one file, one entry here and one name in the registry."""
+"""The Multi-Particle Environments by task name; a scenario is one file, one entry here and one name in the registry.
 
-from collections.abc import Callable
-from dataclasses import dataclass
+Options are named as in mpe2. Every scenario takes `max_cycles`, the length of an episode in steps, and
+`continuous_actions`: agents then act in numbers between 0 and 1, see `functions.environments.mpe.actions`.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from functions.environments.base import Task
 from functions.environments.mpe.engine import Engine, Scenario, WorldState
+from functions.environments.mpe.options import (
+    Check,
+    Size,
+    any_number,
+    checked,
+    exactly,
+    flag,
+    ratio,
+    two_sides,
+    whole,
+)
+from functions.environments.mpe.simple import Simple
 from functions.environments.mpe.simple_adversary import SimpleAdversary
+from functions.environments.mpe.simple_crypto import SimpleCrypto
+from functions.environments.mpe.simple_push import SimplePush
+from functions.environments.mpe.simple_reference import SimpleReference
+from functions.environments.mpe.simple_speaker_listener import SimpleSpeakerListener
 from functions.environments.mpe.simple_spread import SimpleSpread
+from functions.environments.mpe.simple_tag import SimpleTag
+from functions.environments.mpe.simple_world_comm import SimpleWorldComm
 
 __all__ = ["SCENARIOS", "Engine", "Entry", "WorldState", "make"]
 
-# The length of an episode in mpe2, in steps.
+_COMMON: dict[str, Check] = {"max_cycles": whole(1), "continuous_actions": flag}
 _MAX_CYCLES = 25
+_TAG: dict[str, Check] = {"num_good": whole(1), "num_adversaries": whole(1), "num_obstacles": whole(0)}
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A scenario's constructor, which takes the number of agents and `options` by name, and the limits of a task."""
+    """A scenario's constructor, which takes the arguments that `size` gives and `options` by name."""
 
     build: Callable[..., Scenario]
-    default_agents: int
-    fewest_agents: int
-    options: tuple[str, ...] = ()
+    size: Size
+    options: Mapping[str, Check] = field(default_factory=dict)
 
 
 SCENARIOS: dict[str, Entry] = {
-    "mpe/simple_spread": Entry(SimpleSpread, default_agents=3, fewest_agents=1, options=("local_ratio",)),
-    "mpe/simple_adversary": Entry(SimpleAdversary, default_agents=3, fewest_agents=2),
+    "mpe/simple": Entry(Simple, exactly(1)),
+    "mpe/simple_adversary": Entry(SimpleAdversary, any_number(default=3, least=2)),
+    "mpe/simple_crypto": Entry(SimpleCrypto, exactly(3)),
+    "mpe/simple_push": Entry(SimplePush, exactly(2)),
+    "mpe/simple_reference": Entry(SimpleReference, exactly(2), {"local_ratio": ratio}),
+    "mpe/simple_speaker_listener": Entry(SimpleSpeakerListener, exactly(2)),
+    "mpe/simple_spread": Entry(SimpleSpread, any_number(default=3, least=1), {"local_ratio": ratio}),
+    "mpe/simple_tag": Entry(SimpleTag, two_sides(num_good=1, num_adversaries=3), _TAG),
+    # Without food mpe2 has no nearest food to pay for, and fails.
+    "mpe/simple_world_comm": Entry(
+        SimpleWorldComm,
+        two_sides(num_good=2, num_adversaries=4),
+        _TAG | {"num_food": whole(1), "num_forests": whole(0)},
+    ),
 }
 
 
@@ -37,15 +71,7 @@ def make(task: Task, copies: int) -> Engine:
     if copies < 1:
         raise ValueError(f"{task.name}: copies is a whole number from 1, not {copies}")
     entry = SCENARIOS[task.name]
-    valid = sorted((*entry.options, "max_cycles"))
-    unknown = sorted(set(task.options) - set(valid))
-    if unknown:
-        raise ValueError(f"{task.name}: no option {unknown[0]!r} (there are: {', '.join(valid)})")
-    agents = entry.default_agents if task.agents is None else task.agents
-    if agents < entry.fewest_agents:
-        raise ValueError(f"{task.name}: agents is a whole number from {entry.fewest_agents}, not {agents}")
-    options = dict(task.options)
-    max_cycles = options.pop("max_cycles", _MAX_CYCLES)
-    if isinstance(max_cycles, bool) or not isinstance(max_cycles, int) or max_cycles < 1:
-        raise ValueError(f"{task.name}: option max_cycles is a whole number from 1, not {max_cycles!r}")
-    return Engine(entry.build(agents, **options), copies, max_cycles)
+    options = checked(task, {**_COMMON, **entry.options})
+    arguments = {name: value for name, value in options.items() if name not in _COMMON}
+    scenario = entry.build(**arguments | entry.size(task, options))
+    return Engine(scenario, copies, options.get("max_cycles", _MAX_CYCLES), options.get("continuous_actions", False))

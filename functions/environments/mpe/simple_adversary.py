@@ -3,7 +3,8 @@
 import numpy as np
 
 from functions.environments.base import AgentClass, FloatArray
-from functions.environments.mpe.engine import Body, Real, Scenario, World
+from functions.environments.mpe.engine import Scenario
+from functions.environments.mpe.world import Body, Real, World
 
 
 class SimpleAdversary(Scenario):
@@ -13,12 +14,14 @@ class SimpleAdversary(Scenario):
     nearest good agent. All see the landmarks and the others from where they stand, good agents first of all the goal.
     """
 
+    goals = 1
+
     def __init__(self, agents: int) -> None:
         good = agents - 1
         names = ("adversary_0", *(f"agent_{i}" for i in range(good)))
         self.agents = tuple(Body(name, size=0.15, collides=False) for name in names)
         self.landmarks = tuple(Body(f"landmark_{i}", size=0.08, collides=False) for i in range(good))
-        self.goals = 1
+        self.sides = (0,) + (1,) * good
         seen = 4 * good
         self.classes = (
             AgentClass("adversary", (0,), observation_size=seen, actions=5),

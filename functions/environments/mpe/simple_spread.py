@@ -3,7 +3,8 @@
 import numpy as np
 
 from functions.environments.base import AgentClass, FloatArray
-from functions.environments.mpe.engine import Body, Real, Scenario, World
+from functions.environments.mpe.engine import Scenario
+from functions.environments.mpe.world import Body, Real, World
 
 
 class SimpleSpread(Scenario):
@@ -15,13 +16,11 @@ class SimpleSpread(Scenario):
     """
 
     def __init__(self, agents: int, local_ratio: float = 0.5) -> None:
-        if isinstance(local_ratio, (bool, str)) or not 0 <= local_ratio <= 1:
-            raise ValueError(f"mpe/simple_spread: option local_ratio is a number from 0 to 1, not {local_ratio!r}")
         self.agents = tuple(Body(f"agent_{i}", size=0.15, collides=True) for i in range(agents))
         self.landmarks = tuple(Body(f"landmark_{i}", size=0.05, collides=False) for i in range(agents))
         size = 4 + 2 * agents + 4 * (agents - 1)
         self.classes = (AgentClass("agent", tuple(range(agents)), observation_size=size, actions=5),)
-        self._local_ratio = float(local_ratio)
+        self._local_ratio = local_ratio
         self._touching = 2 * self.agents[0].size
 
     def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:

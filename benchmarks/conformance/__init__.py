@@ -1,0 +1,1 @@
+"""Every algorithm on the reference tasks, over seeds, beside the bars: ``python -m benchmarks.conformance``."""

@@ -1,0 +1,119 @@
+"""``python -m benchmarks.conformance quick|full``: trains what has no record yet, and writes tables and curves.
+
+python -m benchmarks.conformance quick --anew          every algorithm, three seeds: passes -45 or exits with 1
+python -m benchmarks.conformance full                  the whole protocol: hours; Ctrl-C, and the same command goes on
+python -m benchmarks.conformance full --only simple_spread_3-vdn
+python -m benchmarks.conformance report                tables and curves of what there is
+"""
+
+import argparse
+import os
+import shutil
+import sys
+import time
+from fnmatch import fnmatch
+from pathlib import Path
+
+from benchmarks.conformance import record, report
+from benchmarks.conformance.campaign import Campaign, Places
+from benchmarks.conformance.cases import REFERENCE, Case, Protocol, missing
+from benchmarks.conformance.outcomes import missed
+from benchmarks.conformance.protocols import PROTOCOLS
+from benchmarks.conformance.record import Record
+from benchmarks.launch import ROOT, environment
+from coordinator.cli.signals import Interrupted, Signals
+from infra.wiring import cores
+
+_RESULTS = ROOT / "docs" / "results"
+
+
+def main() -> int:
+    """0 when all that ran passed what it had to, 1 when not, 130 when it was stopped."""
+    options = _arguments().parse_args()
+    # Two runs share two cores: one thread each.
+    os.environ.update(environment())
+    results, document = options.out, ROOT / "docs" / "algorithms.md" if options.out == _RESULTS else None
+    if options.what == "report":
+        report.write(results, document)
+        return 0
+    protocol = PROTOCOLS[options.what]
+    places = Places(results, options.work / protocol.name)
+    if options.anew:
+        shutil.rmtree(results / "conformance" / protocol.name, ignore_errors=True)
+        shutil.rmtree(places.work, ignore_errors=True)
+    if options.again:
+        _forget_failures(protocol, results)
+    try:
+        with Signals() as signals:
+            code = _train(protocol, options, places, signals)
+    except Interrupted as interrupted:
+        return interrupted.code
+    found = [outcome for outcome in report.write(results, document) if outcome.protocol == protocol.name]
+    short = missed(found)
+    for outcome in short:
+        print(f"{outcome.case.arm.name}: missed its bar, or a seed failed; see {results / 'conformance.md'}")
+    return code or bool(short)
+
+
+def _train(protocol: Protocol, options: argparse.Namespace, places: Places, signals: Signals) -> int:
+    began = time.monotonic()
+    for case in protocol.cases:
+        if why := missing(case):
+            print(f"{case.arm.name}: left out; {why}", flush=True)
+
+    def tell(made: Record) -> None:
+        name = f"{made.task}-{made.algorithm}-{made.treatment}, seed {made.seed}"
+        told = made.reason if made.absolute is None else f"return {made.absolute.mean:.2f} after {made.seconds:,.0f} s"
+        left = len(campaign.missing)
+        print(f"{time.monotonic() - began:7,.0f} s  {name}: {made.status}, {told}; {left} to go", flush=True)
+
+    campaign = Campaign(protocol, Among(protocol, options.only or ["*"]), places, tell)
+    print(f"{len(campaign.cells)} cells, {len(campaign.missing)} of them to train", flush=True)
+    campaign.run(options.jobs, lambda: bool(signals.received))
+    if signals.received:
+        print(f"stopped with {len(campaign.missing)} cells to go; the same command goes on", file=sys.stderr)
+        return signals.code
+    return 0
+
+
+class Among:
+    """The cases whose names fit one of the patterns, and those that they play against."""
+
+    def __init__(self, protocol: Protocol, patterns: list[str]) -> None:
+        self._patterns = patterns
+        self._tasks = {case.task for case in protocol.cases if self._fits(case)}
+
+    def __call__(self, case: Case) -> bool:
+        return self._fits(case) or (case.treatment == REFERENCE and case.task in self._tasks)
+
+    def _fits(self, case: Case) -> bool:
+        return any(fnmatch(case.arm.name, f"{pattern}*") for pattern in self._patterns)
+
+
+def _forget_failures(protocol: Protocol, results: Path) -> None:
+    for case in protocol.cases:
+        for cell in case.cells:
+            file = record.path(results, protocol.name, cell)
+            found = record.read(file)
+            if found is not None and found.status == "failed":
+                file.unlink()
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.conformance",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("what", choices=[*PROTOCOLS, "report"])
+    parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="cases whose names begin so; * fits all")
+    parser.add_argument("--jobs", type=int, default=cores(), metavar="N", help="runs at once (default: %(default)s)")
+    parser.add_argument("--anew", action="store_true", help="forget what the protocol found before")
+    parser.add_argument("--again", action="store_true", help="try failed cells once more")
+    parser.add_argument("--out", type=Path, default=_RESULTS, metavar="DIR", help="folder of the results")
+    parser.add_argument("--work", type=Path, default=ROOT / "build" / "conformance", metavar="DIR", help="of the runs")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,182 @@
+"""The cells of a protocol, run until each has its record; whatever ended stays, so the same command goes on."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from benchmarks.conformance import measures, record
+from benchmarks.conformance.cases import REFERENCE, REFERENCE_SEED, Case, Protocol, missing
+from benchmarks.conformance.record import Measured, Record
+from coordinator.ablation import results
+from coordinator.ablation.cells import BASE, Cell, command, reason, standing
+from coordinator.ablation.results import Unreadable
+from coordinator.ablation.runner import Process, drive, spawn
+from coordinator.provenance import code_sha256
+from coordinator.reports.files import replace
+from coordinator.reports.policy import FILE as POLICIES
+
+_MEASURED = msgspec.json.Decoder(tuple[Measured, ...])
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where records go, and where the runs themselves are, which nobody keeps."""
+
+    results: Path
+    work: Path
+
+    def run(self, cell: Cell) -> Path:
+        """The cell's run."""
+        return cell.folder(self.work)
+
+    def measured(self, cell: Cell) -> Path:
+        """What was measured of the run so far."""
+        return self.work / "measured" / f"{cell.run}.json"
+
+    def reference(self, case: Case) -> Path:
+        """The policies that the sides of the case's task play against."""
+        return self.work / "references" / f"{case.task}.safetensors"
+
+
+class Campaign:
+    """Runs the cells of `protocol` that `among` picks and that have no record; `tell` hears of every record."""
+
+    def __init__(
+        self, protocol: Protocol, among: Callable[[Case], bool], places: Places, tell: Callable[[Record], None]
+    ) -> None:
+        self._protocol, self._places, self._tell = protocol, places, tell
+        self._code = code_sha256()
+        self._cases: dict[Cell, Case] = {}
+        for case, cell in protocol.cells(lambda case: among(case) and not missing(case)):
+            self._cases[cell] = case
+
+    @property
+    def cells(self) -> list[Cell]:
+        """All that can run here."""
+        return list(self._cases)
+
+    @property
+    def missing(self) -> list[Cell]:
+        """Those without a record, in their order; a reference whose policies are gone is one of them."""
+        return [cell for cell in self._cases if not self._over(cell)]
+
+    def run(self, jobs: int, stopping: Callable[[], bool]) -> None:
+        """Runs the missing cells, `jobs` at once, until all have records or `stopping`."""
+        for name in ("runs", "logs", "measured", "references"):
+            (self._places.work / name).mkdir(parents=True, exist_ok=True)
+        (self._places.work / BASE).touch()
+
+        def ended(cell: Cell, code: int) -> None:
+            self._ended(cell, code, stopping())
+
+        # A cell that pauses to be measured comes round again.
+        while self.missing and not stopping():
+            drive(self.missing, jobs, self._ready, self._begin, ended, stopping)
+
+    def _over(self, cell: Cell) -> bool:
+        case = self._cases[cell]
+        if not self._file(cell).exists():
+            return False
+        return case.treatment != REFERENCE or self._places.reference(case).exists() or self._failed(cell)
+
+    def _file(self, cell: Cell) -> Path:
+        return record.path(self._places.results, self._protocol.name, cell)
+
+    def _failed(self, cell: Cell) -> bool:
+        found = record.read(self._file(cell))
+        return found is not None and found.status == "failed"
+
+    def _ready(self, cell: Cell) -> bool:
+        """Whether the opponents that the cell is measured against have learned, or never will."""
+        case = self._cases[cell]
+        rivals = [
+            other for other, theirs in self._cases.items() if theirs.task == case.task and theirs.treatment == REFERENCE
+        ]
+        return case.measure != "sides" or all(map(self._over, rivals))
+
+    def _begin(self, cell: Cell) -> Process | None:
+        case, run = self._cases[cell], self._places.run(cell)
+        if case.measure == "sides" and not self._places.reference(case).exists():
+            self._put(cell, record.failed(self._protocol.name, case, cell, "there is no reference to play against"))
+            return None
+        if standing(run) != "new" and self._outdated(run):
+            # What another program began cannot be resumed, and may be worth something else.
+            shutil.rmtree(run)
+            self._places.measured(cell).unlink(missing_ok=True)
+        if self._trained(cell) and self._settled(cell):
+            return None
+        arguments = command(cell, case.settings, "new" if standing(run) == "new" else "begun")
+        if case.points:
+            arguments.append(f"stop.env_steps={self._next(cell)}")
+        return spawn(arguments, self._places.work, cell.log(self._places.work), None)
+
+    def _next(self, cell: Cell) -> int:
+        """The point that the cell is to be measured at next."""
+        return self._cases[cell].points[len(self._measured(cell))]
+
+    def _trained(self, cell: Cell) -> bool:
+        """Whether the run is where it ends or pauses, which a kill may have kept from being put down."""
+        run, points = self._places.run(cell), self._cases[cell].points
+        if standing(run) != "finished":
+            return False
+        if len(self._measured(cell)) == len(points):
+            return True
+        return results.read(run, cell.arm.name, cell.seed).env_steps >= self._next(cell)
+
+    def _settled(self, cell: Cell) -> bool:
+        """Measures a run that ends or pauses, and puts down one that is over; False for one that goes on."""
+        run, case = self._places.run(cell), self._cases[cell]
+        if len(self._measured(cell)) < len(case.points):
+            self._measure(cell)
+        found = self._measured(cell)
+        if len(found) < len(case.points):
+            return False
+        self._put(cell, record.finished(self._protocol.name, case, cell, run, found))
+        return True
+
+    def _outdated(self, run: Path) -> bool:
+        try:
+            return bool(msgspec.json.decode((run / "plan.json").read_bytes())["code_sha256"] != self._code)
+        except (OSError, msgspec.MsgspecError, KeyError):
+            return True
+
+    def _ended(self, cell: Cell, code: int, stopping: bool) -> None:
+        case = self._cases[cell]
+        try:
+            if code == 0 and self._trained(cell):
+                self._settled(cell)
+            elif not stopping:
+                said = cell.log(self._places.work).read_text(encoding="utf-8", errors="replace")
+                self._put(cell, record.failed(self._protocol.name, case, cell, reason(said, code)))
+        except Unreadable as fault:
+            self._put(cell, record.failed(self._protocol.name, case, cell, str(fault)))
+
+    def _measured(self, cell: Cell) -> tuple[Measured, ...]:
+        try:
+            return _MEASURED.decode(self._places.measured(cell).read_bytes())
+        except (OSError, msgspec.MsgspecError):
+            return ()
+
+    def _measure(self, cell: Cell) -> None:
+        case, run, before = self._cases[cell], self._places.run(cell), self._measured(cell)
+        figures = (
+            measures.wins(run, cell.seed)
+            if case.measure == "win"
+            else measures.sides(run, self._places.reference(case), cell.seed)
+        )
+        found = Measured(env_steps=self._next(cell), figures=figures)
+        replace(self._places.measured(cell), msgspec.json.encode((*before, found)))
+
+    def _put(self, cell: Cell, made: Record) -> None:
+        """Keeps the record, and of the run only what others play against."""
+        case, run = self._cases[cell], self._places.run(cell)
+        if case.treatment == REFERENCE and cell.seed == REFERENCE_SEED and made.status == "finished":
+            replace(self._places.reference(case), (run / POLICIES).read_bytes())
+        record.write(self._file(cell), made)
+        self._tell(made)
+        if made.status == "finished":
+            shutil.rmtree(run, ignore_errors=True)
+            self._places.measured(cell).unlink(missing_ok=True)

@@ -1,0 +1,86 @@
+"""A case: a task, an algorithm and what is set for both. With a seed it is a cell, which is an ordinary run."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Literal
+
+from coordinator.ablation.arms import Arm, Settings
+from coordinator.ablation.cells import Cell
+from functions.algorithms.registry import ALGORITHMS
+
+Measure = Literal["", "sides", "win"]
+"""What is measured of the policies beside their return: each side against frozen opponents, or the share of wins."""
+
+Judged = Literal["mean", "each seed", "best"]
+"""What a bar is for: the mean over the seeds, every seed, or the mean of the best of the task's algorithms."""
+
+# The treatment of the run that sides are measured against: one seed that is nobody's own.
+REFERENCE, REFERENCE_SEED = "reference", 100
+
+
+@dataclass(frozen=True)
+class Case:
+    """`task` is the name in tables, such as ``simple_spread_3``; `treatment` names the settings.
+
+    At each of `points` (environment steps, ascending) training pauses to `measure`; the last is where it ends. `bar` is
+    the least absolute return of what is `judged`; None for what is reported only.
+    """
+
+    task: str
+    algorithm: str
+    treatment: str
+    seeds: tuple[int, ...]
+    settings: Settings = field(hash=False)
+    measure: Measure = ""
+    points: tuple[int, ...] = ()
+    bar: float | None = None
+    judged: Judged = "mean"
+
+    @property
+    def arm(self) -> Arm:
+        """The case as the runner of ablations takes it."""
+        return Arm(f"{self.task}-{self.algorithm}-{self.treatment}", self.task, self.settings)
+
+    @property
+    def cells(self) -> list[Cell]:
+        """One for every seed."""
+        return [Cell(self.arm, seed) for seed in self.seeds]
+
+
+Block = Sequence[Case]
+"""Cases that run before those of the next block; in it all cases of a seed go before the next seed."""
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """What is trained, in this order; `name` is that of the folders."""
+
+    name: str
+    blocks: tuple[Block, ...]
+
+    @property
+    def cases(self) -> list[Case]:
+        """All of them, in order."""
+        return [case for block in self.blocks for case in block]
+
+    def cells(self, among: Callable[[Case], bool]) -> Iterator[tuple[Case, Cell]]:
+        """The cells of the cases `among`, in the order in which they run."""
+        for block in self.blocks:
+            chosen = [case for case in block if among(case)]
+            for seed in sorted({seed for case in chosen for seed in case.seeds}):
+                yield from ((case, Cell(case.arm, seed)) for case in chosen if seed in case.seeds)
+
+
+def missing(case: Case) -> str:
+    """What the case needs and is not here, with the way to get it; '' when it can run."""
+    if case.algorithm not in ALGORITHMS:
+        return f"this version has no algorithm {case.algorithm}"
+    if str(case.settings["task.name"]).startswith("smax/") and find_spec("jaxmarl") is None:
+        return "JaxMARL is not installed: pip install 'marless[smax]'"
+    return ""
+
+
+def named(cases: Iterable[Case]) -> Mapping[str, Case]:
+    """The cases by the names of their arms."""
+    return {case.arm.name: case for case in cases}

@@ -1,0 +1,47 @@
+"""What policies are worth beside their return: each side against fixed opponents, and the share of wins."""
+
+from pathlib import Path
+
+import numpy as np
+
+from coordinator.reports import load_policy
+from coordinator.reports.crossplay import scores
+from coordinator.reports.policy import TeamPolicy
+from functions.environments import registry
+from functions.episodes import Episodes
+from functions.randomness import generator
+
+EPISODES = 640
+_COPIES = 160
+
+
+def sides(run: Path, reference: Path, seed: int) -> dict[str, float]:
+    """Mean return per agent of each side of a run's policies, greedy, against random and reference opponents."""
+    return scores(load_policy(run), load_policy(reference), EPISODES, seed)
+
+
+def wins(run: Path, seed: int) -> dict[str, float]:
+    """The share of episodes that a run's policies win, greedy, and their mean return summed over agents."""
+    team = load_policy(run)
+    blocks = [_played(team, seed, block) for block in range(EPISODES // _COPIES)]
+    returns = np.concatenate([block.agent_returns().sum(axis=1) for block in blocks])
+    won = np.concatenate([block.scalars["win"] for block in blocks])
+    return {"win": float(won.mean()), "return": float(returns.mean())}
+
+
+def _played(team: TeamPolicy, seed: int, block: int) -> Episodes:
+    """One whole episode in each of the copies."""
+    environment = registry.make(team.task, _COPIES)
+    try:
+        player, episodes = team.player(_COPIES), Episodes(_COPIES, len(team.agents))
+        seen = environment.reset(generator(seed, "conformance", block))
+        running = np.ones(_COPIES, dtype=np.bool_)
+        while running.any():
+            step = environment.step(player.act(seen).played)
+            episodes.add(step, running)
+            running &= ~step.ended
+            player.forget(step.ended)
+            seen = step.observation
+        return episodes
+    finally:
+        environment.close()

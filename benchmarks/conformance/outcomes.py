@@ -1,0 +1,144 @@
+"""The records of a case together: what it returns over seeds, what that took, and whether it passes its bar."""
+
+import statistics as plain
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.conformance import record
+from benchmarks.conformance.cases import REFERENCE, Case, Protocol, missing
+from benchmarks.conformance.record import Record
+from coordinator.ablation.results import Point
+from coordinator.reports import statistics
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A case of a protocol and its records, by seed."""
+
+    protocol: str
+    case: Case
+    records: Mapping[int, Record]
+
+    @property
+    def finished(self) -> list[Record]:
+        """Those that came to something, by seed."""
+        return [found for _, found in sorted(self.records.items()) if found.status == "finished"]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every seed came to something."""
+        return {found.seed for found in self.finished} == set(self.case.seeds)
+
+    @property
+    def returns(self) -> list[float]:
+        """The absolute metric of each finished seed."""
+        return [found.absolute.mean for found in self.finished if found.absolute is not None]
+
+    @property
+    def mean(self) -> float:
+        """Over the finished seeds, of which there has to be one."""
+        return statistics.mean(self.returns)
+
+    @property
+    def ci95(self) -> statistics.Interval | None:
+        """Student's interval of the mean over seeds; None for one seed."""
+        return statistics.ci95(self.returns) if len(self.returns) > 1 else None
+
+    @property
+    def env_steps(self) -> int:
+        """The most that a seed took."""
+        return max(found.env_steps for found in self.finished)
+
+    @property
+    def seconds(self) -> float:
+        """Of training, mean over seeds, on one core."""
+        return statistics.mean([found.seconds for found in self.finished])
+
+    def reached(self) -> list[Point | None]:
+        """The first evaluation of each finished seed that reaches the bar."""
+        least = self.case.bar
+        if least is None:
+            return []
+        return [next((point for point in found.curve if point.mean >= least), None) for found in self.finished]
+
+    def passes(self) -> bool | None:
+        """Whether the bar is met; None while that cannot be said, or where there is none."""
+        if self.case.bar is None or not self.complete:
+            return False if self.case.bar is not None and len(self.records) == len(self.case.seeds) else None
+        least = min(self.returns) if self.case.judged == "each seed" else self.mean
+        return least >= self.case.bar
+
+
+def outcomes(protocol: Protocol, folder: Path) -> list[Outcome]:
+    """Of every case, those without records too; raises `Unreadable`."""
+    found = []
+    for case in protocol.cases:
+        held = ((cell.seed, record.read(record.path(folder, protocol.name, cell))) for cell in case.cells)
+        found.append(Outcome(protocol.name, case, {seed: made for seed, made in held if made is not None}))
+    return found
+
+
+def verdict(outcome: Outcome, others: Iterable[Outcome]) -> str:
+    """What the table says of a case; `others` are of the same task and treatment."""
+    case, seeds = outcome.case, len(outcome.case.seeds)
+    failed = len(outcome.records) - len(outcome.finished)
+    if not outcome.records:
+        why = missing(case)
+        return f"not run: {why}" if why else "not run yet"
+    if len(outcome.records) < seeds:
+        return f"{len(outcome.records)} of {seeds} seeds so far" + (f", {failed} failed" if failed else "")
+    if case.judged == "best" and outcome is not best(others):
+        return "reported"
+    passed = outcome.passes()
+    failures = f", {failed} failed" if failed else ""
+    return ("reported" if passed is None else "met" if passed else "**missed**") + failures
+
+
+def best(found: Iterable[Outcome]) -> Outcome | None:
+    """The one of the highest mean."""
+    return max((outcome for outcome in found if outcome.returns), key=lambda outcome: outcome.mean, default=None)
+
+
+def missed(found: list[Outcome]) -> list[Outcome]:
+    """Those that did not pass a bar that they had to pass, and those with failed seeds."""
+    return [outcome for outcome in found if _short(outcome, _beside(outcome, found))]
+
+
+def _beside(outcome: Outcome, found: list[Outcome]) -> list[Outcome]:
+    key = (outcome.case.task, outcome.case.treatment)
+    return [other for other in found if (other.case.task, other.case.treatment) == key]
+
+
+def _short(outcome: Outcome, beside: list[Outcome]) -> bool:
+    return bool(outcome.records) and ("missed" in (said := verdict(outcome, beside)) or "failed" in said)
+
+
+def typical(reached: list[Point | None]) -> tuple[float, float] | None:
+    """Environment steps and seconds to a bar, medians; None when a seed did not get there."""
+    points = [point for point in reached if point is not None]
+    if not points or len(points) < len(reached):
+        return None
+    return plain.median(point.env_steps for point in points), plain.median(point.seconds for point in points)
+
+
+def layout(found: Iterable[Outcome]) -> dict[str, dict[str, Any]]:
+    """conformance.json: task -> algorithm -> figures. A case that stands later takes the place of an earlier one; other
+    treatments than the first of a protocol's task are named behind the algorithm."""
+    document: dict[str, dict[str, Any]] = {}
+    first: dict[tuple[str, str], str] = {}
+    for outcome in found:
+        case = outcome.case
+        if not outcome.returns or case.treatment == REFERENCE:
+            continue
+        leading = first.setdefault((outcome.protocol, case.task), case.treatment)
+        name = case.algorithm if case.treatment == leading else f"{case.algorithm}-{case.treatment}"
+        document.setdefault(case.task, {})[name] = {
+            "mean": outcome.mean,
+            "ci95": outcome.ci95,
+            "seeds": [made.seed for made in outcome.finished],
+            "env_steps": outcome.env_steps,
+            "seconds": outcome.seconds,
+        }
+    return document

@@ -1,0 +1,111 @@
+"""The curves: greedy return against environment steps, and what each side or battle came to."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from benchmarks.conformance.cases import REFERENCE
+from benchmarks.conformance.outcomes import Outcome
+from benchmarks.conformance.record import Record
+from benchmarks.conformance.tables import picture
+from coordinator.ablation.drawing import FloatArray, Line, draw_lines, finish, look, save, sheet
+from coordinator.ablation.pictures import mean_line
+from functions.contract import MissingExtra
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_STEPS = "environment steps"
+_RETURN = "return (greedy, sum over agents)"
+# What has just begun is far below everything else: the scale is made for the rest.
+_BEGINNING = 0.1
+
+Curve = tuple[FloatArray, FloatArray]
+
+
+def draw(found: Sequence[Outcome], folder: Path) -> list[str]:
+    """A picture of every task of every protocol that has records; their names, none without matplotlib."""
+    names = []
+    for protocol, task in dict.fromkeys((outcome.protocol, outcome.case.task) for outcome in found):
+        shown = [
+            outcome
+            for outcome in found
+            if (outcome.protocol, outcome.case.task) == (protocol, task)
+            and outcome.finished
+            and outcome.case.treatment != REFERENCE
+        ]
+        if not shown:
+            continue
+        name = picture(task, protocol)
+        try:
+            _task(shown, folder / name)
+        except MissingExtra:
+            return []
+        names.append(name)
+    return names
+
+
+def _task(found: Sequence[Outcome], path: Path) -> None:
+    """A panel of returns for each treatment, and one for each figure that was measured.
+
+    Where sides compete the sum over them says nothing, so each side's own figures stand alone.
+    """
+    panels: list[tuple[str, str, Sequence[Outcome], Callable[[Record], Curve]]] = []
+    for treatment in dict.fromkeys(outcome.case.treatment for outcome in found):
+        alike = [outcome for outcome in found if outcome.case.treatment == treatment]
+        title = f"{alike[0].case.task}, {treatment}"
+        if any(outcome.case.measure != "sides" for outcome in alike):
+            panels.append((title, _RETURN, alike, _returns))
+        measured = (part for outcome in alike for made in outcome.finished for part in made.measured)
+        for name in dict.fromkeys(name for part in measured for name in part.figures):
+            panels.append((title, name, alike, _figure(name)))
+    figure = sheet(9, 4.2 * len(panels))
+    column = figure.subplots(len(panels), 1, squeeze=False)[:, 0]
+    for axes, (title, what, shown, of) in zip(column, panels, strict=True):
+        lines = {outcome.case.algorithm: list(map(of, outcome.finished)) for outcome in shown}
+        _panel(axes, {name: curves for name, curves in lines.items() if all(len(x) for x, _ in curves)})
+        bars = sorted({outcome.case.bar for outcome in shown if outcome.case.bar is not None})
+        for bar in bars if of is _returns else ():
+            axes.axhline(bar, color="#909090", linewidth=0.8, linestyle=":")
+        finish(axes, title, _about(shown, bool(bars) and of is _returns), _STEPS, what)
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    save(figure, path)
+
+
+def _about(found: Sequence[Outcome], bars: bool) -> str:
+    seeds = max(len(outcome.finished) for outcome in found)
+    about = f"mean over {seeds} seeds, band: 95 % interval" if seeds > 1 else "one seed"
+    return about + ("; dotted: the bars" if bars else "")
+
+
+def _panel(axes: "Axes", curves: Mapping[str, Sequence[Curve]]) -> None:
+    end = max((float(x[-1]) for runs in curves.values() for x, _ in runs), default=0.0)
+    whole = {name: mean_line(runs) for name, runs in curves.items()}
+    late = {name: _after(line, _BEGINNING * end) for name, line in whole.items()}
+    if not late:
+        return
+    draw_lines(axes, late)
+    for index, (name, line) in enumerate(whole.items()):
+        colour, style = look(index)
+        early = line.x <= late[name].x[0]
+        axes.plot(line.x[early], line.y[early], style, color=colour, linewidth=1.8)
+
+
+def _after(line: Line, least: float) -> Line:
+    """The line from `least` on, whole where it ends before."""
+    kept = line.x >= least
+    return Line(line.x[kept], line.y[kept], line.low[kept], line.high[kept]) if kept.any() else line
+
+
+def _returns(made: Record) -> Curve:
+    return np.array([float(point.env_steps) for point in made.curve]), np.array([point.mean for point in made.curve])
+
+
+def _figure(name: str) -> Callable[[Record], Curve]:
+    def of(made: Record) -> Curve:
+        parts = [part for part in made.measured if name in part.figures]
+        return np.array([float(part.env_steps) for part in parts]), np.array([part.figures[name] for part in parts])
+
+    return of

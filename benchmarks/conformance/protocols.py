@@ -1,0 +1,172 @@
+"""What is trained: `QUICK` for every change, `FULL` against the published benchmark.
+
+Published: Papoudakis et al., "Benchmarking Multi-Agent Deep Reinforcement Learning Algorithms in Cooperative Tasks",
+NeurIPS 2021, Table 3, the best over training with shared parameters. Its spread counts rewards another way (the mean of
+both of its parts is not taken, and every agent collides with itself at every step), so a published return R is
+(R + 25 N) / 2 in our units, N agents in 25 steps. Win rates of SMAX's scenarios: none of the same kind are known to us,
+StarCraft's own (Yu et al., 2022) stand beside them in docs/algorithms.md.
+"""
+
+from benchmarks.conformance.cases import REFERENCE, REFERENCE_SEED, Case, Measure, Protocol
+from coordinator.ablation.arms import Settings, Value
+
+VALUE = ("iql", "vdn", "qmix")
+DETERMINISTIC = ("maddpg", "iddpg")
+GRADIENT = ("mappo", "ippo")
+ALGORITHMS = (*GRADIENT, *VALUE, *DETERMINISTIC)
+
+BARS = {"mappo": -33.0, "ippo": -34.0, "vdn": -33.0, "qmix": -33.0, "iql": -36.0, "maddpg": -38.0}
+QUICK_BAR = -45.0
+# Slower learners train longer.
+QUICK_STEPS = {
+    "mappo": 400_000,
+    "ippo": 400_000,
+    "iql": 480_000,
+    "vdn": 240_000,
+    "qmix": 320_000,
+    "maddpg": 320_000,
+    "iddpg": 320_000,
+}
+PUBLISHED = {"qmix": -25.8, "vdn": -28.0, "iql": -28.8, "mappo": -29.3, "ippo": -29.4, "maddpg": -33.4}
+
+_FULL_SEEDS = (1, 2, 3, 4, 5)
+_SEEDS = (1, 2, 3)
+_SPREAD: Settings = {"task.name": "mpe/simple_spread", "task.agents": 3}
+
+
+def _settings(task: Settings, algorithm: str, env_steps: int, more: Settings | None = None) -> dict[str, Value]:
+    """Those of a run of `env_steps`, evaluated 50 times; off-policy agents share networks, as in the benchmark."""
+    rounds = max(1, env_steps // (50 * 1600))
+    found: dict[str, Value] = {
+        **task,
+        "algorithm.name": algorithm,
+        "placement.rule": "packed",
+        "stop.env_steps": env_steps,
+        "evaluation.every": rounds,
+    }
+    if algorithm not in GRADIENT:
+        found["sharing.rule"] = "all"
+    return {**found, **(more or {})}
+
+
+def _budget(algorithm: str, gradient: int, value: int) -> int:
+    return gradient if algorithm in GRADIENT else value
+
+
+def _quick() -> list[Case]:
+    """The same bar for every algorithm and every seed."""
+    return [
+        Case(
+            task="simple_spread_3",
+            algorithm=algorithm,
+            treatment="quick",
+            seeds=_SEEDS,
+            settings=_settings(_SPREAD, algorithm, QUICK_STEPS[algorithm]),
+            bar=QUICK_BAR,
+            judged="each seed",
+        )
+        for algorithm in ALGORITHMS
+    ]
+
+
+def _spread(treatment: str) -> list[Case]:
+    """The benchmark's task with its budgets: 10M steps on-policy (it has 20M), 2M off-policy."""
+    return [
+        Case(
+            task="simple_spread_3",
+            algorithm=algorithm,
+            treatment=treatment,
+            seeds=_FULL_SEEDS,
+            settings=_settings(
+                _SPREAD,
+                algorithm,
+                _budget(algorithm, 10_000_000, 2_000_000),
+                {"algorithm.time_limit": treatment, "algorithm.gamma": 0.9},
+            ),
+            bar=BARS.get(algorithm),
+        )
+        for algorithm in ALGORITHMS
+    ]
+
+
+def _six(treatment: str, env_steps: int, bar: float) -> list[Case]:
+    task: Settings = {"task.name": "mpe/simple_spread", "task.agents": 6}
+    return [
+        Case(
+            task="simple_spread_6",
+            algorithm=algorithm,
+            treatment=treatment,
+            seeds=_SEEDS,
+            settings=_settings(task, algorithm, env_steps),
+            bar=bar,
+            judged="best",
+        )
+        for algorithm in (*GRADIENT, "vdn")
+        if algorithm in GRADIENT or env_steps <= 1_000_000
+    ]
+
+
+def _others(task: str, algorithms: tuple[str, ...], measure: Measure = "") -> list[Case]:
+    """Curves; in tasks with sides each side is measured where a fifth of the training is over, two fifths and so on."""
+    cases = []
+    for algorithm in algorithms:
+        env_steps = _budget(algorithm, 2_000_000, 500_000)
+        cases.append(
+            Case(
+                task=task,
+                algorithm=algorithm,
+                treatment="default",
+                seeds=_SEEDS,
+                settings=_settings({"task.name": f"mpe/{task}"}, algorithm, env_steps),
+                measure=measure,
+                points=tuple(env_steps * part // 5 for part in range(1, 6)) if measure else (),
+            )
+        )
+    return cases
+
+
+def _reference(task: str) -> Case:
+    """Whose final policies the sides of a task play against."""
+    settings = _settings({"task.name": f"mpe/{task}"}, "mappo", 1_000_000)
+    return Case(task=task, algorithm="mappo", treatment=REFERENCE, seeds=(REFERENCE_SEED,), settings=settings)
+
+
+def _battle(scenario: str) -> list[Case]:
+    """SMAX: the script of JaxMARL is the enemy."""
+    cases = []
+    for algorithm in ("mappo", "qmix"):
+        env_steps = _budget(algorithm, 3_000_000, 1_000_000)
+        more: Settings = {"algorithm.gamma": 0.99}
+        cases.append(
+            Case(
+                task=f"smax_{scenario}",
+                algorithm=algorithm,
+                treatment="default",
+                seeds=_SEEDS,
+                settings=_settings({"task.name": f"smax/{scenario}"}, algorithm, env_steps, more),
+                measure="win",
+                points=tuple(env_steps * part // 5 for part in range(1, 6)),
+            )
+        )
+    return cases
+
+
+_SIDED = ("simple_adversary", "simple_tag")
+_JOINT = ("simple_speaker_listener", "simple_reference")
+
+QUICK = Protocol("quick", (_quick(),))
+FULL = Protocol(
+    "full",
+    (
+        _spread("bootstrap"),
+        _six("1M", 1_000_000, -180.0),
+        [_reference(task) for task in _SIDED],
+        *(_others(task, ("mappo", "ippo", "iql", "maddpg"), "sides") for task in _SIDED),
+        *(_others(task, ("mappo", "ippo", "vdn", "qmix", "maddpg")) for task in _JOINT),
+        _battle("8m"),
+        _battle("3s5z"),
+        _spread("terminal"),
+        _six("10M", 10_000_000, -150.0),
+    ),
+)
+PROTOCOLS = {protocol.name: protocol for protocol in (QUICK, FULL)}

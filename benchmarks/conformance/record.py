@@ -1,0 +1,134 @@
+"""What a cell came to, as one small JSON file that is committed."""
+
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from benchmarks.conformance.cases import Case
+from coordinator.ablation import results
+from coordinator.ablation.arms import Value
+from coordinator.ablation.cells import Cell
+from coordinator.ablation.results import Point, Unreadable
+from coordinator.reports.files import replace
+from coordinator.reports.statistics import FinalReturn, Interval
+
+
+class Measured(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What the policies of so many environment steps were worth beside their return; see `measures`."""
+
+    env_steps: int
+    figures: dict[str, float]
+
+
+class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A cell that is over. Returns: greedy, undiscounted, summed over agents.
+
+    `commit` and `code_sha256` are of the program, `hyperparameters` all that the algorithm goes by, `settings` what the
+    case sets. `seconds` and `dollars` are of training. `curve` ends with the final policies; `absolute` is of the
+    policies after `absolute_round` rounds, the best of the curve. A failed cell has `reason`, and nothing of a run that
+    came to nothing.
+    """
+
+    protocol: str
+    task: str
+    algorithm: str
+    treatment: str
+    seed: int
+    status: Literal["finished", "failed"]
+    reason: str = ""
+    settings: dict[str, Value]
+    hyperparameters: dict[str, Any] = {}
+    commit: str | None = None
+    code_sha256: str = ""
+    machine: dict[str, Any] = {}
+    env_steps: int = 0
+    seconds: float = 0.0
+    dollars: float = 0.0
+    curve: tuple[Point, ...] = ()
+    final: float | None = None
+    absolute: FinalReturn | None = None
+    absolute_round: int | None = None
+    measured: tuple[Measured, ...] = ()
+
+
+class _Absolute(msgspec.Struct, frozen=True):
+    mean: float
+    iqm: float
+    ci95: Interval | None
+    episodes: int
+    round: int
+
+
+class _Summary(msgspec.Struct, frozen=True):
+    """The part of a run's summary.json that is kept."""
+
+    commit: str | None
+    machine: dict[str, Any]
+    absolute_return: _Absolute
+
+
+def path(folder: Path, protocol: str, cell: Cell) -> Path:
+    """The cell's file in the folder of results."""
+    return folder / "conformance" / protocol / f"{cell.run}.json"
+
+
+def read(file: Path) -> Record | None:
+    """What the file holds, None where there is none; raises `Unreadable`."""
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Record)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.MsgspecError) as error:
+        raise Unreadable(f"{file} cannot be read: {error}; delete it to train the cell again") from error
+
+
+def write(file: Path, record: Record) -> None:
+    """Puts it down, to survive a power loss; raises `OSError`."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    replace(file, msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n", durable=True)
+
+
+def finished(protocol: str, case: Case, cell: Cell, folder: Path, measured: tuple[Measured, ...]) -> Record:
+    """The record of a cell whose run in `folder` is finished; raises `Unreadable`."""
+    found = results.read(folder, cell.arm.name, cell.seed)
+    try:
+        summary = msgspec.json.decode((folder / "summary.json").read_bytes(), type=_Summary)
+        hyperparameters = tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))["algorithm"]
+    except (OSError, ValueError, KeyError) as error:
+        raise Unreadable(f"{folder} does not hold what a finished run leaves: {error}") from error
+    absolute = msgspec.structs.asdict(summary.absolute_return)
+    round_ = absolute.pop("round")
+    return Record(
+        **_identity(protocol, case, cell),
+        status="finished",
+        hyperparameters=hyperparameters,
+        commit=summary.commit,
+        code_sha256=found.code,
+        machine=summary.machine,
+        env_steps=found.env_steps,
+        seconds=found.seconds,
+        dollars=found.dollars,
+        curve=found.curve,
+        final=found.final_return,
+        absolute=FinalReturn(**absolute),
+        absolute_round=round_,
+        measured=measured,
+    )
+
+
+def failed(protocol: str, case: Case, cell: Cell, reason: str) -> Record:
+    """The record of a cell that came to nothing."""
+    return Record(**_identity(protocol, case, cell), status="failed", reason=reason)
+
+
+def _identity(protocol: str, case: Case, cell: Cell) -> dict[str, Any]:
+    return {
+        "protocol": protocol,
+        "task": case.task,
+        "algorithm": case.algorithm,
+        "treatment": case.treatment,
+        "seed": cell.seed,
+        "settings": dict(case.settings),
+    }

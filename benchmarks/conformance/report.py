@@ -1,0 +1,79 @@
+"""What the records come to, in files: conformance.json and .md, the layout of marl-eval, curves, docs/algorithms.md."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from benchmarks.conformance import pictures, tables
+from benchmarks.conformance.cases import REFERENCE
+from benchmarks.conformance.outcomes import Outcome, layout, outcomes
+from benchmarks.conformance.protocols import FULL, QUICK
+from benchmarks.conformance.record import Record
+from coordinator.reports import evaluations
+from coordinator.reports.evaluations import Evaluation
+from coordinator.reports.files import replace
+from functions.environments.base import Task
+
+
+def write(folder: Path, document: Path | None) -> list[Outcome]:
+    """Writes all files into `folder`, and the table into `document`; returns what they tell of.
+
+    Raises `Unreadable` and `OSError`.
+    """
+    # What the long protocol found stands over what the quick one found.
+    found = [*outcomes(QUICK, folder), *outcomes(FULL, folder)]
+    told = [outcome for outcome in found if outcome.records or outcome.protocol == FULL.name]
+    _json(folder / "conformance.json", layout(found))
+    for name, content in _marl_eval(found).items():
+        _json(folder / name, content)
+    drawn = pictures.draw(found, folder)
+    text = tables.document(told, drawn)
+    replace(folder / "conformance.md", text.encode())
+    if document is not None:
+        table = "\n\n".join(_summary(told))
+        replace(document, tables.inserted(document.read_text(encoding="utf-8"), table).encode())
+    return found
+
+
+def _summary(found: Sequence[Outcome]) -> list[str]:
+    """The tables of tasks that have records."""
+    parts: list[str] = []
+    for key in dict.fromkeys((outcome.protocol, outcome.case.task) for outcome in found if outcome.records):
+        own = [outcome for outcome in found if (outcome.protocol, outcome.case.task) == key]
+        parts += [f"### {key[1]} ({key[0]})", *tables.section(own)]
+    return parts or ["Nothing was trained yet."]
+
+
+def _marl_eval(found: Sequence[Outcome]) -> dict[str, evaluations.Document]:
+    """By file name; where both protocols trained a task, of the longer one."""
+    files: dict[str, evaluations.Document] = {}
+    longest = {outcome.case.task: outcome.protocol for outcome in found if outcome.finished}
+    for outcome in found:
+        if outcome.protocol != longest.get(outcome.case.task) or outcome.case.treatment == REFERENCE:
+            continue
+        whole = files.setdefault(f"{outcome.case.task}-marl-eval.json", {})
+        for made in outcome.finished:
+            _merge(whole, _one(made))
+    return files
+
+
+def _one(made: Record) -> evaluations.Document:
+    """One run: of each evaluation the mean over its episodes, all of which would be megabytes."""
+    agents = made.settings.get("task.agents")
+    task = Task(name=str(made.settings["task.name"]), agents=None if agents is None else int(agents))
+    points = [Evaluation(step_count=point.env_steps, returns=(point.mean,)) for point in made.curve]
+    absolute = [] if made.absolute is None else [made.absolute.mean]
+    return evaluations.document(task, f"{made.algorithm}_{made.treatment}", made.seed, points, absolute)
+
+
+def _merge(whole: evaluations.Document, one: evaluations.Document) -> None:
+    for environment, tasks in one.items():
+        for task, algorithms in tasks.items():
+            for algorithm, runs in algorithms.items():
+                whole.setdefault(environment, {}).setdefault(task, {}).setdefault(algorithm, {}).update(runs)
+
+
+def _json(path: Path, content: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace(path, msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n")

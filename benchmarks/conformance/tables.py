@@ -1,0 +1,136 @@
+"""The tables: docs/results/conformance.md, and the part between two markers of docs/algorithms.md."""
+
+import re
+from collections.abc import Sequence
+
+from benchmarks.conformance.cases import REFERENCE
+from benchmarks.conformance.outcomes import Outcome, typical, verdict
+from benchmarks.conformance.protocols import PUBLISHED
+from benchmarks.conformance.record import Measured
+from coordinator.reports import statistics
+
+HEADER = (
+    "algorithm",
+    "settings",
+    "seeds",
+    "return",
+    "worst seed",
+    "env steps",
+    "seconds",
+    "bar",
+    "steps to the bar",
+    "seconds to the bar",
+    "published",
+    "verdict",
+)
+_BEGIN, _END = "<!-- results -->", "<!-- end of results -->"
+_ABOUT = """\
+Return: greedy, undiscounted, summed over agents; the absolute metric (the policies of the best evaluation on 3,200
+fresh episodes), mean over seeds with the 95 % interval of Student's t. Env steps: the whole of training. Seconds: of
+training, mean over seeds, on one core of a machine that trained two runs side by side; those to the bar are medians of
+the first evaluation (320 episodes) that reached it. Every seed is counted, failed ones are named."""
+
+
+def document(found: Sequence[Outcome], pictures: Sequence[str]) -> str:
+    """The whole file; `pictures` lie beside it."""
+    parts = ["# Conformance", _ABOUT]
+    for protocol in dict.fromkeys(outcome.protocol for outcome in found):
+        own = [outcome for outcome in found if outcome.protocol == protocol]
+        for task in dict.fromkeys(outcome.case.task for outcome in own):
+            parts.append(f"## {task} ({protocol})")
+            parts += section([outcome for outcome in own if outcome.case.task == task])
+            parts += [f"![{task}]({name})" for name in pictures if name == picture(task, protocol)]
+    return "\n\n".join([*parts, *_failures(found)]) + "\n"
+
+
+def picture(task: str, protocol: str) -> str:
+    """The file name of a task's curves."""
+    return f"conformance-{protocol}-{task}.png"
+
+
+def section(found: Sequence[Outcome]) -> list[str]:
+    """The tables of one task."""
+    shown = [outcome for outcome in found if outcome.case.treatment != REFERENCE]
+    rows = [row(outcome, [other for other in shown if _alike(other, outcome)]) for outcome in shown]
+    return [markdown(HEADER, rows), *measured(shown)]
+
+
+def _alike(one: Outcome, other: Outcome) -> bool:
+    return one.case.treatment == other.case.treatment
+
+
+def row(outcome: Outcome, beside: Sequence[Outcome]) -> tuple[str, ...]:
+    """One case; `beside` are those of the same task and settings."""
+    case = outcome.case
+    published = PUBLISHED.get(case.algorithm) if case.task == "simple_spread_3" else None
+    ends = (_number(case.bar), *_to_the_bar(outcome), _number(published), verdict(outcome, beside))
+    if not outcome.returns:
+        return (case.algorithm, case.treatment, "", "", "", "", "", *ends)
+    seeds = ", ".join(str(made.seed) for made in outcome.finished)
+    steps, seconds = f"{outcome.env_steps:,}", f"{outcome.seconds:,.0f}"
+    mean = f"{outcome.mean:.2f}{_interval(outcome.ci95)}"
+    return (case.algorithm, case.treatment, seeds, mean, f"{min(outcome.returns):.2f}", steps, seconds, *ends)
+
+
+def measured(found: Sequence[Outcome]) -> list[str]:
+    """What was measured beside returns, at the last point; nothing where nothing was."""
+    ended = [(outcome, _last(outcome)) for outcome in found if _last(outcome)]
+    names = list(dict.fromkeys(name for _, parts in ended for part in parts for name in part.figures))
+    if not names:
+        return []
+    rows = []
+    for outcome, parts in ended:
+        cells = (_spread([part.figures[name] for part in parts]) for name in names)
+        rows.append((outcome.case.algorithm, outcome.case.treatment, str(len(parts)), *cells))
+    return [markdown(("algorithm", "settings", "seeds", *names), rows)]
+
+
+def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of markdown."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def inserted(text: str, table: str) -> str:
+    """`text` with `table` between its markers; raises `ValueError` where they are not."""
+    pattern = re.compile(f"{re.escape(_BEGIN)}.*?{re.escape(_END)}", re.DOTALL)
+    if not pattern.search(text):
+        raise ValueError(f"the text does not hold {_BEGIN} and {_END}")
+    return pattern.sub(lambda _: f"{_BEGIN}\n\n{table}\n\n{_END}", text)
+
+
+def _last(outcome: Outcome) -> tuple[Measured, ...]:
+    return tuple(made.measured[-1] for made in outcome.finished if made.measured)
+
+
+def _spread(values: Sequence[float]) -> str:
+    return f"{statistics.mean(values):.2f}{_interval(statistics.ci95(values) if len(values) > 1 else None)}"
+
+
+def _interval(interval: statistics.Interval | None) -> str:
+    return "" if interval is None else f" ({interval[0]:.2f} to {interval[1]:.2f})"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:g}"
+
+
+def _to_the_bar(outcome: Outcome) -> tuple[str, str]:
+    reached = outcome.reached()
+    if not reached:
+        return "", ""
+    middle = typical(reached)
+    if middle is None:
+        got = sum(point is not None for point in reached)
+        return f"reached by {got} of {len(reached)}", ""
+    return f"{middle[0]:,.0f}", f"{middle[1]:,.0f}"
+
+
+def _failures(found: Sequence[Outcome]) -> list[str]:
+    lines = [
+        f"* {made.protocol}: {outcome.case.arm.name}, seed {seed}: {made.reason}"
+        for outcome in found
+        for seed, made in sorted(outcome.records.items())
+        if made.status == "failed"
+    ]
+    return ["## Cells that failed", "\n".join(lines)] if lines else []

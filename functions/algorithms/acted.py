@@ -1,0 +1,110 @@
+"""What the policies of a group do at the steps of a minibatch, as critics see it and as a gradient passes through it.
+
+Critics see a choice as its one-hot and numbers as they are recorded, each of [-1, 1]. The gradient at a choice is that
+of the straight-through Gumbel-softmax, whose noise is drawn at the address (seed, round, "gumbel", update, group):
+every stage of an update sees the same choices. What was or will be done by an agent that is gone is zero everywhere.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from functions.algorithms import gumbel, recurrent
+from functions.algorithms.base import Context
+from functions.algorithms.continuous import Deterministic
+from functions.algorithms.gumbel import Relaxed
+from functions.algorithms.heads import head_of
+from functions.algorithms.networks import Array
+from functions.algorithms.recurrent import Trace, Weights
+from functions.algorithms.replayed import by_agent, by_column, following, legal_next, unrolled
+from functions.algorithms.rows import members
+from functions.algorithms.utilities import seen_by
+from functions.contract import BadRequest
+from functions.environments.base import AgentClass, Spec
+from functions.keys import group_name
+from functions.randomness import generator
+
+
+def kind_of(spec: Spec, agent: int) -> AgentClass:
+    """The agent's class; raises `BadRequest` where the agent makes several choices at once."""
+    kind = next(kind for kind in spec.classes if agent in kind.agents)
+    if kind.branches:
+        raise BadRequest(f"{spec.agents[agent]} makes several choices at once; the algorithm takes one, or numbers")
+    return kind
+
+
+class Acted(NamedTuple):
+    """Columns ordered by agent: `actions` ``[T, n * E, width]``, the network's `outputs` in the same shape, and its
+    `trace`. `through` is what makes actions of outputs; of choices it has a row for each column of each step."""
+
+    actions: Array
+    outputs: Array
+    trace: Trace
+    through: Deterministic | Relaxed
+
+    def backward(self, slope: Array) -> Array:
+        """d loss / d outputs, given d loss / d actions, both ``[T, n * E, width]``."""
+        if isinstance(self.through, Deterministic):
+            return self.through.greedy_gradient(self.actions, slope)
+        return self.through.backward(_rows(slope)).reshape(slope.shape)
+
+
+def acted(context: Context, group: int, weights: Weights) -> Acted:
+    """What the policy of these weights does at the minibatch's steps."""
+    agents, head = members(context.team, group), _deterministic(context, group)
+    outputs, trace = unrolled(weights, seen_by(context, group))
+    if head is not None:
+        return Acted(head.greedy(outputs), outputs, trace, head)
+    rng = generator(context.seed, context.round, "gumbel", context.update, group)
+    noise = gumbel.noise(rng.random(_rows(outputs).shape, dtype=np.float32)).astype(outputs.dtype)
+    batch, legal = context.batch, None
+    if batch.masks is not None:
+        legal = _rows(by_column(np.stack([batch.of(batch.masks, agent) for agent in agents])))
+    relaxed = gumbel.relax(_rows(outputs), noise, context.config.temperature, legal)
+    return Acted(relaxed.hard.reshape(outputs.shape), outputs, trace, relaxed)
+
+
+def acting_next(context: Context, group: int) -> Array:
+    """What the group's target policy does after every step ``[n, T, E, width]``; of choices the likeliest."""
+    agents, head = members(context.team, group), _deterministic(context, group)
+    weights, seen = recurrent.weights_of(context.tensors, f"target/{group_name(group)}"), seen_by(context, group)
+    several = context.config.recurrent or len(context.batch.ended) > 1
+    outputs, trace = unrolled(weights, seen) if several else (None, None)
+    ahead = following(context, weights, seen, len(agents), outputs, trace)
+    if head is not None:
+        found = head.greedy(ahead)
+    else:
+        legal = legal_next(context, agents)
+        found = gumbel.greedy(_rows(ahead), None if legal is None else _rows(legal)).reshape(ahead.shape)
+    return found * living_next(context, agents)[..., None]
+
+
+def acting_now(context: Context, group: int) -> Array:
+    """What the group's policy does at every step ``[n, T, E, width]``."""
+    agents = members(context.team, group)
+    weights = recurrent.weights_of(context.tensors, f"policy/{group_name(group)}")
+    return by_agent(acted(context, group, weights).actions, len(agents)) * context.batch.alive[agents][..., None]
+
+
+def taken(context: Context, agent: int) -> Array:
+    """What the agent did ``[T, E, width]``, as it is remembered."""
+    batch, kind = context.batch, kind_of(context.spec, agent)
+    recorded, precision = batch.of(batch.actions, agent), batch.state.dtype
+    if not kind.continuous:
+        recorded = gumbel.one_hot(recorded.ravel(), kind.actions, precision).reshape(*recorded.shape, kind.actions)
+    return np.asarray(recorded * batch.alive[agent][..., None], precision)
+
+
+def living_next(context: Context, agents: list[int]) -> Array:
+    """Who is there after each step ``[n, T, E]``."""
+    return np.asarray(context.batch.alive[agents] & ~context.batch.terminated[agents])
+
+
+def _deterministic(context: Context, group: int) -> Deterministic | None:
+    """The head of a group whose agents act in numbers."""
+    head = head_of(kind_of(context.spec, members(context.team, group)[0]), own=False)
+    return head if isinstance(head, Deterministic) else None
+
+
+def _rows(array: Array) -> Array:
+    return array.reshape(-1, array.shape[-1])

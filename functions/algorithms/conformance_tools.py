@@ -1,0 +1,93 @@
+"""What the parts of `conformance` share."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from functions import codec
+from functions.algorithms.base import AlgorithmSpec, Context
+from functions.contract import Table
+from functions.keys import group_name
+
+Tensors = dict[str, NDArray[Any]]
+
+
+class Found(NamedTuple):
+    """What a round gave: the parts that the next one begins with, figures and tables by name."""
+
+    state: Tensors
+    figures: dict[str, float]
+    tables: dict[str, Table]
+
+
+def require(holds: bool, message: str) -> None:
+    """Raises `AssertionError`."""
+    if not holds:
+        raise AssertionError(message)
+
+
+def first(names: Iterable[str]) -> str:
+    """The first of the names; '' where there is none."""
+    return next(iter(names), "")
+
+
+@contextmanager
+def hint(where: str) -> Iterator[None]:
+    """Says where a promise was broken."""
+    try:
+        yield
+    except AssertionError as error:
+        raise AssertionError(f"{where}: {error}") from error
+
+
+@contextmanager
+def expect(what: str, *errors: type[Exception]) -> Iterator[None]:
+    """Takes errors of these types for broken promises."""
+    try:
+        yield
+    except errors as error:
+        line = " ".join(str(error).split())
+        raise AssertionError(f"{what}: {type(error).__name__}: {line}") from error
+
+
+def digest(tensors: Mapping[str, NDArray[Any]]) -> str:
+    """A hash over names, types, shapes and bytes."""
+    return codec.tensors_sha256(tensors)
+
+
+def shown(context: Context) -> Tensors:
+    """All arrays that a stage is shown, by name."""
+    found: Tensors = dict(context.tensors)
+    for field in fields(context.batch):
+        value = getattr(context.batch, field.name)
+        arrays = value if isinstance(value, tuple) else (value,)
+        found |= {f"batch.{field.name}[{i}]": a for i, a in enumerate(arrays) if isinstance(a, np.ndarray)}
+    return found
+
+
+def part_of(name: str) -> str:
+    """The part, or what else a tensor is of."""
+    return name.partition("/")[0]
+
+
+def belongs(name: str, groups: Iterable[int]) -> bool:
+    """Whether a tensor has the name of one of the groups, as in ``policy/g00/w0``."""
+    return name.split("/")[1:2] in [[group_name(group)] for group in groups]
+
+
+def instances(tensors: Mapping[str, NDArray[Any]], parts: Iterable[str], groups: Iterable[int]) -> Tensors:
+    """The tensors of some parts of some groups."""
+    wanted, groups = {*parts}, list(groups)
+    return {name: array for name, array in tensors.items() if part_of(name) in wanted and belongs(name, groups)}
+
+
+def after(state: Tensors, spec: AlgorithmSpec, stage: str, group: int, made: Tensors) -> Tensors:
+    """The state once a stage has written its parts for a group: what it does not give of them is gone."""
+    written = spec.stage(stage).writes
+    gone = instances(state, written, [group])
+    kept = {name: array for name, array in state.items() if name not in gone}
+    return {**kept, **instances(made, written, [group])}

@@ -1,0 +1,66 @@
+"""All stages together: that no placement changes a byte."""
+
+from dataclasses import replace
+
+from functions import codec
+from functions.algorithms.base import AlgorithmSpec, Context, Implementation
+from functions.algorithms.conformance_tools import Found, Tensors, after, digest, expect, instances, part_of, require
+from functions.algorithms.waves import WAVES, Waves
+from functions.contract import TaskHeader
+from functions.learner import stages
+from functions.learner.stages import Share
+
+
+def check_waves(algorithm: AlgorithmSpec, code: Implementation, context: Context, expected: Tensors) -> None:
+    """Spreads the round over functions in every way; raises `AssertionError` where the state is not `expected`."""
+    packed: Found | None = None
+    groups = sorted(set(context.team.groups))
+    for rule, waves in WAVES.items():
+        with expect(f"placement {rule} fails", Exception):
+            found = _learned(
+                algorithm, code, context, waves(algorithm.stages, groups, context.config.updates_per_round)
+            )
+        for name in sorted(expected.keys() | found.state.keys()):
+            one, other = ({name: state[name]} if name in state else {} for state in (expected, found.state))
+            require(digest(one) == digest(other), f"{name} has other bytes in placement {rule} than stage by stage")
+        packed = packed or found
+        require(found.figures == packed.figures, f"placement {rule} reports other figures than packed")
+        require(found.tables == packed.tables, f"placement {rule} tells other summaries than packed")
+
+
+def _learned(algorithm: AlgorithmSpec, code: Implementation, context: Context, waves: Waves) -> Found:
+    """The round as functions learn it: each is shown, through storage, what its stages declare."""
+    found = Found(dict(context.tensors), {}, {})
+    published: Tensors = {}
+    update = 0
+    for wave in waves:
+        if wave[0].updates[0] != update:
+            update, published = wave[0].updates[0], {}
+        outcomes = []
+        for share in wave:
+            reads = {part for name in share.stages for part in algorithm.stage(name).reads}
+            seen = _stored({**instances(found.state, reads, share.groups), **published})
+            told = algorithm.summaries if _trains(algorithm, share) else ()
+            outcomes.append(stages.run(algorithm, code, replace(context, tensors=seen), share, told))
+        for share, outcome in zip(wave, outcomes, strict=True):
+            found = _joined(algorithm, found, share, outcome)
+            made = outcome.tensors.items()
+            published |= {name: array for name, array in made if part_of(name) not in algorithm.parts}
+    return found
+
+
+def _joined(algorithm: AlgorithmSpec, found: Found, share: Share, outcome: stages.Outcome) -> Found:
+    state, made = found.state, _stored(outcome.tensors)
+    for stage in share.stages:
+        for group in share.groups:
+            state = after(state, algorithm, stage, group, made)
+    return Found(state, {**found.figures, **outcome.figures}, {**found.tables, **outcome.tables})
+
+
+def _trains(algorithm: AlgorithmSpec, share: Share) -> bool:
+    return any("policy" in algorithm.stage(name).writes for name in share.stages)
+
+
+def _stored(tensors: Tensors) -> Tensors:
+    """As they come back from storage."""
+    return codec.decode(codec.encode(tensors, TaskHeader(task="check")), "check")

@@ -1,0 +1,121 @@
+"""Deterministic policy gradients: critics that value actions, and policies that go up the critics' slope.
+
+What IDDPG and MADDPG share beside their critics, which stand in `critics.py`. Silver et al., "Deterministic Policy
+Gradient Algorithms", 2014; replay and target networks after Lillicrap et al., "Continuous control with deep
+reinforcement learning", 2016; choices by the Gumbel-softmax as in Lowe et al., 2017.
+"""
+
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from msgspec import Meta
+
+from functions.algorithms import recurrent
+from functions.algorithms.acted import acted, kind_of
+from functions.algorithms.base import Context, StageResult
+from functions.algorithms.critics import Critics
+from functions.algorithms.networks import Array
+from functions.algorithms.recurrent import Network
+from functions.algorithms.replayed import (
+    ReplayConfig,
+    by_column,
+    chased,
+    drawn,
+    error_for,
+    outcome,
+    unprefixed,
+)
+from functions.algorithms.rows import members
+from functions.algorithms.training import Trainable, moments
+from functions.contract import BadRequest, Behaviour, Team
+from functions.environments.base import Spec
+from functions.keys import group_name
+from functions.randomness import generator
+
+POLICY_PARTS = ("policy", "policy_optimiser", "target")
+CRITIC_PARTS = ("critic", "critic_optimiser", "critic_target", "normaliser")
+PARTS = (*POLICY_PARTS, *CRITIC_PARTS)
+
+
+class DdpgConfig(ReplayConfig, frozen=True, kw_only=True):
+    """The settings of both; agents that choose explore as their distribution says, agents that act in numbers by noise.
+
+    Agents learn from the reward of their side by default, as in Papoudakis et al., "Benchmarking Multi-Agent Deep
+    Reinforcement Learning Algorithms in Cooperative Tasks", 2021. Critics step ten times as far as policies, as in
+    Lillicrap et al.: a policy that runs ahead of its critic goes where softmax and tanh have no slope. `regularisation`
+    keeps it from there too; that of Lowe et al. and of EPyMARL is 1e-3, with which choices are certain long before
+    their critics know much: on simple_spread returns stayed near -65 where 0.03 went on to -38.
+    """
+
+    lr: Annotated[float, Meta(gt=0, description="Adam's step for policies")] = 3e-4
+    critic_lr: Annotated[float, Meta(gt=0, description="Adam's step for critics")] = 3e-3
+    regularisation: Annotated[
+        float, Meta(ge=0, description="weight of the policy outputs' mean square in its loss")
+    ] = 0.03
+    temperature: Annotated[float, Meta(gt=0, description="of the softmax that a choice's gradient goes through")] = 1.0
+    noise_start: Annotated[
+        float, Meta(ge=0, description="noise on numbers at first, in half ranges; 0 for choices")
+    ] = 0.0
+    noise_end: Annotated[float, Meta(ge=0, description="noise on numbers in the end, in half ranges")] = 0.0
+    noise_steps: Annotated[int, Meta(ge=1, description="environment steps from the one to the other")] = 50_000
+    huber: Annotated[float, Meta(gt=0, description="where the loss turns linear; default: nowhere")] | None = None
+    reward: Annotated[Literal["own", "team"], Meta(description="own, or the sum over the agents of one's side")] = (
+        "team"
+    )
+
+    def behaviour(self, env_steps: int) -> Behaviour:
+        """Noise that falls in a straight line where there is any; else as the distribution says."""
+        if not self.noisy:
+            return Behaviour()
+        share = min(1.0, env_steps / self.noise_steps)
+        return Behaviour(kind="noise", amount=self.noise_start + share * (self.noise_end - self.noise_start))
+
+    @property
+    def noisy(self) -> bool:
+        """Whether policies give numbers that noise is added to."""
+        return self.noise_start > 0 or self.noise_end > 0
+
+
+def initialise(critics: Critics, spec: Spec, team: Team, config: Any, seed: int, group: int) -> dict[str, Array]:
+    """A group's networks, their targets, empty moments and normaliser; raises `BadRequest` for other actions."""
+    _require(spec, config)
+    agent = members(team, group)[0]
+    kind, name, rng = kind_of(spec, agent), group_name(group), generator(seed, "initialise", group)
+    identity = len(spec.agents) if team.identity else 0
+    actor = Network((kind.observation_size + identity, *config.hidden, kind.actions), config.recurrent)
+    critic = Network((critics.width(spec, agent) + identity, *config.hidden, 1), config.recurrent)
+    made: dict[str, Array] = {f"normaliser/{name}": np.zeros(3)}
+    # Policies begin where every choice is as likely as the others, and numbers are in the middle.
+    for network, gain, part, target in ((actor, 0.01, "policy", "target"), (critic, 1.0, "critic", "critic_target")):
+        flat = recurrent.initialise(network, rng, gain)
+        made |= recurrent.to_tensors(network, flat, f"{part}/{name}")
+        made |= recurrent.to_tensors(network, flat.copy(), f"{target}/{name}")
+        made |= moments(f"{part}_optimiser/{name}", network.parameters)
+    return made
+
+
+def policy(context: Context, group: int) -> StageResult:
+    """One step of the group's policy up its critic's slope, and of its target after it."""
+    context, name = drawn(context), group_name(group)
+    network, config = Trainable.load(context, "policy", name), context.config
+    found = acted(context, group, network.weights)
+    learned = by_column(outcome(context, members(context.team, group), team=False).learned)
+    error = found.backward(by_column(context.tensors[f"slope/{name}"]))
+    # The mean over rows and outputs, each of which pulls towards 0.
+    pull = 2 * config.regularisation / (max(1, int(learned.sum())) * found.outputs.shape[-1])
+    error += pull * found.outputs * learned[..., None]
+    norm = network.descend(found.trace, error_for(network.weights, error))
+    made = network.tensors("policy", name)
+    moved = chased(context, unprefixed(made, f"policy/{name}"), "target", name)
+    return StageResult({**made, **moved}, {"policy_grad_norm": norm})
+
+
+def _require(spec: Spec, config: DdpgConfig) -> None:
+    """Raises `BadRequest` where not all agents of the team can explore as the settings say."""
+    continuous = {kind_of(spec, agent).continuous for agent in range(len(spec.agents))}
+    if len(continuous) > 1:
+        raise BadRequest("some agents choose and others act in numbers; the algorithm explores for one kind only")
+    if True in continuous and not config.noisy:
+        raise BadRequest("agents act in numbers, and nothing explores: set noise_start above 0")
+    if False in continuous and config.noisy:
+        raise BadRequest("agents choose, and noise is for numbers: leave noise_start and noise_end at 0")

@@ -1,0 +1,95 @@
+"""The stages around a joint value: utilities go up to where they are mixed, and the joint value's gradient comes down.
+
+A joint value couples all agents of a side in every update. What crosses between their networks is small: the value of
+what each agent did and of what it would do next, and the loss's slope by the former. So networks may be in functions of
+their own, and the gradient is exactly that of one network that holds them all.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functions.algorithms import utilities as networks
+from functions.algorithms.base import Context, StageResult, StageSpec
+from functions.algorithms.networks import Array
+from functions.algorithms.overestimation import due
+from functions.algorithms.replayed import drawn, groups_of, side_of
+from functions.algorithms.rows import members
+from functions.algorithms.utilities import trained, utilities
+from functions.contract import Team
+from functions.environments.base import Spec
+from functions.keys import group_name
+
+_NETWORKS = ("policy", "policy_optimiser", "target")
+STAGE_SPECS: Mapping[str, StageSpec] = {
+    "utility": StageSpec("utility", (), "group", ("policy", "policy_optimiser", "target"), ()),
+    "policy": StageSpec("policy", ("mix",), "group", _NETWORKS, _NETWORKS),
+}
+
+
+# In names of tensors: of all that the round played, not of a minibatch.
+OWN = "_own"
+
+
+class Gathered(NamedTuple):
+    """What the agents of a side made of the minibatch, ``[n, T, E]``; see `utilities.Utilities`."""
+
+    taken: Array
+    future: Array
+
+
+def initialise(spec: Spec, team: Team, config: Any, seed: int, group: int) -> dict[str, Array]:
+    """As `utilities.initialise`; the normaliser is the side's, so that only its first group has one."""
+    made = networks.initialise(spec, team, config, seed, group)
+    if not leads(spec, team, group):
+        del made[f"normaliser/{group_name(group)}"]
+    return made
+
+
+def leads(spec: Spec, team: Team, group: int) -> bool:
+    """Whether the group is its side's first, which keeps what a side has once."""
+    return group == groups_of(team, side_of(spec, team, group))[0]
+
+
+def utility(context: Context, group: int) -> StageResult:
+    """The group's part in the joint value, and in its target."""
+    found, name = utilities(drawn(context), group), group_name(group)
+    made = {f"taken/{name}": found.taken, f"future/{name}": found.future}
+    if due(context):
+        own = utilities(context, group)
+        made |= {f"taken{OWN}/{name}": own.taken, f"future{OWN}/{name}": own.future}
+    return StageResult(made, {})
+
+
+def policy(context: Context, group: int) -> StageResult:
+    """One step of the group's network down the joint value's gradient."""
+    context = drawn(context)
+    found = utilities(context, group, look_ahead=False)
+    tensors, norm = trained(context, group, found, context.tensors[f"slope/{group_name(group)}"])
+    return StageResult(tensors, {"policy_grad_norm": norm, "value": float(found.taken.mean())})
+
+
+def mixing_group(context: Context, group: int) -> list[int]:
+    """The agents on the group's side, ascending, if the group is the side's first; else none."""
+    return side_of(context.spec, context.team, group) if leads(context.spec, context.team, group) else []
+
+
+def gathered(context: Context, side: list[int], data: str = "") -> Gathered:
+    """What the groups of a side gave, agent by agent; with `OWN` of the round's own data, in its last update."""
+    return Gathered(*(_by_agent(context, side, name + data) for name in Gathered._fields))
+
+
+def shared_out(context: Context, side: list[int], slopes: Array) -> dict[str, Array]:
+    """The loss's slope by the value of what each agent did ``[n, T, E]``, as every group of the side gets it."""
+    groups = {context.team.groups[agent] for agent in side}
+    places = {group: [side.index(agent) for agent in members(context.team, group)] for group in groups}
+    return {f"slope/{group_name(group)}": slopes[places[group]] for group in sorted(groups)}
+
+
+def _by_agent(context: Context, side: list[int], name: str) -> Array:
+    found = []
+    for agent in side:
+        group = context.team.groups[agent]
+        found.append(context.tensors[f"{name}/{group_name(group)}"][members(context.team, group).index(agent)])
+    return np.stack(found)

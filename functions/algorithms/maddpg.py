@@ -1,0 +1,61 @@
+"""MADDPG: policies see their own observations, and the critics that they go up see the state and what everybody does.
+
+Lowe et al., "Multi-Agent Actor-Critic for Mixed Cooperative-Competitive Environments", 2017. What the other agents do
+comes from the replay where a policy learns, and from their target policies in the critics' targets. A critic sees the
+agents of all sides, and learns from the reward of its own.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+
+from functions.algorithms import ddpg
+from functions.algorithms.acted import acting_next, acting_now
+from functions.algorithms.base import AlgorithmSpec, Context, Stage, StageResult, StageSpec, Summary, as_base
+from functions.algorithms.critics import Critics, View
+from functions.algorithms.ddpg import CRITIC_PARTS, PARTS, POLICY_PARTS, DdpgConfig, policy
+from functions.algorithms.mappo import state_width, team_state
+from functions.algorithms.networks import Array
+from functions.algorithms.replayed import drawn
+from functions.algorithms.rows import members
+from functions.contract import SummaryName
+from functions.keys import group_name
+
+_CRITICS = Critics(View(state_width, team_state, whose=lambda spec, agent: list(range(len(spec.agents)))))
+
+
+class MaddpgConfig(DdpgConfig, frozen=True, kw_only=True, tag_field="name", tag="maddpg"):
+    """Multi-agent DDPG."""
+
+
+def actors(context: Context, group: int) -> StageResult:
+    """What the group's policy does at the minibatch's steps, and its target policy after them."""
+    context, name = drawn(context), group_name(group)
+    return StageResult(
+        {f"action/{name}": acting_now(context, group), f"next_action/{name}": acting_next(context, group)}, {}
+    )
+
+
+def critic(context: Context, group: int) -> StageResult:
+    """One step of the group's critic, and what it makes of the group's policy."""
+    context, after = drawn(context), dict[int, Array]()
+    for other in sorted(set(context.team.groups)):
+        acts = context.tensors[f"next_action/{group_name(other)}"]
+        after |= dict(zip(members(context.team, other), acts, strict=True))
+    return _CRITICS.judge(context, group, context.tensors[f"action/{group_name(group)}"], after)
+
+
+initialise = partial(ddpg.initialise, _CRITICS)
+STAGES: Mapping[str, Stage] = {"actors": actors, "critic": critic, "policy": policy}
+SUMMARIES: Mapping[SummaryName, Summary] = {}
+merge = as_base
+SPEC = AlgorithmSpec(
+    "maddpg",
+    MaddpgConfig,
+    (
+        StageSpec("actors", (), "group", ("policy", "target"), ()),
+        StageSpec("critic", ("actors",), "group", CRITIC_PARTS, CRITIC_PARTS, couples=True),
+        StageSpec("policy", ("critic",), "group", POLICY_PARTS, POLICY_PARTS),
+    ),
+    PARTS,
+    __name__,
+)

@@ -1,0 +1,112 @@
+"""Tasks in which nothing means anything: rewards, deaths, time limits, masks and observations are drawn at random.
+
+They have any spaces one asks for, so that an algorithm can be tried on all of them in no time; see `conformance`.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from functions.contract import Team
+from functions.environments.base import ActionArray, AgentClass, BoolArray, FloatArray, Observation, Spec, Step
+
+_DEATH, _CUT = 0.12, 0.08
+
+TASKS: Mapping[str, Spec] = {
+    "equal agents": Spec(("a", "b", "c"), (AgentClass("all", (0, 1, 2), 4, 3),), 5),
+    "unequal agents with masks and a state": Spec(
+        ("a", "b", "c"),
+        (AgentClass("one", (0, 2), 3, 3), AgentClass("other", (1,), 5, 4)),
+        5,
+        state_size=6,
+        masked=True,
+    ),
+    "two sides": Spec(
+        ("a", "b", "c", "d"),
+        (AgentClass("one", (0, 2), 3, 2), AgentClass("other", (1, 3), 4, 3)),
+        5,
+        sides=(0, 1, 0, 1),
+    ),
+    "several choices beside numbers": Spec(
+        ("a", "b", "c"),
+        (
+            AgentClass("one", (0, 1), 3, 5, branches=(3, 2)),
+            AgentClass("other", (2,), 4, 1, low=(-2.0,), high=(2.0,)),
+        ),
+        5,
+        masked=True,
+    ),
+    "numbers": Spec(
+        ("a", "b", "c"),
+        (
+            AgentClass("one", (0, 1), 3, 2, low=(-1.0, 0.0), high=(1.0, 5.0)),
+            AgentClass("other", (2,), 4, 1, low=(-2.0,), high=(2.0,)),
+        ),
+        5,
+        state_size=4,
+    ),
+}
+
+
+def teams(spec: Spec) -> list[Team]:
+    """Ways to group the agents: each alone; with identities, all of a class and side together, and only two of a
+    kind."""
+    alone = tuple(range(len(spec.agents)))
+    kinds = list(zip(spec.class_of, spec.sides or (0,) * len(alone), strict=True))
+    together = tuple(kinds.index(kind) for kind in kinds)
+    pair = next((agent for agent, first in enumerate(together) if agent != first), None)
+    paired = tuple(together[agent] if agent == pair else agent for agent in alone)
+    shared = (Team(groups=groups, identity=True) for groups in dict.fromkeys((together, paired)) if groups != alone)
+    return [Team(groups=alone), *shared]
+
+
+class MadeUp:
+    """E copies of a task with these spaces; actions do not matter, and more copies draw other numbers."""
+
+    def __init__(self, spec: Spec, copies: int) -> None:
+        self.spec, self.copies = spec, copies
+
+    def reset(self, rng: np.random.Generator) -> Observation:
+        """The first observation of every copy."""
+        self._rng = rng
+        self._alive = np.ones((self.copies, len(self.spec.agents)), np.bool_)
+        self._steps = np.zeros(self.copies, np.int64)
+        return self._seen(self._alive)
+
+    def step(self, actions: Sequence[ActionArray]) -> Step:
+        """One step of every copy."""
+        rng, before = self._rng, self._alive
+        rewards = before * rng.standard_normal(before.shape)
+        terminated = before & (rng.random(before.shape) < _DEATH)
+        alive = before & ~terminated
+        self._steps += 1
+        late = (self._steps == self.spec.horizon) | (rng.random(self.copies) < _CUT)
+        truncated = late & alive.any(axis=1)
+        ended = truncated | ~alive.any(axis=1)
+        final = self._seen(alive)
+        self._alive = alive | ended[:, None]
+        self._steps[ended] = 0
+        seen = self._seen(self._alive)
+        return Step(seen, rewards, terminated, truncated, ended, final if ended.any() else None)
+
+    def close(self) -> None:
+        """There is nothing to free."""
+
+    def _seen(self, alive: BoolArray) -> Observation:
+        rng, spec = self._rng, self.spec
+        values: list[FloatArray] = []
+        masks: list[BoolArray] = []
+        for kind in spec.classes:
+            living = alive[:, kind.agents, None]
+            drawn = rng.standard_normal((*living.shape[:2], kind.observation_size))
+            values.append((drawn * living).astype(np.float32))
+            masks.append(self._mask(kind, living))
+        state = rng.standard_normal((self.copies, spec.state_size)).astype(np.float32) if spec.state_size else None
+        return Observation(tuple(values), alive.copy(), tuple(masks) if spec.masked else None, state)
+
+    def _mask(self, kind: AgentClass, living: BoolArray) -> BoolArray:
+        """One action in three is illegal; the last of every choice never is."""
+        legal = self._rng.random((*living.shape[:2], kind.actions)) < 2 / 3
+        legal[..., np.cumsum(kind.branches or (kind.actions,)) - 1] = True
+        allowed: BoolArray = legal | ~living | kind.continuous
+        return allowed

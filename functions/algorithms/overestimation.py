@@ -1,0 +1,51 @@
+"""How much more a value function promises than then came: a diagnosis, from which nothing is learned.
+
+The greatest of several uncertain values is more often too high than too low, and targets made of it pass that on:
+Thrun and Schwartz, "Issues in Using Function Approximation for Reinforcement Learning", 1993; van Hasselt et al., "Deep
+Reinforcement Learning with Double Q-learning", 2016. It is measured where it costs least and is exact: in the round's
+last update, on all that the round itself played, whose discounted rewards are known to the end of every episode.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from functions.algorithms.base import Context
+from functions.algorithms.networks import Array
+from functions.algorithms.normaliser import Normaliser
+from functions.algorithms.replayed import Outcome
+from functions.algorithms.td import look_ahead
+from functions.keys import agent_name
+
+
+def due(context: Context) -> bool:
+    """Whether this is the round's last update, whose figures are told; `context` must not be a minibatch's."""
+    return bool(context.update == context.config.updates_per_round - 1)
+
+
+def overestimation(
+    context: Context, normaliser: str, values: Array, future: Array, came: Outcome, agents: Sequence[int] = ()
+) -> dict[str, float]:
+    """The mean of value minus what followed over the rows that count, in units of reward, as a figure.
+
+    `context.batch` is the round's own data; `values` and `future` ``[n, T, E]``, those of the actions taken and the
+    target's after each step, are in the units that `normaliser` has made of the rewards of `came` ``[n, T, E]``. What
+    followed is the discounted sum of rewards to the end of the episode; where a time limit or the round cut it off, the
+    target's value stands for the rest. Actors explored in it, so that even a right value of acting greedily is higher.
+    With several `agents` there is a figure for each as well.
+    """
+    config, ended = context.config, context.batch.ended
+    scale = Normaliser(*context.tensors[normaliser].tolist()).scale if config.standardise else 1.0
+    rewards = came.rewards / came.rewards.dtype.type(scale)
+    followed = look_ahead(rewards, came.over, ended, config.gamma, len(ended)).targets(future)
+    gaps = scale * (values - followed)
+    figures = {"overestimation": _mean(gaps, came.learned)}
+    if len(agents) > 1:
+        for place, agent in enumerate(agents):
+            figures[f"overestimation_{agent_name(agent)}"] = _mean(gaps[place], came.learned[place])
+    return figures
+
+
+def _mean(gaps: Array, counted: Array) -> float:
+    """Over the rows that count; 0 where none does."""
+    return float(gaps[counted].mean(dtype=np.float64)) if counted.any() else 0.0

@@ -1,0 +1,149 @@
+"""QMIX: the value of what a side does together rises with each agent's own value, in a way that the state decides.
+
+Rashid et al., "QMIX: Monotonic Value Function Factorisation for Deep Multi-Agent Reinforcement Learning", 2018. In two
+phases: the agents' utilities go up into the mixing network, which learns, and the loss's slopes by them come down.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import numpy as np
+from msgspec import Meta
+
+from functions.algorithms import decomposed, utilities
+from functions.algorithms.advantages import next_values
+from functions.algorithms.base import AlgorithmSpec, Context, Stage, StageResult, StageSpec, Summary, as_base
+from functions.algorithms.decomposed import (
+    OWN,
+    STAGE_SPECS,
+    Gathered,
+    gathered,
+    leads,
+    mixing_group,
+    policy,
+    shared_out,
+    utility,
+)
+from functions.algorithms.mixer import Mixer, mixer_of
+from functions.algorithms.networks import Array
+from functions.algorithms.optimiser import Adam
+from functions.algorithms.overestimation import due, overestimation
+from functions.algorithms.replayed import Outcome, anybody, chased, drawn, outcome, side_of, standardised, unprefixed
+from functions.algorithms.td import look_ahead, td_loss
+from functions.algorithms.training import moments
+from functions.algorithms.utilities import UtilityConfig
+from functions.contract import SummaryName, Team
+from functions.environments.base import Spec
+from functions.keys import group_name
+from functions.randomness import generator
+
+_MIXING = ("mixer", "mixer_optimiser", "mixer_target", "normaliser")
+PARTS = (*utilities.PARTS, "mixer", "mixer_optimiser", "mixer_target")
+
+
+class QmixConfig(UtilityConfig, frozen=True, kw_only=True, tag_field="name", tag="qmix"):
+    """Monotonic mixing."""
+
+    embed: Annotated[int, Meta(ge=1, description="hidden units of the mixing network")] = 32
+    hyper: Annotated[int, Meta(ge=0, description="hidden units of its hypernetworks; 0: linear ones")] = 64
+
+
+def initialise(spec: Spec, team: Team, config: Any, seed: int, group: int) -> dict[str, Array]:
+    """The group's network at round 0, and the side's mixing network if it is the side's first group."""
+    made, name = decomposed.initialise(spec, team, config, seed, group), group_name(group)
+    if not leads(spec, team, group):
+        return made
+    width = spec.state_size or sum(kind.observation_size * len(kind.agents) for kind in spec.classes)
+    mixer = Mixer(len(side_of(spec, team, group)), width, config.embed, config.hyper)
+    flat = mixer.initialise(generator(seed, "initialise", "mixer", group))
+    return {
+        **made,
+        **mixer.to_tensors(flat, f"mixer/{name}"),
+        **mixer.to_tensors(flat.copy(), f"mixer_target/{name}"),
+        **moments(f"mixer_optimiser/{name}", mixer.parameters),
+    }
+
+
+def mix(context: Context, group: int) -> StageResult:
+    """One step of the side's mixing network, and the loss's slopes by its agents' utilities before that step."""
+    side = mixing_group(context, group)
+    if not side:
+        return StageResult({}, {})
+    told = _overestimation(context, side, group) if due(context) else {}
+    context, config, name = drawn(context), context.config, group_name(group)
+    batch, living = context.batch, context.batch.alive[side]
+    came, found = outcome(context, side, team=True), gathered(context, side)
+    counted, over = anybody(came.learned), ~anybody(living & ~came.over)
+    rewards, normaliser = standardised(context, name, came.rewards[0], counted)
+    future = _future(context, name, found, living & ~came.over)
+    targets = look_ahead(rewards, over, batch.ended, config.gamma, config.ahead).targets(future)
+    mixer, flat = mixer_of(context.tensors, f"mixer/{name}")
+    joint, mixed = mixer.forward(flat, _rows(batch.state), _columns(found.taken), _columns(living))
+    joint = joint.reshape(counted.shape)
+    loss = td_loss(joint, targets.astype(joint.dtype), config.huber, alive=counted)
+    gradient, slopes = mixer.backward(flat, mixed, loss.error.ravel())
+    made, norm = _stepped(context, name, mixer, flat, gradient)
+    figures = {"td_loss": loss.loss, "joint_value": float(joint.mean()), "mixer_grad_norm": norm}
+    down = shared_out(context, side, slopes.T.reshape(living.shape))
+    return StageResult({**made, **down, f"normaliser/{name}": normaliser}, figures | told)
+
+
+def _overestimation(context: Context, side: list[int], group: int) -> dict[str, float]:
+    batch, name = context.batch, group_name(group)
+    came, found, living = outcome(context, side, team=True), gathered(context, side, OWN), batch.alive[side]
+    left = living & ~came.over
+    mixer, flat = mixer_of(context.tensors, f"mixer/{name}")
+    joint, _ = mixer.forward(flat, _rows(batch.state), _columns(found.taken), _columns(living))
+    future = _future(context, name, found, left)
+    one = Outcome(came.rewards[:1], ~anybody(left)[None], anybody(came.learned)[None])
+    return overestimation(context, f"normaliser/{name}", joint.reshape(future.shape)[None], future[None], one)
+
+
+def _future(context: Context, name: str, found: Gathered, living: Array) -> Array:
+    """The joint value after every step ``[T, E]`` of what the agents would do next, those left by then."""
+    batch = context.batch
+    mixer, flat = mixer_of(context.tensors, f"mixer_target/{name}")
+    state = next_values(batch.state[None], batch.cut_state[None], batch.cut)[0]
+    joint, _ = mixer.forward(flat, _rows(state), _columns(found.future), _columns(living))
+    return joint.reshape(batch.ended.shape)
+
+
+def _stepped(context: Context, name: str, mixer: Mixer, flat: Array, gradient: Array) -> tuple[dict[str, Array], float]:
+    """The mixing network, its moments and its target after a step, and the gradient's norm."""
+    config, prefix = context.config, f"mixer_optimiser/{name}"
+    first, second = (np.array(context.tensors[f"{prefix}/{moment}"]) for moment in ("first", "second"))
+    steps = int(context.tensors[f"{prefix}/steps"][0])
+    optimiser = Adam(flat, first, second, steps, config.lr, config.adam_epsilon, config.norm_cap)
+    norm = optimiser.step(gradient)
+    online = mixer.to_tensors(flat, f"mixer/{name}")
+    kept = {"first": first, "second": second, "steps": np.array([optimiser.steps], np.int64)}
+    return {
+        **online,
+        **{f"{prefix}/{moment}": array for moment, array in kept.items()},
+        **chased(context, unprefixed(online, f"mixer/{name}"), "mixer_target", name),
+    }, norm
+
+
+def _rows(state: Array) -> Array:
+    return state.reshape(-1, state.shape[-1])
+
+
+def _columns(by_agent: Array) -> Array:
+    """``[n, T, E]`` as ``[T * E, n]``."""
+    return by_agent.reshape(len(by_agent), -1).T
+
+
+STAGES: Mapping[str, Stage] = {"utility": utility, "mix": mix, "policy": policy}
+SUMMARIES: Mapping[SummaryName, Summary] = {}
+merge = as_base
+SPEC = AlgorithmSpec(
+    "qmix",
+    QmixConfig,
+    (
+        STAGE_SPECS["utility"],
+        StageSpec("mix", ("utility",), "team", _MIXING, _MIXING, couples=True),
+        STAGE_SPECS["policy"],
+    ),
+    PARTS,
+    __name__,
+)

@@ -1,0 +1,81 @@
+"""What the networks of a group are shown of a round: its agents' steps as rows, or as sequences.
+
+Rows are ordered by agent, step and copy. Those in which the agent was not alive are left out of all that is learned
+from; a network with memory still sees them, as the actor's did.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from functions.algorithms import recurrent
+from functions.algorithms.base import Context
+from functions.algorithms.networks import Array
+from functions.algorithms.recurrent import Weights
+from functions.contract import Team
+
+
+def members(team: Team, group: int) -> list[int]:
+    """The agents of a group, ascending."""
+    return [agent for agent, of in enumerate(team.groups) if of == group]
+
+
+def with_identity(context: Context, agent: int, inputs: Array) -> Array:
+    """Rows ``[..., F]`` as ``[rows, F]``, with the agent's one-hot appended where the team uses identities."""
+    rows = inputs.reshape(-1, inputs.shape[-1])
+    if not context.team.identity:
+        return rows
+    one_hot = np.zeros((len(rows), len(context.spec.agents)), rows.dtype)
+    one_hot[:, agent] = 1
+    return np.concatenate([rows, one_hot], axis=1)
+
+
+def observations(context: Context, agent: int) -> Array:
+    """What the agent's policy saw, ``[T * E, F]``, identity included."""
+    return with_identity(context, agent, context.batch.of(context.batch.observations, agent))
+
+
+def pooled(context: Context, group: int, of: Callable[[int], Array]) -> Array:
+    """The rows of all the group's agents, one after the other, without those where the agent was not alive."""
+    return pooling(context, group)(of)
+
+
+def pooling(context: Context, group: int) -> Callable[[Callable[[int], Array]], Array]:
+    """`pooled` for several kinds of rows of one group."""
+    agents = members(context.team, group)
+    alive = context.batch.alive[agents].ravel()
+    everyone = bool(alive.all())
+
+    def joined(of: Callable[[int], Array]) -> Array:
+        parts = [of(agent) for agent in agents]
+        rows = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return rows if everyone else rows[alive]
+
+    return joined
+
+
+def starts(context: Context) -> NDArray[np.bool_]:
+    """Where an episode begins ``[T, E]``: at a unit's first step, and after every reset."""
+    found: NDArray[np.bool_] = np.ones_like(context.batch.ended)
+    found[1:] = context.batch.ended[:-1]
+    return found
+
+
+def unrolled(context: Context, weights: Weights, inputs: Array) -> tuple[Array, Array | None]:
+    """Outputs ``[T * E, out]`` for one agent's rows ``[T * E, F]``, and the states after every step ``[T, E, H]`` where
+    there is memory."""
+    if weights.unit is None:
+        return recurrent.forward(weights, inputs).outputs, None
+    begins = starts(context)
+    trace = recurrent.forward(weights, inputs.reshape(*begins.shape, -1), begins)
+    return trace.outputs.reshape(begins.size, -1), trace.hidden
+
+
+def after_cuts(context: Context, weights: Weights, hidden: Array | None, inputs: Array) -> Array:
+    """Outputs ``[K, out]`` for what one agent saw after each cut ``[K, F]``, with the memory it had there."""
+    if hidden is None:
+        return recurrent.forward(weights, inputs).outputs
+    cut = context.batch.cut
+    found: Array = recurrent.forward(weights, inputs[None], first=hidden[cut[:, 0], cut[:, 1]]).outputs[0]
+    return found

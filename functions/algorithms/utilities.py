@@ -1,0 +1,137 @@
+"""Networks that value every action of an agent, and how they are trained: what IQL, VDN and QMIX have in common.
+
+`policy` is the network that agents act with, the action of the highest value, and `target` its slower copy.
+"""
+
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from msgspec import Meta
+
+from functions.algorithms import recurrent
+from functions.algorithms.base import Context
+from functions.algorithms.losses import ILLEGAL
+from functions.algorithms.networks import Array
+from functions.algorithms.recurrent import Network, Trace
+from functions.algorithms.replayed import (
+    ReplayConfig,
+    Shown,
+    by_agent,
+    by_column,
+    chased,
+    error_for,
+    following,
+    legal_next,
+    shown,
+    unprefixed,
+    unrolled,
+)
+from functions.algorithms.rows import members
+from functions.algorithms.training import Trainable, moments
+from functions.contract import BadRequest, Behaviour, Team
+from functions.environments.base import Spec
+from functions.keys import group_name
+from functions.randomness import generator
+
+PARTS = ("policy", "policy_optimiser", "target", "normaliser")
+
+
+class UtilityConfig(ReplayConfig, frozen=True, kw_only=True):
+    """The settings of value methods."""
+
+    epsilon_start: Annotated[float, Meta(ge=0, le=1, description="chance of a random action at the beginning")] = 1.0
+    epsilon_end: Annotated[float, Meta(ge=0, le=1, description="chance of a random action in the end")] = 0.05
+    epsilon_steps: Annotated[int, Meta(ge=1, description="environment steps from the one to the other")] = 50_000
+    double: Annotated[bool, Meta(description="the online network picks the next action that the target values")] = True
+    huber: Annotated[float, Meta(gt=0, description="where the loss turns linear; default: nowhere")] | None = None
+    ahead: Annotated[int, Meta(ge=1, description="steps that a target looks ahead, at most a stretch")] = 1
+
+    def __post_init__(self) -> None:
+        """Raises `ValueError` for targets that look beyond a stretch, too."""
+        super().__post_init__()
+        if self.length is not None and self.ahead > self.length:
+            raise ValueError(f"ahead is {self.ahead}, and a stretch has {self.length} steps; set a longer stretch")
+
+    def behaviour(self, env_steps: int) -> Behaviour:
+        """ε-greedy, ε falling in a straight line."""
+        share = min(1.0, env_steps / self.epsilon_steps)
+        return Behaviour(kind="epsilon", amount=self.epsilon_start + share * (self.epsilon_end - self.epsilon_start))
+
+
+def initialise(spec: Spec, team: Team, config: Any, seed: int, group: int) -> dict[str, Array]:
+    """Network, target, empty moments and normaliser of a group at round 0; raises `BadRequest` for other actions."""
+    agent = members(team, group)[0]
+    kind = next(kind for kind in spec.classes if agent in kind.agents)
+    if kind.continuous or kind.branches:
+        what = "numbers" if kind.continuous else "several choices at once"
+        raise BadRequest(f"{spec.agents[agent]} acts in {what}; the algorithm values single choices only")
+    name, identity = group_name(group), len(spec.agents) if team.identity else 0
+    network = Network((kind.observation_size + identity, *config.hidden, kind.actions), config.recurrent)
+    flat = recurrent.initialise(network, generator(seed, "initialise", group), output_gain=1.0)
+    return {
+        **recurrent.to_tensors(network, flat, f"policy/{name}"),
+        **recurrent.to_tensors(network, flat.copy(), f"target/{name}"),
+        **moments(f"policy_optimiser/{name}", network.parameters),
+        f"normaliser/{name}": np.zeros(3),
+    }
+
+
+class Utilities(NamedTuple):
+    """Of a group's n agents in a minibatch, ``[n, T, E]``: the value of what each did, and the target network's value
+    of what each would do next; `values` ``[T, n * E, actions]`` and `trace` are what training goes on from."""
+
+    taken: Array
+    future: Array
+    values: Array
+    trace: Trace
+    network: Trainable
+
+
+def seen_by(context: Context, group: int) -> Shown:
+    """The observations of the group's agents in the minibatch."""
+    batch, agents = context.batch, members(context.team, group)
+    now = [batch.of(batch.observations, agent) for agent in agents]
+    return shown(context, agents, now, [batch.of(batch.cut_observations, agent) for agent in agents])
+
+
+def utilities(context: Context, group: int, look_ahead: bool = True) -> Utilities:
+    """What the group's networks make of the minibatch; without `look_ahead` nothing of what is to come."""
+    agents = members(context.team, group)
+    network, seen = Trainable.load(context, "policy", group_name(group)), seen_by(context, group)
+    values, trace = unrolled(network.weights, seen)
+    taken = np.take_along_axis(by_agent(values, len(agents)), _actions(context, agents)[..., None], axis=-1)[..., 0]
+    future = _future(context, group, seen, network, values, trace) if look_ahead else taken
+    return Utilities(taken, future, values, trace, network)
+
+
+def trained(context: Context, group: int, found: Utilities, error: Array) -> tuple[dict[str, Array], float]:
+    """The group's tensors after one step down the gradient, and its norm; `error` is d loss / d taken ``[n, T, E]``."""
+    name, network = group_name(group), found.network
+    wide = np.zeros_like(found.values)
+    actions = by_column(_actions(context, members(context.team, group)))
+    np.put_along_axis(wide, actions[..., None], by_column(error)[..., None].astype(wide.dtype), axis=-1)
+    norm = network.descend(found.trace, error_for(network.weights, wide))
+    made = network.tensors("policy", name)
+    return {**made, **chased(context, unprefixed(made, f"policy/{name}"), "target", name)}, norm
+
+
+def _actions(context: Context, agents: list[int]) -> Array:
+    batch = context.batch
+    return np.stack([batch.of(batch.actions, agent) for agent in agents]).astype(np.int64)
+
+
+def _future(context: Context, group: int, seen: Shown, network: Trainable, values: Array, trace: Trace) -> Array:
+    """The target network's value ``[n, T, E]`` of the legal action that is best after each step, as the online network
+    sees it with `double`."""
+    agents, several = members(context.team, group), context.config.recurrent or len(context.batch.ended) > 1
+    target = recurrent.weights_of(context.tensors, f"target/{group_name(group)}")
+    aim, aim_trace = unrolled(target, seen) if several else (None, None)
+    valued = following(context, target, seen, len(agents), aim, aim_trace)
+    liked = valued
+    if context.config.double:
+        own = (values, trace) if several else (None, None)
+        liked = following(context, network.weights, seen, len(agents), *own)
+    legal = legal_next(context, agents)
+    if legal is not None:
+        liked = np.where(legal, liked, liked.dtype.type(ILLEGAL))
+    return np.take_along_axis(valued, liked.argmax(axis=-1)[..., None], axis=-1)[..., 0]

@@ -1,0 +1,44 @@
+"""Level-based foraging, of the package `lbforaging`: a task ``lbf/8x8-2p-3f`` is its ``Foraging-8x8-2p-3f-v3``.
+
+Players of levels gather food whose level they must reach together. In ``lbf/2s-8x8-2p-3f-coop`` they see two squares
+far, and no food can be gathered alone. `task.options` are arguments of `ForagingEnv`; `horizon` is its
+`max_episode_steps`. An episode is terminated when all food is gathered, and truncated at the horizon. Every player has
+the reward of what it gathered itself.
+
+Source: Papoudakis et al., "Benchmarking Multi-Agent Deep Reinforcement Learning Algorithms in Cooperative Tasks", 2021.
+"""
+
+from typing import Any
+
+from functions.environments.base import Task, VectorEnvironment
+from functions.environments.pettingzoo import assemble
+from functions.environments.pettingzoo_factory import build
+from functions.environments.tuple_environment import TupleEnvironment, registered
+
+_HORIZON = "max_episode_steps"
+
+
+def make(task: Task, copies: int) -> VectorEnvironment:
+    """`copies` environments; raises `ValueError` for names and options that the package does not know, `MissingExtra`
+    when it is not installed, and what `pettingzoo.assemble` raises."""
+    creator, standard = registered(task.name, "lbforaging", "Foraging-{}-v3")
+
+    def forage(**options: Any) -> TupleEnvironment:
+        settings = standard | options
+        settings[_HORIZON] = task.options.get("horizon", settings[_HORIZON])
+        return _Foraging(creator(**settings), settings[_HORIZON], _food_is_left)
+
+    return assemble(task, copies, lambda: build(task, forage))
+
+
+class _Foraging(TupleEnvironment):
+    """Starts every episode from its seed alone: the package keeps new players off where the last episode's stood."""
+
+    def reset(self, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        for player in self._environment.players:
+            player.position = None
+        return super().reset(seed)
+
+
+def _food_is_left(environment: Any) -> bool:
+    return bool(environment.field.any())

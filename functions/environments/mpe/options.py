@@ -1,0 +1,90 @@
+"""What a task's `agents` and options may be; refusals are one line that names what cannot be and what can."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from functions.environments.base import Task
+
+# Takes what an option is called and its value; gives the value as scenarios take it, or raises `ValueError`.
+Check = Callable[[str, Any], Any]
+# Takes a task and its checked options; gives a scenario's arguments that say how many agents there are, or raises
+# `ValueError`.
+Size = Callable[[Task, Mapping[str, Any]], dict[str, int]]
+
+
+def whole(least: int) -> Check:
+    """Whole numbers from `least`."""
+
+    def check(what: str, value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise ValueError(f"{what} is a whole number from {least}, not {value!r}")
+        return value
+
+    return check
+
+
+def ratio(what: str, value: Any) -> float:
+    """A number from 0 to 1."""
+    if isinstance(value, bool | str) or not 0 <= value <= 1:
+        raise ValueError(f"{what} is a number from 0 to 1, not {value!r}")
+    return float(value)
+
+
+def flag(what: str, value: Any) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{what} is true or false, not {value!r}")
+    return value
+
+
+def checked(task: Task, checks: Mapping[str, Check]) -> dict[str, Any]:
+    """`task.options`, each passed by its check; raises `ValueError` for one that has none."""
+    unknown = sorted(set(task.options) - set(checks))
+    if unknown:
+        raise ValueError(f"{task.name}: no option {unknown[0]!r} (there are: {', '.join(sorted(checks))})")
+    return {name: checks[name](f"{task.name}: option {name}", value) for name, value in task.options.items()}
+
+
+def any_number(default: int, least: int) -> Size:
+    """The scenario takes `agents`, any number from `least`."""
+
+    def size(task: Task, options: Mapping[str, Any]) -> dict[str, int]:
+        agents = default if task.agents is None else task.agents
+        return {"agents": whole(least)(f"{task.name}: agents", agents)}
+
+    return size
+
+
+def exactly(number: int) -> Size:
+    """The scenario always has `number` agents."""
+
+    def size(task: Task, options: Mapping[str, Any]) -> dict[str, int]:
+        if task.agents not in (None, number):
+            raise ValueError(f"{task.name}: agents is {number}, not {task.agents}")
+        return {}
+
+    return size
+
+
+def two_sides(num_good: int, num_adversaries: int) -> Size:
+    """The scenario takes `num_good` and `num_adversaries`, by default these; one of them can follow from `agents`.
+
+    Where `agents` alone is given, the good are as many as by default.
+    """
+
+    def size(task: Task, options: Mapping[str, Any]) -> dict[str, int]:
+        good, adversaries = options.get("num_good"), options.get("num_adversaries")
+        if task.agents is None:
+            return {"num_good": good or num_good, "num_adversaries": adversaries or num_adversaries}
+        if good is None:
+            good = num_good if adversaries is None else task.agents - adversaries
+        if adversaries is None:
+            adversaries = task.agents - good
+        if min(good, adversaries) < 1 or good + adversaries != task.agents:
+            raise ValueError(
+                f"{task.name}: agents is {task.agents}; num_good and num_adversaries, each from 1, are as many"
+                f" together, not {good} and {adversaries}"
+            )
+        return {"num_good": good, "num_adversaries": adversaries}
+
+    return size

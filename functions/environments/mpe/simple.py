@@ -1,0 +1,25 @@
+"""Simple: one agent goes to one landmark (`simple_v3` of mpe2); for trying things out."""
+
+import numpy as np
+
+from functions.environments.base import AgentClass, FloatArray
+from functions.environments.mpe.engine import Scenario
+from functions.environments.mpe.world import Body, Real, World
+
+
+class Simple(Scenario):
+    """The agent gets minus its squared distance to the landmark; it sees its velocity and where the landmark is."""
+
+    def __init__(self) -> None:
+        self.agents = (Body("agent_0", size=0.05, collides=False),)
+        self.landmarks = (Body("landmark_0", size=0.05, collides=False),)
+        self.classes = (AgentClass("agent", (0,), observation_size=4, actions=5),)
+
+    def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:
+        (rows,) = features
+        rows[:, 0:2] = world.velocity
+        rows[:, 2:4] = world.landmarks(slice(0, 1))
+
+    def reward(self, world: World, out: Real) -> None:
+        away = world.squares[0, 1]
+        np.negative(away[0] + away[1], out=out[0])

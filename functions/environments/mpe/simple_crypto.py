@@ -1,0 +1,52 @@
+"""Simple crypto: Alice tells Bob a secret that Eve overhears (`simple_crypto_v3` of mpe2)."""
+
+import numpy as np
+
+from functions.environments.base import AgentClass, FloatArray
+from functions.environments.mpe.engine import Scenario
+from functions.environments.mpe.world import Body, Real, World
+
+# Landmark i stands for word i; as what it stands for, a one-hot of four words per column.
+_WORDS = 4
+_MEANING = np.eye(_WORDS, 2)
+
+
+class SimpleCrypto(Scenario):
+    """Nobody moves, all speak, and what Eve and Bob say is their guess of the secret, one of two words.
+
+    A wrong guess costs its squared distance from the secret's one-hot, silence (all zeros, possible in numbers) costs
+    nothing. Eve pays for her guess; Bob and Alice pay for Bob's and get what Eve pays. Alice sees the secret and the
+    key, Bob the key and what Alice said, Eve what Alice said. The key, too, is one of the two words.
+    """
+
+    goals = 2
+    words = _WORDS
+    sides = (0, 1, 1)
+
+    def __init__(self) -> None:
+        names = ("eve_0", "bob_0", "alice_0")
+        self.agents = tuple(Body(name, size=0.05, collides=False, moves=False, speaks=True) for name in names)
+        self.landmarks = tuple(Body(f"landmark_{i}", size=0.05, collides=False) for i in range(2))
+        self.classes = (
+            AgentClass("eve", (0,), observation_size=_WORDS, actions=_WORDS),
+            AgentClass("bob", (1, 2), observation_size=2 * _WORDS, actions=_WORDS),
+        )
+
+    def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:
+        eve, (bob, alice) = features
+        secret, key = world.goals
+        heard = world.said[2]
+        eve[0] = heard
+        bob[:_WORDS] = alice[_WORDS:] = _MEANING.take(key, axis=1)
+        bob[_WORDS:] = heard
+        alice[:_WORDS] = _MEANING.take(secret, axis=1)
+
+    def reward(self, world: World, out: Real) -> None:
+        guesses = world.said[:2]
+        wrong = np.square(guesses - _MEANING.take(world.goals[0], axis=1))
+        # Word by word, as mpe2 adds: the order of a reduction would depend on the number of copies.
+        cost = wrong[:, 0] + wrong[:, 1] + wrong[:, 2] + wrong[:, 3]
+        cost *= guesses.any(axis=1)
+        eve, bob = cost
+        np.subtract(0.0, eve, out=out[0])
+        np.subtract(eve, bob, out=out[1:])

@@ -1,0 +1,46 @@
+"""Simple push: an adversary keeps an agent away from its goal (`simple_push_v3` of mpe2)."""
+
+import numpy as np
+
+from functions.environments.base import AgentClass, FloatArray
+from functions.environments.mpe.engine import Scenario
+from functions.environments.mpe.world import Body, Real, World
+
+# A column per landmark: its own colour, and that of an agent whose goal it is.
+_COLOURS = np.array([[0.1, 0.1], [0.9, 0.1], [0.1, 0.9]])
+_GOAL_COLOURS = np.array([[0.25, 0.25], [0.75, 0.25], [0.25, 0.75]])
+
+
+class SimplePush(Scenario):
+    """One adversary, one good agent, two landmarks, one of them the goal, which only the good agent knows.
+
+    The good agent gets minus its distance to the goal; the adversary gets that distance minus its own. Both see their
+    velocity, the landmarks and the other; the good agent also the goal, its colour and the colours of the landmarks.
+    """
+
+    goals = 1
+    sides = (0, 1)
+
+    def __init__(self) -> None:
+        self.agents = tuple(Body(name, size=0.05, collides=True) for name in ("adversary_0", "agent_0"))
+        self.landmarks = tuple(Body(f"landmark_{i}", size=0.05, collides=False) for i in range(2))
+        self.classes = (
+            AgentClass("adversary", (0,), observation_size=8, actions=5),
+            AgentClass("agent", (1,), observation_size=19, actions=5),
+        )
+
+    def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:
+        (adversary,), (good,) = features
+        seen = world.surroundings(slice(0, 2))
+        adversary[0:2], good[0:2] = world.velocity
+        adversary[2:8] = seen[0]
+        good[2:4] = world.relative[1, world.bodies]
+        good[4:7] = _GOAL_COLOURS.take(world.goals[0], axis=1)
+        good[7:11] = seen[1, 0:4]
+        good[11:17] = _COLOURS.T.reshape(-1, 1)
+        good[17:19] = seen[1, 4:6]
+
+    def reward(self, world: World, out: Real) -> None:
+        adversary, good = world.distance[:, world.bodies]
+        np.subtract(good, adversary, out=out[0])
+        np.negative(good, out=out[1])

@@ -1,0 +1,42 @@
+"""Simple reference: two agents tell each other where to go (`simple_reference_v3` of mpe2)."""
+
+import numpy as np
+
+from functions.environments.base import AgentClass, FloatArray
+from functions.environments.mpe.engine import Scenario
+from functions.environments.mpe.world import Body, Real, World
+
+_WORDS = 10
+# A column per landmark.
+_COLOURS = 0.25 + 0.5 * np.eye(3)
+
+
+class SimpleReference(Scenario):
+    """Each agent knows the goal of the other, one of three landmarks, by its colour, and both move and speak.
+
+    Every agent gets ``local_ratio * own + (1 - local_ratio) * common``. Own: minus the distance of the other from the
+    goal that the agent knows. Common: the mean of both. An agent sees its velocity, the landmarks, the colour of the
+    other's goal and what the other said.
+    """
+
+    goals = 2
+    words = _WORDS
+
+    def __init__(self, local_ratio: float = 0.5) -> None:
+        self.agents = tuple(Body(f"agent_{i}", size=0.05, collides=False, speaks=True) for i in range(2))
+        self.landmarks = tuple(Body(f"landmark_{i}", size=0.05, collides=False) for i in range(3))
+        self.classes = (AgentClass("agent", (0, 1), observation_size=21, actions=5 * _WORDS),)
+        self._local_ratio = local_ratio
+
+    def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:
+        (rows,) = features
+        rows[:, 0:2] = world.velocity
+        rows[:, 2:8] = world.landmarks(slice(0, 2))
+        rows[:, 8:11] = _COLOURS.take(world.goals, axis=1).swapaxes(0, 1)
+        rows[:, 11:21] = world.said[::-1]
+
+    def reward(self, world: World, out: Real) -> None:
+        first, second = -world.distance[1, world.bodies], -world.distance[0, world.bodies + 1]
+        common = (first + second) / 2 * (1 - self._local_ratio)
+        np.add(common, first * self._local_ratio, out=out[0])
+        np.add(common, second * self._local_ratio, out=out[1])

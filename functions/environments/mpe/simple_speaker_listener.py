@@ -1,0 +1,43 @@
+"""Simple speaker listener: one says where to go, the other goes (`simple_speaker_listener_v4` of mpe2)."""
+
+import numpy as np
+
+from functions.environments.base import AgentClass, FloatArray
+from functions.environments.mpe.engine import Scenario
+from functions.environments.mpe.world import Body, Real, World
+
+# A column per landmark.
+_COLOURS = 0.15 + 0.5 * np.eye(3)
+
+
+class SimpleSpeakerListener(Scenario):
+    """A speaker that does not move, a silent listener, and three landmarks, one of them the goal.
+
+    Both get minus the squared distance of the listener from the goal. The speaker sees the goal's colour; the listener
+    its velocity, the landmarks and what the speaker said, one of three words.
+    """
+
+    goals = 1
+    words = 3
+
+    def __init__(self) -> None:
+        self.agents = (
+            Body("speaker_0", size=0.075, collides=False, moves=False, speaks=True),
+            Body("listener_0", size=0.075, collides=False),
+        )
+        self.landmarks = tuple(Body(f"landmark_{i}", size=0.04, collides=False) for i in range(3))
+        self.classes = (
+            AgentClass("speaker", (0,), observation_size=3, actions=3),
+            AgentClass("listener", (1,), observation_size=11, actions=5),
+        )
+
+    def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:
+        speaker, listener = features
+        speaker[0] = _COLOURS.take(world.goals[0], axis=1)
+        listener[:, 0:2] = world.velocity[1:]
+        listener[:, 2:8] = world.landmarks(slice(1, 2))
+        listener[:, 8:11] = world.said[:1]
+
+    def reward(self, world: World, out: Real) -> None:
+        away = world.squares[1, world.bodies]
+        np.negative(away[0] + away[1], out=out)

@@ -1,0 +1,44 @@
+"""Simple tag: chasers tag faster prey among obstacles (`simple_tag_v3` of mpe2)."""
+
+import numpy as np
+
+from functions.environments.base import AgentClass, FloatArray
+from functions.environments.mpe.pursuit import Pursuit
+from functions.environments.mpe.world import Body, Real, World
+
+
+class SimpleTag(Pursuit):
+    """`num_adversaries` chasers, `num_good` prey, `num_obstacles` landmarks that both bump into.
+
+    For every touch of a chaser and a prey all chasers get 10 and that prey loses 10; prey also pays for leaving the
+    field. All see their velocity, their position, the obstacles, the others, and the velocities of the (other) prey.
+    """
+
+    def __init__(self, num_good: int, num_adversaries: int, num_obstacles: int = 2) -> None:
+        super().__init__(tuple(f"adversary_{i}" for i in range(num_adversaries)), num_good, prey_size=0.05)
+        self.landmarks = tuple(Body(f"landmark_{i}", size=0.2, collides=True) for i in range(num_obstacles))
+        agents = num_adversaries + num_good
+        self._seen = 4 + 2 * num_obstacles + 2 * (agents - 1)
+        self.classes = (
+            AgentClass("adversary", tuple(range(num_adversaries)), self._seen + 2 * num_good, actions=5),
+            AgentClass("agent", tuple(range(num_adversaries, agents)), self._seen + 2 * (num_good - 1), actions=5),
+        )
+
+    def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:
+        for rows, members in zip(features, (slice(0, self.chasers), slice(self.chasers, world.agents)), strict=True):
+            rows[:, 0:2] = world.velocity[members]
+            rows[:, 2:4] = world.position[members]
+            rows[:, 4 : self._seen] = world.surroundings(members)
+        chasers, prey = features
+        speeds = world.velocity[self.chasers :]
+        chasers[:, self._seen :] = speeds.reshape(-1, world.copies)
+        prey[:, self._seen :] = speeds[self.fellows].reshape(prey[:, self._seen :].shape)
+
+    def reward(self, world: World, out: Real) -> None:
+        touches = self.caught(world).sum(axis=1, dtype=np.int16)
+        astray = self.astray(world)
+        out[: self.chasers] = 10.0 * touches.sum(axis=0)
+        prey = out[self.chasers :]
+        np.multiply(touches, -10.0, out=prey)
+        prey -= astray[:, 0]
+        prey -= astray[:, 1]

@@ -1,0 +1,124 @@
+"""Simple world comm: a chase with food, hiding places and a leader that speaks (`simple_world_comm_v3` of mpe2)."""
+
+import dataclasses
+
+import numpy as np
+
+from functions.environments.base import AgentClass, BoolArray, FloatArray
+from functions.environments.mpe.pursuit import Pursuit
+from functions.environments.mpe.world import Body, Numbers, Real, World
+
+_WORDS = 4
+_PREY_SIZE = 0.045
+_FOOD_SIZE = 0.03
+_FOREST_SIZE = 0.3
+
+
+class SimpleWorldComm(Pursuit):
+    """`num_adversaries` chasers, the first their leader, `num_good` prey; obstacles, food and forests are landmarks.
+
+    For every touch of a chaser and a prey all chasers get 5 and that prey loses 5. A chaser pays a tenth of its
+    distance to the nearest prey. Prey gets 2 for every food touched and pays a twentieth of its distance to the nearest
+    food and twice what `astray` says. All see their velocity, their position, the landmarks, the others, the velocities
+    of the (other) prey and which forests they are in; chasers also what the leader said. Two agents see each other if
+    they share a forest or both are in none, and the leader sees all; zeros stand for what is not seen.
+    """
+
+    words = _WORDS
+
+    def __init__(
+        self, num_good: int, num_adversaries: int, num_obstacles: int = 1, num_food: int = 2, num_forests: int = 2
+    ) -> None:
+        followers = tuple(f"adversary_{i}" for i in range(num_adversaries - 1))
+        super().__init__(("leadadversary_0", *followers), num_good, _PREY_SIZE)
+        self.agents = (dataclasses.replace(self.agents[0], speaks=True), *self.agents[1:])
+        self.landmarks = (
+            *(Body(f"landmark_{i}", size=0.2, collides=True) for i in range(num_obstacles)),
+            *(Body(f"food_{i}", _FOOD_SIZE, collides=False) for i in range(num_food)),
+            *(Body(f"forest_{i}", _FOREST_SIZE, collides=False) for i in range(num_forests)),
+        )
+        agents = len(self.agents)
+        forests = agents + num_obstacles + num_food
+        self._food, self._forests = slice(agents + num_obstacles, forests), slice(forests, forests + num_forests)
+        self._inside = np.array([body.size + _FOREST_SIZE for body in self.agents])[:, None, None]
+        self._others: Numbers = np.array([[i * agents + j for j in range(agents) if j != i] for i in range(agents)])
+        self._places = 4 + 2 * len(self.landmarks)
+        self._seen = self._places + 2 * (agents - 1)
+        self.classes = self._classes(num_good, num_forests)
+
+    def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:
+        inside = world.distance[:, self._forests] < self._inside
+        sees = _sees(inside)
+        around = world.surroundings(slice(0, world.agents))
+        self._hide(around, sees)
+        speeds = np.where(sees[:, self.chasers :, None], world.velocity[self.chasers :], 0.0)
+        hiding = np.where(inside, 1.0, -1.0)
+        for rows, kind in zip(features, self.classes, strict=True):
+            members = slice(kind.agents[0], kind.agents[-1] + 1)
+            rows[:, 0:2] = world.velocity[members]
+            rows[:, 2:4] = world.position[members]
+            rows[:, 4 : self._seen] = around[members]
+            rest = rows[:, self._seen :]
+            if kind.agents[0] < self.chasers:
+                _write_rest_of_chasers(rest, speeds[members], hiding[members], world.said[0])
+            else:
+                prey = np.arange(len(rows))[:, None]
+                _write_rest_of_prey(rest, speeds[members][prey, self.fellows], hiding[members])
+
+    def reward(self, world: World, out: Real) -> None:
+        caught = self.caught(world)
+        chasers, prey = out[: self.chasers], out[self.chasers :]
+        np.multiply(world.distance[: self.chasers, self.chasers : world.agents].min(axis=1), -0.1, out=chasers)
+        # Touch by touch and food by food, as mpe2 adds: sums of fractions depend on their order.
+        touches = caught.reshape(-1, world.copies)
+        for earned in 5.0 * touches[touches.any(axis=1)]:
+            chasers += earned
+        np.multiply(caught.sum(axis=1, dtype=np.int16), -5.0, out=prey)
+        astray = 2 * self.astray(world)
+        prey -= astray[:, 0]
+        prey -= astray[:, 1]
+        to_food = world.distance[self.chasers :, self._food]
+        for earned in 2.0 * (to_food < _PREY_SIZE + _FOOD_SIZE).swapaxes(0, 1):
+            prey += earned
+        prey -= 0.05 * to_food.min(axis=1)
+
+    def _classes(self, num_good: int, num_forests: int) -> tuple[AgentClass, ...]:
+        """The leader, the other chasers if there are any, the prey."""
+        agents = len(self.agents)
+        of_chasers = self._seen + 2 * num_good + num_forests + _WORDS
+        of_prey = self._seen + 2 * (num_good - 1) + num_forests
+        leader = AgentClass("leadadversary", (0,), of_chasers, actions=5 * _WORDS)
+        others = AgentClass("adversary", tuple(range(1, self.chasers)), of_chasers, actions=5)
+        prey = AgentClass("agent", tuple(range(self.chasers, agents)), of_prey, actions=5)
+        return (leader, others, prey) if others.agents else (leader, prey)
+
+    def _hide(self, around: Real, sees: BoolArray) -> None:
+        """Zeros in `around`, what `World.surroundings` gives of all agents, for those that are not seen."""
+        agents, _, copies = around.shape
+        places = around[:, self._places - 4 :].reshape(agents, agents - 1, 2, copies)
+        np.copyto(places, 0.0, where=~sees.reshape(-1, copies).take(self._others, axis=0)[:, :, None])
+
+
+def _sees(inside: BoolArray) -> BoolArray:
+    """Who sees whom ``[agents, agents, E]``, by who is in which forest ``[agents, forests, E]``; agent 0 leads."""
+    sheltered: BoolArray = np.logical_or.reduce(inside, axis=1)
+    sees = ~(sheltered[:, None] | sheltered)
+    for forest in inside.swapaxes(0, 1):
+        sees |= forest[:, None] & forest
+    sees[0] = True
+    return sees
+
+
+def _write_rest_of_chasers(rest: FloatArray, speeds: Real, hiding: Real, said: Real) -> None:
+    """Speeds ``[n, prey, 2, E]``, forests ``[n, forests, E]``, then the leader's words ``[words, E]``."""
+    ends = 2 * speeds.shape[1], 2 * speeds.shape[1] + hiding.shape[1]
+    rest[:, : ends[0]] = speeds.reshape(rest[:, : ends[0]].shape)
+    rest[:, ends[0] : ends[1]] = hiding
+    rest[:, ends[1] :] = said
+
+
+def _write_rest_of_prey(rest: FloatArray, speeds: Real, hiding: Real) -> None:
+    """Forests ``[n, forests, E]``, then speeds of the others ``[n, prey - 1, 2, E]``."""
+    forests = hiding.shape[1]
+    rest[:, :forests] = hiding
+    rest[:, forests:] = speeds.reshape(rest[:, forests:].shape)

@@ -1,0 +1,174 @@
+"""Bodies in the plane and their physics for E copies at once: pushes, contacts, speed limits; and what was said.
+
+The arithmetic follows the `mpe2` package operation by operation, in its order, so that equal states and actions give
+equal float64 results (agents that collide and stand on one point give NaN in both). Copies are the last axis: every
+numpy call then runs over long contiguous rows.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Real = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+
+TIME_STEP = 0.1
+DAMPING = 0.25
+CONTACT_FORCE = 1e2
+CONTACT_MARGIN = 1e-3
+
+
+@dataclass(frozen=True)
+class Body:
+    """A disc of mass 1; `size` is its radius, an agent's push is `acceleration` long.
+
+    `moves` and `speaks` say what an agent can do; one that does not move stays where it was put. Landmarks never move.
+    """
+
+    name: str
+    size: float
+    collides: bool
+    acceleration: float = 5.0
+    max_speed: float = math.inf
+    moves: bool = True
+    speaks: bool = False
+
+
+class World:
+    """Bodies of E copies and their physics; distances stand ready after every `measure`.
+
+    `position` ``[agents + landmarks + goals, 2, E]``: goal rows repeat the place of the landmark that `goals`
+    ``[goals, E]`` names, so a goal is seen like a body. `velocity` ``[agents, 2, E]``. `said` ``[agents, words, E]``:
+    the latest message of each agent, zeros from the silent. `relative` ``[agents, rows of position, 2, E]``: places
+    seen from each agent; `squares` their squares, shaped alike; `distance` ``[agents, rows of position, E]``.
+    """
+
+    def __init__(
+        self, agents: tuple[Body, ...], landmarks: tuple[Body, ...], goals: int, words: int, copies: int
+    ) -> None:
+        self.agents = len(agents)
+        self.bodies = len(agents) + len(landmarks)
+        self.copies = copies
+        rows = self.bodies + goals
+        self.position: Real = np.zeros((rows, 2, copies))
+        self.velocity: Real = np.zeros((self.agents, 2, copies))
+        self.said: Real = np.zeros((self.agents, words, copies))
+        self.goals: Numbers = np.zeros((goals, copies), np.int64)
+        self.relative: Real = np.zeros((self.agents, rows, 2, copies))
+        self.squares: Real = np.zeros_like(self.relative)
+        self.distance: Real = np.zeros((self.agents, rows, copies))
+        self._force: Real = np.zeros_like(self.velocity)
+        self._acceleration: Real = np.array([body.acceleration for body in agents])[:, None, None]
+        self._places = self.position[: self.agents]
+        seen = (*range(self.agents, self.bodies), *range(self.agents))
+        self._others: Numbers = np.array(
+            [[agent * rows + body for body in seen if body != agent] for agent in range(self.agents)], np.int64
+        )
+        self._prepare_motion(agents)
+        self._prepare_contacts(agents + landmarks)
+
+    def push(self, agents: slice, direction: NDArray[Any]) -> None:
+        """What `agents` push with in the next step; `direction` ``[n, 2, E]`` is in units of their acceleration."""
+        np.multiply(direction, self._acceleration[agents], out=self._force[agents])
+
+    def advance(self) -> None:
+        """One time step under the pushes set before; contact forces come on top."""
+        if not self._moving.size:
+            return
+        if self._contacts:
+            self._collide()
+        np.multiply(self._speeds, TIME_STEP, out=self._change)
+        np.add(self._moving, self._change, out=self._moving)
+        self._speeds *= 1 - DAMPING
+        np.multiply(self._pushes, TIME_STEP, out=self._change)
+        self._speeds += self._change
+        if self._limited:
+            self._limit_speed()
+        self.measure()
+
+    def measure(self) -> None:
+        """Brings `relative`, `squares` and `distance` up to date with `position`."""
+        np.subtract(self.position, self._places[:, None], out=self.relative)
+        np.multiply(self.relative, self.relative, out=self.squares)
+        np.add(self.squares[:, :, 0], self.squares[:, :, 1], out=self.distance)
+        np.sqrt(self.distance, out=self.distance)
+
+    def settle(self) -> None:
+        """Follows a change of `position` or `goals` from outside."""
+        for row, landmark in enumerate(self.goals, start=self.bodies):
+            self.position[row] = self.position[self.agents + landmark, :, np.arange(self.copies)].T
+        self.measure()
+
+    def take(self, block: "World", first: int) -> None:
+        """The state of `block`, but for what was said, into its number of copies from `first` on; `settle` follows."""
+        copies = slice(first, first + block.copies)
+        self.position[..., copies] = block.position
+        self.velocity[..., copies] = block.velocity
+        self.goals[:, copies] = block.goals
+
+    def landmarks(self, agents: slice) -> Real:
+        """The landmarks from each of `agents`: ``[n, 2 * landmarks, E]``."""
+        seen = self.relative[agents, self.agents : self.bodies]
+        return seen.reshape(len(seen), -1, self.copies)
+
+    def surroundings(self, agents: slice) -> Real:
+        """The landmarks, then the other agents, from each of `agents`: ``[n, 2 * (landmarks + agents - 1), E]``."""
+        seen = self.relative.reshape(-1, 2, self.copies).take(self._others[agents], axis=0)
+        return seen.reshape(len(seen), -1, self.copies)
+
+    def _prepare_motion(self, agents: tuple[Body, ...]) -> None:
+        """The rows of the agents that move, as views."""
+        moving = [number for number, body in enumerate(agents) if body.moves]
+        movers = slice(moving[0], moving[-1] + 1) if moving else slice(0)
+        self._moving = self.position[movers]
+        self._speeds = self.velocity[movers]
+        self._pushes = self._force[movers]
+        self._change: Real = np.zeros_like(self._speeds)
+        self._max_speed: Real = np.array([body.max_speed for body in agents[movers]])[:, None]
+        self._limited = bool(np.isfinite(self._max_speed).any())
+
+    def _prepare_contacts(self, bodies: tuple[Body, ...]) -> None:
+        """The pairs that can touch, at least one of them an agent, in the order in which mpe2 adds up their forces."""
+        pairs = [
+            (a, b)
+            for a in range(self.agents)
+            for b in range(a + 1, self.bodies)
+            if bodies[a].collides and bodies[b].collides
+        ]
+        self._pairs: Numbers = np.array([a * len(self.position) + b for a, b in pairs], np.int64)
+        self._reach: Real = np.array([bodies[a].size + bodies[b].size for a, b in pairs])[:, None]
+        self._apart: Real = np.zeros((len(pairs), self.copies))
+        self._overlap: Real = np.zeros_like(self._apart)
+        self._push: Real = np.zeros((len(pairs), 2, self.copies))
+        forces = [*self._force, *[None] * (self.bodies - self.agents)]
+        self._contacts = [(forces[a], forces[b], push) for (a, b), push in zip(pairs, self._push, strict=True)]
+
+    def _collide(self) -> None:
+        """Adds the contact forces: k log(1 + exp(overlap / k)) along the line of centres, at any distance."""
+        apart, overlap, push = self._apart, self._overlap, self._push
+        # mode="clip" lets take write into `out` unbuffered; no index is out of range.
+        np.take(self.distance.reshape(-1, self.copies), self._pairs, axis=0, out=apart, mode="clip")
+        np.take(self.relative.reshape(-1, 2, self.copies), self._pairs, axis=0, out=push, mode="clip")
+        np.subtract(self._reach, apart, out=overlap)
+        overlap /= CONTACT_MARGIN
+        # Keeps exp off its slow way through numbers below 1e-308; such a force changes nothing but a zero.
+        np.maximum(overlap, -700.0, out=overlap)
+        np.logaddexp(0.0, overlap, out=overlap)
+        overlap *= CONTACT_MARGIN
+        push *= CONTACT_FORCE
+        push /= apart[:, None]
+        push *= overlap[:, None]
+        for first, second, away in self._contacts:
+            np.subtract(first, away, out=first)
+            if second is not None:
+                np.add(second, away, out=second)
+
+    def _limit_speed(self) -> None:
+        squares = np.square(self._speeds)
+        speed = np.sqrt(squares[:, 0] + squares[:, 1])
+        fast = (speed > self._max_speed)[:, None]
+        np.divide(self._speeds, speed[:, None], out=self._speeds, where=fast)
+        np.multiply(self._speeds, self._max_speed[:, None], out=self._speeds, where=fast)

@@ -1,0 +1,188 @@
+"""JaxMARL's SMAX as compiled functions over many copies; the only module that touches jax, and only when asked to.
+
+Jax reads its settings from the process environment once, when it starts. `engine` sets them for that moment, unless the
+process has started jax or chosen otherwise already: the processor, never an accelerator, and one thread (XLA takes the
+size of its pool from ``NPROC``), so that functions side by side do not take each other's cores. Jax is not safe to fork
+once it has started; everything here may run in a spawned process.
+"""
+
+import difflib
+import io
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from functions.contract import MissingExtra
+from functions.environments.base import EnvironmentFault
+
+_SETTINGS = {"JAX_PLATFORMS": "cpu", "NPROC": "1"}
+_INSTALL = "pip install 'jaxmarl>=0.2,<0.3'"
+
+Options = tuple[tuple[str, str | int | float | bool], ...]
+
+
+class Look(NamedTuple):
+    """What the agents of E copies see: ``[E, n, observation]``, ``[E, n, actions]``, ``[E, state]``."""
+
+    values: Any
+    masks: Any
+    state: Any
+
+
+class Moved(NamedTuple):
+    """What a step gave, per copy: the team's `reward`, who is `alive` ``[E, n]``, whether the battle is `over`, was
+    `won`, and whether it was `cut` by the time limit."""
+
+    reward: Any
+    alive: Any
+    over: Any
+    won: Any
+    cut: Any
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A task's sizes and its compiled functions; `copies` is the leading axis of whatever goes in.
+
+    ``blank(seeds [E, 2] uint32)`` gives keys, and battles and a `Look` that are only places for those that
+    ``renew(keys, battles, look, ended [E])`` begins where `ended`; it gives the three anew, as does
+    ``step(keys, battles, actions [E, n])``, with `Moved`.
+    """
+
+    agents: tuple[str, ...]
+    observation_size: int
+    actions: int
+    state_size: int
+    horizon: int
+    blank: Callable[[Any], tuple[Any, Any, Look]]
+    renew: Callable[[Any, Any, Look, Any], tuple[Any, Any, Look]]
+    step: Callable[[Any, Any, Any], tuple[Any, Any, Look, Moved]]
+
+
+@lru_cache(maxsize=16)
+def engine(name: str, scenario: str, options: Options) -> Engine:
+    """The engine of JaxMARL's `scenario`, kept because compiling takes many times longer than a battle.
+
+    Raises `MissingExtra` without JaxMARL, `ValueError` for a scenario it does not know or options it does not take.
+    """
+    jax, smax = _modules(name)
+    environment = _environment(name, scenario, dict(options), smax)
+    blank, renew, step = _functions(jax, environment)
+    return Engine(
+        agents=tuple(environment.agents),
+        observation_size=int(environment.obs_size),
+        actions=int(environment.num_ally_actions),
+        state_size=int(environment.state_size),
+        horizon=int(environment.max_steps) + 1,  # JaxMARL looks at the time before it counts the step
+        blank=blank,
+        renew=jax.jit(renew),
+        step=jax.jit(step),
+    )
+
+
+def _modules(name: str) -> tuple[Any, Any]:
+    try:
+        with _settings():
+            jax = import_module("jax")
+            jax.devices()  # settings are read here, not at the import
+    except ModuleNotFoundError as error:
+        raise _missing(name, error) from error
+    try:
+        with _silence():
+            return jax, import_module("jaxmarl.environments.smax")
+    except ModuleNotFoundError as error:
+        raise _missing(name, error) from error
+    except Exception as error:
+        told = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise EnvironmentFault(f"{name}: JaxMARL does not load: {told}") from error
+
+
+def _missing(name: str, error: ModuleNotFoundError) -> MissingExtra:
+    package = str(error.name).partition(".")[0]
+    return MissingExtra(f"{name} needs JaxMARL (the package '{package}' is not installed): {_INSTALL}")
+
+
+@contextmanager
+def _settings() -> Iterator[None]:
+    """Our settings where the process has none of its own, for a while."""
+    ours = {key: value for key, value in _SETTINGS.items() if key not in os.environ}
+    os.environ.update(ours)
+    try:
+        yield
+    finally:
+        for key in ours:
+            os.environ.pop(key, None)
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Nothing printed; JaxMARL's import prints, and sets the process's streams anew, so that no redirection holds."""
+    held = {name: vars(sys)[name] for name in ("stdout", "stderr", "__stdout__")}
+    nowhere = io.StringIO()
+    vars(sys).update(stdout=nowhere, __stdout__=nowhere)
+    try:
+        yield
+    finally:
+        vars(sys).update(held)
+
+
+def _environment(name: str, scenario: str, options: dict[str, Any], smax: Any) -> Any:
+    """The battle against JaxMARL's scripted enemy."""
+    try:
+        units = smax.map_name_to_scenario(scenario)
+    except KeyError:
+        maps = smax.smax_env.MAP_NAME_TO_SCENARIO
+        nearest = ", ".join(difflib.get_close_matches(scenario, maps, cutoff=0.5) or sorted(maps))
+        raise ValueError(f"{name}: JaxMARL has no SMAX scenario '{scenario}'; there are: {nearest}") from None
+    try:
+        return smax.HeuristicEnemySMAX(scenario=units, **options)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: SMAX refuses task.options {options}: {' '.join(str(error).split())}") from error
+
+
+def _functions(jax: Any, environment: Any) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
+    """`Engine`'s `blank`, `renew` and `step`, not yet compiled."""
+    jnp, agents = jax.numpy, environment.agents
+
+    def look(seen: Any, battle: Any) -> Look:
+        legal = environment.get_avail_actions(battle)
+        masks = jnp.stack([legal[agent] for agent in agents]) > 0
+        return Look(jnp.stack([seen[agent] for agent in agents]), masks, seen["world_state"])
+
+    def fresh(key: Any) -> tuple[Any, Any, Look]:
+        key, draw = jax.random.split(key)
+        seen, battle = environment.reset(draw)
+        return key, _settled(jax, battle), look(seen, battle)
+
+    def move(key: Any, battle: Any, chosen: Any) -> tuple[Any, Any, Look, Moved]:
+        key, draw = jax.random.split(key)
+        actions = {agent: chosen[i] for i, agent in enumerate(agents)}
+        seen, battle, rewards, dones, _ = environment.step_env(draw, battle, actions)
+        alive = ~jnp.stack([dones[agent] for agent in agents])
+        beaten = ~battle.state.unit_alive[len(agents) :].any()
+        over = beaten | ~alive.any()
+        moved = Moved(rewards[agents[0]], alive, over, beaten & alive.any(), dones["__all__"] & ~over)
+        return key, _settled(jax, battle), look(seen, battle), moved
+
+    def blank(seeds: Any) -> Any:
+        keys = jax.random.wrap_key_data(jnp.asarray(seeds), impl="threefry2x32")
+        _, battles, seen = jax.eval_shape(jax.vmap(fresh), keys)
+        return keys, *jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), (battles, seen))
+
+    def renew(keys: Any, battles: Any, seen: Look, ended: Any) -> Any:
+        def chosen(new: Any, old: Any) -> Any:
+            return jnp.where(ended.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+
+        return jax.tree.map(chosen, jax.vmap(fresh)(keys), (keys, battles, seen))
+
+    return blank, renew, jax.vmap(move)
+
+
+def _settled(jax: Any, battle: Any) -> Any:
+    """`battle` with types that do not change from step to step: else every change is compiled anew."""
+    return jax.tree.map(lambda leaf: jax.lax.convert_element_type(leaf, leaf.dtype), battle)

@@ -1,0 +1,7 @@
+from my_algorithm import SPEC
+
+from functions.algorithms.conformance import check
+
+
+def test_it_keeps_the_promises_of_an_algorithm():
+    check(SPEC, {"hidden": [8]})

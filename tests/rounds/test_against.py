@@ -1,0 +1,80 @@
+"""`marless evaluate --against`: each side of a run's policies, opponents that do not learn on the others."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from commands import SMALL, Commands
+
+from coordinator.cli.app import main
+from coordinator.reports import load_policy
+from coordinator.reports.crossplay import totals
+
+RUNS = {
+    "first": ("task.name=mpe/simple_tag", "seed=1"),
+    "second": ("task.name=mpe/simple_tag", "seed=2"),
+    "together": (),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Small runs, in runs/."""
+    path, before = tmp_path_factory.mktemp("against"), Path.cwd()
+    os.chdir(path)
+    try:
+        for name, settings in RUNS.items():
+            short = ("stop.rounds=1", "evaluation.episodes=2", "evaluation.final_episodes=8")
+            assert main(["train", *SMALL, *settings, *short, "--run", name, "--workers", "1"]) == 0
+    finally:
+        os.chdir(before)
+    return path
+
+
+@pytest.fixture
+def marless(folder, monkeypatch, capfd):
+    monkeypatch.chdir(folder)
+    return Commands(capfd)
+
+
+def test_every_side_is_played_against_every_opponent(marless):
+    said = marless("evaluate", "first", "--against", "random", "--against", "second", "--json")
+    found = json.loads(said.out[0])
+    assert (found["run"], found["round"], found["episodes"]) == ("first", 1, 8)
+    own, other = load_policy("runs/first"), load_policy("runs/second")
+    expected = {
+        (side, name): totals(own.task, own, side, team, 8, 1).mean()
+        for side in ("adversary", "agent")
+        for name, team in (("random", None), ("second", other))
+    }
+    means = {(play["side"], play["against"]): play["returns"]["mean"] for play in found["plays"]}
+    assert means == pytest.approx(expected)
+    assert all(play["returns"]["episodes"] == 8 and play["returns"]["ci95"] for play in found["plays"])
+
+
+def test_people_read_a_line_for_each_side_with_its_interval(marless):
+    said = marless("evaluate", "first", "--against", "random", "--against", "runs/second/policies.safetensors")
+    assert said.out[0] == "first, policies of round 1, greedy, 8 episodes for every line"
+    assert [line.split()[:2] for line in said.out[2:6:2]] == [["adversary", "random"], ["agent", "random"]]
+    assert all("±" in line for line in said.out[2:6])
+
+
+@pytest.mark.parametrize(
+    ("run", "against", "why"),
+    [
+        ("first", "nobody", "there is no run nobody"),
+        ("first", "together", "trained on another task"),
+        ("together", "random", "nobody to play against"),
+    ],
+)
+def test_opponents_that_cannot_play_are_refused(marless, run, against, why):
+    said = marless("evaluate", run, "--against", against)
+    assert said.code == 2 and why in said.err[0]
+
+
+def test_an_evaluation_says_what_each_side_got(marless):
+    found = json.loads(marless("evaluate", "first", "--episodes", "6", "--json").out[0])
+    chasers = sum(found["agents"][f"adversary_{number}"] for number in range(3))
+    assert found["sides"] == pytest.approx({"adversary": chasers, "agent": found["agents"]["agent_0"]})
+    assert "sides" not in json.loads(marless("evaluate", "together", "--json").out[0])

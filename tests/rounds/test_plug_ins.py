@@ -1,0 +1,169 @@
+"""The guides to environments and algorithms of one's own, done to the letter in a folder of their own."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from infra.package_sources import sources
+from infra.packages import ENTRIES
+from infra.plugins import prepare
+
+ROOT = Path(__file__).resolve().parents[2]
+PLUG_INS = ROOT / "tests/plug_ins"
+GUIDES = ("your-environment", "your-algorithm")
+SMALL = (
+    "task.name=my_task algorithm.name=reinforce actors.copies=8"
+    " evaluation.episodes=4 evaluation.final_episodes=4 --workers 1"
+)
+
+# A block, and the line before it that says which file it is: `my_task/my_task.py`:
+_BLOCK = re.compile(
+    r"(?:^`(?P<file>[^`\n]+)`:\n\n)?^```(?P<language>\w*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
+)
+
+_SCRIPTS = {
+    "marless": "import sys\nfrom coordinator.cli.app import main\nsys.exit(main())\n",
+    "pip": "import runpy\nrunpy.run_module('pip', run_name='__main__')\n",
+}
+
+
+def blocks(guide):
+    """All code of a guide: (file or None, language, text)."""
+    text = (ROOT / "docs" / f"{guide}.md").read_text()
+    return [(found["file"], found["language"], found["body"]) for found in _BLOCK.finditer(text)]
+
+
+class Home:
+    """A folder with an environment of its own, in which MARLess is installed as it is here."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / ".venv"], check=True)
+        python = folder / ".venv/bin/python"
+        site = folder / f".venv/lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
+        (site / "here.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
+        for name, body in _SCRIPTS.items():
+            script = folder / ".venv/bin" / name
+            script.write_text(f"#!{python}\n{body}")
+            script.chmod(0o755)
+
+    def __call__(self, commands):
+        """What the commands say; raises when one fails."""
+        path = f"{self.folder}/.venv/bin{os.pathsep}{os.environ['PATH']}"
+        own = {"PATH": path, "PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_CONFIG_FILE": os.devnull}
+        left = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+        done = subprocess.run(
+            ["bash", "-euc", commands],
+            cwd=self.folder,
+            env={**left, **own},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == 0, f"{commands}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def follow(self, guide):
+        """Does what a guide says; every block of code is a file to write or a command to give."""
+        for file, language, body in blocks(guide):
+            if file:
+                path = self.folder / file
+                path.parent.mkdir(exist_ok=True)
+                path.write_text(body)
+            else:
+                assert language == "sh", f"{guide}: a block that nobody runs:\n{body}"
+                self(body)
+
+    @property
+    def account(self):
+        """There while an emulated account runs here."""
+        return self.folder / "runs/.emulated/account.json"
+
+    def summary(self, run):
+        """What became of a run."""
+        return json.loads((self.folder / "runs" / run / "summary.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A home where both guides were followed, one after the other."""
+    made = Home(tmp_path_factory.mktemp("home"))
+    try:
+        for guide in GUIDES:
+            made.follow(guide)
+        yield made
+    finally:
+        if made.account.exists():  # a guide was left half-way
+            made("marless teardown --backend emulated --yes --force")
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+def test_the_files_of_a_guide_are_those_that_other_tests_use(guide):
+    files = {file: body for file, _, body in blocks(guide) if file}
+    assert len(files) == 3
+    assert files == {file: (PLUG_INS / file).read_text() for file in files}
+
+
+def test_what_the_guides_train_learns(home):
+    # Whoever does not listen to the scout gets 2.4 at most: four of the five places, for three agents.
+    assert home.summary("digging")["final_return"]["mean"] > 2.4
+
+
+@pytest.mark.parametrize(
+    ("run", "settings"),
+    [
+        ("there", "task.name=my_task actors.copies=64"),
+        ("clouded", "task.name=my_task algorithm.name=reinforce"),
+    ],
+)
+def test_a_run_of_plug_ins_in_an_emulated_account_has_the_weights_of_one_here(home, run, settings):
+    home(f"marless train {settings} stop.rounds=2 --run {run}-here")
+    plan = json.loads((home.folder / "runs" / run / "plan.json").read_text())
+    assert plan["backend"] == "emulated"
+    assert home.summary(run)["weights_sha256"] == home.summary(f"{run}-here")["weights_sha256"]
+
+
+def test_the_guides_leave_no_account_behind(home):
+    assert not home.account.exists()
+
+
+def test_a_run_of_plug_ins_is_resumed_with_the_bytes_of_one_that_never_stopped(home):
+    home(f"marless train {SMALL} stop.rounds=2 --run parts && marless resume parts stop.rounds=4 --workers 1")
+    home(f"marless train {SMALL} stop.rounds=4 --run once")
+    assert home.summary("parts")["weights_sha256"] == home.summary("once")["weights_sha256"]
+
+
+def test_a_plug_in_s_placements_have_the_same_weights(home):
+    hashes = set()
+    for rule in ("split", "fused", "packed", "whole"):
+        home(f"marless train {SMALL} stop.rounds=3 sharing.rule=all placement.rule={rule} --run {rule}")
+        hashes.add(home.summary(rule)["weights_sha256"])
+    assert len(hashes) == 1
+
+
+def test_an_algorithm_travels_to_functions_with_its_entry_point(tmp_path, monkeypatch):
+    for name, value in (("PIP_NO_INDEX", "1"), ("PIP_NO_BUILD_ISOLATION", "0"), ("PIP_CONFIG_FILE", os.devnull)):
+        monkeypatch.setenv(name, value)
+    project = shutil.copytree(PLUG_INS / "my_algorithm", tmp_path / "my_algorithm")
+    (wheel,) = prepare([str(project)], tmp_path / "wheels").requirements
+    with zipfile.ZipFile(wheel) as packed:
+        assert "my_algorithm.py" in packed.namelist()
+        entries = packed.read("my_algorithm-1.0.dist-info/entry_points.txt").decode()
+    assert entries.split() == ["[marless.algorithms]", "reinforce", "=", "my_algorithm:SPEC"]
+
+
+@pytest.mark.parametrize("function", ["learner", "coordinator"])
+def test_what_an_algorithm_imports_of_ours_travels_with_the_functions_that_import_it(function):
+    code = "import sys, my_algorithm; print(*(name for name in sys.modules if name.startswith('functions.')))"
+    surroundings = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{PLUG_INS / 'my_algorithm'}"}
+    done = subprocess.run([sys.executable, "-c", code], env=surroundings, capture_output=True, text=True, check=True)
+    packed = {".".join(file.with_suffix("").parts) for file in sources(ROOT, ENTRIES[function]).files}
+    assert {name.removesuffix(".__init__") for name in packed}.issuperset(done.stdout.split())

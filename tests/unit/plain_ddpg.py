@@ -1,0 +1,250 @@
+"""MADDPG and IDDPG as one plain computation in torch, copy by copy and step by step, by automatic differentiation."""
+
+import itertools
+
+import numpy as np
+import torch
+from msgspec import structs
+from plain_ppo import Network
+
+from functions.randomness import generator
+
+SMALLEST = np.finfo(np.float32).tiny
+
+
+class Agents:
+    """All groups' networks through rounds; `window` is what minibatches are drawn from."""
+
+    def __init__(self, spec, team, config, centralised, seed, tensors):
+        self.spec, self.team, self.config, self.centralised, self.seed = spec, team, config, centralised, seed
+        self.kinds = [next(kind for kind in spec.classes if agent in kind.agents) for agent in range(len(spec.agents))]
+        faster = structs.replace(config, lr=config.critic_lr)
+        self.groups = sorted(set(team.groups))
+        self.policy = {g: Network(tensors, "policy", f"g{g:02d}", config) for g in self.groups}
+        self.critic = {g: Network(tensors, "critic", f"g{g:02d}", faster) for g in self.groups}
+        self.policy_target = {g: Network(tensors, "target", f"g{g:02d}", config) for g in self.groups}
+        self.critic_target = {g: Network(tensors, "critic_target", f"g{g:02d}", config) for g in self.groups}
+        self.rewards, self.done = dict.fromkeys(self.groups, (0.0, 0.0, 0.0)), 0
+
+    def members(self, group):
+        return [agent for agent, of in enumerate(self.team.groups) if of == group]
+
+    def address(self, round_, update):
+        """Where an update's minibatch is drawn."""
+        return generator(self.seed, round_, "replay", update)
+
+    def update(self, batch, round_, update):
+        """One update of everybody; every target is made before anybody steps."""
+        self.batch, (self.steps, self.copies) = batch, batch.ended.shape
+        self.cuts = {tuple(place): number for number, place in enumerate(batch.cut.tolist())}
+        self.noise = {g: self.gumbel(g, round_, update) for g in self.groups}
+        after = {a: self.policy_after(a) for a in range(len(self.spec.agents))}
+        targets = {g: self.targets(g, after) for g in self.groups}
+        for g in self.groups:
+            self.step_critic(g, targets[g])
+        for g in self.groups:
+            self.step_policy(g)
+        self.done += 1
+        for online, slow in ((self.policy, self.policy_target), (self.critic, self.critic_target)):
+            for g in self.groups:
+                self.follow(online[g], slow[g])
+
+    def follow(self, online, slow):
+        rate = (
+            self.config.target_rate if self.config.target_every is None else self.done % self.config.target_every == 0
+        )
+        with torch.no_grad():
+            for name, parameter in slow.named.items():
+                parameter.copy_((1 - rate) * parameter + rate * online.named[name])
+
+    # What networks are shown.
+
+    def identified(self, agent, values):
+        one_hot = np.eye(len(self.spec.agents))[agent] if self.team.identity else []
+        return torch.cat([values, torch.tensor(one_hot, dtype=torch.float64)])
+
+    def cut(self, t, e):
+        """The number of the cut after a step, or None."""
+        return self.cuts.get((t, e))
+
+    def observed(self, agent, t, e):
+        return torch.tensor(self.batch.of(self.batch.observations, agent)[t, e])
+
+    def observed_after(self, agent, t, e):
+        cut = self.cut(t, e)
+        if cut is None:
+            return self.observed(agent, t + 1, e)
+        return torch.tensor(self.batch.of(self.batch.cut_observations, agent)[cut])
+
+    def critic_sees(self, agent, t, e, actions, after=False):
+        """`actions` by agent."""
+        if not self.centralised:
+            seen = (self.observed_after if after else self.observed)(agent, t, e)
+            return self.identified_last(agent, seen, [actions[agent]])
+        cut = self.cut(t, e) if after else None
+        state = self.batch.cut_state[cut] if cut is not None else self.batch.state[t + after, e]
+        return self.identified_last(agent, torch.tensor(state), [actions[a] for a in range(len(self.spec.agents))])
+
+    def identified_last(self, agent, seen, actions):
+        return self.identified(agent, torch.cat([seen, *actions]))
+
+    def legal(self, agent, t, e, after=False):
+        if self.batch.masks is None or self.kinds[agent].continuous:
+            return torch.ones(self.kinds[agent].actions, dtype=torch.bool)
+        cut = self.cut(t, e) if after else None
+        if cut is not None:
+            return torch.tensor(self.batch.of(self.batch.cut_masks, agent)[cut])
+        return torch.tensor(self.batch.of(self.batch.masks, agent)[t + after, e])
+
+    # What agents do.
+
+    def gumbel(self, group, round_, update):
+        members, width = self.members(group), self.kinds[self.members(group)[0]].actions
+        rng = generator(self.seed, round_, "gumbel", update, group)
+        drawn = rng.random((self.steps * len(members) * self.copies, width), dtype=np.float32)
+        noise = -np.log(-np.log(np.maximum(drawn, SMALLEST)))
+        return torch.tensor(noise.astype(np.float64)).reshape(self.steps, len(members), self.copies, width)
+
+    def taken(self, agent, t, e):
+        action = self.batch.of(self.batch.actions, agent)[t, e]
+        wide = torch.tensor(action) if self.kinds[agent].continuous else self.one_hot(agent, int(action))
+        return wide * float(self.batch.alive[agent, t, e])
+
+    def one_hot(self, agent, action):
+        return torch.eye(self.kinds[agent].actions, dtype=torch.float64)[action]
+
+    def begins(self, t, e):
+        return t == 0 or bool(self.batch.ended[t - 1, e])
+
+    def policy_after(self, agent):
+        """The target policy's action after each step by (t, e), where something comes after."""
+        network, found = self.policy_target[self.team.groups[agent]], {}
+        for e in range(self.copies):
+            memory = network.empty(1)
+            for t in range(self.steps):
+                memory = network.empty(1) if self.begins(t, e) else memory
+                _, memory = network.after(self.identified(agent, self.observed(agent, t, e))[None], memory)
+                if not self.followed(t, e):
+                    continue
+                seen = self.identified(agent, self.observed_after(agent, t, e))
+                output = network.after(seen[None], memory)[0][0].detach()
+                if self.kinds[agent].continuous:
+                    action = torch.tanh(output)
+                else:
+                    legal = self.legal(agent, t, e, after=True)
+                    action = self.one_hot(agent, int(torch.where(legal, output, -torch.inf).argmax()))
+                gone = self.batch.terminated[agent, t, e] or not self.batch.alive[agent, t, e]
+                found[t, e] = action * 0 if gone else action
+        return found
+
+    def followed(self, t, e):
+        """Whether anything was seen after the step in the same episode."""
+        return self.cut(t, e) is not None or (t < self.steps - 1 and not self.batch.ended[t, e])
+
+    def policy_now(self, agent, t, e, output):
+        if self.kinds[agent].continuous:
+            return torch.tanh(output)
+        members = self.members(self.team.groups[agent])
+        noise = self.noise[self.team.groups[agent]][t, members.index(agent), e]
+        legal = self.legal(agent, t, e)
+        logits = torch.where(legal, (output + noise) / self.config.temperature, -torch.inf)
+        soft = torch.softmax(logits, dim=0)
+        return self.one_hot(agent, int(logits.argmax())) + soft - soft.detach()
+
+    # Learning.
+
+    def learned(self, agent, t, e):
+        return bool(self.batch.alive[agent, t, e]) and t >= self.config.burn_in
+
+    def rows(self, group):
+        """Agent, step and copy of what counts."""
+        places = itertools.product(self.members(group), range(self.steps), range(self.copies))
+        return {(a, t, e): None for a, t, e in places if self.learned(a, t, e)}
+
+    def reward(self, agent, t, e):
+        if self.config.reward == "own":
+            return self.batch.rewards[agent, t, e]
+        sides = self.spec.sides or (0,) * len(self.spec.agents)
+        return sum(self.batch.rewards[other, t, e] for other, side in enumerate(sides) if side == sides[agent])
+
+    def over(self, agent, t, e):
+        limit = self.config.time_limit == "terminal" and self.batch.ended[t, e] and self.cut(t, e) is not None
+        return bool(self.batch.terminated[agent, t, e]) or bool(limit)
+
+    def scale(self, group, rows):
+        seen = np.array([self.reward(*row) for row in rows])
+        mean, square, weight = self.rewards[group]
+        new = 0.999 * mean + 0.001 * seen.mean(), 0.999 * square + 0.001 * (seen**2).mean(), 0.999 * weight + 0.001
+        self.rewards[group] = new
+        variance = new[1] / new[2] - (new[0] / new[2]) ** 2
+        return np.sqrt(max(variance, 1e-2)) if self.config.standardise else 1.0
+
+    def targets(self, group, after):
+        rows, network, found = self.rows(group), self.critic_target[group], {}
+        scale = self.scale(group, rows)
+        for a, t, e, memory in self.stepped(network, group):
+            if (a, t, e) not in rows:
+                continue
+            future = 0.0
+            if not self.over(a, t, e):
+                actions = {other: after[other][t, e] for other in after}
+                seen = self.critic_sees(a, t, e, actions, after=True)
+                future = network.after(seen[None], memory[1])[0].item()
+            found[a, t, e] = self.reward(a, t, e) / scale + self.config.gamma * future
+        return found
+
+    def stepped(self, network, group):
+        """Agent, step, copy, and what a critic remembers before and after the step."""
+        for a in self.members(group):
+            for e in range(self.copies):
+                memory = network.empty(1)
+                for t in range(self.steps):
+                    before = network.empty(1) if self.begins(t, e) else memory
+                    done = {other: self.taken(other, t, e) for other in range(len(self.spec.agents))}
+                    value, memory = network.after(self.critic_sees(a, t, e, done)[None], before)
+                    yield a, t, e, (before, memory, value[0, 0], done)
+
+    def step_critic(self, group, targets):
+        network, delta = self.critic[group], self.config.huber
+        losses = []
+        for a, t, e, (_, _, value, _) in self.stepped(network, group):
+            if (a, t, e) in targets:
+                off = value - targets[a, t, e]
+                inside = off.abs() <= (delta or np.inf)
+                losses.append(
+                    off**2 if delta is None else torch.where(inside, off**2 / 2, delta * (off.abs() - delta / 2))
+                )
+        torch.stack(losses).mean().backward()
+        self.value_norm = network.step()
+
+    def step_policy(self, group):
+        network, critic = self.policy[group], self.critic[group]
+        outputs = {}
+        for a in self.members(group):
+            for e in range(self.copies):
+                memory = network.empty(1)
+                for t in range(self.steps):
+                    memory = network.empty(1) if self.begins(t, e) else memory
+                    seen = self.identified(a, self.observed(a, t, e))
+                    output, memory = network.after(seen[None], memory)
+                    outputs[a, t, e] = output[0]
+        rows, values = self.rows(group), []
+        for a, t, e, (before, _, _, done) in self.stepped(critic, group):
+            if (a, t, e) in rows:
+                own = self.policy_now(a, t, e, outputs[a, t, e])
+                seen = self.critic_sees(a, t, e, {**done, a: own})
+                values.append(critic.after(seen[None], before.detach())[0][0, 0])
+        pull = torch.stack([outputs[row] for row in rows]).square().mean()
+        (-torch.stack(values).mean() + self.config.regularisation * pull).backward()
+        critic.optimiser.zero_grad()
+        network.step()
+
+    def tensors(self):
+        found = {}
+        for g in self.groups:
+            found |= self.policy[g].tensors() | self.critic[g].tensors()
+            for part, networks in (("target", self.policy_target), ("critic_target", self.critic_target)):
+                for name, parameter in networks[g].named.items():
+                    found[f"{part}/g{g:02d}/{name}"] = parameter.detach().numpy()
+            found[f"normaliser/g{g:02d}"] = np.array(self.rewards[g])
+        return found

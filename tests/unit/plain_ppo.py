@@ -1,0 +1,240 @@
+"""One group's PPO update as one plain computation, agent by agent and stretch by stretch, by automatic differentiation
+and torch's Adam: slow, and easy to read beside the papers."""
+
+import itertools
+
+import numpy as np
+import torch
+
+from functions.randomness import generator
+
+
+class Network:
+    """A network of torch parameters, stepped through time by torch's own cell, with torch's Adam."""
+
+    def __init__(self, tensors, part, name, config):
+        self.part, self.name, self.config, self.capped = part, name, config, 0
+        prefix = f"{part}/{name}/"
+        self.named = {
+            key[len(prefix) :]: torch.nn.Parameter(torch.tensor(array))
+            for key, array in tensors.items()
+            if key.startswith(prefix)
+        }
+        self.layers = sum(key.startswith("w") for key in self.named)
+        self.optimiser = torch.optim.Adam(self.named.values(), lr=config.lr, eps=config.adam_epsilon)
+
+    def after(self, inputs, state):
+        """Outputs for rows, and the state afterwards."""
+        named = self.named
+        for layer in range(self.layers - 1):
+            inputs = torch.tanh(inputs @ named[f"w{layer}"] + named[f"b{layer}"])
+        if "gru_x" in named:
+            weights = named["gru_x"].T, named["gru_h"].T, named["gru_bx"], named["gru_bh"]
+            inputs = state = torch.gru_cell(inputs, state, *weights)
+        return inputs @ named[f"w{self.layers - 1}"] + named[f"b{self.layers - 1}"], state
+
+    def unrolled(self, inputs, begins, state):
+        """``[T, B, F] -> [T, B, out]`` and the states before and after every step."""
+        outputs, before, after = [], [], []
+        for x, new in zip(inputs, begins, strict=True):
+            state = torch.where(new[:, None], 0.0, state)
+            before.append(state)
+            out, state = self.after(x, state)
+            outputs.append(out)
+            after.append(state)
+        return torch.stack(outputs), torch.stack(before), torch.stack(after)
+
+    def empty(self, rows):
+        return torch.zeros(rows, self.named["gru_h"].shape[0] if "gru_h" in self.named else 0, dtype=torch.float64)
+
+    def step(self):
+        norm = torch.nn.utils.clip_grad_norm_(self.named.values(), self.config.norm_cap)
+        self.capped += bool(norm > self.config.norm_cap)
+        self.optimiser.step()
+        self.optimiser.zero_grad()
+        return norm.item()
+
+    def tensors(self):
+        states = [self.optimiser.state[parameter] for parameter in self.named.values()]
+        prefix, moments = f"{self.part}_optimiser/{self.name}", (("first", "exp_avg"), ("second", "exp_avg_sq"))
+        found = {f"{self.part}/{self.name}/{key}": array.detach().numpy().copy() for key, array in self.named.items()}
+        joined = {k: torch.cat([state[long].reshape(-1) for state in states]).numpy() for k, long in moments}
+        return found | {f"{prefix}/{key}": array.copy() for key, array in joined.items()}
+
+
+class Group:
+    """One group's whole update, agent by agent, stretch by stretch."""
+
+    def __init__(self, context, algorithm, group):
+        self.context, self.group, self.config = context, group, context.config
+        self.agents = [agent for agent, of in enumerate(context.team.groups) if of == group]
+        self.centralised = algorithm.name == "mappo"
+        name = f"g{group:02d}"
+        self.policy = Network(context.tensors, "policy", name, self.config)
+        self.critic = Network(context.tensors, "critic", name, self.config)
+        self.kind = next(kind for kind in context.spec.classes if self.agents[0] in kind.agents)
+        self.seen, self.norms = (0.0, 0.0, 0.0), {}
+
+    def round(self, number):
+        self.estimate()
+        for part, network, loss in (
+            ("policy", self.policy, self.policy_loss),
+            ("critic", self.critic, self._value_loss),
+        ):
+            pieces, norms = self.pieces(network, part), []
+            for chosen in self._minibatches(part, number, len(pieces)):
+                self.loss_of([pieces[place] for place in chosen], network, loss).backward()
+                norms.append(network.step())
+            self.norms[part] = np.mean(norms[-self.config.minibatches :])
+
+    def _inputs(self, part, agent):
+        """``[T, E, F]`` and after cuts ``[K, F]``, with the one-hot."""
+        batch = self.context.batch
+        inputs = batch.of(batch.observations, agent), batch.of(batch.cut_observations, agent)
+        if part == "critic" and self.centralised:
+            inputs = batch.state, batch.cut_state
+        return [
+            torch.cat([torch.tensor(x), torch.eye(3, dtype=torch.float64)[agent].expand(*x.shape[:-1], 3)], dim=-1)
+            for x in inputs
+        ]
+
+    def _raw(self, values):
+        mean, square, weight = self.seen
+        if weight == 0:
+            return values
+        return values * max(square / weight - (mean / weight) ** 2, 0.01) ** 0.5 + mean / weight
+
+    def estimate(self):
+        """Old values, advantages and targets ``[T, E]`` of every agent, and the normaliser's next state."""
+        batch, config = self.context.batch, self.config
+        self.begins = torch.ones(batch.ended.shape, dtype=torch.bool)
+        self.begins[1:] = torch.tensor(batch.ended[:-1])
+        self.value, self.advantage, alive = {}, {}, {}
+        with torch.no_grad():
+            for agent in self.agents:
+                inputs, cut = self._inputs("critic", agent)
+                outputs, _, after = self.critic.unrolled(inputs, self.begins, self.critic.empty(inputs.shape[1]))
+                self.value[agent] = outputs[..., 0]
+                following = {
+                    (t, e): self._raw(self.critic.after(x[None], after[t, e][None])[0][0, 0])
+                    for (t, e), x in zip(batch.cut.tolist(), cut, strict=True)
+                }
+                self.advantage[agent] = self._gae(agent, self._raw(self.value[agent]), following)
+                alive[agent] = torch.tensor(batch.alive[agent])
+            targets = {agent: self.advantage[agent] + self._raw(self.value[agent]) for agent in self.agents}
+            pooled = torch.cat([targets[agent][alive[agent]] for agent in self.agents])
+            mean, square, weight = self.seen
+            decay = config.value_decay
+            self.seen = (
+                decay * mean + (1 - decay) * pooled.mean().item(),
+                decay * square + (1 - decay) * (pooled**2).mean().item(),
+                decay * weight + 1 - decay,
+            )
+            centre, scale = self._raw(0.0), self._raw(1.0) - self._raw(0.0)
+            self.target = {agent: (targets[agent] - centre) / scale for agent in self.agents}
+            pooled = torch.cat([self.advantage[agent][alive[agent]] for agent in self.agents])
+            self.advantage = {
+                agent: (self.advantage[agent] - pooled.mean()) / (pooled.std(unbiased=False) + 1e-8)
+                for agent in self.agents
+            }
+
+    def _gae(self, agent, values, following):
+        batch, config = self.context.batch, self.config
+        found = torch.zeros_like(values)
+        side = [other for other in range(3) if self.context.spec.sides[other] == self.context.spec.sides[agent]]
+        for e in range(values.shape[1]):
+            carried = 0.0
+            for t in reversed(np.flatnonzero(batch.alive[agent, :, e]).tolist()):
+                stop = batch.terminated[agent, t, e] or batch.ended[t, e]
+                nothing = batch.terminated[agent, t, e]
+                if config.time_limit == "terminal" and batch.ended[t, e]:
+                    nothing = True
+                reward = batch.rewards[side, t, e].sum() if config.reward == "team" else batch.rewards[agent, t, e]
+                after = 0.0 if nothing else following[t, e] if (t, e) in following else values[t + 1, e]
+                residual = reward + config.gamma * after - values[t, e]
+                carried = residual + (0.0 if stop else config.gamma * config.gae_lambda * carried)
+                found[t, e] = carried
+        return found
+
+    def pieces(self, network, part):
+        """What is shuffled: ``(agent, copy, steps, state before)``; living rows alone, or living stretches."""
+        batch = self.context.batch
+        steps, copies = batch.ended.shape
+        if not self.config.recurrent:
+            return [
+                (agent, e, [t], torch.zeros(0, dtype=torch.float64))
+                for agent in self.agents
+                for t, e in itertools.product(range(steps), range(copies))
+                if batch.alive[agent, t, e]
+            ]
+        before = {}
+        with torch.no_grad():
+            for agent in self.agents:
+                inputs, _ = self._inputs(part, agent)
+                # As it was left by the step before: an episode's begin is seen when the stretch is unrolled.
+                after = network.unrolled(inputs, self.begins, network.empty(copies))[2]
+                before[agent] = torch.cat([network.empty(copies)[None], after])
+        stretches = [
+            list(range(start, min(start + self.config.chunk, steps))) for start in range(0, steps, self.config.chunk)
+        ]
+        return [
+            (agent, e, stretch, before[agent][stretch[0], e])
+            for stretch in stretches
+            for agent in self.agents
+            for e in range(copies)
+            if batch.alive[agent, stretch, e].any()
+        ]
+
+    def _minibatches(self, part, number, pieces):
+        rng, count = generator(self.context.seed, number, part, self.group), self.config.minibatches
+        bounds = [int(k * pieces / count) for k in range(count + 1)]
+        for _ in range(self.config.epochs):
+            order = rng.permutation(pieces).tolist()
+            yield from (order[start:end] for start, end in itertools.pairwise(bounds))
+
+    def loss_of(self, pieces, network, loss):
+        """The mean over the living rows of some pieces, each unrolled alone."""
+        part, losses, every = network.part, [], {agent: self._inputs(network.part, agent)[0] for agent in self.agents}
+        for agent, e, steps, state in pieces:
+            outputs, _, _ = network.unrolled(
+                every[agent][steps, e][:, None], self.begins[steps, e][:, None], state[None]
+            )
+            losses += [
+                loss(outputs[place, 0], agent, t, e)
+                for place, t in enumerate(steps)
+                if self.context.batch.alive[agent, t, e]
+            ]
+        assert part in ("policy", "critic")
+        return torch.stack(losses).mean()
+
+    def _distributions(self, outputs, agent, t, e):
+        """Independent distributions whose log-probabilities and entropies add up."""
+        if self.kind.continuous:
+            return [torch.distributions.Normal(outputs, self.policy.named["log_std"].exp())]
+        masks = self.context.batch.masks
+        legal = None if masks is None else torch.tensor(self.context.batch.of(masks, agent)[t, e])
+        outputs = outputs if legal is None else torch.where(legal, outputs, -1e9)
+        return [torch.distributions.Categorical(logits=part) for part in outputs.split(self.kind.branches or (3,))]
+
+    def policy_loss(self, outputs, agent, t, e):
+        batch, config = self.context.batch, self.config
+        action = torch.atleast_1d(torch.tensor(batch.of(batch.actions, agent)[t, e]))
+        parts = self._distributions(outputs, agent, t, e)
+        shown = [action] if self.kind.continuous else list(action.long())
+        log_p = sum(part.log_prob(taken).sum() for part, taken in zip(parts, shown, strict=True))
+        ratio = torch.exp(log_p - batch.of(batch.log_probability, agent)[t, e])
+        gain = self.advantage[agent][t, e]
+        surrogate = torch.min(ratio * gain, torch.clamp(ratio, 1 - config.clip, 1 + config.clip) * gain)
+        return -surrogate - config.entropy * sum(part.entropy().sum() for part in parts)
+
+    def _value_loss(self, outputs, agent, t, e):
+        config, value, old = self.config, outputs[0], self.value[agent][t, e]
+        held = old + torch.clamp(value - old, -config.value_clip, config.value_clip)
+        free, kept = (
+            torch.nn.functional.huber_loss(x, self.target[agent][t, e], delta=config.huber) for x in (value, held)
+        )
+        return torch.max(free, kept)
+
+    def tensors(self):
+        normaliser = {f"normaliser/g{self.group:02d}": np.array(self.seen)}
+        return self.policy.tensors() | self.critic.tensors() | normaliser

@@ -1,0 +1,263 @@
+"""Q-learning of a team as one would write it with automatic differentiation: all networks at once, no stages.
+
+Everything is worked out step by step from the units themselves; from the algorithms it takes only where minibatches are
+drawn (see `drawn`) and the tensors to start from. Doubles throughout.
+"""
+
+import numpy as np
+import torch
+
+from functions.randomness import generator
+
+torch.set_num_threads(1)  # nothing here is large enough for two
+
+
+def drawn(units, context, size, length):
+    """The stretches of a minibatch as (unit, first step, copy): whole numbers of the address, counted unit by unit,
+    stretch by stretch, copy by copy."""
+    steps, copies = units[0]["ended"].shape
+    rng = generator(context.seed, context.round, "replay", context.update)
+    numbers = rng.integers(len(units) * (steps // length) * copies, size=size)
+    found = []
+    for number in numbers.tolist():
+        stretch, copy = divmod(number, copies)
+        unit, place = divmod(stretch, steps // length)
+        found.append((units[unit], place * length, copy))
+    return found
+
+
+def after(unit, name, t, e, of_agents=True):
+    """What stood there after a step: behind a cut, or one row on; zeros where an episode ended by the rules."""
+    rows, cuts = unit[name], {tuple(place): index for index, place in enumerate(unit["cut"].tolist())}
+    if (t, e) in cuts:
+        beyond = unit[f"cut_{name}"]
+        return beyond[:, cuts[t, e]] if of_agents else beyond[cuts[t, e]]
+    row = rows[:, t, e] if of_agents else rows[t, e]
+    if unit["ended"][t, e]:
+        return np.ones_like(row) if row.dtype == bool else np.zeros_like(row)
+    return rows[:, t + 1, e] if of_agents else rows[t + 1, e]
+
+
+class Minibatch:
+    """The rows of stretches, agent by agent: lists over agents of arrays ``[L, B, ...]``."""
+
+    def __init__(self, spec, team, stretches, length, time_limit, burn_in):
+        def rows(tells):
+            return torch.tensor(np.array([[tells(u, t + k, e) for u, t, e in stretches] for k in range(length)]))
+
+        self.length, self.size, agents = length, len(stretches), range(len(spec.agents))
+        self.observations, self.beyond, self.legal, self.actions = [], [], [], []
+        for agent in agents:
+            c = spec.class_of[agent]
+            i, one_hot = spec.classes[c].agents.index(agent), np.eye(len(agents))[agent] if team.identity else ()
+            seen, mask = f"observation/{c}", f"mask/{c}"
+            self.observations.append(rows(lambda u, t, e, i=i, s=seen, o=one_hot: [*u[s][i, t, e], *o]))
+            self.beyond.append(rows(lambda u, t, e, i=i, s=seen, o=one_hot: [*after(u, s, t, e)[i], *o]))
+            width = spec.classes[c].actions
+            free = rows(lambda u, t, e, i=i, m=mask: after(u, m, t, e)[i]) if spec.masked else torch.tensor(True)
+            self.legal.append(free.expand(length, self.size, width))
+            self.actions.append(rows(lambda u, t, e, i=i, c=c: u[f"action/{c}"][i, t, e]).long())
+        self.ended = rows(lambda u, t, e: u["ended"][t, e])
+        self.alive = [rows(lambda u, t, e, a=a: u["alive"][a, t, e]) for a in agents]
+        cut = rows(lambda u, t, e: u["ended"][t, e] and [t, e] in u["cut"].tolist())
+        self.over = [rows(lambda u, t, e, a=a: u["terminated"][a, t, e]) for a in agents]
+        if time_limit == "terminal":
+            self.over = [over | cut for over in self.over]
+        self.learned = [alive.clone() for alive in self.alive]
+        for learned in self.learned:
+            learned[:burn_in] = False
+        self.rewards = [rows(lambda u, t, e, a=a: u["reward"][a, t, e]) for a in agents]
+        self.state = rows(lambda u, t, e: u["state"][t, e])
+        self.state_after = rows(lambda u, t, e: after(u, "state", t, e, of_agents=False))
+
+
+def network(p, x, h):
+    """A perceptron of tanh layers; with a GRU for its last hidden layer where it has one."""
+    last = sum(name.startswith("w") for name in p) - 1
+    for k in range(last):
+        x = torch.tanh(x @ p[f"w{k}"] + p[f"b{k}"])
+    if "gru_x" in p:
+        x = h = torch.gru_cell(x, h, p["gru_x"].T, p["gru_h"].T, p["gru_bx"], p["gru_bh"])
+    return x @ p[f"w{last}"] + p[f"b{last}"], h
+
+
+def unrolled(p, now, then, ended):
+    """Values ``[L, B, actions]`` of what was seen, and of what was seen after each step with the memory of then."""
+    size = now.shape[1]
+    h = torch.zeros(size, p["gru_h"].shape[0], dtype=torch.float64) if "gru_x" in p else None
+    values, following = [], []
+    for t in range(len(now)):
+        if t and h is not None:
+            h = torch.where(ended[t - 1][:, None], 0.0, h)
+        q, h = network(p, now[t], h)
+        values.append(q)
+        following.append(network(p, then[t], h)[0])
+    return torch.stack(values), torch.stack(following)
+
+
+def mixed(p, state, utilities):
+    """QMIX's mixing network: ELU(u |W1| + b1) |w2| + b2, all of it made from the state. ``[B, S]``, ``[B, n]``."""
+
+    def made(name):
+        x, layers = state, sum(key.startswith(f"{name}/w") for key in p)
+        for k in range(layers):
+            x = x @ p[f"{name}/w{k}"] + p[f"{name}/b{k}"]
+            x = torch.relu(x) if k < layers - 1 else x
+        return x
+
+    agents = utilities.shape[1]
+    hidden = (utilities[:, :, None] * made("first_weight").abs().view(len(state), agents, -1)).sum(dim=1)
+    hidden = torch.nn.functional.elu(hidden + made("first_bias"))
+    return (hidden * made("last_weight").abs()).sum(dim=1) + made("last_bias")[:, 0]
+
+
+def part(tensors, prefix, grad):
+    """The tensors under a prefix as torch's own."""
+    own = {name.removeprefix(f"{prefix}/"): array for name, array in tensors.items() if name.startswith(f"{prefix}/")}
+    return {name: torch.tensor(np.array(array), requires_grad=grad) for name, array in own.items()}
+
+
+def aim_of(key):
+    """What the target of a network is called."""
+    return key.replace("policy", "target").replace("mixer", "mixer_target")
+
+
+class Plain:
+    """A team that learns from `units`."""
+
+    def __init__(self, name, spec, team, config, tensors, units):
+        self.name, self.spec, self.team, self.config, self.units = name, spec, team, config, units
+        self.sides = {}
+        for agent, side in enumerate(spec.sides or (0,) * len(spec.agents)):
+            self.sides.setdefault(side, []).append(agent)
+        heads = [f"g{min(team.groups[agent] for agent in side):02d}" for side in self.sides.values()]
+        names = [f"policy/g{g:02d}" for g in sorted(set(team.groups))]
+        names += [f"mixer/{head}" for head in heads] if name == "qmix" else []
+        self.online = {key: part(tensors, key, True) for key in names}
+        self.target = {key: part(tensors, aim_of(key), False) for key in names}
+        self.scales = {key: array.copy() for key, array in tensors.items() if key.startswith("normaliser/")}
+        self.steps = {
+            key: torch.optim.Adam(p.values(), lr=config.lr, eps=config.adam_epsilon) for key, p in self.online.items()
+        }
+
+    def update(self, context, length):
+        """One step of every network, all losses in one."""
+        config = self.config
+        stretches = drawn(self.units, context, config.batch, length)
+        batch = Minibatch(self.spec, self.team, stretches, length, config.time_limit, config.burn_in)
+        taken, future = self.valued(batch)
+        if self.name == "iql":
+            loss = sum(self.own_loss(batch, taken, future, group) for group in sorted(set(self.team.groups)))
+        else:
+            loss = sum(self.joint_loss(batch, taken, future, side) for side in self.sides.values())
+        for optimiser in self.steps.values():
+            optimiser.zero_grad()
+        loss.backward()
+        for key, optimiser in self.steps.items():
+            torch.nn.utils.clip_grad_norm_(self.online[key].values(), config.norm_cap)
+            optimiser.step()
+        self.chase(context.round * config.updates + context.update + 1)
+
+    def valued(self, batch):
+        """What each agent did is worth ``[L, B]``, and what it would do next, by the target network."""
+        taken, future = [], []
+        for agent, group in enumerate(self.team.groups):
+            seen = batch.observations[agent], batch.beyond[agent], batch.ended
+            online, own = unrolled(self.online[f"policy/g{group:02d}"], *seen)
+            with torch.no_grad():
+                _, aim = unrolled(self.target[f"policy/g{group:02d}"], *seen)
+                liked = torch.where(batch.legal[agent], own if self.config.double else aim, -torch.inf)
+                future.append(aim.gather(2, liked.argmax(dim=2, keepdim=True))[..., 0])
+            taken.append(online.gather(2, batch.actions[agent][..., None])[..., 0])
+        return taken, future
+
+    def scaled(self, key, rewards, counted):
+        """Rewards over their running standard deviation."""
+        if counted.any():
+            seen = rewards[counted].numpy()
+            new = np.array([seen.mean(), (seen**2).mean(), 1.0])
+            self.scales[key] = 0.999 * self.scales[key] + 0.001 * new
+        mean, square, weight = self.scales[key]
+        variance = square / weight - (mean / weight) ** 2 if weight else 1.0
+        return rewards / np.sqrt(max(variance, 0.01)) if self.config.standardise else rewards
+
+    def side_rewards(self, batch, agent):
+        side = next(side for side in self.sides.values() if agent in side)
+        return sum(batch.rewards[other] for other in side)
+
+    def own_loss(self, batch, taken, future, group):
+        """IQL: every agent of the group towards what it gets until it is gone."""
+        agents = [agent for agent, of in enumerate(self.team.groups) if of == group]
+        of_team = self.config.reward == "team"
+        rewards = torch.stack([self.side_rewards(batch, a) if of_team else batch.rewards[a] for a in agents])
+        learned = torch.stack([batch.learned[a] for a in agents])
+        rewards = self.scaled(f"normaliser/g{group:02d}", rewards, learned)
+        errors = []
+        for row, agent in enumerate(agents):
+            target = torch.zeros_like(taken[agent])
+            for t, b in np.ndindex(*target.shape):
+                target[t, b] = self.walk(
+                    batch, rewards[row], t, b, [agent], lambda k, b, left, a=agent: future[a][k, b]
+                )
+            errors.append(self.error(taken[agent] - target))
+        return (torch.stack(errors) * learned).sum() / max(1, int(learned.sum()))
+
+    def joint_loss(self, batch, taken, future, side):
+        """VDN and QMIX: the side's joint value towards what the side gets while anybody is left."""
+        head = f"g{min(self.team.groups[agent] for agent in side):02d}"
+        counted = torch.stack([batch.learned[a] for a in side]).any(dim=0)
+        rewards = self.scaled(f"normaliser/{head}", self.side_rewards(batch, side[0]), counted)
+        if self.name == "vdn":
+            joint = sum(taken[a] * batch.alive[a] for a in side)
+        else:
+            alive = torch.stack([taken[a] * batch.alive[a] for a in side], dim=2)
+            joint = torch.stack(
+                [mixed(self.online[f"mixer/{head}"], batch.state[t], alive[t]) for t in range(batch.length)]
+            )
+
+        def value(k, b, left):
+            if self.name == "vdn":
+                return sum(future[a][k, b] for a in left)
+            kept = torch.stack([future[a][k, b] * (a in left) for a in side])
+            return mixed(self.target[f"mixer/{head}"], batch.state_after[k, b][None], kept[None])[0]
+
+        target = torch.zeros_like(joint)
+        for t, b in np.ndindex(*target.shape):
+            target[t, b] = self.walk(batch, rewards, t, b, [a for a in side if batch.alive[a][t, b]], value)
+        return (self.error(joint - target) * counted).sum() / max(1, int(counted.sum()))
+
+    def walk(self, batch, rewards, t, b, playing, value):
+        """Discounted rewards ahead while somebody plays on, and the value of what is left where the walk ends."""
+        total, gamma = 0.0, self.config.gamma
+        for k in range(self.config.ahead):
+            total = total + gamma**k * rewards[t + k, b]
+            playing = [agent for agent in playing if not batch.over[agent][t + k, b]]
+            if not playing:
+                return total
+            if k + 1 == self.config.ahead or t + k + 1 == batch.length or batch.ended[t + k, b]:
+                return total + gamma ** (k + 1) * value(t + k, b, playing)
+        raise AssertionError
+
+    def error(self, difference):
+        delta = self.config.huber
+        if delta is None:
+            return difference**2
+        return torch.nn.functional.huber_loss(difference, torch.zeros_like(difference), reduction="none", delta=delta)
+
+    def chase(self, updates):
+        rate, every = self.config.target_rate, self.config.target_every
+        with torch.no_grad():
+            for key, target in self.target.items():
+                for name, tensor in target.items():
+                    if every is None:
+                        tensor += rate * (self.online[key][name] - tensor)
+                    elif updates % every == 0:
+                        tensor.copy_(self.online[key][name])
+
+    @property
+    def tensors(self):
+        """By the names that they are stored under, optimisers left out."""
+        found = {f"{key}/{name}": t.detach().numpy() for key, p in self.online.items() for name, t in p.items()}
+        for key, p in self.target.items():
+            found |= {f"{aim_of(key)}/{name}": tensor.numpy() for name, tensor in p.items()}
+        return found | self.scales

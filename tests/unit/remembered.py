@@ -1,0 +1,98 @@
+"""Units of earlier rounds made by hand: every number in them says where it stands, and what should follow it.
+
+And what simulated functions store of the rounds that they play.
+"""
+
+import numpy as np
+import simulated
+
+from functions import codec, keys
+from functions.contract import WholeTask
+from functions.environments.base import AgentClass, Spec
+
+STEPS, COPIES = 4, 3
+# How copies go on after each of the four steps: on, `t`erminated (and reset), or `c`ut (and reset). What is on at the
+# end of a unit was cut there without a reset.
+FATES = ("..t.", "c..t", ".c..")
+
+
+def spec(masked=False, own_state=False):
+    """Three agents; the classes interleave."""
+    return Spec(
+        agents=("a", "b", "c"),
+        classes=(AgentClass("these", (0, 2), 2, 3), AgentClass("other", (1,), 1, 2)),
+        horizon=STEPS,
+        masked=masked,
+        state_size=2 if own_state else 0,
+    )
+
+
+def shown(unit, t, e, after=False):
+    """What stands for a place: thousands for the unit, tens for the step, ones for the copy, a half for after a cut."""
+    return 1000 * unit + 10 * t + e + 0.5 * after
+
+
+def observed(place, agent, width=2):
+    """What an agent sees at a place."""
+    return [place, 100 + agent][:width]
+
+
+def legal(place, agent, actions):
+    """The one action that is not legal depends on where the agent is."""
+    found = np.ones(actions, bool)
+    found[int(2 * place + agent) % actions] = False
+    return found
+
+
+def unit(number, spec, fates=FATES, dtype=np.float64):
+    """The tensors of a unit, as actors name them without the unit."""
+    steps, copies = len(fates[0]), len(fates)
+    ended = np.array([[fates[e][t] != "." for e in range(copies)] for t in range(steps)])
+    cuts = [(t, e) for t in range(steps) for e in range(copies) if followed(fates, t, e) == "cut"]
+    here = np.array([[shown(number, t, e) for e in range(copies)] for t in range(steps)])
+    beyond = np.array([shown(number, t, e, after=True) for t, e in cuts])
+    agents, shape = len(spec.agents), (len(spec.agents), steps, copies)
+    made = {
+        "ended": ended,
+        "reward": (here + 0.25 * np.arange(agents)[:, None, None]).astype(dtype),
+        "terminated": np.broadcast_to(ended & (followed_all(fates) != "cut"), shape).copy(),
+        "alive": np.ones(shape, bool),
+        "cut": np.array(cuts, np.int64).reshape(-1, 2),
+    }
+    for index, kind in enumerate(spec.classes):
+        for name, places in (("", here), ("cut_", beyond)):
+            made[f"{name}observation/{index}"] = _each(places, kind, observed, kind.observation_size, dtype)
+            if spec.masked:
+                made[f"{name}mask/{index}"] = _each(places, kind, legal, kind.actions, bool)
+        made[f"action/{index}"] = np.stack([(here + agent) % kind.actions for agent in kind.agents]).astype(np.int32)
+    if spec.state_size:
+        made["state"] = np.stack([here, -here], axis=-1).astype(dtype)
+        made["cut_state"] = np.stack([beyond, -beyond], axis=-1).astype(dtype).reshape(-1, 2)
+    return made
+
+
+def followed(fates, t, e):
+    """What comes after a step: `on`, a `cut`, or the `end` of an episode."""
+    fate, last = fates[e][t], t == len(fates[e]) - 1
+    return {"t": "end", "c": "cut"}.get(fate, "cut" if last else "on")
+
+
+def followed_all(fates):
+    return np.array([[followed(fates, t, e) for e in range(len(fates))] for t in range(len(fates[0]))])
+
+
+def _each(places, kind, tells, width, dtype):
+    found = np.empty((len(kind.agents), *places.shape, width), dtype)
+    for row, agent in enumerate(kind.agents):
+        for at in np.ndindex(places.shape):
+            found[(row, *at)] = tells(places[at], agent, width)
+    return found
+
+
+def objects(request, made=simulated.objects):
+    """What tasks store, with what a task of whole rounds played where that is learned from later."""
+    found = made(request)
+    if isinstance(request, WholeTask) and request.replayed_steps:
+        key = keys.object_key(request.output, "played")
+        found = {"played": codec.reference(key, key.encode()), **found}
+    return found

@@ -1,0 +1,51 @@
+"""Small teams taught in this process: one task of many rounds, and the policies that come of it."""
+
+import msgspec
+import numpy as np
+from simulated import MemoryStorage
+
+from functions import codec
+from functions.algorithms import registry as algorithms
+from functions.contract import Answer, Done, InitialiseTask, Team, WholeTask
+from functions.environments import registry
+from functions.learner.handler import handle as learn
+from functions.policies import Policy
+
+
+def taught(task, name, settings, rounds, copies=32, units=1, steps=None, seed=0, identity=False):
+    """The policies that an algorithm arrives at on a task after some rounds; no agents share."""
+    algorithm = algorithms.algorithm(name)
+    config = algorithms.configuration(algorithm, settings)
+    spec, storage = registry.spec(task), MemoryStorage()
+    steps = steps or spec.horizon
+    common = {
+        "run": f"{name} {seed}", "round": 0, "timeout_s": 9.0, "seed": seed, "spec": spec, "algorithm": name,
+        "hyperparameters": settings, "team": Team(groups=tuple(range(len(spec.agents))), identity=identity),
+    }  # fmt: skip
+    drawn = ask(InitialiseTask(id="i", output="i", **common), storage)
+    behaviours = tuple(config.behaviour(round_ * units * copies * steps) for round_ in range(rounds))
+    whole = WholeTask(
+        id="w", output="w", environment=task, units=tuple(range(units)), copies=copies, steps=steps,
+        behaviours=behaviours, state=tuple(drawn.objects.values()), updates=config.updates_per_round,
+        replayed_steps=config.replayed_steps, **common,
+    )  # fmt: skip
+    made = ask(whole, storage).objects["policies"]
+    return Policy(spec, common["team"], codec.decode(storage[made.key], made.key))
+
+
+def ask(task, storage):
+    answer = msgspec.json.decode(learn(msgspec.json.encode(task), storage), type=Answer)
+    assert isinstance(answer, Done), answer
+    return answer
+
+
+def returned(task, policy):
+    """The return of one greedy episode, summed over agents; for tasks in which nothing is drawn."""
+    environment = registry.make(task, 1)
+    seen, total = environment.reset(np.random.default_rng(0)), 0.0
+    for _ in range(environment.spec.horizon):
+        step = environment.step(policy.act(seen, None)[0].played)
+        seen, total = step.observation, total + float(step.rewards.sum())
+        if step.ended.all():
+            break
+    return total

@@ -1,0 +1,101 @@
+"""Policies with memory and of every kind of action: the stages against one plain computation by automatic
+differentiation and torch's Adam, and that their placement changes no byte."""
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+import synthetic
+from plain_ppo import Group
+
+from functions import codec
+from functions.algorithms import registry as algorithms
+from functions.contract import TaskHeader
+from functions.learner import stages
+from functions.learner.stages import Share
+
+# Tight enough that every clip and cap binds somewhere; 14 steps are no multiple of the chunk.
+SETTINGS = {
+    "lr": 0.01, "clip": 0.05, "value_clip": 0.1, "huber": 0.7, "norm_cap": 0.2, "entropy": 0.02, "epochs": 2,
+    "minibatches": 3, "hidden": [7, 6], "value_decay": 0.9, "chunk": 4,
+}  # fmt: skip
+CASES = {
+    "one choice with memory": ("ippo", "one choice", True, {"recurrent": True}),
+    "several choices": ("mappo", "several choices", True, {}),
+    "several choices with memory": ("mappo", "several choices", True, {"recurrent": True, "hidden": [6]}),
+    "numbers": ("ippo", "numbers", False, {"reward": "team"}),
+    "numbers with memory": ("mappo", "numbers", False, {"recurrent": True, "reward": "team"}),
+    "an end at time limits": ("ippo", "numbers", False, {"recurrent": True, "time_limit": "terminal"}),
+}
+ALL = pytest.mark.parametrize("case", CASES)
+
+
+def scene(case, **fields):
+    name, kind, masked, changes = CASES[case]
+    made = synthetic.spec(kind, masked, sides=(0, 0, 1))
+    return synthetic.context(name, made, {**SETTINGS, **changes}, **fields)
+
+
+def one_by_one(context, algorithm, wire=lambda tensors: tensors):
+    """Every stage of every group by a call of its own, which sees only what was stored before; all the figures too."""
+    code, made, figures = algorithms.implementation(algorithm), {}, {}
+    for stage, group in itertools.product(algorithm.stages, (0, 1)):
+        seen = dataclasses.replace(context, tensors=wire({**context.tensors, **made}))
+        outcome = stages.run(algorithm, code, seen, Share([stage.name], [group]))
+        made |= outcome.tensors
+        figures |= outcome.figures
+    return made, figures
+
+
+@ALL
+def test_updates_are_those_of_one_plain_computation(case):
+    context, algorithm = scene(case)
+    groups = [Group(context, algorithm, group) for group in (0, 1)]
+    for number in (0, 1):  # the second round starts from moments and a normaliser that are not empty
+        context = dataclasses.replace(context, round=number)
+        made, figures = one_by_one(context, algorithm)
+        for group in groups:
+            group.round(number)
+            for key, wanted in group.tensors().items():
+                found = made[key].reshape(wanted.shape)
+                assert found.dtype == np.float64
+                np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-10 * np.abs(wanted).max(), err_msg=key)
+            for part, norm in group.norms.items():
+                assert figures[f"{part}/{part}_grad_norm/g{group.group:02d}"] == pytest.approx(norm, rel=1e-9)
+        context = dataclasses.replace(context, tensors={**context.tensors, **made})
+    assert {key for group in groups for key in group.tensors()} == {
+        key for key in made if key.split("/")[0] in algorithm.parts and "steps" not in key
+    }
+    for group in groups:  # what could hide an error took part
+        assert 0.1 < figures[f"policy/clip_fraction/g{group.group:02d}"] < 1
+        assert group.policy.capped + group.critic.capped > 0
+
+
+def test_the_made_up_round_has_every_way_in_which_a_row_can_end():
+    joined = scene("numbers with memory")[0].batch
+    dead = ~joined.alive
+    assert dead.any()
+    assert (joined.terminated & ~joined.ended).any()
+    assert (joined.terminated & joined.ended).any()
+    assert joined.ended[joined.cut[:, 0], joined.cut[:, 1]].any()
+    assert (~joined.ended[-1]).any()
+    assert dead[:, 4:8].all(axis=1).any()  # a stretch without a living row
+
+
+@ALL
+def test_the_placement_of_stages_and_groups_changes_no_byte(case):
+    for precision in (np.float32, np.float64):
+        context, algorithm = scene(case, precision=precision)
+        code, everything = algorithms.implementation(algorithm), [stage.name for stage in algorithm.stages]
+        packed = stages.run(algorithm, code, context, Share(everything, [0, 1]))
+        split, figures = one_by_one(
+            context, algorithm, lambda tensors: codec.decode(codec.encode(tensors, TaskHeader(task="t")), "k")
+        )
+        fused = {}
+        for group in (1, 0):
+            fused |= stages.run(algorithm, code, context, Share(everything, [group])).tensors
+        assert figures == packed.figures
+        for other in (split, fused):
+            assert codec.tensors_sha256(other) == codec.tensors_sha256(packed.tensors)
+        assert packed.tensors["policy/g00/w0"].dtype == precision

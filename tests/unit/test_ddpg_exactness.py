@@ -1,0 +1,169 @@
+"""MADDPG and IDDPG against a plain computation in torch, in float64, wherever their stages run."""
+
+import functools
+
+import numpy as np
+import pytest
+from plain_ddpg import Agents
+from synthetic import SIZE, round_of
+
+from coordinator.placement import LEARNER_PLACEMENTS
+from functions.algorithms import registry as algorithms
+from functions.algorithms.base import Context
+from functions.contract import Team
+from functions.environments.base import AgentClass, Spec
+from functions.learner import stages
+from functions.learner.replay import Unit, Window
+from functions.learner.stages import Share
+from functions.learner.update import as_stored
+
+ROUNDS, UPDATES, STEPS = 2, 2, 12
+POOLED, APART = Team(groups=(0, 1, 0), identity=True), Team(groups=(0, 1, 2))
+# The cap is where both sides of it are met; Adam's guard is large enough for gradients near 0 to stay comparable.
+SETTINGS = {
+    "updates": UPDATES,
+    "batch": 6,
+    "hidden": [7, 5],
+    "lr": 0.02,
+    "critic_lr": 0.05,
+    "target_rate": 0.3,
+    "adam_epsilon": 1e-3,
+}
+NUMBERS = {"noise_start": 0.1}
+MEMORY = {"recurrent": True, "stretch": 4}
+CASES = {
+    "choices": ("one choice", POOLED, {"norm_cap": 0.4}),
+    "choices apart": ("one choice", APART, {"huber": 0.2, "target_every": 2}),
+    "numbers": ("numbers", POOLED, {**NUMBERS, "norm_cap": 0.4, "time_limit": "terminal"}),
+    "stretches of numbers": ("numbers", APART, {**NUMBERS, "stretch": 3, "reward": "own", "burn_in": 1}),
+    "choices with memory": ("one choice", POOLED, {**MEMORY, "burn_in": 1, "temperature": 0.5}),
+    "numbers with memory": ("numbers", POOLED, {**NUMBERS, **MEMORY, "standardise": False}),
+    "whole units with memory": ("one choice", APART, {"recurrent": True, "batch": 2, "target_every": 3}),
+}
+EACH_CASE = pytest.mark.parametrize("case", CASES)
+EACH = pytest.mark.parametrize("name", ["maddpg", "iddpg"])
+
+
+def spec_of(kind):
+    """Three agents on two sides: two of one class, one of another, all of this kind."""
+    own = {"actions": 3} if kind == "one choice" else {"actions": 2, "low": (-1.0, -2.0), "high": (1.0, 3.0)}
+    other = {"actions": 4} if kind == "one choice" else {"actions": 1, "low": (0.0,), "high": (1.0,)}
+    return Spec(
+        agents=("a", "b", "c"),
+        classes=(AgentClass("these", (0, 2), SIZE, **own), AgentClass("other", (1,), SIZE, **other)),
+        horizon=50, state_size=5, masked=kind == "one choice", sides=(0, 1, 0),
+    )  # fmt: skip
+
+
+@functools.cache
+def units(spec):
+    """Two units of made-up steps, named as actors name them."""
+    rng, found = np.random.default_rng(5), {}
+    for number in range(2):
+        made = round_of(spec, rng, STEPS, copies=3, units=1)
+        tensors = {"reward": made.rewards, "state": made.state, "cut": made.cut, "cut_state": made.cut_state}
+        tensors |= {name: getattr(made, name) for name in ("terminated", "alive", "ended")}
+        for c, kind in enumerate(spec.classes):
+            tensors[f"observation/{c}"], tensors[f"cut_observation/{c}"] = (
+                made.observations[c],
+                made.cut_observations[c],
+            )
+            tensors[f"action/{c}"] = np.tanh(made.actions[c]) if kind.continuous else made.actions[c]
+            if spec.masked:
+                after = rng.random((len(kind.agents), len(made.cut), kind.actions)) < 0.6
+                after[..., -1] = True
+                tensors[f"mask/{c}"], tensors[f"cut_mask/{c}"] = made.masks[c], after
+        found[Unit(number, 0, str(number))] = tensors
+    return found
+
+
+def scene(name, case):
+    """The algorithm, and the context of its first round."""
+    kind, team, own = CASES[case]
+    spec, algorithm, state = spec_of(kind), algorithms.algorithm(name), {}
+    config = algorithms.configuration(algorithm, {**SETTINGS, **own}).resolved(3)
+    for group in sorted(set(team.groups)):
+        state |= algorithms.implementation(algorithm).initialise(spec, team, config, 3, group)
+    state = {key: array.astype(np.float64) if array.dtype == np.float32 else array for key, array in state.items()}
+    # Networks whose last layers do not begin near 0: masks, ties and saturation are then met at once.
+    rng = np.random.default_rng(1)
+    for key in state:
+        if key.split("/")[0] in ("policy", "target", "critic", "critic_target"):
+            state[key] = state[key] + 0.5 * rng.standard_normal(state[key].shape)
+    return algorithm, Context(spec, team, config, 3, 0, None, state, window(spec))
+
+
+def window(spec):
+    made = units(spec)
+    kept = Window(spec)
+    kept.hold(list(made), lambda wanted: {unit: made[unit] for unit in wanted})
+    return kept
+
+
+def readable(algorithm, work, tensors):
+    """The parts that the work's task would be given."""
+    parts = {part for stage in work.stages for part in algorithm.stage(stage).reads}
+    wanted = tuple(f"{part}/g{group:02d}" for part in parts for group in work.groups)
+    return {key: array for key, array in tensors.items() if "/".join(key.split("/")[:2]) in wanted}
+
+
+@functools.cache
+def learned(name, case, rule):
+    """The learner's state after some rounds of a placement: every work sees what its task would be given."""
+    algorithm, context = scene(name, case)
+    groups, code = sorted(set(context.team.groups)), algorithms.implementation(algorithm)
+    state = dict(context.tensors)
+    for round_ in range(ROUNDS):
+        passing = {}
+        for wave in LEARNER_PLACEMENTS[rule](algorithm.stages, groups, UPDATES):
+            given = []
+            for work in wave:
+                known = {**readable(algorithm, work, state), **passing.get(work.first, {})}
+                own = Context(
+                    context.spec, context.team, context.config, 3, round_, None, as_stored(known), window(context.spec)
+                )
+                share = Share(work.stages, work.groups, range(work.first, work.first + work.updates))
+                given.append((work, stages.run(algorithm, code, own, share).tensors))
+            for work, tensors in given:
+                for key, array in tensors.items():
+                    home = state if key in state else passing.setdefault(work.first, {}) if work.publish else {}
+                    home[key] = array
+    return state
+
+
+def plainly(name, case):
+    _, context = scene(name, case)
+    agents = Agents(context.spec, context.team, context.config, name == "maddpg", 3, context.tensors)
+    whole = context.window.steps if context.config.recurrent else 1
+    for round_ in range(ROUNDS):
+        for update in range(UPDATES):
+            rng = agents.address(round_, update)
+            agents.update(
+                context.window.draw(rng, context.config.batch, context.config.stretch or whole), round_, update
+            )
+    return agents.tensors()
+
+
+@EACH
+@EACH_CASE
+def test_all_placements_give_the_same_bytes(name, case):
+    packed = learned(name, case, "packed")
+    for rule in ("split", "fused"):
+        found = learned(name, case, rule)
+        assert found.keys() == packed.keys()
+        assert [key for key in packed if found[key].tobytes() != packed[key].tobytes()] == []
+
+
+@EACH
+@EACH_CASE
+def test_several_rounds_are_those_of_a_plain_computation(name, case):
+    found, wanted = learned(name, case, "packed"), plainly(name, case)
+    before = scene(name, case)[1].tensors
+    assert found.keys() == before.keys()
+    for key in sorted(found):
+        if key.endswith("/steps"):
+            assert found[key] == ROUNDS * UPDATES
+            continue
+        scale = np.abs(wanted[key]).max()
+        np.testing.assert_allclose(found[key], wanted[key], rtol=0, atol=1e-10 * scale, err_msg=key)
+        assert np.abs(found[key] - before[key]).max() > 1e-4 * scale, f"{key} did not move"

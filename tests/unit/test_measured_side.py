@@ -1,0 +1,112 @@
+"""Where agents compete a run is judged by one side's return: in evaluators, in what is best, and in when it stops."""
+
+import msgspec
+import numpy as np
+import pytest
+import simulated
+from simulated import World, answered, make_plan, said
+
+from functions import codec
+from functions.contract import EvaluateTask, SampleTask, TaskHeader, Team
+from functions.environments import registry
+from functions.environments.base import Task
+from functions.evaluator.handler import handle
+
+CHASE = Task(name="mpe/simple_tag")
+COMPETING = msgspec.structs.replace(simulated.SPEC, agents=("a", "b", "c"), sides=(0, 1, 1))
+
+
+class Blobs(dict):
+    def get(self, key):
+        return self[key]
+
+    def put(self, key, body):
+        self[key] = body
+
+
+def evaluated(side):
+    """What the evaluator says of a random team of the chase."""
+    spec, rng, blobs = registry.spec(CHASE), np.random.default_rng(3), Blobs()
+    tensors = {}
+    for agent, kind in enumerate(spec.classes[index] for index in spec.class_of):
+        shape = kind.observation_size, kind.actions
+        tensors[f"policy/g{agent:02d}/w0"] = rng.normal(size=shape).astype(np.float32)
+        tensors[f"policy/g{agent:02d}/b0"] = np.zeros(kind.actions, np.float32)
+    blobs["policies"] = codec.encode(tensors, TaskHeader(task="before"))
+    task = EvaluateTask(
+        id="r/000000/evaluate", run="r", round=0, output="x", timeout_s=9.0, seed=1, environment=CHASE, side=side,
+        team=Team(groups=(0, 1, 2, 3)), policies=(codec.reference("policies", blobs["policies"]),), stream="s", part=0,
+        episodes=5,
+    )  # fmt: skip
+    return msgspec.json.decode(handle(msgspec.json.encode(task), blobs))
+
+
+def test_an_evaluator_sums_over_the_agents_of_the_side_asked_for():
+    everybody, chasers, prey = (evaluated(side)["reply"] for side in (None, 0, 1))
+    assert np.add(chasers["returns"], prey["returns"]) == pytest.approx(everybody["returns"])
+    # Touches are shared by all chasers, so the prey pays a third of what they get, and for leaving the field.
+    assert np.mean(chasers["returns"]) == pytest.approx(sum(chasers["agent_returns"][:3]))
+    assert np.mean(prey["returns"]) == pytest.approx(prey["agent_returns"][3])
+
+
+def test_a_side_that_there_is_not_is_no_request():
+    assert "no side 2" in evaluated(2)["message"]
+
+
+def competing(by_round):
+    """Evaluated episodes of round r give the side asked for `by_round[side][r]`."""
+
+    def script(function, request):
+        item = answered(function, request)
+        done = said(item)
+        if isinstance(request, EvaluateTask):
+            value = by_round[request.side][request.round]
+            reply = msgspec.structs.replace(
+                done.reply, returns=(value,) * request.episodes, agent_returns=(1.0, request.round, -2.0)
+            )
+        elif isinstance(request, SampleTask):
+            reply = msgspec.structs.replace(done.reply, agent_returns=((0.0, 1.0, 2.0),))
+        else:
+            return [item]
+        return [msgspec.structs.replace(item, body=msgspec.json.encode(msgspec.structs.replace(done, reply=reply)))]
+
+    return script
+
+
+@pytest.fixture
+def sides(monkeypatch):
+    kinds = (msgspec.structs.replace(simulated.SPEC.classes[0], agents=(0, 1, 2)),)
+    monkeypatch.setattr(simulated, "SPEC", msgspec.structs.replace(COMPETING, classes=kinds))
+
+
+BY_ROUND = {0: (0, 0, 9.0, 0, 1.0, 0, 0.0), 1: (0, 0, -9.0, 0, -1.0, 0, 0.5)}
+
+
+@pytest.mark.parametrize(
+    ("settings", "best"),
+    [((), (6, 0.5)), (("evaluation.side=1",), (6, 0.5)), (("evaluation.side=0",), (2, 9.0))],
+)
+def test_the_best_policies_are_those_of_the_best_return_of_the_side(sides, settings, best):
+    world = World(make_plan("stop.rounds=6", *settings), competing(BY_ROUND))
+    state = world.finish()
+    assert (state.best.round, state.best.mean) == best
+    assert state.final_sides == {"a": 1.0, "b+c": 4.0}  # round 6: 6 - 2
+    names = {line.evaluation.side for line in world.journal if line.evaluation}
+    assert names == {"a" if best[0] == 2 else "b+c"}
+
+
+def test_a_run_stops_at_the_return_of_the_side(sides):
+    world = World(make_plan("stop.rounds=6", "stop.return=5", "evaluation.side=0"), competing(BY_ROUND))
+    assert (world.finish().round, world.finish().reason) == (2, "return")
+    world = World(make_plan("stop.rounds=6", "stop.return=5"), competing(BY_ROUND))
+    assert world.finish().reason == "rounds"
+
+
+def test_a_side_that_the_task_has_not_ends_the_run_with_the_reason(sides):
+    state = World(make_plan("stop.rounds=6", "evaluation.side=2"), competing(BY_ROUND)).finish()
+    assert state.status == "failed" and "the task has no side 2; there are 0 (a), 1 (b+c)" in state.reason
+
+
+def test_groups_of_a_run_never_span_sides(sides):
+    world = World(make_plan("stop.rounds=2", "sharing.rule=all"), competing(BY_ROUND))
+    assert world.finish().team.groups == (0, 1, 1)
