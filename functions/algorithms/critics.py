@@ -7,6 +7,7 @@ target policies after a step, is looked at as one more step that nothing comes a
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -25,9 +26,10 @@ from functions.algorithms.replayed import (
     by_agent,
     by_column,
     chased,
+    drawn,
     error_for,
     outcome,
-    standardised,
+    scaled,
     unprefixed,
     unrolled,
 )
@@ -62,20 +64,21 @@ class Critics:
         actions = sum(kind_of(spec, other).actions for other in self._view.whose(spec, agent))
         return self._view.width(spec, agent) + actions
 
-    def judge(self, context: Context, group: int, now: Array, after: Actions) -> StageResult:
+    def judge(self, whole: Context, group: int, now: Array, after: Actions) -> StageResult:
         """One step of the group's critic and its target, and the slope of its policy's loss by what the policy does.
 
-        `now` ``[n, T, E, width]`` is what the policy does at the minibatch's steps, `after` what the target policies of
-        all whom the critic sees do after them.
+        `whole` is not a minibatch's context. `now` ``[n, T, E, width]`` is what the policy does at the minibatch's
+        steps, `after` what the target policies of all whom the critic sees do after them.
         """
-        name, agents = group_name(group), members(context.team, group)
-        sight, came = _Sight(self._view, context, agents), outcome(context, agents, context.config.reward == "team")
-        rewards, normaliser = standardised(context, name, came.rewards, came.learned)
+        context, name, agents = drawn(whole), group_name(group), members(whole.team, group)
+        of = partial(outcome, agents=agents, team=context.config.reward == "team")
+        sight, came = _Sight(self._view, context, agents), of(context)
+        rewards, offset, normaliser = scaled(whole, name, came, of)
         shown, network = sight.steps(), _trainable(context, name)
-        future = _future(context, name, sight, shown, after)
+        future = _future(context, name, sight, shown, after) + offset
         targets = one_step(rewards, future, came.over, context.config.gamma)
         values, trace = unrolled(network.weights, shown)
-        taken_values = by_agent(values[..., 0], len(agents))
+        taken_values = by_agent(values[..., 0], len(agents)) + offset
         loss = td_loss(taken_values, targets.astype(values.dtype), context.config.huber, alive=came.learned)
         norm = network.descend(trace, error_for(network.weights, by_column(loss.error)[..., None]))
         made = network.tensors("critic", name)

@@ -7,7 +7,6 @@ reinforcement learning", 2016; choices by the Gumbel-softmax as in Lowe et al., 
 
 from typing import Annotated, Any, Literal
 
-import numpy as np
 from msgspec import Meta
 
 from functions.algorithms import recurrent
@@ -25,6 +24,7 @@ from functions.algorithms.replayed import (
     outcome,
     unprefixed,
 )
+from functions.algorithms.reward_scale import RewardScale
 from functions.algorithms.rows import members
 from functions.algorithms.training import Trainable, moments
 from functions.contract import BadRequest, Behaviour, Team
@@ -84,7 +84,7 @@ def initialise(critics: Critics, spec: Spec, team: Team, config: Any, seed: int,
     identity = len(spec.agents) if team.identity else 0
     actor = Network((kind.observation_size + identity, *config.hidden, kind.actions), config.recurrent)
     critic = Network((critics.width(spec, agent) + identity, *config.hidden, 1), config.recurrent)
-    made: dict[str, Array] = {f"normaliser/{name}": np.zeros(3)}
+    made: dict[str, Array] = {f"normaliser/{name}": RewardScale().tensor}
     # Policies begin where every choice is as likely as the others, and numbers are in the middle.
     for network, gain, part, target in ((actor, 0.01, "policy", "target"), (critic, 1.0, "critic", "critic_target")):
         flat = recurrent.initialise(network, rng, gain)

@@ -38,6 +38,10 @@ class Gathered(NamedTuple):
     taken: Array
     future: Array
 
+    def raised(self, offset: float) -> "Gathered":
+        """All values higher by `offset`."""
+        return Gathered(self.taken + offset, self.future + offset)
+
 
 def initialise(spec: Spec, team: Team, config: Any, seed: int, group: int) -> dict[str, Array]:
     """As `utilities.initialise`; the normaliser is the side's, so that only its first group has one."""

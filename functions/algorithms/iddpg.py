@@ -25,9 +25,9 @@ class IddpgConfig(DdpgConfig, frozen=True, kw_only=True, tag_field="name", tag="
 
 def critic(context: Context, group: int) -> StageResult:
     """One step of the group's critic, and what it makes of the group's policy."""
-    context, agents = drawn(context), members(context.team, group)
-    after = dict(zip(agents, acting_next(context, group), strict=True))
-    return _CRITICS.judge(context, group, acting_now(context, group), after)
+    batch, agents = drawn(context), members(context.team, group)
+    after = dict(zip(agents, acting_next(batch, group), strict=True))
+    return _CRITICS.judge(context, group, acting_now(batch, group), after)
 
 
 initialise = partial(ddpg.initialise, _CRITICS)

@@ -6,13 +6,15 @@ Papoudakis et al., "Benchmarking Multi-Agent Deep Reinforcement Learning Algorit
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Literal
 
 from msgspec import Meta
 
 from functions.algorithms.base import AlgorithmSpec, Context, Stage, StageResult, StageSpec, Summary, as_base
 from functions.algorithms.overestimation import due, overestimation
-from functions.algorithms.replayed import drawn, outcome, standardised
+from functions.algorithms.replayed import drawn, outcome, scaled
+from functions.algorithms.reward_scale import RewardScale
 from functions.algorithms.rows import members
 from functions.algorithms.td import look_ahead, td_loss
 from functions.algorithms.utilities import PARTS, UtilityConfig, initialise, trained, utilities
@@ -33,21 +35,23 @@ class IqlConfig(UtilityConfig, frozen=True, kw_only=True, tag_field="name", tag=
 def policy(context: Context, group: int) -> StageResult:
     """One step of the group's network towards what its agents got and may still get."""
     told = _overestimation(context, group) if due(context) else {}
-    context, name = drawn(context), group_name(group)
-    agents, config = members(context.team, group), context.config
-    found, came = utilities(context, group), outcome(context, agents, config.reward == "team")
-    rewards, normaliser = standardised(context, name, came.rewards, came.learned)
-    targets = look_ahead(rewards, came.over, context.batch.ended, config.gamma, config.ahead).targets(found.future)
-    loss = td_loss(found.taken, targets.astype(found.taken.dtype), config.huber, alive=came.learned)
+    whole, context, config, name = context, drawn(context), context.config, group_name(group)
+    of = partial(outcome, agents=members(context.team, group), team=config.reward == "team")
+    found, came = utilities(context, group), of(context)
+    units = scaled(whole, name, came, of)
+    ahead = look_ahead(units.rewards, came.over, context.batch.ended, config.gamma, config.ahead)
+    taken, targets = found.taken + units.offset, ahead.targets(found.future + units.offset)
+    loss = td_loss(taken, targets.astype(taken.dtype), config.huber, alive=came.learned)
     tensors, norm = trained(context, group, found, loss.error)
-    figures = {"td_loss": loss.loss, "policy_grad_norm": norm, "value": float(found.taken.mean())}
-    return StageResult({**tensors, f"normaliser/{name}": normaliser}, figures | told)
+    figures = {"td_loss": loss.loss, "policy_grad_norm": norm, "value": float(taken.mean())}
+    return StageResult({**tensors, f"normaliser/{name}": units.normaliser}, figures | told)
 
 
 def _overestimation(context: Context, group: int) -> dict[str, float]:
     agents, name = members(context.team, group), f"normaliser/{group_name(group)}"
     found, came = utilities(context, group), outcome(context, agents, context.config.reward == "team")
-    return overestimation(context, name, found.taken, found.future, came, agents)
+    offset = RewardScale.of(context.tensors[name]).units(context.config.standardise).offset
+    return overestimation(context, name, found.taken + offset, found.future + offset, came, agents)
 
 
 STAGES: Mapping[str, Stage] = {"policy": policy}

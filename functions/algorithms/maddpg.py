@@ -37,7 +37,7 @@ def actors(context: Context, group: int) -> StageResult:
 
 def critic(context: Context, group: int) -> StageResult:
     """One step of the group's critic, and what it makes of the group's policy."""
-    context, after = drawn(context), dict[int, Array]()
+    after = dict[int, Array]()
     for other in sorted(set(context.team.groups)):
         acts = context.tensors[f"next_action/{group_name(other)}"]
         after |= dict(zip(members(context.team, other), acts, strict=True))

@@ -12,8 +12,8 @@ import numpy as np
 
 from functions.algorithms.base import Context
 from functions.algorithms.networks import Array
-from functions.algorithms.normaliser import Normaliser
 from functions.algorithms.replayed import Outcome
+from functions.algorithms.reward_scale import RewardScale
 from functions.algorithms.td import look_ahead
 from functions.keys import agent_name
 
@@ -28,14 +28,14 @@ def overestimation(
 ) -> dict[str, float]:
     """The mean of value minus what followed over the rows that count, in units of reward, as a figure.
 
-    `context.batch` is the round's own data; `values` and `future` ``[n, T, E]``, those of the actions taken and the
-    target's after each step, are in the units that `normaliser` has made of the rewards of `came` ``[n, T, E]``. What
-    followed is the discounted sum of rewards to the end of the episode; where a time limit or the round cut it off, the
-    target's value stands for the rest. Actors explored in it, so that even a right value of acting greedily is higher.
-    With several `agents` there is a figure for each as well.
+    `context.batch` is the round's own data; `values` and `future`, those of the actions taken and the target's after
+    each step, are in the units that `normaliser` has made of the rewards of `came`. All are ``[n, T, E]``, of a side
+    ``[T, E]``. What followed is the discounted sum of rewards to the end of the episode; where a time limit or the
+    round cut it off, the target's value stands for the rest. Actors explored in it, so that even a right value of
+    acting greedily is higher. With several `agents` there is a figure for each as well.
     """
     config, ended = context.config, context.batch.ended
-    scale = Normaliser(*context.tensors[normaliser].tolist()).scale if config.standardise else 1.0
+    scale = RewardScale.of(context.tensors[normaliser]).units(config.standardise).reward
     rewards = came.rewards / came.rewards.dtype.type(scale)
     followed = look_ahead(rewards, came.over, ended, config.gamma, len(ended)).targets(future)
     gaps = scale * (values - followed)

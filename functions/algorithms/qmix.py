@@ -5,6 +5,7 @@ phases: the agents' utilities go up into the mixing network, which learns, and t
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -28,7 +29,8 @@ from functions.algorithms.mixer import Mixer, mixer_of
 from functions.algorithms.networks import Array
 from functions.algorithms.optimiser import Adam
 from functions.algorithms.overestimation import due, overestimation
-from functions.algorithms.replayed import Outcome, anybody, chased, drawn, outcome, side_of, standardised, unprefixed
+from functions.algorithms.replayed import chased, drawn, joint_outcome, outcome, scaled, side_of, unprefixed
+from functions.algorithms.reward_scale import RewardScale
 from functions.algorithms.td import look_ahead, td_loss
 from functions.algorithms.training import moments
 from functions.algorithms.utilities import UtilityConfig
@@ -70,41 +72,39 @@ def mix(context: Context, group: int) -> StageResult:
     if not side:
         return StageResult({}, {})
     told = _overestimation(context, side, group) if due(context) else {}
-    context, config, name = drawn(context), context.config, group_name(group)
-    batch, living = context.batch, context.batch.alive[side]
-    came, found = outcome(context, side, team=True), gathered(context, side)
-    counted, over = anybody(came.learned), ~anybody(living & ~came.over)
-    rewards, normaliser = standardised(context, name, came.rewards[0], counted)
-    future = _future(context, name, found, living & ~came.over)
-    targets = look_ahead(rewards, over, batch.ended, config.gamma, config.ahead).targets(future)
+    whole, context, config, name = context, drawn(context), context.config, group_name(group)
+    batch, living, found = context.batch, context.batch.alive[side], gathered(context, side)
+    came = joint_outcome(context, side)
+    units = scaled(whole, name, came, partial(joint_outcome, side=side))
+    future = _future(context, name, found, side) + units.offset
+    targets = look_ahead(units.rewards, came.over, batch.ended, config.gamma, config.ahead).targets(future)
     mixer, flat = mixer_of(context.tensors, f"mixer/{name}")
     joint, mixed = mixer.forward(flat, _rows(batch.state), _columns(found.taken), _columns(living))
-    joint = joint.reshape(counted.shape)
-    loss = td_loss(joint, targets.astype(joint.dtype), config.huber, alive=counted)
+    joint = joint.reshape(targets.shape) + units.offset
+    loss = td_loss(joint, targets.astype(joint.dtype), config.huber, alive=came.learned)
     gradient, slopes = mixer.backward(flat, mixed, loss.error.ravel())
     made, norm = _stepped(context, name, mixer, flat, gradient)
     figures = {"td_loss": loss.loss, "joint_value": float(joint.mean()), "mixer_grad_norm": norm}
     down = shared_out(context, side, slopes.T.reshape(living.shape))
-    return StageResult({**made, **down, f"normaliser/{name}": normaliser}, figures | told)
+    return StageResult({**made, **down, f"normaliser/{name}": units.normaliser}, figures | told)
 
 
 def _overestimation(context: Context, side: list[int], group: int) -> dict[str, float]:
-    batch, name = context.batch, group_name(group)
-    came, found, living = outcome(context, side, team=True), gathered(context, side, OWN), batch.alive[side]
-    left = living & ~came.over
+    batch, name, found = context.batch, group_name(group), gathered(context, side, OWN)
     mixer, flat = mixer_of(context.tensors, f"mixer/{name}")
-    joint, _ = mixer.forward(flat, _rows(batch.state), _columns(found.taken), _columns(living))
-    future = _future(context, name, found, left)
-    one = Outcome(came.rewards[:1], ~anybody(left)[None], anybody(came.learned)[None])
-    return overestimation(context, f"normaliser/{name}", joint.reshape(future.shape)[None], future[None], one)
+    joint, _ = mixer.forward(flat, _rows(batch.state), _columns(found.taken), _columns(batch.alive[side]))
+    offset = RewardScale.of(context.tensors[f"normaliser/{name}"]).units(context.config.standardise).offset
+    joint, future = joint.reshape(batch.ended.shape) + offset, _future(context, name, found, side) + offset
+    return overestimation(context, f"normaliser/{name}", joint, future, joint_outcome(context, side))
 
 
-def _future(context: Context, name: str, found: Gathered, living: Array) -> Array:
-    """The joint value after every step ``[T, E]`` of what the agents would do next, those left by then."""
+def _future(context: Context, name: str, found: Gathered, side: list[int]) -> Array:
+    """What the target network gives for what the agents would do after every step ``[T, E]``, those left by then."""
     batch = context.batch
+    left = batch.alive[side] & ~outcome(context, side, team=True).over
     mixer, flat = mixer_of(context.tensors, f"mixer_target/{name}")
     state = next_values(batch.state[None], batch.cut_state[None], batch.cut)[0]
-    joint, _ = mixer.forward(flat, _rows(state), _columns(found.future), _columns(living))
+    joint, _ = mixer.forward(flat, _rows(state), _columns(found.future), _columns(left))
     return joint.reshape(batch.ended.shape)
 
 

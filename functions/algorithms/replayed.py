@@ -5,6 +5,7 @@ Every update draws a minibatch of steps (or of stretches of steps) that all agen
 through deep reinforcement learning", 2015.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -16,9 +17,10 @@ from functions.algorithms import recurrent, targets
 from functions.algorithms.advantages import next_values, team_rewards, truncations
 from functions.algorithms.base import AlgorithmConfig, Context
 from functions.algorithms.networks import Array
-from functions.algorithms.normaliser import Normaliser
 from functions.algorithms.recurrent import Trace, Weights
+from functions.algorithms.reward_scale import RewardScale
 from functions.algorithms.rows import members
+from functions.algorithms.td import look_ahead
 from functions.contract import BadRequest, Team
 from functions.environments.base import Spec
 from functions.learner.batch import Batch
@@ -26,8 +28,6 @@ from functions.randomness import generator
 
 Flags = NDArray[np.bool_]
 Count = Annotated[int, Meta(ge=1)]
-# Rewards seen count for about so many updates in their scale.
-_REWARD_MEMORY = 0.999
 
 
 class ReplayConfig(AlgorithmConfig, frozen=True, kw_only=True):
@@ -122,8 +122,8 @@ def anybody(flags: Flags) -> Flags:
 
 
 class Outcome(NamedTuple):
-    """What followed the steps of some agents ``[n, T, E]``: `over` where nothing is to come, `learned` where the row
-    counts."""
+    """What followed the steps of some agents ``[n, T, E]``, or of a side ``[T, E]``: `over` where nothing is to come,
+    `learned` where the row counts."""
 
     rewards: Array
     over: Flags
@@ -142,15 +142,37 @@ def outcome(context: Context, agents: list[int], team: bool) -> Outcome:
     return Outcome(rewards[agents], over, learned)
 
 
-def standardised(context: Context, name: str, rewards: Array, counted: Flags) -> tuple[Array, Array]:
-    """Rewards divided by their running standard deviation, and the normaliser ``[3]`` with these in it.
+def joint_outcome(context: Context, side: list[int]) -> Outcome:
+    """Of a side as one ``[T, E]``: its reward, where nobody of it is left, and where a row of anybody counts."""
+    came, living = outcome(context, side, team=True), context.batch.alive[side]
+    return Outcome(came.rewards[0], ~anybody(living & ~came.over), anybody(came.learned))
 
-    They are not centred: that would change what ending an episode is worth.
+
+class Scaled(NamedTuple):
+    """Rewards in the units that values are learned in, `offset` from what networks give to values, and the normaliser
+    ``[4]`` with these rewards in it."""
+
+    rewards: Array
+    offset: float
+    normaliser: Array
+
+
+def scaled(whole: Context, name: str, came: Outcome, of: Callable[[Context], Outcome]) -> Scaled:
+    """The rewards of a minibatch, of which those of rows that count are taken into the scale.
+
+    `of` gives the same outcome as `came`, of `whole`, which has all that the round itself played.
     """
-    known = Normaliser(*context.tensors[f"normaliser/{name}"].tolist())
-    updated = known.updated(rewards[counted], _REWARD_MEMORY) if counted.any() else known
-    values = np.array([updated.mean, updated.square, updated.weight])
-    return (rewards / rewards.dtype.type(updated.scale) if context.config.standardise else rewards), values
+    known = RewardScale.of(whole.tensors[f"normaliser/{name}"])
+    updated = known.updated(came.rewards[came.learned], lambda: _mean_return(whole, of(whole)))
+    units = updated.units(whole.config.standardise)
+    return Scaled(came.rewards / came.rewards.dtype.type(units.reward), units.offset, updated.tensor)
+
+
+def _mean_return(context: Context, came: Outcome) -> float:
+    """The mean of discounted rewards to the end of an episode, or of what was played, over the rows that count."""
+    ended, gamma = context.batch.ended, context.config.gamma
+    returns = look_ahead(came.rewards, came.over, ended, gamma, len(ended)).returns
+    return float(returns[came.learned].mean(dtype=np.float64)) if came.learned.any() else 0.0
 
 
 class Shown(NamedTuple):

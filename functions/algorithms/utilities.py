@@ -14,6 +14,7 @@ from functions.algorithms.losses import ILLEGAL
 from functions.algorithms.networks import Array
 from functions.algorithms.recurrent import Network, Trace
 from functions.algorithms.replayed import (
+    Count,
     ReplayConfig,
     Shown,
     by_agent,
@@ -26,6 +27,7 @@ from functions.algorithms.replayed import (
     unprefixed,
     unrolled,
 )
+from functions.algorithms.reward_scale import RewardScale
 from functions.algorithms.rows import members
 from functions.algorithms.training import Trainable, moments
 from functions.contract import BadRequest, Behaviour, Team
@@ -39,6 +41,7 @@ PARTS = ("policy", "policy_optimiser", "target", "normaliser")
 class UtilityConfig(ReplayConfig, frozen=True, kw_only=True):
     """The settings of value methods."""
 
+    hidden: Annotated[tuple[Count, ...], Meta(min_length=1, description="widths of the hidden layers")] = (128, 128)
     epsilon_start: Annotated[float, Meta(ge=0, le=1, description="chance of a random action at the beginning")] = 1.0
     epsilon_end: Annotated[float, Meta(ge=0, le=1, description="chance of a random action in the end")] = 0.05
     epsilon_steps: Annotated[int, Meta(ge=1, description="environment steps from the one to the other")] = 50_000
@@ -72,7 +75,7 @@ def initialise(spec: Spec, team: Team, config: Any, seed: int, group: int) -> di
         **recurrent.to_tensors(network, flat, f"policy/{name}"),
         **recurrent.to_tensors(network, flat.copy(), f"target/{name}"),
         **moments(f"policy_optimiser/{name}", network.parameters),
-        f"normaliser/{name}": np.zeros(3),
+        f"normaliser/{name}": RewardScale().tensor,
     }
 
 

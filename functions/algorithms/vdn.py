@@ -5,6 +5,7 @@ every update and in nothing else: given the joint error, each network's gradient
 """
 
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 
@@ -20,7 +21,8 @@ from functions.algorithms.decomposed import (
     utility,
 )
 from functions.algorithms.overestimation import due, overestimation
-from functions.algorithms.replayed import Outcome, anybody, drawn, outcome, standardised
+from functions.algorithms.replayed import drawn, joint_outcome, outcome, scaled
+from functions.algorithms.reward_scale import RewardScale
 from functions.algorithms.td import look_ahead, td_loss
 from functions.algorithms.utilities import PARTS, UtilityConfig
 from functions.contract import SummaryName
@@ -39,27 +41,29 @@ def mix(context: Context, group: int) -> StageResult:
     if not side:
         return StageResult({}, {})
     told = _overestimation(context, side, group) if due(context) else {}
-    context, config, name = drawn(context), context.config, group_name(group)
-    living, ended = context.batch.alive[side], context.batch.ended
-    came, found = outcome(context, side, team=True), gathered(context, side)
-    counted = anybody(came.learned)
-    rewards, normaliser = standardised(context, name, came.rewards[0], counted)
+    whole, context, config, name = context, drawn(context), context.config, group_name(group)
+    living, ended, came = context.batch.alive[side], context.batch.ended, joint_outcome(context, side)
+    units = scaled(whole, name, came, partial(joint_outcome, side=side))
+    # The same part of the offset for every agent.
+    found = gathered(context, side).raised(units.offset / len(side))
     # The side's reward counts once, and each agent's own value goes on until that agent is gone.
-    earned = look_ahead(rewards, ~anybody(living & ~came.over), ended, config.gamma, config.ahead).returns
-    own = look_ahead(np.zeros_like(found.future), came.over, ended, config.gamma, config.ahead).targets(found.future)
+    earned = look_ahead(units.rewards, came.over, ended, config.gamma, config.ahead).returns
+    gone = outcome(context, side, team=True).over
+    own = look_ahead(np.zeros_like(found.future), gone, ended, config.gamma, config.ahead).targets(found.future)
     joint, targets = np.where(living, found.taken, 0).sum(axis=0), earned + np.where(living, own, 0).sum(axis=0)
-    loss = td_loss(joint, targets.astype(joint.dtype), config.huber, alive=counted)
+    loss = td_loss(joint, targets.astype(joint.dtype), config.huber, alive=came.learned)
     figures = {"td_loss": loss.loss, "joint_value": float(joint.mean())}
-    made = {**shared_out(context, side, loss.error * living), f"normaliser/{name}": normaliser}
+    made = {**shared_out(context, side, loss.error * living), f"normaliser/{name}": units.normaliser}
     return StageResult(made, figures | told)
 
 
 def _overestimation(context: Context, side: list[int], group: int) -> dict[str, float]:
-    came, found, living = outcome(context, side, team=True), gathered(context, side, OWN), context.batch.alive[side]
-    left = living & ~came.over
+    living, name = context.batch.alive[side], f"normaliser/{group_name(group)}"
+    left = living & ~outcome(context, side, team=True).over
+    offset = RewardScale.of(context.tensors[name]).units(context.config.standardise).offset
+    found = gathered(context, side, OWN).raised(offset / len(side))
     joint, future = np.where(living, found.taken, 0).sum(axis=0), np.where(left, found.future, 0).sum(axis=0)
-    one = Outcome(came.rewards[:1], ~anybody(left)[None], anybody(came.learned)[None])
-    return overestimation(context, f"normaliser/{group_name(group)}", joint[None], future[None], one)
+    return overestimation(context, name, joint, future, joint_outcome(context, side))
 
 
 STAGES: Mapping[str, Stage] = {"utility": utility, "mix": mix, "policy": policy}

@@ -24,7 +24,7 @@ class Agents:
         self.critic = {g: Network(tensors, "critic", f"g{g:02d}", faster) for g in self.groups}
         self.policy_target = {g: Network(tensors, "target", f"g{g:02d}", config) for g in self.groups}
         self.critic_target = {g: Network(tensors, "critic_target", f"g{g:02d}", config) for g in self.groups}
-        self.rewards, self.done = dict.fromkeys(self.groups, (0.0, 0.0, 0.0)), 0
+        self.rewards, self.done = {g: tuple(tensors[f"normaliser/g{g:02d}"]) for g in self.groups}, 0
 
     def members(self, group):
         return [agent for agent, of in enumerate(self.team.groups) if of == group]
@@ -173,15 +173,18 @@ class Agents:
 
     def scale(self, group, rows):
         seen = np.array([self.reward(*row) for row in rows])
-        mean, square, weight = self.rewards[group]
+        mean, square, weight, level = self.rewards[group]
+        assert weight  # what the level is at first stands in test_reward_scale
         new = 0.999 * mean + 0.001 * seen.mean(), 0.999 * square + 0.001 * (seen**2).mean(), 0.999 * weight + 0.001
-        self.rewards[group] = new
+        self.rewards[group] = *new, level
         variance = new[1] / new[2] - (new[0] / new[2]) ** 2
-        return np.sqrt(max(variance, 1e-2)) if self.config.standardise else 1.0
+        unit = np.sqrt(max(variance, 1e-2)) if self.config.standardise else 1.0
+        # Values are above outputs by the level.
+        return unit, level / unit
 
     def targets(self, group, after):
         rows, network, found = self.rows(group), self.critic_target[group], {}
-        scale = self.scale(group, rows)
+        scale, offset = self.scale(group, rows)
         for a, t, e, memory in self.stepped(network, group):
             if (a, t, e) not in rows:
                 continue
@@ -189,8 +192,9 @@ class Agents:
             if not self.over(a, t, e):
                 actions = {other: after[other][t, e] for other in after}
                 seen = self.critic_sees(a, t, e, actions, after=True)
-                future = network.after(seen[None], memory[1])[0].item()
-            found[a, t, e] = self.reward(a, t, e) / scale + self.config.gamma * future
+                future = network.after(seen[None], memory[1])[0].item() + offset
+            # Less the offset: outputs stand below values by it.
+            found[a, t, e] = self.reward(a, t, e) / scale + self.config.gamma * future - offset
         return found
 
     def stepped(self, network, group):

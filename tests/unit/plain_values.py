@@ -172,14 +172,17 @@ class Plain:
         return taken, future
 
     def scaled(self, key, rewards, counted):
-        """Rewards over their running standard deviation."""
+        """Rewards over their running standard deviation, and what values are above outputs: the level."""
+        *known, level = self.scales[key]
+        assert known[2]  # what the level is at first stands in test_reward_scale
         if counted.any():
             seen = rewards[counted].numpy()
-            new = np.array([seen.mean(), (seen**2).mean(), 1.0])
-            self.scales[key] = 0.999 * self.scales[key] + 0.001 * new
-        mean, square, weight = self.scales[key]
+            known = 0.999 * np.array(known) + 0.001 * np.array([seen.mean(), (seen**2).mean(), 1.0])
+            self.scales[key] = np.array([*known, level])
+        mean, square, weight = known
         variance = square / weight - (mean / weight) ** 2 if weight else 1.0
-        return rewards / np.sqrt(max(variance, 0.01)) if self.config.standardise else rewards
+        unit = np.sqrt(max(variance, 0.01)) if self.config.standardise else 1.0
+        return rewards / unit, level / unit
 
     def side_rewards(self, batch, agent):
         side = next(side for side in self.sides.values() if agent in side)
@@ -191,35 +194,35 @@ class Plain:
         of_team = self.config.reward == "team"
         rewards = torch.stack([self.side_rewards(batch, a) if of_team else batch.rewards[a] for a in agents])
         learned = torch.stack([batch.learned[a] for a in agents])
-        rewards = self.scaled(f"normaliser/g{group:02d}", rewards, learned)
+        rewards, offset = self.scaled(f"normaliser/g{group:02d}", rewards, learned)
         errors = []
         for row, agent in enumerate(agents):
             target = torch.zeros_like(taken[agent])
             for t, b in np.ndindex(*target.shape):
                 target[t, b] = self.walk(
-                    batch, rewards[row], t, b, [agent], lambda k, b, left, a=agent: future[a][k, b]
+                    batch, rewards[row], t, b, [agent], lambda k, b, left, a=agent: future[a][k, b] + offset
                 )
-            errors.append(self.error(taken[agent] - target))
+            errors.append(self.error(taken[agent] + offset - target))
         return (torch.stack(errors) * learned).sum() / max(1, int(learned.sum()))
 
     def joint_loss(self, batch, taken, future, side):
         """VDN and QMIX: the side's joint value towards what the side gets while anybody is left."""
         head = f"g{min(self.team.groups[agent] for agent in side):02d}"
         counted = torch.stack([batch.learned[a] for a in side]).any(dim=0)
-        rewards = self.scaled(f"normaliser/{head}", self.side_rewards(batch, side[0]), counted)
+        rewards, offset = self.scaled(f"normaliser/{head}", self.side_rewards(batch, side[0]), counted)
         if self.name == "vdn":
-            joint = sum(taken[a] * batch.alive[a] for a in side)
+            joint = sum((taken[a] + offset / len(side)) * batch.alive[a] for a in side)
         else:
             alive = torch.stack([taken[a] * batch.alive[a] for a in side], dim=2)
             joint = torch.stack(
-                [mixed(self.online[f"mixer/{head}"], batch.state[t], alive[t]) for t in range(batch.length)]
+                [offset + mixed(self.online[f"mixer/{head}"], batch.state[t], alive[t]) for t in range(batch.length)]
             )
 
         def value(k, b, left):
             if self.name == "vdn":
-                return sum(future[a][k, b] for a in left)
+                return sum(future[a][k, b] + offset / len(side) for a in left)
             kept = torch.stack([future[a][k, b] * (a in left) for a in side])
-            return mixed(self.target[f"mixer/{head}"], batch.state_after[k, b][None], kept[None])[0]
+            return offset + mixed(self.target[f"mixer/{head}"], batch.state_after[k, b][None], kept[None])[0]
 
         target = torch.zeros_like(joint)
         for t, b in np.ndindex(*target.shape):

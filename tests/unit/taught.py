@@ -12,8 +12,13 @@ from functions.learner.handler import handle as learn
 from functions.policies import Policy
 
 
-def taught(task, name, settings, rounds, copies=32, units=1, steps=None, seed=0, identity=False):
-    """The policies that an algorithm arrives at on a task after some rounds; no agents share."""
+def taught(*args, **kwargs):
+    """The policies that an algorithm arrives at on a task after some rounds; no agents share. See `learned`."""
+    return learned(*args, **kwargs)[0]
+
+
+def learned(task, name, settings, rounds, copies=32, units=1, steps=None, seed=0, identity=False):
+    """The policies, and all else that was learned, by name."""
     algorithm = algorithms.algorithm(name)
     config = algorithms.configuration(algorithm, settings)
     spec, storage = registry.spec(task), MemoryStorage()
@@ -29,8 +34,8 @@ def taught(task, name, settings, rounds, copies=32, units=1, steps=None, seed=0,
         behaviours=behaviours, state=tuple(drawn.objects.values()), updates=config.updates_per_round,
         replayed_steps=config.replayed_steps, **common,
     )  # fmt: skip
-    made = ask(whole, storage).objects["policies"]
-    return Policy(spec, common["team"], codec.decode(storage[made.key], made.key))
+    made = {kind: codec.decode(storage[ref.key], ref.key) for kind, ref in ask(whole, storage).objects.items()}
+    return Policy(spec, common["team"], made["policies"]), made["learner"]
 
 
 def ask(task, storage):

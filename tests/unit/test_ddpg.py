@@ -61,7 +61,8 @@ def scene(name, spec, made, team=APART, precision=np.float64, **settings):
     state = {key: array.astype(precision) if array.dtype == np.float32 else array for key, array in state.items()}
     window = Window(spec)
     window.hold([Unit(0, 0, "")], lambda wanted: {wanted[0]: made})
-    return algorithm, Context(spec, team, config, 1, 0, None, state, window)
+    steps, copies = made["ended"].shape
+    return algorithm, Context(spec, team, config, 1, 0, window.of(np.arange(copies), steps), state, window)
 
 
 def learned(algorithm, context, **tensors):
@@ -114,6 +115,7 @@ def one_number(name, weights, **fields):
     made["action/0"][0], made["action/0"][1] = 0.5, -0.5
     algorithm, context = scene(name, pair(numbers=True), made, critic_lr=1e-13, regularisation=0.0)
     quiet = {k: np.zeros_like(v) if k.startswith(("policy/", "target/")) else v for k, v in context.tensors.items()}
+    quiet |= {k: np.array([0, 1.0, 1.0, 0]) for k in quiet if k.startswith("normaliser/")}  # of level 0
     context = dataclasses.replace(context, tensors=judged_by(quiet, "g00", weights), batch=None)
     return algorithm, context
 
@@ -195,7 +197,7 @@ def test_rewards_are_those_of_ones_own_side():
     spec, rng = pair(sides=(0, 1)), np.random.default_rng(3)
     made = unit(spec, rng)
     other = {**made, "reward": made["reward"].copy()}
-    other["reward"][1] += 1
+    other["reward"][1, :, ::2] += 1
     found = [learned(*scene("maddpg", spec, content)).tensors for content in (made, other)]
     assert found[0]["critic/g00/w0"].tobytes() == found[1]["critic/g00/w0"].tobytes()
     assert found[0]["critic/g01/w0"].tobytes() != found[1]["critic/g01/w0"].tobytes()

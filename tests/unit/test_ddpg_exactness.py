@@ -90,6 +90,8 @@ def scene(name, case):
     for key in state:
         if key.split("/")[0] in ("policy", "target", "critic", "critic_target"):
             state[key] = state[key] + 0.5 * rng.standard_normal(state[key].shape)
+        elif key.startswith("normaliser/"):
+            state[key] = np.array([0.002, 0.01, 0.004, 0.3])
     return algorithm, Context(spec, team, config, 3, 0, None, state, window(spec))
 
 

@@ -10,8 +10,8 @@ from functions.algorithms import registry as algorithms
 from functions.learner import stages
 
 GAMMA = 0.8
-# Of the normaliser of `Scene`: weight 0.004, mean 0.5, mean square 2.5.
-SCALE = 1.5
+# Of the normaliser of `Scene`: weight 0.004, mean 0.5, mean square 2.5, level 0.3.
+SCALE, OFFSET = 1.5, 0.3
 
 
 def scene_of(name, team=PAIRED, sides=(), **settings):
@@ -57,9 +57,9 @@ def test_of_independent_learners_every_agent_has_a_figure(standardise):
     batch, found = figures(scene)
     expected, living = {}, batch.alive
     for agent in range(4):
-        value = np.full((STEPS, COPIES), 0.3 * unit)
+        value, tail = (np.full((STEPS, COPIES), given * unit + OFFSET) for given in (0.3, 0.7))
         over = batch.terminated[agent]
-        expected[agent] = mean_gap(value, batch.rewards[agent], over, batch.ended, value * 7 / 3, living[agent])
+        expected[agent] = mean_gap(value, batch.rewards[agent], over, batch.ended, tail, living[agent])
     assert found.keys() == {
         "policy/overestimation/g00", "policy/overestimation_a00/g00", "policy/overestimation_a02/g00",
         "policy/overestimation/g01", "policy/overestimation/g03",
@@ -78,8 +78,11 @@ def test_of_a_joint_value_every_side_has_a_figure(name, sides):
     for side in ([0, 2], [1, 3]) if sides else ([0, 1, 2, 3],):
         living = batch.alive[side]
         left = living & ~batch.terminated[side]
-        each = 0.0 if name == "qmix" else SCALE  # a mixer of zeros says nothing
-        values, tail = each * 0.3 * living.sum(axis=0), each * 0.7 * left.sum(axis=0)
+        if name == "qmix":  # a mixer of zeros says nothing
+            values = tail = np.full((STEPS, COPIES), OFFSET)
+        else:
+            values = (SCALE * 0.3 + OFFSET / len(side)) * living.sum(axis=0)
+            tail = (SCALE * 0.7 + OFFSET / len(side)) * left.sum(axis=0)
         rewards, over = batch.rewards[side].sum(axis=0), ~left.any(axis=0)
         expected = mean_gap(values, rewards, over, batch.ended, tail, living.any(axis=0))
         assert found.pop(f"mix/overestimation/g{side[0]:02d}") == pytest.approx(expected)
@@ -96,6 +99,6 @@ def test_where_time_limits_are_ends_nothing_stands_in_for_the_rest():
     cut = np.zeros((STEPS, COPIES), bool)
     cut[batch.cut[:, 0], batch.cut[:, 1]] = True
     over = batch.terminated[1] | (batch.ended & cut)
-    value = np.full((STEPS, COPIES), 0.3 * SCALE)
-    expected = mean_gap(value, batch.rewards[1], over, batch.ended, value * 7 / 3, batch.alive[1])
+    value, tail = (np.full((STEPS, COPIES), given * SCALE + OFFSET) for given in (0.3, 0.7))
+    expected = mean_gap(value, batch.rewards[1], over, batch.ended, tail, batch.alive[1])
     assert found["policy/overestimation/g01"] == pytest.approx(expected)

@@ -82,7 +82,7 @@ class Scene:
         self.tensors |= {key: array for key, array in other.items() if key.split("/")[0].endswith("target")}
         for key in self.tensors:
             if key.startswith("normaliser/"):
-                self.tensors[key] = np.array([0.002, 0.01, 0.004])
+                self.tensors[key] = np.array([0.002, 0.01, 0.004, 0.3])
 
     def drawn(self, seed, dtype):
         code, made = algorithms.implementation(self.algorithm), {}

@@ -3,6 +3,7 @@
 import msgspec
 import numpy as np
 import pytest
+import taught as teaching
 from simulated import MemoryStorage
 from taught import ask, returned, taught
 
@@ -26,10 +27,18 @@ def learned(task, name, seed=0, rounds=8, copies=32, **settings):
     return taught(task, name, {**EXPLORING, **OWN[name], **settings}, rounds, copies, seed=seed)
 
 
-def values(policy, places):
-    """Of all actions ``[agents, places, actions]`` for agents that see each place of a task as a one-hot."""
+def outputs(policy, places):
+    """For all actions ``[agents, places, actions]`` of agents that see each place of a task as a one-hot."""
     seen = np.repeat(np.eye(places, dtype=np.float32)[:, None], 2, axis=1)
     return policy.outputs(Observation(values=(seen,), alive=np.ones((places, 2), bool)))[0][0]
+
+
+def values(task, name, places, **settings):
+    """What two agents make of their actions: outputs, and the level above which they stand, half of a joint one."""
+    policy, tensors = teaching.learned(task, name, {**EXPLORING, **OWN[name], **settings, "standardise": False}, 10, 64)
+    levels = [array[3] for key, array in sorted(tensors.items()) if key.startswith("normaliser/")]
+    each = levels if len(levels) == 2 else [levels[0] / 2] * 2
+    return outputs(policy, places) + np.array(each)[:, None, None]
 
 
 # -- what can be learned
@@ -49,8 +58,7 @@ def test_so_it_is_whatever_the_networks_begin_with(name, earned):
 
 def test_the_values_of_vdn_are_the_closest_sum_to_what_is_paid():
     """By least squares over the four pairs of state 2B, all alike: -1.5, 2.5, 2.5 and 6.5, against 0, 1, 1 and 8."""
-    policy = learned(TWO_STEP, "vdn", rounds=10, copies=64, batch=128, updates=60, hidden=[16], standardise=False)
-    one, two = values(policy, 3)
+    one, two = values(TWO_STEP, "vdn", 3, batch=128, updates=60, hidden=[16])
     np.testing.assert_allclose(one[2][:, None] + two[2], [[-1.5, 2.5], [2.5, 6.5]], atol=0.5)
     np.testing.assert_allclose(one[1][:, None] + two[1], np.full((2, 2), 7), atol=0.5)
 
@@ -68,8 +76,8 @@ def test_who_averages_over_a_partner_that_explores_misses_the_best(name, game, e
 @pytest.mark.parametrize(("time_limit", "going_on"), [("bootstrap", [7.29, 8.1, 9, 10]), ("terminal", [0.9, 0, 9, 10])])
 def test_the_values_of_the_corridor_are_those_worked_out_by_hand(time_limit, going_on):
     """See `functions.environments.corridor`: who takes a time limit for an end sees nothing behind the first leg."""
-    settings = {"rounds": 10, "copies": 64, "batch": 128, "updates": 60, "gamma": 0.9, "standardise": False}
-    found = values(learned(CORRIDOR, "iql", reward="own", time_limit=time_limit, hidden=[16], **settings), 4)
+    settings = {"batch": 128, "updates": 60, "gamma": 0.9, "hidden": [16]}
+    found = values(CORRIDOR, "iql", 4, reward="own", time_limit=time_limit, **settings)
     for agent in found:
         np.testing.assert_allclose(agent, np.stack([np.ones(4), going_on], axis=1), atol=0.1)
 
@@ -77,7 +85,7 @@ def test_the_values_of_the_corridor_are_those_worked_out_by_hand(time_limit, goi
 @pytest.mark.parametrize(("time_limit", "walks"), [("bootstrap", [1, 1, 1, 1]), ("terminal", [0, 0, 1, 1])])
 @pytest.mark.parametrize("name", ["vdn", "qmix"])
 def test_a_joint_value_walks_the_corridor_only_where_a_time_limit_is_no_end(name, time_limit, walks):
-    found = values(learned(CORRIDOR, name, gamma=0.9, time_limit=time_limit), 4).argmax(axis=2)
+    found = outputs(learned(CORRIDOR, name, gamma=0.9, time_limit=time_limit), 4).argmax(axis=2)
     assert found.tolist() == [walks, walks]
 
 
