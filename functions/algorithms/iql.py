@@ -12,7 +12,8 @@ from msgspec import Meta
 
 from functions.algorithms.base import AlgorithmSpec, Context, Stage, StageResult, StageSpec, Summary, as_base
 from functions.algorithms.overestimation import due, overestimation
-from functions.algorithms.replayed import drawn, outcome, standardised
+from functions.algorithms.priorities import PART, Draw, Judged
+from functions.algorithms.replayed import outcome, standardised
 from functions.algorithms.rows import members
 from functions.algorithms.td import look_ahead, td_loss
 from functions.algorithms.utilities import PARTS, UtilityConfig, initialise, trained, utilities
@@ -33,15 +34,19 @@ class IqlConfig(UtilityConfig, frozen=True, kw_only=True, tag_field="name", tag=
 def policy(context: Context, group: int) -> StageResult:
     """One step of the group's network towards what its agents got and may still get."""
     told = _overestimation(context, group) if due(context) else {}
-    context, name = drawn(context), group_name(group)
-    agents, config = members(context.team, group), context.config
+    name, agents, config = group_name(group), members(context.team, group), context.config
+    draw = Draw.of(context, name)
+    context = draw.shown(context)
     found, came = utilities(context, group), outcome(context, agents, config.reward == "team")
     rewards, normaliser = standardised(context, name, came.rewards, came.learned)
     targets = look_ahead(rewards, came.over, context.batch.ended, config.gamma, config.ahead).targets(found.future)
-    loss = td_loss(found.taken, targets.astype(found.taken.dtype), config.huber, alive=came.learned)
+    weights = draw.weighing(found.taken)
+    loss = td_loss(found.taken, targets.astype(found.taken.dtype), config.huber, weights, came.learned)
     tensors, norm = trained(context, group, found, loss.error)
     figures = {"td_loss": loss.loss, "policy_grad_norm": norm, "value": float(found.taken.mean())}
-    return StageResult({**tensors, f"normaliser/{name}": normaliser}, figures | told)
+    judged = Judged.by(draw, config, loss.difference, came.learned)
+    written = judged.written(context, name) if judged else {}
+    return StageResult({**tensors, f"normaliser/{name}": normaliser, **written}, figures | told)
 
 
 def _overestimation(context: Context, group: int) -> dict[str, float]:
@@ -53,4 +58,11 @@ def _overestimation(context: Context, group: int) -> dict[str, float]:
 STAGES: Mapping[str, Stage] = {"policy": policy}
 SUMMARIES: Mapping[SummaryName, Summary] = {}
 merge = as_base
-SPEC = AlgorithmSpec("iql", IqlConfig, (StageSpec("policy", (), "group", PARTS, PARTS),), PARTS, __name__)
+SPEC = AlgorithmSpec(
+    "iql",
+    IqlConfig,
+    (StageSpec("policy", (), "group", PARTS, PARTS),),
+    PARTS,
+    __name__,
+    by_window=(PART,),
+)

@@ -28,7 +28,8 @@ from functions.algorithms.mixer import Mixer, mixer_of
 from functions.algorithms.networks import Array
 from functions.algorithms.optimiser import Adam
 from functions.algorithms.overestimation import due, overestimation
-from functions.algorithms.replayed import Outcome, anybody, chased, drawn, outcome, side_of, standardised, unprefixed
+from functions.algorithms.priorities import PART, Draw, Judged
+from functions.algorithms.replayed import Outcome, anybody, chased, outcome, side_of, standardised, unprefixed
 from functions.algorithms.td import look_ahead, td_loss
 from functions.algorithms.training import moments
 from functions.algorithms.utilities import UtilityConfig
@@ -70,7 +71,9 @@ def mix(context: Context, group: int) -> StageResult:
     if not side:
         return StageResult({}, {})
     told = _overestimation(context, side, group) if due(context) else {}
-    context, config, name = drawn(context), context.config, group_name(group)
+    name, config = group_name(group), context.config
+    draw = Draw.told(context, name)
+    context = draw.shown(context)
     batch, living = context.batch, context.batch.alive[side]
     came, found = outcome(context, side, team=True), gathered(context, side)
     counted, over = anybody(came.learned), ~anybody(living & ~came.over)
@@ -80,11 +83,12 @@ def mix(context: Context, group: int) -> StageResult:
     mixer, flat = mixer_of(context.tensors, f"mixer/{name}")
     joint, mixed = mixer.forward(flat, _rows(batch.state), _columns(found.taken), _columns(living))
     joint = joint.reshape(counted.shape)
-    loss = td_loss(joint, targets.astype(joint.dtype), config.huber, alive=counted)
+    loss = td_loss(joint, targets.astype(joint.dtype), config.huber, draw.weighing(joint), counted)
     gradient, slopes = mixer.backward(flat, mixed, loss.error.ravel())
     made, norm = _stepped(context, name, mixer, flat, gradient)
     figures = {"td_loss": loss.loss, "joint_value": float(joint.mean()), "mixer_grad_norm": norm}
-    down = shared_out(context, side, slopes.T.reshape(living.shape))
+    judged = Judged.by(draw, config, loss.difference, counted)
+    down = shared_out(context, side, slopes.T.reshape(living.shape), judged)
     return StageResult({**made, **down, f"normaliser/{name}": normaliser}, figures | told)
 
 
@@ -146,4 +150,5 @@ SPEC = AlgorithmSpec(
     ),
     PARTS,
     __name__,
+    by_window=(PART,),
 )

@@ -20,7 +20,8 @@ from functions.algorithms.decomposed import (
     utility,
 )
 from functions.algorithms.overestimation import due, overestimation
-from functions.algorithms.replayed import Outcome, anybody, drawn, outcome, standardised
+from functions.algorithms.priorities import PART, Draw, Judged
+from functions.algorithms.replayed import Outcome, anybody, outcome, standardised
 from functions.algorithms.td import look_ahead, td_loss
 from functions.algorithms.utilities import PARTS, UtilityConfig
 from functions.contract import SummaryName
@@ -39,7 +40,9 @@ def mix(context: Context, group: int) -> StageResult:
     if not side:
         return StageResult({}, {})
     told = _overestimation(context, side, group) if due(context) else {}
-    context, config, name = drawn(context), context.config, group_name(group)
+    name, config = group_name(group), context.config
+    draw = Draw.told(context, name)
+    context = draw.shown(context)
     living, ended = context.batch.alive[side], context.batch.ended
     came, found = outcome(context, side, team=True), gathered(context, side)
     counted = anybody(came.learned)
@@ -48,10 +51,11 @@ def mix(context: Context, group: int) -> StageResult:
     earned = look_ahead(rewards, ~anybody(living & ~came.over), ended, config.gamma, config.ahead).returns
     own = look_ahead(np.zeros_like(found.future), came.over, ended, config.gamma, config.ahead).targets(found.future)
     joint, targets = np.where(living, found.taken, 0).sum(axis=0), earned + np.where(living, own, 0).sum(axis=0)
-    loss = td_loss(joint, targets.astype(joint.dtype), config.huber, alive=counted)
+    loss = td_loss(joint, targets.astype(joint.dtype), config.huber, draw.weighing(joint), counted)
     figures = {"td_loss": loss.loss, "joint_value": float(joint.mean())}
-    made = {**shared_out(context, side, loss.error * living), f"normaliser/{name}": normaliser}
-    return StageResult(made, figures | told)
+    judged = Judged.by(draw, config, loss.difference, counted)
+    down = shared_out(context, side, loss.error * living, judged)
+    return StageResult({**down, f"normaliser/{name}": normaliser}, figures | told)
 
 
 def _overestimation(context: Context, side: list[int], group: int) -> dict[str, float]:
@@ -75,4 +79,5 @@ SPEC = AlgorithmSpec(
     ),
     PARTS,
     __name__,
+    by_window=(PART,),
 )
