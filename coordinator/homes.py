@@ -15,8 +15,14 @@ WHOLE, REGROUP = "sample/whole", "team"
 
 
 def spec_of(plan: Plan) -> AlgorithmSpec:
-    """The algorithm of the run."""
-    return algorithm(plan.config.algorithm.name)
+    """The algorithm of the run, with the parts that its settings need."""
+    config = plan.config.algorithm
+    return _fitted(algorithm(config.name), config.idle_parts)
+
+
+@cache
+def _fitted(spec: AlgorithmSpec, idle: tuple[str, ...]) -> AlgorithmSpec:
+    return spec.without(idle)
 
 
 def learner_waves(plan: Plan, state: State) -> list[list[Work]]:

@@ -5,7 +5,7 @@ module that `implementation` names and is imported only where stages run.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
@@ -31,6 +31,11 @@ class AlgorithmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     def updates_per_round(self) -> int:
         """How often the stages run in a round."""
         return 1
+
+    @property
+    def idle_parts(self) -> tuple[str, ...]:
+        """Parts of the algorithm's state that are not there with these settings."""
+        return ()
 
     @property
     def replayed_steps(self) -> int:
@@ -73,6 +78,7 @@ class AlgorithmSpec:
     """An algorithm as the registry lists it.
 
     `parts` are all parts of a group's state, `policy` among them. `summaries` are what it can tell of its policies.
+    The arrays of the parts `by_window` have a row for each thing in the window, and so not always as many.
     """
 
     name: str
@@ -81,6 +87,16 @@ class AlgorithmSpec:
     parts: tuple[str, ...]
     implementation: str
     summaries: tuple[SummaryName, ...] = ()
+    by_window: tuple[str, ...] = ()
+
+    def without(self, idle: tuple[str, ...]) -> "AlgorithmSpec":
+        """The specification without some parts, see `AlgorithmConfig.idle_parts`."""
+
+        def kept(parts: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(part for part in parts if part not in idle)
+
+        stages = tuple(replace(stage, reads=kept(stage.reads), writes=kept(stage.writes)) for stage in self.stages)
+        return replace(self, stages=stages, parts=kept(self.parts)) if idle else self
 
     def stage(self, name: str) -> StageSpec:
         """The stage called `name`."""

@@ -71,6 +71,7 @@ def check(
     require(not (wrong := problem(spec)), f"the specification: {wrong}")
     code, config = _code(spec), _configured(spec, hyperparameters or {})
     _check_config(spec, config)
+    fitted = spec.without(config.idle_parts)
     refusals = []
     for task in tasks:
         try:
@@ -79,10 +80,10 @@ def check(
             refusals.append(str(refusal))
             continue
         for team in teams(task):
-            _check_case(_Case(spec, code, config, task, team))
+            _check_case(_Case(fitted, code, config, task, team))
         if spec.summaries:
             alone = Team(groups=teams(task)[0].groups, identity=True)
-            _check_merges(_Case(spec, code, config, task, alone))
+            _check_merges(_Case(fitted, code, config, task, alone))
     require(len(refusals) < len(tasks), f"no task is good enough: {first(refusals)}")
     return tuple(refusals)
 

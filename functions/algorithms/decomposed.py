@@ -14,6 +14,7 @@ from functions.algorithms import utilities as networks
 from functions.algorithms.base import Context, StageResult, StageSpec
 from functions.algorithms.networks import Array
 from functions.algorithms.overestimation import due
+from functions.algorithms.priorities import PART, Draw, Judged
 from functions.algorithms.replayed import drawn, groups_of, side_of
 from functions.algorithms.rows import members
 from functions.algorithms.utilities import trained, utilities
@@ -21,10 +22,10 @@ from functions.contract import Team
 from functions.environments.base import Spec
 from functions.keys import group_name
 
-_NETWORKS = ("policy", "policy_optimiser", "target")
+_OWN_PARTS = ("policy", "policy_optimiser", "target", PART)
 STAGE_SPECS: Mapping[str, StageSpec] = {
-    "utility": StageSpec("utility", (), "group", ("policy", "policy_optimiser", "target"), ()),
-    "policy": StageSpec("policy", ("mix",), "group", _NETWORKS, _NETWORKS),
+    "utility": StageSpec("utility", (), "group", _OWN_PARTS, ()),
+    "policy": StageSpec("policy", ("mix",), "group", _OWN_PARTS, _OWN_PARTS),
 }
 
 
@@ -58,8 +59,10 @@ def leads(spec: Spec, team: Team, group: int) -> bool:
 
 def utility(context: Context, group: int) -> StageResult:
     """The group's part in the joint value, and in its target."""
-    found, name = utilities(drawn(context), group), group_name(group)
-    made = {f"taken/{name}": found.taken, f"future/{name}": found.future}
+    name = group_name(group)
+    draw = Draw.of(context, name)
+    found = utilities(draw.shown(context), group)
+    made = {f"taken/{name}": found.taken, f"future/{name}": found.future, **draw.tensors(name)}
     if due(context):
         own = utilities(context, group)
         made |= {f"taken{OWN}/{name}": own.taken, f"future{OWN}/{name}": own.future}
@@ -68,10 +71,13 @@ def utility(context: Context, group: int) -> StageResult:
 
 def policy(context: Context, group: int) -> StageResult:
     """One step of the group's network down the joint value's gradient."""
-    context = drawn(context)
+    name = group_name(group)
+    judged = Judged.told(context, name)
+    context = drawn(context, judged.places if judged else None)
     found = utilities(context, group, look_ahead=False)
-    tensors, norm = trained(context, group, found, context.tensors[f"slope/{group_name(group)}"])
-    return StageResult(tensors, {"policy_grad_norm": norm, "value": float(found.taken.mean())})
+    tensors, norm = trained(context, group, found, context.tensors[f"slope/{name}"])
+    written = judged.written(context, name) if judged else {}
+    return StageResult({**tensors, **written}, {"policy_grad_norm": norm, "value": float(found.taken.mean())})
 
 
 def mixing_group(context: Context, group: int) -> list[int]:
@@ -84,11 +90,14 @@ def gathered(context: Context, side: list[int], data: str = "") -> Gathered:
     return Gathered(*(_by_agent(context, side, name + data) for name in Gathered._fields))
 
 
-def shared_out(context: Context, side: list[int], slopes: Array) -> dict[str, Array]:
-    """The loss's slope by the value of what each agent did ``[n, T, E]``, as every group of the side gets it."""
-    groups = {context.team.groups[agent] for agent in side}
-    places = {group: [side.index(agent) for agent in members(context.team, group)] for group in groups}
-    return {f"slope/{group_name(group)}": slopes[places[group]] for group in sorted(groups)}
+def shared_out(context: Context, side: list[int], slopes: Array, judged: Judged | None) -> dict[str, Array]:
+    """The loss's slope by the value of what each agent did ``[n, T, E]``, as every group of the side gets it, and what
+    was found of the minibatch."""
+    made: dict[str, Array] = {}
+    for group in groups_of(context.team, side):
+        name, places = group_name(group), [side.index(agent) for agent in members(context.team, group)]
+        made |= {f"slope/{name}": slopes[places], **(judged.tensors(name) if judged else {})}
+    return made
 
 
 def _by_agent(context: Context, side: list[int], name: str) -> Array:

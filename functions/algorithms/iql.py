@@ -13,7 +13,8 @@ from msgspec import Meta
 
 from functions.algorithms.base import AlgorithmSpec, Context, Stage, StageResult, StageSpec, Summary, as_base
 from functions.algorithms.overestimation import due, overestimation
-from functions.algorithms.replayed import drawn, outcome, scaled
+from functions.algorithms.priorities import PART, Draw, Judged
+from functions.algorithms.replayed import outcome, scaled
 from functions.algorithms.reward_scale import RewardScale
 from functions.algorithms.rows import members
 from functions.algorithms.td import look_ahead, td_loss
@@ -35,16 +36,20 @@ class IqlConfig(UtilityConfig, frozen=True, kw_only=True, tag_field="name", tag=
 def policy(context: Context, group: int) -> StageResult:
     """One step of the group's network towards what its agents got and may still get."""
     told = _overestimation(context, group) if due(context) else {}
-    whole, context, config, name = context, drawn(context), context.config, group_name(group)
+    name, config, whole = group_name(group), context.config, context
+    draw = Draw.of(context, name)
+    context = draw.shown(context)
     of = partial(outcome, agents=members(context.team, group), team=config.reward == "team")
     found, came = utilities(context, group), of(context)
     units = scaled(whole, name, came, of)
     ahead = look_ahead(units.rewards, came.over, context.batch.ended, config.gamma, config.ahead)
     taken, targets = found.taken + units.offset, ahead.targets(found.future + units.offset)
-    loss = td_loss(taken, targets.astype(taken.dtype), config.huber, alive=came.learned)
+    loss = td_loss(taken, targets.astype(taken.dtype), config.huber, draw.weighing(taken), came.learned)
     tensors, norm = trained(context, group, found, loss.error)
     figures = {"td_loss": loss.loss, "policy_grad_norm": norm, "value": float(taken.mean())}
-    return StageResult({**tensors, f"normaliser/{name}": units.normaliser}, figures | told)
+    judged = Judged.by(draw, config, loss.difference, came.learned)
+    written = judged.written(context, name) if judged else {}
+    return StageResult({**tensors, f"normaliser/{name}": units.normaliser, **written}, figures | told)
 
 
 def _overestimation(context: Context, group: int) -> dict[str, float]:
@@ -57,4 +62,11 @@ def _overestimation(context: Context, group: int) -> dict[str, float]:
 STAGES: Mapping[str, Stage] = {"policy": policy}
 SUMMARIES: Mapping[SummaryName, Summary] = {}
 merge = as_base
-SPEC = AlgorithmSpec("iql", IqlConfig, (StageSpec("policy", (), "group", PARTS, PARTS),), PARTS, __name__)
+SPEC = AlgorithmSpec(
+    "iql",
+    IqlConfig,
+    (StageSpec("policy", (), "group", PARTS, PARTS),),
+    PARTS,
+    __name__,
+    by_window=(PART,),
+)

@@ -30,8 +30,8 @@ def draw(priorities: Floats, uniforms: Array) -> Places:
     count = len(uniforms)
     marks = (np.arange(count) + uniforms.astype(np.float64)) / count * totals[-1]
     found = np.searchsorted(totals, marks, side="right")
-    # Rounding may put the last mark on the total itself, beyond every place.
-    return np.asarray(np.minimum(found, np.flatnonzero(priorities)[-1]))
+    # Rounding may put the last mark on the total itself, beyond every place; this is where the total was reached.
+    return np.asarray(np.minimum(found, np.searchsorted(totals, totals[-1])))
 
 
 def weights(priorities: Floats, places: Places, beta: float) -> Floats:

@@ -29,7 +29,8 @@ from functions.algorithms.mixer import Mixer, mixer_of
 from functions.algorithms.networks import Array
 from functions.algorithms.optimiser import Adam
 from functions.algorithms.overestimation import due, overestimation
-from functions.algorithms.replayed import chased, drawn, joint_outcome, outcome, scaled, side_of, unprefixed
+from functions.algorithms.priorities import PART, Draw, Judged
+from functions.algorithms.replayed import chased, joint_outcome, outcome, scaled, side_of, unprefixed
 from functions.algorithms.reward_scale import RewardScale
 from functions.algorithms.td import look_ahead, td_loss
 from functions.algorithms.training import moments
@@ -72,7 +73,9 @@ def mix(context: Context, group: int) -> StageResult:
     if not side:
         return StageResult({}, {})
     told = _overestimation(context, side, group) if due(context) else {}
-    whole, context, config, name = context, drawn(context), context.config, group_name(group)
+    name, config, whole = group_name(group), context.config, context
+    draw = Draw.told(context, name)
+    context = draw.shown(context)
     batch, living, found = context.batch, context.batch.alive[side], gathered(context, side)
     came = joint_outcome(context, side)
     units = scaled(whole, name, came, partial(joint_outcome, side=side))
@@ -81,11 +84,12 @@ def mix(context: Context, group: int) -> StageResult:
     mixer, flat = mixer_of(context.tensors, f"mixer/{name}")
     joint, mixed = mixer.forward(flat, _rows(batch.state), _columns(found.taken), _columns(living))
     joint = joint.reshape(targets.shape) + units.offset
-    loss = td_loss(joint, targets.astype(joint.dtype), config.huber, alive=came.learned)
+    loss = td_loss(joint, targets.astype(joint.dtype), config.huber, draw.weighing(joint), came.learned)
     gradient, slopes = mixer.backward(flat, mixed, loss.error.ravel())
     made, norm = _stepped(context, name, mixer, flat, gradient)
     figures = {"td_loss": loss.loss, "joint_value": float(joint.mean()), "mixer_grad_norm": norm}
-    down = shared_out(context, side, slopes.T.reshape(living.shape))
+    judged = Judged.by(draw, config, loss.difference, came.learned)
+    down = shared_out(context, side, slopes.T.reshape(living.shape), judged)
     return StageResult({**made, **down, f"normaliser/{name}": units.normaliser}, figures | told)
 
 
@@ -146,4 +150,5 @@ SPEC = AlgorithmSpec(
     ),
     PARTS,
     __name__,
+    by_window=(PART,),
 )

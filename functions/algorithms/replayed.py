@@ -24,9 +24,11 @@ from functions.algorithms.td import look_ahead
 from functions.contract import BadRequest, Team
 from functions.environments.base import Spec
 from functions.learner.batch import Batch
+from functions.learner.replay import Window
 from functions.randomness import generator
 
 Flags = NDArray[np.bool_]
+Rows = NDArray[np.int64]
 Count = Annotated[int, Meta(ge=1)]
 
 
@@ -84,21 +86,31 @@ class ReplayConfig(AlgorithmConfig, frozen=True, kw_only=True):
         return self.replay
 
 
-def drawn(context: Context) -> Context:
-    """The context with the update's minibatch as its data; raises `BadRequest` without a window."""
+def drawn(context: Context, places: Rows | None = None) -> Context:
+    """The context with the update's minibatch as its data: drawn uniformly, or the stretches at `places` ``[B]``.
+
+    Raises `BadRequest` without a window.
+    """
+    config, (window, length) = context.config, remembered(context)
+    address = (context.seed, context.round, "replay", context.update)
+
+    def draw() -> Batch:
+        return window.draw(generator(*address), config.batch, length) if places is None else window.at(places, length)
+
+    # All groups that learn from the same minibatch share it, stage after stage.
+    which = None if places is None else places.tobytes()
+    return replace(context, batch=window.once((address, config.batch, length, which), draw))
+
+
+def remembered(context: Context) -> tuple[Window, int]:
+    """The window, and the steps of a stretch of it; raises `BadRequest` where nothing can be learned from it."""
     config, window = context.config, context.window
     if window is None:
         raise BadRequest("the algorithm learns from earlier rounds, and there is no window of them")
     length = config.length or window.steps
     if config.burn_in >= length:
         raise BadRequest(f"algorithm.burn_in is {config.burn_in}, and a stretch has {length} steps")
-    address = (context.seed, context.round, "replay", context.update)
-
-    def draw() -> Batch:
-        return window.draw(generator(*address), config.batch, length)
-
-    # All groups learn from the same minibatch, stage after stage.
-    return replace(context, batch=window.once((address, config.batch, length), draw))
+    return window, length
 
 
 def side_of(spec: Spec, team: Team, group: int) -> list[int]:

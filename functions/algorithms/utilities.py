@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from msgspec import Meta
 
-from functions.algorithms import recurrent
+from functions.algorithms import priorities, recurrent
 from functions.algorithms.base import Context
 from functions.algorithms.losses import ILLEGAL
 from functions.algorithms.networks import Array
@@ -35,7 +35,7 @@ from functions.environments.base import Spec
 from functions.keys import group_name
 from functions.randomness import generator
 
-PARTS = ("policy", "policy_optimiser", "target", "normaliser")
+PARTS = ("policy", "policy_optimiser", "target", "normaliser", priorities.PART)
 
 
 class UtilityConfig(ReplayConfig, frozen=True, kw_only=True):
@@ -48,12 +48,29 @@ class UtilityConfig(ReplayConfig, frozen=True, kw_only=True):
     double: Annotated[bool, Meta(description="the online network picks the next action that the target values")] = True
     huber: Annotated[float, Meta(gt=0, description="where the loss turns linear; default: nowhere")] | None = None
     ahead: Annotated[int, Meta(ge=1, description="steps that a target looks ahead, at most a stretch")] = 1
+    priority: Annotated[
+        float,
+        Meta(ge=0, le=1, description="exponent of TD errors in the chance to be replayed (alpha of PER); 0: all alike"),
+    ] = 0.0
+    priority_beta: Annotated[
+        float,
+        Meta(ge=0, le=1, description="exponent that corrects for priorities (beta of PER), at first; in the end 1"),
+    ] = 0.4
+    priority_steps: Annotated[int, Meta(ge=1, description="environment steps until that exponent is 1")] = 640_000
 
     def __post_init__(self) -> None:
         """Raises `ValueError` for targets that look beyond a stretch, too."""
         super().__post_init__()
         if self.length is not None and self.ahead > self.length:
             raise ValueError(f"ahead is {self.ahead}, and a stretch has {self.length} steps; set a longer stretch")
+
+    @property
+    def idle_parts(self) -> tuple[str, ...]:
+        return () if self.priority else (priorities.PART,)
+
+    def beta(self, env_steps: int) -> float:
+        """The exponent of importance weights once so many environment steps were seen, rising in a straight line."""
+        return self.priority_beta + min(1.0, env_steps / self.priority_steps) * (1 - self.priority_beta)
 
     def behaviour(self, env_steps: int) -> Behaviour:
         """ε-greedy, ε falling in a straight line."""
@@ -76,6 +93,7 @@ def initialise(spec: Spec, team: Team, config: Any, seed: int, group: int) -> di
         **recurrent.to_tensors(network, flat.copy(), f"target/{name}"),
         **moments(f"policy_optimiser/{name}", network.parameters),
         f"normaliser/{name}": RewardScale().tensor,
+        **priorities.initial(config, name),
     }
 
 

@@ -21,7 +21,8 @@ from functions.algorithms.decomposed import (
     utility,
 )
 from functions.algorithms.overestimation import due, overestimation
-from functions.algorithms.replayed import drawn, joint_outcome, outcome, scaled
+from functions.algorithms.priorities import PART, Draw, Judged
+from functions.algorithms.replayed import joint_outcome, outcome, scaled
 from functions.algorithms.reward_scale import RewardScale
 from functions.algorithms.td import look_ahead, td_loss
 from functions.algorithms.utilities import PARTS, UtilityConfig
@@ -41,7 +42,9 @@ def mix(context: Context, group: int) -> StageResult:
     if not side:
         return StageResult({}, {})
     told = _overestimation(context, side, group) if due(context) else {}
-    whole, context, config, name = context, drawn(context), context.config, group_name(group)
+    name, config, whole = group_name(group), context.config, context
+    draw = Draw.told(context, name)
+    context = draw.shown(context)
     living, ended, came = context.batch.alive[side], context.batch.ended, joint_outcome(context, side)
     units = scaled(whole, name, came, partial(joint_outcome, side=side))
     # The same part of the offset for every agent.
@@ -51,10 +54,11 @@ def mix(context: Context, group: int) -> StageResult:
     gone = outcome(context, side, team=True).over
     own = look_ahead(np.zeros_like(found.future), gone, ended, config.gamma, config.ahead).targets(found.future)
     joint, targets = np.where(living, found.taken, 0).sum(axis=0), earned + np.where(living, own, 0).sum(axis=0)
-    loss = td_loss(joint, targets.astype(joint.dtype), config.huber, alive=came.learned)
+    loss = td_loss(joint, targets.astype(joint.dtype), config.huber, draw.weighing(joint), came.learned)
     figures = {"td_loss": loss.loss, "joint_value": float(joint.mean())}
-    made = {**shared_out(context, side, loss.error * living), f"normaliser/{name}": units.normaliser}
-    return StageResult(made, figures | told)
+    judged = Judged.by(draw, config, loss.difference, came.learned)
+    down = shared_out(context, side, loss.error * living, judged)
+    return StageResult({**down, f"normaliser/{name}": units.normaliser}, figures | told)
 
 
 def _overestimation(context: Context, side: list[int], group: int) -> dict[str, float]:
@@ -79,4 +83,5 @@ SPEC = AlgorithmSpec(
     ),
     PARTS,
     __name__,
+    by_window=(PART,),
 )

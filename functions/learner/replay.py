@@ -44,12 +44,16 @@ def units_of(past: Sequence[Past]) -> list[Unit]:
 
 
 class Window:
-    """Units of equal shape, in an order that is theirs wherever they are kept."""
+    """Units of equal shape, in an order that is theirs wherever they are kept.
+
+    `units` ``[U, 2]`` are their rounds and their numbers in these, in that order.
+    """
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
         self._kept: dict[Unit, int] = {}
         self._order: NDArray[np.int64] = np.empty(0, np.int64)
+        self.units: NDArray[np.int64] = np.empty((0, 2), np.int64)
         self._shape = (0, 0)
         self._drawn: tuple[object, Batch] | None = None
         self._steps, self._after = Slots(_OF_AGENTS), Slots(_OF_AGENTS)
@@ -75,6 +79,7 @@ class Window:
             self._write(slot, found[unit])
             self._kept[unit] = slot
         self._order = np.array([self._kept[unit] for unit in wanted], np.int64)
+        self.units = np.array([(unit.round, unit.unit) for unit in wanted], np.int64).reshape(-1, 2)
 
     def once(self, address: object, draw: Callable[[], Batch]) -> Batch:
         """What `draw` gives, which is not asked again while it is the last address that was asked for."""
@@ -87,16 +92,24 @@ class Window:
         self._kept = {unit: slot for unit, slot in self._kept.items() if unit.content}
 
     def draw(self, rng: np.random.Generator, size: int, length: int = 1) -> Batch:
-        """`size` stretches of `length` steps, uniformly, as a batch of `size` copies; `length` divides a unit's steps.
+        """`size` stretches of `length` steps, uniformly; see `at`."""
+        return self.at(rng.integers(len(self.units) * self.pieces(length), size=size), length)
 
-        What follows the last step of each stands as after a cut, unless nothing follows.
-        """
+    def pieces(self, length: int) -> int:
+        """Stretches of `length` steps in a unit; raises `BadRequest` where they do not fill it."""
         steps, copies = self._shape
         if steps % length:
             raise BadRequest(f"stretches of {length} steps do not fill a unit of {steps}")
-        drawn = rng.integers(self.size // length, size=size)
-        stretch, copy = np.divmod(drawn, copies)
-        return self.of(stretch * (length * copies) + copy, length)
+        return steps // length * copies
+
+    def at(self, places: NDArray[np.int64], length: int = 1) -> Batch:
+        """The stretches with the numbers `places` ``[B]``, counted unit by unit, stretch by stretch, copy by copy, as a
+        batch of B copies.
+
+        What follows the last step of each stands as after a cut, unless nothing follows.
+        """
+        stretch, copy = np.divmod(places, self._shape[1])
+        return self.of(stretch * (length * self._shape[1]) + copy, length)
 
     def of(self, first: NDArray[np.int64], length: int = 1) -> Batch:
         """The stretches that begin at `first` ``[B]``, counted unit by unit, step by step, copy by copy."""

@@ -1,5 +1,7 @@
 """What is learned from earlier rounds is learned from the same ones wherever rounds run and whatever fails."""
 
+from shutil import rmtree
+
 import pytest
 from driver import SMALL
 from driver import train as drive
@@ -22,7 +24,8 @@ METHODS = {
     "qmix": ("algorithm.name=qmix",),
     "qmix with memory": ("algorithm.name=qmix", "algorithm.recurrent=true", "algorithm.ahead=2", "algorithm.burn_in=1"),
 }
-QMIX = METHODS["qmix"]
+METHODS |= {f"{name} by priority": (*METHODS[name], "algorithm.priority=0.7") for name in ("iql", "vdn", "qmix")}
+QMIX, JUDGED = METHODS["qmix"], METHODS["qmix by priority"]
 SPLIT = "placement.rule=split"
 PLACEMENTS = [
     ("placement.rule=fused",),
@@ -61,6 +64,8 @@ def test_the_window_of_these_runs_slides_and_the_methods_differ(train):
     runs = [train(*REPLAYED, *settings, "placement.rule=packed") for settings in METHODS.values()]
     assert all([past.round for past in run.state.past] == [3, 4, 5] for run in runs)
     assert len({run.sha256 for run in runs}) == len(METHODS)
+    for run, method in zip(runs, METHODS, strict=True):
+        assert any(part.startswith("priorities/") for part in run.state.parts) == ("by priority" in method)
     assert {line.env_steps for line in runs[0].lines} == set(range(80, 481, 80))
 
 
@@ -110,12 +115,28 @@ def test_a_run_killed_while_it_learns_goes_on_to_the_same_end(train, tmp_path, p
     same(drive(tmp_path, options), train(*REPLAYED, *QMIX, SPLIT))
 
 
+def test_priorities_survive_a_kill_and_other_functions(train, tmp_path):
+    """They are written in another phase of an update than the draws that they decide."""
+    expected = train(*REPLAYED, *JUDGED, SPLIT)
+    for rule, moment in (MOMENTS[1], MOMENTS[2], MOMENTS[4]):
+        assert moment(drive(tmp_path / "killed", [*SMALL, *REPLAYED, *JUDGED, *rule], leave=moment).state)
+        same(drive(tmp_path / "killed", [*SMALL, *REPLAYED, *JUDGED, *rule]), expected)
+        rmtree(tmp_path / "killed")
+    same(train(*REPLAYED, *JUDGED, SPLIT, workers=2), expected)
+    assert expected.sha256 != train(*REPLAYED, *JUDGED, "algorithm.priority_beta=1.0", SPLIT).sha256
+
+
 def test_a_run_that_goes_on_elsewhere_goes_on_to_the_same_end(train, tmp_path):
+    goes_on_elsewhere(train, tmp_path / "alike", QMIX)
+    goes_on_elsewhere(train, tmp_path / "by priority", JUDGED)
+
+
+def goes_on_elsewhere(train, folder, method):
     rules = [PLACEMENTS[4], (SPLIT,), ("placement.rule=packed",), ("placement.rule=fused",)]
     moments = [in_flight(3, "sample"), in_flight(3, "learn", 2), in_flight(4, "sample"), lambda state: False]
     for rule, moment in zip(rules, moments, strict=True):
-        run = drive(tmp_path, [*SMALL, *REPLAYED, *QMIX, *rule], leave=moment)
-    same(run, train(*REPLAYED, *QMIX, SPLIT))
+        run = drive(folder, [*SMALL, *REPLAYED, *method, *rule], leave=moment)
+    same(run, train(*REPLAYED, *method, SPLIT))
 
 
 def test_a_run_that_goes_on_after_its_end_goes_on_as_if_it_had_not_ended(train, tmp_path):

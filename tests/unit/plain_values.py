@@ -12,14 +12,40 @@ from functions.randomness import generator
 torch.set_num_threads(1)  # nothing here is large enough for two
 
 
-def drawn(units, context, size, length):
-    """The stretches of a minibatch as (unit, first step, copy): whole numbers of the address, counted unit by unit,
-    stretch by stretch, copy by copy."""
+def address(context):
+    return generator(context.seed, context.round, "replay", context.update)
+
+
+def stretches(units, length):
+    """How many there are."""
     steps, copies = units[0]["ended"].shape
-    rng = generator(context.seed, context.round, "replay", context.update)
-    numbers = rng.integers(len(units) * (steps // length) * copies, size=size)
+    return len(units) * (steps // length) * copies
+
+
+def drawn(units, context, size, length):
+    """The numbers of the stretches of a minibatch: whole numbers of the address."""
+    return tuple(address(context).integers(stretches(units, length), size=size).tolist())
+
+
+def drawn_by_priority(priorities, context, size):
+    """The same in proportion to priorities: one number from each of `size` equal parts of their total."""
+    found, total = [], 0.0
+    for priority in priorities:
+        total += priority
+    for part, uniform in enumerate(address(context).random(size).tolist()):
+        mark, below, place = (part + uniform) / size * total, priorities[0], 0
+        while below <= mark:
+            place += 1
+            below += priorities[place]
+        found.append(place)
+    return tuple(found)
+
+
+def places(units, numbers, length):
+    """Stretches as (unit, first step, copy), counted unit by unit, stretch by stretch, copy by copy."""
+    steps, copies = units[0]["ended"].shape
     found = []
-    for number in numbers.tolist():
+    for number in numbers:
         stretch, copy = divmod(number, copies)
         unit, place = divmod(stretch, steps // length)
         found.append((units[unit], place * length, copy))
@@ -139,17 +165,18 @@ class Plain:
         self.steps = {
             key: torch.optim.Adam(p.values(), lr=config.lr, eps=config.adam_epsilon) for key, p in self.online.items()
         }
+        self.priorities = {}  # of who learns together, the newest
 
     def update(self, context, length):
         """One step of every network, all losses in one."""
         config = self.config
-        stretches = drawn(self.units, context, config.batch, length)
-        batch = Minibatch(self.spec, self.team, stretches, length, config.time_limit, config.burn_in)
-        taken, future = self.valued(batch)
         if self.name == "iql":
-            loss = sum(self.own_loss(batch, taken, future, group) for group in sorted(set(self.team.groups)))
+            loss = sum(self.own_loss(*self.seen(context, length, (g,)), g) for g in sorted(set(self.team.groups)))
         else:
-            loss = sum(self.joint_loss(batch, taken, future, side) for side in self.sides.values())
+            loss = 0.0
+            for side in self.sides.values():
+                groups = tuple(sorted({self.team.groups[agent] for agent in side}))
+                loss = loss + self.joint_loss(*self.seen(context, length, groups), side)
         for optimiser in self.steps.values():
             optimiser.zero_grad()
         loss.backward()
@@ -157,6 +184,38 @@ class Plain:
             torch.nn.utils.clip_grad_norm_(self.online[key].values(), config.norm_cap)
             optimiser.step()
         self.chase(context.round * config.updates + context.update + 1)
+
+    def seen(self, context, length, groups):
+        """The minibatch of groups that learn together, and what all agents' values in it are."""
+        config = self.config
+        if config.priority:
+            priorities = self.priorities.setdefault(groups, [1.0] * stretches(self.units, length))
+            numbers = drawn_by_priority(priorities, context, config.batch)
+        else:
+            numbers = drawn(self.units, context, config.batch, length)
+        found = places(self.units, numbers, length)
+        batch = Minibatch(self.spec, self.team, found, length, config.time_limit, config.burn_in)
+        batch.numbers, batch.groups = numbers, groups
+        return batch, *self.valued(batch)
+
+    def lost(self, batch, difference, counted):
+        """The mean loss over rows ``[..., L, B]`` that count; with priorities weighed, and these renewed."""
+        rows, config = self.error(difference), self.config
+        if config.priority:
+            priorities = self.priorities[batch.groups]
+            rows = rows * torch.tensor(self.importance(priorities, batch.numbers), dtype=rows.dtype)
+            for place, number in enumerate(batch.numbers):
+                own = difference[..., place][counted[..., place]].detach().abs().numpy()
+                priorities[number] = float(np.float32((own.mean() + 1e-6) ** config.priority)) if own.size else 0.0
+        return (rows * counted).sum() / max(1, int(counted.sum()))
+
+    def importance(self, priorities, numbers):
+        """``(N P)^-beta`` over its maximum, where P is not 0."""
+        config, steps = self.config, sum(unit["ended"].size for unit in self.units)
+        beta = config.priority_beta + (1 - config.priority_beta) * min(1, steps / config.priority_steps)
+        chances = [priority / sum(priorities) for priority in priorities]
+        weights = [(len(chances) * chance) ** -beta if chance else 0 for chance in chances]
+        return [weights[number] / max(weights) for number in numbers]
 
     def valued(self, batch):
         """What each agent did is worth ``[L, B]``, and what it would do next, by the target network."""
@@ -202,8 +261,8 @@ class Plain:
                 target[t, b] = self.walk(
                     batch, rewards[row], t, b, [agent], lambda k, b, left, a=agent: future[a][k, b] + offset
                 )
-            errors.append(self.error(taken[agent] + offset - target))
-        return (torch.stack(errors) * learned).sum() / max(1, int(learned.sum()))
+            errors.append(taken[agent] + offset - target)
+        return self.lost(batch, torch.stack(errors), learned)
 
     def joint_loss(self, batch, taken, future, side):
         """VDN and QMIX: the side's joint value towards what the side gets while anybody is left."""
@@ -227,7 +286,7 @@ class Plain:
         target = torch.zeros_like(joint)
         for t, b in np.ndindex(*target.shape):
             target[t, b] = self.walk(batch, rewards, t, b, [a for a in side if batch.alive[a][t, b]], value)
-        return (self.error(joint - target) * counted).sum() / max(1, int(counted.sum()))
+        return self.lost(batch, joint - target, counted)
 
     def walk(self, batch, rewards, t, b, playing, value):
         """Discounted rewards ahead while somebody plays on, and the value of what is left where the walk ends."""
@@ -263,4 +322,11 @@ class Plain:
         found = {f"{key}/{name}": t.detach().numpy() for key, p in self.online.items() for name, t in p.items()}
         for key, p in self.target.items():
             found |= {f"{aim_of(key)}/{name}": tensor.numpy() for name, tensor in p.items()}
+        for groups, priorities in self.priorities.items():
+            for name in (f"priorities/g{group:02d}" for group in groups):
+                found |= {
+                    f"{name}/units": np.array([(index, 0) for index in range(len(self.units))]),
+                    f"{name}/values": np.array(priorities, np.float32),
+                    f"{name}/steps": np.array([sum(unit["ended"].size for unit in self.units)]),
+                }
         return found | self.scales

@@ -21,13 +21,14 @@ from functions.randomness import generator
 
 PPO = {"hidden": [8, 8], "epochs": 1, "minibatches": 2}
 REPLAYED = {"hidden": [8, 8], "updates": 2, "batch": 8, "replay": 42}
+JUDGED = REPLAYED | {"priority": 0.6}
 NOISY = REPLAYED | {"noise_start": 0.1}
 SETTINGS = {
     "ippo": [PPO, PPO | {"recurrent": True}],
     "mappo": [PPO, PPO | {"recurrent": True}],
-    "iql": [REPLAYED, REPLAYED | {"recurrent": True}],
-    "vdn": [REPLAYED, REPLAYED | {"recurrent": True}],
-    "qmix": [REPLAYED, REPLAYED | {"recurrent": True}],
+    "iql": [REPLAYED, REPLAYED | {"recurrent": True}, JUDGED, JUDGED | {"recurrent": True}],
+    "vdn": [REPLAYED, REPLAYED | {"recurrent": True}, JUDGED, JUDGED | {"recurrent": True}],
+    "qmix": [REPLAYED, REPLAYED | {"recurrent": True}, JUDGED, JUDGED | {"recurrent": True}],
     "iddpg": [REPLAYED, NOISY, NOISY | {"recurrent": True}],
     "maddpg": [REPLAYED, NOISY, NOISY | {"recurrent": True}],
 }
@@ -397,6 +398,28 @@ def test_a_setting_whose_absence_does_not_travel_is_named(monkeypatch):
         try_out(monkeypatch, replace(SPEC, config=Forgetful), settings={"cap": None})
 
 
+def grows(context, group):
+    result, name = policy(context, group), f"memory/{group_name(group)}"
+    return result._replace(tensors=result.tensors | {name: np.append(context.tensors[name], np.float32(1))})
+
+
+def test_only_a_part_by_the_window_may_grow(monkeypatch):
+    with pytest.raises(AssertionError, match=r"memory/g00 was float32 \(2,\) and is float32 \(3,\)"):
+        try_out(monkeypatch, policy=grows)
+    assert try_out(monkeypatch, replace(SPEC, by_window=("memory",)), policy=grows) == ()
+
+
+class Forgetting(Config, frozen=True, kw_only=True, tag_field="name", tag="sound"):
+    @property
+    def idle_parts(self):
+        return ("memory",)
+
+
+def test_a_part_that_is_idle_is_not_there(monkeypatch):
+    with pytest.raises(AssertionError, match="gives memory/g00, which is no <part>/g00"):
+        try_out(monkeypatch, replace(SPEC, config=Forgetting))
+
+
 SPECIFICATIONS = {
     "no specification": ("a spec", "it is of type str, not AlgorithmSpec"),
     "a name with a slash": (replace(SPEC, name="my/own"), "the name 'my/own' is not made of letters"),
@@ -404,6 +427,10 @@ SPECIFICATIONS = {
     "no policy": (replace(SPEC, parts=("memory", "count")), "its parts have no 'policy'"),
     "a part twice": (replace(SPEC, parts=(*PARTS, "memory")), "it has two parts 'memory'"),
     "an unknown part": (staged(LOOK, MIX, replace(POLICY, reads=("polcy",))), "reads or writes 'polcy', which is none"),
+    "an unknown part by the window": (
+        replace(SPEC, by_window=("memry",)),
+        "'memry' by the window is none of its parts",
+    ),
     "nothing learned": (staged(LOOK, MIX), "none of its stages writes 'policy'"),
     "a stage twice": (staged(LOOK, LOOK, MIX, POLICY), "it has two stages 'look'"),
     "an unknown scope": (staged(replace(LOOK, scope="agent"), MIX, POLICY), "neither 'team' nor 'group'"),

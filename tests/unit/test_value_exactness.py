@@ -131,6 +131,9 @@ CASES = {
     "memory, burnt in": {"recurrent": True, "stretch": 3, "burn_in": 1, "ahead": 2, "huber": 1.0},
     "memory over three steps, not double": {"recurrent": True, "ahead": 3, "double": False, "batch": 3, "hidden": [4]},
     "burnt in without memory": {"stretch": 2, "burn_in": 1},
+    "priorities": {"priority": 0.7, "priority_beta": 0.5, "priority_steps": 100},
+    "priorities of stretches": {"priority": 1.0, "stretch": 3, "ahead": 2, "burn_in": 1, "huber": 0.3},
+    "priorities, memory": {"priority": 0.5, "priority_steps": 1, "recurrent": True, "batch": 3, "ahead": 2},
 }
 
 
@@ -145,6 +148,12 @@ def test_stages_give_the_weights_of_one_loss_through_all_networks(name, case):
 @pytest.mark.parametrize("name", NAMES)
 def test_so_they_do_for_every_team_and_for_sides_that_compete(name, sides, team):
     equals_plain(Scene(name, team, sides, stretch=2, ahead=2))
+
+
+@pytest.mark.parametrize("team", [APART, TOGETHER], ids=["apart", "together"])
+@pytest.mark.parametrize("name", NAMES)
+def test_so_they_do_where_each_side_or_group_draws_by_priorities_of_its_own(name, team):
+    equals_plain(Scene(name, team, (0, 1, 0, 1), priority=0.8, stretch=2, updates=4))
 
 
 def test_so_do_independent_learners_of_their_own_rewards():
@@ -164,7 +173,7 @@ def equals_plain(scene):
         np.testing.assert_allclose(found[key], array, rtol=1e-10, atol=1e-13, err_msg=key)
         # Something was learned, everywhere.
         assert not np.array_equal(found[key], scene.tensors[key]), key
-    assert all(found[f"{key}/steps"] == 4 for key in {key.rsplit("/", 1)[0] for key in moments})
+    assert all(found[f"{key}/steps"] == 2 * scene.config.updates for key in {key.rsplit("/", 1)[0] for key in moments})
 
 
 def through_storage(tensors):
@@ -186,8 +195,9 @@ def test_the_bytes_are_the_same_wherever_stages_run(name, case):
 @pytest.mark.parametrize("team", [APART, TOGETHER], ids=["apart", "together"])
 @pytest.mark.parametrize("name", NAMES)
 def test_the_bytes_are_the_same_for_every_team(name, team, sides):
-    scene = Scene(name, team, sides, dtype=np.float32, batch=1)
-    same_bytes(scene.run("split", stored=through_storage), scene.run("packed"))
+    for settings in ({"batch": 1}, {"priority": 0.6}):
+        scene = Scene(name, team, sides, dtype=np.float32, **settings)
+        same_bytes(scene.run("split", stored=through_storage), scene.run("packed"))
 
 
 def same_bytes(found, expected):
@@ -195,6 +205,19 @@ def same_bytes(found, expected):
     for key, array in expected.items():
         assert (found[key].dtype, found[key].shape) == (array.dtype, array.shape), key
         assert found[key].tobytes() == array.tobytes(), key
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_settings_of_priorities_change_no_byte_where_draws_are_uniform(name):
+    found = Scene(name, priority_beta=0.9, priority_steps=3).run()
+    same_bytes(found, Scene(name).run())
+    assert not any(key.startswith("priorities/") for key in found)
+
+
+def test_who_learns_together_draws_by_equal_priorities_and_who_learns_alone_by_its_own():
+    for name, kinds in (("iql", 4), ("vdn", 2), ("qmix", 2)):
+        found = Scene(name, APART, (0, 1, 0, 1), priority=1.0).run()
+        assert len({found[f"priorities/g{group:02d}/values"].tobytes() for group in range(4)}) == kinds
 
 
 def meddled(unit, spec):

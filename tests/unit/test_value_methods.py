@@ -101,6 +101,13 @@ def test_agents_that_explore_less_and_less_answer_every_signal(name, options):
     assert mean_return(task, taught(task, name, {**ANSWERING, **OWN[name]}, rounds=10)) == 10
 
 
+@pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
+def test_so_they_do_where_what_surprises_is_replayed_more_often(name):
+    task = Task(name="toy/signal", options=HARD)
+    settings = {**ANSWERING, **OWN[name], "priority": 0.6, "priority_steps": 1500}
+    assert mean_return(task, taught(task, name, settings, rounds=10)) == 10
+
+
 def test_agents_that_remember_answer_every_signal():
     task = Task(name="toy/signal", options=HARD)
     settings = {**ANSWERING, **OWN["qmix"], "recurrent": True, "batch": 16}
@@ -141,6 +148,11 @@ REFUSED = {
     "targets that never move": (["algorithm.target_rate=0"], "algorithm.target_rate: Expected `float` > 0.0"),
     "copies that never come": (["algorithm.target_every=0"], "algorithm.target_every: Expected `int` >= 1"),
     "another time limit": (["algorithm.time_limit=never"], "algorithm.time_limit: Invalid enum value 'never'"),
+    "negative priorities": (["algorithm.priority=-0.1"], "algorithm.priority: Expected `float` >= 0.0"),
+    "priorities beyond proportion": (["algorithm.priority=1.5"], "algorithm.priority: Expected `float` <= 1.0"),
+    "too much of a correction": (["algorithm.priority_beta=2"], "algorithm.priority_beta: Expected `float` <= 1.0"),
+    "a correction that never comes": (["algorithm.priority_steps=0"], "algorithm.priority_steps: Expected `int` >= 1"),
+    "priorities without values": (["algorithm.name=maddpg", "algorithm.priority=1"], "no key algorithm.priority"),
     "a setting of another algorithm": (["algorithm.epochs=3"], "there is no key algorithm.epochs"),
     "gradient noise": (["scaling.rule=gns"], "scaling.rule: learners of vdn do not tell what gns goes by"),
     "teams that change": (
