@@ -30,7 +30,7 @@ def found(text: str, task: Task, where: str) -> TeamPolicy:
 
 
 def located(config: RunConfig) -> RunConfig:
-    """The configuration for runs that are made in other folders; raises `UserError` where there are no such policies."""
+    """The configuration for runs made in other folders; raises `UserError` where there are no such policies."""
     text = config.opponents.policies
     if text == RANDOM:
         return config
