@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from coordinator import budget, places, scaling
+from coordinator import budget, opponents, places, scaling
 from coordinator.events import (
     Advanced,
     Asked,
@@ -28,6 +28,7 @@ from coordinator.figures import Played, evaluated, played, returns_of, round_lin
 from coordinator.fitting import misfit
 from coordinator.homes import learned, learner_waves, regrouped, spec_of
 from coordinator.mind import Thought, began, settled, think
+from coordinator.opponents import opposed
 from coordinator.pricing.bill import LOG_BYTES, Meter
 from coordinator.sharing import initial
 from coordinator.sides import classes_by_side
@@ -41,6 +42,7 @@ from functions.contract import (
     DescribeReply,
     Done,
     Failed,
+    Ref,
     Report,
     Team,
     Usage,
@@ -147,11 +149,12 @@ def _advanced(plan: Plan, state: State, event: Advanced) -> State:
 def _described(plan: Plan, state: State) -> State:
     reply = _done(state, "describe").reply
     assert isinstance(reply, DescribeReply)
-    if problem := misfit(plan.config, reply.spec):
+    if problem := misfit(plan.config, reply.spec, plan.opponents):
         return replace(state, slots={}, spec=reply.spec, status="failed", reason=problem)
     sharing = plan.config.sharing
     groups = initial(sharing.rule, sharing.start, classes_by_side(reply.spec))
     team = Team(groups=groups, identity=sharing.rule != "none")
+    team = opposed(plan.config, reply.spec, plan.opponents, team)
     return replace(state, phase="initialise", slots={}, spec=reply.spec, team=team)
 
 
@@ -159,7 +162,10 @@ def _initialised(plan: Plan, state: State) -> State:
     objects = _done(state, "initialise").objects
     names = {f"{part}/{keys.group_name(group)}" for part in spec_of(plan).parts for group in state.groups}
     parts = {name: 0 if name.startswith("policy/") else 1 for name in sorted(names)}
-    refs = (objects["policies"], objects["learner"])
+    refs: tuple[Ref, ...] = (objects["policies"], objects["learner"])
+    if plan.opponents and state.team:
+        parts |= dict.fromkeys(opponents.parts(state.team, plan.opponents), len(refs))
+        refs = (*refs, plan.opponents.policies)
     return _placed(plan, replace(state, slots={}, objects=refs, parts=parts, mind=began(plan.config)))
 
 
@@ -170,7 +176,7 @@ def _placed(plan: Plan, state: State) -> State:
 
 def _sampled(plan: Plan, state: State) -> State:
     """On to learning, unless the policies that sampled have reached the target."""
-    evaluation = evaluated(state)
+    evaluation = evaluated(plan, state)
     if evaluation is None:
         return _sample_learned(plan, replace(state, retired=()))
     state = _ranked(state, evaluation)

@@ -3,6 +3,7 @@
 import msgspec
 
 from coordinator.config import RunConfig
+from coordinator.opponents import Fixed
 from coordinator.ports import Ledger
 from coordinator.pricing.prices import load_prices
 from coordinator.state import Plan
@@ -29,6 +30,7 @@ class Charter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     grace_s: float
     stretch: bool
     detached: bool
+    opponents: Fixed | None = None
 
     def plan(self) -> Plan:
         """The run's plan."""
@@ -42,6 +44,7 @@ class Charter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
             fixed=True,
             carries=not self.detached,
             stretch=self.stretch,
+            opponents=self.opponents,
         )
 
 

@@ -31,6 +31,7 @@ else:
     AnyConfig = Any
 
 DEFAULT_ROUNDS = 400
+RANDOM = "random"
 
 _ADAPTER = "pettingzoo:"
 _ALGORITHM = "mappo"
@@ -151,6 +152,17 @@ class Evaluation(Section, frozen=True, kw_only=True):
     ) = None
 
 
+class Opponents(Section, frozen=True, kw_only=True):
+    """A side of a competitive task that does not learn, so that the others learn against what stays the same."""
+
+    side: (
+        Annotated[int, Meta(ge=0, description="of competing sides, the one that does not learn; default: none")] | None
+    ) = None
+    policies: Annotated[
+        str, Meta(min_length=1, description="how it acts: random, or as that run's or file's policies")
+    ] = RANDOM
+
+
 class Stop(Section, frozen=True, kw_only=True):
     """When the run ends: at the end of the first round that meets any of these. Default: 400 rounds."""
 
@@ -204,6 +216,7 @@ class RunConfig(Section, frozen=True, kw_only=True):
     scaling: Scaling = Scaling()
     placement: Placement = Placement()
     evaluation: Evaluation = Evaluation()
+    opponents: Opponents = Opponents()
     stop: Stop = Stop()
     functions: Functions = Functions()
     pricing: Pricing = Pricing()
@@ -305,6 +318,8 @@ def _unruly(config: RunConfig) -> str:
         return f"scaling.rule: learners of {name} do not tell what {config.scaling.rule} goes by; use constant"
     if config.scaling.least is not None and config.scaling.least > config.scaling.units:
         return f"scaling.least: {config.scaling.least} is more than scaling.units ({config.scaling.units})"
+    if config.opponents.side is None and config.opponents.policies != RANDOM:
+        return "opponents.policies: say which side does not learn, as opponents.side"
     if config.placement.carry and config.algorithm.replayed_steps:
         return f"placement.carry: {name} learns from earlier rounds, which are kept in storage; leave it false"
     if config.placement.deadline_s is not None and config.placement.dollars_per_hour is not None:

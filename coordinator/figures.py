@@ -7,6 +7,7 @@ import numpy as np
 
 from coordinator import budget, sides
 from coordinator.mind import Seen, Thought
+from coordinator.opponents import judged
 from coordinator.state import Evaluated, Plan, RoundLine, State
 from coordinator.tasks import behaviour
 from functions.contract import EvaluateReply, LearnReply, SampleReply, Table, WholeReply
@@ -86,7 +87,7 @@ def round_lines(
                 agent_returns=round_.agent_returns,
                 scalars=_mean_scalars(round_.samples),
                 figures=dict(round_.seen.figures),
-                evaluation=evaluated(state, plan.config.evaluation.side) if index == 0 else None,
+                evaluation=evaluated(plan, state) if index == 0 else None,
                 team=state.team.groups if state.team else (),
                 slope=thought.slope,
                 diversity=thought.diversity,
@@ -109,12 +110,12 @@ def _mean_scalars(replies: tuple[SampleReply, ...]) -> dict[str, float]:
     }
 
 
-def evaluated(state: State, wanted: int | None = None) -> Evaluated | None:
-    """The evaluation in flight, None when there is none; its side has the name of the one that was `wanted`."""
+def evaluated(plan: Plan, state: State) -> Evaluated | None:
+    """The evaluation in flight, None when there is none."""
     returns = returns_of(state, "evaluate/")
     if not returns:
         return None
-    side = sides.measured(state.task, wanted)
+    side = judged(plan.config, state.task)
     return Evaluated(
         round=state.round,
         env_steps=state.env_steps,

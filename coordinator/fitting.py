@@ -1,13 +1,14 @@
 """What a configuration asks of a task that the task cannot give: known only once somebody has looked at it."""
 
-from coordinator import sides, similarity
+from coordinator import opponents, sides, similarity
 from coordinator.config import RunConfig
+from coordinator.opponents import Fixed
 from functions.environments.base import Spec
 
 
-def misfit(config: RunConfig, spec: Spec) -> str:
+def misfit(config: RunConfig, spec: Spec, fixed: Fixed | None = None) -> str:
     """Why the run cannot be; '' when it can."""
-    if problem := sides.misfit(spec, config.evaluation.side):
+    if problem := sides.misfit(spec, config.evaluation.side) or opponents.misfit(config, spec, fixed):
         return problem
     if problem := config.algorithm.misfit(config.actors.steps or spec.horizon):
         return f"algorithm.{problem}"

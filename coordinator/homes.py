@@ -2,6 +2,7 @@
 
 from functools import cache
 
+from coordinator import opponents
 from coordinator.placement import LEARNER_PLACEMENTS, Rule, Work
 from coordinator.state import Plan, State
 from functions import keys
@@ -37,7 +38,11 @@ def learned(plan: Plan, state: State, waves: int | None = None) -> tuple[tuple[R
     homes = {part: state.objects[index] for part, index in state.parts.items()}
     if state.place.rule == "whole":
         made = _objects(state, WHOLE)
-        homes = {part: made["policies" if part.startswith("policy/") else "learner"] for part in homes}
+        theirs = _opponents(plan, state)
+        homes = {
+            part: ref if part in theirs else made["policies" if part.startswith("policy/") else "learner"]
+            for part, ref in homes.items()
+        }
     for wave in learner_waves(plan, state)[:waves]:
         for work in wave:
             objects = _objects(state, work.name)
@@ -52,9 +57,9 @@ def regrouped(plan: Plan, state: State) -> tuple[tuple[Ref, ...], dict[str, int]
     assert state.proposal is not None
     objects, parts = learned(plan, state)
     made, proposal = _objects(state, REGROUP), state.proposal
-    homes = {}
+    homes = {name: objects[parts[name]] for name in _opponents(plan, state)}
     for part in spec_of(plan).parts:
-        for group in sorted(set(proposal.team.groups)):
+        for group in proposal.team.learning:
             name = f"{part}/{keys.group_name(group)}"
             changed = made["policies" if part == "policy" else "learner"]
             homes[name] = changed if group in proposal.bases else objects[parts[name]]
@@ -66,6 +71,11 @@ def housed(homes: dict[str, Ref]) -> tuple[tuple[Ref, ...], dict[str, int]]:
     distinct = tuple(sorted(set(homes.values()), key=lambda ref: ref.key))
     positions = {ref.key: index for index, ref in enumerate(distinct)}
     return distinct, {part: positions[homes[part].key] for part in sorted(homes)}
+
+
+def _opponents(plan: Plan, state: State) -> tuple[str, ...]:
+    """The parts that nobody learns."""
+    return opponents.parts(state.team, plan.opponents) if state.team else ()
 
 
 def _objects(state: State, work: str) -> dict[str, Ref]:

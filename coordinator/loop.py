@@ -114,6 +114,8 @@ class Driver:
         # A run that cannot go on is left as it is: resuming it again and again costs nothing.
         if record is None or not isinstance(decide(self._plan, self.state), Stop):
             self._become(_loaded(record))
+            if record is None and self._plan.opponents:
+                self._become(Persisted(Usage(puts=1, bytes_written=self._plan.opponents.policies.size)))
             # Listed before the commit, so that nothing is among it that a later driver stores.
             found = self._ports.storage.list("rounds/")
             if self._plan.fixed:
@@ -361,6 +363,8 @@ class Driver:
             self._become(_loaded(record))
             refs = (*refs, *(decoded(record.body).lasting if record else ()))
         kept = {ref.key for ref in refs} | set(self.state.held)
+        if self._plan.opponents:
+            kept.add(self._plan.opponents.policies.key)
         left = [key for key in found if key not in kept and not self._half_written(key)]
         if left and (record := self._ports.ledger.load(STATE)) is not None and record.version != self._version:
             raise StaleVersion("somebody else went on with the run")

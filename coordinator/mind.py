@@ -119,7 +119,7 @@ def think(config: RunConfig, spec: Spec, team: Team, mind: Mind, seen: Seen, rou
             mind = replace(mind, trend=trend.emptied(mind.trend))
     rng = generator(config.seed, round_, "scaling")
     units = scaling.units(config.scaling.rule, mind.scaling, _bounds(config, spec, overhead), rng)
-    return Thought(replace(mind, units=units), proposal, slope, _diversity(spec, seen), event)
+    return Thought(replace(mind, units=units), proposal, slope, _diversity(spec, team, seen), event)
 
 
 def settled(mind: Mind, proposal: Proposal) -> Mind:
@@ -129,14 +129,15 @@ def settled(mind: Mind, proposal: Proposal) -> Mind:
 
 
 def _remembered(config: RunConfig, team: Team, mind: Mind, seen: Seen) -> Mind:
-    signals = {group: _signal(seen.figures, group) for group in sorted(set(team.groups))}
+    signals = {group: _signal(seen.figures, group) for group in team.learning}
     mind = replace(mind, scaling=scaling.observed(mind.scaling, signals, config.trend.window, config.scaling.rule))
     if not seen.returns:
         return mind
-    total = sum(seen.returns)
+    returns = [seen.returns[agent] for agent in team.learners]
+    total = sum(returns)
     return replace(
         mind,
-        trend=trend.observed(mind.trend, seen.returns, config.trend.window),
+        trend=trend.observed(mind.trend, returns, config.trend.window),
         lowest=total if mind.lowest is None else min(mind.lowest, total),
         highest=total if mind.highest is None else max(mind.highest, total),
     )
@@ -166,7 +167,7 @@ def _proposed(config: RunConfig, spec: Spec, team: Team, mind: Mind, seen: Seen,
         apart = tuple(range(len(spec.agents)))
         bases = {agent: group for agent, group in enumerate(team.groups) if team.groups.count(group) > 1}
         return Proposal(kind="split", team=replace(team, groups=apart), bases=bases) if bases else None
-    groups = _grouped(config, spec, mind, seen, round_)
+    groups = _grouped(config, spec, team, mind, seen, round_)
     bases = {}
     for group in sorted(set(groups)):
         members = [agent for agent, of in enumerate(groups) if of == group]
@@ -183,7 +184,7 @@ def _margin(config: RunConfig, mind: Mind) -> float | None:
     return config.sharing.margin * (mind.highest - mind.lowest)
 
 
-def _grouped(config: RunConfig, spec: Spec, mind: Mind, seen: Seen, round_: int) -> tuple[int, ...]:
+def _grouped(config: RunConfig, spec: Spec, team: Team, mind: Mind, seen: Seen, round_: int) -> tuple[int, ...]:
     sharing = config.sharing
     distance, rule = similarity.DISTANCES[sharing.distance], grouping.GROUPINGS[sharing.grouping]
 
@@ -199,7 +200,9 @@ def _grouped(config: RunConfig, spec: Spec, mind: Mind, seen: Seen, round_: int)
             rng,
         )
 
-    return grouping.groups_of(classes_by_side(spec), label)
+    # An agent alone in its class stays alone: opponents.
+    classes = [-agent - 1 if agent in team.fixed else kind for agent, kind in enumerate(classes_by_side(spec))]
+    return grouping.groups_of(classes, label)
 
 
 def _scores(config: RunConfig, team: Team, mind: Mind, seen: Seen) -> dict[int, float]:
@@ -208,12 +211,12 @@ def _scores(config: RunConfig, team: Team, mind: Mind, seen: Seen) -> dict[int, 
         ratios = {group: scaling.convexity(_signal(seen.figures, group)) for group in set(team.groups)}
         return {agent: ratios[group] for agent, group in enumerate(team.groups)}
     means = np.mean(mind.trend.window, axis=0)
-    return dict(enumerate(means.tolist()))
+    return dict(zip(team.learners, means.tolist(), strict=True))
 
 
-def _diversity(spec: Spec, seen: Seen) -> float | None:
-    """System neural diversity of the largest class of agents, by the Jensen-Shannon distance."""
-    agents = max((kind.agents for kind in spec.classes), key=len)
+def _diversity(spec: Spec, team: Team, seen: Seen) -> float | None:
+    """System neural diversity of the largest class of agents that learn, by the Jensen-Shannon distance."""
+    agents = max((tuple(sorted({*kind.agents} & {*team.learners})) for kind in spec.classes), key=len)
     if not all(f"behaviour/{agent_name(agent)}" in seen.tables for agent in agents):
         return None
     distance = similarity.DISTANCES["jsd"]

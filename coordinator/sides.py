@@ -34,15 +34,16 @@ def sides_of(spec: Spec) -> tuple[Side, ...]:
     return tuple(Side(number, name, agents) for number, (name, agents) in enumerate(pairs))
 
 
-def measured(spec: Spec, wanted: int | None) -> Side | None:
-    """The side by whose return a run is judged: number `wanted`, or the largest (the first of equals); None where all
-    agents are on one side, whose sum counts. A number that no side has is refused by `misfit` before a run begins."""
+def measured(spec: Spec, wanted: int | None, fixed: int | None = None) -> Side | None:
+    """The side by whose return a run is judged: number `wanted`, or the largest (the first of equals) but the one that
+    is `fixed`; None where all agents are on one side, whose sum counts. A number that no side has is refused by
+    `misfit` before a run begins."""
     found = sides_of(spec)
     if not found:
         return None
     if wanted is not None and wanted < len(found):
         return found[wanted]
-    return max(found, key=lambda side: len(side.agents))
+    return max((side for side in found if side.number != fixed), key=lambda side: len(side.agents))
 
 
 def returns_of(spec: Spec, agent_returns: Sequence[float]) -> dict[str, float]:

@@ -11,6 +11,7 @@ from msgspec import field
 
 from coordinator.config import RunConfig
 from coordinator.mind import Mind, Proposal
+from coordinator.opponents import Fixed
 from coordinator.placing import Placing
 from coordinator.pricing.bill import Meter
 from coordinator.pricing.prices import Prices
@@ -30,7 +31,7 @@ class Plan:
     time-out. `width` functions run at once. `fixed`: functions are deployed, with sizes that stay. `carries`:
     messages may carry objects, which needs a coordinator that lives from round to round. `stretch`: durations are
     measured on whole cores, whatever share of one a function's memory buys. `coordinator_mb` is the memory of the
-    coordinator where that is a function, else 0.
+    coordinator where that is a function, else 0. `opponents` are those that have policies.
     """
 
     run: str
@@ -43,6 +44,7 @@ class Plan:
     carries: bool = True
     stretch: bool = True
     coordinator_mb: int = 0
+    opponents: Fixed | None = None
 
 
 class Slot(Message, frozen=True, kw_only=True):
@@ -200,8 +202,8 @@ class State(Message, frozen=True, kw_only=True):
 
     @property
     def groups(self) -> tuple[int, ...]:
-        """The groups, ascending."""
-        return tuple(sorted(set(self.team.groups))) if self.team else ()
+        """The groups that learn, ascending."""
+        return self.team.learning if self.team else ()
 
     @property
     def lasting(self) -> tuple[Ref, ...]:

@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from coordinator import mind, sides
+from coordinator import mind
 from coordinator.homes import REGROUP, WHOLE, learned, learner_waves, policies_in, spec_of
+from coordinator.opponents import judged
 from coordinator.placement import Work, packs
 from coordinator.state import Phase, Plan, State
 from coordinator.trial import schedule
@@ -288,11 +289,12 @@ def _trials(plan: Plan, state: State) -> list[Planned]:
         "new": (policies_in(proposal.objects, proposal.parts), proposal.team),
         "old": (policies_in(*learned(plan, state)), _team(state)),
     }
+    everybody = not _team(state).fixed
     return [
         task
         for arm, (policies, team) in arms.items()
         for task in evaluations(
-            plan, state, stream, episodes, policies, team, f"trial/{arm}/{proposal.look:03d}", everybody=True
+            plan, state, stream, episodes, policies, team, f"trial/{arm}/{proposal.look:03d}", everybody
         )
     ]
 
@@ -312,7 +314,7 @@ def evaluations(
     `team`: whose policies they are; the present one by default. `work`: what the works are called by; the stream.
     Where sides compete, returns are those of the side by which the run is judged; with `everybody`, of all agents.
     """
-    side = None if everybody else sides.measured(state.task, plan.config.evaluation.side)
+    side = None if everybody else judged(plan.config, state.task)
     size = plan.config.evaluation.episodes_per_invocation
     gets, memory = EXTRA_GETS + len(policies), function_memory(plan, state, "evaluator")
     planned = []

@@ -46,14 +46,38 @@ class Usage(Message, frozen=True, kw_only=True):
     bytes_read: int = 0
 
 
+class Opponents(Message, frozen=True, kw_only=True):
+    """Agents that do not learn, and how they act while others do: as their policies' distributions say, as `greedy`
+    has it, or at random without policies. In evaluations those with policies are greedy."""
+
+    agents: tuple[int, ...]
+    acting: Literal["drawn", "greedy", "random"] = "drawn"
+
+
 class Team(Message, frozen=True, kw_only=True):
     """Who learns with whom: `groups[i]` is the group of agent i, named after its first member.
 
-    `identity`: networks take the agent's one-hot.
+    `identity`: networks take the agent's one-hot. Each of the `opponents` is a group of its own.
     """
 
     groups: tuple[int, ...]
     identity: bool = False
+    opponents: Opponents | None = None
+
+    @property
+    def fixed(self) -> tuple[int, ...]:
+        """The agents that do not learn."""
+        return self.opponents.agents if self.opponents else ()
+
+    @property
+    def learners(self) -> tuple[int, ...]:
+        """The agents that learn, ascending."""
+        return tuple(agent for agent in range(len(self.groups)) if agent not in self.fixed)
+
+    @property
+    def learning(self) -> tuple[int, ...]:
+        """The groups of those who learn, ascending."""
+        return tuple(sorted({self.groups[agent] for agent in self.learners}))
 
 
 class Behaviour(Message, frozen=True, kw_only=True):

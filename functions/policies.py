@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms import heads
-from functions.algorithms.losses import ILLEGAL
 from functions.contract import Behaviour, Team
 from functions.environments.base import ActionArray, BoolArray, FloatArray, Observation, Spec
-from functions.stacks import stack
+from functions.seats import seated
 
 SAMPLE = Behaviour()
 
 Memory = tuple[FloatArray | None, ...]
-"""Per class what recurrent networks remember ``[n, E, H]``, zeros when an episode starts; None for others."""
+"""Per class, those of its agents who learn before opponents: what recurrent networks remember ``[n, E, H]``, zeros when
+an episode starts; None for others."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,8 @@ class Choice:
 
     `actions` are for the record: ``[n, E]`` one choice, ``[n, E, branches]`` several, ``[n, E, d]`` numbers in policy
     units; see `functions.algorithms.heads`. `log_probability` ``[n, E]`` are those of each under the policy, None where
-    agents did not act as a distribution says. `played` are the actions as the environment takes them, ``[E, n, ...]``.
+    agents that learn did not act as a distribution says. `played` are the actions as the environment takes them,
+    ``[E, n, ...]``.
     """
 
     actions: tuple[ActionArray, ...]
@@ -48,39 +49,35 @@ class Policy:
     def __init__(self, spec: Spec, team: Team, tensors: Mapping[str, NDArray[Any]]) -> None:
         """Raises `BadRequest` when the networks do not fit the task."""
         self.spec = spec
-        self._stacks = tuple(stack(spec, team, tensors, index) for index in range(len(spec.classes)))
-        self._heads = tuple(
-            heads.head_of(kind, found.own is not None) for kind, found in zip(spec.classes, self._stacks, strict=True)
-        )
-        self.recurrent = any(found.gru is not None for found in self._stacks)
+        self._seats = seated(spec, team, tensors)
+        self.recurrent = any(seats.networks is not None and seats.networks.gru is not None for seats in self._seats)
+
+    @property
+    def by_chance(self) -> bool:
+        """Whether some agents act at random."""
+        return any(seats.acting == "random" for seats in self._seats)
 
     def require(self, behaviour: Behaviour) -> None:
-        """Raises `BadRequest` when not all agents can behave so."""
-        for head in self._heads:
-            heads.require(head, behaviour)
+        """Raises `BadRequest` when not all agents that learn can behave so."""
+        for seats in self._seats:
+            if seats.acting == "learning":
+                heads.require(seats.head, behaviour)
 
     def start(self, copies: int) -> Memory:
         """What is remembered when episodes start."""
-        return tuple(networks.start(copies) for networks in self._stacks)
+        return tuple(seats.start(copies) for seats in self._seats)
 
     def outputs(
         self, observation: Observation, memory: Memory | None = None, blocks: int = 1
     ) -> tuple[list[FloatArray], Memory]:
         """Per class ``[n, E, width]``, illegal choices at a large negative number, and what is to be remembered."""
+        found, memory = self._outputs(observation, memory, blocks)
+        return list(self._by_class(found)), memory
+
+    def _outputs(self, observation: Observation, memory: Memory | None, blocks: int) -> tuple[list[FloatArray], Memory]:
         memory = self.start(len(observation.alive)) if memory is None else memory
-        found, kept = [], []
-        for index, (networks, remembered) in enumerate(zip(self._stacks, memory, strict=True)):
-            rows, agents, features = observation.values[index].shape
-            shape = (agents, blocks, rows // blocks)
-            apart = observation.values[index].swapaxes(0, 1).reshape(*shape, features)
-            before = None if remembered is None else remembered.reshape(*shape, -1)
-            outputs, after = networks.outputs(apart, before)
-            outputs = outputs.reshape(agents, rows, -1)
-            if observation.masks is not None and not self.spec.classes[index].continuous:
-                outputs = np.where(observation.masks[index].swapaxes(0, 1), outputs, np.float32(ILLEGAL))
-            found.append(outputs)
-            kept.append(None if after is None else after.reshape(agents, rows, -1))
-        return found, tuple(kept)
+        pairs = [seats.outputs(observation, before, blocks) for seats, before in zip(self._seats, memory, strict=True)]
+        return [outputs for outputs, _ in pairs], tuple(after for _, after in pairs)
 
     def logits(self, observation: Observation, blocks: int = 1) -> list[FloatArray]:
         """The outputs alone."""
@@ -93,32 +90,46 @@ class Policy:
         memory: Memory | None = None,
         behaviour: Behaviour = SAMPLE,
         blocks: int = 1,
+        chance: tuple[FloatArray, ...] | None = None,
     ) -> tuple[Choice, Memory]:
-        """What agents do as `behaviour` says with the `noise` of a step (see `draws`), or greedily where it is None."""
-        outputs, memory = self.outputs(observation, memory, blocks)
-        actions: list[ActionArray] = []
-        log_probability: list[FloatArray] = []
-        for index, head in enumerate(self._heads):
-            if noise is None:
-                actions.append(head.greedy(outputs[index]))
-                continue
-            legal = None if observation.masks is None else observation.masks[index].swapaxes(0, 1)
-            own = self._stacks[index].own
-            chosen, probable = heads.act(head, outputs[index], own, noise[index], behaviour, legal)
-            actions.append(chosen)
-            if probable is not None:
-                log_probability.append(probable)
-        known = tuple(log_probability) if len(log_probability) == len(actions) else None
-        return Choice(tuple(actions), known, self.to_environment(tuple(actions))), memory
+        """What agents do as `behaviour` says with the `noise` of a step (see `draws`), or greedily where it is None.
 
-    def to_environment(self, actions: tuple[ActionArray, ...]) -> tuple[ActionArray, ...]:
-        """Recorded actions ``[n, E, ...]`` per class as the environment takes them, ``[E, n, ...]``."""
-        pairs = zip(self._heads, actions, strict=True)
-        return as_environment_actions(tuple(head.to_environment(part) for head, part in pairs))
+        Agents that act at random need `chance`, noise too; without it the first legal action stands in for theirs.
+        """
+        outputs, memory = self._outputs(observation, memory, blocks)
+        chosen = [
+            seats.act(part, observation, noise, chance, behaviour)
+            for seats, part in zip(self._seats, outputs, strict=True)
+        ]
+        actions = [part for part, _ in chosen]
+        played = [seats.head.to_environment(part) for seats, part in zip(self._seats, actions, strict=True)]
+        known = self._log_probability(chosen) if noise is not None else None
+        return Choice(self._by_class(actions), known, as_environment_actions(self._by_class(played))), memory
+
+    def _log_probability(self, chosen: list[tuple[ActionArray, FloatArray | None]]) -> tuple[FloatArray, ...] | None:
+        """Per class, 0 where nobody learns from it; None where those who learn did not act as a distribution says."""
+        pairs = list(zip(self._seats, chosen, strict=True))
+        if any(seats.acting == "learning" and probable is None for seats, (_, probable) in pairs):
+            return None
+        return self._by_class(
+            [np.zeros(actions.shape[:2], np.float32) if found is None else found for actions, found in chosen]
+        )
+
+    def _by_class(self, parts: list[NDArray[Any]]) -> tuple[NDArray[Any], ...]:
+        """What the seats have ``[n, ...]``, joined per class."""
+        joined: dict[int, NDArray[Any]] = {}
+        for seats, part in zip(self._seats, parts, strict=True):
+            if seats.places is None:
+                joined[seats.index] = part
+                continue
+            agents = len(self.spec.classes[seats.index].agents)
+            whole = joined.setdefault(seats.index, np.empty((agents, *part.shape[1:]), part.dtype))
+            whole[seats.places] = part
+        return tuple(joined[index] for index in range(len(self.spec.classes)))
 
     def sample(self, observation: Observation, noise: tuple[FloatArray, ...], blocks: int = 1) -> Choice:
         """Draws from the policies, with no memory."""
-        return self.act(observation, noise, blocks=blocks)[0]
+        return self.act(observation, noise, blocks=blocks, chance=noise)[0]
 
     def greedy(self, observation: Observation) -> tuple[ActionArray, ...]:
         """The most probable actions per class, with no memory."""
@@ -134,9 +145,16 @@ class Player:
         self._policy, self._blocks, self._behaviour = policy, blocks, behaviour
         self._memory = policy.start(copies)
 
-    def act(self, seen: Observation, noise: tuple[FloatArray, ...] | None = None) -> Choice:
-        """The next step's actions: as the behaviour says with the `noise` of the step, greedily without."""
-        choice, self._memory = self._policy.act(seen, noise, self._memory, self._behaviour, self._blocks)
+    def act(
+        self,
+        seen: Observation,
+        noise: tuple[FloatArray, ...] | None = None,
+        chance: tuple[FloatArray, ...] | None = None,
+    ) -> Choice:
+        """The next step's actions: as the behaviour says with the `noise` of the step, greedily without; those who act
+        at random do so with `chance`, which is the noise where there is any."""
+        chance = noise if chance is None else chance
+        choice, self._memory = self._policy.act(seen, noise, self._memory, self._behaviour, self._blocks, chance)
         return choice
 
     def forget(self, ended: BoolArray) -> None:

@@ -120,6 +120,24 @@ def stack(spec: Spec, team: Team, tensors: Mapping[str, NDArray[Any]], index: in
     return Stack(_perceptron(maps[-1:]), before, StackedGru((x, h), (x_bias, h_bias)), own)
 
 
+def lone(
+    tensors: Mapping[str, NDArray[Any]], spec: Spec, team: Team, agent: int, identity: bool
+) -> dict[str, NDArray[Any]]:
+    """The tensors of an agent's network as a group of its own, with inputs for the one-hot `identity` or without; it
+    gives what it gave, to the last bit."""
+    old, new = f"policy/{group_name(team.groups[agent])}/", f"policy/{group_name(agent)}/"
+    own = {new + name.removeprefix(old): np.array(array) for name, array in tensors.items() if name.startswith(old)}
+    network = _network(own, agent)
+    first = ("gru_x", "gru_bx") if network.gru is not None and len(network.layers) == 1 else ("w0", "b0")
+    weight, bias = (own[new + name] for name in first)
+    if team.identity and not identity:
+        width = weight.shape[0] - len(spec.agents)
+        weight, bias = weight[:width], bias + weight[width + agent]
+    elif identity and not team.identity:
+        weight = np.concatenate([weight, np.zeros((len(spec.agents), weight.shape[1]), weight.dtype)])
+    return own | {new + first[0]: np.ascontiguousarray(weight), new + first[1]: bias}
+
+
 class _Network(NamedTuple):
     """One agent's layers, its layer that remembers (of what comes in, and of what is remembered), its head's own."""
 

@@ -22,6 +22,7 @@ from coordinator.cli import options as common
 from coordinator.cli.ending import Ending, conclude
 from coordinator.cli.errors import FINISHED, UNFINISHED, UserError
 from coordinator.cli.folder import ERRORS, RunFolder
+from coordinator.cli.opposing import located
 from coordinator.cli.signals import Signals
 from coordinator.cli.text import money, seconds
 from coordinator.cli.text import table as aligned
@@ -73,7 +74,7 @@ def arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Runs what is missing and writes the comparison."""
     path, overrides = common.split(options.settings)
-    base, arms = load(path, overrides), _arms(options)
+    base, arms = located(load(path, overrides)), _arms(options)
     refuse_clashes(arms, overrides)
     for arm in arms:
         configuration(arm, base)

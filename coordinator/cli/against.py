@@ -1,21 +1,21 @@
 """Each side of a run's policies against opponents that do not learn: those who act at random, or another run's."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 
+from coordinator.cli import opposing
 from coordinator.cli.errors import UserError
 from coordinator.cli.fetched import team_of
 from coordinator.cli.folder import RunFolder
 from coordinator.cli.text import plus_minus, table
+from coordinator.config import RANDOM
 from coordinator.reports import crossplay, statistics
-from coordinator.reports.policy import TeamPolicy, load_policy
+from coordinator.reports.policy import TeamPolicy
 from coordinator.reports.statistics import FinalReturn
 from functions.contract import BadRequest
 from functions.environments.base import EnvironmentFault, Unsupported
 
-RANDOM = "random"
 _HEADER = ("side", "against", "return")
 
 
@@ -39,7 +39,8 @@ class Plays(msgspec.Struct, frozen=True, kw_only=True):
 def plays(folder: RunFolder, against: Sequence[str], episodes: int | None) -> Plays:
     """Every side against every opponent, on the same start states; `episodes` are evaluation.final_episodes by default.
 
-    Raises `UserError` for a task without sides, and for opponents that cannot play it.
+    A side that acted at random in training has no policies to play. Raises `UserError` for a task without sides, and
+    for opponents that cannot play it.
     """
     found, own = team_of(folder)
     opponents = {text: opponent(text, own) for text in dict.fromkeys(against)}
@@ -49,6 +50,7 @@ def plays(folder: RunFolder, against: Sequence[str], episodes: int | None) -> Pl
         played = tuple(
             Play(side=side, against=text, returns=statistics.summary(_totals(own, side, team, count, config.seed)))
             for side in crossplay.sides(own.task)
+            if all(own.plays(agent) for agent in crossplay.members(own.task, side))
             for text, team in opponents.items()
         )
     except (ValueError, BadRequest, EnvironmentFault, Unsupported) as error:
@@ -58,12 +60,7 @@ def plays(folder: RunFolder, against: Sequence[str], episodes: int | None) -> Pl
 
 def opponent(text: str, own: TeamPolicy) -> TeamPolicy | None:
     """Who is meant: None for chance, the newest policies of a run, or those of a policy file; raises `UserError`."""
-    if text == RANDOM:
-        return None
-    team = load_policy(text) if Path(text).is_file() else team_of(RunFolder.find(text))[1]
-    if team.task != own.task:
-        raise UserError(f"--against {text}: it was trained on another task ({team.task.name}, or other options)")
-    return team
+    return None if text == RANDOM else opposing.found(text, own.task, "--against")
 
 
 def lines(found: Plays) -> list[str]:

@@ -23,9 +23,12 @@ class Course:
             self.add(line)
 
     def add(self, line: RoundLine) -> None:
-        """One more round. Where sides compete none counts: one that gets better keeps the other's return down."""
-        if line.return_mean is not None and not line.side_returns:
+        """One more round. Where two sides learn none counts: one that gets better keeps the other's return down."""
+        fixed, sides = self._plan.config.opponents.side, list(line.side_returns.values())
+        if line.return_mean is not None and not sides:
             self._returns.append(line.return_mean)
+        elif fixed is not None and len(sides) == 2:
+            self._returns.append(sides[1 - fixed])
 
     def look(self) -> str:
         """A line for the user when a plateau is found that was not there at the last look, else ''."""

@@ -18,9 +18,11 @@ from coordinator.reports.journal import read
 from coordinator.state import Plan, RoundLine, State
 from functions import codec
 from functions.contract import MissingExtra, Ref, StorageFault, Team
+from functions.environments.base import Spec
 
 if TYPE_CHECKING:
     from coordinator.reports.curve import CurvePoint
+    from coordinator.reports.policy import TeamFile
 
 
 class Documents:
@@ -54,13 +56,13 @@ class Documents:
 
     def policy_file(self, state: State, refs: Iterable[Ref], team: Team | None) -> bytes:
         """The policies in `refs`, which are of `team`, as one file that can be played."""
-        from coordinator.reports.policy import TeamFile, export
+        from coordinator.reports.policy import export
 
         assert team is not None
         tensors: codec.Tensors = {}
         for ref in refs:
             tensors |= codec.decode(codec.verified(ref, self._storage.get(ref.key)), ref.key)
-        return export(TeamFile(task=self._plan.config.task, spec=state.task, team=team), tensors)
+        return export(header_of(self._plan, state.task, team), tensors)
 
     def _bill_and_summary(
         self, state: State, measured: Measured, status: str, weights: str | None, plateau: Plateau | None
@@ -97,6 +99,14 @@ class Documents:
                 draw(curve_points(state, lines), path, self._plan.run)
         except OSError as error:
             raise StorageFault(f"cannot write {path}: {error.strerror}; free disk space and try again") from error
+
+
+def header_of(plan: Plan, spec: Spec, team: Team) -> "TeamFile":
+    """What the policies of a run's team say of themselves."""
+    from coordinator.reports.policy import TeamFile
+
+    greedy = plan.config.algorithm.behaviour(0).kind != "sample"
+    return TeamFile(task=plan.config.task, spec=spec, team=team, greedy=greedy)
 
 
 def curve_points(state: State, lines: list[RoundLine]) -> list["CurvePoint"]:

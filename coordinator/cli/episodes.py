@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from coordinator import sides
 from coordinator.cli.errors import UserError
+from coordinator.opponents import judged
 from coordinator.ports import Invoker
 from coordinator.state import Plan, State
 from functions import keys
@@ -36,7 +36,7 @@ def bring(objects: Path, target: Path, refs: Iterable[Ref]) -> None:
 def tasks(plan: Plan, state: State, episodes: int, stream: str) -> list[EvaluateTask]:
     """The tasks that play `episodes` episodes on the start states of `stream`."""
     assert state.team is not None
-    side = sides.measured(state.task, plan.config.evaluation.side)
+    side = judged(plan.config, state.task)
     return [
         EvaluateTask(
             id=keys.task_id(plan.run, state.round, f"{stream}/{part:05d}"),

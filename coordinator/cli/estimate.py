@@ -15,7 +15,7 @@ from coordinator.cli.errors import UserError
 from coordinator.cli.placements import plan_placement
 from coordinator.cli.targets import Target
 from coordinator.cli.text import money, seconds, table
-from coordinator.config import RunConfig, load
+from coordinator.config import RANDOM, RunConfig, load
 from coordinator.pricing.bill import Bill, Meter
 from coordinator.state import Plan, State
 from infra.wiring import BACKENDS
@@ -65,6 +65,8 @@ def run(options: Namespace) -> int:
     """Measures a few rounds here, then prints the bill of all of them, there and here."""
     target = _target(options)
     config = load(*common.split(options.settings))
+    # What opponents do costs next to nothing, and nobody learns it.
+    config = replace(config, opponents=replace(config.opponents, policies=RANDOM))
     if target.detached:
         config = replace(config, placement=replace(config.placement, carry=False))
     planned = None

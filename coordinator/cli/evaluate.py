@@ -12,6 +12,7 @@ from coordinator.cli import options as common
 from coordinator.cli.episodes import play, tasks
 from coordinator.cli.fetched import fetched
 from coordinator.cli.folder import RunFolder
+from coordinator.opponents import judged
 from coordinator.reports import statistics
 from coordinator.state import Plan, State
 from functions.contract import EvaluateReply
@@ -67,7 +68,7 @@ def _show(options: Namespace, plan: Plan, state: State, replies: list[EvaluateRe
         return
     print(f"{plan.run}, policies of round {state.round:,}, greedy, {figures.episodes:,} episodes on fresh start states")
     interval = f"   95 % interval {figures.ci95[0]:.2f} to {figures.ci95[1]:.2f}" if figures.ci95 else ""
-    side = sides.measured(state.task, plan.config.evaluation.side)
+    side = judged(plan.config, state.task)
     of = f"agents of side {side.name}" if side else "agents"
     print(f"return      {figures.mean:.2f}   IQM {figures.iqm:.2f}{interval}   (undiscounted, sum over {of})")
     for name, mean in by_side.items():

@@ -5,11 +5,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from coordinator.cli.documents import header_of
 from coordinator.cli.episodes import bring
 from coordinator.cli.errors import UserError
 from coordinator.cli.folder import RunFolder
 from coordinator.cli.stored import Stored, look
-from coordinator.reports.policy import TeamFile, TeamPolicy
+from coordinator.reports.policy import TeamPolicy
 from functions import codec
 from functions.contract import NoSuchObject
 from infra.files import FileStorage
@@ -46,7 +47,7 @@ def team_of(folder: RunFolder) -> tuple[Stored, TeamPolicy]:
         for ref in found.kept.policies:
             tensors |= codec.decode(codec.verified(ref, objects.get(ref.key)), ref.key)
     assert team is not None
-    return found, TeamPolicy(TeamFile(task=found.plan.config.task, spec=found.kept.task, team=team), tensors)
+    return found, TeamPolicy(header_of(found.plan, found.kept.task, team), tensors)
 
 
 def _bring(folder: RunFolder, found: Stored, target: Path) -> None:

@@ -16,6 +16,7 @@ import msgspec
 
 from coordinator.cli.errors import UserError
 from coordinator.config import RunConfig, load
+from coordinator.opponents import Fixed
 from coordinator.provenance import Surroundings
 from coordinator.reports.files import replace, sync
 from functions.contract import StorageFault
@@ -30,7 +31,7 @@ POLICIES, BEST_POLICIES = "policies.safetensors", "best_policies.safetensors"
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 _LOCK = ".lock"
-_BEFORE_PLAN = {CONFIG, ERRORS, "workers"}
+_BEFORE_PLAN = {CONFIG, ERRORS, "workers", "objects"}
 # Whoever asks whether a run is driven holds its lock for an instant, which a driver sits out.
 _LOCK_WAIT_S = 0.2
 
@@ -40,7 +41,8 @@ class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     `code_sha256` is of the program that began it, `commit` what was checked out, `created` UTC in ISO format.
     `surroundings` are what its bytes depend on beside that. `configs` are hashes of the config.toml files that marless
-    wrote for it, in order. `residence` is where a run lives that is not in its folder.
+    wrote for it, in order. `residence` is where a run lives that is not in its folder. `opponents` are those that have
+    policies.
     """
 
     run: str
@@ -51,6 +53,7 @@ class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     created: str
     configs: tuple[str, ...]
     residence: Residence | None = None
+    opponents: Fixed | None = None
 
 
 class RunFolder:

@@ -59,4 +59,5 @@ def drawn_up(identity: Identity, residence: Residence, config: RunConfig, backen
         grace_s=backend.grace_s,
         stretch=backend.stretch,
         detached=detached,
+        opponents=identity.opponents,
     )

@@ -105,7 +105,9 @@ def _next(state: State) -> list[tuple[str, str]]:
     """What the mind has decided for the round in flight."""
     if state.placing is None:
         return []
-    teams = f"{len(state.groups)} for {len(state.task.agents)} agents"
+    fixed = len(state.team.fixed) if state.team else 0
+    beside = f", against {fixed} that {'does' if fixed == 1 else 'do'} not learn" if fixed else ""
+    teams = f"{len(state.groups)} for {counted(len(state.task.agents) - fixed, 'agent')}{beside}"
     return [("networks", teams), ("a round", f"{counted(state.mind.units, 'unit')}, placed {described(state.placing)}")]
 
 

@@ -86,4 +86,5 @@ def plan_of(identity: Identity, config: RunConfig, backend: Backend) -> Plan:
         width=backend.width,
         fixed=backend.fixed,
         stretch=backend.stretch,
+        opponents=identity.opponents,
     )

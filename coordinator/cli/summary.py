@@ -5,8 +5,8 @@ import platform
 
 import msgspec
 
-from coordinator import sides
 from coordinator.cli.folder import SUMMARY, Identity, RunFolder
+from coordinator.opponents import judged
 from coordinator.plateau import Plateau
 from coordinator.pricing.bill import FUNCTIONS, Bill
 from coordinator.reports import statistics
@@ -106,7 +106,7 @@ def summarise(
     plateau: Plateau | None = None,
 ) -> Summary:
     """The figures of a run as it stands."""
-    side = sides.measured(state.task, plan.config.evaluation.side) if state.spec else None
+    side = judged(plan.config, state.task) if state.spec else None
     return Summary(
         run=plan.run,
         commit=identity.commit,

@@ -16,6 +16,7 @@ from coordinator.cli.folder import CONFIG, Identity, RunFolder, now, sha256
 from coordinator.cli.remote_runs import forget
 from coordinator.cli.signals import Signals
 from coordinator.config import RunConfig, load
+from coordinator.opponents import KEY, Fixed
 from coordinator.reports.evaluations import names
 from functions.contract import StorageFault
 from infra import wiring
@@ -69,16 +70,19 @@ def _begin(folder: RunFolder, config: RunConfig, options: Namespace, signals: Si
         return Ending(USER_ERROR, str(fault), kept=False)
     with closing(backend):
         backend.prewarm()
+        from coordinator.cli.opposing import brought
         from coordinator.cli.session import launch
 
         try:
-            identity = _identify(folder, config, options.backend, residence)
-        except StorageFault as fault:
+            opponents = brought(config, folder.path.name, backend.storage)
+            identity = _identify(folder, config, options.backend, residence, opponents)
+        except (StorageFault, UserError) as fault:
             return Ending(USER_ERROR, str(fault), kept=False)
         if options.detach:
             return detach(folder, config, identity, backend)
         ending = launch(folder, config, identity, backend, options, signals)
         if residence is not None and not ending.kept:
+            backend.storage.delete([KEY] if opponents else [])
             forget(wiring.deployed(options.backend, folder.path, residence).outside(residence.run).ledger, identity)
         return ending
 
@@ -97,7 +101,11 @@ def _settled(folder: RunFolder, config: RunConfig, options: Namespace) -> tuple[
 
 
 def _identify(
-    folder: RunFolder, config: RunConfig, backend: wiring.BackendName, residence: Residence | None
+    folder: RunFolder,
+    config: RunConfig,
+    backend: wiring.BackendName,
+    residence: Residence | None,
+    opponents: Fixed | None,
 ) -> Identity:
     """Writes the configuration and then the plan, which makes the folder a run."""
     text = effective.document(config).encode()
@@ -110,6 +118,7 @@ def _identify(
         created=now(),
         configs=(sha256(text),),
         residence=residence,
+        opponents=opponents,
     )
     folder.write(CONFIG, text, durable=True)
     folder.identify(identity)

@@ -30,12 +30,14 @@ _COPIES = 160
 def scores(own: TeamPolicy, reference: TeamPolicy | None, episodes: int, seed: int) -> dict[str, float]:
     """Mean return per agent of every side of `own`, as ``<side> against random`` and ``<side> against reference``.
 
-    Equal `seed`s give equal start states and random actions. Raises `ValueError` as `play` and `sides` do.
+    Equal `seed`s give equal start states and random actions. A side that acted at random in training is left out.
+    Raises `ValueError` as `play` and `sides` do.
     """
     opponents = {"random": None} if reference is None else {"random": None, "reference": reference}
     return {
         f"{side} against {name}": float(play(own.task, own, side, opponent, episodes, seed).mean())
         for side in sides(own.task)
+        if all(own.plays(agent) for agent in members(own.task, side))
         for name, opponent in opponents.items()
     }
 
@@ -48,12 +50,16 @@ def sides(task: Task) -> tuple[str, ...]:
     return tuple(side.name for side in found)
 
 
+def members(task: Task, side: str) -> tuple[int, ...]:
+    """The agents of a side, ascending; raises `ValueError` for one that there is not."""
+    return _side(registry.spec(task), side).agents
+
+
 def play(
     task: Task, own: TeamPolicy | None, side: str, opponent: TeamPolicy | None, episodes: int, seed: int
 ) -> FloatArray:
     """Undiscounted return of every episode, mean over the agents of `side`; otherwise as `totals`."""
-    members = len(_side(registry.spec(task), side).agents)
-    return totals(task, own, side, opponent, episodes, seed) / members
+    return totals(task, own, side, opponent, episodes, seed) / len(members(task, side))
 
 
 def totals(
@@ -62,11 +68,16 @@ def totals(
     """Undiscounted return of every episode, sum over the agents of `side`, which act greedily as `own` says.
 
     All other agents act as `opponent` says, greedily; who has no team draws uniformly from the legal actions.
-    Raises `ValueError` for a side that there is not, and when a team was trained on another task.
+    Raises `ValueError` for a side that there is not, for a team without policies where they are needed, and when a team
+    was trained on another task.
     """
     for team in (own, opponent):
         if team is not None and team.task != task:
             raise ValueError(f"a team of {team.task.name} cannot play {task.name} with other agents or options")
+    agents = members(task, side)
+    _require(own, agents)
+    if opponent is not None:
+        _require(opponent, tuple(agent for agent in range(len(opponent.agents)) if agent not in agents))
     found = []
     for start in range(0, episodes, _COPIES):
         environment = registry.make(task, _COPIES)
@@ -88,6 +99,12 @@ def _side(spec: Spec, name: str) -> Side:
     if name not in found:
         raise ValueError(f"there is no side {name}; there are {', '.join(found)}")
     return found[name]
+
+
+def _require(team: TeamPolicy | None, agents: tuple[int, ...]) -> None:
+    """Raises `ValueError` where a team has no policy for one of the agents."""
+    if team is not None and (without := [team.agents[agent] for agent in agents if not team.plays(agent)]):
+        raise ValueError(f"{', '.join(without)} acted at random when the team was trained and has no policy")
 
 
 class _Match:

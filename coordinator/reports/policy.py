@@ -9,7 +9,7 @@ nothing but numpy and safetensors is needed to read it.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,18 +24,20 @@ from functions.algorithms.losses import ILLEGAL
 from functions.contract import CorruptObject, Team
 from functions.environments.base import AgentClass, Spec, Task
 from functions.policies import Player, Policy
-from functions.stacks import Stack, stack
+from functions.stacks import Stack, lone, stack
 
 FILE = "policies.safetensors"
 _HEADER = "marless-policies"
 
 
-class TeamFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The header: the task that was trained on, what it looks like, and who shares which network."""
+class TeamFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """The header: the task that was trained on, what it looks like, and who shares which network. `greedy`: outputs
+    are not probabilities to draw from."""
 
     task: Task
     spec: Spec
     team: Team
+    greedy: bool = False
 
 
 class TeamPolicy:
@@ -46,9 +48,24 @@ class TeamPolicy:
 
     def __init__(self, header: TeamFile, tensors: Mapping[str, NDArray[Any]]) -> None:
         """Raises `ValueError` when the networks do not fit the team."""
-        self.task, self.agents = header.task, header.spec.agents
+        self.task, self.spec, self.agents, self.greedy = header.task, header.spec, header.spec.agents, header.greedy
         self._header, self._tensors = header, tensors
-        self._seats = {name: _Seat.of(header, tensors, agent) for agent, name in enumerate(header.spec.agents)}
+        self._seats = {
+            name: _Seat.of(header, tensors, agent) for agent, name in enumerate(self.agents) if self.plays(agent)
+        }
+
+    def plays(self, agent: int) -> bool:
+        """Whether the agent has a policy; opponents that acted at random have none."""
+        opponents = self._header.team.opponents
+        return opponents is None or opponents.acting != "random" or agent not in opponents.agents
+
+    def apart(self, agents: Iterable[int], identity: bool) -> dict[str, NDArray[Any]]:
+        """The networks of some agents, each under a group of its own, for a team that does or does not take identities;
+        they act as here, to the last bit."""
+        found: dict[str, NDArray[Any]] = {}
+        for agent in agents:
+            found |= lone(self._tensors, self._header.spec, self._header.team, agent, identity)
+        return found
 
     def start(self) -> None:
         """Episodes begin: policies forget what they saw. Without memory nothing changes."""
@@ -70,7 +87,7 @@ class TeamPolicy:
         One observation of the environment's own shape, or a batch of flat ones ``[..., features]``. Greedy, or drawn
         from the policy when `rng` is given. One choice is a number, several are an array ``[branches]``, numbers an
         array ``[d]`` within the bounds. `masks` hold True where an action is legal; PettingZoo's ``{"observation": ...,
-        "action_mask": ...}`` does as well. Raises `KeyError` for an agent not in the team, `ValueError` for an
+        "action_mask": ...}`` does as well. Raises `KeyError` for an agent that has no policy here, `ValueError` for an
         observation of another size.
         """
         chosen = {}

@@ -34,6 +34,7 @@ from functions.algorithms.replayed import (
 from functions.algorithms.rows import members, starts, with_identity
 from functions.algorithms.td import one_step, td_loss
 from functions.algorithms.training import Trainable
+from functions.contract import Team
 from functions.environments.base import Spec
 from functions.keys import group_name
 from functions.learner.batch import Batch
@@ -48,7 +49,7 @@ class View(NamedTuple):
 
     width: Callable[[Spec, int], int]
     seen: Callable[[Batch, int], tuple[Array, Array]]
-    whose: Callable[[Spec, int], list[int]]
+    whose: Callable[[Spec, Team, int], list[int]]
 
 
 class Critics:
@@ -57,9 +58,9 @@ class Critics:
     def __init__(self, view: View) -> None:
         self._view = view
 
-    def width(self, spec: Spec, agent: int) -> int:
+    def width(self, spec: Spec, team: Team, agent: int) -> int:
         """How much the agent's critic sees, without identity."""
-        actions = sum(kind_of(spec, other).actions for other in self._view.whose(spec, agent))
+        actions = sum(kind_of(spec, other).actions for other in self._view.whose(spec, team, agent))
         return self._view.width(spec, agent) + actions
 
     def judge(self, context: Context, group: int, now: Array, after: Actions) -> StageResult:
@@ -95,8 +96,8 @@ class _Sight:
 
     def steps(self, own: Array | None = None) -> Shown:
         """The steps, with what was done; with `own` ``[n, T, E, width]`` each agent does that in its critic's eyes."""
-        batch, spec = self.context.batch, self.context.spec
-        seen_by = {other for agent in self.agents for other in self.view.whose(spec, agent)}
+        batch = self.context.batch
+        seen_by = {other for agent in self.agents for other in self._whose(agent)}
         done: Actions = {other: taken(self.context, other) for other in seen_by}
         each = [done if own is None else {**done, agent: own[index]} for index, agent in enumerate(self.agents)]
         columns = self._columns([self.view.seen(batch, agent)[0] for agent in self.agents], each)
@@ -120,17 +121,18 @@ class _Sight:
 
     def _place(self, agent: int) -> slice:
         """Where the agent's own action stands in what its critic is shown."""
-        spec, whose = self.context.spec, self.view.whose(self.context.spec, agent)
+        spec, whose = self.context.spec, self._whose(agent)
         before = sum(kind_of(spec, other).actions for other in whose[: whose.index(agent)])
         first = self.view.width(spec, agent) + before
         return slice(first, first + kind_of(spec, agent).actions)
 
+    def _whose(self, agent: int) -> list[int]:
+        return self.view.whose(self.context.spec, self.context.team, agent)
+
     def _columns(self, seen: Sequence[Array], actions: Sequence[Actions]) -> Array:
         columns = []
         for agent, rows, acts in zip(self.agents, seen, actions, strict=True):
-            whole = np.concatenate(
-                [rows, *(acts[other] for other in self.view.whose(self.context.spec, agent))], axis=-1
-            )
+            whole = np.concatenate([rows, *(acts[other] for other in self._whose(agent))], axis=-1)
             columns.append(with_identity(self.context, agent, whole).reshape(*rows.shape[:2], -1))
         return np.concatenate(columns, axis=1)
 

@@ -83,7 +83,7 @@ def initialise(critics: Critics, spec: Spec, team: Team, config: Any, seed: int,
     kind, name, rng = kind_of(spec, agent), group_name(group), generator(seed, "initialise", group)
     identity = len(spec.agents) if team.identity else 0
     actor = Network((kind.observation_size + identity, *config.hidden, kind.actions), config.recurrent)
-    critic = Network((critics.width(spec, agent) + identity, *config.hidden, 1), config.recurrent)
+    critic = Network((critics.width(spec, team, agent) + identity, *config.hidden, 1), config.recurrent)
     made: dict[str, Array] = {f"normaliser/{name}": np.zeros(3)}
     # Policies begin where every choice is as likely as the others, and numbers are in the middle.
     for network, gain, part, target in ((actor, 0.01, "policy", "target"), (critic, 1.0, "critic", "critic_target")):

@@ -16,7 +16,7 @@ from functions.algorithms.replayed import drawn
 from functions.algorithms.rows import members
 from functions.contract import SummaryName
 
-_CRITICS = Critics(View(own_width, own_observation, whose=lambda spec, agent: [agent]))
+_CRITICS = Critics(View(own_width, own_observation, whose=lambda spec, team, agent: [agent]))
 
 
 class IddpgConfig(DdpgConfig, frozen=True, kw_only=True, tag_field="name", tag="iddpg"):

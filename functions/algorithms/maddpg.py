@@ -2,7 +2,7 @@
 
 Lowe et al., "Multi-Agent Actor-Critic for Mixed Cooperative-Competitive Environments", 2017. What the other agents do
 comes from the replay where a policy learns, and from their target policies in the critics' targets. A critic sees the
-agents of all sides, and learns from the reward of its own.
+agents of all sides that learn, and learns from the reward of its own.
 """
 
 from collections.abc import Mapping
@@ -17,10 +17,17 @@ from functions.algorithms.mappo import state_width, team_state
 from functions.algorithms.networks import Array
 from functions.algorithms.replayed import drawn
 from functions.algorithms.rows import members
-from functions.contract import SummaryName
+from functions.contract import SummaryName, Team
+from functions.environments.base import Spec
 from functions.keys import group_name
 
-_CRITICS = Critics(View(state_width, team_state, whose=lambda spec, agent: list(range(len(spec.agents)))))
+
+def _learners(spec: Spec, team: Team, agent: int) -> list[int]:
+    """All agents but opponents that do not learn: those are a part of the task, whose state the critic sees."""
+    return list(team.learners)
+
+
+_CRITICS = Critics(View(state_width, team_state, whose=_learners))
 
 
 class MaddpgConfig(DdpgConfig, frozen=True, kw_only=True, tag_field="name", tag="maddpg"):
@@ -38,7 +45,7 @@ def actors(context: Context, group: int) -> StageResult:
 def critic(context: Context, group: int) -> StageResult:
     """One step of the group's critic, and what it makes of the group's policy."""
     context, after = drawn(context), dict[int, Array]()
-    for other in sorted(set(context.team.groups)):
+    for other in context.team.learning:
         acts = context.tensors[f"next_action/{group_name(other)}"]
         after |= dict(zip(members(context.team, other), acts, strict=True))
     return _CRITICS.judge(context, group, context.tensors[f"action/{group_name(group)}"], after)

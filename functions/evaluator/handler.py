@@ -30,9 +30,10 @@ def evaluate(task: EvaluateTask, blobs: Blobs) -> tuple[Objects, EvaluateReply]:
         blocks = -(-task.episodes // environment.copies)
         played: list[Episodes] = []
         for block in range(blocks):
-            rng = generator(task.seed, "evaluate", task.stream, task.round, task.part, block)
+            address = (task.seed, "evaluate", task.stream, task.round, task.part, block)
             count = min(environment.copies, task.episodes - block * environment.copies)
-            played.append(play(environment, policy, rng, task.greedy, count))
+            rng, luck = generator(*address), generator(*address, "opponents")
+            played.append(play(environment, policy, rng, task.greedy, count, luck))
         _, agent_means, scalars = summary(played)
         returns = _returns(environment.spec, task.side, played)
         if len(returns) != task.episodes:

@@ -23,7 +23,7 @@ def initialise(task: InitialiseTask, blobs: Blobs) -> tuple[Objects, InitialiseR
     config = algorithms.configuration(algorithm, task.hyperparameters)
     code = algorithms.implementation(algorithm)
     tensors: Tensors = {}
-    for group in sorted(set(task.team.groups)):
+    for group in task.team.learning:
         tensors |= code.initialise(task.spec, task.team, config, task.seed, group)
     policies, learner, _ = sorted_out(tensors, algorithm.parts)
     return [("policies", policies), ("learner", learner)], InitialiseReply()

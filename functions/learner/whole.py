@@ -6,7 +6,8 @@ functions and passing objects between them costs more than the rounds themselves
 
 from functions.actor.handler import play
 from functions.algorithms import registry as algorithms
-from functions.contract import LearnReply, Past, SampleReply, WholeReply, WholeTask
+from functions.contract import LearnReply, Past, SampleReply, Team, WholeReply, WholeTask
+from functions.keys import group_name
 from functions.learner.recall import of_round, recall
 from functions.learner.recall import window as window_of
 from functions.learner.replay import Window
@@ -23,7 +24,7 @@ def whole(task: WholeTask, blobs: Blobs) -> tuple[Objects, WholeReply]:
     Byte for byte what a `SampleTask` and `LearnTask`s of their own give in every round.
     """
     algorithm = algorithms.algorithm(task.algorithm)
-    share = Share([stage.name for stage in algorithm.stages], sorted(set(task.team.groups)), range(task.updates))
+    share = Share([stage.name for stage in algorithm.stages], task.team.learning, range(task.updates))
     known = read(blobs, task.state)
     memory = _Memory(task, blobs) if task.replayed_steps else None
     samples: list[SampleReply] = []
@@ -36,10 +37,16 @@ def whole(task: WholeTask, blobs: Blobs) -> tuple[Objects, WholeReply]:
         known = {**known, **as_stored(policies), **as_stored(learner)}
         samples.append(sampled)
         learns.append(LearnReply(figures=outcome.figures, tables=outcome.tables))
-    policies, learner, _ = sorted_out(known, algorithm.parts)
+    policies, learner, _ = sorted_out(_learned(known, task.team), algorithm.parts)
     objects: Objects = [("played", memory.played)] if memory else []
     reply = WholeReply(samples=tuple(samples), learns=tuple(learns))
     return [*objects, ("policies", policies), ("learner", learner)], reply
+
+
+def _learned(known: Tensors, team: Team) -> Tensors:
+    """Without the policies of opponents, which stay where they are."""
+    theirs = {group_name(agent) for agent in team.fixed}
+    return {name: array for name, array in known.items() if name.split("/")[1] not in theirs}
 
 
 class _Memory:

@@ -18,6 +18,7 @@ from pathlib import Path
 from coordinator import budget
 from coordinator.config import load
 from coordinator.loop import Driver, Ports
+from coordinator.opponents import Fixed
 from coordinator.ports import Storage
 from coordinator.pricing.prices import load_prices
 from coordinator.reports.journal import JsonLines, read
@@ -46,12 +47,15 @@ def train(
     workers: int = 1,
     leave: Callable[[State], bool] = lambda state: False,
     asking: Callable[[], bool] = lambda: True,
+    fixed: Fixed | None = None,
 ) -> Trained:
-    """Drives to the end, or until `leave` says to drop everything as a kill would."""
+    """Drives to the end, or until `leave` says to drop everything as a kill would; `fixed` are opponents that lie in
+    the folder."""
     folder.mkdir(exist_ok=True)
     backend = local(folder, workers)
     try:
-        plan = Plan("run", load(None, overrides), "code", load_prices(), backend.init_limit_ms)
+        config = load(None, overrides)
+        plan = Plan("run", config, "code", load_prices(), backend.init_limit_ms, opponents=fixed)
         metrics = folder / "metrics.jsonl"
         driver = Driver(plan, Ports(backend.storage, backend.ledger, backend.invoker, JsonLines(metrics)))
         driver.begin()

@@ -155,3 +155,16 @@ QUICK = (
     "functions.learner.timeout_s=2",
     "functions.evaluator.timeout_s=2",
 )
+
+
+def test_a_run_against_fixed_policies_has_the_weights_of_a_local_one(place, marless, finished, expected):
+    """Its own copy of them is in the cloud: functions may read it, and need nothing of the other run."""
+    chase = ("task.name=mpe/simple_tag", "stop.rounds=2")
+    assert marless.train("chased", *chase).code == 0
+    settings = (*chase, "opponents.side=0", "opponents.policies=chased")
+    for name, more in {"driven-against": (), "alone-against": ("--detach",)}.items():
+        said = marless.train(name, *settings, "--backend", "emulated", *more)
+        assert said.code == 0, said.err
+    same(summary(place.home, "driven-against"), expected(marless, *settings))
+    (found,) = finished("alone-against")
+    same(found, expected(marless, *settings))

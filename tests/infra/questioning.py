@@ -12,6 +12,7 @@ ONCE = {"IfNoneMatch": "*"}
 TAGGED = "marless-kind=trajectory"
 
 POLICIES = "rounds/000001/learn/all.policies.safetensors"
+OPPONENTS = "rounds/opponents.policies.safetensors"
 LEARNER = "rounds/000001/learn/all.learner.safetensors"
 TENSORS = "rounds/000001/learn/advantages.tensors.safetensors"
 WHOLE = "rounds/000001/sample/whole-001.learner.safetensors"
@@ -21,7 +22,7 @@ DESCRIBED = "rounds/000000/describe.reply.safetensors"
 EVALUATED = "rounds/000001/evaluate/000.reply.safetensors"
 TRIED = "rounds/000001/trial/old/000/001.reply.safetensors"
 SPILLED = "ledger/state/12-abc"
-KINDS = (POLICIES, LEARNER, TENSORS, WHOLE, PLAYED, TRAJECTORY, DESCRIBED, EVALUATED, TRIED, SPILLED)
+KINDS = (POLICIES, OPPONENTS, LEARNER, TENSORS, WHOLE, PLAYED, TRAJECTORY, DESCRIBED, EVALUATED, TRIED, SPILLED)
 
 
 class Asking:

@@ -17,6 +17,7 @@ from questioning import (
     EVALUATED,
     KINDS,
     LEARNER,
+    OPPONENTS,
     PLAYED,
     POLICIES,
     TENSORS,
@@ -44,14 +45,14 @@ Question = tuple[str, Ask, str, bool]
 YES, NO = True, False
 
 READS = {
-    "Actor": {POLICIES, TRAJECTORY, DESCRIBED},
-    "Learner": {POLICIES, LEARNER, TENSORS, WHOLE, PLAYED, TRAJECTORY},
-    "Evaluator": {POLICIES, EVALUATED, TRIED},
+    "Actor": {POLICIES, OPPONENTS, TRAJECTORY, DESCRIBED},
+    "Learner": {POLICIES, OPPONENTS, LEARNER, TENSORS, WHOLE, PLAYED, TRAJECTORY},
+    "Evaluator": {POLICIES, OPPONENTS, EVALUATED, TRIED},
     "Coordinator": set(KINDS),
 }
 WRITES = {
     "Actor": {TRAJECTORY, DESCRIBED},
-    "Learner": {POLICIES, LEARNER, TENSORS, WHOLE, PLAYED},
+    "Learner": {POLICIES, OPPONENTS, LEARNER, TENSORS, WHOLE, PLAYED},
     "Evaluator": {EVALUATED, TRIED},
     "Coordinator": set(KINDS),
 }

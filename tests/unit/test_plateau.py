@@ -116,6 +116,14 @@ def test_sides_that_compete_are_not_warned_of():
     assert course.look() == "" and course.plateau is None
 
 
+def test_a_side_that_learns_against_one_that_stays_is_warned_of():
+    fixed = make_plan("opponents.side=1", "algorithm.name=ippo")
+    course = Course(fixed, [])
+    for number, value in enumerate(STILL, 1):
+        course.add(line(round=number, return_mean=float(number), side_returns={"a": value, "b": float(number)}))
+    assert course.look() == course_of(make_plan("algorithm.name=ippo"), STILL).look() != ""
+
+
 def test_rounds_in_which_no_episode_ended_do_not_count():
     returns = [value for pair in zip(STILL, [None] * 400, strict=True) for value in pair]
     assert course_of(make_plan(), returns).look() == course_of(make_plan(), STILL).look() != ""

@@ -1,0 +1,231 @@
+"""Runs in which one side does not learn: the same bytes wherever they run, and nothing of the run it came from."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import Commands
+from driver import SMALL as TINY
+from driver import train as drive
+from safetensors.numpy import load_file
+
+from coordinator.cli.opposing import brought
+from coordinator.config import load
+from coordinator.reports import load_policy
+from infra.files import FileStorage
+
+TAG = ("task.name=mpe/simple_tag", "algorithm.hidden=[8]", "stop.rounds=3")
+SMALL = (*TINY, *TAG)
+NUMBERS = ("task.options.continuous_actions=true",)
+NOISY = (*NUMBERS, "algorithm.noise_start=0.5")
+REPLAY = ("algorithm.updates=2", "algorithm.batch=8", "algorithm.replay=400")
+METHODS = {
+    "mappo": (),
+    "ippo with memory": ("algorithm.name=ippo", "algorithm.recurrent=true", "sharing.rule=all"),
+    "ippo in numbers": ("algorithm.name=ippo", *NUMBERS),
+    "vdn": ("algorithm.name=vdn", *REPLAY),
+    "qmix, shared": ("algorithm.name=qmix", "sharing.rule=all", *REPLAY),
+    "maddpg": ("algorithm.name=maddpg", *REPLAY),
+    "maddpg in numbers": ("algorithm.name=maddpg", *NOISY, *REPLAY),
+    "iddpg in numbers": ("algorithm.name=iddpg", *NOISY, *REPLAY),
+}
+PLACEMENTS = [
+    ("placement.rule=fused",),
+    ("placement.rule=packed", "placement.units_per_invocation=2"),
+    ("placement.rule=whole",),
+    ("placement.rule=auto",),
+]
+SPLIT = ("placement.rule=split", "scaling.units=2")
+
+
+def told(run):
+    """What a run gave, time and money left out."""
+    return run.sha256, [(line.return_mean, line.figures, line.evaluation) for line in run.lines], run.state.final
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS, ids=" ".join)
+def test_the_placement_changes_nothing_against_chance(train, placement):
+    settings = (*TAG, "opponents.side=1", "scaling.units=2")
+    assert told(train(*settings, *placement)) == told(train(*settings, "placement.rule=split"))
+
+
+def test_workers_and_carried_objects_change_nothing_against_chance(train):
+    settings = (*TAG, "opponents.side=1", "scaling.units=2")
+    expected = told(train(*settings, "placement.rule=split"))
+    assert told(train(*settings, "placement.rule=split", workers=2)) == expected
+    assert told(train(*settings, "placement.rule=fused", "placement.carry=true")) == expected
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    """Folders of runs by settings, each with policies to play against."""
+    known = {}
+
+    def of(*settings):
+        if settings not in known:
+            path = tmp_path_factory.mktemp("source")
+            with pytest.MonkeyPatch.context() as patch:
+                patch.chdir(path)
+                from coordinator.cli.app import main
+
+                options = [*SMALL, "stop.rounds=1", *settings]
+                assert main(["train", *options, "--run", "source", "--workers", "1"]) == 0
+            known[settings] = path / "runs/source"
+        return known[settings]
+
+    return of
+
+
+class Against:
+    """Runs against the policies of a run."""
+
+    def __init__(self, folder, *settings):
+        self.folder, self.settings = folder, [*SMALL, *settings]
+        self.fixed = brought(load(None, self.settings), "run", FileStorage(folder / "objects"))
+
+    def drive(self, *more, **how):
+        return drive(self.folder, [*self.settings, *more], fixed=self.fixed, **how)
+
+
+def against(folder, source, *settings):
+    folder.mkdir()
+    return Against(folder, "opponents.side=0", f"opponents.policies={source}", *settings)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_placement_changes_nothing_against_fixed_policies(tmp_path, sources, method):
+    """Their networks have another width and a memory."""
+    space = [setting for setting in METHODS[method] if setting in NUMBERS]
+    source = sources("algorithm.name=ippo", "algorithm.hidden=[5]", "algorithm.recurrent=true", *space)
+    found = [
+        told(against(tmp_path / rule, source, *METHODS[method]).drive(f"placement.rule={rule}"))
+        for rule in ("split", "fused", "whole")
+    ]
+    assert found[1:] == found[:1] * 2
+
+
+def networks(path):
+    return {name.removeprefix("policy/"): array for name, array in load_file(path).items()}
+
+
+def same(own, other):
+    return own.keys() == other.keys() and all(np.array_equal(own[name], other[name]) for name in own)
+
+
+@pytest.fixture
+def marless(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    return Commands(capfd)
+
+
+def of(tensors, *groups):
+    return {name: array for name, array in tensors.items() if name.split("/")[0] in groups}
+
+
+def run(marless, name, *settings):
+    said = marless("train", *SMALL, *settings, "--run", name, "--workers", "1")
+    assert said.code == 0, said.err
+    return networks(f"runs/{name}/policies.safetensors")
+
+
+def test_against_policies_of_its_own_a_side_learns_what_it_learns_beside_them(marless):
+    """In the first round nobody has learned yet: the agents that are fixed draw what they would draw undivided."""
+    before = run(marless, "before", "stop.rounds=0")
+    undivided, fixed = run(marless, "undivided", "stop.rounds=1"), ("opponents.side=0", "opponents.policies=before")
+    divided = run(marless, "divided", "stop.rounds=1", *fixed)
+    assert same(of(divided, "g03"), of(undivided, "g03"))
+    assert not same(of(divided, "g03"), of(before, "g03"))
+    assert same(of(divided, "g00", "g01", "g02"), of(before, "g00", "g01", "g02"))
+
+
+def test_a_fixed_side_has_no_learner_and_never_changes(marless):
+    source = run(marless, "source")
+    fixed = ("opponents.side=0", "opponents.policies=runs/source/best_policies.safetensors", "placement.rule=split")
+    found = run(marless, "longer", *fixed, "seed=7")
+    best = networks("runs/source/best_policies.safetensors")
+    assert same(of(found, "g00", "g01", "g02"), of(best, "g00", "g01", "g02")) and source.keys() == found.keys()
+    lines = [json.loads(line) for line in Path("runs/longer/metrics.jsonl").read_text().splitlines()]
+    assert all(line["groups"] == 1 and line["learners"] == 3 for line in lines)  # a stage each, of a group
+    assert {key.rpartition("/")[2] for line in lines for key in line["figures"]} == {"g03"}
+    assert {line["evaluation"]["side"] for line in lines if "evaluation" in line} == {"agent"}
+    assert marless("verify", "longer").code == 0
+
+
+def test_who_acted_at_random_has_no_policy_to_play(marless):
+    found = run(marless, "chance", "opponents.side=1")
+    assert {name.split("/")[0] for name in found} == {"g00", "g01", "g02"}
+    policy = load_policy("runs/chance")
+    assert policy.act({"adversary_0": np.zeros(16)}).keys() == {"adversary_0"}
+    with pytest.raises(KeyError, match="agent_0"):
+        policy.act({"agent_0": np.zeros(14)})
+    said = marless("evaluate", "chance", "--against", "random", "--json")
+    assert [play["side"] for play in json.loads(said.out[0])["plays"]] == ["adversary"]
+    assert marless("evaluate", "chance", "--episodes", "6").code == 0
+
+
+def in_flight(round_, phase):
+    return lambda state: (
+        (state.round, state.phase) == (round_, phase) and any(slot.waiting for slot in state.slots.values())
+    )
+
+
+@pytest.mark.parametrize("placement", ["split", "whole"])
+@pytest.mark.parametrize("moment", [in_flight(0, "initialise"), in_flight(2, "sample")], ids=["first", "later"])
+def test_a_killed_run_goes_on_although_the_other_run_is_gone(tmp_path, sources, placement, moment):
+    settings = (f"placement.rule={placement}", "placement.rounds=1", "checkpoint_every=2")
+    source = shutil.copytree(sources(), tmp_path / "other")
+    expected = against(tmp_path / "undisturbed", source, *settings).drive()
+    killed = against(tmp_path / "killed", source, *settings)
+    assert moment(killed.drive(leave=moment).state)
+    shutil.rmtree(source)
+    again = killed.drive()
+    assert again.state.status == "finished" and told(again) == told(expected)
+    left = {str(path.relative_to(tmp_path / "killed/objects")) for path in (tmp_path / "killed").rglob("*.safetensors")}
+    assert left == {ref.key for ref in again.state.lasting}
+
+
+def test_the_command_resumes_after_the_other_run_is_gone(marless):
+    run(marless, "first", "stop.rounds=1")
+    fixed = ("opponents.side=1", "opponents.policies=first")
+    expected = run(marless, "undisturbed", "stop.rounds=4", *fixed)
+    run(marless, "second", "stop.rounds=2", *fixed)
+    shutil.rmtree("runs/first")
+    assert marless("resume", "second", "stop.rounds=4", "--workers", "1").code == 0
+    assert same(networks("runs/second/policies.safetensors"), expected)
+
+
+def test_teams_change_beside_a_side_that_stays(train, tmp_path):
+    flipping = ("trend.rule=paper", "trend.gamma=100.0", "trend.window=3", "sharing.rule=dynamic", "stop.rounds=6")
+    easy = ("sharing.epsilon=5.0", "sharing.margin=10.0", "sharing.trial_episodes=16", "sharing.distil_steps=5")
+    settings = (*TAG, *flipping, *easy, "sharing.start=apart", "opponents.side=1")
+    runs = [train(*settings, f"placement.rule={rule}") for rule in ("split", "whole")]
+    assert told(runs[0]) == told(runs[1])
+    assert [(line.round, line.event) for line in runs[0].lines if line.event] == [(3, "shared"), (6, "split")]
+    assert runs[0].lines[3].team[3] == 3 and len({*runs[0].lines[3].team[:3]}) < 3
+
+
+BAD = {
+    "no such side": (["opponents.side=2"], "no side 2; there are 0 (adversary), 1 (agent)"),
+    "no such side to play it": (["opponents.side=2", "opponents.policies=first"], "no side 2"),
+    "no sides": (["task.name=mpe/simple_spread", "opponents.side=0"], "on one side"),
+    "no side named": (["opponents.policies=first"], "opponents.policies: say which side"),
+    "no such run": (["opponents.side=0", "opponents.policies=nobody"], "opponents.policies: there is no run nobody"),
+    "no policy file": (["opponents.side=0", "opponents.policies=notes.txt"], "is not a policy file"),
+    "another task": (
+        ["task.name=mpe/simple_adversary", "opponents.side=0", "opponents.policies=first"],
+        "trained on another task",
+    ),
+    "chance": (["opponents.side=1", "opponents.policies=chance"], "agent_0 acted at random there"),
+    "judged by who does not learn": (["opponents.side=0", "evaluation.side=0"], "does not learn"),
+}
+
+
+def test_opponents_that_cannot_be_are_refused_in_a_line(marless, tmp_path):
+    run(marless, "first", "stop.rounds=0")
+    run(marless, "chance", "stop.rounds=0", "opponents.side=1")
+    (tmp_path / "notes.txt").write_text("no policies")
+    for number, (settings, why) in enumerate(BAD.values()):
+        said = marless("train", *SMALL, *settings, "--run", f"bad{number}", "--workers", "1")
+        assert said.code == 2 and len(said.err) == 1 and why in said.err[0]
