@@ -23,9 +23,9 @@ QUICK_STEPS = {
     "ippo": 400_000,
     "iql": 480_000,
     "vdn": 240_000,
-    "qmix": 320_000,
-    "maddpg": 320_000,
-    "iddpg": 320_000,
+    "qmix": 640_000,
+    "maddpg": 240_000,
+    "iddpg": 240_000,
 }
 PUBLISHED = {"qmix": -25.8, "vdn": -28.0, "iql": -28.8, "mappo": -29.3, "ippo": -29.4, "maddpg": -33.4}
 

@@ -84,6 +84,17 @@ WRITES, READS = ("PutItem", "UpdateItem", "DeleteItem"), ("GetItem", "BatchGetIt
 CARRIED = ("placement.rule=split", "placement.carry=true", "checkpoint_every=2")
 
 
+def test_opponents_that_are_brought_are_on_the_bill(place, marless):
+    chase = ("task.name=mpe/simple_tag", "stop.rounds=1")
+    assert marless.train("before-opponents", *chase).code == 0
+    settings = (*chase, "opponents.side=0", "opponents.policies=before-opponents", "--backend", "emulated")
+    assert marless.train("opponents", *settings).code == 0
+    bill, counted = billed(place, "opponents"), Counted(place, "opponents")
+    assert bill["s3 puts"] == counted.requests("PUT") > 0
+    assert bill["s3 gets"] == counted.requests("GET", by="function") + counted.requests("HEAD")
+    assert bill["s3 lists"] == counted.requests("LIST") == 1
+
+
 @pytest.mark.parametrize(("name", "settings"), [("stored", ()), ("carried", CARRIED)])
 def test_a_driven_run_is_billed_what_the_account_counted(place, marless, name, settings):
     said = marless.train(name, *settings, "--backend", "emulated")
