@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms.gru import advance
-from functions.algorithms.networks import Layer, layers_of
+from functions.algorithms.networks import RECTIFIED, Layer, activate, layers_of
 from functions.contract import BadRequest, Team
 from functions.environments.base import FloatArray, Spec
 from functions.keys import group_name
@@ -28,6 +28,7 @@ class StackedMlp:
 
     weights: tuple[FloatArray, ...]
     biases: tuple[FloatArray, ...]
+    rectified: bool = False
 
     def logits(self, values: FloatArray) -> FloatArray:
         """``[n, E, features] -> [n, E, actions]``."""
@@ -37,7 +38,7 @@ class StackedMlp:
             hidden = np.matmul(hidden, weight)
             hidden += bias
             if index < last:
-                np.tanh(hidden, out=hidden)
+                activate(hidden, self.rectified)
         return hidden
 
 
@@ -89,7 +90,7 @@ class Stack:
         hidden = values
         if self.before is not None:
             hidden = self.before.logits(values)
-            np.tanh(hidden, out=hidden)
+            activate(hidden, self.before.rectified)
         memory = self.gru.remember(hidden, memory)
         return self.after.logits(memory), memory
 
@@ -112,12 +113,12 @@ def stack(spec: Spec, team: Team, tensors: Mapping[str, NDArray[Any]], index: in
     if team.identity:
         maps[0] = _folded(maps[0], kind.observation_size, kind.agents)
     found = [network.own for network in networks if network.own is not None]
-    own = np.stack(found)[:, None] if found else None
+    own, rectified = np.stack(found)[:, None] if found else None, networks[0].rectified
     if networks[0].gru is None:
-        return Stack(_perceptron(maps), own=own)
+        return Stack(_perceptron(maps, rectified), own=own)
     (x, x_bias), (h, h_bias) = maps[-3:-1]
-    before = _perceptron(maps[:-3]) if len(maps) > 3 else None
-    return Stack(_perceptron(maps[-1:]), before, StackedGru((x, h), (x_bias, h_bias)), own)
+    before = _perceptron(maps[:-3], rectified) if len(maps) > 3 else None
+    return Stack(_perceptron(maps[-1:], rectified), before, StackedGru((x, h), (x_bias, h_bias)), own)
 
 
 def lone(
@@ -139,11 +140,13 @@ def lone(
 
 
 class _Network(NamedTuple):
-    """One agent's layers, its layer that remembers (of what comes in, and of what is remembered), its head's own."""
+    """One agent's layers, its layer that remembers (of what comes in, and of what is remembered), its head's own, and
+    whether hidden layers are ReLU."""
 
     layers: list[Layer]
     gru: list[Layer] | None
     own: NDArray[Any] | None
+    rectified: bool
 
     @property
     def maps(self) -> list[Layer]:
@@ -154,7 +157,7 @@ class _Network(NamedTuple):
     def shapes(self) -> tuple[object, ...]:
         """What networks that are stacked must have in common."""
         own = None if self.own is None else self.own.shape
-        return (self.gru is None, own, *(weight.shape for weight, _ in self.maps))
+        return (self.gru is None, own, self.rectified, *(weight.shape for weight, _ in self.maps))
 
 
 def _network(tensors: Mapping[str, NDArray[Any]], group: int) -> _Network:
@@ -165,7 +168,7 @@ def _network(tensors: Mapping[str, NDArray[Any]], group: int) -> _Network:
             gru = [(tensors[f"{prefix}/gru_{part}"], tensors[f"{prefix}/gru_b{part}"]) for part in ("x", "h")]
     except KeyError as error:
         raise BadRequest(f"the task's policies hold no network for group {group_name(group)}") from error
-    return _Network(layers, gru, tensors.get(f"{prefix}/log_std"))
+    return _Network(layers, gru, tensors.get(f"{prefix}/log_std"), f"{prefix}/{RECTIFIED}" in tensors)
 
 
 def _require_whole(name: str, network: _Network) -> None:
@@ -212,5 +215,5 @@ def _folded(first: Layer, width: int, agents: tuple[int, ...]) -> Layer:
     return np.ascontiguousarray(weight[:, :, :width]), bias
 
 
-def _perceptron(layers: list[Layer]) -> StackedMlp:
-    return StackedMlp(tuple(weight for weight, _ in layers), tuple(bias for _, bias in layers))
+def _perceptron(layers: list[Layer], rectified: bool) -> StackedMlp:
+    return StackedMlp(tuple(weight for weight, _ in layers), tuple(bias for _, bias in layers), rectified)

@@ -1,7 +1,8 @@
 """Multi-layer perceptrons in numpy: layers of one flat vector, forward, and the exact gradient in closed form.
 
-Hidden layers are tanh, the last is linear. For networks of this size an automatic-differentiation framework spends most
-of its time on bookkeeping; the closed form is checked against one in the tests.
+Hidden layers are tanh, or ReLU where a network is `rectified`; the last is linear. For networks of this size an
+automatic-differentiation framework spends most of its time on bookkeeping; the closed form is checked against one in
+the tests.
 """
 
 import itertools
@@ -11,6 +12,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+# The name of the tensor without numbers that networks of ReLU layers have.
+RECTIFIED = "relu"
 
 Array = NDArray[Any]
 Layer = tuple[Array, Array]
@@ -59,25 +63,29 @@ def orthogonal(rng: np.random.Generator, rows: int, columns: int) -> Array:
     return q if rows >= columns else q.T
 
 
-def forward(layers: Sequence[Layer], inputs: Array) -> list[Array]:
+def forward(layers: Sequence[Layer], inputs: Array, rectified: bool = False) -> list[Array]:
     """All activations, input first, output (linear) last; rows are samples."""
     activations = [inputs]
     for index, (weight, bias) in enumerate(layers):
         outputs = activations[-1] @ weight
         outputs += bias
         if index < len(layers) - 1:
-            np.tanh(outputs, out=outputs)
+            activate(outputs, rectified)
         activations.append(outputs)
     return activations
 
 
 def backward(
-    layers: Sequence[Layer], activations: Sequence[Array], error: Array, gradient: Sequence[Layer] | None
+    layers: Sequence[Layer],
+    activations: Sequence[Array],
+    error: Array,
+    gradient: Sequence[Layer] | None,
+    rectified: bool = False,
 ) -> Array:
     """Writes d loss / d parameters into `gradient`, if there is one, given `error` = d loss / d output ``[rows, out]``.
 
-    Returns d loss by the first layer's outputs as they were before tanh; times the first weight, transposed, that is
-    the gradient at the inputs.
+    Returns d loss by the first layer's outputs as they were before the activation; times the first weight, transposed,
+    that is the gradient at the inputs.
     """
     for index in range(len(layers) - 1, -1, -1):
         below = activations[index]
@@ -86,12 +94,23 @@ def backward(
             np.add.reduce(error, axis=0, out=gradient[index][1])
         if index:
             error = error @ layers[index][0].T
-            through_tanh(error, below)
+            through(error, below, rectified)
     return error
 
 
-def through_tanh(error: Array, activations: Array) -> None:
-    """Turns d loss / d activations into d loss / d what tanh was taken of, in place."""
+def activate(outputs: Array, rectified: bool) -> None:
+    """Takes tanh or ReLU of the outputs, in place."""
+    if rectified:
+        np.maximum(outputs, 0, out=outputs)
+    else:
+        np.tanh(outputs, out=outputs)
+
+
+def through(error: Array, activations: Array, rectified: bool) -> None:
+    """Turns d loss / d activations into d loss / d what they were taken of, in place."""
+    if rectified:
+        error *= activations > 0
+        return
     slope = activations * activations
     np.subtract(1.0, slope, out=slope)
     error *= slope

@@ -12,22 +12,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms import gru, networks
-from functions.algorithms.networks import Array, Layer, Mlp, layers_of
+from functions.algorithms.networks import RECTIFIED, Array, Layer, Mlp, layers_of
 
 # The standard deviation that Gaussian policies start from, 0.6: that of OpenAI's "Spinning Up in Deep RL".
 FIRST_LOG_STD = -0.5
 
 
 class Weights(NamedTuple):
-    """Views into a flat vector: the tanh layers `below` the unit, the `unit`, the layers `above` it (the last linear).
+    """Views into a flat vector: the layers `below` the unit, the `unit`, the layers `above` it (the last linear).
 
-    Without memory all layers are above. `log_std` ``[out]`` is there for Gaussian policies only.
+    Without memory all layers are above. `log_std` ``[out]`` is there for Gaussian policies only. Hidden layers are
+    tanh, or ReLU where `rectified`, which a tensor without numbers tells in storage.
     """
 
     below: list[Layer]
     unit: gru.Weights | None
     above: list[Layer]
     log_std: Array | None
+    rectified: bool = False
 
     def named(self) -> dict[str, Array]:
         """The tensors by the names that they are stored under, in forward order."""
@@ -38,6 +40,8 @@ class Weights(NamedTuple):
             found |= {f"gru_{name}": array for name, array in self.unit._asdict().items()}
         for index, (weight, bias) in enumerate(self.above, len(self.below)):
             found |= {f"w{index}": weight, f"b{index}": bias}
+        if self.rectified:
+            found[RECTIFIED] = np.zeros(0, self.above[0][0].dtype)
         return found if self.log_std is None else {**found, "log_std": self.log_std}
 
 
@@ -46,12 +50,13 @@ class Network:
     """The shape of a network.
 
     `sizes` are the widths from input to output; at least one of them is hidden where the network is `recurrent`.
-    `gaussian`: it has a `log_std`.
+    `gaussian`: it has a `log_std`. `rectified`: its hidden layers are ReLU.
     """
 
     sizes: tuple[int, ...]
     recurrent: bool = False
     gaussian: bool = False
+    rectified: bool = False
 
     @property
     def parameters(self) -> int:
@@ -70,9 +75,9 @@ class Network:
         end = below + self._unit_size()
         log_std = flat[end + above :] if self.gaussian else None
         if not self.recurrent:
-            return Weights([], None, Mlp(self.sizes).layers(flat[:above]), log_std)
-        under, over = Mlp(self.sizes[:-2]), Mlp(self.sizes[-2:])
-        return Weights(under.layers(flat[:below]), self._unit(flat[below:end]), over.layers(flat[end:]), log_std)
+            return Weights([], None, Mlp(self.sizes).layers(flat[:above]), log_std, self.rectified)
+        under, over = Mlp(self.sizes[:-2]).layers(flat[:below]), Mlp(self.sizes[-2:]).layers(flat[end:])
+        return Weights(under, self._unit(flat[below:end]), over, log_std, self.rectified)
 
     def _stretches(self) -> tuple[int, int]:
         """How many parameters stand below and above the unit."""
@@ -113,9 +118,9 @@ class Trace(NamedTuple):
 def initialise(network: Network, rng: np.random.Generator, output_gain: float) -> NDArray[np.float32]:
     """A flat vector of orthogonal weights and zero biases.
 
-    Tanh layers have gain √2 and the last `output_gain`, as in `networks.initialise`. Each of the unit's two matrices is
-    one orthogonal matrix of gain 1 over its three parts, as in the code of MAPPO (Yu et al., 2022, `RNNLayer`) and for
-    LSTMs in Huang et al., "The 37 Implementation Details of PPO", 2022.
+    Hidden layers have gain √2 and the last `output_gain`, as in `networks.initialise`. Each of the unit's two matrices
+    is one orthogonal matrix of gain 1 over its three parts, as in the code of MAPPO (Yu et al., 2022, `RNNLayer`) and
+    for LSTMs in Huang et al., "The 37 Implementation Details of PPO", 2022.
     """
     flat = np.zeros(network.parameters, np.float32)
     weights = network.weights(flat)
@@ -140,12 +145,12 @@ def forward(weights: Weights, inputs: Array, starts: gru.Flags | None = None, fi
     `starts` ``[T, B]`` and `first` ``[B, H]`` are as in `gru.forward`.
     """
     if weights.unit is None:
-        above = networks.forward(weights.above, inputs)
+        above = networks.forward(weights.above, inputs, weights.rectified)
         return Trace(above[-1], [], None, above)
     steps, rows, width = inputs.shape
-    below = networks.forward(weights.below, inputs.reshape(steps * rows, width))
+    below = networks.forward(weights.below, inputs.reshape(steps * rows, width), weights.rectified)
     if weights.below:
-        np.tanh(below[-1], out=below[-1])
+        networks.activate(below[-1], weights.rectified)
     unrolled = gru.forward(weights.unit, _timed(below[-1], steps), starts, first)
     above = networks.forward(weights.above, unrolled.hidden.reshape(steps * rows, weights.unit.width))
     return Trace(_timed(above[-1], steps), below, unrolled, above)
@@ -169,7 +174,8 @@ def backward_to_inputs(weights: Weights, trace: Trace, error: Array, gradient: W
 def _backward(weights: Weights, trace: Trace, error: Array, gradient: Weights | None) -> tuple[Array, Array]:
     """d loss by the first product's result ``[rows, width]``, and the matrix of that product ``[in, width]``."""
     error = error.reshape(-1, error.shape[-1])
-    error = networks.backward(weights.above, trace.above, error, None if gradient is None else gradient.above)
+    above = None if gradient is None else gradient.above
+    error = networks.backward(weights.above, trace.above, error, above, weights.rectified)
     if weights.unit is None or trace.unrolled is None:
         return error, weights.above[0][0]
     error = (error @ weights.above[0][0].T).reshape(trace.unrolled.hidden.shape)
@@ -178,8 +184,9 @@ def _backward(weights: Weights, trace: Trace, error: Array, gradient: Weights | 
     if not weights.below:
         return error, weights.unit.x
     error = error @ weights.unit.x.T
-    networks.through_tanh(error, trace.below[-1])
-    error = networks.backward(weights.below, trace.below, error, None if gradient is None else gradient.below)
+    networks.through(error, trace.below[-1], weights.rectified)
+    below = None if gradient is None else gradient.below
+    error = networks.backward(weights.below, trace.below, error, below, weights.rectified)
     return error, weights.below[0][0]
 
 
@@ -200,15 +207,15 @@ def from_tensors(tensors: Mapping[str, NDArray[Any]], prefix: str) -> tuple[Netw
     if weights.unit is not None:
         firsts.insert(len(weights.below), weights.unit.x.shape[0])
     sizes = (*firsts, weights.above[-1][0].shape[1])
-    network = Network(sizes, weights.unit is not None, weights.log_std is not None)
+    network = Network(sizes, weights.unit is not None, weights.log_std is not None, weights.rectified)
     return network, np.concatenate([array.ravel() for array in weights.named().values()])
 
 
 def weights_of(tensors: Mapping[str, NDArray[Any]], prefix: str) -> Weights:
     """The named tensors of `to_tensors`, not copied; raises `KeyError` when there is no such network."""
     layers = layers_of(tensors, prefix)
-    log_std = tensors.get(f"{prefix}/log_std")
+    log_std, rectified = tensors.get(f"{prefix}/log_std"), f"{prefix}/{RECTIFIED}" in tensors
     if f"{prefix}/gru_x" not in tensors:
-        return Weights([], None, layers, log_std)
+        return Weights([], None, layers, log_std, rectified)
     unit = gru.Weights(*(tensors[f"{prefix}/gru_{part}"] for part in gru.Weights._fields))
-    return Weights(layers[:-1], unit, layers[-1:], log_std)
+    return Weights(layers[:-1], unit, layers[-1:], log_std, rectified)

