@@ -1,13 +1,28 @@
 """No bill passes the cap, whatever the functions do."""
 
+import os
+import subprocess
+import sys
 from decimal import Decimal
+from pathlib import Path
 
+import faulty_environments
 import pytest
 from driver import SMALL
 from driver import train as drive
 
+ROOT = Path(__file__).resolve().parents[2]
 CAP = Decimal("0.001")
 QUICK = ("actors.copies=4", "functions.actor.timeout_s=2", "functions.evaluator.timeout_s=2")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _warm():
+    """Where packages were just installed, reading them for the first time may take longer than an attempt here may."""
+    handlers = (f"functions.{role}.handler" for role in ("actor", "learner", "evaluator"))
+    program = f"import {', '.join(handlers)}, functions.environments.mpe, faulty_environments"
+    folder = Path(faulty_environments.__file__).parent
+    subprocess.run([sys.executable, "-c", program], cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True)
 
 
 def faulty(name, *overrides):
