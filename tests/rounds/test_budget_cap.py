@@ -32,8 +32,11 @@ def faulty(name, *overrides):
 def test_the_default_task_makes_progress_under_a_tenth_of_a_cent(tmp_path):
     trained = drive(tmp_path, [f"stop.dollars={CAP}"])
     assert (trained.state.status, trained.state.reason) == ("finished", "dollars")
-    # Five on a quiet machine; how many fit under the cap depends on the durations that are measured.
-    assert trained.state.round >= 1
+    # What is reserved for failures goes by the slowest attempt: five rounds fit where none took longer than this (in
+    # milliseconds, of an episode for evaluations), which a busy machine may not manage.
+    slowest = trained.state.slowest
+    undisturbed = slowest["learn"] <= 75 and slowest["sample"] <= 32 and slowest["evaluate"] <= 0.17
+    assert trained.state.round >= (5 if undisturbed else 1)
     assert len(trained.state.final) == 3200
     assert trained.dollars <= CAP
 
