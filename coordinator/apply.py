@@ -123,7 +123,8 @@ def _problem(slot: Slot, report: Report, answer: Answer | None) -> str:
     if isinstance(answer, Failed):
         return answer.message
     if report.outcome == "timeout":
-        return f"the {report.function} ran longer than its time-out of {slot.timeout_s:g} s"
+        key = f"functions.{report.function}.timeout_s"
+        return f"the {report.function} ran longer than its time-out of {slot.timeout_s:g} s ({key})"
     return f"the {report.function} {'was throttled' if report.outcome == 'throttled' else 'died'}: {report.detail}"
 
 

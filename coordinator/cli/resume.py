@@ -13,18 +13,23 @@ from coordinator.cli.ending import Ending, conclude
 from coordinator.cli.errors import USER_ERROR, UserError
 from coordinator.cli.folder import CONFIG, Identity, RunFolder, sha256
 from coordinator.cli.signals import Signals
-from coordinator.config import RunConfig, convert, override
+from coordinator.config import Functions, RunConfig, convert, override
 from functions.contract import StorageFault
 from infra import wiring
+from infra.residence import Residence
 
 EXAMPLES = """examples:
   marless resume latest
-  marless resume first stop.rounds=600"""
+  marless resume first stop.rounds=600
+  marless resume first functions.evaluator.timeout_s=300"""
+
+# What may change without changing a byte of what is learned.
+_LIMITS = ("stop.", *(f"functions.{name}.timeout_s=" for name in Functions.__struct_fields__))
 
 
 def arguments(parser: ArgumentParser) -> None:
     common.run(parser)
-    parser.add_argument("settings", nargs="*", metavar="stop.key=value", help="new limits")
+    parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="new limits: stop.* and functions.*.timeout_s")
     common.workers(parser)
     common.detach(parser)
     common.json(parser)
@@ -40,6 +45,8 @@ def run(options: Namespace) -> int:
             raise UserError(f"{folder.name} is a run on this machine; --detach needs one in the cloud")
         old = _unchanged(folder, identity)
         config = _with_limits(old, options.settings)
+        if identity.residence is not None:
+            _refuse_longer(config.functions, identity.residence)
         return conclude(_go_on(folder, identity, old, config, options, signals))
 
 
@@ -59,13 +66,22 @@ def _unchanged(folder: RunFolder, identity: Identity) -> RunConfig:
 
 
 def _with_limits(config: RunConfig, settings: list[str]) -> RunConfig:
-    other = next((text for text in settings if not text.startswith("stop.")), None)
+    other = next((text for text in settings if not text.startswith(_LIMITS)), None)
     if other is not None:
-        raise UserError(f"{other}: a run keeps its configuration; only limits (stop.*) can be set anew")
+        limits = "limits (stop.* and functions.*.timeout_s)"
+        raise UserError(f"{other}: a run keeps its configuration; only {limits} can be set anew")
     document = msgspec.to_builtins(config)
     for text in settings:
         override(document, text)
     return convert(document, "the command line")
+
+
+def _refuse_longer(functions: Functions, residence: Residence) -> None:
+    """`UserError` for a time-out that the deployed function does not have."""
+    for name, size in msgspec.structs.asdict(functions).items():
+        if size.timeout_s > residence.timeout_s[name]:
+            have = residence.timeout_s[name]
+            raise UserError(f"functions.{name}.timeout_s: {size.timeout_s:g} was asked for, and the run's has {have}")
 
 
 def _go_on(

@@ -145,6 +145,18 @@ def test_a_finished_run_goes_on_with_a_higher_limit_as_if_it_had_been_there_from
     assert "first is finished" in marless("resume", "latest").err[0]
 
 
+def test_a_run_whose_function_was_too_slow_goes_on_with_more_time_for_it(marless):
+    marless.train("whole")
+    said = marless.train("first", "functions.evaluator.timeout_s=0.001")
+    assert said.code == 1
+    assert "the evaluator ran longer than its time-out of 0.001 s (functions.evaluator.timeout_s)" in said.err[-1]
+    assert marless("resume", "first", "functions.evaluator.timeout_s=60").code == 0
+    assert summary("first")["weights_sha256"] == summary("whole")["weights_sha256"]
+    assert summary("first")["absolute_return"] == summary("whole")["absolute_return"]
+    refused = marless("resume", "first", "functions.evaluator.memory_mb=512")
+    assert refused.code == 2 and "only limits (stop.* and functions.*.timeout_s) can be set anew" in refused.err[0]
+
+
 def test_files_that_a_kill_kept_from_being_written_are_written_by_a_resume(marless):
     marless.train("first")
     expected = summary("first")["final_return"]

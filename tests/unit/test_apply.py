@@ -134,7 +134,7 @@ def test_a_crash_is_billed_with_all_it_may_have_stored_and_read():
 @pytest.mark.parametrize(
     "outcome, says",
     [
-        ("timeout", "the actor ran longer than its time-out of 2.5 s"),
+        ("timeout", "the actor ran longer than its time-out of 2.5 s (functions.actor.timeout_s)"),
         ("crash", "the actor died: exit status 1"),
         ("throttled", "the actor was throttled: exit status 1"),
     ],
