@@ -100,7 +100,7 @@ def seated(spec: Spec, team: Team, tensors: Mapping[str, NDArray[Any]]) -> tuple
             networks = None
             if acting != "random":
                 networks = stack(replace(spec, classes=(part,)), team, tensors, 0)
-            head = heads.head_of(kind, networks is not None and networks.own is not None)
+            head = heads.head_of(kind, own=False) if networks is None else networks.head(kind)
             found.append(Seats(index, places, part, acting, head, networks))
     return tuple(found)
 

@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms.gru import advance
+from functions.algorithms.heads import Head, head_of
 from functions.algorithms.networks import RECTIFIED, Layer, activate, layers_of
+from functions.algorithms.recurrent import CLIPPED
 from functions.contract import BadRequest, Team
-from functions.environments.base import FloatArray, Spec
+from functions.environments.base import AgentClass, FloatArray, Spec
 from functions.keys import group_name
 
 
@@ -68,12 +70,17 @@ class StackedGru:
 @dataclass(frozen=True)
 class Stack:
     """A class's networks: `before` the layer that remembers, where there is one, and what follows; `own` ``[n, 1, d]``
-    are the parameters that the head has of its own."""
+    are the parameters that the head has of its own, `clipped` whether it cuts numbers off at their bounds."""
 
     after: StackedMlp
     before: StackedMlp | None = None
     gru: StackedGru | None = None
     own: FloatArray | None = None
+    clipped: bool = False
+
+    def head(self, kind: AgentClass) -> Head:
+        """What the outputs mean for agents of the class."""
+        return head_of(kind, self.own is not None, self.clipped)
 
     def start(self, copies: int) -> FloatArray | None:
         """What is remembered when episodes start: zeros ``[n, E, H]``, or None where nothing ever is."""
@@ -114,11 +121,12 @@ def stack(spec: Spec, team: Team, tensors: Mapping[str, NDArray[Any]], index: in
         maps[0] = _folded(maps[0], kind.observation_size, kind.agents)
     found = [network.own for network in networks if network.own is not None]
     own, rectified = np.stack(found)[:, None] if found else None, networks[0].rectified
+    clipped = networks[0].clipped
     if networks[0].gru is None:
-        return Stack(_perceptron(maps, rectified), own=own)
+        return Stack(_perceptron(maps, rectified), own=own, clipped=clipped)
     (x, x_bias), (h, h_bias) = maps[-3:-1]
     before = _perceptron(maps[:-3], rectified) if len(maps) > 3 else None
-    return Stack(_perceptron(maps[-1:], rectified), before, StackedGru((x, h), (x_bias, h_bias)), own)
+    return Stack(_perceptron(maps[-1:], rectified), before, StackedGru((x, h), (x_bias, h_bias)), own, clipped)
 
 
 def lone(
@@ -140,13 +148,14 @@ def lone(
 
 
 class _Network(NamedTuple):
-    """One agent's layers, its layer that remembers (of what comes in, and of what is remembered), its head's own, and
-    whether hidden layers are ReLU."""
+    """One agent's layers, its layer that remembers (of what comes in, and of what is remembered), its head's own,
+    whether hidden layers are ReLU, and whether numbers are cut off at their bounds."""
 
     layers: list[Layer]
     gru: list[Layer] | None
     own: NDArray[Any] | None
     rectified: bool
+    clipped: bool
 
     @property
     def maps(self) -> list[Layer]:
@@ -157,7 +166,7 @@ class _Network(NamedTuple):
     def shapes(self) -> tuple[object, ...]:
         """What networks that are stacked must have in common."""
         own = None if self.own is None else self.own.shape
-        return (self.gru is None, own, self.rectified, *(weight.shape for weight, _ in self.maps))
+        return (self.gru is None, own, self.rectified, self.clipped, *(weight.shape for weight, _ in self.maps))
 
 
 def _network(tensors: Mapping[str, NDArray[Any]], group: int) -> _Network:
@@ -168,7 +177,8 @@ def _network(tensors: Mapping[str, NDArray[Any]], group: int) -> _Network:
             gru = [(tensors[f"{prefix}/gru_{part}"], tensors[f"{prefix}/gru_b{part}"]) for part in ("x", "h")]
     except KeyError as error:
         raise BadRequest(f"the task's policies hold no network for group {group_name(group)}") from error
-    return _Network(layers, gru, tensors.get(f"{prefix}/log_std"), f"{prefix}/{RECTIFIED}" in tensors)
+    rectified, clipped = (f"{prefix}/{mark}" in tensors for mark in (RECTIFIED, CLIPPED))
+    return _Network(layers, gru, tensors.get(f"{prefix}/log_std"), rectified, clipped)
 
 
 def _require_whole(name: str, network: _Network) -> None:

@@ -19,7 +19,6 @@ from numpy.typing import ArrayLike, NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from functions.algorithms.heads import head_of
 from functions.algorithms.losses import ILLEGAL
 from functions.contract import CorruptObject, Team
 from functions.environments.base import AgentClass, Spec, Task
@@ -104,7 +103,7 @@ class _Seat:
 
     def __init__(self, name: str, kind: AgentClass, networks: Stack) -> None:
         self._name, self._kind, self._networks = name, kind, networks
-        self._head = head_of(kind, networks.own is not None)
+        self._head = networks.head(kind)
         self.memory: NDArray[Any] | None = None
 
     @classmethod

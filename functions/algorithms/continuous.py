@@ -33,9 +33,11 @@ class Bounds:
 @dataclass(frozen=True)
 class Gaussian:
     """Numbers from independent Gaussians: outputs are means, own parameters log standard deviations ``[..., d]``;
-    `noise` is one standard normal number for each."""
+    `noise` is one standard normal number for each. The environment gets a number's tanh or, where `clipped`, the number
+    cut off at -1 and 1 (as in "Stable-Baselines3"); what was drawn is what is learned from either way."""
 
     bounds: Bounds
+    clipped: bool = False
 
     @property
     def width(self) -> int:
@@ -61,8 +63,12 @@ class Gaussian:
         return outputs
 
     def to_environment(self, actions: ActionArray) -> ActionArray:
-        """Squashed by tanh, then stretched to the bounds."""
-        return self.bounds.stretch(np.tanh(actions))
+        """Brought into [-1, 1], then stretched to the bounds."""
+        return self.bounds.stretch(self.within(actions))
+
+    def within(self, actions: ActionArray) -> Array:
+        """What was drawn, in [-1, 1]."""
+        return np.clip(actions, -1, 1) if self.clipped else np.tanh(actions)
 
     def log_probability(self, outputs: Array, own: Array | None, actions: ActionArray) -> Array:
         """The sum over the numbers."""

@@ -9,10 +9,10 @@ Everything here is pure and works along the last axis: outputs ``[..., width]``,
 ``[..., branches]``, numbers ``[..., d]``, log-probabilities and entropies ``[...]``. Results have the precision of the
 outputs. Outputs of illegal choices must have been set to a large negative number before.
 
-Numbers are recorded and learned from in *policy units*: what a Gaussian drew, before tanh brings it into [-1, 1]; or
-the number in [-1, 1] that a deterministic policy gave. `to_environment` stretches them to the task's bounds. The
-log-probability is that of what was drawn. The density of the squashed number has the factor 1 / (1 - tanh²) beside it,
-which does not depend on the policy, so it cancels in ratios of probabilities and has no gradient.
+Numbers are recorded and learned from in *policy units*: what a Gaussian drew, before tanh or a cut brings it into
+[-1, 1]; or the number in [-1, 1] that a deterministic policy gave. `to_environment` stretches them to the task's
+bounds. The log-probability is that of what was drawn. The density of the squashed number has the factor 1 / (1 - tanh²)
+beside it, which does not depend on the policy, so it cancels in ratios of probabilities and has no gradient.
 """
 
 from typing import Any, Protocol
@@ -62,22 +62,22 @@ class Distribution(Head, Protocol):
         """d log-probability / d outputs and / d own."""
 
     def entropy(self, outputs: Array, own: Array | None) -> Array:
-        """In nats; of numbers, the differential entropy before tanh."""
+        """In nats; of numbers, the differential entropy of what is drawn."""
 
     def entropy_gradient(self, outputs: Array, own: Array | None) -> Slope:
         """d entropy / d outputs and / d own."""
 
 
-def distribution(kind: AgentClass) -> Distribution:
-    """The head of agents of this class whose actions are drawn."""
+def distribution(kind: AgentClass, clipped: bool = False) -> Distribution:
+    """The head of agents of this class whose actions are drawn; `clipped` is for numbers, see `Gaussian`."""
     if kind.continuous:
-        return Gaussian(Bounds(kind.low, kind.high))
+        return Gaussian(Bounds(kind.low, kind.high), clipped)
     return Branches(kind.branches) if kind.branches else OneChoice(kind.actions)
 
 
-def head_of(kind: AgentClass, own: bool) -> Head:
+def head_of(kind: AgentClass, own: bool, clipped: bool = False) -> Head:
     """The head of agents of this class, whose network has parameters of the head's own or not."""
-    return Deterministic(Bounds(kind.low, kind.high)) if kind.continuous and not own else distribution(kind)
+    return Deterministic(Bounds(kind.low, kind.high)) if kind.continuous and not own else distribution(kind, clipped)
 
 
 def act(

@@ -62,6 +62,7 @@ class PpoConfig(AlgorithmConfig, frozen=True, kw_only=True):
     recurrent: Annotated[bool, Meta(description="the last hidden layer of policy and critic remembers (a GRU)")] = False
     chunk: Annotated[int, Meta(ge=1, description="steps that a recurrent network's gradients go back through")] = 10
     reward: Annotated[Literal["own", "team"], Meta(description="own, or the sum over the agents of one's side")] = "own"
+    clipped: Annotated[bool, Meta(description="numbers are cut off at their bounds, and not squashed by tanh")] = False
     time_limit: Annotated[
         Literal["bootstrap", "terminal"], Meta(description="value what a time limit cut off, or take it for an end")
     ] = "bootstrap"
@@ -101,7 +102,9 @@ class Ppo:
         identity = len(spec.agents) if team.identity else 0
         name, rng = group_name(group), generator(seed, "initialise", group)
         head, wide = distribution(kind), self._view.width(spec, agent)
-        actor = Network((kind.observation_size + identity, *config.hidden, head.width), config.recurrent, head.own > 0)
+        widths = (kind.observation_size + identity, *config.hidden, head.width)
+        gaussian = head.own > 0
+        actor = Network(widths, config.recurrent, gaussian, clipped=gaussian and config.clipped)
         critic = Network((wide + identity, *config.hidden, 1), config.recurrent)
         return {
             **recurrent.to_tensors(actor, recurrent.initialise(actor, rng, output_gain=0.01), f"policy/{name}"),

@@ -14,6 +14,7 @@ from functions.algorithms import recurrent
 from functions.algorithms.base import Context, Summary, SummaryResult, Tensors
 from functions.algorithms.choices import OneChoice
 from functions.algorithms.chunks import material
+from functions.algorithms.continuous import Bounds, Gaussian
 from functions.algorithms.curvature import Derivatives, Hessian, extremes, policy_derivatives
 from functions.algorithms.differences import Differences
 from functions.algorithms.distil import branchwise
@@ -64,7 +65,7 @@ def behaviour(before: Context, after: Tensors, group: int) -> SummaryResult:
 
 
 def gaussian(before: Context, after: Tensors, group: int) -> SummaryResult:
-    """Means and standard deviations ``[256, 2, numbers]`` of every member's new policy, as drawn: before tanh.
+    """Means and standard deviations ``[256, 2, numbers]`` of every member's new policy, as drawn.
 
     On the observations of `behaviour`. Nothing is told of choices.
     """
@@ -93,7 +94,8 @@ def density(before: Context, after: Tensors, group: int) -> SummaryResult:
     index, _ = batch.place(agents[0])
     kind = before.spec.classes[index]
     rows = drawn(before, index, "density", SAMPLES * len(kind.agents))
-    done = _features(kind, _at(_wide(batch.actions[index]), rows))
+    clipped = recurrent.weights_of(after, f"policy/{group_name(group)}").clipped
+    done = _features(kind, clipped, _at(_wide(batch.actions[index]), rows))
     joint = np.concatenate([_at(batch.observations[index], rows), done], axis=1)
     compressed = compress(joint, DIMENSIONS).reshape(len(kind.agents), SAMPLES, -1)
     return SummaryResult({}, {agent: compressed[kind.agents.index(agent)] for agent in agents})
@@ -214,11 +216,11 @@ def _shown(before: Context, weights: Weights, agent: int, index: int, rows: list
     return np.concatenate(found)
 
 
-def _features(kind: AgentClass, actions: Array) -> Array:
+def _features(kind: AgentClass, clipped: bool, actions: Array) -> Array:
     """Actions ``[rows, 1 or more]`` as numbers that can be compared: numbers as the environment got them, choices as
     one-hots side by side."""
     if kind.continuous:
-        return np.tanh(actions)
+        return Gaussian(Bounds(kind.low, kind.high), clipped).within(actions)
     sizes = kind.branches or (kind.actions,)
     return np.concatenate([np.eye(size)[actions[:, branch]] for branch, size in enumerate(sizes)], axis=1)
 

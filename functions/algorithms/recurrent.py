@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from functions.algorithms import gru, networks
 from functions.algorithms.networks import RECTIFIED, Array, Layer, Mlp, layers_of
 
+# The name of the tensor without numbers that policies have whose numbers are clipped.
+CLIPPED = "clip"
 # The standard deviation that Gaussian policies start from, 0.6: that of OpenAI's "Spinning Up in Deep RL".
 FIRST_LOG_STD = -0.5
 
@@ -22,7 +24,8 @@ class Weights(NamedTuple):
     """Views into a flat vector: the layers `below` the unit, the `unit`, the layers `above` it (the last linear).
 
     Without memory all layers are above. `log_std` ``[out]`` is there for Gaussian policies only. Hidden layers are
-    tanh, or ReLU where `rectified`, which a tensor without numbers tells in storage.
+    tanh, or ReLU where `rectified`; numbers that a Gaussian drew are brought into bounds by tanh, or cut off there
+    where `clipped`. In storage a tensor without numbers tells of each.
     """
 
     below: list[Layer]
@@ -30,6 +33,7 @@ class Weights(NamedTuple):
     above: list[Layer]
     log_std: Array | None
     rectified: bool = False
+    clipped: bool = False
 
     def named(self) -> dict[str, Array]:
         """The tensors by the names that they are stored under, in forward order."""
@@ -42,6 +46,8 @@ class Weights(NamedTuple):
             found |= {f"w{index}": weight, f"b{index}": bias}
         if self.rectified:
             found[RECTIFIED] = np.zeros(0, self.above[0][0].dtype)
+        if self.clipped:
+            found[CLIPPED] = np.zeros(0, self.above[0][0].dtype)
         return found if self.log_std is None else {**found, "log_std": self.log_std}
 
 
@@ -50,13 +56,15 @@ class Network:
     """The shape of a network.
 
     `sizes` are the widths from input to output; at least one of them is hidden where the network is `recurrent`.
-    `gaussian`: it has a `log_std`. `rectified`: its hidden layers are ReLU.
+    `gaussian`: it has a `log_std`. `rectified`: its hidden layers are ReLU. `clipped`: what the Gaussian draws is cut
+    off at the bounds.
     """
 
     sizes: tuple[int, ...]
     recurrent: bool = False
     gaussian: bool = False
     rectified: bool = False
+    clipped: bool = False
 
     @property
     def parameters(self) -> int:
@@ -75,9 +83,9 @@ class Network:
         end = below + self._unit_size()
         log_std = flat[end + above :] if self.gaussian else None
         if not self.recurrent:
-            return Weights([], None, Mlp(self.sizes).layers(flat[:above]), log_std, self.rectified)
+            return Weights([], None, Mlp(self.sizes).layers(flat[:above]), log_std, self.rectified, self.clipped)
         under, over = Mlp(self.sizes[:-2]).layers(flat[:below]), Mlp(self.sizes[-2:]).layers(flat[end:])
-        return Weights(under, self._unit(flat[below:end]), over, log_std, self.rectified)
+        return Weights(under, self._unit(flat[below:end]), over, log_std, self.rectified, self.clipped)
 
     def _stretches(self) -> tuple[int, int]:
         """How many parameters stand below and above the unit."""
@@ -207,15 +215,17 @@ def from_tensors(tensors: Mapping[str, NDArray[Any]], prefix: str) -> tuple[Netw
     if weights.unit is not None:
         firsts.insert(len(weights.below), weights.unit.x.shape[0])
     sizes = (*firsts, weights.above[-1][0].shape[1])
-    network = Network(sizes, weights.unit is not None, weights.log_std is not None, weights.rectified)
+    gaussian = weights.log_std is not None
+    network = Network(sizes, weights.unit is not None, gaussian, weights.rectified, weights.clipped)
     return network, np.concatenate([array.ravel() for array in weights.named().values()])
 
 
 def weights_of(tensors: Mapping[str, NDArray[Any]], prefix: str) -> Weights:
     """The named tensors of `to_tensors`, not copied; raises `KeyError` when there is no such network."""
     layers = layers_of(tensors, prefix)
-    log_std, rectified = tensors.get(f"{prefix}/log_std"), f"{prefix}/{RECTIFIED}" in tensors
+    rectified, clipped = (f"{prefix}/{mark}" in tensors for mark in (RECTIFIED, CLIPPED))
+    log_std = tensors.get(f"{prefix}/log_std")
     if f"{prefix}/gru_x" not in tensors:
-        return Weights([], None, layers, log_std, rectified)
+        return Weights([], None, layers, log_std, rectified, clipped)
     unit = gru.Weights(*(tensors[f"{prefix}/gru_{part}"] for part in gru.Weights._fields))
-    return Weights(layers[:-1], unit, layers[-1:], log_std, rectified)
+    return Weights(layers[:-1], unit, layers[-1:], log_std, rectified, clipped)

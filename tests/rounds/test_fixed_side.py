@@ -24,7 +24,7 @@ REPLAY = ("algorithm.updates=2", "algorithm.batch=8", "algorithm.replay=400")
 METHODS = {
     "mappo": (),
     "ippo with memory": ("algorithm.name=ippo", "algorithm.recurrent=true", "sharing.rule=all"),
-    "ippo in numbers": ("algorithm.name=ippo", *NUMBERS),
+    "ippo in numbers": ("algorithm.name=ippo", "algorithm.clipped=true", *NUMBERS),
     "vdn": ("algorithm.name=vdn", *REPLAY),
     "qmix, shared": ("algorithm.name=qmix", "sharing.rule=all", *REPLAY),
     "maddpg": ("algorithm.name=maddpg", *REPLAY),

@@ -211,8 +211,10 @@ def test_an_evaluation_remembers_from_step_to_step(spec):
     np.testing.assert_allclose(found.agent_returns(), expected[[0, 2, 1]], rtol=1e-5)
 
 
-def test_actions_are_recorded_as_they_were_drawn_and_played_within_the_bounds():
+@pytest.mark.parametrize(("marks", "within"), [((), np.tanh), (("clip",), lambda raw: np.clip(raw, -1, 1))])
+def test_actions_are_recorded_as_they_were_drawn_and_played_within_the_bounds(marks, within):
     tensors = tensors_of(NUMBERS, ALONE, (8,), recurrent=False)
+    tensors |= {f"policy/g{agent:02d}/{mark}": np.zeros(0, np.float32) for mark in marks for agent in (0, 2)}
     environment = Story(NUMBERS, [4, 5])
     found = collect(environment, Policy(NUMBERS, ALONE, tensors), 7, 1, 2, 3).tensors
     raw, chosen = found["u00003/action/0"], found["u00003/action/1"]
@@ -221,7 +223,7 @@ def test_actions_are_recorded_as_they_were_drawn_and_played_within_the_bounds():
     assert np.abs(raw).max() > 1  # what is drawn is not squashed yet
     assert found["u00003/log_probability/0"].shape == (2, 7, 2)
     for t, (numbers, choices) in enumerate(environment.played):
-        expected = np.array([-1.0, 0.0]) + (np.tanh(raw[:, t]) + 1) / 2 * np.array([2.0, 8.0])
+        expected = np.array([-1.0, 0.0]) + (within(raw[:, t]) + 1) / 2 * np.array([2.0, 8.0])
         assert numbers.dtype == np.float32
         np.testing.assert_allclose(numbers, expected.swapaxes(0, 1), rtol=1e-5, atol=1e-6)
         np.testing.assert_array_equal(choices, chosen[:, t].swapaxes(0, 1))

@@ -16,6 +16,7 @@ SHAPES = [
     Network((5, 8, 6, 7, 2), recurrent=True),
     Network((4, 6, 5, 3), rectified=True),
     Network((5, 8, 7, 2), recurrent=True, rectified=True),
+    Network((4, 6, 3), gaussian=True, clipped=True),
 ]
 
 
