@@ -10,6 +10,7 @@ from taught import ask, returned, taught
 from coordinator.config import ConfigError, load
 from functions import codec
 from functions.algorithms import registry as algorithms
+from functions.algorithms.mixer import mixer_of
 from functions.contract import Answer, Failed, InitialiseTask, Team
 from functions.environments import registry
 from functions.environments.base import AgentClass, Observation, Spec, Task
@@ -61,6 +62,22 @@ def test_the_values_of_vdn_are_the_closest_sum_to_what_is_paid():
     one, two = values(TWO_STEP, "vdn", 3, batch=128, updates=60, hidden=[16])
     np.testing.assert_allclose(one[2][:, None] + two[2], [[-1.5, 2.5], [2.5, 6.5]], atol=0.5)
     np.testing.assert_allclose(one[1][:, None] + two[1], np.full((2, 2), 7), atol=0.5)
+
+
+def test_the_joint_values_of_qmix_are_those_of_the_game():
+    """What each pair is worth, discounted by 0.99 in the first state: 7 and 8 follow the one and the other of the first
+    agent's actions. The paper's table 2 has 6.93, 6.93, 7.92, 7.92; 7.00 four times; 0.00, 1.00, 1.00, 8.00."""
+    settings = {**EXPLORING, **OWN["qmix"], "standardise": False}
+    policy, tensors = teaching.learned(TWO_STEP, "qmix", settings, 8, 64)
+    mixer, flat = mixer_of(tensors, "mixer/g00")
+    level = float(tensors["normaliser/g00"][3])
+    one, two = outputs(policy, 3)
+    found = []
+    for state in range(3):
+        seen = np.repeat(np.eye(3, dtype=np.float32)[state : state + 1], 4, axis=0)
+        pairs = np.stack([one[state].repeat(2), np.tile(two[state], 2)], axis=1)
+        found.append(mixer.forward(flat, seen, pairs)[0] + level)
+    np.testing.assert_allclose(found, [[6.93, 6.93, 7.92, 7.92], [7, 7, 7, 7], [0, 1, 1, 8]], atol=0.05)
 
 
 @pytest.mark.parametrize(("game", "earned"), [("climbing", 5), ("penalty", 2)])
