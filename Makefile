@@ -106,17 +106,18 @@ $(STAMPS)/emulated: $(STAMPS)/use
 	@$(PIP) --no-build-isolation --editable '.[tasks,report,emulated]'
 	@touch $@
 
+# Tasks of other packages that are small come with it, so that their tests run; the larger ones are the next target's.
 # torch comes before anything that depends on it, so that TORCH_INDEX is asked for torch alone.
 $(STAMPS)/develop: $(STAMPS)/use
 	@echo "installing torch and the development tools into .venv (minutes on a fresh machine)"
 	@$(PIP) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch
-	@$(PIP) --no-build-isolation --editable '.[tasks,report,learner,emulated,dev]'
+	@$(PIP) --no-build-isolation --editable '.[tasks,report,learner,emulated,dev,lbf,rware]'
 	@touch $@
 
-# All tasks that are on a package index; the tests of those that are missing are skipped.
+# All tasks that are on a package index; until then the tests of the larger ones are skipped.
 $(STAMPS)/tasks: $(STAMPS)/develop
 	@echo "installing the tasks of other packages into .venv (minutes on a fresh machine)"
-	@$(PIP) --no-build-isolation --editable '.[tasks,report,learner,emulated,dev,smax,lbf,rware,sisl,butterfly]'
+	@$(PIP) --no-build-isolation --editable '.[tasks,report,learner,emulated,dev,lbf,rware,smax,sisl,butterfly]'
 	@touch $@
 
 # Whole lists of pins: there is nothing for pip to resolve.

@@ -27,7 +27,7 @@ def untrained_policy(task: Task) -> Policy:
     """Policies of round 0, one per agent."""
     spec = environments.spec(task)
     mappo = algorithms.algorithm("mappo")
-    config = algorithms.configuration(mappo, {}).resolved(len(spec.agents))
+    config = algorithms.configuration(mappo, {}).resolved(spec)
     team = Team(groups=tuple(range(len(spec.agents))))
     code = algorithms.implementation(mappo)
     groups = (code.initialise(spec, team, config, 1, group) for group in team.groups)

@@ -53,7 +53,7 @@ class Round:
         self._task, self._copies, self._units = task, copies, tuple(range(units))
         self.spec = environments.spec(task)
         self._mappo = algorithms.algorithm("mappo")
-        self.config = algorithms.configuration(self._mappo, {}).resolved(len(self.spec.agents))
+        self.config = algorithms.configuration(self._mappo, {}).resolved(self.spec)
         self._code = algorithms.implementation(self._mappo)
         self.team = Team(groups=tuple(range(len(self.spec.agents))))
         self._tensors: dict[str, Array] = {}

@@ -133,7 +133,7 @@ def _whole(plan: Plan, state: State) -> Planned:
 def behaviour(plan: Plan, state: State, ahead: int = 0) -> Behaviour:
     """How actors act in the round in flight, or so many rounds after it."""
     steps = ahead * state.mind.units * unit_steps(plan, state)
-    return plan.config.algorithm.behaviour(state.env_steps + steps)
+    return plan.config.algorithm.resolved(state.task).behaviour(state.env_steps + steps)
 
 
 def rounds_together(plan: Plan, state: State) -> int:

@@ -105,7 +105,7 @@ def header_of(plan: Plan, spec: Spec, team: Team) -> "TeamFile":
     """What the policies of a run's team say of themselves."""
     from coordinator.reports.policy import TeamFile
 
-    greedy = plan.config.algorithm.behaviour(0).kind != "sample"
+    greedy = plan.config.algorithm.resolved(spec).behaviour(0).kind != "sample"
     return TeamFile(task=plan.config.task, spec=spec, team=team, greedy=greedy)
 
 

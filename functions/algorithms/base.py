@@ -50,8 +50,8 @@ class AlgorithmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         """Why units of so many steps cannot be learned from, as ``key: reason``; '' when they can."""
         return ""
 
-    def resolved(self, agents: int) -> "AlgorithmConfig":
-        """The configuration with every default that depends on the number of agents filled in."""
+    def resolved(self, spec: Spec) -> "AlgorithmConfig":
+        """The configuration with every default that depends on the task filled in."""
         return self
 
 

@@ -57,7 +57,7 @@ class _Case:
     @property
     def resolved(self) -> AlgorithmConfig:
         """The configuration as stages see it."""
-        return self.config.resolved(len(self.task.agents))
+        return self.config.resolved(self.task)
 
 
 def check(
@@ -70,12 +70,12 @@ def check(
     """
     require(not (wrong := problem(spec)), f"the specification: {wrong}")
     code, config = _code(spec), _configured(spec, hyperparameters or {})
-    _check_config(spec, config)
+    _check_config(spec, config, tasks[0])
     fitted = spec.without(config.idle_parts)
     refusals = []
     for task in tasks:
         try:
-            code.initialise(task, teams(task)[0], config, _SEED, 0)
+            code.initialise(task, teams(task)[0], config.resolved(task), _SEED, 0)
         except BadRequest as refusal:
             refusals.append(str(refusal))
             continue
@@ -100,7 +100,7 @@ def _configured(spec: AlgorithmSpec, hyperparameters: Hyperparameters) -> Algori
         return registry.configuration(spec, hyperparameters)
 
 
-def _check_config(spec: AlgorithmSpec, config: AlgorithmConfig) -> None:
+def _check_config(spec: AlgorithmSpec, config: AlgorithmConfig, task: Spec) -> None:
     """It travels in messages, explains itself, and answers what the coordinator asks of it."""
     for name, about in msgspec.json.schema_components([spec.config])[1][spec.config.__name__]["properties"].items():
         told = name == "name" or any(part.get("description") for part in (about, *about.get("anyOf", ())))
@@ -112,7 +112,7 @@ def _check_config(spec: AlgorithmSpec, config: AlgorithmConfig) -> None:
     require(config.updates_per_round >= 1, "the configuration's updates_per_round is less than 1")
     require(config.replayed_steps >= 0, "the configuration's replayed_steps is negative")
     require(isinstance(config.behaviour(0), Behaviour), "the configuration's behaviour(0) is no Behaviour")
-    require(type(config.resolved(3)) is spec.config, "the configuration's resolved(3) is not of its own class")
+    require(type(config.resolved(task)) is spec.config, "the configuration's resolved(task) is not of its own class")
 
 
 def _check_case(case: _Case) -> None:
@@ -138,7 +138,7 @@ def _initial(case: _Case) -> Tensors:
     state: Tensors = {}
     for group in case.groups:
         where = f"initialise, group {group}"
-        made, again = (case.code.initialise(case.task, case.team, case.config, _SEED, group) for _ in range(2))
+        made, again = (case.code.initialise(case.task, case.team, case.resolved, _SEED, group) for _ in range(2))
         require(digest(made) == digest(again), f"{where}: another call gives other bytes; draw from generator(...)")
         own = instances(made, case.algorithm.parts, [group])
         foreign = sorted(made.keys() - own.keys())
@@ -157,7 +157,7 @@ def _play(case: _Case, state: Tensors, round_: int) -> Tensors:
         policy = Policy(case.task, case.team, instances(state, ("policy",), case.groups))
         for unit in range(_UNITS):
             environment = MadeUp(case.task, _COPIES)
-            behaviour = case.config.behaviour(round_ * _UNITS * _COPIES * _steps(case))
+            behaviour = case.resolved.behaviour(round_ * _UNITS * _COPIES * _steps(case))
             tensors |= collect(environment, policy, _steps(case), _SEED, round_, unit, behaviour).tensors
     return tensors
 

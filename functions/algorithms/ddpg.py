@@ -5,9 +5,10 @@ Gradient Algorithms", 2014; replay and target networks after Lillicrap et al., "
 reinforcement learning", 2016; choices by the Gumbel-softmax as in Lowe et al., 2017.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from functions.algorithms import recurrent
 from functions.algorithms.acted import acted, kind_of
@@ -35,6 +36,7 @@ from functions.randomness import generator
 POLICY_PARTS = ("policy", "policy_optimiser", "target")
 CRITIC_PARTS = ("critic", "critic_optimiser", "critic_target", "normaliser")
 PARTS = (*POLICY_PARTS, *CRITIC_PARTS)
+_NOISE = 0.5
 
 
 class DdpgConfig(ReplayConfig, frozen=True, kw_only=True):
@@ -53,10 +55,18 @@ class DdpgConfig(ReplayConfig, frozen=True, kw_only=True):
         float, Meta(ge=0, description="weight of the policy outputs' mean square in its loss")
     ] = 0.03
     temperature: Annotated[float, Meta(gt=0, description="of the softmax that a choice's gradient goes through")] = 1.0
-    noise_start: Annotated[
-        float, Meta(ge=0, description="noise on numbers at first, in half ranges; 0 for choices")
-    ] = 0.0
-    noise_end: Annotated[float, Meta(ge=0, description="noise on numbers in the end, in half ranges")] = 0.0
+    noise_start: (
+        Annotated[
+            float,
+            Meta(
+                ge=0, description="noise on numbers at first, in half ranges; default: 0.5 where agents act in numbers"
+            ),
+        ]
+        | None
+    ) = None
+    noise_end: (
+        Annotated[float, Meta(ge=0, description="noise on numbers in the end; default: a tenth of noise_start")] | None
+    ) = None
     noise_steps: Annotated[int, Meta(ge=1, description="environment steps from the one to the other")] = 50_000
     huber: Annotated[float, Meta(gt=0, description="where the loss turns linear; default: nowhere")] | None = None
     reward: Annotated[Literal["own", "team"], Meta(description="own, or the sum over the agents of one's side")] = (
@@ -67,13 +77,20 @@ class DdpgConfig(ReplayConfig, frozen=True, kw_only=True):
         """Noise that falls in a straight line where there is any; else as the distribution says."""
         if not self.noisy:
             return Behaviour()
-        share = min(1.0, env_steps / self.noise_steps)
-        return Behaviour(kind="noise", amount=self.noise_start + share * (self.noise_end - self.noise_start))
+        share, start, end = min(1.0, env_steps / self.noise_steps), self.noise_start or 0.0, self.noise_end or 0.0
+        return Behaviour(kind="noise", amount=start + share * (end - start))
 
     @property
     def noisy(self) -> bool:
         """Whether policies give numbers that noise is added to."""
-        return self.noise_start > 0 or self.noise_end > 0
+        return bool(self.noise_start or self.noise_end)
+
+    def resolved(self, spec: Spec) -> Self:
+        """Fills in the noise, which there is only where agents act in numbers."""
+        start, end = self.noise_start, self.noise_end
+        if start is None:
+            start = _NOISE if any(kind.continuous for kind in spec.classes) else 0.0
+        return replace(self, noise_start=start, noise_end=start / 10 if end is None else end)
 
 
 def initialise(critics: Critics, spec: Spec, team: Team, config: Any, seed: int, group: int) -> dict[str, Array]:

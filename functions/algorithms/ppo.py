@@ -67,9 +67,11 @@ class PpoConfig(AlgorithmConfig, frozen=True, kw_only=True):
         Literal["bootstrap", "terminal"], Meta(description="value what a time limit cut off, or take it for an end")
     ] = "bootstrap"
 
-    def resolved(self, agents: int) -> Self:
+    def resolved(self, spec: Spec) -> Self:
         """Fills in the step size: larger teams move each other's targets, so they step more carefully."""
-        return self if self.lr is not None else msgspec.structs.replace(self, lr=1e-3 if agents < 6 else 7e-4)
+        if self.lr is not None:
+            return self
+        return msgspec.structs.replace(self, lr=1e-3 if len(spec.agents) < 6 else 7e-4)
 
 
 PPO_PARTS = ("policy", "policy_optimiser", "critic", "critic_optimiser", "normaliser")

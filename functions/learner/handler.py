@@ -20,7 +20,7 @@ def handle(body: bytes, blobs: Blobs) -> bytes:
 def initialise(task: InitialiseTask, blobs: Blobs) -> tuple[Objects, InitialiseReply]:
     """Draws the networks of round 0, each group's at an address of its own."""
     algorithm = algorithms.algorithm(task.algorithm)
-    config = algorithms.configuration(algorithm, task.hyperparameters)
+    config = algorithms.configuration(algorithm, task.hyperparameters).resolved(task.spec)
     code = algorithms.implementation(algorithm)
     tensors: Tensors = {}
     for group in task.team.learning:

@@ -101,7 +101,7 @@ def _context(task: RegroupTask, blobs: Blobs, state: Tensors, parts: tuple[str, 
     return Context(
         spec=task.spec,
         team=Team(groups=tuple(range(len(task.team.groups))), identity=True),
-        config=algorithms.configuration(algorithm, task.hyperparameters).resolved(len(task.spec.agents)),
+        config=algorithms.configuration(algorithm, task.hyperparameters).resolved(task.spec),
         seed=task.seed,
         round=task.round,
         batch=batch.join(task.spec, _trajectories(task, blobs), task.units),

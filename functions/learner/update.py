@@ -25,7 +25,7 @@ def update(
     context = Context(
         spec=task.spec,
         team=task.team,
-        config=algorithms.configuration(algorithm, task.hyperparameters).resolved(len(task.spec.agents)),
+        config=algorithms.configuration(algorithm, task.hyperparameters).resolved(task.spec),
         seed=task.seed,
         round=round_,
         batch=batch.join(task.spec, trajectories, task.units),

@@ -25,7 +25,7 @@ from coordinator.reports.journal import JsonLines, read
 from coordinator.reports.weights import weights_sha256
 from coordinator.state import Plan, RoundLine, State
 from functions.contract import NoSuchObject
-from infra.wiring import local
+from infra.wiring import Backend, local
 
 # A run of a fraction of a second.
 SMALL = ("actors.copies=8", "evaluation.every=2", "evaluation.episodes=4", "evaluation.final_episodes=4")
@@ -48,11 +48,12 @@ def train(
     leave: Callable[[State], bool] = lambda state: False,
     asking: Callable[[], bool] = lambda: True,
     fixed: Fixed | None = None,
+    back_end: Callable[[Path, int], Backend] = local,
 ) -> Trained:
     """Drives to the end, or until `leave` says to drop everything as a kill would; `fixed` are opponents that lie in
     the folder."""
     folder.mkdir(exist_ok=True)
-    backend = local(folder, workers)
+    backend = back_end(folder, workers)
     try:
         config = load(None, overrides)
         plan = Plan("run", config, "code", load_prices(), backend.init_limit_ms, opponents=fixed)

@@ -98,7 +98,7 @@ def context(name, spec, settings, seed=3, precision=np.float64, **fields):
     """A first round of an algorithm: agents 0 and 2 learn together."""
     team = Team(groups=(0, 1, 0), identity=True)
     algorithm = algorithms.algorithm(name)
-    config = algorithms.configuration(algorithm, settings).resolved(3)
+    config = algorithms.configuration(algorithm, settings).resolved(spec)
     code, state = algorithms.implementation(algorithm), {}
     for group in (0, 1):
         state |= code.initialise(spec, team, config, seed, group)

@@ -20,8 +20,8 @@ def taught(*args, **kwargs):
 def learned(task, name, settings, rounds, copies=32, units=1, steps=None, seed=0, identity=False):
     """The policies, and all else that was learned, by name."""
     algorithm = algorithms.algorithm(name)
-    config = algorithms.configuration(algorithm, settings)
     spec, storage = registry.spec(task), MemoryStorage()
+    config = algorithms.configuration(algorithm, settings).resolved(spec)
     steps = steps or spec.horizon
     common = {
         "run": f"{name} {seed}", "round": 0, "timeout_s": 9.0, "seed": seed, "spec": spec, "algorithm": name,

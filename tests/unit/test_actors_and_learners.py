@@ -73,7 +73,7 @@ class Wanderers:
 def trained(environment, name, settings, rounds, steps, seed=2):
     """Figures of every round, and the last round's context."""
     algorithm = algorithms.algorithm(name)
-    config = algorithms.configuration(algorithm, settings).resolved(3)
+    config = algorithms.configuration(algorithm, settings).resolved(environment.spec)
     code, spec, state, told = algorithms.implementation(algorithm), environment.spec, {}, []
     team = TEAM if len(spec.agents) == 3 else Team(groups=(0,) * len(spec.agents), identity=True)
     groups = sorted(set(team.groups))

@@ -16,7 +16,7 @@ from functions.policies import Policy
 
 COPIES, SEED = 8, 7
 ALGORITHM = algorithm("mappo")
-CONFIG = ALGORITHM.config(epochs=2, minibatches=2).resolved(3)
+CONFIG = ALGORITHM.config(epochs=2, minibatches=2).resolved(mpe.make(Task(name="mpe/simple_spread"), 1).spec)
 CODE = implementation(ALGORITHM)
 TEAM = Team(groups=(0, 1, 2))
 

@@ -320,7 +320,7 @@ class EveryOtherWins:
 def test_wins_are_the_share_of_episodes_that_were_won(tmp_path, monkeypatch):
     task, team = Task(name="mpe/simple_spread"), Team(groups=(0, 1, 2))
     spec = registry.spec(task)
-    networks = [ippo.initialise(spec, team, ippo.IppoConfig().resolved(3), 1, group) for group in team.groups]
+    networks = [ippo.initialise(spec, team, ippo.IppoConfig().resolved(spec), 1, group) for group in team.groups]
     tensors = {name: tensor for network in networks for name, tensor in network.items()}
     (tmp_path / "policies.safetensors").write_bytes(export(TeamFile(task=task, spec=spec, team=team), tensors))
     make = registry.make

@@ -254,6 +254,30 @@ def test_noise_falls_in_a_straight_line():
     assert algorithms.algorithm("maddpg").config().behaviour(500) == Behaviour()
 
 
+@EACH
+@pytest.mark.parametrize(
+    ("settings", "amounts"),
+    [
+        ({}, [0.5, 0.275, 0.05]),
+        ({"noise_start": 0.2}, [0.2, 0.11, 0.02]),
+        ({"noise_end": 0.3}, [0.5, 0.4, 0.3]),
+        ({"noise_start": 0.1, "noise_end": 0.0}, [0.1, 0.05, 0.0]),
+    ],
+    ids=str,
+)
+def test_numbers_are_explored_by_default_and_as_the_settings_say(name, settings, amounts):
+    config = algorithms.configuration(algorithms.algorithm(name), settings).resolved(pair(numbers=True))
+    found = [config.behaviour(steps) for steps in (0, 25_000, 50_000)]
+    assert [behaviour.kind for behaviour in found] == ["noise"] * 3
+    assert [behaviour.amount for behaviour in found] == pytest.approx(amounts)
+
+
+@EACH
+def test_choices_have_no_noise_by_default(name):
+    config = algorithms.configuration(algorithms.algorithm(name), {}).resolved(pair())
+    assert (config.noise_start, config.noise_end, config.behaviour(0)) == (0, 0, Behaviour())
+
+
 MIXED = Spec(("a", "b"), (AgentClass("x", (0,), 2, 3), AgentClass("y", (1,), 2, 1, low=(0.0,), high=(1.0,))), 5)
 SEVERAL = Spec(("a",), (AgentClass("x", (0,), 2, 4, branches=(2, 2)),), 5)
 
@@ -264,14 +288,14 @@ SEVERAL = Spec(("a",), (AgentClass("x", (0,), 2, 4, branches=(2, 2)),), 5)
     [
         (MIXED, {"noise_start": 0.1}, "some agents choose and others act in numbers; the algorithm explores for one"),
         (SEVERAL, {}, "a makes several choices at once; the algorithm takes one, or numbers"),
-        (pair(numbers=True), {}, "agents act in numbers, and nothing explores: set noise_start above 0"),
+        (pair(numbers=True), {"noise_start": 0}, "agents act in numbers, and nothing explores: set noise_start"),
         (pair(), {"noise_end": 0.1}, "agents choose, and noise is for numbers: leave noise_start and noise_end at 0"),
     ],
     ids=["both", "several", "numbers without noise", "choices with noise"],
 )
 def test_tasks_that_it_cannot_explore_are_refused_in_one_line(name, spec, settings, message):
     algorithm = algorithms.algorithm(name)
-    config = algorithms.configuration(algorithm, settings)
+    config = algorithms.configuration(algorithm, settings).resolved(spec)
     with pytest.raises(BadRequest, match=message) as caught:
         algorithms.implementation(algorithm).initialise(spec, Team(groups=(0, 1)), config, 1, 0)
     assert "\n" not in str(caught.value)

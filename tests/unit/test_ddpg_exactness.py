@@ -81,7 +81,7 @@ def scene(name, case):
     """The algorithm, and the context of its first round."""
     kind, team, own = CASES[case]
     spec, algorithm, state = spec_of(kind), algorithms.algorithm(name), {}
-    config = algorithms.configuration(algorithm, {**SETTINGS, **own}).resolved(3)
+    config = algorithms.configuration(algorithm, {**SETTINGS, **own}).resolved(spec)
     for group in sorted(set(team.groups)):
         state |= algorithms.implementation(algorithm).initialise(spec, team, config, 3, group)
     state = {key: array.astype(np.float64) if array.dtype == np.float32 else array for key, array in state.items()}

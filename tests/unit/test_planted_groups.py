@@ -19,7 +19,7 @@ TEAM = Team(groups=tuple(range(6)))
 def drawn():
     """The networks of round 0, policies and critics."""
     ippo = algorithms.algorithm("ippo")
-    config = algorithms.configuration(ippo, {}).resolved(6)
+    config = algorithms.configuration(ippo, {}).resolved(SPEC)
     code = algorithms.implementation(ippo)
     return {
         name: array for group in TEAM.groups for name, array in code.initialise(SPEC, TEAM, config, 1, group).items()

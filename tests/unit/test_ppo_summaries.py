@@ -31,7 +31,7 @@ UNITS, STEPS, COPIES = (4, 5, 6), 7, 12
 def scene(task, team, units=UNITS, copies=COPIES):
     """What the stage that trains the policies sees, and what the learner gives, for all groups."""
     spec, algorithm = registry.spec(task), algorithms.algorithm("mappo")
-    config = algorithms.configuration(algorithm, {"hidden": [8, 8], "epochs": 2}).resolved(len(spec.agents))
+    config = algorithms.configuration(algorithm, {"hidden": [8, 8], "epochs": 2}).resolved(spec)
     state, sampled, groups = {}, {}, sorted(set(team.groups))
     for group in groups:
         state |= mappo.initialise(spec, team, config, 3, group)

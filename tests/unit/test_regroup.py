@@ -70,7 +70,7 @@ def wide_apart(tensors, seed):
 def before(name):
     """The networks that sampled the round, its trajectories, and the learner's state after it."""
     algorithm = algorithms.algorithm(name)
-    config = algorithms.configuration(algorithm, SETTINGS).resolved(4)
+    config = algorithms.configuration(algorithm, SETTINGS).resolved(SPEC)
     code, first, units = algorithms.implementation(algorithm), {}, {}
     for group in sorted(set(OLD.groups)):
         first |= code.initialise(SPEC, OLD, config, SEED, group)
@@ -377,7 +377,7 @@ def test_the_new_team_goes_on_playing_and_learning(name):
     state = before(name)[2]
     state = {**state, **made(*scene(name))[0]}
     algorithm = algorithms.algorithm(name)
-    code, config = algorithms.implementation(algorithm), algorithms.configuration(algorithm, SETTINGS).resolved(4)
+    code, config = algorithms.implementation(algorithm), algorithms.configuration(algorithm, SETTINGS).resolved(SPEC)
     units = collect(registry.make(TOY, 4), Policy(SPEC, MERGED, state), 5, SEED, 2, 0).tensors
     context = Context(SPEC, MERGED, config, SEED, 2, batch.join(SPEC, units, (0,)), state)
     after = stages.run(algorithm, code, context, stages.Share([s.name for s in algorithm.stages], (0, 1))).tensors

@@ -40,7 +40,7 @@ SETTINGS = {
 def scene(name, task, team):
     """The algorithm, its configuration, the first round's tensors and the units that its policies sampled."""
     spec, algorithm = registry.spec(task), algorithms.algorithm(name)
-    config = algorithms.configuration(algorithm, SETTINGS).resolved(len(spec.agents))
+    config = algorithms.configuration(algorithm, SETTINGS).resolved(spec)
     code, state, units = algorithms.implementation(algorithm), {}, {}
     for group in sorted(set(team.groups)):
         state |= code.initialise(spec, team, config, SEED, group)
@@ -367,9 +367,10 @@ def test_a_number_that_is_not_finite_is_not_published():
 
 def test_the_step_size_is_smaller_for_larger_teams_unless_it_is_given():
     config = msgspec.convert({"name": "mappo"}, algorithms.algorithm("mappo").config)
-    assert [config.resolved(agents).lr for agents in (2, 5, 6)] == [1e-3, 1e-3, 7e-4]
+    teams = [registry.spec(Task(name="toy/signal", agents=agents)) for agents in (2, 5, 6)]
+    assert [config.resolved(team).lr for team in teams] == [1e-3, 1e-3, 7e-4]
     given = msgspec.structs.replace(config, lr=0.5)
-    assert given.resolved(9) is given
+    assert given.resolved(teams[-1]) is given
 
 
 def everything_told(context, algorithm, names, groups=None):

@@ -1,0 +1,196 @@
+"""Every algorithm trains two rounds of every family of tasks, or says in one line why it cannot."""
+
+import dataclasses
+import math
+import sys
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+import smac_stand_in
+from driver import train
+from in_process import in_process
+
+from coordinator.reports.weights import gather
+from functions.algorithms.registry import BUILT_IN
+from infra.files import FileStorage
+
+ROUNDS, COPIES, EPISODES = 2, 2, 2
+TINY = (
+    f"stop.rounds={ROUNDS}", f"actors.copies={COPIES}", "evaluation.every=1", f"evaluation.episodes={EPISODES}",
+    f"evaluation.final_episodes={EPISODES}", "algorithm.hidden=[8]",
+)  # fmt: skip
+# A minibatch as large as what two copies play at most, so that every network meets something to learn from.
+REPLAYED = ("algorithm.updates=2", "algorithm.batch=24")
+ON_POLICY = ("algorithm.epochs=1", "algorithm.minibatches=2")
+EACH = {spec.name: (ON_POLICY if spec.name in ("ippo", "mappo") else REPLAYED) for spec in BUILT_IN}
+
+VALUES, GRADIENTS = ("iql", "vdn", "qmix"), ("iddpg", "maddpg")
+FIVE = ("task.options.max_cycles=5",)
+STUDIO = "pettingzoo:many_spaces:Studio"
+
+
+@dataclasses.dataclass(frozen=True)
+class Family:
+    """Tasks of a kind by a small one of them: `horizon` steps an episode, `groups` of networks where nothing is shared.
+
+    `refused` says to which algorithms it is refused, and in which words; `package` is one that must be installed.
+    """
+
+    settings: tuple[str, ...]
+    horizon: int
+    groups: int
+    refused: dict[str, str] = dataclasses.field(default_factory=dict)
+    package: str = ""
+
+
+def unvalued(agent, what):
+    """Value methods take single choices."""
+    return dict.fromkeys(VALUES, f"{agent} acts in {what}; the algorithm values single choices only")
+
+
+def several(agent):
+    """Value methods and deterministic policies have nothing for agents that choose several things at once."""
+    message = f"{agent} makes several choices at once; the algorithm takes one, or numbers"
+    return unvalued(agent, "several choices at once") | dict.fromkeys(GRADIENTS, message)
+
+
+FAMILIES = {
+    "toy, with masks, deaths and unequal agents": Family(
+        (
+            "task.name=toy/signal",
+            "task.agents=3",
+            *(f"task.options.{option}=true" for option in ("masked", "elimination", "mixed")),
+        ),
+        horizon=5,
+        groups=3,
+    ),
+    "corridor": Family(("task.name=toy/corridor",), horizon=2, groups=2),
+    "matrix game": Family(("task.name=matrix/two_step",), horizon=2, groups=2),
+    "mpe in choices": Family(("task.name=mpe/simple_spread", *FIVE), horizon=5, groups=3),
+    "mpe in numbers": Family(
+        ("task.name=mpe/simple_spread", "task.options.continuous_actions=true", *FIVE),
+        horizon=5,
+        groups=3,
+        refused=unvalued("agent_0", "numbers"),
+    ),
+    "mpe with two sides": Family(("task.name=mpe/simple_tag", *FIVE), horizon=5, groups=4),
+    "pettingzoo, unequal agents": Family(("task.name=pettingzoo:mining:parallel_env",), horizon=6, groups=3),
+    "pettingzoo, several choices": Family(
+        (f"task.name={STUDIO}", "task.options.sees=nested", "task.options.does=several choices"),
+        horizon=4,
+        groups=2,
+        refused=several("artist_0"),
+    ),
+    "pettingzoo, numbers": Family(
+        (f"task.name={STUDIO}", "task.options.does=wide numbers"),
+        horizon=4,
+        groups=2,
+        refused=unvalued("artist_0", "numbers"),
+    ),
+    "level-based foraging": Family(
+        ("task.name=lbf/5x5-2p-1f", "task.options.horizon=5"), horizon=5, groups=2, package="lbforaging"
+    ),
+    "rware": Family(("task.name=rware/tiny-2ag", "task.options.horizon=5"), horizon=5, groups=2, package="rware"),
+    "rware, robots that talk": Family(
+        ("task.name=rware/tiny-2ag", "task.options.horizon=5", "task.options.msg_bits=1"),
+        horizon=5,
+        groups=2,
+        refused=several("agent_0"),
+        package="rware",
+    ),
+    "smac": Family(("task.name=smac/3m",), horizon=12, groups=3),
+    "smacv2": Family(("task.name=smacv2/terran_3_vs_3",), horizon=12, groups=3),
+}
+# JaxMARL plays one step more than its limit, and compiles for a number of copies: evaluations have as many as actors.
+SMAX = Family(
+    ("task.name=smax/3m", "task.options.max_steps=5", f"evaluation.episodes_per_invocation={COPIES}"),
+    horizon=6,
+    groups=3,
+    package="jaxmarl",
+)
+PAIRS = [(family, algorithm) for family in FAMILIES for algorithm in EACH]
+FIT, UNFIT = ([pair for pair in PAIRS if (pair[1] in FAMILIES[pair[0]].refused) is unfit] for unfit in (False, True))
+
+
+@pytest.fixture(autouse=True)
+def starcraft(monkeypatch):
+    """Stands in for the packages of StarCraft, which are on no package index."""
+    world = smac_stand_in.World()
+    for name, module in smac_stand_in.modules(world).items():
+        monkeypatch.setitem(sys.modules, name, module)
+    yield
+    assert world.running == set()
+
+
+def trained(folder, family, algorithm):
+    """The run, and what its policies had learned before the first round and at the end, by name."""
+    if family.package and find_spec(family.package) is None:
+        pytest.skip(f"{family.package} is not installed")
+    storage, drawn = FileStorage(folder / "objects"), {}
+
+    def policies(state):
+        tensors = gather(state, storage)
+        # What kind of network it is stands beside its weights.
+        return {name: tensors[name] for name in tensors if name.startswith("policy/") and not name.endswith("/relu")}
+
+    def look(state):
+        if state.round == 0 and state.objects and not drawn:
+            drawn.update(policies(state))
+        return False
+
+    settings = (*TINY, *family.settings, f"algorithm.name={algorithm}", *EACH[algorithm])
+    run = train(folder, settings, leave=look, back_end=in_process)
+    return run, drawn, policies(run.state) if drawn else {}
+
+
+def numbers(run):
+    """Every figure that the run tells, by name."""
+    for line in run.lines:
+        told = {"return": line.return_mean, "spread": line.return_sd} | line.figures | line.scalars
+        yield from ((f"round {line.round}: {name}", number) for name, number in told.items())
+        yield from ((f"round {line.round}: agent {agent}", number) for agent, number in enumerate(line.agent_returns))
+    evaluated = run.lines[-1].evaluation.returns
+    for when, returns in (("evaluation", evaluated), ("final", run.state.final), ("absolute", run.state.absolute)):
+        yield from ((f"{when}: episode {episode}", number) for episode, number in enumerate(returns))
+
+
+def has_learned(run, drawn, policies, family):
+    """Two rounds of so many steps, networks that have all moved, and numbers everywhere."""
+    state = run.state
+    assert (state.status, state.reason, state.round) == ("finished", "rounds", ROUNDS)
+    steps = COPIES * family.horizon
+    assert [line.env_steps for line in run.lines] == [steps, 2 * steps]
+    assert len(state.final) == EPISODES and len(state.absolute) == 10 * EPISODES
+    assert drawn.keys() == policies.keys()
+    assert {name.split("/")[1] for name in policies} == {f"g{group:02d}" for group in range(family.groups)}
+    assert [name for name, array in policies.items() if not np.isfinite(array).all()] == []
+    assert [name for name, array in policies.items() if np.array_equal(array, drawn[name])] == []
+    told = dict(numbers(run))
+    assert {name for name in told if "loss" in name or "grad_norm" in name}
+    assert {name: number for name, number in told.items() if number is None or not math.isfinite(number)} == {}
+
+
+def test_nobody_is_left_out():
+    assert {*EACH} == {"ippo", "mappo", "iql", "vdn", "qmix", "iddpg", "maddpg"}
+    # By hand: value methods are refused four families, deterministic policies two.
+    assert len(UNFIT) == 3 * 4 + 2 * 2
+    assert len(FIT) + len(UNFIT) == 7 * len(FAMILIES)
+
+
+@pytest.mark.parametrize(("family", "algorithm"), FIT)
+def test_an_algorithm_trains_what_it_is_made_for(tmp_path, family, algorithm):
+    has_learned(*trained(tmp_path, FAMILIES[family], algorithm), FAMILIES[family])
+
+
+@pytest.mark.parametrize(("family", "algorithm"), UNFIT)
+def test_an_algorithm_refuses_in_one_line_what_it_is_not_made_for(tmp_path, family, algorithm):
+    run, drawn, _ = trained(tmp_path, FAMILIES[family], algorithm)
+    assert (run.state.status, run.state.round, run.lines, drawn) == ("failed", 0, [], {})
+    assert run.state.reason == f"initialise of round 0: {FAMILIES[family].refused[algorithm]}"
+
+
+def test_algorithms_of_either_kind_train_smax(tmp_path):
+    # One test: the engine is compiled once for both.
+    for algorithm in ("mappo", "qmix"):
+        has_learned(*trained(tmp_path / algorithm, SMAX, algorithm), SMAX)
