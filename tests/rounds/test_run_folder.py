@@ -98,11 +98,21 @@ def test_the_policies_can_be_played(marless):
     assert set(policy.act({"agent_0": [1, 0, 0], "agent_1": [0, 0, 1]})) == {"agent_0", "agent_1"}
 
 
-def test_the_configuration_of_a_run_gives_the_run_again(marless):
-    marless.train("first", "seed=3")
+REPLAYED = ("algorithm.updates=2", "algorithm.batch=8", "algorithm.replay=80")
+METHODS = {
+    "mappo": (),
+    "qmix by priority": ("algorithm.name=qmix", "algorithm.priority=0.7", *REPLAYED),
+    "maddpg with memory": ("algorithm.name=maddpg", "algorithm.recurrent=true", *REPLAYED),
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_configuration_of_a_run_gives_the_run_again(marless, method):
+    marless.train("first", "seed=3", *METHODS[method])
     assert marless("train", "runs/first/config.toml", "--run", "second", "--workers", "2").code == 0
     assert load(Path("runs/second/config.toml")) == load(Path("runs/first/config.toml"))
     assert summary("second")["weights_sha256"] == summary("first")["weights_sha256"]
+    assert [marless("verify", name).code for name in ("first", "second")] == [0, 0]
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
