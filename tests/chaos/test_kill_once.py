@@ -22,6 +22,16 @@ OPTIONS = (
     "evaluation.episodes=4",
     "evaluation.final_episodes=4",
 )
+# Every round's two updates are from the last three rounds, and each writes the priorities that the next draws by.
+REPLAYED = (
+    *OPTIONS,
+    "algorithm.name=qmix",
+    "algorithm.priority=0.7",
+    "algorithm.updates=2",
+    "algorithm.batch=16",
+    "algorithm.replay=1200",
+    "placement.rule=split",
+)
 DRIVER = Path(__file__).with_name("driver.py")
 
 
@@ -127,3 +137,16 @@ def test_an_interrupted_run_loses_no_attempt(tmp_path, undisturbed):
     resumed = train(tmp_path, OPTIONS, workers=2)
     same(resumed, undisturbed)
     assert lost(resumed.state) == 0
+
+
+def test_a_run_that_learns_from_earlier_rounds_survives_the_death_of_its_coordinator_and_of_a_worker(tmp_path):
+    expected = train(tmp_path / "undisturbed", REPLAYED, workers=2)
+    folder = tmp_path / "killed"
+    process = Process(folder, hold=4, options=REPLAYED)
+    process.send(signal.SIGKILL)
+    process.end()
+    process = Process(folder, hold=6, options=REPLAYED)
+    os.kill(process.workers()[0], signal.SIGKILL)
+    process.send(signal.SIGCONT)
+    assert process.end() == f"finished {expected.sha256}"
+    same(train(folder, REPLAYED, workers=2), expected)

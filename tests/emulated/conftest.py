@@ -113,5 +113,33 @@ def finished(place, marless):
     return wait
 
 
+@pytest.fixture(scope="session")
+def expected(place):
+    """Summaries of local runs by settings."""
+    known = {}
+
+    def of(marless, *settings):
+        if settings not in known:
+            name = f"local-{len(known)}"
+            assert marless.train(name, *settings).code == 0
+            known[settings] = summary(place.home, name)
+        return known[settings]
+
+    return of
+
+
 def summary(home, name):
     return json.loads((home / "runs" / name / "summary.json").read_text())
+
+
+SAME = ("weights_sha256", "final_return", "absolute_return", "rounds", "env_steps")
+
+
+def same(found, expected):
+    assert found["status"] == "finished"
+    assert {key: found[key] for key in SAME} == {key: expected[key] for key in SAME}
+
+
+def detach(marless, name, *settings):
+    said = marless.train(name, *settings, "--backend", "emulated", "--detach")
+    assert said.code == 0, said.err

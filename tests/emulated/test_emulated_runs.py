@@ -8,33 +8,10 @@ import sys
 
 import pytest
 from commands import SMALL
-from conftest import summary
+from conftest import detach, same, summary
 
 from coordinator import lease
 from coordinator.saved import stored
-
-
-@pytest.fixture(scope="session")
-def expected(place, tmp_path_factory):
-    """Summaries of local runs by settings."""
-    known = {}
-
-    def of(marless, *settings):
-        if settings not in known:
-            name = f"local-{len(known)}"
-            assert marless.train(name, *settings).code == 0
-            known[settings] = summary(place.home, name)
-        return known[settings]
-
-    return of
-
-
-SAME = ("weights_sha256", "final_return", "absolute_return", "rounds", "env_steps")
-
-
-def same(found, expected):
-    assert found["status"] == "finished"
-    assert {key: found[key] for key in SAME} == {key: expected[key] for key in SAME}
 
 
 @pytest.mark.parametrize("placement", ["fused", "split", "whole"])
@@ -56,11 +33,6 @@ def test_a_detached_run_goes_on_when_its_command_is_killed(place, marless, finis
     assert marless("evaluate", "alone", "--episodes", "4").code == 0
     lines = [json.loads(line) for line in (place.home / "runs/alone/metrics.jsonl").read_text().splitlines()]
     assert [line["round"] for line in lines] == [1, 2, 3, 4]
-
-
-def detach(marless, name, *settings):
-    said = marless.train(name, *settings, "--backend", "emulated", "--detach")
-    assert said.code == 0, said.err
 
 
 def test_a_run_that_cannot_go_on_is_let_go_and_keeps_no_other_from_being_woken(place, marless, finished, expected):

@@ -1,36 +1,55 @@
 """What is learned from earlier rounds is learned from the same ones wherever rounds run and whatever fails."""
 
-from shutil import rmtree
-
 import pytest
 from driver import SMALL
 from driver import train as drive
 
+from coordinator.config import load
 from coordinator.saved import stored
+from functions.algorithms.registry import algorithm
 from infra.sqlite import SqliteLedger
 
-# Agents of two classes that die one by one, with actions that are not legal; a window of three rounds.
-REPLAYED = (
-    "task.name=toy/signal", "task.agents=3", "task.options.masked=true", "task.options.elimination=true",
-    "task.options.mixed=true", "algorithm.hidden=[8]", "algorithm.updates=3", "algorithm.batch=16",
-    "algorithm.replay=270", "algorithm.epsilon_steps=300", "scaling.units=2", "evaluation.every=4",
-    "checkpoint_every=3", "stop.rounds=6",
+# Two updates in each of five rounds, from a window of three.
+WINDOW = (
+    "algorithm.hidden=[8]", "algorithm.updates=2", "algorithm.batch=16", "scaling.units=2", "evaluation.every=4",
+    "checkpoint_every=3", "stop.rounds=5",
 )  # fmt: skip
+# Agents of two classes that die one by one, with actions that are not legal.
+SIGNAL = (
+    *WINDOW, "algorithm.replay=270", "task.name=toy/signal", "task.agents=3", "task.options.masked=true",
+    "task.options.elimination=true", "task.options.mixed=true",
+)  # fmt: skip
+# Agents of two sides that act in numbers.
+NUMBERS = (
+    *WINDOW, "algorithm.replay=1300", "task.name=mpe/simple_adversary", "task.options.continuous_actions=true",
+    "algorithm.noise_start=0.5", "algorithm.noise_steps=1500",
+)  # fmt: skip
+MEMORY = ("algorithm.recurrent=true", "algorithm.burn_in=1")
+REPLAYED = (*SIGNAL, "algorithm.epsilon_steps=300")
+SHARED, PRIORITY = "sharing.rule=all", "algorithm.priority=0.7"
 METHODS = {
-    "iql": ("algorithm.name=iql",),
-    "iql, shared": ("algorithm.name=iql", "sharing.rule=all", "algorithm.reward=own"),
-    "vdn": ("algorithm.name=vdn",),
-    "vdn, shared": ("algorithm.name=vdn", "sharing.rule=all"),
-    "qmix": ("algorithm.name=qmix",),
-    "qmix with memory": ("algorithm.name=qmix", "algorithm.recurrent=true", "algorithm.ahead=2", "algorithm.burn_in=1"),
+    "iql": (*REPLAYED, "algorithm.name=iql"),
+    "iql, shared": (*REPLAYED, "algorithm.name=iql", SHARED, "algorithm.reward=own"),
+    "vdn": (*REPLAYED, "algorithm.name=vdn"),
+    "vdn, shared": (*REPLAYED, "algorithm.name=vdn", SHARED),
+    "vdn with memory": (*REPLAYED, "algorithm.name=vdn", *MEMORY),
+    "qmix": (*REPLAYED, "algorithm.name=qmix"),
+    "qmix with memory": (*REPLAYED, "algorithm.name=qmix", *MEMORY, "algorithm.ahead=2"),
+    "maddpg": (*SIGNAL, "algorithm.name=maddpg"),
+    "maddpg, shared": (*SIGNAL, "algorithm.name=maddpg", SHARED, "algorithm.reward=own"),
+    "maddpg with memory": (*SIGNAL, "algorithm.name=maddpg", *MEMORY),
+    "maddpg in numbers": (*NUMBERS, "algorithm.name=maddpg"),
+    "iddpg": (*SIGNAL, "algorithm.name=iddpg"),
+    "iddpg in numbers with memory": (*NUMBERS, "algorithm.name=iddpg", *MEMORY),
 }
-METHODS |= {f"{name} by priority": (*METHODS[name], "algorithm.priority=0.7") for name in ("iql", "vdn", "qmix")}
+METHODS |= {f"{name} by priority": (*METHODS[name], PRIORITY) for name in ("iql", "vdn", "qmix")}
 QMIX, JUDGED = METHODS["qmix"], METHODS["qmix by priority"]
+PAIRED = "placement.units_per_invocation=2"
 SPLIT = "placement.rule=split"
 PLACEMENTS = [
     ("placement.rule=fused",),
-    (SPLIT, "placement.units_per_invocation=2"),
-    ("placement.rule=packed", "placement.units_per_invocation=2"),
+    (SPLIT, PAIRED),
+    ("placement.rule=packed", PAIRED),
     ("placement.rule=whole", "placement.rounds=1"),
     ("placement.rule=whole", "placement.rounds=3"),
     ("placement.rule=auto",),
@@ -50,43 +69,31 @@ def same(run, expected):
 
 @pytest.mark.parametrize("placement", PLACEMENTS, ids=" ".join)
 def test_the_placement_changes_nothing(train, placement):
-    same(train(*REPLAYED, *QMIX, *placement), train(*REPLAYED, *QMIX, SPLIT))
+    same(train(*QMIX, *placement), train(*QMIX, SPLIT))
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if name != "qmix"])
-def test_the_placement_changes_nothing_for_any_value_method(train, method):
-    split = train(*REPLAYED, *METHODS[method], SPLIT)
-    for placement in (("placement.rule=packed",), ("placement.rule=whole", "placement.rounds=3")):
-        same(train(*REPLAYED, *METHODS[method], *placement), split)
+@pytest.mark.parametrize("method", METHODS)
+def test_no_method_depends_on_where_and_by_how_many_it_is_learned(train, method):
+    """Who learned the last round may not be who learns the next: then it reads what it never saw."""
+    split = train(*METHODS[method], SPLIT)
+    same(train(*METHODS[method], "placement.rule=packed", PAIRED), split)
+    same(train(*METHODS[method], *PLACEMENTS[4], workers=2), split)
 
 
 def test_the_window_of_these_runs_slides_and_the_methods_differ(train):
-    runs = [train(*REPLAYED, *settings, "placement.rule=packed") for settings in METHODS.values()]
-    assert all([past.round for past in run.state.past] == [3, 4, 5] for run in runs)
+    runs = [train(*settings, SPLIT) for settings in METHODS.values()]
+    assert all([past.round for past in run.state.past] == [2, 3, 4] for run in runs)
     assert len({run.sha256 for run in runs}) == len(METHODS)
     for run, method in zip(runs, METHODS, strict=True):
         assert any(part.startswith("priorities/") for part in run.state.parts) == ("by priority" in method)
-    assert {line.env_steps for line in runs[0].lines} == set(range(80, 481, 80))
+    assert {line.env_steps for line in runs[0].lines} == set(range(80, 401, 80))
 
 
 @pytest.mark.parametrize("change", ["algorithm.replay=80", "algorithm.epsilon_end=0.5", "algorithm.ahead=1", "seed=2"])
 def test_what_should_change_the_weights_does(train, change):
     """One that says what holds anyway changes none."""
-    changed = train(*REPLAYED, *QMIX, "placement.rule=packed", change)
-    assert (changed.sha256 == train(*REPLAYED, *QMIX, SPLIT).sha256) == (change == "algorithm.ahead=1")
-
-
-def test_agents_that_move_about_learn_the_same_in_any_placement(train):
-    spread = ("algorithm.name=vdn", "sharing.rule=all", "algorithm.updates=2", "algorithm.hidden=[8]", "stop.rounds=3")
-    split = train(*spread, SPLIT)
-    same(train(*spread, "placement.rule=whole"), split)
-    same(train(*spread, "placement.rule=packed"), split)
-
-
-@pytest.mark.parametrize("placement", [(SPLIT,), PLACEMENTS[4]], ids=" ".join)
-def test_the_number_of_workers_changes_nothing(train, placement):
-    """Who learned the last round may not be who learns the next: then it reads what it never saw."""
-    same(train(*REPLAYED, *QMIX, *placement, workers=2), train(*REPLAYED, *QMIX, SPLIT))
+    changed = train(*QMIX, "placement.rule=packed", change)
+    assert (changed.sha256 == train(*QMIX, SPLIT).sha256) == (change == "algorithm.ahead=1")
 
 
 def in_flight(round_, phase, wave=0):
@@ -103,27 +110,36 @@ MOMENTS = [
     (("placement.rule=packed",), in_flight(4, "sample")),
     (("placement.rule=packed",), in_flight(4, "learn")),
     ((SPLIT,), in_flight(3, "learn", 4)),  # the mixing of the second update
-    ((SPLIT,), in_flight(0, "learn", 8)),
+    ((SPLIT,), in_flight(0, "learn", 5)),
     (PLACEMENTS[4], in_flight(3, "sample")),
 ]
 
 
 @pytest.mark.parametrize(("placement", "moment"), MOMENTS)
 def test_a_run_killed_while_it_learns_goes_on_to_the_same_end(train, tmp_path, placement, moment):
-    options = [*SMALL, *REPLAYED, *QMIX, *placement]
+    options = [*SMALL, *QMIX, *placement]
     assert moment(drive(tmp_path, options, leave=moment).state)
-    same(drive(tmp_path, options), train(*REPLAYED, *QMIX, SPLIT))
+    same(drive(tmp_path, options), train(*QMIX, SPLIT))
 
 
-def test_priorities_survive_a_kill_and_other_functions(train, tmp_path):
-    """They are written in another phase of an update than the draws that they decide."""
-    expected = train(*REPLAYED, *JUDGED, SPLIT)
-    for rule, moment in (MOMENTS[1], MOMENTS[2], MOMENTS[4]):
-        assert moment(drive(tmp_path / "killed", [*SMALL, *REPLAYED, *JUDGED, *rule], leave=moment).state)
-        same(drive(tmp_path / "killed", [*SMALL, *REPLAYED, *JUDGED, *rule]), expected)
-        rmtree(tmp_path / "killed")
-    same(train(*REPLAYED, *JUDGED, SPLIT, workers=2), expected)
-    assert expected.sha256 != train(*REPLAYED, *JUDGED, "algorithm.priority_beta=1.0", SPLIT).sha256
+@pytest.mark.parametrize("method", METHODS)
+def test_a_run_of_any_method_killed_between_two_updates_goes_on_to_the_same_end(train, tmp_path, method):
+    """Who goes on has the half of a round's updates that others made, and of the last rounds what they left."""
+    options = [*SMALL, *METHODS[method], SPLIT, PAIRED]
+    moment = in_flight(3, "learn", second_update(load(None, options)))
+    assert moment(drive(tmp_path, options, workers=2, leave=moment).state)
+    same(drive(tmp_path, options, workers=2), train(*METHODS[method], SPLIT))
+
+
+def second_update(config):
+    """The wave of its second stage; a method of one stage makes all updates of a round in one wave."""
+    stages = len(algorithm(config.algorithm.name).stages)
+    return stages + 1 if stages > 1 else 0
+
+
+def test_how_far_priorities_are_corrected_changes_the_weights(train):
+    corrected = train(*JUDGED, "algorithm.priority_beta=1.0", "placement.rule=packed")
+    assert corrected.sha256 != train(*JUDGED, SPLIT).sha256
 
 
 def test_a_run_that_goes_on_elsewhere_goes_on_to_the_same_end(train, tmp_path):
@@ -135,15 +151,15 @@ def goes_on_elsewhere(train, folder, method):
     rules = [PLACEMENTS[4], (SPLIT,), ("placement.rule=packed",), ("placement.rule=fused",)]
     moments = [in_flight(3, "sample"), in_flight(3, "learn", 2), in_flight(4, "sample"), lambda state: False]
     for rule, moment in zip(rules, moments, strict=True):
-        run = drive(folder, [*SMALL, *REPLAYED, *method, *rule], leave=moment)
-    same(run, train(*REPLAYED, *method, SPLIT))
+        run = drive(folder, [*SMALL, *method, *rule], leave=moment)
+    same(run, train(*method, SPLIT))
 
 
 def test_a_run_that_goes_on_after_its_end_goes_on_as_if_it_had_not_ended(train, tmp_path):
-    options = [*SMALL, *REPLAYED, *QMIX, "placement.rule=packed"]
+    options = [*SMALL, *QMIX, "placement.rule=packed"]
     drive(tmp_path, [*options, "stop.rounds=3"])
     longer = drive(tmp_path, options)
-    expected = train(*REPLAYED, *QMIX, SPLIT)
+    expected = train(*QMIX, SPLIT)
     assert (longer.sha256, longer.state.final) == (expected.sha256, expected.state.final)
 
 
@@ -151,23 +167,23 @@ def test_a_run_that_goes_on_after_its_end_goes_on_as_if_it_had_not_ended(train, 
 @pytest.mark.parametrize("damage", [lambda path: path.write_bytes(b"torn"), lambda path: path.unlink()])
 def test_a_remembered_round_that_a_power_loss_took_is_played_again(train, tmp_path, placement, damage):
     """Rounds from 3 on, the last checkpoint, may be lost: they are in no checkpoint."""
-    options = [*SMALL, *REPLAYED, *QMIX, *placement, "placement.rounds=1"]
-    drive(tmp_path, options, leave=in_flight(5, "sample"))
+    options = [*SMALL, *QMIX, *placement, "placement.rounds=1"]
+    drive(tmp_path, options, leave=in_flight(4, "sample"))
     ledger = SqliteLedger(tmp_path / "ledger.sqlite")
     state = stored(ledger)
     ledger.close()
-    assert (state.saved, [past.round for past in state.past]) == (3, [2, 3, 4])
-    damage(tmp_path / "objects" / state.past[1].trajectories[0].key)
+    assert (state.saved, [past.round for past in state.past]) == (3, [1, 2, 3])
+    damage(tmp_path / "objects" / state.past[-1].trajectories[0].key)
     seen = []
     resumed = drive(tmp_path, options, leave=lambda state: seen.append(state.round))
     assert seen[0] == 3
-    same(resumed, train(*REPLAYED, *QMIX, SPLIT))
+    same(resumed, train(*QMIX, SPLIT))
 
 
 @pytest.mark.parametrize("placement", [(SPLIT,), PLACEMENTS[4]], ids=" ".join)
 def test_only_what_the_run_needs_is_left_in_storage(tmp_path, placement):
-    trained = drive(tmp_path, [*SMALL, *REPLAYED, *QMIX, *placement])
+    trained = drive(tmp_path, [*SMALL, *QMIX, *placement])
     left = {str(path.relative_to(tmp_path / "objects")) for path in (tmp_path / "objects").rglob("*.safetensors")}
     assert left == {ref.key for ref in trained.state.lasting}
-    # Rounds 3, 4 and 5: of two units each, or of two tasks, between which the run was evaluated.
-    assert sum("trajectory" in key or "played" in key for key in left) == (2 if "whole" in placement[0] else 3 * 2)
+    # Rounds 2, 3 and 4: of two units each, or of a task each: one was the last of three, and one was evaluated.
+    assert sum("trajectory" in key or "played" in key for key in left) == (3 if "whole" in placement[0] else 3 * 2)

@@ -2,13 +2,15 @@
 
 import json
 import os
+import shutil
 import signal
 import tomllib
 from pathlib import Path
 
 import pytest
-from commands import Commands
+from commands import SMALL, Commands
 
+from coordinator.cli.app import main
 from coordinator.cli.view_plain import PlainView
 from coordinator.config import load
 from coordinator.reports import load_policy
@@ -33,6 +35,28 @@ FILES = {
 def marless(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     return Commands(capfd)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder of runs that holds one, `first`, which is finished."""
+    folder = tmp_path_factory.mktemp("trained")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert main(["train", *SMALL, "--run", "first", "--workers", "1"]) == 0
+    return folder / "runs"
+
+
+@pytest.fixture
+def first(marless, trained):
+    """Whoever needs a finished run to look at or to go on with has a copy of that one."""
+    shutil.copytree(trained, "runs", symlinks=True)
+
+
+@pytest.fixture
+def whole(marless, trained):
+    """What a run that was disturbed should come to."""
+    shutil.copytree(trained / "first", "runs/whole")
 
 
 def summary(name):
@@ -83,8 +107,7 @@ def test_the_summary_agrees_with_the_bill_and_the_settings(marless):
     assert sum(parts.values()) == pytest.approx(found["dollars"]["total"])
 
 
-def test_the_evaluations_end_with_the_final_one_and_the_absolute_metric(marless):
-    marless.train("first")
+def test_the_evaluations_end_with_the_final_one_and_the_absolute_metric(marless, first):
     [run] = json.loads(Path("runs/first/evaluations.json").read_text())["toy"]["signal"]["mappo"].values()
     # Evaluated after round 2 during training; the final policies are of round 4.
     assert [entry.get("step_count") for entry in run.values()] == [80, 160, None]
@@ -92,22 +115,30 @@ def test_the_evaluations_end_with_the_final_one_and_the_absolute_metric(marless)
     assert list(run)[-1] == "absolute_metrics"
 
 
-def test_the_policies_can_be_played(marless):
-    marless.train("first")
+def test_the_policies_can_be_played(marless, first):
     policy = load_policy("runs/latest")
     assert set(policy.act({"agent_0": [1, 0, 0], "agent_1": [0, 0, 1]})) == {"agent_0", "agent_1"}
 
 
-def test_the_configuration_of_a_run_gives_the_run_again(marless):
-    marless.train("first", "seed=3")
+REPLAYED = ("algorithm.updates=2", "algorithm.batch=8", "algorithm.replay=80")
+METHODS = {
+    "mappo": (),
+    "qmix by priority": ("algorithm.name=qmix", "algorithm.priority=0.7", *REPLAYED),
+    "maddpg with memory": ("algorithm.name=maddpg", "algorithm.recurrent=true", *REPLAYED),
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_configuration_of_a_run_gives_the_run_again(marless, method):
+    marless.train("first", "seed=3", *METHODS[method])
     assert marless("train", "runs/first/config.toml", "--run", "second", "--workers", "2").code == 0
     assert load(Path("runs/second/config.toml")) == load(Path("runs/first/config.toml"))
     assert summary("second")["weights_sha256"] == summary("first")["weights_sha256"]
+    assert [marless("verify", name).code for name in ("first", "second")] == [0, 0]
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_stops_a_run_in_order_and_a_resume_completes_it(marless, signalled, number, code):
-    marless.train("whole")
+def test_a_signal_stops_a_run_in_order_and_a_resume_completes_it(marless, whole, signalled, number, code):
     signalled(number, round=2)
     said = marless.train("first")
     assert said.code == code
@@ -118,15 +149,14 @@ def test_a_signal_stops_a_run_in_order_and_a_resume_completes_it(marless, signal
     assert "go on       marless resume first" in lost.out and not any("lost" in line for line in lost.out)
     signalled(number, round=0)
     assert marless("resume", "first", "--workers", "2").code == 0
-    stopped, whole = summary("first"), summary("whole")
-    assert stopped.keys() == whole.keys()
+    stopped, undisturbed = summary("first"), summary("whole")
+    assert stopped.keys() == undisturbed.keys()
     for name in ("weights_sha256", "rounds", "env_steps", "final_return", "absolute_return", "status"):
-        assert stopped[name] == whole[name]
+        assert stopped[name] == undisturbed[name]
     assert Path("runs/first/evaluations.json").read_bytes() == Path("runs/whole/evaluations.json").read_bytes()
 
 
-def test_a_second_signal_ends_at_once_and_the_run_goes_on_all_the_same(marless, signalled):
-    marless.train("whole")
+def test_a_second_signal_ends_at_once_and_the_run_goes_on_all_the_same(marless, whole, signalled):
     signalled(signal.SIGINT, round=2, insists=True)
     said = marless.train("first")
     assert (said.code, said.err[-1]) == (130, "marless: stopped at once; go on with: marless resume first")
@@ -135,9 +165,8 @@ def test_a_second_signal_ends_at_once_and_the_run_goes_on_all_the_same(marless, 
     assert summary("first")["weights_sha256"] == summary("whole")["weights_sha256"]
 
 
-def test_a_finished_run_goes_on_with_a_higher_limit_as_if_it_had_been_there_from_the_start(marless):
+def test_a_finished_run_goes_on_with_a_higher_limit_as_if_it_had_been_there_from_the_start(marless, first):
     marless.train("whole", "stop.rounds=6")
-    marless.train("first")
     assert marless("resume", "first", "stop.rounds=6").code == 0
     assert summary("first")["weights_sha256"] == summary("whole")["weights_sha256"]
     config = tomllib.loads(Path("runs/first/config.toml").read_text())
@@ -145,8 +174,7 @@ def test_a_finished_run_goes_on_with_a_higher_limit_as_if_it_had_been_there_from
     assert "first is finished" in marless("resume", "latest").err[0]
 
 
-def test_a_run_whose_function_was_too_slow_goes_on_with_more_time_for_it(marless):
-    marless.train("whole")
+def test_a_run_whose_function_was_too_slow_goes_on_with_more_time_for_it(marless, whole):
     said = marless.train("first", "functions.evaluator.timeout_s=0.001")
     assert said.code == 1
     assert "the evaluator ran longer than its time-out of 0.001 s (functions.evaluator.timeout_s)" in said.err[-1]
@@ -157,8 +185,7 @@ def test_a_run_whose_function_was_too_slow_goes_on_with_more_time_for_it(marless
     assert refused.code == 2 and "only limits (stop.* and functions.*.timeout_s) can be set anew" in refused.err[0]
 
 
-def test_files_that_a_kill_kept_from_being_written_are_written_by_a_resume(marless):
-    marless.train("first")
+def test_files_that_a_kill_kept_from_being_written_are_written_by_a_resume(marless, first):
     expected = summary("first")["final_return"]
     for name in ("summary.json", "evaluations.json", "policies.safetensors"):
         Path("runs/first", name).unlink()
@@ -176,8 +203,7 @@ def test_json_is_one_object_per_line_and_ends_with_the_summary(marless):
     assert [event["round"] for event in events if event["event"] == "round"] == [1, 2, 3, 4]
 
 
-def test_verify_recomputes_the_weights_and_names_what_differs(marless):
-    marless.train("first")
+def test_verify_recomputes_the_weights_and_names_what_differs(marless, first):
     said = marless("verify", "first")
     assert said.code == 0 and summary("first")["weights_sha256"] in said.out[0] and "OK" in said.out[0]
     newest = Path("runs/first/policies.safetensors")
@@ -189,8 +215,7 @@ def test_verify_recomputes_the_weights_and_names_what_differs(marless):
     assert (said.code, len(said.out)) == (1, 1) and "is missing" in said.out[0]
 
 
-def test_an_evaluation_does_not_depend_on_who_plays_it(marless):
-    marless.train("first")
+def test_an_evaluation_does_not_depend_on_who_plays_it(marless, first):
     said = [marless("evaluate", "first", "--episodes", "330", "--json", "--workers", n) for n in ("1", "2")]
     assert said[0].code == 0 and said[0].out == said[1].out
     found = json.loads(said[0].out[0])
@@ -206,8 +231,7 @@ def test_an_unfinished_run_can_be_evaluated(marless, signalled):
     assert said.code == 0 and "policies of round 1" in said.out[0]
 
 
-def test_runs_and_status_tell_how_runs_stand(marless, signalled):
-    marless.train("first")
+def test_runs_and_status_tell_how_runs_stand(marless, first, signalled):
     signalled(signal.SIGINT, round=2)
     marless.train("second")
     assert [line.split()[:3] for line in marless("runs").out[1:]] == [
@@ -242,9 +266,8 @@ def test_what_a_kill_left_before_a_folder_became_a_run_is_in_nobodys_way(marless
     assert {path.name for path in left.iterdir()} - {".lock"} == FILES
 
 
-def test_a_damaged_plan_is_told_in_its_row_and_hides_no_other_run(marless):
-    for name in ("first", "second"):
-        marless.train(name)
+def test_a_damaged_plan_is_told_in_its_row_and_hides_no_other_run(marless, first):
+    marless.train("second")
     Path("runs/second/plan.json").write_bytes(b"{")
     said = marless("runs")
     assert (said.code, said.err) == (0, [])
@@ -268,8 +291,7 @@ def contents(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.suffix != ".sqlite-shm"}
 
 
-def test_commands_that_look_change_nothing(marless, signalled):
-    marless.train("first")
+def test_commands_that_look_change_nothing(marless, first, signalled):
     signalled(signal.SIGINT, round=1, insists=True)
     marless.train("killed")
     before = contents(Path("runs"))
@@ -289,8 +311,7 @@ def test_the_summary_tells_how_much_memory_the_functions_took(marless, signalled
     assert after["actor"] >= before["actor"] and after["learner"] >= before["learner"] and after["evaluator"] > 10
 
 
-def test_programs_are_told_what_people_are(marless):
-    marless.train("first")
+def test_programs_are_told_what_people_are(marless, first):
     status, listed, verified = (
         json.loads(marless(*command, "--json").out[0]) for command in (("status",), ("runs",), ("verify", "first"))
     )

@@ -1,0 +1,56 @@
+"""Learning from earlier rounds in the emulated account: the bytes of a run on this machine, whatever happens."""
+
+import pytest
+from conftest import detach, same, summary
+
+# A window of two rounds, of three: the last round learns from some of what was played.
+WINDOW = ("algorithm.updates=2", "algorithm.batch=8", "algorithm.replay=80", "stop.rounds=3")
+NUMBERS = (
+    "task.name=mpe/simple_adversary", "task.options.continuous_actions=true", "algorithm.noise_start=0.5",
+    "algorithm.replay=400",
+)  # fmt: skip
+METHODS = {
+    "vdn": (*WINDOW, "algorithm.name=vdn", "scaling.units=2"),
+    "qmix by priority": (*WINDOW, "algorithm.name=qmix", "algorithm.priority=0.7"),
+    "maddpg": (*WINDOW, "algorithm.name=maddpg"),
+    "iddpg in numbers": (*WINDOW, *NUMBERS, "algorithm.name=iddpg"),
+}
+JUDGED = METHODS["qmix by priority"]
+DRIVEN = {
+    "vdn": ("placement.rule=fused",),
+    "qmix by priority": ("placement.rule=packed",),
+    "maddpg": ("placement.rule=split",),
+    "iddpg in numbers": ("placement.rule=whole", "placement.rounds=2"),
+}
+# A function that is killed is soon given up.
+QUICK = tuple(f"functions.{function}.timeout_s=2" for function in ("actor", "learner", "evaluator"))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_driven_run_has_the_weights_of_a_local_one(place, marless, expected, method):
+    name = f"driven-{method.split()[0]}"
+    said = marless.train(name, *METHODS[method], *DRIVEN[method], "--backend", "emulated")
+    assert said.code == 0, said.err
+    same(summary(place.home, name), expected(marless, *METHODS[method]))
+
+
+def test_a_detached_run_comes_to_the_same_weights_although_an_event_is_lost_and_all_later_ones_are_doubled(
+    place, marless, finished, expected
+):
+    event = {"service": "lambda", "action": "POST", "key": "replayed-twice"}
+    place.trouble({**event, "trouble": "swallow", "skip": 6}, {**event, "trouble": "twice", "count": 10_000})
+    detach(marless, "replayed-twice", *METHODS["maddpg"])
+    (found,) = finished("replayed-twice", sweeping=True)
+    same(found, expected(marless, *METHODS["maddpg"]))
+    struck = [fault["trouble"] for fault in place.struck()]
+    assert struck.count("swallow") == 1 and struck.count("twice") > 10
+
+
+def test_a_function_killed_between_two_updates_leaves_nothing_that_is_learned_twice(place, marless, finished, expected):
+    """The first write of the second update of a round is the last that its function makes."""
+    second = "replayed-killed/rounds/000001/learn/00001"
+    place.trouble({"service": "s3", "action": "PUT", "functions": True, "key": second, "trouble": "kill"})
+    detach(marless, "replayed-killed", *JUDGED, *QUICK, "placement.rule=split")
+    (found,) = finished("replayed-killed", sweeping=True)
+    same(found, expected(marless, *JUDGED))
+    assert [fault["trouble"] for fault in place.struck()] == ["kill"]
