@@ -20,7 +20,8 @@ from functions.learner.update import as_stored
 
 ROUNDS, UPDATES, STEPS = 2, 2, 12
 POOLED, APART = Team(groups=(0, 1, 0), identity=True), Team(groups=(0, 1, 2))
-# A cap that binds for every network, and one that both sides of are met. Adam's guard is large enough for gradients near 0 to stay comparable.
+# Caps that bind for every network, and on both sides. Adam's guard is large enough for gradients near 0 to stay
+# comparable.
 TIGHT, MIDDLE = 0.01, 0.4
 SETTINGS = {
     "updates": UPDATES,
