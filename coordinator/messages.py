@@ -49,8 +49,8 @@ def sampled_bytes(units: int, unit_episodes: int, agents: int) -> float:
     return SCALARS_BYTES + units * (unit_episodes + agents) * NUMBER_BYTES
 
 
-def learned_bytes(stages: int, groups: int, agents: int, table_bytes: float) -> float:
-    """What learning gives in one round: figures of every stage, group and agent; two tables an agent, `table_bytes` in
-    all."""
-    figures = stages * groups * FIGURES_BYTES + agents * AGENT_FIGURES_BYTES
+def learned_bytes(stages: int, groups: int, agents: int, table_bytes: float, sharing: int = 0) -> float:
+    """What learning gives in one round: figures of every stage and group, and of each of `sharing` agents that share
+    networks; two tables an agent, `table_bytes` in all."""
+    figures = stages * groups * FIGURES_BYTES + sharing * AGENT_FIGURES_BYTES
     return figures + 2 * agents * TABLE_BYTES + inside(table_bytes)
