@@ -352,7 +352,9 @@ def _answer_bytes(task: Task, carry: bool) -> float:
 def _told(workload: Workload, stages: int, groups: Sequence[int], trains: bool = True) -> float:
     """Bytes of what stages reply for `groups`; who trains their policies tells of all members."""
     agents = sum(workload.members[group] for group in groups) if trains else 0
-    return messages.learned_bytes(stages, len(groups), agents, workload.table_bytes * agents / workload.agents)
+    sharing = sum(members for group in groups if (members := workload.members[group]) > 1)
+    tables = workload.table_bytes * agents / workload.agents
+    return messages.learned_bytes(stages, len(groups), agents, tables, sharing)
 
 
 def _learning_kind(stages: Sequence[str], workload: Workload) -> str:

@@ -22,6 +22,8 @@ AGENT_BYTES = 128
 NUMBER_BYTES = 25
 # Figures of a stage for a group, its summaries' among them; seen: 5 of 47 bytes. Of an environment's own: at most 32.
 FIGURES_BYTES = 10 * 64
+# Figures of an agent in a group of several; seen: 4 of 51 bytes.
+AGENT_FIGURES_BYTES = 5 * 64
 SCALARS_BYTES = 32 * 64
 # What names a table and its shape; seen: 45 bytes.
 TABLE_BYTES = 96
@@ -47,6 +49,8 @@ def sampled_bytes(units: int, unit_episodes: int, agents: int) -> float:
     return SCALARS_BYTES + units * (unit_episodes + agents) * NUMBER_BYTES
 
 
-def learned_bytes(stages: int, groups: int, agents: int, table_bytes: float) -> float:
-    """What learning gives in one round: figures of every stage and group; two tables an agent, `table_bytes` in all."""
-    return stages * groups * FIGURES_BYTES + 2 * agents * TABLE_BYTES + inside(table_bytes)
+def learned_bytes(stages: int, groups: int, agents: int, table_bytes: float, sharing: int = 0) -> float:
+    """What learning gives in one round: figures of every stage and group, and of each of `sharing` agents that share
+    networks; two tables an agent, `table_bytes` in all."""
+    figures = stages * groups * FIGURES_BYTES + sharing * AGENT_FIGURES_BYTES
+    return figures + 2 * agents * TABLE_BYTES + inside(table_bytes)

@@ -91,9 +91,12 @@ class Session:
             if line.event:
                 self._view.remark(event(line))
         if any(line.evaluation is not None for line in self.state.lines):
-            if found := self._course.look():
-                self._view.remark(f"round {self.state.round:5d}  {found}")
+            self._look()
             self._documents.interim(self.state, self._measured(), self._course.plateau)
+
+    def _look(self) -> None:
+        if found := self._course.look():
+            self._view.remark(f"round {self.state.round:5d}  {found}")
 
     def _end(self) -> Ending:
         state = self.state
@@ -103,6 +106,7 @@ class Session:
         self._folder.become_latest()
         status = "interrupted" if state.status == "running" else state.status
         figures = self._documents.complete(state, self._measured(), status)
+        self._look()  # the last evaluation stands in no line
         self._view.ended(self._plan, figures, self._folder.name, str(self._folder.path))
         go_on = f"go on with: marless resume {self._folder.name}"
         match state.status:

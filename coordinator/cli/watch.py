@@ -97,8 +97,12 @@ class Watch:
         self._view.round(self._plan, line)
         if line.event:
             self._view.remark(event(line))
-        if line.evaluation is not None and (found := self._course.look()):
-            self._view.remark(f"round {line.round:5d}  {found}")
+        if line.evaluation is not None:
+            self._look()
+
+    def _look(self) -> None:
+        if found := self._course.look():
+            self._view.remark(f"round {self._shown:5d}  {found}")
 
     def _ended(self, state: State, problem: str) -> Ending:
         earlier = summary.read(self._folder)
@@ -111,6 +115,7 @@ class Watch:
         status = "interrupted" if state.status == "running" else state.status
         documents = Documents(self._folder, self._plan, self._identity, self._backend.storage)
         figures = documents.complete(state, measured, status)
+        self._look()  # the last evaluation stands in no line
         self._view.ended(self._plan, figures, self._folder.name, str(self._folder.path))
         if state.status == "finished":
             return Ending(FINISHED, "")

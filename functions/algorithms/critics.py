@@ -17,8 +17,10 @@ from functions.algorithms import recurrent
 from functions.algorithms.acted import kind_of, taken
 from functions.algorithms.advantages import next_values
 from functions.algorithms.base import Context, StageResult
+from functions.algorithms.figures import ByAgent, due
 from functions.algorithms.gru import Unrolled
 from functions.algorithms.networks import Array
+from functions.algorithms.overestimation import overestimation
 from functions.algorithms.recurrent import Trace, Weights
 from functions.algorithms.replayed import (
     Flags,
@@ -33,6 +35,7 @@ from functions.algorithms.replayed import (
     unprefixed,
     unrolled,
 )
+from functions.algorithms.reward_scale import RewardScale
 from functions.algorithms.rows import members, starts, with_identity
 from functions.algorithms.td import one_step, td_loss
 from functions.algorithms.training import Trainable
@@ -65,16 +68,18 @@ class Critics:
         actions = sum(kind_of(spec, other).actions for other in self._view.whose(spec, team, agent))
         return self._view.width(spec, agent) + actions
 
-    def judge(self, whole: Context, group: int, now: Array, after: Actions) -> StageResult:
+    def judge(self, whole: Context, group: int, now: Array, after: Actions, played: Actions) -> StageResult:
         """One step of the group's critic and its target, and the slope of its policy's loss by what the policy does.
 
         `whole` is not a minibatch's context. `now` ``[n, T, E, width]`` is what the policy does at the minibatch's
-        steps, `after` what the target policies of all whom the critic sees do after them.
+        steps, `after` what the target policies of all whom the critic sees do after them, and `played` the same of all
+        that the round itself played, in its last update.
         """
+        told = self._overestimation(whole, group, played) if due(whole) else {}
         context, name, agents = drawn(whole), group_name(group), members(whole.team, group)
         of = partial(outcome, agents=agents, team=context.config.reward == "team")
         sight, came = _Sight(self._view, context, agents), of(context)
-        rewards, offset, normaliser = scaled(whole, name, came, of)
+        rewards, unit, offset, normaliser = scaled(whole, name, came, of)
         shown, network = sight.steps(), _trainable(context, name)
         future = _future(context, name, sight, shown, after) + offset
         targets = one_step(rewards, future, came.over, context.config.gamma)
@@ -85,8 +90,20 @@ class Critics:
         made = network.tensors("critic", name)
         moved = chased(context, unprefixed(made, f"critic/{name}"), "critic_target", name)
         slope = sight.slope(network.weights, shown, now, came.learned)
-        figures = {"td_loss": loss.loss, "value": float(taken_values.mean()), "critic_grad_norm": norm}
-        return StageResult({**made, **moved, f"normaliser/{name}": normaliser, f"slope/{name}": slope}, figures)
+        if due(whole):
+            rows = {"td_loss": loss.rows[came.learned], "value": unit * taken_values[came.learned]}
+            told |= {"critic_grad_norm": norm, **ByAgent.of(agents, came.learned).means(rows)}
+        return StageResult({**made, **moved, f"normaliser/{name}": normaliser, f"slope/{name}": slope}, told)
+
+    def _overestimation(self, context: Context, group: int, after: Actions) -> dict[str, float]:
+        name, agents, config = group_name(group), members(context.team, group), context.config
+        sight, came = _Sight(self._view, context, agents), outcome(context, agents, config.reward == "team")
+        shown = sight.steps()
+        values, _ = unrolled(recurrent.weights_of(context.tensors, f"critic/{name}"), shown)
+        offset = RewardScale.of(context.tensors[f"normaliser/{name}"]).units(config.standardise).offset
+        future = _future(context, name, sight, shown, after) + offset
+        taken_values = by_agent(values[..., 0], len(agents)) + offset
+        return overestimation(context, f"normaliser/{name}", taken_values, future, came, agents)
 
 
 @dataclass(frozen=True)

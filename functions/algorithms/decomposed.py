@@ -11,12 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functions.algorithms import utilities as networks
+from functions.algorithms.advantages import Flags
 from functions.algorithms.base import Context, StageResult, StageSpec
+from functions.algorithms.figures import OWN, ByAgent, due
 from functions.algorithms.networks import Array
-from functions.algorithms.overestimation import due
 from functions.algorithms.priorities import PART, Draw, Judged
 from functions.algorithms.replayed import drawn, groups_of, side_of
 from functions.algorithms.rows import members
+from functions.algorithms.td import TdLoss
 from functions.algorithms.utilities import trained, utilities
 from functions.contract import Team
 from functions.environments.base import Spec
@@ -27,10 +29,6 @@ STAGE_SPECS: Mapping[str, StageSpec] = {
     "utility": StageSpec("utility", (), "group", _OWN_PARTS, ()),
     "policy": StageSpec("policy", ("mix",), "group", _OWN_PARTS, _OWN_PARTS),
 }
-
-
-# In names of tensors: of all that the round played, not of a minibatch.
-OWN = "_own"
 
 
 class Gathered(NamedTuple):
@@ -77,7 +75,7 @@ def policy(context: Context, group: int) -> StageResult:
     found = utilities(context, group, look_ahead=False)
     tensors, norm = trained(context, group, found, context.tensors[f"slope/{name}"])
     written = judged.written(context, name) if judged else {}
-    return StageResult({**tensors, **written}, {"policy_grad_norm": norm, "value": float(found.taken.mean())})
+    return StageResult({**tensors, **written}, {"policy_grad_norm": norm})
 
 
 def mixing_group(context: Context, group: int) -> list[int]:
@@ -98,6 +96,11 @@ def shared_out(context: Context, side: list[int], slopes: Array, judged: Judged 
         name, places = group_name(group), [side.index(agent) for agent in members(context.team, group)]
         made |= {f"slope/{name}": slopes[places], **(judged.tensors(name) if judged else {})}
     return made
+
+
+def joint_figures(loss: TdLoss, joint: Array, learned: Flags) -> dict[str, float]:
+    """What a side's mixing tells, all ``[T, E]``; `joint` is in units of reward."""
+    return ByAgent.of((), learned).means({"td_loss": loss.rows[learned], "joint_value": joint[learned]})
 
 
 def _by_agent(context: Context, side: list[int], name: str) -> Array:

@@ -11,6 +11,7 @@ from functions.algorithms.acted import acting_next, acting_now
 from functions.algorithms.base import AlgorithmSpec, Context, Stage, StageResult, StageSpec, Summary, as_base
 from functions.algorithms.critics import Critics, View
 from functions.algorithms.ddpg import CRITIC_PARTS, PARTS, POLICY_PARTS, DdpgConfig, policy
+from functions.algorithms.figures import due
 from functions.algorithms.ippo import own_observation, own_width
 from functions.algorithms.replayed import drawn
 from functions.algorithms.rows import members
@@ -27,7 +28,8 @@ def critic(context: Context, group: int) -> StageResult:
     """One step of the group's critic, and what it makes of the group's policy."""
     batch, agents = drawn(context), members(context.team, group)
     after = dict(zip(agents, acting_next(batch, group), strict=True))
-    return _CRITICS.judge(context, group, acting_now(batch, group), after)
+    played = dict(zip(agents, acting_next(context, group), strict=True)) if due(context) else {}
+    return _CRITICS.judge(context, group, acting_now(batch, group), after, played)
 
 
 initialise = partial(ddpg.initialise, _CRITICS)

@@ -12,7 +12,8 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from functions.algorithms.base import AlgorithmSpec, Context, Stage, StageResult, StageSpec, Summary, as_base
-from functions.algorithms.overestimation import due, overestimation
+from functions.algorithms.figures import ByAgent, due
+from functions.algorithms.overestimation import overestimation
 from functions.algorithms.priorities import PART, Draw, Judged
 from functions.algorithms.replayed import outcome, scaled
 from functions.algorithms.reward_scale import RewardScale
@@ -46,10 +47,12 @@ def policy(context: Context, group: int) -> StageResult:
     taken, targets = found.taken + units.offset, ahead.targets(found.future + units.offset)
     loss = td_loss(taken, targets.astype(taken.dtype), config.huber, draw.weighing(taken), came.learned)
     tensors, norm = trained(context, group, found, loss.error)
-    figures = {"td_loss": loss.loss, "policy_grad_norm": norm, "value": float(taken.mean())}
+    if due(whole):
+        rows = {"td_loss": loss.rows[came.learned], "value": units.unit * taken[came.learned]}
+        told |= {"policy_grad_norm": norm, **ByAgent.of(members(whole.team, group), came.learned).means(rows)}
     judged = Judged.by(draw, config, loss.difference, came.learned)
     written = judged.written(context, name) if judged else {}
-    return StageResult({**tensors, f"normaliser/{name}": units.normaliser, **written}, figures | told)
+    return StageResult({**tensors, f"normaliser/{name}": units.normaliser, **written}, told)
 
 
 def _overestimation(context: Context, group: int) -> dict[str, float]:

@@ -19,7 +19,7 @@ ILLEGAL = -1e9
 @dataclass(frozen=True)
 class PolicyLoss:
     """`error` is d loss / d outputs ``[B, width]``, `own` that at the head's own parameters ``[own]`` where it has any;
-    the properties are batch means before the step."""
+    the properties are of the batch before the step."""
 
     error: Array
     _log_ratio: Array
@@ -36,19 +36,17 @@ class PolicyLoss:
         return float(-np.minimum(self._ratio * self._advantage, clipped * self._advantage).mean())
 
     @property
-    def entropy(self) -> float:
-        """Mean entropy, in nats."""
-        return float(self._entropy.mean())
+    def rows(self) -> dict[str, Array]:
+        """What is told of each row ``[B]``, by the names of the figures that its means are.
 
-    @property
-    def clip_fraction(self) -> float:
-        """Share of rows whose ratio left the clip range."""
-        return float(np.mean(np.abs(self._ratio - 1) > self._clip))
-
-    @property
-    def kl(self) -> float:
-        """KL(old, new) by the low-variance estimator mean(r - 1 - log r) (Schulman, "Approximating KL Divergence")."""
-        return float(np.mean(self._ratio - 1 - self._log_ratio))
+        `entropy` is in nats; `clip_fraction` says whether the ratio left the clip range; `kl` is KL(old, new) by the
+        low-variance estimator r - 1 - log r (Schulman, "Approximating KL Divergence").
+        """
+        return {
+            "entropy": self._entropy,
+            "clip_fraction": np.abs(self._ratio - 1) > self._clip,
+            "kl": self._ratio - 1 - self._log_ratio,
+        }
 
 
 def clipped_policy_loss(

@@ -13,6 +13,7 @@ from functions.algorithms.acted import acting_next, acting_now
 from functions.algorithms.base import AlgorithmSpec, Context, Stage, StageResult, StageSpec, Summary, as_base
 from functions.algorithms.critics import Critics, View
 from functions.algorithms.ddpg import CRITIC_PARTS, PARTS, POLICY_PARTS, DdpgConfig, policy
+from functions.algorithms.figures import OWN, due
 from functions.algorithms.mappo import state_width, team_state
 from functions.algorithms.networks import Array
 from functions.algorithms.replayed import drawn
@@ -36,19 +37,25 @@ class MaddpgConfig(DdpgConfig, frozen=True, kw_only=True, tag_field="name", tag=
 
 def actors(context: Context, group: int) -> StageResult:
     """What the group's policy does at the minibatch's steps, and its target policy after them."""
-    context, name = drawn(context), group_name(group)
-    return StageResult(
-        {f"action/{name}": acting_now(context, group), f"next_action/{name}": acting_next(context, group)}, {}
-    )
+    name, batch = group_name(group), drawn(context)
+    made = {f"action/{name}": acting_now(batch, group), f"next_action/{name}": acting_next(batch, group)}
+    if due(context):
+        made[f"next_action{OWN}/{name}"] = acting_next(context, group)
+    return StageResult(made, {})
 
 
 def critic(context: Context, group: int) -> StageResult:
     """One step of the group's critic, and what it makes of the group's policy."""
-    after = dict[int, Array]()
+    now, after = context.tensors[f"action/{group_name(group)}"], _gathered(context, "next_action")
+    return _CRITICS.judge(context, group, now, after, _gathered(context, f"next_action{OWN}") if due(context) else {})
+
+
+def _gathered(context: Context, what: str) -> dict[int, Array]:
+    """What the groups that learn gave under a name, by agent."""
+    found = dict[int, Array]()
     for other in context.team.learning:
-        acts = context.tensors[f"next_action/{group_name(other)}"]
-        after |= dict(zip(members(context.team, other), acts, strict=True))
-    return _CRITICS.judge(context, group, context.tensors[f"action/{group_name(group)}"], after)
+        found |= dict(zip(members(context.team, other), context.tensors[f"{what}/{group_name(other)}"], strict=True))
+    return found
 
 
 initialise = partial(ddpg.initialise, _CRITICS)

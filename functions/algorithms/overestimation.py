@@ -8,19 +8,12 @@ last update, on all that the round itself played, whose discounted rewards are k
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from functions.algorithms.base import Context
+from functions.algorithms.figures import ByAgent
 from functions.algorithms.networks import Array
 from functions.algorithms.replayed import Outcome
 from functions.algorithms.reward_scale import RewardScale
 from functions.algorithms.td import look_ahead
-from functions.keys import agent_name
-
-
-def due(context: Context) -> bool:
-    """Whether this is the round's last update, whose figures are told; `context` must not be a minibatch's."""
-    return bool(context.update == context.config.updates_per_round - 1)
 
 
 def overestimation(
@@ -32,20 +25,11 @@ def overestimation(
     each step, are in the units that `normaliser` has made of the rewards of `came`. All are ``[n, T, E]``, of a side
     ``[T, E]``. What followed is the discounted sum of rewards to the end of the episode; where a time limit or the
     round cut it off, the target's value stands for the rest. Actors explored in it, so that even a right value of
-    acting greedily is higher. With several `agents` there is a figure for each as well.
+    acting greedily is higher. Of several `agents` there is a figure each as well.
     """
     config, ended = context.config, context.batch.ended
     scale = RewardScale.of(context.tensors[normaliser]).units(config.standardise).reward
     rewards = came.rewards / came.rewards.dtype.type(scale)
     followed = look_ahead(rewards, came.over, ended, config.gamma, len(ended)).targets(future)
     gaps = scale * (values - followed)
-    figures = {"overestimation": _mean(gaps, came.learned)}
-    if len(agents) > 1:
-        for place, agent in enumerate(agents):
-            figures[f"overestimation_{agent_name(agent)}"] = _mean(gaps[place], came.learned[place])
-    return figures
-
-
-def _mean(gaps: Array, counted: Array) -> float:
-    """Over the rows that count; 0 where none does."""
-    return float(gaps[counted].mean(dtype=np.float64)) if counted.any() else 0.0
+    return ByAgent.of(agents, came.learned).means({"overestimation": gaps[came.learned]})

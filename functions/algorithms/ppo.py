@@ -18,13 +18,14 @@ from functions.algorithms import recurrent
 from functions.algorithms.advantages import gae, next_values, team_rewards, truncations
 from functions.algorithms.base import AlgorithmConfig, Context, Stage, StageResult, StageSpec
 from functions.algorithms.chunks import Rows, material
+from functions.algorithms.figures import ByAgent
 from functions.algorithms.heads import distribution
-from functions.algorithms.losses import ValueLoss, clipped_value_loss
+from functions.algorithms.losses import PolicyLoss, ValueLoss, clipped_value_loss
 from functions.algorithms.normaliser import Normaliser
 from functions.algorithms.policy_rows import PolicyRows
 from functions.algorithms.recurrent import Network
 from functions.algorithms.rows import after_cuts, members, observations, unrolled, with_identity
-from functions.algorithms.training import Trainable, last_epoch, minibatches, moments
+from functions.algorithms.training import Step, Trainable, last_epoch, minibatches, moments
 from functions.contract import Team
 from functions.environments.base import Spec
 from functions.keys import group_name
@@ -131,6 +132,7 @@ class Ppo:
         advantage = advantages.ravel()[alive]
         spread = float(advantage.std())
         updated = normaliser.updated(targets, config.value_decay)
+        figures = ByAgent.of(agents, batch.alive[agents]).explained_variance(values.ravel()[alive], targets)
         precision = raw.dtype  # the statistics need float64, the training goes on in that of the weights
         return StageResult(
             {
@@ -139,7 +141,7 @@ class Ppo:
                 f"value/{name}": raw.ravel()[alive],
                 f"normaliser/{name}": np.array([updated.mean, updated.square, updated.weight]),
             },
-            {"explained_variance": _explained_variance(values.ravel()[alive], targets), "advantage_spread": spread},
+            figures | {"advantage_spread": spread},
         )
 
     def critic(self, context: Context, group: int) -> StageResult:
@@ -152,9 +154,11 @@ class Ppo:
             return clipped_value_loss(outputs[:, 0], old_values[rows], targets[rows], config.value_clip, config.huber)
 
         pieces = material(context, group, network.weights, lambda agent: self.inputs(context, agent)[0], config.chunk)
-        steps = network.learn(minibatches(pieces, context, "critic", group), loss)
-        losses, norms = last_epoch(steps, config.epochs)
-        figures = {"value_loss": _mean(loss.loss for loss in losses), "critic_grad_norm": _mean(norms)}
+        steps = last_epoch(network.learn(minibatches(pieces, context, "critic", group), loss), config.epochs)
+        figures = {
+            "value_loss": _mean(step.loss.loss for step in steps),
+            "critic_grad_norm": _mean(step.norm for step in steps),
+        }
         return StageResult(network.tensors("critic", name), figures)
 
     def inputs(self, context: Context, agent: int) -> tuple[Array, Array]:
@@ -191,21 +195,22 @@ def policy(context: Context, group: int) -> StageResult:
     known = PolicyRows.living(context, group)
     network = Trainable.load(context, "policy", name)
     pieces = material(context, group, network.weights, lambda agent: observations(context, agent), config.chunk)
-    steps = network.learn(minibatches(pieces, context, "policy", group), known.loss)
-    losses, norms = last_epoch(steps, config.epochs)
+    steps = last_epoch(network.learn(minibatches(pieces, context, "policy", group), known.loss), config.epochs)
+    agents = members(context.team, group)
     figures = {
-        "policy_loss": _mean(loss.surrogate for loss in losses),
-        "entropy": _mean(loss.entropy for loss in losses),
-        "clip_fraction": _mean(loss.clip_fraction for loss in losses),
-        "kl": _mean(loss.kl for loss in losses),
-        "policy_grad_norm": _mean(norms),
+        "policy_loss": _mean(step.loss.surrogate for step in steps),
+        "policy_grad_norm": _mean(step.norm for step in steps),
+        **ByAgent.of(agents, context.batch.alive[agents]).means(_by_row(steps)),
     }
     return StageResult(network.tensors("policy", name), figures)
 
 
+def _by_row(steps: list[Step[PolicyLoss]]) -> dict[str, Array]:
+    """What one pass over the data told of every row ``[rows]``, in the order of the rows' numbers."""
+    order = np.argsort(np.concatenate([step.rows for step in steps]))
+    told = [step.loss.rows for step in steps]
+    return {name: np.concatenate([rows[name] for rows in told])[order] for name in told[0]}
+
+
 def _mean(values: Iterable[float]) -> float:
     return float(np.mean(list(values)))
-
-
-def _explained_variance(values: Array, targets: Array) -> float:
-    return float(1 - np.var(targets - values) / max(float(np.var(targets)), 1e-12))

@@ -15,20 +15,21 @@ from functions.algorithms import decomposed, utilities
 from functions.algorithms.advantages import next_values
 from functions.algorithms.base import AlgorithmSpec, Context, Stage, StageResult, StageSpec, Summary, as_base
 from functions.algorithms.decomposed import (
-    OWN,
     STAGE_SPECS,
     Gathered,
     gathered,
+    joint_figures,
     leads,
     mixing_group,
     policy,
     shared_out,
     utility,
 )
+from functions.algorithms.figures import OWN, due
 from functions.algorithms.mixer import Mixer, mixer_of
 from functions.algorithms.networks import Array
 from functions.algorithms.optimiser import Adam
-from functions.algorithms.overestimation import due, overestimation
+from functions.algorithms.overestimation import overestimation
 from functions.algorithms.priorities import PART, Draw, Judged
 from functions.algorithms.replayed import chased, joint_outcome, outcome, scaled, side_of, unprefixed
 from functions.algorithms.reward_scale import RewardScale
@@ -96,10 +97,11 @@ def mix(context: Context, group: int) -> StageResult:
     loss = td_loss(joint, targets.astype(joint.dtype), config.huber, draw.weighing(joint), came.learned)
     gradient, slopes = mixer.backward(flat, mixed, loss.error.ravel())
     made, norm = _stepped(context, name, mixer, flat, gradient)
-    figures = {"td_loss": loss.loss, "joint_value": float(joint.mean()), "mixer_grad_norm": norm}
+    if due(whole):
+        told |= {"mixer_grad_norm": norm, **joint_figures(loss, units.unit * joint, came.learned)}
     judged = Judged.by(draw, config, loss.difference, came.learned)
     down = shared_out(context, side, slopes.T.reshape(living.shape), judged)
-    return StageResult({**made, **down, f"normaliser/{name}": units.normaliser}, figures | told)
+    return StageResult({**made, **down, f"normaliser/{name}": units.normaliser}, told)
 
 
 def _overestimation(context: Context, side: list[int], group: int) -> dict[str, float]:

@@ -20,7 +20,7 @@ from functions.algorithms.networks import Array
 from functions.algorithms.recurrent import Trace, Weights
 from functions.algorithms.reward_scale import RewardScale
 from functions.algorithms.rows import members
-from functions.algorithms.td import look_ahead
+from functions.algorithms.td import look_ahead, side_over
 from functions.contract import BadRequest, Team
 from functions.environments.base import Spec
 from functions.learner.batch import Batch
@@ -128,11 +128,6 @@ def groups_of(team: Team, agents: list[int]) -> list[int]:
     return sorted({team.groups[agent] for agent in agents})
 
 
-def anybody(flags: Flags) -> Flags:
-    """Whether any of the agents ``[n, T, E]`` has the flag."""
-    return np.asarray(flags.any(axis=0))
-
-
 class Outcome(NamedTuple):
     """What followed the steps of some agents ``[n, T, E]``, or of a side ``[T, E]``: `over` where nothing is to come,
     `learned` where the row counts."""
@@ -157,14 +152,15 @@ def outcome(context: Context, agents: list[int], team: bool) -> Outcome:
 def joint_outcome(context: Context, side: list[int]) -> Outcome:
     """Of a side as one ``[T, E]``: its reward, where nobody of it is left, and where a row of anybody counts."""
     came, living = outcome(context, side, team=True), context.batch.alive[side]
-    return Outcome(came.rewards[0], ~anybody(living & ~came.over), anybody(came.learned))
+    return Outcome(came.rewards[0], side_over(living, came.over), np.asarray(came.learned.any(axis=0)))
 
 
 class Scaled(NamedTuple):
-    """Rewards in the units that values are learned in, `offset` from what networks give to values, and the normaliser
-    ``[4]`` with these rewards in it."""
+    """Rewards in the units that values are learned in, of which one is `unit` of reward, `offset` from what networks
+    give to values, and the normaliser ``[4]`` with these rewards in it."""
 
     rewards: Array
+    unit: float
     offset: float
     normaliser: Array
 
@@ -177,7 +173,7 @@ def scaled(whole: Context, name: str, came: Outcome, of: Callable[[Context], Out
     known = RewardScale.of(whole.tensors[f"normaliser/{name}"])
     updated = known.updated(came.rewards[came.learned], lambda: _mean_return(whole, of(whole)))
     units = updated.units(whole.config.standardise)
-    return Scaled(came.rewards / came.rewards.dtype.type(units.reward), units.offset, updated.tensor)
+    return Scaled(came.rewards / came.rewards.dtype.type(units.reward), *units, updated.tensor)
 
 
 def _mean_return(context: Context, came: Outcome) -> float:

@@ -62,79 +62,57 @@ def look_ahead(rewards: Array, terminated: Flags, ended: Flags, gamma: float, st
     return Lookahead(returns, discount, last)
 
 
-def lambda_targets(
-    rewards: Array, next_values: Array, terminated: Flags, ended: Flags, gamma: float, lambda_: float
-) -> Array:
-    """``G_t = r_t + gamma ((1 - λ) V_{t+1} + λ G_{t+1})``, with V_{t+1} alone where an episode or T ends.
-
-    Arrays ``[..., T, E]``. With the greatest next action value as V this is Q(λ) of Peng and Williams (1996), which
-    does not cut the sum at actions that explored.
-    """
-    following = next_values * ~terminated
-    stops = terminated | ended
-    targets = np.empty_like(rewards)
-    targets[..., -1, :] = rewards[..., -1, :] + gamma * following[..., -1, :]
-    for t in range(rewards.shape[-2] - 2, -1, -1):
-        mixed = (1 - lambda_) * following[..., t, :] + lambda_ * targets[..., t + 1, :]
-        targets[..., t, :] = rewards[..., t, :] + gamma * np.where(stops[..., t, :], following[..., t, :], mixed)
-    return targets
-
-
 def double_q(online: Array, target: Array, legal: Flags | None = None) -> Array:
-    """The target network's value of the legal action that the online network likes best, ``[B]``.
+    """The target network's value of the legal action that the online network likes best, ``[...]``.
 
-    Double Q-learning (van Hasselt et al., 2016, eq. 4). All arrays ``[B, actions]``; the first of equal values wins.
+    Double Q-learning (van Hasselt et al., 2016, eq. 4). All arrays ``[..., actions]``; the first of equal values wins.
     """
     shown = online if legal is None else np.where(legal, online, online.dtype.type(ILLEGAL))
-    return chosen(target, shown.argmax(axis=1))
+    return chosen(target, shown.argmax(axis=-1))
 
 
 def chosen(values: Array, actions: NDArray[np.integer]) -> Array:
-    """The values ``[B]`` of the actions taken, of all values ``[B, actions]``."""
-    return np.asarray(values[np.arange(len(actions)), actions])
+    """The values ``[...]`` of the actions taken, of all values ``[..., actions]``."""
+    return np.asarray(np.take_along_axis(values, actions[..., None], axis=-1)[..., 0])
 
 
 def at_actions(error: Array, actions: NDArray[np.integer], width: int) -> Array:
-    """d loss / d values ``[B, width]`` of a loss that only the values of the actions taken have a part in."""
-    wide = np.zeros((len(actions), width), error.dtype)
-    wide[np.arange(len(actions)), actions] = error
+    """d loss / d values ``[..., width]`` of a loss that depends on the values of the actions taken ``[...]`` alone."""
+    wide = np.zeros((*actions.shape, width), error.dtype)
+    np.put_along_axis(wide, actions[..., None], error[..., None], axis=-1)
     return wide
 
 
 def joint_sum(values: Array, alive: Flags) -> Array:
-    """The sum over the living agents of a side, ``[B, n]`` to ``[B]``: the joint value of VDN (Sunehag et al., 2018).
+    """The sum over the living agents of a side, ``[n, ...]`` to ``[...]``.
 
-    Applied to the agents' utilities and to their targets alike, it gives the joint value and its target: an agent that
-    terminates loses its own bootstrap and leaves that of the others.
+    The joint value of value-decomposition networks (Sunehag et al., 2018). Applied to the agents' utilities and to
+    their targets alike, it gives the joint value and its target: an agent that terminates loses its own bootstrap and
+    leaves that of the others.
     """
     living: Array = np.where(alive, values, values.dtype.type(0))
-    return np.asarray(living.sum(axis=1))
+    return np.asarray(living.sum(axis=0))
 
 
 def side_over(alive: Flags, terminated: Flags) -> Flags:
-    """Whether no agent of a side plays on, ``[B, n]`` to ``[B]``.
+    """Whether no agent of a side plays on, ``[n, ...]`` to ``[...]``.
 
     What removes the bootstrap of a joint value that is not a sum: a mixing network has a value for a side that is gone.
     """
-    return np.asarray((~alive | terminated).all(axis=1))
+    return np.asarray((~alive | terminated).all(axis=0))
 
 
 @dataclass(frozen=True)
 class TdLoss:
-    """`error` is d loss / d value and `difference` value minus target, both in the values' shape, 0 where not alive.
+    """`error` is d loss / d value and `difference` value minus target, both in the values' shape, 0 where not alive; so
+    are `rows`, whose mean over living rows is the loss.
 
     `difference` is before importance weights, as priorities of replay need it.
     """
 
     error: Array
     difference: Array
-    _rows: Array
-    _count: int
-
-    @property
-    def loss(self) -> float:
-        """Mean over the living rows, before the step."""
-        return float(self._rows.sum() / self._count)
+    rows: Array
 
 
 def td_loss(
@@ -155,4 +133,4 @@ def td_loss(
         rows, slope = huber(difference, delta), np.clip(difference, -delta, delta)
     if weights is not None:
         rows, slope = rows * weights, slope * weights
-    return TdLoss(slope / count, difference, rows, count)
+    return TdLoss(slope / count, difference, rows)

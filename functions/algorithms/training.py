@@ -1,7 +1,7 @@
 """A network being trained: parameters, gradient and optimiser on flat vectors."""
 
 from collections.abc import Callable, Iterable
-from typing import Protocol, Self, TypeVar
+from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,14 @@ class Loss(Protocol):
 L = TypeVar("L", bound=Loss)
 LossOf = Callable[[Array, Array | None, Rows], L]
 """The loss of rows with some numbers, from the outputs for them and the head's own parameters."""
+
+
+class Step(NamedTuple, Generic[L]):
+    """What a step went by: the loss before it, the norm of its gradient before the cap, and the numbers of its rows."""
+
+    loss: L
+    norm: float
+    rows: Rows
 
 
 class Slope:
@@ -76,12 +84,12 @@ class Trainable:
         """One step, for d loss / d outputs of a forward pass with the present weights; the gradient's norm."""
         return self._optimiser.step(self._slope.at(trace, error))
 
-    def learn(self, minibatches: Iterable[Part], loss_of: LossOf[L]) -> list[tuple[L, float]]:
-        """One step per minibatch; the loss before each, and the norm of its gradient before the cap."""
+    def learn(self, minibatches: Iterable[Part], loss_of: LossOf[L]) -> list[Step[L]]:
+        """One step per minibatch."""
         steps = []
         for part in minibatches:
             loss, gradient = self._slope.of(part, loss_of)
-            steps.append((loss, self._optimiser.step(gradient)))
+            steps.append(Step(loss, self._optimiser.step(gradient), part.rows))
         return steps
 
     def tensors(self, part: str, name: str) -> dict[str, Array]:
@@ -101,10 +109,9 @@ def minibatches(pieces: Material, context: Context, stage: str, group: int) -> I
     return parts(pieces, rng, context.config.epochs, context.config.minibatches)
 
 
-def last_epoch(steps: list[tuple[L, float]], epochs: int) -> tuple[list[L], list[float]]:
-    """Losses and norms of the last of so many passes over the data."""
-    own = steps[len(steps) - len(steps) // epochs :]
-    return [loss for loss, _ in own], [norm for _, norm in own]
+def last_epoch(steps: list[Step[L]], epochs: int) -> list[Step[L]]:
+    """Those of the last of so many passes over the data."""
+    return steps[len(steps) - len(steps) // epochs :]
 
 
 def outputs(weights: Weights, pieces: Material) -> Array:

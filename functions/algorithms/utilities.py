@@ -10,7 +10,6 @@ from msgspec import Meta
 
 from functions.algorithms import priorities, recurrent
 from functions.algorithms.base import Context
-from functions.algorithms.losses import ILLEGAL
 from functions.algorithms.networks import Array
 from functions.algorithms.recurrent import Network, Trace
 from functions.algorithms.replayed import (
@@ -29,6 +28,7 @@ from functions.algorithms.replayed import (
 )
 from functions.algorithms.reward_scale import RewardScale
 from functions.algorithms.rows import members
+from functions.algorithms.td import at_actions, chosen, double_q
 from functions.algorithms.training import Trainable, moments
 from functions.contract import BadRequest, Behaviour, Team
 from functions.environments.base import Spec
@@ -121,7 +121,7 @@ def utilities(context: Context, group: int, look_ahead: bool = True) -> Utilitie
     agents = members(context.team, group)
     network, seen = Trainable.load(context, "policy", group_name(group)), seen_by(context, group)
     values, trace = unrolled(network.weights, seen)
-    taken = np.take_along_axis(by_agent(values, len(agents)), _actions(context, agents)[..., None], axis=-1)[..., 0]
+    taken = chosen(by_agent(values, len(agents)), _actions(context, agents))
     future = _future(context, group, seen, network, values, trace) if look_ahead else taken
     return Utilities(taken, future, values, trace, network)
 
@@ -129,9 +129,8 @@ def utilities(context: Context, group: int, look_ahead: bool = True) -> Utilitie
 def trained(context: Context, group: int, found: Utilities, error: Array) -> tuple[dict[str, Array], float]:
     """The group's tensors after one step down the gradient, and its norm; `error` is d loss / d taken ``[n, T, E]``."""
     name, network = group_name(group), found.network
-    wide = np.zeros_like(found.values)
     actions = by_column(_actions(context, members(context.team, group)))
-    np.put_along_axis(wide, actions[..., None], by_column(error)[..., None].astype(wide.dtype), axis=-1)
+    wide = at_actions(by_column(error).astype(found.values.dtype), actions, found.values.shape[-1])
     norm = network.descend(found.trace, error_for(network.weights, wide))
     made = network.tensors("policy", name)
     return {**made, **chased(context, unprefixed(made, f"policy/{name}"), "target", name)}, norm
@@ -153,7 +152,4 @@ def _future(context: Context, group: int, seen: Shown, network: Trainable, value
     if context.config.double:
         own = (values, trace) if several else (None, None)
         liked = following(context, network.weights, seen, len(agents), *own)
-    legal = legal_next(context, agents)
-    if legal is not None:
-        liked = np.where(legal, liked, liked.dtype.type(ILLEGAL))
-    return np.take_along_axis(valued, liked.argmax(axis=-1)[..., None], axis=-1)[..., 0]
+    return double_q(liked, valued, legal_next(context, agents))

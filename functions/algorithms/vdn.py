@@ -11,20 +11,21 @@ import numpy as np
 
 from functions.algorithms.base import AlgorithmSpec, Context, Stage, StageResult, StageSpec, Summary, as_base
 from functions.algorithms.decomposed import (
-    OWN,
     STAGE_SPECS,
     gathered,
     initialise,
+    joint_figures,
     mixing_group,
     policy,
     shared_out,
     utility,
 )
-from functions.algorithms.overestimation import due, overestimation
+from functions.algorithms.figures import OWN, ByAgent, due
+from functions.algorithms.overestimation import overestimation
 from functions.algorithms.priorities import PART, Draw, Judged
 from functions.algorithms.replayed import joint_outcome, outcome, scaled
 from functions.algorithms.reward_scale import RewardScale
-from functions.algorithms.td import look_ahead, td_loss
+from functions.algorithms.td import joint_sum, look_ahead, td_loss
 from functions.algorithms.utilities import PARTS, UtilityConfig
 from functions.contract import SummaryName
 from functions.keys import group_name
@@ -51,14 +52,16 @@ def mix(context: Context, group: int) -> StageResult:
     found = gathered(context, side).raised(units.offset / len(side))
     # The side's reward counts once, and each agent's own value goes on until that agent is gone.
     earned = look_ahead(units.rewards, came.over, ended, config.gamma, config.ahead).returns
-    gone = outcome(context, side, team=True).over
-    own = look_ahead(np.zeros_like(found.future), gone, ended, config.gamma, config.ahead).targets(found.future)
-    joint, targets = np.where(living, found.taken, 0).sum(axis=0), earned + np.where(living, own, 0).sum(axis=0)
+    each = outcome(context, side, team=True)
+    own = look_ahead(np.zeros_like(found.future), each.over, ended, config.gamma, config.ahead).targets(found.future)
+    joint, targets = joint_sum(found.taken, living), earned + joint_sum(own, living)
     loss = td_loss(joint, targets.astype(joint.dtype), config.huber, draw.weighing(joint), came.learned)
-    figures = {"td_loss": loss.loss, "joint_value": float(joint.mean())}
+    if due(whole):
+        told |= joint_figures(loss, units.unit * joint, came.learned)
+        told |= ByAgent.of(side, each.learned).means({"value": units.unit * found.taken[each.learned]})
     judged = Judged.by(draw, config, loss.difference, came.learned)
     down = shared_out(context, side, loss.error * living, judged)
-    return StageResult({**down, f"normaliser/{name}": units.normaliser}, figures | told)
+    return StageResult({**down, f"normaliser/{name}": units.normaliser}, told)
 
 
 def _overestimation(context: Context, side: list[int], group: int) -> dict[str, float]:
@@ -66,7 +69,7 @@ def _overestimation(context: Context, side: list[int], group: int) -> dict[str, 
     left = living & ~outcome(context, side, team=True).over
     offset = RewardScale.of(context.tensors[name]).units(context.config.standardise).offset
     found = gathered(context, side, OWN).raised(offset / len(side))
-    joint, future = np.where(living, found.taken, 0).sum(axis=0), np.where(left, found.future, 0).sum(axis=0)
+    joint, future = joint_sum(found.taken, living), joint_sum(found.future, left)
     return overestimation(context, name, joint, future, joint_outcome(context, side))
 
 

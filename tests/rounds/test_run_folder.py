@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import re
 import signal
 import tomllib
 from pathlib import Path
@@ -14,6 +15,27 @@ from coordinator.cli.app import main
 from coordinator.cli.view_plain import PlainView
 from coordinator.config import load
 from coordinator.reports import load_policy
+
+# Figures of a run of three agents that share networks, by algorithm: of the group, and of each of its agents.
+_PPO = (
+    {"policy/policy_loss", "policy/policy_grad_norm", "critic/value_loss", "critic/critic_grad_norm",
+     "postprocess/advantage_spread"},
+    {"policy/entropy", "policy/kl", "policy/clip_fraction", "postprocess/explained_variance"},
+)  # fmt: skip
+_CRITICS = (
+    {"policy/policy_grad_norm", "critic/critic_grad_norm"},
+    {"critic/td_loss", "critic/value", "critic/overestimation"},
+)
+_JOINT = {"policy/policy_grad_norm", "mix/td_loss", "mix/joint_value", "mix/overestimation"}
+FIGURES = {
+    "ippo": _PPO,
+    "mappo": _PPO,
+    "iql": ({"policy/policy_grad_norm"}, {"policy/td_loss", "policy/value", "policy/overestimation"}),
+    "vdn": (_JOINT, {"mix/value"}),
+    "qmix": (_JOINT | {"mix/mixer_grad_norm"}, set()),
+    "iddpg": _CRITICS,
+    "maddpg": _CRITICS,
+}
 
 FILES = {
     "config.toml",
@@ -322,3 +344,43 @@ def test_programs_are_told_what_people_are(marless, first):
     assert status["dollars"] == listed["dollars"] == whole["dollars"]["total"]
     assert (verified["ok"], verified["problems"], verified["behind"]) == (True, [], "")
     assert verified["weights_sha256"] == whole["weights_sha256"]
+
+
+@pytest.mark.parametrize("rounds", [200, 240], ids=["in the end", "on the way"])
+def test_a_plateau_is_warned_of_once_and_stands_in_the_summary(marless, rounds):
+    # One action of two is legal, the right one: every return is 2 agents times 1 step from the first round on.
+    flat = "task.options={signals=2,masked=true,horizon=1}"
+    short = ("actors.steps=1", "actors.copies=1", "algorithm.epochs=1", "placement.rule=whole")
+    said = marless.train("flat", flat, *short, f"stop.rounds={rounds}", "evaluation.every=70")
+    assert said.code == 0
+    (line,) = (line for line in said.out + said.err if "plateau" in line)
+    told = re.match(
+        r"round +(\d+)  a plateau: the return has not risen beyond chance in (\d+) rounds; if that is", line
+    )
+    assert told and told[1] == told[2] and (int(told[1]) == 200 if rounds == 200 else 210 <= int(told[1]) < 240)
+    found = summary("flat")["plateau"]
+    assert (found["of"], found["rise"], found["gain"]) == (rounds, 0.0, 0.0)
+
+
+def test_a_short_run_is_on_no_plateau(marless):
+    assert not any("plateau" in line for line in marless.train("first").out)
+    assert summary("first").get("plateau") is None
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_lines_of_metrics_have_the_diagnoses_of_the_algorithm(marless, name):
+    settings = ("algorithm.updates=2", "algorithm.batch=8") if name not in ("ippo", "mappo") else ()
+    said = marless.train(
+        "first", f"algorithm.name={name}", *settings, "task.agents=3", "sharing.rule=all", "stop.rounds=2"
+    )
+    assert said.code == 0, said.err
+    of_group, of_agents = FIGURES[name]
+    expected = {f"{figure}/g00" for figure in of_group | of_agents}
+    expected |= {f"{figure}_a{agent:02d}/g00" for figure in of_agents for agent in range(3)}
+    lines = [json.loads(line) for line in Path("runs/first/metrics.jsonl").read_text().splitlines()]
+    assert [line["round"] for line in lines] == [1, 2]
+    for line in lines:
+        assert line["figures"].keys() == expected
+        assert all(isinstance(value, float) for value in line["figures"].values())
+    explores = {"iql", "vdn", "qmix"}
+    assert [0 < line["exploration"] <= 1 for line in lines] == [name in explores] * 2

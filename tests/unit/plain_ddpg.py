@@ -25,6 +25,7 @@ class Agents:
         self.policy_target = {g: Network(tensors, "target", f"g{g:02d}", config) for g in self.groups}
         self.critic_target = {g: Network(tensors, "critic_target", f"g{g:02d}", config) for g in self.groups}
         self.rewards, self.done = {g: tuple(tensors[f"normaliser/g{g:02d}"]) for g in self.groups}, 0
+        self.norms = {}
 
     def members(self, group):
         return [agent for agent, of in enumerate(self.team.groups) if of == group]
@@ -219,7 +220,7 @@ class Agents:
                     off**2 if delta is None else torch.where(inside, off**2 / 2, delta * (off.abs() - delta / 2))
                 )
         torch.stack(losses).mean().backward()
-        self.value_norm = network.step()
+        self.norms[f"critic/critic_grad_norm/g{group:02d}"] = network.step()
 
     def step_policy(self, group):
         network, critic = self.policy[group], self.critic[group]
@@ -241,7 +242,7 @@ class Agents:
         pull = torch.stack([outputs[row] for row in rows]).square().mean()
         (-torch.stack(values).mean() + self.config.regularisation * pull).backward()
         critic.optimiser.zero_grad()
-        network.step()
+        self.norms[f"policy/policy_grad_norm/g{group:02d}"] = network.step()
 
     def tensors(self):
         found = {}

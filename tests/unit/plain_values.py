@@ -166,6 +166,7 @@ class Plain:
             key: torch.optim.Adam(p.values(), lr=config.lr, eps=config.adam_epsilon) for key, p in self.online.items()
         }
         self.priorities = {}  # of who learns together, the newest
+        self.norms, self.capped = {}, dict.fromkeys(self.online, 0)
 
     def update(self, context, length):
         """One step of every network, all losses in one."""
@@ -181,7 +182,8 @@ class Plain:
             optimiser.zero_grad()
         loss.backward()
         for key, optimiser in self.steps.items():
-            torch.nn.utils.clip_grad_norm_(self.online[key].values(), config.norm_cap)
+            self.norms[key] = torch.nn.utils.clip_grad_norm_(self.online[key].values(), config.norm_cap).item()
+            self.capped[key] += self.norms[key] > config.norm_cap
             optimiser.step()
         self.chase(context.round * config.updates + context.update + 1)
 
@@ -318,10 +320,15 @@ class Plain:
 
     @property
     def tensors(self):
-        """By the names that they are stored under, optimisers left out."""
+        """By the names that they are stored under."""
         found = {f"{key}/{name}": t.detach().numpy() for key, p in self.online.items() for name, t in p.items()}
         for key, p in self.target.items():
             found |= {f"{aim_of(key)}/{name}": tensor.numpy() for name, tensor in p.items()}
+        for key, optimiser in self.steps.items():
+            states, prefix = [optimiser.state[t] for t in self.online[key].values()], key.replace("/", "_optimiser/")
+            for short, long in (("first", "exp_avg"), ("second", "exp_avg_sq")):
+                found[f"{prefix}/{short}"] = torch.cat([state[long].reshape(-1) for state in states]).numpy()
+            found[f"{prefix}/steps"] = np.array([int(state["step"]) for state in states[:1]])
         for groups, priorities in self.priorities.items():
             for name in (f"priorities/g{group:02d}" for group in groups):
                 found |= {

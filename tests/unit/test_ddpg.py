@@ -116,7 +116,7 @@ def one_number(name, weights, **fields):
     algorithm, context = scene(name, pair(numbers=True), made, critic_lr=1e-13, regularisation=0.0)
     quiet = {k: np.zeros_like(v) if k.startswith(("policy/", "target/")) else v for k, v in context.tensors.items()}
     quiet |= {k: np.array([0, 1.0, 1.0, 0]) for k in quiet if k.startswith("normaliser/")}  # of level 0
-    context = dataclasses.replace(context, tensors=judged_by(quiet, "g00", weights), batch=None)
+    context = dataclasses.replace(context, tensors=judged_by(quiet, "g00", weights))
     return algorithm, context
 
 

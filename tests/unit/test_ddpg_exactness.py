@@ -1,6 +1,7 @@
 """MADDPG and IDDPG against a plain computation in torch, in float64, wherever their stages run."""
 
 import functools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,7 +20,9 @@ from functions.learner.update import as_stored
 
 ROUNDS, UPDATES, STEPS = 2, 2, 12
 POOLED, APART = Team(groups=(0, 1, 0), identity=True), Team(groups=(0, 1, 2))
-# The cap is where both sides of it are met; Adam's guard is large enough for gradients near 0 to stay comparable.
+# Caps that bind for every network, and on both sides. Adam's guard is large enough for gradients near 0 to stay
+# comparable.
+TIGHT, MIDDLE = 0.01, 0.4
 SETTINGS = {
     "updates": UPDATES,
     "batch": 6,
@@ -28,13 +31,14 @@ SETTINGS = {
     "critic_lr": 0.05,
     "target_rate": 0.3,
     "adam_epsilon": 1e-3,
+    "norm_cap": TIGHT,
 }
 NUMBERS = {"noise_start": 0.1}
 MEMORY = {"recurrent": True, "stretch": 4}
 CASES = {
-    "choices": ("one choice", POOLED, {"norm_cap": 0.4}),
+    "choices": ("one choice", POOLED, {"norm_cap": MIDDLE}),
     "choices apart": ("one choice", APART, {"huber": 0.2, "target_every": 2}),
-    "numbers": ("numbers", POOLED, {**NUMBERS, "norm_cap": 0.4, "time_limit": "terminal"}),
+    "numbers": ("numbers", POOLED, {**NUMBERS, "norm_cap": MIDDLE, "time_limit": "terminal"}),
     "stretches of numbers": ("numbers", APART, {**NUMBERS, "stretch": 3, "reward": "own", "burn_in": 1}),
     "choices with memory": ("one choice", POOLED, {**MEMORY, "burn_in": 1, "temperature": 0.5}),
     "numbers with memory": ("numbers", POOLED, {**NUMBERS, **MEMORY, "standardise": False}),
@@ -77,8 +81,8 @@ def units(spec):
     return found
 
 
-def scene(name, case):
-    """The algorithm, and the context of its first round."""
+def scene(name, case, changed=None):
+    """The algorithm, and the context of its first round; `changed` makes other units of the spec and each unit."""
     kind, team, own = CASES[case]
     spec, algorithm, state = spec_of(kind), algorithms.algorithm(name), {}
     config = algorithms.configuration(algorithm, {**SETTINGS, **own}).resolved(spec)
@@ -92,14 +96,21 @@ def scene(name, case):
             state[key] = state[key] + 0.5 * rng.standard_normal(state[key].shape)
         elif key.startswith("normaliser/"):
             state[key] = np.array([0.002, 0.01, 0.004, 0.3])
-    return algorithm, Context(spec, team, config, 3, 0, None, state, window(spec))
+    kept = window(spec, changed)
+    return algorithm, Context(spec, team, config, 3, 0, played(kept), state, kept)
 
 
-def window(spec):
+def window(spec, changed=None):
     made = units(spec)
+    made = {unit: changed(spec, tensors) for unit, tensors in made.items()} if changed else made
     kept = Window(spec)
     kept.hold(list(made), lambda wanted: {unit: made[unit] for unit in wanted})
     return kept
+
+
+def played(kept):
+    """The first unit as the round's own data."""
+    return kept.of(np.arange(3), STEPS)
 
 
 def readable(algorithm, work, tensors):
@@ -110,27 +121,29 @@ def readable(algorithm, work, tensors):
 
 
 @functools.cache
-def learned(name, case, rule):
-    """The learner's state after some rounds of a placement: every work sees what its task would be given."""
-    algorithm, context = scene(name, case)
+def learned(name, case, rule, changed=None):
+    """The learner's state after some rounds of a placement, and the figures of the last: every work sees what its task
+    would be given."""
+    algorithm, context = scene(name, case, changed)
     groups, code = sorted(set(context.team.groups)), algorithms.implementation(algorithm)
     state = dict(context.tensors)
     for round_ in range(ROUNDS):
-        passing = {}
+        passing, figures = {}, {}
         for wave in LEARNER_PLACEMENTS[rule](algorithm.stages, groups, UPDATES):
             given = []
             for work in wave:
                 known = {**readable(algorithm, work, state), **passing.get(work.first, {})}
-                own = Context(
-                    context.spec, context.team, context.config, 3, round_, None, as_stored(known), window(context.spec)
-                )
+                kept = window(context.spec, changed)
+                own = replace(context, round=round_, batch=played(kept), tensors=as_stored(known), window=kept)
                 share = Share(work.stages, work.groups, range(work.first, work.first + work.updates))
-                given.append((work, stages.run(algorithm, code, own, share).tensors))
+                outcome = stages.run(algorithm, code, own, share)
+                given.append((work, outcome.tensors))
+                figures |= outcome.figures
             for work, tensors in given:
                 for key, array in tensors.items():
                     home = state if key in state else passing.setdefault(work.first, {}) if work.publish else {}
                     home[key] = array
-    return state
+    return state, figures
 
 
 def plainly(name, case):
@@ -143,23 +156,24 @@ def plainly(name, case):
             agents.update(
                 context.window.draw(rng, context.config.batch, context.config.stretch or whole), round_, update
             )
-    return agents.tensors()
+    return agents
 
 
 @EACH
 @EACH_CASE
 def test_all_placements_give_the_same_bytes(name, case):
-    packed = learned(name, case, "packed")
+    packed, told = learned(name, case, "packed")
     for rule in ("split", "fused"):
-        found = learned(name, case, rule)
-        assert found.keys() == packed.keys()
+        found, figures = learned(name, case, rule)
+        assert found.keys() == packed.keys() and figures == told
         assert [key for key in packed if found[key].tobytes() != packed[key].tobytes()] == []
 
 
 @EACH
 @EACH_CASE
 def test_several_rounds_are_those_of_a_plain_computation(name, case):
-    found, wanted = learned(name, case, "packed"), plainly(name, case)
+    (found, figures), plain = learned(name, case, "packed"), plainly(name, case)
+    wanted = plain.tensors()
     before = scene(name, case)[1].tensors
     assert found.keys() == before.keys()
     for key in sorted(found):
@@ -169,3 +183,41 @@ def test_several_rounds_are_those_of_a_plain_computation(name, case):
         scale = np.abs(wanted[key]).max()
         np.testing.assert_allclose(found[key], wanted[key], rtol=0, atol=1e-10 * scale, err_msg=key)
         assert np.abs(found[key] - before[key]).max() > 1e-4 * scale, f"{key} did not move"
+    told = {key: value for key, value in figures.items() if "grad_norm" in key}
+    assert told == {key: pytest.approx(norm, rel=1e-9) for key, norm in plain.norms.items()}
+    capped = [network.capped for networks in (plain.policy, plain.critic) for network in networks.values()]
+    most = len(capped) * ROUNDS * UPDATES
+    assert all(capped) if CASES[case][2].get("norm_cap") is None else 0 < sum(capped) < most
+
+
+def meddled(spec, unit):
+    """The unit with anything in place of what dead agents saw, did and might have done, and of what ended agents would
+    see next."""
+    rng, found = np.random.default_rng(9), {key: array.copy() for key, array in unit.items()}
+    t, e = unit["cut"].T
+    for index, kind in enumerate(spec.classes):
+        for place, agent in enumerate(kind.agents):
+            dead = ~unit["alive"][agent]
+            gone = (dead | unit["terminated"][agent])[t, e]
+            for name, rows in (("observation", dead), ("cut_observation", gone), ("mask", dead), ("cut_mask", gone)):
+                if f"{name}/{index}" in found:
+                    array = found[f"{name}/{index}"][place]
+                    drawn = 50 * rng.standard_normal(array[rows].shape)
+                    array[rows] = drawn > 0 if array.dtype == bool else drawn
+            done, number = found[f"action/{index}"][place], int(dead.sum())
+            done[dead] = (
+                rng.uniform(-1, 1, (number, kind.actions))
+                if kind.continuous
+                else rng.integers(kind.actions, size=number)
+            )
+    return found
+
+
+@EACH
+@EACH_CASE
+def test_what_dead_agents_saw_and_did_changes_no_byte(name, case):
+    found, figures = learned(name, case, "packed", meddled)
+    expected, told = learned(name, case, "packed")
+    assert any(not unit["alive"].all() for unit in units(spec_of(CASES[case][0])).values())
+    assert [key for key in expected if found[key].tobytes() != expected[key].tobytes()] == []
+    assert figures == told

@@ -15,13 +15,15 @@ SCALE, OFFSET = 1.5, 0.3
 
 
 def scene_of(name, team=PAIRED, sides=(), **settings):
-    """Networks that give 0.3 for every action, their targets 0.7, and a mixer of zeros."""
+    """Networks and critics that give 0.3 for every action, their targets 0.7, and a mixer of zeros."""
+    given = {"policy": 0.3, "target": 0.7, "critic": 0.3, "critic_target": 0.7}
     scene = Scene(name, team, sides, gamma=GAMMA, norm_cap=10.0, **settings)
     for key, array in scene.tensors.items():
         part = key.split("/")[0]
-        if part in ("policy", "target", "mixer", "mixer_target"):
-            last = key.endswith("/b2") and not part.startswith("mixer")
-            scene.tensors[key] = np.full_like(array, {"policy": 0.3, "target": 0.7}[part]) if last else array * 0
+        if part in (*given, "mixer", "mixer_target"):
+            scene.tensors[key] = (
+                np.full_like(array, given[part]) if part in given and key.endswith("/b2") else array * 0
+            )
     return scene
 
 
@@ -52,23 +54,23 @@ def mean_gap(values, rewards, over, ended, tail, counted):
 
 
 @pytest.mark.parametrize("standardise", [True, False])
-def test_of_independent_learners_every_agent_has_a_figure(standardise):
-    scene, unit = scene_of("iql", reward="own", standardise=standardise), SCALE if standardise else 1.0
+@pytest.mark.parametrize(("name", "stage"), [("iql", "policy"), ("iddpg", "critic"), ("maddpg", "critic")])
+def test_of_values_of_their_own_every_agent_has_a_figure(name, stage, standardise):
+    scene, unit = scene_of(name, reward="own", standardise=standardise), SCALE if standardise else 1.0
     batch, found = figures(scene)
     expected, living = {}, batch.alive
     for agent in range(4):
         value, tail = (np.full((STEPS, COPIES), given * unit + OFFSET) for given in (0.3, 0.7))
         over = batch.terminated[agent]
         expected[agent] = mean_gap(value, batch.rewards[agent], over, batch.ended, tail, living[agent])
-    assert found.keys() == {
-        "policy/overestimation/g00", "policy/overestimation_a00/g00", "policy/overestimation_a02/g00",
-        "policy/overestimation/g01", "policy/overestimation/g03",
-    }  # fmt: skip
-    for agent, group in ((0, 0), (2, 0)):
-        assert found[f"policy/overestimation_a{agent:02d}/g{group:02d}"] == pytest.approx(expected[agent])
-    assert found["policy/overestimation/g01"] == pytest.approx(expected[1])
     rows = [living[agent].sum() for agent in (0, 2)]
-    assert found["policy/overestimation/g00"] == pytest.approx(np.average([expected[0], expected[2]], weights=rows))
+    assert found == {
+        f"{stage}/overestimation/g00": pytest.approx(np.average([expected[0], expected[2]], weights=rows)),
+        f"{stage}/overestimation_a00/g00": pytest.approx(expected[0]),
+        f"{stage}/overestimation_a02/g00": pytest.approx(expected[2]),
+        f"{stage}/overestimation/g01": pytest.approx(expected[1]),
+        f"{stage}/overestimation/g03": pytest.approx(expected[3]),
+    }
 
 
 @pytest.mark.parametrize("sides", [(), (0, 1, 0, 1)], ids=["one side", "two sides"])
@@ -92,6 +94,24 @@ def test_of_a_joint_value_every_side_has_a_figure(name, sides):
 def test_it_is_told_in_the_last_update_only():
     assert figures(scene_of("vdn", APART), range(1))[1] == {}
     assert figures(scene_of("iql"), range(1))[1] == {}
+    assert figures(scene_of("maddpg"), range(1))[1] == {}
+
+
+def test_where_the_round_was_cut_the_target_critic_values_what_the_target_policy_would_do():
+    scene = scene_of("iddpg", APART, reward="own", hidden=[1])
+    seen, liked = scene.spec.classes[1].observation_size, 2
+    for part, value in (("critic", 0.3), ("critic_target", 0.7)):
+        scene.tensors[f"{part}/g01/b1"] = np.array([value])
+    scene.tensors["critic_target/g01/w0"][seen + liked] = 1.0  # one more for this action, but for tanh
+    scene.tensors["critic_target/g01/w1"][:] = 1.0
+    scene.tensors["target/g01/b1"] = np.eye(4)[liked]
+    batch, found = figures(scene)
+    tail, legal = np.full((STEPS, COPIES), np.nan), batch.cut_masks[1][0][:, liked]
+    assert legal.any() and not legal.all()
+    tail[batch.cut[:, 0], batch.cut[:, 1]] = (0.7 + np.tanh(1.0 * legal)) * SCALE + OFFSET
+    values, over = np.full((STEPS, COPIES), 0.3 * SCALE + OFFSET), batch.terminated[1]
+    expected = mean_gap(values, batch.rewards[1], over, batch.ended, tail, batch.alive[1])
+    assert found["critic/overestimation/g01"] == pytest.approx(expected)
 
 
 def test_where_time_limits_are_ends_nothing_stands_in_for_the_rest():

@@ -507,6 +507,9 @@ def test_rounds_go_on_together_only_as_far_as_their_answer_fits():
     assert fitting_rounds(state, patient, carry=True) == int(left // (a_round * 7 / 3)) == 25
     # Where answers are stored, only the header of an object limits them.
     assert fitting_rounds(told, replace(patient, carries=False), carry=False) == 100
+    # Agents that share networks have figures of their own, 320 bytes each, where a group is one less.
+    shared = replace(told, members={0: 2})
+    assert fitting_rounds(shared, patient, carry=False) == (SYNCHRONOUS_BYTES - 4696) // (a_round - 3 * 640 + 2 * 320)
 
 
 def fitting_rounds(workload, terms, carry):

@@ -89,23 +89,6 @@ def test_a_target_looks_at_least_one_step_ahead(steps):
         td.look_ahead(REWARDS, flags(()), flags(()), GAMMA, steps)
 
 
-def test_lambda_targets_mix_all_steps_ahead_by_hand():
-    # All with ½. t=3: 8 + ½128 = 72. t=2: 4 + ½(½64 + ½72) = 38. t=1 is cut: 2 + ½32 = 18. t=0: 1 + ½(½16 + ½18) = 9.5.
-    got = td.lambda_targets(REWARDS, NEXT, flags(()), flags((1,)), GAMMA, 0.5)
-    np.testing.assert_array_equal(got[:, 0], [9.5, 18, 38, 72])
-    # Step 1 terminates: 2 alone, and t=0: 1 + ½(½16 + ½2) = 5.5.
-    got = td.lambda_targets(REWARDS, NEXT, flags((1,)), flags(()), GAMMA, 0.5)
-    np.testing.assert_array_equal(got[:, 0], [5.5, 2, 38, 72])
-
-
-@pytest.mark.parametrize(("lambda_", "steps"), [(0.0, 1), (1.0, 30)])
-def test_lambda_zero_and_one_are_one_step_and_all_steps(lambda_, steps):
-    rewards, following, terminated, ended = random_sequences(2)
-    got = td.lambda_targets(rewards, following, terminated, ended, GAMMA, lambda_)
-    whole = td.look_ahead(rewards, terminated, ended, GAMMA, steps).targets(following)
-    np.testing.assert_allclose(got, whole, rtol=1e-12, atol=1e-14)
-
-
 def test_double_q_takes_the_targets_value_of_the_online_choice_among_legal_actions():
     online = np.array([[1.0, 3, 2], [1.0, 3, 2], [5.0, 5, 0], [-9.0, -9, -8]])
     target = np.array([[10.0, 20, 30], [10.0, 20, 30], [7.0, 8, 9], [1.0, 2, 3]])
@@ -114,6 +97,8 @@ def test_double_q_takes_the_targets_value_of_the_online_choice_among_legal_actio
     # is illegal; of the two left the first.
     np.testing.assert_array_equal(td.double_q(online, target, legal), [20, 30, 7, 1])
     np.testing.assert_array_equal(td.double_q(online, target), [20, 20, 7, 3])
+    wide = (array.reshape(2, 1, 2, 3) for array in (online, target, legal))
+    np.testing.assert_array_equal(td.double_q(*wide), [[[20, 30]], [[7, 1]]])
 
 
 def test_the_error_of_the_values_taken_goes_to_the_actions_taken():
@@ -125,21 +110,21 @@ def test_the_error_of_the_values_taken_goes_to_the_actions_taken():
 def test_the_joint_error_is_the_sum_over_living_agents():
     # Row 0: both live and play on: (3 + 4) - (1 + ½2) - (1 + ½6) = 1. Row 1: agent 1 terminates here:
     # 7 - (1 + ½2) - 1 = 4. Row 2: agent 1 was dead before, whatever its network says: 3 - (1 + ½2) = 1.
-    utilities, following = np.array([[3.0, 4]] * 3), np.array([[2.0, 6]] * 3)
-    rewards = np.array([[1.0, 1], [1, 1], [1, 0]])
-    terminated = np.array([[False, False], [False, True], [False, False]])
-    alive = np.array([[True, True], [True, True], [True, False]])
+    utilities, following = np.array([[3.0, 4]] * 3).T, np.array([[2.0, 6]] * 3).T
+    rewards = np.array([[1.0, 1], [1, 1], [1, 0]]).T
+    terminated = np.array([[False, False], [False, True], [False, False]]).T
+    alive = np.array([[True, True], [True, True], [True, False]]).T
     targets = td.one_step(rewards, following, terminated, GAMMA)
     loss = td.td_loss(td.joint_sum(utilities, alive), td.joint_sum(targets, alive))
     np.testing.assert_array_equal(loss.difference, [1, 4, 1])
     np.testing.assert_allclose(loss.error, np.array([2, 8, 2]) / 3)
-    assert loss.loss == pytest.approx((1 + 16 + 1) / 3)
+    np.testing.assert_array_equal(loss.rows, [1, 16, 1])
 
 
 def test_a_side_is_over_when_nobody_plays_on():
     alive = np.array([[True, True], [True, True], [True, False], [True, False], [False, False]])
     terminated = np.array([[True, True], [True, False], [True, False], [False, False], [False, False]])
-    np.testing.assert_array_equal(td.side_over(alive, terminated), [True, False, True, False, True])
+    np.testing.assert_array_equal(td.side_over(alive.T, terminated.T), [True, False, True, False, True])
 
 
 @pytest.mark.parametrize("delta", [None, 0.7])
@@ -156,25 +141,24 @@ def test_the_loss_and_its_error_are_those_of_automatic_differentiation(delta, we
     expected = (each * torch.tensor(weights) * living).sum() / living.sum()
     expected.backward()
     loss = td.td_loss(values, targets, delta, weights if weighted else None, alive if dying else None)
-    assert loss.loss == pytest.approx(expected.item(), rel=1e-12)
+    assert loss.rows.sum() / alive.sum() == pytest.approx(expected.item(), rel=1e-12)
+    assert not loss.rows[~alive].any()
     np.testing.assert_allclose(loss.error, v.grad.numpy(), rtol=1e-10, atol=0)
     np.testing.assert_array_equal(loss.difference, np.where(alive, values - targets, 0))  # before weights
 
 
 def test_a_batch_without_a_living_agent_has_no_loss():
     loss = td.td_loss(np.ones(2), np.full(2, np.inf), alive=np.zeros(2, bool))
-    np.testing.assert_array_equal(loss.error, [0, 0])
-    assert loss.loss == 0.0
+    np.testing.assert_array_equal([loss.error, loss.rows], [[0, 0], [0, 0]])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_targets_and_losses_keep_the_type_of_their_inputs(dtype):
     rewards, following, terminated, ended = random_sequences(4, dtype)
     ahead = td.look_ahead(rewards, terminated, ended, 0.9, 3)
-    mixed = td.lambda_targets(rewards, following, terminated, ended, 0.9, 0.8)
     loss = td.td_loss(following, rewards, 1.0, np.ones_like(rewards), ~terminated)
-    joint = td.joint_sum(following[:, :, 0], terminated[:, :, 0])
-    arrays = (ahead.returns, ahead.targets(following), mixed, loss.error, loss.difference, joint)
+    joint = td.joint_sum(following, terminated)
+    arrays = (ahead.returns, ahead.targets(following), loss.error, loss.difference, joint)
     arrays += (td.one_step(rewards, following, terminated, 0.9), td.double_q(rewards[0], following[0], ~terminated[0]))
     arrays += (td.at_actions(following[0, 0], np.zeros(40, int), 2),)
     assert {array.dtype for array in arrays} == {np.dtype(dtype)}

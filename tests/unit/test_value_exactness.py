@@ -17,6 +17,7 @@ from functions.learner.replay import Unit, Window
 from functions.randomness import generator
 
 STEPS, COPIES, UNITS, FIRST = 6, 3, 3, 2
+TIGHT, WIDE = 0.05, 1e9  # caps of norms that bind for every network, and for none
 NAMES = ("iql", "vdn", "qmix")
 
 
@@ -71,7 +72,7 @@ class Scene:
     def __init__(self, name, team=PAIRED, sides=(), dtype=np.float64, units=None, **settings):
         self.name, self.team, self.spec = name, team, spec(sides)
         self.algorithm = algorithms.algorithm(name)
-        given = {"hidden": [5, 4], "updates": 2, "batch": 7, "lr": 0.02, "norm_cap": 0.5, **settings}
+        given = {"hidden": [5, 4], "updates": 2, "batch": 7, "lr": 0.02, "norm_cap": TIGHT, **settings}
         self.config = algorithms.configuration(self.algorithm, given)
         self.units = units or [unit(self.spec, seed, dtype) for seed in range(UNITS)]
         self.window = Window(self.spec)
@@ -96,16 +97,23 @@ class Scene:
 
     def run(self, rule="packed", rounds=2, stored=lambda tensors: tensors):
         """The tensors after some rounds, works placed by a rule; `stored` is what becomes of them between works."""
+        return self.learned(rule, rounds, stored)[0]
+
+    def learned(self, rule="packed", rounds=2, stored=lambda tensors: tensors):
+        """The same, and the figures of the last round."""
         known, code = dict(self.tensors), algorithms.implementation(self.algorithm)
         groups = sorted(set(self.team.groups))
         for round_ in range(FIRST, FIRST + rounds):
+            figures = {}
             for wave in LEARNER_PLACEMENTS[rule](self.algorithm.stages, groups, self.config.updates):
                 told = {}
                 for work in wave:
                     share = stages.Share(work.stages, work.groups, range(work.first, work.first + work.updates))
-                    told |= stored(stages.run(self.algorithm, code, self.context(round_, known), share).tensors)
+                    outcome = stages.run(self.algorithm, code, self.context(round_, known), share)
+                    told |= stored(outcome.tensors)
+                    figures |= outcome.figures
                 known |= told
-        return {key: array for key, array in known.items() if key.split("/")[0] in self.algorithm.parts}
+        return {key: array for key, array in known.items() if key.split("/")[0] in self.algorithm.parts}, figures
 
 
 def as_plain(scene, rounds=2):
@@ -116,12 +124,12 @@ def as_plain(scene, rounds=2):
     for round_ in range(FIRST, FIRST + rounds):
         for update in range(config.updates):
             plain.update(scene.context(round_, {}, update), length)
-    return plain.tensors
+    return plain
 
 
 CASES = {
     "one step ahead": {},
-    "huber, not double": {"huber": 0.3, "double": False, "norm_cap": 10.0},
+    "huber, not double": {"huber": 0.3, "double": False, "norm_cap": WIDE},
     "three steps ahead": {"stretch": 3, "ahead": 3},
     "three steps ahead, time limits are ends": {"stretch": 6, "ahead": 3, "time_limit": "terminal"},
     "two steps ahead in stretches of three, hard targets": {"stretch": 3, "ahead": 2, "target_every": 3},
@@ -166,14 +174,22 @@ def test_so_does_a_mixer_with_and_without_hidden_hypernetworks(hyper):
 
 
 def equals_plain(scene):
-    found, expected = scene.run(), as_plain(scene)
-    moments = {key for key in found if "_optimiser/" in key}
-    assert found.keys() - moments == expected.keys()
-    for key, array in expected.items():
+    (found, figures), plain = scene.learned(), as_plain(scene)
+    assert found.keys() == plain.tensors.keys()
+    for key, array in plain.tensors.items():
         np.testing.assert_allclose(found[key], array, rtol=1e-10, atol=1e-13, err_msg=key)
         # Something was learned, everywhere.
         assert not array.size or not np.array_equal(found[key], scene.tensors[key]), key
-    assert all(found[f"{key}/steps"] == 2 * scene.config.updates for key in {key.rsplit("/", 1)[0] for key in moments})
+    told = {key: value for key, value in figures.items() if "grad_norm" in key}
+    assert told == {figure_of(key): pytest.approx(norm, rel=1e-9) for key, norm in plain.norms.items()}
+    for key, capped in plain.capped.items():  # the cap took part
+        assert capped == 0 if scene.config.norm_cap == WIDE else capped > 0, (key, capped)
+
+
+def figure_of(network):
+    """The name of the norm of the network's gradient."""
+    part, group = network.split("/")
+    return f"mix/mixer_grad_norm/{group}" if part == "mixer" else f"policy/policy_grad_norm/{group}"
 
 
 def through_storage(tensors):
