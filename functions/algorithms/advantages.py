@@ -52,3 +52,9 @@ def team_rewards(rewards: Array, sides: Sequence[int]) -> Array:
     """The sum of the rewards ``[N, T, E]`` over the agents of everyone's side; without `sides` all are on one."""
     of = np.array(sides or [0] * len(rewards))
     return np.stack([rewards[of == side].sum(axis=0) for side in of])
+
+
+def any_of_side(flags: NDArray[np.bool_], sides: Sequence[int]) -> NDArray[np.bool_]:
+    """Where one at least of everyone's side has the flag ``[N, T, E]``; without `sides` all are on one."""
+    of = np.array(sides or [0] * len(flags))
+    return np.stack([flags[of == side].any(axis=0) for side in of])

@@ -16,7 +16,7 @@ from functions.algorithms import recurrent
 from functions.algorithms.base import Context
 from functions.algorithms.networks import Array
 from functions.algorithms.recurrent import Weights
-from functions.algorithms.rows import members, pooled, starts
+from functions.algorithms.rows import Taken, members, pooled, starts
 
 Rows = NDArray[np.int64]
 
@@ -113,19 +113,26 @@ class Chunks:
 
 
 def material(
-    context: Context, group: int, weights: Weights, of: Callable[[int], Array], length: int | None = None
+    context: Context,
+    group: int,
+    weights: Weights,
+    of: Callable[[int], Array],
+    length: int | None = None,
+    taken: Taken | None = None,
 ) -> Alone | Chunks:
     """The group's rows for the network with these incoming `weights`, which sees ``of(agent)`` ``[T * E, F]``.
 
-    With memory they come in stretches of `length` steps, or of a whole unit.
+    Living rows, or those that are `taken` ``[n, T, E]``. With memory they come in stretches of `length` steps, or of a
+    whole unit.
     """
     if weights.unit is None:
-        return Alone(pooled(context, group, of))
+        return Alone(pooled(context, group, of, taken))
     agents = members(context.team, group)
+    numbers = _numbers(context.batch.alive[agents] if taken is None else taken)
     steps, copies = context.batch.ended.shape
     inputs = np.concatenate([of(agent).reshape(steps, copies, -1) for agent in agents], axis=1)
     begins = np.tile(starts(context), (1, len(agents)))
-    return _cut_up(weights, inputs, begins, _numbers(context, agents), min(length or steps, steps))
+    return _cut_up(weights, inputs, begins, numbers, min(length or steps, steps))
 
 
 def parts(pieces: Material, rng: np.random.Generator, epochs: int, count: int) -> Iterator[Part]:
@@ -138,11 +145,10 @@ def parts(pieces: Material, rng: np.random.Generator, epochs: int, count: int) -
             yield pieces.part(order[start:end])
 
 
-def _numbers(context: Context, agents: list[int]) -> Rows:
-    """The numbers of the group's living rows, where they stand in the sequences ``[T, n * E]``; -1 elsewhere."""
-    alive = context.batch.alive[agents]
-    found = np.where(alive, alive.cumsum().reshape(alive.shape) - 1, -1)
-    return found.swapaxes(0, 1).reshape(alive.shape[1], -1)
+def _numbers(taken: Taken) -> Rows:
+    """The numbers of the rows that are taken, where they stand in the sequences ``[T, n * E]``; -1 elsewhere."""
+    found = np.where(taken, taken.cumsum().reshape(taken.shape) - 1, -1)
+    return found.swapaxes(0, 1).reshape(taken.shape[1], -1)
 
 
 def _cut_up(weights: Weights, inputs: Array, starts: NDArray[np.bool_], rows: Rows, length: int) -> Chunks:

@@ -6,6 +6,7 @@ in `ppo.py`; what makes it independent is the critic's view.
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms.base import AlgorithmSpec
@@ -26,8 +27,13 @@ def own_width(spec: Spec, agent: int) -> int:
 
 
 def own_observation(batch: Batch, agent: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The agent's observations ``[T, E, F]`` and those after each cut ``[K, F]``."""
-    return batch.of(batch.observations, agent), batch.of(batch.cut_observations, agent)
+    """The agent's observations ``[T, E, F]`` and those after each cut ``[K, F]``; zeros where it is not alive."""
+    seen, after = batch.of(batch.observations, agent), batch.of(batch.cut_observations, agent)
+    alive = batch.alive[agent]
+    if alive.all() and not batch.terminated[agent].any():
+        return seen, after
+    left = (alive & ~batch.terminated[agent])[batch.cut[:, 0], batch.cut[:, 1]]
+    return np.where(alive[..., None], seen, seen.dtype.type(0)), np.where(left[:, None], after, after.dtype.type(0))
 
 
 _VIEW = CriticView(own_width, own_observation)

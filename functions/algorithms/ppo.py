@@ -15,7 +15,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from functions.algorithms import recurrent
-from functions.algorithms.advantages import gae, next_values, team_rewards, truncations
+from functions.algorithms.advantages import any_of_side, gae, next_values, team_rewards, truncations
 from functions.algorithms.base import AlgorithmConfig, Context, Stage, StageResult, StageSpec
 from functions.algorithms.chunks import Rows, material
 from functions.algorithms.figures import ByAgent
@@ -62,7 +62,9 @@ class PpoConfig(AlgorithmConfig, frozen=True, kw_only=True):
     )
     recurrent: Annotated[bool, Meta(description="the last hidden layer of policy and critic remembers (a GRU)")] = False
     chunk: Annotated[int, Meta(ge=1, description="steps that a recurrent network's gradients go back through")] = 10
-    reward: Annotated[Literal["own", "team"], Meta(description="own, or the sum over the agents of one's side")] = "own"
+    reward: Annotated[
+        Literal["own", "team"], Meta(description="own, or the sum over one's side, which goes on when an agent dies")
+    ] = "own"
     clipped: Annotated[bool, Meta(description="numbers are cut off at their bounds, and not squashed by tanh")] = False
     time_limit: Annotated[
         Literal["bootstrap", "terminal"], Meta(description="value what a time limit cut off, or take it for an end")
@@ -118,7 +120,7 @@ class Ppo:
         }
 
     def postprocess(self, context: Context, group: int) -> StageResult:
-        """Advantages ``[rows]``, normalised value targets and old values of the group's living rows."""
+        """Advantages ``[rows]`` of living rows; normalised value targets and old values ``[rows]`` of `valued` ones."""
         name, config, batch = group_name(group), context.config, context.batch
         agents = members(context.team, group)
         normaliser = Normaliser(*context.tensors[f"normaliser/{name}"].tolist())
@@ -127,18 +129,18 @@ class Ppo:
         following = next_values(values, normaliser.denormalise(after.astype(np.float64)), batch.cut)
         rewards, terminated = outcomes(context, agents)
         advantages = gae(rewards, values, following, terminated, batch.ended, config.gamma, config.gae_lambda)
-        alive = batch.alive[agents].ravel()
-        targets = (advantages + values).ravel()[alive]
-        advantage = advantages.ravel()[alive]
+        rows = valued(context, agents)
+        targets = (advantages + values)[rows]
+        advantage = advantages[batch.alive[agents]]
         spread = float(advantage.std())
         updated = normaliser.updated(targets, config.value_decay)
-        figures = ByAgent.of(agents, batch.alive[agents]).explained_variance(values.ravel()[alive], targets)
+        figures = ByAgent.of(agents, rows).explained_variance(values[rows], targets)
         precision = raw.dtype  # the statistics need float64, the training goes on in that of the weights
         return StageResult(
             {
                 f"advantage/{name}": ((advantage - advantage.mean()) / (spread + 1e-8)).astype(precision),
                 f"target/{name}": updated.normalise(targets).astype(precision),
-                f"value/{name}": raw.ravel()[alive],
+                f"value/{name}": raw[rows],
                 f"normaliser/{name}": np.array([updated.mean, updated.square, updated.weight]),
             },
             figures | {"advantage_spread": spread},
@@ -153,7 +155,12 @@ class Ppo:
         def loss(outputs: Array, own: Array | None, rows: Rows) -> ValueLoss:
             return clipped_value_loss(outputs[:, 0], old_values[rows], targets[rows], config.value_clip, config.huber)
 
-        pieces = material(context, group, network.weights, lambda agent: self.inputs(context, agent)[0], config.chunk)
+        rows = valued(context, members(context.team, group))
+
+        def seen(agent: int) -> Array:
+            return self.inputs(context, agent)[0]
+
+        pieces = material(context, group, network.weights, seen, config.chunk, rows)
         steps = last_epoch(network.learn(minibatches(pieces, context, "critic", group), loss), config.epochs)
         figures = {
             "value_loss": _mean(step.loss.loss for step in steps),
@@ -178,12 +185,21 @@ class Ppo:
         return np.stack(raw), np.stack(after)
 
 
+def valued(context: Context, agents: list[int]) -> NDArray[np.bool_]:
+    """The rows ``[n, T, E]`` that critics learn from: where the agent is alive or, since the team's return goes on when
+    one of it dies, where somebody of its side is."""
+    alive = context.batch.alive
+    return (any_of_side(alive, context.spec.sides) if context.config.reward == "team" else alive)[agents]
+
+
 def outcomes(context: Context, agents: list[int]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """The rewards ``[n, T, E]`` that the agents learn from, and where their episodes end with nothing to follow."""
+    """The rewards ``[n, T, E]`` that the agents learn from, and where their episodes end with nothing to follow: for a
+    team's reward where nobody of the side is left, as in the code of MAPPO (Yu et al., 2022), else at one's own end."""
     batch, config = context.batch, context.config
     rewards, terminated = batch.rewards[agents].astype(np.float64), batch.terminated[agents]
     if config.reward == "team":
         rewards = team_rewards(batch.rewards.astype(np.float64), context.spec.sides)[agents]
+        terminated = ~any_of_side(batch.alive & ~batch.terminated, context.spec.sides)[agents]
     if config.time_limit == "terminal":
         terminated = terminated | truncations(batch.ended, batch.cut)
     return rewards, terminated

@@ -1,7 +1,7 @@
 """What the networks of a group are shown of a round: its agents' steps as rows, or as sequences.
 
-Rows are ordered by agent, step and copy. Those in which the agent was not alive are left out of all that is learned
-from; a network with memory still sees them, as the actor's did.
+Rows are ordered by agent, step and copy. Those in which the agent was not alive are left out of what is learned from,
+unless who learns says which rows it takes; a network with memory still sees them, as the actor's did.
 """
 
 from collections.abc import Callable
@@ -14,6 +14,8 @@ from functions.algorithms.base import Context
 from functions.algorithms.networks import Array
 from functions.algorithms.recurrent import Weights
 from functions.contract import Team
+
+Taken = NDArray[np.bool_]
 
 
 def members(team: Team, group: int) -> list[int]:
@@ -36,21 +38,22 @@ def observations(context: Context, agent: int) -> Array:
     return with_identity(context, agent, context.batch.of(context.batch.observations, agent))
 
 
-def pooled(context: Context, group: int, of: Callable[[int], Array]) -> Array:
-    """The rows of all the group's agents, one after the other, without those where the agent was not alive."""
-    return pooling(context, group)(of)
+def pooled(context: Context, group: int, of: Callable[[int], Array], taken: Taken | None = None) -> Array:
+    """The rows of all the group's agents, one after the other, without those where the agent was not alive; or those
+    that are `taken` ``[n, T, E]``."""
+    return pooling(context, group, taken)(of)
 
 
-def pooling(context: Context, group: int) -> Callable[[Callable[[int], Array]], Array]:
+def pooling(context: Context, group: int, taken: Taken | None = None) -> Callable[[Callable[[int], Array]], Array]:
     """`pooled` for several kinds of rows of one group."""
     agents = members(context.team, group)
-    alive = context.batch.alive[agents].ravel()
-    everyone = bool(alive.all())
+    chosen = (context.batch.alive[agents] if taken is None else taken).ravel()
+    everyone = bool(chosen.all())
 
     def joined(of: Callable[[int], Array]) -> Array:
         parts = [of(agent) for agent in agents]
         rows = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        return rows if everyone else rows[alive]
+        return rows if everyone else rows[chosen]
 
     return joined
 

@@ -74,6 +74,13 @@ class Group:
         self.critic = Network(context.tensors, "critic", name, self.config)
         self.kind = next(kind for kind in context.spec.classes if self.agents[0] in kind.agents)
         self.seen, self.norms = (0.0, 0.0, 0.0), {}
+        sides = context.spec.sides or (0, 0, 0)
+        self.side = {agent: [other for other in range(3) if sides[other] == sides[agent]] for agent in self.agents}
+
+    def counts(self, part, agent, t, e):
+        """Whether a network learns from the agent's step; the critic of a team's return does until nobody is left."""
+        who = self.side[agent] if part == "critic" and self.config.reward == "team" else [agent]
+        return any(self.context.batch.alive[other, t, e] for other in who)
 
     def round(self, number):
         self.estimate()
@@ -93,6 +100,9 @@ class Group:
         inputs = batch.of(batch.observations, agent), batch.of(batch.cut_observations, agent)
         if part == "critic" and self.centralised:
             inputs = batch.state, batch.cut_state
+        elif part == "critic":  # nothing, where the agent is not there to see
+            left = (batch.alive[agent] & ~batch.terminated[agent])[tuple(batch.cut.T)]
+            inputs = inputs[0] * batch.alive[agent][..., None], inputs[1] * left[:, None]
         return [
             torch.cat([torch.tensor(x), torch.eye(3, dtype=torch.float64)[agent].expand(*x.shape[:-1], 3)], dim=-1)
             for x in inputs
@@ -109,7 +119,7 @@ class Group:
         batch, config = self.context.batch, self.config
         self.begins = torch.ones(batch.ended.shape, dtype=torch.bool)
         self.begins[1:] = torch.tensor(batch.ended[:-1])
-        self.value, self.advantage, alive = {}, {}, {}
+        self.value, self.advantage, alive, valued = {}, {}, {}, {}
         with torch.no_grad():
             for agent in self.agents:
                 inputs, cut = self._inputs("critic", agent)
@@ -121,8 +131,10 @@ class Group:
                 }
                 self.advantage[agent] = self._gae(agent, self._raw(self.value[agent]), following)
                 alive[agent] = torch.tensor(batch.alive[agent])
+                steps, copies = (range(size) for size in batch.ended.shape)
+                valued[agent] = torch.tensor([[self.counts("critic", agent, t, e) for e in copies] for t in steps])
             targets = {agent: self.advantage[agent] + self._raw(self.value[agent]) for agent in self.agents}
-            pooled = torch.cat([targets[agent][alive[agent]] for agent in self.agents])
+            pooled = torch.cat([targets[agent][valued[agent]] for agent in self.agents])
             mean, square, weight = self.seen
             decay = config.value_decay
             self.seen = (
@@ -141,15 +153,16 @@ class Group:
     def _gae(self, agent, values, following):
         batch, config = self.context.batch, self.config
         found = torch.zeros_like(values)
-        side = [other for other in range(3) if self.context.spec.sides[other] == self.context.spec.sides[agent]]
+        side, team = self.side[agent], config.reward == "team"
         for e in range(values.shape[1]):
             carried = 0.0
-            for t in reversed(np.flatnonzero(batch.alive[agent, :, e]).tolist()):
-                stop = batch.terminated[agent, t, e] or batch.ended[t, e]
-                nothing = batch.terminated[agent, t, e]
+            for t in reversed([t for t in range(len(values)) if self.counts("critic", agent, t, e)]):
+                left = [other for other in side if batch.alive[other, t, e] and not batch.terminated[other, t, e]]
+                nothing = not left if team else batch.terminated[agent, t, e]
+                stop = nothing or batch.ended[t, e]
                 if config.time_limit == "terminal" and batch.ended[t, e]:
                     nothing = True
-                reward = batch.rewards[side, t, e].sum() if config.reward == "team" else batch.rewards[agent, t, e]
+                reward = batch.rewards[side, t, e].sum() if team else batch.rewards[agent, t, e]
                 after = 0.0 if nothing else following[t, e] if (t, e) in following else values[t + 1, e]
                 residual = reward + config.gamma * after - values[t, e]
                 carried = residual + (0.0 if stop else config.gamma * config.gae_lambda * carried)
@@ -165,7 +178,7 @@ class Group:
                 (agent, e, [t], torch.zeros(0, dtype=torch.float64))
                 for agent in self.agents
                 for t, e in itertools.product(range(steps), range(copies))
-                if batch.alive[agent, t, e]
+                if self.counts(part, agent, t, e)
             ]
         before = {}
         with torch.no_grad():
@@ -182,7 +195,7 @@ class Group:
             for stretch in stretches
             for agent in self.agents
             for e in range(copies)
-            if batch.alive[agent, stretch, e].any()
+            if any(self.counts(part, agent, t, e) for t in stretch)
         ]
 
     def _minibatches(self, part, number, pieces):
@@ -200,9 +213,7 @@ class Group:
                 every[agent][steps, e][:, None], self.begins[steps, e][:, None], state[None]
             )
             losses += [
-                loss(outputs[place, 0], agent, t, e)
-                for place, t in enumerate(steps)
-                if self.context.batch.alive[agent, t, e]
+                loss(outputs[place, 0], agent, t, e) for place, t in enumerate(steps) if self.counts(part, agent, t, e)
             ]
         assert part in ("policy", "critic")
         return torch.stack(losses).mean()

@@ -1,8 +1,11 @@
 """Advantages and next values against numbers worked out by hand and against the definition as a sum."""
 
+from types import SimpleNamespace
+
 import numpy as np
 
-from functions.algorithms.advantages import gae, next_values, team_rewards, truncations
+from functions.algorithms.advantages import any_of_side, gae, next_values, team_rewards, truncations
+from functions.algorithms.ppo import outcomes, valued
 
 GAMMA, LAMBDA = 0.5, 0.5  # γλ = 0.25
 
@@ -120,3 +123,28 @@ def test_everyone_gets_the_sum_of_its_side():
     np.testing.assert_array_equal(found[0], [[101, 202], [303, 404]])
     np.testing.assert_array_equal(found[1], rewards[1])
     np.testing.assert_array_equal(found[2], found[0])
+
+
+def test_a_teams_return_goes_on_when_one_of_it_falls():
+    # Agent 0 falls at step 0, agent 1 wins at step 2 and gets 8 for it. Nothing is expected, λ is 1: what agent 0 did
+    # was worth 0.5 * 0.5 * 8 = 2 to the team, and nothing to itself.
+    alive = np.stack([flags(1, 0, 0), flags(1, 1, 1)])
+    terminated = np.stack([flags(1, 0, 0), flags(0, 0, 1)])
+    rewards = np.stack([column(0, 0, 0), column(0, 0, 8)])
+    ended, nothing = flags(0, 0, 1), np.zeros((2, 3, 1))
+    spec = SimpleNamespace(sides=())
+    batch = SimpleNamespace(alive=alive, terminated=terminated, rewards=rewards, ended=ended)
+    for reward, worth, learned in (("team", [2, 4, 8], [1, 1, 1]), ("own", [0, 0, 0], [1, 0, 0])):
+        context = SimpleNamespace(spec=spec, batch=batch, config=SimpleNamespace(reward=reward, time_limit="bootstrap"))
+        paid, over = outcomes(context, [0, 1])
+        found = gae(paid, nothing, nothing, over, ended, GAMMA, 1.0)
+        np.testing.assert_array_equal(found[:, :, 0], [worth, [2, 4, 8]])
+        np.testing.assert_array_equal(valued(context, [0, 1])[:, :, 0], np.array([learned, [1, 1, 1]], bool))
+
+
+def test_a_side_that_is_gone_has_nothing_to_come_though_the_other_plays_on():
+    alive = np.stack([flags(1, 0, 0), flags(1, 1, 1), flags(1, 1, 0)])
+    np.testing.assert_array_equal(
+        any_of_side(alive, (0, 1, 0))[:, :, 0], np.array([[1, 1, 0], [1, 1, 1], [1, 1, 0]], bool)
+    )
+    np.testing.assert_array_equal(any_of_side(alive, ())[:, :, 0], np.ones((3, 3), bool))
