@@ -143,6 +143,7 @@ def _battle(scenario: str) -> list[Case]:
             "evaluation.episodes": 64,
             "evaluation.final_episodes": 640,
             "functions.evaluator.timeout_s": 300,
+            **({"algorithm.reward": "team"} if algorithm in GRADIENT else {}),
         }
         cases.append(
             Case(

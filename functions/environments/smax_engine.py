@@ -147,12 +147,12 @@ def _environment(name: str, scenario: str, options: dict[str, Any], smax: Any) -
 
 def _functions(jax: Any, environment: Any) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
     """`Engine`'s `blank`, `renew` and `step`, not yet compiled."""
-    jnp, agents = jax.numpy, environment.agents
+    jnp, agents, sizes = jax.numpy, environment.agents, jax.numpy.asarray(_state_sizes(environment))
 
     def look(seen: Any, battle: Any) -> Look:
         legal = environment.get_avail_actions(battle)
         masks = jnp.stack([legal[agent] for agent in agents]) > 0
-        return Look(jnp.stack([seen[agent] for agent in agents]), masks, seen["world_state"])
+        return Look(jnp.stack([seen[agent] for agent in agents]), masks, seen["world_state"] / sizes)
 
     def fresh(key: Any) -> tuple[Any, Any, Look]:
         key, draw = jax.random.split(key)
@@ -181,6 +181,15 @@ def _functions(jax: Any, environment: Any) -> tuple[Callable[..., Any], Callable
         return jax.tree.map(chosen, jax.vmap(fresh)(keys), (keys, battles, seen))
 
     return blank, renew, jax.vmap(move)
+
+
+def _state_sizes(environment: Any) -> list[float]:
+    """What each number of the global state is divided by: positions by the size of the map, as they are in
+    observations; all others are small."""
+    places = {"position_x": float(environment.map_width), "position_y": float(environment.map_height)}
+    each = [places.get(feature, 1.0) for feature in environment.own_features]
+    units = len(environment.agents) + int(environment.num_enemies)
+    return each * units + [1.0] * (int(environment.state_size) - units * len(each))
 
 
 def _settled(jax: Any, battle: Any) -> Any:
