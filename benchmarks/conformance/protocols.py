@@ -135,7 +135,7 @@ def _battle(scenario: str) -> list[Case]:
     """SMAX: the script of JaxMARL is the enemy."""
     cases = []
     for algorithm in ("mappo", "qmix"):
-        env_steps = _budget(algorithm, 3_000_000, 1_000_000)
+        env_steps = _budget(algorithm, 1_500_000, 750_000)
         more: Settings = {
             "algorithm.gamma": 0.99,
             "sharing.rule": "all",
