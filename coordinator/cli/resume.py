@@ -80,8 +80,8 @@ def _refuse_longer(functions: Functions, residence: Residence) -> None:
     """`UserError` for a time-out that the deployed function does not have."""
     for name, size in msgspec.structs.asdict(functions).items():
         if size.timeout_s > residence.timeout_s[name]:
-            have = residence.timeout_s[name]
-            raise UserError(f"functions.{name}.timeout_s: {size.timeout_s:g} was asked for, and the run's has {have}")
+            most = residence.timeout_s[name]
+            raise UserError(f"functions.{name}.timeout_s: the run's deployed {name} has {most} s; ask for no more")
 
 
 def _go_on(

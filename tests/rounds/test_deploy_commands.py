@@ -89,7 +89,10 @@ def test_an_account_is_kept_for_a_run_that_is_not_at_its_end(marless):
     assert process.returncode == 130
     assert "the emulated account goes on; end it, and all it holds, with: marless teardown --backend emulated" in err
     rounds = json.loads(journal.read_text().splitlines()[-1])["round"]
-    resumed = marless("resume", "long", f"stop.rounds={rounds + 2}")
+    refused = marless("resume", "long", "functions.actor.timeout_s=600")
+    said = "marless: functions.actor.timeout_s: the run's deployed actor has 300 s; ask for no more"
+    assert (refused.code, refused.err) == (2, [said])
+    resumed = marless("resume", "long", f"stop.rounds={rounds + 2}", "functions.actor.timeout_s=200")
     assert resumed.code == 0, resumed.err
     assert json.loads(Path("runs/long/summary.json").read_text())["rounds"] == rounds + 2
     # Another run that begins and ends there does not take the account away from a run that has not ended.
