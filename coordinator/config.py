@@ -125,8 +125,8 @@ class Placement(Section, frozen=True, kw_only=True):
     rule: Annotated[
         placement.Choice,
         Meta(
-            description="split: a learner per stage and group; fused: per group; packed: one for all;"
-            " whole: rounds in one function; auto: the cheapest"
+            description="split: a learner per stage and group; fused: per group; packed: one for all, the default"
+            " where learners meet in every update; whole: rounds in one function; auto: the cheapest"
         ),
     ] = "fused"
     units_per_invocation: Annotated[int, Meta(ge=1, description="sampling units in one actor invocation")] = 1
@@ -249,12 +249,23 @@ def convert(document: Mapping[str, Any], where: str) -> RunConfig:
         raise ConfigError(f"{where}: algorithm.name: {error}") from error
     _refuse_unknown(document, where, name)
     try:
-        config = msgspec.convert(_named(document), RunConfig).effective()
+        config = _placed(msgspec.convert(_named(document), RunConfig).effective(), document)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{where}: {_readable(str(error), name)}") from error
     if impossible := _impossible(config):
         raise ConfigError(f"{where}: {impossible}")
     return config
+
+
+def _placed(config: RunConfig, document: Mapping[str, Any]) -> RunConfig:
+    """With all learners in one invocation where they would else exchange tensors in every update of a round, unless the
+    document says how work is to be placed."""
+    updates = config.algorithm.updates_per_round
+    if "rule" in document.get("placement", {}) or updates == 1:
+        return config
+    if len(placement.fused(algorithms.algorithm(config.algorithm.name).stages, [0], 2)) == 1:
+        return config
+    return msgspec.structs.replace(config, placement=msgspec.structs.replace(config.placement, rule="packed"))
 
 
 def _typed(document: Any) -> AlgorithmConfig:

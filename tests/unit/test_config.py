@@ -206,3 +206,15 @@ def test_a_configuration_cannot_be_changed():
 def test_rules_that_cannot_go_together_are_refused(overrides, message):
     with pytest.raises(ConfigError, match=message):
         load(None, overrides)
+
+
+@pytest.mark.parametrize("name", ["ippo", "mappo", "iql", "iddpg"])
+def test_learners_stand_apart_where_nothing_joins_them_within_a_round(name):
+    assert load(None, [f"algorithm.name={name}"]).placement.rule == "fused"
+
+
+@pytest.mark.parametrize("name", ["vdn", "qmix", "maddpg"])
+def test_learners_that_meet_in_every_update_are_one_invocation_unless_told_otherwise(name):
+    assert load(None, [f"algorithm.name={name}"]).placement.rule == "packed"
+    assert load(None, [f"algorithm.name={name}", "placement.carry=false"]).placement.rule == "packed"
+    assert load(None, [f"algorithm.name={name}", "placement.rule=fused"]).placement.rule == "fused"
