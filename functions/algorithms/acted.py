@@ -16,7 +16,7 @@ from functions.algorithms.gumbel import Relaxed
 from functions.algorithms.heads import head_of
 from functions.algorithms.networks import Array
 from functions.algorithms.recurrent import Trace, Weights
-from functions.algorithms.replayed import by_agent, by_column, following, legal_next, unrolled
+from functions.algorithms.replayed import by_agent, by_column, following, legal_next, living_next, unrolled
 from functions.algorithms.rows import members
 from functions.algorithms.utilities import seen_by
 from functions.contract import BadRequest
@@ -93,11 +93,6 @@ def taken(context: Context, agent: int) -> Array:
     if not kind.continuous:
         recorded = gumbel.one_hot(recorded.ravel(), kind.actions, precision).reshape(*recorded.shape, kind.actions)
     return np.asarray(recorded * batch.alive[agent][..., None], precision)
-
-
-def living_next(context: Context, agents: list[int]) -> Array:
-    """Who is there after each step ``[n, T, E]``."""
-    return np.asarray(context.batch.alive[agents] & ~context.batch.terminated[agents])
 
 
 def _deterministic(context: Context, group: int) -> Deterministic | None:

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from functions.algorithms import recurrent
 from functions.algorithms.acted import kind_of, taken
-from functions.algorithms.advantages import next_values
+from functions.algorithms.advantages import Flags, next_values
 from functions.algorithms.base import Context, StageResult
 from functions.algorithms.figures import ByAgent, due
 from functions.algorithms.gru import Unrolled
@@ -23,7 +23,6 @@ from functions.algorithms.networks import Array
 from functions.algorithms.overestimation import overestimation
 from functions.algorithms.recurrent import Trace, Weights
 from functions.algorithms.replayed import (
-    Flags,
     Shown,
     by_agent,
     by_column,
@@ -89,7 +88,7 @@ class Critics:
         norm = network.descend(trace, error_for(network.weights, by_column(loss.error)[..., None]))
         made = network.tensors("critic", name)
         moved = chased(context, unprefixed(made, f"critic/{name}"), "critic_target", name)
-        slope = sight.slope(network.weights, shown, now, came.learned)
+        slope = sight.slope(network.weights, shown, now, outcome(context, agents, team=False).learned)
         if due(whole):
             rows = {"td_loss": loss.rows[came.learned], "value": unit * taken_values[came.learned]}
             told |= {"critic_grad_norm": norm, **ByAgent.of(agents, came.learned).means(rows)}

@@ -69,9 +69,9 @@ class DdpgConfig(ReplayConfig, frozen=True, kw_only=True):
     ) = None
     noise_steps: Annotated[int, Meta(ge=1, description="environment steps from the one to the other")] = 50_000
     huber: Annotated[float, Meta(gt=0, description="where the loss turns linear; default: nowhere")] | None = None
-    reward: Annotated[Literal["own", "team"], Meta(description="own, or the sum over the agents of one's side")] = (
-        "team"
-    )
+    reward: Annotated[
+        Literal["own", "team"], Meta(description="own, or the sum over one's side, which goes on when an agent dies")
+    ] = "team"
 
     def behaviour(self, env_steps: int) -> Behaviour:
         """Noise that falls in a straight line where there is any; else as the distribution says."""

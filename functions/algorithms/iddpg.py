@@ -12,9 +12,9 @@ from functions.algorithms.base import AlgorithmSpec, Context, Stage, StageResult
 from functions.algorithms.critics import Critics, View
 from functions.algorithms.ddpg import CRITIC_PARTS, PARTS, POLICY_PARTS, DdpgConfig, policy
 from functions.algorithms.figures import due
-from functions.algorithms.ippo import own_observation, own_width
+from functions.algorithms.ippo import own_width
 from functions.algorithms.replayed import drawn
-from functions.algorithms.rows import members
+from functions.algorithms.rows import members, own_observation
 from functions.contract import SummaryName
 
 _CRITICS = Critics(View(own_width, own_observation, whose=lambda spec, team, agent: [agent]))

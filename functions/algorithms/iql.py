@@ -29,9 +29,9 @@ __all__ = ["SPEC", "STAGES", "SUMMARIES", "IqlConfig", "initialise", "merge"]
 class IqlConfig(UtilityConfig, frozen=True, kw_only=True, tag_field="name", tag="iql"):
     """Independent Q-learning."""
 
-    reward: Annotated[Literal["own", "team"], Meta(description="own, or the sum over the agents of one's side")] = (
-        "team"
-    )
+    reward: Annotated[
+        Literal["own", "team"], Meta(description="own, or the sum over one's side, which goes on when an agent dies")
+    ] = "team"
 
 
 def policy(context: Context, group: int) -> StageResult:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functions.algorithms.base import Context
 from functions.algorithms.figures import ByAgent
 from functions.algorithms.networks import Array
-from functions.algorithms.replayed import Outcome
+from functions.algorithms.outcomes import Outcome
 from functions.algorithms.reward_scale import RewardScale
 from functions.algorithms.td import look_ahead
 

@@ -15,13 +15,14 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from functions.algorithms import recurrent
-from functions.algorithms.advantages import any_of_side, gae, next_values, team_rewards, truncations
+from functions.algorithms.advantages import gae, next_values
 from functions.algorithms.base import AlgorithmConfig, Context, Stage, StageResult, StageSpec
 from functions.algorithms.chunks import Rows, material
 from functions.algorithms.figures import ByAgent
 from functions.algorithms.heads import distribution
 from functions.algorithms.losses import PolicyLoss, ValueLoss, clipped_value_loss
 from functions.algorithms.normaliser import Normaliser
+from functions.algorithms.outcomes import Outcome
 from functions.algorithms.policy_rows import PolicyRows
 from functions.algorithms.recurrent import Network
 from functions.algorithms.rows import after_cuts, members, observations, unrolled, with_identity
@@ -120,16 +121,16 @@ class Ppo:
         }
 
     def postprocess(self, context: Context, group: int) -> StageResult:
-        """Advantages ``[rows]`` of living rows; normalised value targets and old values ``[rows]`` of `valued` ones."""
+        """Advantages ``[rows]`` of living rows; normalised value targets and old values of those critics learn from."""
         name, config, batch = group_name(group), context.config, context.batch
         agents = members(context.team, group)
         normaliser = Normaliser(*context.tensors[f"normaliser/{name}"].tolist())
         raw, after = self._values(context, group)
         values = normaliser.denormalise(raw.astype(np.float64))
         following = next_values(values, normaliser.denormalise(after.astype(np.float64)), batch.cut)
-        rewards, terminated = outcomes(context, agents)
-        advantages = gae(rewards, values, following, terminated, batch.ended, config.gamma, config.gae_lambda)
-        rows = valued(context, agents)
+        rewards, over, rows = came(context, agents)
+        paid = rewards.astype(np.float64)
+        advantages = gae(paid, values, following, over, batch.ended, config.gamma, config.gae_lambda)
         targets = (advantages + values)[rows]
         advantage = advantages[batch.alive[agents]]
         spread = float(advantage.std())
@@ -155,7 +156,7 @@ class Ppo:
         def loss(outputs: Array, own: Array | None, rows: Rows) -> ValueLoss:
             return clipped_value_loss(outputs[:, 0], old_values[rows], targets[rows], config.value_clip, config.huber)
 
-        rows = valued(context, members(context.team, group))
+        rows = came(context, members(context.team, group)).learned
 
         def seen(agent: int) -> Array:
             return self.inputs(context, agent)[0]
@@ -185,24 +186,9 @@ class Ppo:
         return np.stack(raw), np.stack(after)
 
 
-def valued(context: Context, agents: list[int]) -> NDArray[np.bool_]:
-    """The rows ``[n, T, E]`` that critics learn from: where the agent is alive or, since the team's return goes on when
-    one of it dies, where somebody of its side is."""
-    alive = context.batch.alive
-    return (any_of_side(alive, context.spec.sides) if context.config.reward == "team" else alive)[agents]
-
-
-def outcomes(context: Context, agents: list[int]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """The rewards ``[n, T, E]`` that the agents learn from, and where their episodes end with nothing to follow: for a
-    team's reward where nobody of the side is left, as in the code of MAPPO (Yu et al., 2022), else at one's own end."""
-    batch, config = context.batch, context.config
-    rewards, terminated = batch.rewards[agents].astype(np.float64), batch.terminated[agents]
-    if config.reward == "team":
-        rewards = team_rewards(batch.rewards.astype(np.float64), context.spec.sides)[agents]
-        terminated = ~any_of_side(batch.alive & ~batch.terminated, context.spec.sides)[agents]
-    if config.time_limit == "terminal":
-        terminated = terminated | truncations(batch.ended, batch.cut)
-    return rewards, terminated
+def came(context: Context, agents: list[int]) -> Outcome:
+    """What the agents learn from, ``[n, T, E]``."""
+    return Outcome.of(context, agents, context.config.reward == "team")
 
 
 def policy(context: Context, group: int) -> StageResult:

@@ -20,7 +20,7 @@ from functions.algorithms.heads import distribution
 from functions.algorithms.networks import Array
 from functions.algorithms.normaliser import Normaliser
 from functions.algorithms.optimiser import Adam
-from functions.algorithms.ppo import CriticView, Ppo, valued
+from functions.algorithms.ppo import CriticView, Ppo, came
 from functions.algorithms.recurrent import Network, Weights
 from functions.algorithms.rows import members, observations, pooled, unrolled
 from functions.algorithms.training import LossOf, Trainable, outputs
@@ -111,7 +111,7 @@ class Merging:
             name = group_name(agent)
             found = self._ppo.postprocess(context, agent).tensors
             old, updated = (Normaliser(*tensors[f"normaliser/{name}"].tolist()) for tensors in (context.tensors, found))
-            living = context.batch.alive[[agent]][valued(context, [agent])]
+            living = context.batch.alive[[agent]][came(context, [agent]).learned]
             targets.append(updated.denormalise(found[f"target/{name}"][living].astype(np.float64)))
             values.append(old.denormalise(found[f"value/{name}"][living].astype(np.float64)))
         return Estimates(np.concatenate(targets), np.concatenate(values))

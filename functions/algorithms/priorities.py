@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms import prioritised
+from functions.algorithms.advantages import Flags
 from functions.algorithms.base import Context
 from functions.algorithms.networks import Array
 from functions.algorithms.prioritised import Floats, Places
-from functions.algorithms.replayed import Flags, drawn, remembered
+from functions.algorithms.replayed import drawn, remembered
 from functions.randomness import generator
 
 PART = "priorities"

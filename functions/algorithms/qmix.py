@@ -116,7 +116,7 @@ def _overestimation(context: Context, side: list[int], group: int) -> dict[str, 
 def _future(context: Context, name: str, found: Gathered, side: list[int]) -> Array:
     """What the target network gives for what the agents would do after every step ``[T, E]``, those left by then."""
     batch = context.batch
-    left = batch.alive[side] & ~outcome(context, side, team=True).over
+    left = batch.alive[side] & ~outcome(context, side, team=False).over
     mixer, flat = mixer_of(context.tensors, f"mixer_target/{name}")
     state = next_values(batch.state[None], batch.cut_state[None], batch.cut)[0]
     joint, _ = mixer.forward(flat, _rows(state), _columns(found.future), _columns(left))

@@ -5,7 +5,7 @@ Every update draws a minibatch of steps (or of stretches of steps) that all agen
 through deep reinforcement learning", 2015.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -14,20 +14,20 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from functions.algorithms import recurrent, targets
-from functions.algorithms.advantages import next_values, team_rewards, truncations
+from functions.algorithms.advantages import Flags, next_values
 from functions.algorithms.base import AlgorithmConfig, Context
 from functions.algorithms.networks import Array
+from functions.algorithms.outcomes import Outcome
 from functions.algorithms.recurrent import Trace, Weights
 from functions.algorithms.reward_scale import RewardScale
 from functions.algorithms.rows import members
-from functions.algorithms.td import look_ahead, side_over
+from functions.algorithms.td import look_ahead
 from functions.contract import BadRequest, Team
 from functions.environments.base import Spec
 from functions.learner.batch import Batch
 from functions.learner.replay import Window
 from functions.randomness import generator
 
-Flags = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 Count = Annotated[int, Meta(ge=1)]
 
@@ -128,31 +128,16 @@ def groups_of(team: Team, agents: list[int]) -> list[int]:
     return sorted({team.groups[agent] for agent in agents})
 
 
-class Outcome(NamedTuple):
-    """What followed the steps of some agents ``[n, T, E]``, or of a side ``[T, E]``: `over` where nothing is to come,
-    `learned` where the row counts."""
-
-    rewards: Array
-    over: Flags
-    learned: Flags
-
-
 def outcome(context: Context, agents: list[int], team: bool) -> Outcome:
-    """Of the minibatch; rewards are those of the agents' side with `team`, and not standardised yet."""
-    batch, config = context.batch, context.config
-    rewards = team_rewards(batch.rewards, context.spec.sides) if team else batch.rewards
-    over = batch.terminated[agents]
-    if config.time_limit == "terminal":
-        over = over | truncations(batch.ended, batch.cut)
-    learned = np.array(batch.alive[agents])
-    learned[:, : config.burn_in] = False
-    return Outcome(rewards[agents], over, learned)
+    """Of the minibatch, see `Outcome.of`; rewards are not standardised yet, and a burn-in does not count."""
+    came = Outcome.of(context, agents, team)
+    came.learned[:, : context.config.burn_in] = False
+    return came
 
 
 def joint_outcome(context: Context, side: list[int]) -> Outcome:
-    """Of a side as one ``[T, E]``: its reward, where nobody of it is left, and where a row of anybody counts."""
-    came, living = outcome(context, side, team=True), context.batch.alive[side]
-    return Outcome(came.rewards[0], side_over(living, came.over), np.asarray(came.learned.any(axis=0)))
+    """Of a side as one ``[T, E]``."""
+    return Outcome(*(found[0] for found in outcome(context, side, team=True)))
 
 
 class Scaled(NamedTuple):
@@ -192,7 +177,7 @@ class Shown(NamedTuple):
     begins: Flags
 
 
-def shown(context: Context, agents: list[int], now: list[Array], after: list[Array]) -> Shown:
+def shown(context: Context, agents: list[int], now: Sequence[Array], after: Sequence[Array]) -> Shown:
     """Agents' rows ``[T, E, F]`` and ``[K, F]`` side by side, the one-hot identity with them where the team uses it."""
     batch = context.batch
     begins = np.ones_like(batch.ended)
@@ -250,16 +235,29 @@ def following(
 
 
 def legal_next(context: Context, agents: list[int]) -> Flags | None:
-    """Which actions are legal after each step ``[n, T, E, actions]``, of agents of one class."""
-    batch = context.batch
+    """Which actions are legal after each step ``[n, T, E, actions]``, of agents of one class; None for all.
+
+    Who is gone does nothing any more, which is the first action, as it is remembered.
+    """
+    batch, left = context.batch, living_next(context, agents)
     if batch.masks is None or batch.cut_masks is None:
-        return None
-    own = np.stack([batch.of(batch.masks, agent) for agent in agents])
-    after = np.stack([batch.of(batch.cut_masks, agent) for agent in agents])
-    legal = np.ones_like(own)
-    legal[:, :-1] = own[:, 1:]
-    legal[:, batch.cut[:, 0], batch.cut[:, 1]] = after
+        if left.all():
+            return None
+        actions = next(kind.actions for kind in context.spec.classes if agents[0] in kind.agents)
+        legal = np.ones((*left.shape, actions), np.bool_)
+    else:
+        own = np.stack([batch.of(batch.masks, agent) for agent in agents])
+        after = np.stack([batch.of(batch.cut_masks, agent) for agent in agents])
+        legal = np.ones_like(own)
+        legal[:, :-1] = own[:, 1:]
+        legal[:, batch.cut[:, 0], batch.cut[:, 1]] = after
+    legal[~left] = np.arange(legal.shape[-1]) == 0
     return legal
+
+
+def living_next(context: Context, agents: list[int]) -> Flags:
+    """Who is there after each step ``[n, T, E]``."""
+    return np.asarray(context.batch.alive[agents] & ~context.batch.terminated[agents])
 
 
 def by_agent(columns: Array, agents: int) -> Array:

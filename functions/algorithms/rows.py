@@ -14,6 +14,7 @@ from functions.algorithms.base import Context
 from functions.algorithms.networks import Array
 from functions.algorithms.recurrent import Weights
 from functions.contract import Team
+from functions.learner.batch import Batch
 
 Taken = NDArray[np.bool_]
 
@@ -36,6 +37,16 @@ def with_identity(context: Context, agent: int, inputs: Array) -> Array:
 def observations(context: Context, agent: int) -> Array:
     """What the agent's policy saw, ``[T * E, F]``, identity included."""
     return with_identity(context, agent, context.batch.of(context.batch.observations, agent))
+
+
+def own_observation(batch: Batch, agent: int) -> tuple[Array, Array]:
+    """The agent's observations ``[T, E, F]`` and those after each cut ``[K, F]``; zeros where it is not alive."""
+    seen, after = batch.of(batch.observations, agent), batch.of(batch.cut_observations, agent)
+    alive = batch.alive[agent]
+    if alive.all() and not batch.terminated[agent].any():
+        return seen, after
+    left = (alive & ~batch.terminated[agent])[batch.cut[:, 0], batch.cut[:, 1]]
+    return np.where(alive[..., None], seen, seen.dtype.type(0)), np.where(left[:, None], after, after.dtype.type(0))
 
 
 def pooled(context: Context, group: int, of: Callable[[int], Array], taken: Taken | None = None) -> Array:

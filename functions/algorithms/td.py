@@ -94,14 +94,6 @@ def joint_sum(values: Array, alive: Flags) -> Array:
     return np.asarray(living.sum(axis=0))
 
 
-def side_over(alive: Flags, terminated: Flags) -> Flags:
-    """Whether no agent of a side plays on, ``[n, ...]`` to ``[...]``.
-
-    What removes the bootstrap of a joint value that is not a sum: a mixing network has a value for a side that is gone.
-    """
-    return np.asarray((~alive | terminated).all(axis=0))
-
-
 @dataclass(frozen=True)
 class TdLoss:
     """`error` is d loss / d value and `difference` value minus target, both in the values' shape, 0 where not alive; so

@@ -27,7 +27,7 @@ from functions.algorithms.replayed import (
     unrolled,
 )
 from functions.algorithms.reward_scale import RewardScale
-from functions.algorithms.rows import members
+from functions.algorithms.rows import members, own_observation
 from functions.algorithms.td import at_actions, chosen, double_q
 from functions.algorithms.training import Trainable, moments
 from functions.contract import BadRequest, Behaviour, Team
@@ -110,10 +110,10 @@ class Utilities(NamedTuple):
 
 
 def seen_by(context: Context, group: int) -> Shown:
-    """The observations of the group's agents in the minibatch."""
+    """The observations of the group's agents in the minibatch, zeros where they are not there."""
     batch, agents = context.batch, members(context.team, group)
-    now = [batch.of(batch.observations, agent) for agent in agents]
-    return shown(context, agents, now, [batch.of(batch.cut_observations, agent) for agent in agents])
+    now, after = zip(*(own_observation(batch, agent) for agent in agents), strict=True)
+    return shown(context, agents, now, after)
 
 
 def utilities(context: Context, group: int, look_ahead: bool = True) -> Utilities:
@@ -137,8 +137,9 @@ def trained(context: Context, group: int, found: Utilities, error: Array) -> tup
 
 
 def _actions(context: Context, agents: list[int]) -> Array:
+    """What each did ``[n, T, E]``; once it is gone the first action, of which alone there is a value then."""
     batch = context.batch
-    return np.stack([batch.of(batch.actions, agent) for agent in agents]).astype(np.int64)
+    return np.stack([batch.of(batch.actions, agent) for agent in agents]).astype(np.int64) * batch.alive[agents]
 
 
 def _future(context: Context, group: int, seen: Shown, network: Trainable, values: Array, trace: Trace) -> Array:

@@ -52,7 +52,7 @@ def mix(context: Context, group: int) -> StageResult:
     found = gathered(context, side).raised(units.offset / len(side))
     # The side's reward counts once, and each agent's own value goes on until that agent is gone.
     earned = look_ahead(units.rewards, came.over, ended, config.gamma, config.ahead).returns
-    each = outcome(context, side, team=True)
+    each = outcome(context, side, team=False)
     own = look_ahead(np.zeros_like(found.future), each.over, ended, config.gamma, config.ahead).targets(found.future)
     joint, targets = joint_sum(found.taken, living), earned + joint_sum(own, living)
     loss = td_loss(joint, targets.astype(joint.dtype), config.huber, draw.weighing(joint), came.learned)
@@ -66,7 +66,7 @@ def mix(context: Context, group: int) -> StageResult:
 
 def _overestimation(context: Context, side: list[int], group: int) -> dict[str, float]:
     living, name = context.batch.alive[side], f"normaliser/{group_name(group)}"
-    left = living & ~outcome(context, side, team=True).over
+    left = living & ~outcome(context, side, team=False).over
     offset = RewardScale.of(context.tensors[name]).units(context.config.standardise).offset
     found = gathered(context, side, OWN).raised(offset / len(side))
     joint, future = joint_sum(found.taken, living), joint_sum(found.future, left)

@@ -69,13 +69,18 @@ class Agents:
         return self.cuts.get((t, e))
 
     def observed(self, agent, t, e):
-        return torch.tensor(self.batch.of(self.batch.observations, agent)[t, e])
+        """Nothing, where the agent is not there to see."""
+        return torch.tensor(self.batch.of(self.batch.observations, agent)[t, e] * self.batch.alive[agent, t, e])
 
     def observed_after(self, agent, t, e):
         cut = self.cut(t, e)
         if cut is None:
             return self.observed(agent, t + 1, e)
-        return torch.tensor(self.batch.of(self.batch.cut_observations, agent)[cut])
+        return torch.tensor(self.batch.of(self.batch.cut_observations, agent)[cut] * self.left(agent, t, e))
+
+    def left(self, agent, t, e):
+        """Whether the agent is there after the step."""
+        return bool(self.batch.alive[agent, t, e] and not self.batch.terminated[agent, t, e])
 
     def critic_sees(self, agent, t, e, actions, after=False):
         """`actions` by agent."""
@@ -134,8 +139,7 @@ class Agents:
                 else:
                     legal = self.legal(agent, t, e, after=True)
                     action = self.one_hot(agent, int(torch.where(legal, output, -torch.inf).argmax()))
-                gone = self.batch.terminated[agent, t, e] or not self.batch.alive[agent, t, e]
-                found[t, e] = action * 0 if gone else action
+                found[t, e] = action * self.left(agent, t, e)
         return found
 
     def followed(self, t, e):
@@ -154,23 +158,22 @@ class Agents:
 
     # Learning.
 
-    def learned(self, agent, t, e):
-        return bool(self.batch.alive[agent, t, e]) and t >= self.config.burn_in
+    def rows(self, group, whose):
+        """Agent, step and copy of what counts: where somebody is there of those that `whose` gives for the agent."""
+        places = itertools.product(self.members(group), range(self.config.burn_in, self.steps), range(self.copies))
+        return {(a, t, e): None for a, t, e in places if any(self.batch.alive[other, t, e] for other in whose(a))}
 
-    def rows(self, group):
-        """Agent, step and copy of what counts."""
-        places = itertools.product(self.members(group), range(self.steps), range(self.copies))
-        return {(a, t, e): None for a, t, e in places if self.learned(a, t, e)}
+    def paying(self, agent):
+        """Whose rewards the agent gets."""
+        sides = self.spec.sides or (0,) * len(self.spec.agents)
+        return [a for a, side in enumerate(sides) if side == sides[agent]] if self.config.reward == "team" else [agent]
 
     def reward(self, agent, t, e):
-        if self.config.reward == "own":
-            return self.batch.rewards[agent, t, e]
-        sides = self.spec.sides or (0,) * len(self.spec.agents)
-        return sum(self.batch.rewards[other, t, e] for other, side in enumerate(sides) if side == sides[agent])
+        return sum(self.batch.rewards[other, t, e] for other in self.paying(agent))
 
     def over(self, agent, t, e):
         limit = self.config.time_limit == "terminal" and self.batch.ended[t, e] and self.cut(t, e) is not None
-        return bool(self.batch.terminated[agent, t, e]) or bool(limit)
+        return limit or not any(self.left(other, t, e) for other in self.paying(agent))
 
     def scale(self, group, rows):
         seen = np.array([self.reward(*row) for row in rows])
@@ -184,7 +187,7 @@ class Agents:
         return unit, level / unit
 
     def targets(self, group, after):
-        rows, network, found = self.rows(group), self.critic_target[group], {}
+        rows, network, found = self.rows(group, self.paying), self.critic_target[group], {}
         scale, offset = self.scale(group, rows)
         for a, t, e, memory in self.stepped(network, group):
             if (a, t, e) not in rows:
@@ -233,7 +236,7 @@ class Agents:
                     seen = self.identified(a, self.observed(a, t, e))
                     output, memory = network.after(seen[None], memory)
                     outputs[a, t, e] = output[0]
-        rows, values = self.rows(group), []
+        rows, values = self.rows(group, lambda agent: [agent]), []
         for a, t, e, (before, _, _, done) in self.stepped(critic, group):
             if (a, t, e) in rows:
                 own = self.policy_now(a, t, e, outputs[a, t, e])

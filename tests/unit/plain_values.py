@@ -64,6 +64,11 @@ def after(unit, name, t, e, of_agents=True):
     return rows[:, t + 1, e] if of_agents else rows[t + 1, e]
 
 
+def left(unit, agent, t, e):
+    """Whether the agent is there after a step."""
+    return unit["alive"][agent, t, e] and not unit["terminated"][agent, t, e]
+
+
 class Minibatch:
     """The rows of stretches, agent by agent: lists over agents of arrays ``[L, B, ...]``."""
 
@@ -77,12 +82,21 @@ class Minibatch:
             c = spec.class_of[agent]
             i, one_hot = spec.classes[c].agents.index(agent), np.eye(len(agents))[agent] if team.identity else ()
             seen, mask = f"observation/{c}", f"mask/{c}"
-            self.observations.append(rows(lambda u, t, e, i=i, s=seen, o=one_hot: [*u[s][i, t, e], *o]))
-            self.beyond.append(rows(lambda u, t, e, i=i, s=seen, o=one_hot: [*after(u, s, t, e)[i], *o]))
+            # Who is gone sees nothing and does what is counted first.
+            self.observations.append(
+                rows(lambda u, t, e, a=agent, i=i, s=seen, o=one_hot: [*u[s][i, t, e] * u["alive"][a, t, e], *o])
+            )
+            self.beyond.append(
+                rows(lambda u, t, e, a=agent, i=i, s=seen, o=one_hot: [*after(u, s, t, e)[i] * left(u, a, t, e), *o])
+            )
             width = spec.classes[c].actions
             free = rows(lambda u, t, e, i=i, m=mask: after(u, m, t, e)[i]) if spec.masked else torch.tensor(True)
-            self.legal.append(free.expand(length, self.size, width))
-            self.actions.append(rows(lambda u, t, e, i=i, c=c: u[f"action/{c}"][i, t, e]).long())
+            there = rows(lambda u, t, e, a=agent: left(u, a, t, e))[..., None]
+            first = torch.arange(width) == 0
+            self.legal.append(torch.where(there, free.expand(length, self.size, width), first))
+            self.actions.append(
+                rows(lambda u, t, e, a=agent, i=i, c=c: u[f"action/{c}"][i, t, e] * u["alive"][a, t, e]).long()
+            )
         self.ended = rows(lambda u, t, e: u["ended"][t, e])
         self.alive = [rows(lambda u, t, e, a=a: u["alive"][a, t, e]) for a in agents]
         cut = rows(lambda u, t, e: u["ended"][t, e] and [t, e] in u["cut"].tolist())
@@ -246,22 +260,25 @@ class Plain:
         return rewards / unit, level / unit
 
     def side_rewards(self, batch, agent):
-        side = next(side for side in self.sides.values() if agent in side)
-        return sum(batch.rewards[other] for other in side)
+        return sum(batch.rewards[other] for other in self.side(agent))
+
+    def side(self, agent):
+        return next(side for side in self.sides.values() if agent in side)
 
     def own_loss(self, batch, taken, future, group):
-        """IQL: every agent of the group towards what it gets until it is gone."""
+        """IQL: every agent of the group towards what it gets until it is gone, or its team until nobody is left."""
         agents = [agent for agent, of in enumerate(self.team.groups) if of == group]
-        of_team = self.config.reward == "team"
-        rewards = torch.stack([self.side_rewards(batch, a) if of_team else batch.rewards[a] for a in agents])
-        learned = torch.stack([batch.learned[a] for a in agents])
+        playing = {agent: self.side(agent) if self.config.reward == "team" else [agent] for agent in agents}
+        rewards = torch.stack([sum(batch.rewards[other] for other in playing[a]) for a in agents])
+        learned = torch.stack([sum(batch.learned[other] for other in playing[a]) > 0 for a in agents])
         rewards, offset = self.scaled(f"normaliser/g{group:02d}", rewards, learned)
         errors = []
         for row, agent in enumerate(agents):
             target = torch.zeros_like(taken[agent])
             for t, b in np.ndindex(*target.shape):
+                there = [other for other in playing[agent] if batch.alive[other][t, b]]
                 target[t, b] = self.walk(
-                    batch, rewards[row], t, b, [agent], lambda k, b, left, a=agent: future[a][k, b] + offset
+                    batch, rewards[row], t, b, there, lambda k, b, left, a=agent: future[a][k, b] + offset
                 )
             errors.append(taken[agent] + offset - target)
         return self.lost(batch, torch.stack(errors), learned)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from functions.algorithms.advantages import any_of_side, gae, next_values, team_rewards, truncations
-from functions.algorithms.ppo import outcomes, valued
+from functions.algorithms.outcomes import Outcome
 
 GAMMA, LAMBDA = 0.5, 0.5  # γλ = 0.25
 
@@ -135,11 +135,11 @@ def test_a_teams_return_goes_on_when_one_of_it_falls():
     spec = SimpleNamespace(sides=())
     batch = SimpleNamespace(alive=alive, terminated=terminated, rewards=rewards, ended=ended)
     for reward, worth, learned in (("team", [2, 4, 8], [1, 1, 1]), ("own", [0, 0, 0], [1, 0, 0])):
-        context = SimpleNamespace(spec=spec, batch=batch, config=SimpleNamespace(reward=reward, time_limit="bootstrap"))
-        paid, over = outcomes(context, [0, 1])
+        context = SimpleNamespace(spec=spec, batch=batch, config=SimpleNamespace(time_limit="bootstrap"))
+        paid, over, rows = Outcome.of(context, [0, 1], reward == "team")
         found = gae(paid, nothing, nothing, over, ended, GAMMA, 1.0)
         np.testing.assert_array_equal(found[:, :, 0], [worth, [2, 4, 8]])
-        np.testing.assert_array_equal(valued(context, [0, 1])[:, :, 0], np.array([learned, [1, 1, 1]], bool))
+        np.testing.assert_array_equal(rows[:, :, 0], np.array([learned, [1, 1, 1]], bool))
 
 
 def test_a_side_that_is_gone_has_nothing_to_come_though_the_other_plays_on():
@@ -148,3 +148,17 @@ def test_a_side_that_is_gone_has_nothing_to_come_though_the_other_plays_on():
         any_of_side(alive, (0, 1, 0))[:, :, 0], np.array([[1, 1, 0], [1, 1, 1], [1, 1, 0]], bool)
     )
     np.testing.assert_array_equal(any_of_side(alive, ())[:, :, 0], np.ones((3, 3), bool))
+
+
+def test_a_side_is_over_when_nobody_of_it_plays_on():
+    # Copy by copy: both end here, one does, the last one does, the last one goes on, both were gone before; agent 2 is
+    # of the other side and goes on.
+    alive = np.array([[1, 1, 1, 1, 0], [1, 1, 0, 0, 0], [1, 1, 1, 1, 1]], bool)[:, None]
+    terminated = np.array([[1, 1, 1, 0, 0], [1, 0, 0, 0, 0], [0, 0, 0, 0, 0]], bool)[:, None]
+    batch = SimpleNamespace(alive=alive, terminated=terminated, rewards=np.zeros((3, 1, 5)))
+    context = SimpleNamespace(
+        spec=SimpleNamespace(sides=(0, 0, 1)), batch=batch, config=SimpleNamespace(time_limit="bootstrap")
+    )
+    found = Outcome.of(context, [0, 1, 2], team=True)
+    np.testing.assert_array_equal(found.over[:, 0], np.array([[1, 0, 1, 0, 1]] * 2 + [[0] * 5], bool))
+    np.testing.assert_array_equal(found.learned[:, 0], np.array([[1, 1, 1, 1, 0]] * 2 + [[1] * 5], bool))

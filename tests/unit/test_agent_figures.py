@@ -85,14 +85,18 @@ def test_an_agents_figures_are_those_that_it_has_alone():
             assert together[f"{figure}_a{agent:02d}/g00"] == pytest.approx(apart[f"{figure}/g00"], rel=1e-10, abs=1e-15)
 
 
+@pytest.mark.parametrize("reward", ["own", "team"])
 @pytest.mark.parametrize(("name", "stage"), [("iql", "policy"), ("iddpg", "critic"), ("maddpg", "critic")])
-def test_of_values_the_agents_figures_weighted_by_rows_are_the_groups(name, stage):
-    scene = Scene(name, PAIRED, stretch=3, burn_in=1)
+def test_of_values_the_agents_figures_weighted_by_rows_are_the_groups(name, stage, reward):
+    scene = Scene(name, PAIRED, stretch=3, burn_in=1, reward=reward)
     found, living = figures_of(context_of(scene), scene.algorithm, range(2)), rows_of(scene)
+    # A team's return goes on while somebody is left, and its values are learned on as many rows for everybody.
+    rows = [(living.any(axis=0) if reward == "team" else living[agent]).sum() for agent in (0, 2)]
+    assert living[0].sum() != living[2].sum()
     for figure in ("td_loss", "value"):
         each = [found[f"{stage}/{figure}_a{agent:02d}/g00"] for agent in (0, 2)]
         assert each[0] != each[1]
-        expected = np.average(each, weights=[living[agent].sum() for agent in (0, 2)])
+        expected = np.average(each, weights=rows)
         assert found[f"{stage}/{figure}/g00"] == pytest.approx(expected, rel=1e-12)
 
 

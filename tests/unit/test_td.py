@@ -121,12 +121,6 @@ def test_the_joint_error_is_the_sum_over_living_agents():
     np.testing.assert_array_equal(loss.rows, [1, 16, 1])
 
 
-def test_a_side_is_over_when_nobody_plays_on():
-    alive = np.array([[True, True], [True, True], [True, False], [True, False], [False, False]])
-    terminated = np.array([[True, True], [True, False], [True, False], [False, False], [False, False]])
-    np.testing.assert_array_equal(td.side_over(alive.T, terminated.T), [True, False, True, False, True])
-
-
 @pytest.mark.parametrize("delta", [None, 0.7])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("dying", [False, True])

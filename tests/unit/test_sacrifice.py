@@ -1,0 +1,31 @@
+"""An agent that dies for its team: who is told of the team's return afterwards learns to, who is not does not."""
+
+import pytest
+from taught import returned, taught
+
+from functions.environments.base import Task
+
+GAME = Task(name="pettingzoo:sacrifices:game")
+REPLAYING = {"updates": 40, "batch": 64, "replay": 4000, "hidden": [16]}
+SETTINGS = {
+    "ippo": {"hidden": [16], "lr": 0.01},
+    "mappo": {"hidden": [16], "lr": 0.01},
+    "iql": {**REPLAYING, "lr": 0.01, "epsilon_end": 0.2, "epsilon_steps": 1000},
+    "vdn": {**REPLAYING, "lr": 0.01, "epsilon_end": 0.2, "epsilon_steps": 1000},
+    "qmix": {**REPLAYING, "lr": 0.01, "epsilon_end": 0.2, "epsilon_steps": 1000, "target_rate": 0.05, "norm_cap": 10.0},
+    "iddpg": {**REPLAYING, "lr": 0.003, "critic_lr": 0.02, "target_rate": 0.05},
+    "maddpg": {**REPLAYING, "lr": 0.003, "critic_lr": 0.02, "target_rate": 0.05},
+}
+JOINT = ("vdn", "qmix")
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_it_dies_where_its_team_is_paid_for_it(name):
+    """5 a step later are worth 4.5 to the team, more than the 1 that it could take."""
+    settings = SETTINGS[name] | ({} if name in JOINT else {"reward": "team"})
+    assert returned(GAME, taught(GAME, name, settings, rounds=10)) == 5
+
+
+@pytest.mark.parametrize("name", [name for name in SETTINGS if name not in JOINT])
+def test_it_takes_what_it_can_where_it_is_paid_for_itself(name):
+    assert returned(GAME, taught(GAME, name, {**SETTINGS[name], "reward": "own"}, rounds=10)) == 1
