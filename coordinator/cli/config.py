@@ -12,9 +12,11 @@ EXAMPLES = """examples:
 
 
 def arguments(parser: ArgumentParser) -> None:
+    """What the command takes."""
     common.configuration(parser)
 
 
 def run(options: Namespace) -> int:
+    """Prints the configuration as a file that gives the same run; 0."""
     print(document(load(*common.split(options.settings))), end="")
     return 0

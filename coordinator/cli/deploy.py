@@ -51,7 +51,7 @@ def arguments(parser: ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="PLUGIN",
-        help="a package or module, by path or requirement, that your tasks need there",
+        help="a package or module, by path or requirement, that your tasks or algorithms need",
     )
     parser.add_argument("--yes", action="store_true", help="do not ask")
 

@@ -25,6 +25,7 @@ EXAMPLES = """examples:
 
 
 def arguments(parser: ArgumentParser) -> None:
+    """What the command takes."""
     common.run(parser)
     parser.add_argument("--episodes", type=common.count, metavar="N", help="default: evaluation.final_episodes")
     parser.add_argument(

@@ -28,6 +28,7 @@ _LIMITS = ("stop.", *(f"functions.{name}.timeout_s=" for name in Functions.__str
 
 
 def arguments(parser: ArgumentParser) -> None:
+    """What the command takes."""
     common.run(parser)
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="new limits: stop.* and functions.*.timeout_s")
     common.workers(parser)

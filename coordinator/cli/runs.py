@@ -37,6 +37,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def arguments(parser: ArgumentParser) -> None:
+    """What the command takes."""
     common.json(parser)
 
 

@@ -17,6 +17,7 @@ from coordinator.state import State
 
 
 def arguments(parser: ArgumentParser) -> None:
+    """What the command takes."""
     common.run(parser, default=LATEST)
     common.elsewhere(parser)
     common.json(parser)

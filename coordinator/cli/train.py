@@ -31,6 +31,7 @@ EXAMPLES = """examples:
 
 
 def arguments(parser: ArgumentParser) -> None:
+    """What the command takes."""
     common.configuration(parser)
     common.backend(parser)
     common.workers(parser)

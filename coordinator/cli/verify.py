@@ -30,6 +30,7 @@ class Verified:
 
 
 def arguments(parser: ArgumentParser) -> None:
+    """What the command takes."""
     common.run(parser)
     common.json(parser)
 

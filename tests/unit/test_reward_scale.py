@@ -5,7 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from functions.algorithms.replayed import Outcome, scaled
+from functions.algorithms.outcomes import Outcome
+from functions.algorithms.replayed import scaled
 from functions.algorithms.reward_scale import RewardScale
 
 REWARDS = np.array([-4.0, -2.0, -2.0, 0.0])  # mean -2, mean square 6, variance 2
