@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta, field
 
 from coordinator import placement, scaling, sharing, similarity, trend
+from coordinator.families import filled
 from coordinator.grouping import Cap, Grouping
 from coordinator.pricing.prices import Architecture, StorageClass, load_prices
 from functions.algorithms import registry as algorithms
@@ -248,6 +249,7 @@ def convert(document: Mapping[str, Any], where: str) -> RunConfig:
     except (BadRequest, MissingExtra) as error:
         raise ConfigError(f"{where}: algorithm.name: {error}") from error
     _refuse_unknown(document, where, name)
+    document = filled(document, valid_keys(name))
     try:
         config = _placed(msgspec.convert(_named(document), RunConfig).effective(), document)
     except msgspec.ValidationError as error:

@@ -89,24 +89,24 @@ FAMILIES = {
         refused=unvalued("artist_0", "numbers"),
     ),
     "level-based foraging": Family(
-        ("task.name=lbf/5x5-2p-1f", "task.options.horizon=5"), horizon=5, groups=2, package="lbforaging"
+        ("task.name=lbf/5x5-2p-1f", "task.options.horizon=5"), horizon=5, groups=1, package="lbforaging"
     ),
-    "rware": Family(("task.name=rware/tiny-2ag", "task.options.horizon=5"), horizon=5, groups=2, package="rware"),
+    "rware": Family(("task.name=rware/tiny-2ag", "task.options.horizon=5"), horizon=5, groups=1, package="rware"),
     "rware, robots that talk": Family(
         ("task.name=rware/tiny-2ag", "task.options.horizon=5", "task.options.msg_bits=1"),
         horizon=5,
-        groups=2,
+        groups=1,
         refused=several("agent_0"),
         package="rware",
     ),
-    "smac": Family(("task.name=smac/3m",), horizon=12, groups=3),
-    "smacv2": Family(("task.name=smacv2/terran_3_vs_3",), horizon=12, groups=3),
+    "smac": Family(("task.name=smac/3m",), horizon=12, groups=1),
+    "smacv2": Family(("task.name=smacv2/terran_3_vs_3",), horizon=12, groups=1),
 }
 # JaxMARL plays one step more than its limit, and compiles for a number of copies: evaluations have as many as actors.
 SMAX = Family(
     ("task.name=smax/3m", "task.options.max_steps=5", f"evaluation.episodes_per_invocation={COPIES}"),
     horizon=6,
-    groups=3,
+    groups=1,
     package="jaxmarl",
 )
 PAIRS = [(family, algorithm) for family in FAMILIES for algorithm in EACH]

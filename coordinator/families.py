@@ -1,0 +1,73 @@
+"""What a family of tasks is trained with where the user does not say otherwise.
+
+The defaults of `coordinator.config` were made on the Multi-Particle tasks, whose rewards come at every step. Where
+rewards come late, or a copy is a program of its own, other values work; docs/algorithms.md has the reasons.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+Settings = Mapping[str, float | str]
+
+# A victory is paid at the end of a battle of 30 to 150 steps, and equal units share in all published settings; who
+# counts its own reward alone learns to run.
+_BATTLES: Settings = {
+    "sharing.rule": "all",
+    "algorithm.gamma": 0.99,
+    "algorithm.reward": "team",
+    "functions.evaluator.timeout_s": 300.0,
+}
+# Every copy is a StarCraft process, which takes seconds to start; 8 are those of Yu et al. (2022), 32 test episodes
+# those of Samvelyan et al. (2019).
+_STARCRAFT: Settings = {
+    **_BATTLES,
+    "actors.copies": 8,
+    "evaluation.episodes": 32,
+    "evaluation.final_episodes": 320,
+    "evaluation.episodes_per_invocation": 8,
+    "functions.actor.timeout_s": 300.0,
+}
+# Rewards are rare: Papoudakis et al. (2021).
+_RARE: Settings = {"sharing.rule": "all", "algorithm.gamma": 0.99}
+
+# By how the names of their tasks start.
+FAMILIES: Mapping[str, Settings] = {
+    "smac/": _STARCRAFT,
+    "smacv2/": _STARCRAFT,
+    "smax/": {**_BATTLES, "evaluation.episodes_per_invocation": 320},
+    "lbf/": _RARE,
+    "rware/": _RARE,
+}
+
+
+def filled(document: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
+    """The document of a configuration with its task family's value for every key that it leaves open, of those `known`.
+
+    A table that is none is left as it is, for whoever checks the types.
+    """
+    made = dict(document)
+    for key, value in _of(document).items():
+        *path, name = key.split(".")
+        if key in known:
+            _set(made, path, name, value)
+    return made
+
+
+def _of(document: Mapping[str, Any]) -> Settings:
+    task = document.get("task")
+    name = task.get("name") if isinstance(task, Mapping) else None
+    if not isinstance(name, str):
+        return {}
+    return next((settings for start, settings in FAMILIES.items() if name.startswith(start)), {})
+
+
+def _set(document: dict[str, Any], path: list[str], name: str, value: float | str) -> None:
+    """Sets ``path.name`` where it is open; tables on the way are copied, since they are the caller's."""
+    table = document
+    for step in path:
+        below = table.get(step, {})
+        if not isinstance(below, Mapping):
+            return
+        table[step] = dict(below)
+        table = table[step]
+    table.setdefault(name, value)

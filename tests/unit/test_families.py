@@ -1,0 +1,98 @@
+"""Families of tasks have defaults of their own, which give way to what the user says."""
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from coordinator.config import ConfigError, RunConfig, load
+from coordinator.families import FAMILIES, filled
+
+TEXT = Path(__file__).parents[2].joinpath("docs/algorithms.md").read_text(encoding="utf-8")
+
+
+def changed(*settings):
+    """The keys that differ from those of the same settings with another task, with their values."""
+    here, usual = flat(load(None, settings)), flat(load(None, (*settings, "task.name=mpe/simple_spread")))
+    return {key: value for key, value in here.items() if key != "task.name" and usual[key] != value}
+
+
+def flat(config):
+    return {
+        f"{table}.{key}": value
+        for table, values in msgspec.to_builtins(config).items()
+        if isinstance(values, dict)
+        for key, value in leaves(values)
+    }
+
+
+def leaves(table, prefix=""):
+    for key, value in table.items():
+        yield from leaves(value, f"{prefix}{key}.") if isinstance(value, dict) else [(f"{prefix}{key}", value)]
+
+
+BATTLES = {"sharing.rule": "all", "algorithm.gamma": 0.99, "functions.evaluator.timeout_s": 300.0}
+
+
+def test_battles_are_fought_for_the_team_with_a_long_horizon_and_shared_networks():
+    expected = {**BATTLES, "algorithm.reward": "team", "evaluation.episodes_per_invocation": 320}
+    for name in ("mappo", "ippo"):
+        assert changed("task.name=smax/8m", f"algorithm.name={name}") == expected
+
+
+def test_an_algorithm_is_given_only_settings_that_it_has():
+    assert changed("task.name=smax/8m", "algorithm.name=qmix") == {**BATTLES, "evaluation.episodes_per_invocation": 320}
+
+
+@pytest.mark.parametrize("task", ["smac/8m", "smacv2/terran_5_vs_5"])
+def test_few_games_of_starcraft_run_at_once(task):
+    config = load(None, (f"task.name={task}",))
+    assert (config.actors.copies, config.evaluation.episodes_per_invocation) == (8, 8)
+
+
+def test_what_the_user_says_stands():
+    own = ("sharing.rule=none", "algorithm.gamma=0.9", "algorithm.reward=own", "functions.evaluator.timeout_s=60")
+    assert changed("task.name=smax/8m", *own) == {"evaluation.episodes_per_invocation": 320}
+
+
+def test_a_family_without_defaults_has_those_of_everybody():
+    for task in ("mpe/simple_tag", "toy/signal", "matrix/climbing", "pettingzoo:some.module:env"):
+        assert changed(f"task.name={task}") == {}
+
+
+def test_a_printed_configuration_keeps_its_values_whatever_task_it_is_then_for():
+    document = msgspec.to_builtins(RunConfig())
+    assert filled({**document, "task": {"name": "smax/8m"}}, {key for keys in FAMILIES.values() for key in keys}) == {
+        **document,
+        "task": {"name": "smax/8m"},
+    }
+
+
+def test_the_callers_document_is_left_as_it_is():
+    document = {"task": {"name": "lbf/8x8-2p-3f"}, "algorithm": {"lr": 1e-3}}
+    assert filled(document, ["algorithm.gamma"])["algorithm"] == {"lr": 1e-3, "gamma": 0.99}
+    assert document == {"task": {"name": "lbf/8x8-2p-3f"}, "algorithm": {"lr": 1e-3}}
+
+
+@pytest.mark.parametrize("wrong", ["algorithm=3", "sharing=all", "functions.evaluator=60", "functions=1"])
+def test_what_is_no_table_is_refused_as_ever(wrong):
+    with pytest.raises(ConfigError, match=rf"^the command line: {wrong.partition('=')[0]}: Expected `object`"):
+        load(None, ("task.name=smax/8m", wrong))
+
+
+def test_a_task_whose_name_is_no_text_is_refused_as_ever():
+    with pytest.raises(ConfigError, match=r"task\.name"):
+        load(None, ("task.name=3",))
+
+
+@pytest.mark.parametrize("start", FAMILIES)
+def test_the_docs_tell_every_default_of_a_family(start):
+    table = TEXT.split("### By family of tasks\n")[1].split("\n## ")[0]
+    rows = [row for row in table.splitlines() if f"`{start}…`" in row]
+    told = dict(found.split("=") for row in rows for found in re.findall(r"`([a-z_]+\.[a-z_.]+=[^`]+)`", row))
+    assert {key: value for key, value in FAMILIES[start].items() if not same(told.get(key), value)} == {}
+
+
+def same(told, value):
+    return told == value if isinstance(value, str) else told is not None and float(told) == value
