@@ -89,7 +89,7 @@ def _spread(treatment: str, gradient: int, value: int) -> list[Case]:
     ]
 
 
-def _six(treatment: str, env_steps: int, bar: float) -> list[Case]:
+def _six(treatment: str, algorithms: tuple[str, ...], env_steps: int, bar: float) -> list[Case]:
     task: Settings = {"task.name": "mpe/simple_spread", "task.agents": 6}
     return [
         Case(
@@ -101,8 +101,7 @@ def _six(treatment: str, env_steps: int, bar: float) -> list[Case]:
             bar=bar,
             judged="best",
         )
-        for algorithm in (*GRADIENT, "vdn")
-        if algorithm in GRADIENT or env_steps <= 1_000_000
+        for algorithm in algorithms
     ]
 
 
@@ -167,15 +166,15 @@ FULL = Protocol(
     "full",
     (
         _spread("bootstrap", 4_000_000, 2_000_000),
-        _six("1M", 1_000_000, -180.0),
+        _six("1M", (*GRADIENT, "vdn"), 1_000_000, -180.0),
         [_reference(task) for task in _SIDED],
-        *(_others(task, ("mappo", "ippo", "iql", "maddpg"), "sides") for task in _SIDED),
-        *(_others(task, ("mappo", "ippo", "vdn", "qmix", "maddpg")) for task in _JOINT),
-        _battle("8m"),
-        _battle("3s5z"),
+        [case for task in _SIDED for case in _others(task, ("mappo", "ippo", "iql", "maddpg"), "sides")],
+        [case for task in _JOINT for case in _others(task, ("mappo", "ippo", "vdn", "qmix", "maddpg"))],
+        [case for scenario in ("8m", "3s5z") for case in _battle(scenario)],
         # Half as long: by then the curves of the two treatments tell what there is to tell.
         _spread("terminal", 2_000_000, 1_000_000),
-        _six("10M", 10_000_000, -150.0),
+        # Whoever was best with the 1M goes on.
+        _six("4M", ("vdn",), 4_000_000, -150.0),
     ),
 )
 PROTOCOLS = {protocol.name: protocol for protocol in (QUICK, FULL)}
