@@ -57,7 +57,8 @@ def main() -> int:
 
 def _train(protocol: Protocol, options: argparse.Namespace, places: Places, signals: Signals) -> int:
     began = time.monotonic()
-    for case in protocol.cases:
+    among = Among(protocol, options.only or ["*"])
+    for case in filter(among, protocol.cases):
         if why := missing(case):
             print(f"{case.arm.name}: left out; {why}", flush=True)
 
@@ -67,7 +68,7 @@ def _train(protocol: Protocol, options: argparse.Namespace, places: Places, sign
         left = len(campaign.missing)
         print(f"{time.monotonic() - began:7,.0f} s  {name}: {made.status}, {told}; {left} to go", flush=True)
 
-    campaign = Campaign(protocol, Among(protocol, options.only or ["*"]), places, tell)
+    campaign = Campaign(protocol, among, places, tell)
     print(f"{len(campaign.cells)} cells, {len(campaign.missing)} of them to train", flush=True)
     campaign.run(options.jobs, lambda: bool(signals.received))
     if signals.received:

@@ -69,12 +69,12 @@ class Campaign:
             (self._places.work / name).mkdir(parents=True, exist_ok=True)
         (self._places.work / BASE).touch()
 
-        def ended(cell: Cell, code: int) -> None:
+        def ended(cell: Cell, code: int) -> bool:
             self._ended(cell, code, stopping())
+            # One that paused to be measured goes on at once, so that cells end one by one and their results are kept.
+            return not self._over(cell)
 
-        # A cell that pauses to be measured comes round again.
-        while self.missing and not stopping():
-            drive(self.missing, jobs, self._ready, self._begin, ended, stopping)
+        drive(self.missing, jobs, self._ready, self._begin, ended, stopping)
 
     def _over(self, cell: Cell) -> bool:
         case = self._cases[cell]

@@ -65,8 +65,9 @@ class Campaign:
         for name in ("runs", "logs"):
             (self._folder / name).mkdir(exist_ok=True)
 
-        def ended(cell: Cell, code: int) -> None:
+        def ended(cell: Cell, code: int) -> bool:
             self._ended(cell, code, stopping())
+            return False
 
         drive(self.missing, jobs, self._ready, self._begin, ended, stopping)
 

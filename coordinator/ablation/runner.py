@@ -23,13 +23,14 @@ def drive(
     jobs: int,
     ready: Callable[[Cell], bool],
     begin: Callable[[Cell], Process | None],
-    ended: Callable[[Cell, int], None],
+    ended: Callable[[Cell, int], bool],
     stopping: Callable[[], bool],
 ) -> None:
     """Runs the cells in order, `jobs` at once; one that is not `ready` yet is passed over until it is.
 
-    `begin` gives None for a cell that cannot be run; `ended` hears of every other and its exit code. Once `stopping`,
-    runs are asked to leave in order and no further one begins. Whatever ends this function ends the runs.
+    `begin` gives None for a cell that cannot be run; `ended` hears of every other and its exit code, and says whether
+    the cell goes on, before all that wait. Once `stopping`, runs are asked to leave in order and no further one begins.
+    Whatever ends this function ends the runs.
     """
     waiting, running, asked = list(cells), dict[Cell, Process](), False
     try:
@@ -43,7 +44,8 @@ def drive(
                     running[cell] = process
             for cell, code in [(cell, code) for cell in running if (code := running[cell].poll()) is not None]:
                 del running[cell]
-                ended(cell, code)
+                if ended(cell, code):
+                    waiting.insert(0, cell)
             time.sleep(_POLL_S)
     finally:
         _end(list(running.values()))

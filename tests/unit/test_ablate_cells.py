@@ -116,6 +116,17 @@ def test_a_cell_that_is_not_ready_waits_and_one_that_cannot_begin_ends_nothing()
     assert (order, over) == (["a-s1", "b-s1", "a-s2"], ["a-s1", "b-s1"])
 
 
+def test_a_cell_that_goes_on_does_so_before_those_that_wait():
+    begun = []
+
+    def begin(cell):
+        begun.append(cell.seed)
+        return Made()
+
+    drive([Cell(A, 1), Cell(A, 2)], 1, lambda cell: True, begin, lambda cell, _: begun.count(1) < 3, lambda: False)
+    assert begun == [1, 1, 1, 2]
+
+
 def test_a_stop_is_passed_on_once_and_nothing_new_begins():
     made, over = Made(polls=100), []
     stops = iter([False, False, False])
