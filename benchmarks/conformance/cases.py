@@ -17,6 +17,8 @@ Judged = Literal["mean", "each seed", "best"]
 
 # The treatment of the run that sides are measured against: one seed that is nobody's own.
 REFERENCE, REFERENCE_SEED = "reference", 100
+# What tasks need that not everybody has, by how their names start, and the extra that brings it.
+_PACKAGES = {"smax/": ("jaxmarl", "smax"), "lbf/": ("lbforaging", "lbf")}
 
 
 @dataclass(frozen=True)
@@ -76,8 +78,9 @@ def missing(case: Case) -> str:
     """What the case needs and is not here, with the way to get it; '' when it can run."""
     if case.algorithm not in ALGORITHMS:
         return f"this version has no algorithm {case.algorithm}"
-    if str(case.settings["task.name"]).startswith("smax/") and find_spec("jaxmarl") is None:
-        return "JaxMARL is not installed: pip install 'marless[smax]'"
+    for start, (package, extra) in _PACKAGES.items():
+        if str(case.settings["task.name"]).startswith(start) and find_spec(package) is None:
+            return f"{package} is not installed: pip install 'marless[{extra}]'"
     return ""
 
 

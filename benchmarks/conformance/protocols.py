@@ -158,6 +158,21 @@ def _battle(scenario: str) -> list[Case]:
     return cases
 
 
+def _foraging(field: str) -> list[Case]:
+    """The most that there is to gather is 1; the package steps one copy after another, so that steps are dear."""
+    task: Settings = {"task.name": f"lbf/{field}"}
+    return [
+        Case(
+            task=f"lbf_{field}",
+            algorithm=algorithm,
+            treatment="default",
+            seeds=_SEEDS,
+            settings=_settings(task, algorithm, 500_000),
+        )
+        for algorithm in ("mappo", "iql", "vdn", "qmix")
+    ]
+
+
 _SIDED = ("simple_adversary", "simple_tag")
 _JOINT = ("simple_speaker_listener", "simple_reference")
 
@@ -171,6 +186,7 @@ FULL = Protocol(
         [case for task in _SIDED for case in _others(task, ("mappo", "ippo", "iql", "maddpg"), "sides")],
         [case for task in _JOINT for case in _others(task, ("mappo", "ippo", "vdn", "qmix", "maddpg"))],
         [case for scenario in ("8m", "3s5z") for case in _battle(scenario)],
+        _foraging("8x8-2p-2f-coop"),
         # Half as long: by then the curves of the two treatments tell what there is to tell.
         _spread("terminal", 2_000_000, 1_000_000),
         # Whoever was best with the 1M goes on.
