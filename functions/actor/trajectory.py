@@ -1,5 +1,6 @@
 """How a unit's trajectory is named inside an object, and the recorder that fills it step by step."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,11 @@ Array = NDArray[Any]
 def unit_prefix(unit: int) -> str:
     """Tensor names of a unit start with this."""
     return f"u{unit:05d}"
+
+
+def named(tensors: Mapping[str, Array], prefix: str) -> dict[str, Array]:
+    """Those whose name begins with `prefix`, without it."""
+    return {name.removeprefix(prefix): array for name, array in tensors.items() if name.startswith(prefix)}
 
 
 class Recorder:

@@ -10,8 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from functions.algorithms import gumbel, recurrent
+from functions.algorithms.advantages import Flags
 from functions.algorithms.base import Context
+from functions.algorithms.choices import OneChoice
 from functions.algorithms.continuous import Deterministic
+from functions.algorithms.figures import ByAgent
 from functions.algorithms.gumbel import Relaxed
 from functions.algorithms.heads import head_of
 from functions.algorithms.networks import Array
@@ -57,11 +60,27 @@ def acted(context: Context, group: int, weights: Weights) -> Acted:
         return Acted(head.greedy(outputs), outputs, trace, head)
     rng = generator(context.seed, context.round, "gumbel", context.update, group)
     noise = gumbel.noise(rng.random(_rows(outputs).shape, dtype=np.float32)).astype(outputs.dtype)
-    batch, legal = context.batch, None
-    if batch.masks is not None:
-        legal = _rows(by_column(np.stack([batch.of(batch.masks, agent) for agent in agents])))
-    relaxed = gumbel.relax(_rows(outputs), noise, context.config.temperature, legal)
+    relaxed = gumbel.relax(_rows(outputs), noise, context.config.temperature, _legal(context, agents))
     return Acted(relaxed.hard.reshape(outputs.shape), outputs, trace, relaxed)
+
+
+def entropy(context: Context, group: int, found: Acted, counted: Flags) -> dict[str, float]:
+    """How even the choices of the group and of each agent are, in nats, over rows `counted` ``[n, T, E]``; nothing of
+    agents that act in numbers."""
+    if isinstance(found.through, Deterministic):
+        return {}
+    agents, width = members(context.team, group), found.outputs.shape[-1]
+    logits = gumbel.shown(_rows(found.outputs), _legal(context, agents))
+    rows = by_agent(OneChoice(width).entropy(logits, None).reshape(found.outputs.shape[:2]), len(agents))
+    return ByAgent.of(agents, counted).means({"entropy": rows[counted]})
+
+
+def _legal(context: Context, agents: list[int]) -> Flags | None:
+    """What each could choose ``[T * n * E, actions]``, ordered as outputs are; None for all."""
+    batch = context.batch
+    if batch.masks is None:
+        return None
+    return _rows(by_column(np.stack([batch.of(batch.masks, agent) for agent in agents])))
 
 
 def acting_next(context: Context, group: int) -> Array:
@@ -87,7 +106,7 @@ def acting_now(context: Context, group: int) -> Array:
 
 
 def taken(context: Context, agent: int) -> Array:
-    """What the agent did ``[T, E, width]``, as it is remembered."""
+    """What the agent did ``[T, E, width]``, as it is remembered; zeros once it is gone."""
     batch, kind = context.batch, kind_of(context.spec, agent)
     recorded, precision = batch.of(batch.actions, agent), batch.state.dtype
     if not kind.continuous:

@@ -12,20 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.actor.rollout import collect
-from functions.actor.trajectory import unit_prefix
+from functions.actor.trajectory import named, unit_prefix
 from functions.algorithms import registry
 from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec, Context, Implementation
 from functions.algorithms.conformance_merge import check_merge
 from functions.algorithms.conformance_stages import check_stages
 from functions.algorithms.conformance_tools import digest, expect, first, hint, instances, require
-from functions.algorithms.conformance_waves import check_waves
+from functions.algorithms.conformance_waves import check_waves, check_whole
 from functions.algorithms.made_up import TASKS, MadeUp, teams
 from functions.algorithms.specification import problem, unfit
 from functions.contract import BadRequest, Behaviour, Hyperparameters, MissingExtra, Past, Team
 from functions.environments.base import Spec
 from functions.keys import group_name
 from functions.learner import batch
-from functions.learner.recall import named
 from functions.learner.replay import Unit, Window, units_of
 from functions.memory import newest
 from functions.policies import Policy
@@ -118,12 +117,14 @@ def _check_config(spec: AlgorithmSpec, config: AlgorithmConfig, task: Spec) -> N
 def _check_case(case: _Case) -> None:
     with hint(str(case)):
         state, played = _initial(case), dict[int, Tensors]()
+        kept = state
         for round_ in range(_ROUNDS):
             played[round_] = _play(case, state, round_)
             context = _context(case, state, played)
             with hint(f"round {round_}"):
                 state = check_stages(case.algorithm, case.code, context)
                 check_waves(case.algorithm, case.code, context, state)
+                kept = check_whole(case.algorithm, case.code, context, kept, state)
 
 
 def _check_merges(case: _Case) -> None:

@@ -9,6 +9,7 @@ from functions.algorithms.waves import WAVES, Waves
 from functions.contract import TaskHeader
 from functions.learner import stages
 from functions.learner.stages import Share
+from functions.learner.update import as_stored, sorted_out
 
 
 def check_waves(algorithm: AlgorithmSpec, code: Implementation, context: Context, expected: Tensors) -> None:
@@ -20,12 +21,34 @@ def check_waves(algorithm: AlgorithmSpec, code: Implementation, context: Context
             found = _learned(
                 algorithm, code, context, waves(algorithm.stages, groups, context.config.updates_per_round)
             )
-        for name in sorted(expected.keys() | found.state.keys()):
-            one, other = ({name: state[name]} if name in state else {} for state in (expected, found.state))
-            require(digest(one) == digest(other), f"{name} has other bytes in placement {rule} than stage by stage")
+        _require_same(expected, found.state, rule)
         packed = packed or found
         require(found.figures == packed.figures, f"placement {rule} reports other figures than packed")
         require(found.tables == packed.tables, f"placement {rule} tells other summaries than packed")
+
+
+def check_whole(
+    algorithm: AlgorithmSpec, code: Implementation, context: Context, known: Tensors, expected: Tensors
+) -> Tensors:
+    """Learns the round as one function does that goes on with the next: what is `known` never went through storage.
+
+    Returns the state that it goes on with; raises `AssertionError` where that is not `expected`.
+    """
+    share = Share(
+        [stage.name for stage in algorithm.stages], context.team.learning, range(context.config.updates_per_round)
+    )
+    with expect("placement whole fails", Exception):
+        outcome = stages.run(algorithm, code, replace(context, tensors=known), share, algorithm.summaries)
+    policies, learner, _ = sorted_out(outcome.tensors, algorithm.parts)
+    found = {**known, **as_stored(policies), **as_stored(learner)}
+    _require_same(expected, found, "whole")
+    return found
+
+
+def _require_same(expected: Tensors, found: Tensors, rule: str) -> None:
+    for name in sorted(expected.keys() | found.keys()):
+        one, other = ({name: state[name]} if name in state else {} for state in (expected, found))
+        require(digest(one) == digest(other), f"{name} has other bytes in placement {rule} than stage by stage")
 
 
 def _learned(algorithm: AlgorithmSpec, code: Implementation, context: Context, waves: Waves) -> Found:

@@ -11,9 +11,10 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from functions.algorithms import recurrent
-from functions.algorithms.acted import acted, kind_of
+from functions.algorithms.acted import acted, entropy, kind_of
 from functions.algorithms.base import Context, StageResult
 from functions.algorithms.critics import Critics
+from functions.algorithms.figures import due
 from functions.algorithms.networks import Array
 from functions.algorithms.recurrent import Network
 from functions.algorithms.replayed import (
@@ -95,7 +96,7 @@ class DdpgConfig(ReplayConfig, frozen=True, kw_only=True):
 
 def initialise(critics: Critics, spec: Spec, team: Team, config: Any, seed: int, group: int) -> dict[str, Array]:
     """A group's networks, their targets, empty moments and normaliser; raises `BadRequest` for other actions."""
-    _require(spec, config)
+    _require(spec, team, config)
     agent = members(team, group)[0]
     kind, name, rng = kind_of(spec, agent), group_name(group), generator(seed, "initialise", group)
     identity = len(spec.agents) if team.identity else 0
@@ -113,10 +114,11 @@ def initialise(critics: Critics, spec: Spec, team: Team, config: Any, seed: int,
 
 def policy(context: Context, group: int) -> StageResult:
     """One step of the group's policy up its critic's slope, and of its target after it."""
-    context, name = drawn(context), group_name(group)
+    whole, context, name = context, drawn(context), group_name(group)
     network, config = Trainable.load(context, "policy", name), context.config
     found = acted(context, group, network.weights)
-    learned = by_column(outcome(context, members(context.team, group), team=False).learned)
+    counted = outcome(context, members(context.team, group), team=False).learned
+    learned = by_column(counted)
     error = found.backward(by_column(context.tensors[f"slope/{name}"]))
     # The mean over rows and outputs, each of which pulls towards 0.
     pull = 2 * config.regularisation / (max(1, int(learned.sum())) * found.outputs.shape[-1])
@@ -124,15 +126,16 @@ def policy(context: Context, group: int) -> StageResult:
     norm = network.descend(found.trace, error_for(network.weights, error))
     made = network.tensors("policy", name)
     moved = chased(context, unprefixed(made, f"policy/{name}"), "target", name)
-    return StageResult({**made, **moved}, {"policy_grad_norm": norm})
+    told = {"policy_grad_norm": norm, **(entropy(context, group, found, counted) if due(whole) else {})}
+    return StageResult({**made, **moved}, told)
 
 
-def _require(spec: Spec, config: DdpgConfig) -> None:
-    """Raises `BadRequest` where not all agents of the team can explore as the settings say."""
-    continuous = {kind_of(spec, agent).continuous for agent in range(len(spec.agents))}
+def _require(spec: Spec, team: Team, config: DdpgConfig) -> None:
+    """Raises `BadRequest` where not all agents that learn can explore as the settings say."""
+    continuous = {kind_of(spec, agent).continuous for agent in team.learners}
     if len(continuous) > 1:
         raise BadRequest("some agents choose and others act in numbers; the algorithm explores for one kind only")
     if True in continuous and not config.noisy:
         raise BadRequest("agents act in numbers, and nothing explores: set noise_start above 0")
     if False in continuous and config.noisy:
-        raise BadRequest("agents choose, and noise is for numbers: leave noise_start and noise_end at 0")
+        raise BadRequest("agents choose, and noise is for numbers: set noise_start and noise_end to 0")

@@ -46,7 +46,7 @@ def relax(logits: Array, noise: Array, temperature: float = 1.0, legal: NDArray[
     """
     if temperature <= 0:
         raise ValueError(f"the temperature of a relaxed choice is above 0, not {temperature}")
-    scaled = _shown(logits + noise, legal)
+    scaled = shown(logits + noise, legal)
     exponents = (scaled - scaled.max(axis=1, keepdims=True)) / temperature
     soft = np.exp(exponents)
     soft /= soft.sum(axis=1, keepdims=True)
@@ -55,7 +55,7 @@ def relax(logits: Array, noise: Array, temperature: float = 1.0, legal: NDArray[
 
 def greedy(logits: Array, legal: NDArray[np.bool_] | None = None) -> Array:
     """The one-hot ``[B, A]`` of the greatest legal logit: the choice of a target network, without noise or gradient."""
-    return one_hot(_shown(logits, legal).argmax(axis=1), logits.shape[1], logits.dtype)
+    return one_hot(shown(logits, legal).argmax(axis=1), logits.shape[1], logits.dtype)
 
 
 def one_hot(actions: NDArray[np.integer], width: int, dtype: np.dtype[np.floating]) -> Array:
@@ -65,5 +65,6 @@ def one_hot(actions: NDArray[np.integer], width: int, dtype: np.dtype[np.floatin
     return wide
 
 
-def _shown(logits: Array, legal: NDArray[np.bool_] | None) -> Array:
+def shown(logits: Array, legal: NDArray[np.bool_] | None) -> Array:
+    """Logits of which no illegal one can be chosen."""
     return logits if legal is None else np.where(legal, logits, logits.dtype.type(ILLEGAL))

@@ -40,13 +40,8 @@ def observations(context: Context, agent: int) -> Array:
 
 
 def own_observation(batch: Batch, agent: int) -> tuple[Array, Array]:
-    """The agent's observations ``[T, E, F]`` and those after each cut ``[K, F]``; zeros where it is not alive."""
-    seen, after = batch.of(batch.observations, agent), batch.of(batch.cut_observations, agent)
-    alive = batch.alive[agent]
-    if alive.all() and not batch.terminated[agent].any():
-        return seen, after
-    left = (alive & ~batch.terminated[agent])[batch.cut[:, 0], batch.cut[:, 1]]
-    return np.where(alive[..., None], seen, seen.dtype.type(0)), np.where(left[:, None], after, after.dtype.type(0))
+    """The agent's observations ``[T, E, F]`` and those after each cut ``[K, F]``."""
+    return batch.of(batch.observations, agent), batch.of(batch.cut_observations, agent)
 
 
 def pooled(context: Context, group: int, of: Callable[[int], Array], taken: Taken | None = None) -> Array:

@@ -139,7 +139,7 @@ def trained(context: Context, group: int, found: Utilities, error: Array) -> tup
 def _actions(context: Context, agents: list[int]) -> Array:
     """What each did ``[n, T, E]``; once it is gone the first action, of which alone there is a value then."""
     batch = context.batch
-    return np.stack([batch.of(batch.actions, agent) for agent in agents]).astype(np.int64) * batch.alive[agents]
+    return np.stack([batch.of(batch.actions, agent) for agent in agents]).astype(np.int64)
 
 
 def _future(context: Context, group: int, seen: Shown, network: Trainable, values: Array, trace: Trace) -> Array:

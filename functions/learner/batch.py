@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.actor.trajectory import unit_prefix
+from functions.actor.trajectory import named, unit_prefix
 from functions.environments.base import Spec
 
 Array = NDArray[Any]
@@ -22,7 +22,8 @@ class Batch:
     distribution says; `masks` ``[n, T, E, actions]`` or none. Over all agents: `rewards`, `terminated`, `alive`
     ``[N, T, E]``. `ended` ``[T, E]``. `state` ``[T, E, S]`` is the task's global state, or the joined observations.
     Where an episode or the unit was cut, `cut` ``[K, 2]`` holds (t, e) and `cut_observations` ``[n, K, F]``,
-    `cut_masks` ``[n, K, actions]`` or none, and `cut_state` ``[K, S]`` what came next.
+    `cut_masks` ``[n, K, actions]`` or none, and `cut_state` ``[K, S]`` what came next. What agents that are gone saw,
+    did and got is 0, whatever the environment says of them (`living`).
     """
 
     spec: Spec
@@ -57,15 +58,16 @@ class Batch:
 def join(spec: Spec, tensors: Mapping[str, Array], units: Sequence[int]) -> Batch:
     """Joins the units' tensors (named as `functions.actor.trajectory` names them)."""
     classes = range(len(spec.classes))
+    played = [living(spec, named(tensors, f"{unit_prefix(unit)}/")) for unit in units]
 
     def joined(name: str, axis: int) -> Array:
-        parts = [tensors[f"{unit_prefix(unit)}/{name}"] for unit in units]
+        parts = [unit[name] for unit in played]
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=axis)
 
     observations = tuple(joined(f"observation/{c}", 2) for c in classes)
     cut_observations = tuple(joined(f"cut_observation/{c}", 1) for c in classes)
     own_state = bool(spec.state_size)
-    drawn = f"{unit_prefix(units[0])}/log_probability/0" in tensors
+    drawn = "log_probability/0" in played[0]
     return Batch(
         spec=spec,
         units=len(units),
@@ -78,7 +80,7 @@ def join(spec: Spec, tensors: Mapping[str, Array], units: Sequence[int]) -> Batc
         alive=joined("alive", 2),
         ended=joined("ended", 1),
         state=joined("state", 1) if own_state else side_by_side(spec, observations),
-        cut=_cuts(tensors, units),
+        cut=_cuts(played),
         cut_observations=cut_observations,
         cut_masks=tuple(joined(f"cut_mask/{c}", 1) for c in classes) if spec.masked else None,
         cut_state=joined("cut_state", 0) if own_state else side_by_side(spec, cut_observations),
@@ -95,10 +97,30 @@ def side_by_side(spec: Spec, observations: tuple[Array, ...]) -> Array:
     return np.concatenate([by_agent[agent] for agent in range(len(spec.agents))], axis=-1)
 
 
-def _cuts(tensors: Mapping[str, Array], units: Sequence[int]) -> Array:
+def living(spec: Spec, unit: Mapping[str, Array]) -> Mapping[str, Array]:
+    """A unit with zeros for what agents that are gone saw, did and got, so that it counts nowhere; masks stay."""
+    there = unit["alive"]
+    left = (there & ~unit["terminated"])[:, unit["cut"][:, 0], unit["cut"][:, 1]]
+    if there.all() and left.all():
+        return unit
+    found = {**unit, "reward": _where(there, unit["reward"])}
+    for index, kind in enumerate(spec.classes):
+        agents = list(kind.agents)
+        for name, rows in (("observation", there), ("action", there), ("cut_observation", left)):
+            found[f"{name}/{index}"] = _where(rows[agents], unit[f"{name}/{index}"])
+    return found
+
+
+def _where(rows: Array, values: Array) -> Array:
+    """`values` ``[n, ..., F]`` in the `rows` ``[n, ...]``, and zeros elsewhere."""
+    wide = rows.reshape(*rows.shape, *[1] * (values.ndim - rows.ndim))
+    return np.where(wide, values, values.dtype.type(0))
+
+
+def _cuts(played: Sequence[Mapping[str, Array]]) -> Array:
     """The units' (t, e) pairs, e counted over the joined copies."""
     parts, first = [], 0
-    for unit in units:
-        parts.append(tensors[f"{unit_prefix(unit)}/cut"] + np.array([0, first]))
-        first += tensors[f"{unit_prefix(unit)}/ended"].shape[1]
+    for unit in played:
+        parts.append(unit["cut"] + np.array([0, first]))
+        first += unit["ended"].shape[1]
     return np.concatenate(parts)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from functions.actor.trajectory import unit_prefix
+from functions.actor.trajectory import named, unit_prefix
 from functions.contract import LearnTask, Past, WholeTask
 from functions.keys import round_name
 from functions.learner.replay import Unit, Window, units_of
@@ -47,8 +47,3 @@ def of_round(tensors: Tensors, round_: int) -> Tensors:
 def _of_round(tensors: Tensors, round_: int) -> Tensors:
     """The tensors of one round, in an object of its own or of several rounds."""
     return named(tensors, f"{round_name(round_)}/") or tensors
-
-
-def named(tensors: Tensors, prefix: str) -> Tensors:
-    """Those whose name begins with `prefix`, without it."""
-    return {name.removeprefix(prefix): array for name, array in tensors.items() if name.startswith(prefix)}

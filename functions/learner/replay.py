@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from functions.contract import BadRequest, Past
 from functions.environments.base import Spec
-from functions.learner.batch import Batch, side_by_side
+from functions.learner.batch import Batch, living, side_by_side
 from functions.learner.slots import Slots
 
 Array = NDArray[Any]
@@ -76,7 +76,7 @@ class Window:
         free = sorted(set(range(len(among))) - set(self._kept.values()))
         found = read(missing) if missing else {}
         for unit, slot in zip(missing, free, strict=False):
-            self._write(slot, found[unit])
+            self._write(slot, living(self.spec, found[unit]))
             self._kept[unit] = slot
         self._order = np.array([self._kept[unit] for unit in wanted], np.int64)
         self.units = np.array([(unit.round, unit.unit) for unit in wanted], np.int64).reshape(-1, 2)

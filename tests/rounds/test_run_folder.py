@@ -24,7 +24,7 @@ _PPO = (
 )  # fmt: skip
 _CRITICS = (
     {"policy/policy_grad_norm", "critic/critic_grad_norm"},
-    {"critic/td_loss", "critic/value", "critic/overestimation"},
+    {"critic/td_loss", "critic/value", "critic/overestimation", "policy/entropy"},
 )
 _JOINT = {"policy/policy_grad_norm", "mix/td_loss", "mix/joint_value", "mix/overestimation"}
 FIGURES = {

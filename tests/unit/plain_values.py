@@ -106,7 +106,7 @@ class Minibatch:
         self.learned = [alive.clone() for alive in self.alive]
         for learned in self.learned:
             learned[:burn_in] = False
-        self.rewards = [rows(lambda u, t, e, a=a: u["reward"][a, t, e]) for a in agents]
+        self.rewards = [rows(lambda u, t, e, a=a: u["reward"][a, t, e] * u["alive"][a, t, e]) for a in agents]
         self.state = rows(lambda u, t, e: u["state"][t, e])
         self.state_after = rows(lambda u, t, e: after(u, "state", t, e, of_agents=False))
 

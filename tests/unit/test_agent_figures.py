@@ -9,6 +9,7 @@ from test_value_exactness import APART, COPIES, PAIRED, STEPS, TOGETHER, Scene
 
 from functions.algorithms import registry as algorithms
 from functions.algorithms.figures import MOST_AGENTS, ByAgent, explained_variance
+from functions.algorithms.replayed import drawn
 from functions.algorithms.reward_scale import RewardScale
 from functions.learner import stages
 from functions.learner.stages import Share
@@ -126,6 +127,20 @@ def test_a_joint_value_is_in_units_of_reward_with_the_level_and_of_living_rows()
     scene = Scene("qmix")
     scene.tensors |= {key: array * 0 for key, array in scene.tensors.items() if key.startswith("mixer/")}
     assert figures_of(context_of(scene), scene.algorithm, range(1, 2))["mix/joint_value/g00"] == pytest.approx(LEVEL)
+
+
+@pytest.mark.parametrize("name", ["iddpg", "maddpg"])
+def test_a_policy_that_gives_one_number_for_everything_has_the_entropy_of_an_even_choice_among_what_is_legal(name):
+    scene = constant(Scene(name, PAIRED), 0.3)
+    context = context_of(scene)
+    found = figures_of(context, scene.algorithm, range(2))
+    batch = drawn(dataclasses.replace(context, update=1)).batch
+    alive = batch.alive[[0, 2]]
+    even = np.log(np.stack([batch.of(batch.masks, agent).sum(axis=-1) for agent in (0, 2)]))
+    assert alive.any(axis=(1, 2)).all() and not alive.all() and len({*even[alive].tolist()}) > 1
+    expected = {"": even[alive].mean(), "_a00": even[0][alive[0]].mean(), "_a02": even[1][alive[1]].mean()}
+    for of, value in expected.items():
+        assert found[f"policy/entropy{of}/g00"] == pytest.approx(value)
 
 
 def constant(scene, value):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from msgspec import Meta
 
-from functions.algorithms import registry
+from functions.algorithms import conformance_waves, registry
 from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec, StageResult, StageSpec, SummaryResult
 from functions.algorithms.conformance import check
 from functions.algorithms.made_up import TASKS, MadeUp, teams
@@ -337,6 +337,15 @@ def test_a_planted_fault_is_named(fault, monkeypatch):
     changed, says = FAULTS[fault]
     with pytest.raises(AssertionError, match=says):
         try_out(monkeypatch, **changed)
+
+
+def test_a_round_that_is_another_where_nothing_is_stored_is_named(monkeypatch):
+    stored = conformance_waves.as_stored
+    monkeypatch.setattr(
+        conformance_waves, "as_stored", lambda made: {name: 2 * array for name, array in stored(made).items()}
+    )
+    with pytest.raises(AssertionError, match=r"count/g00 has other bytes in placement whole than stage by stage"):
+        try_out(monkeypatch)
 
 
 def test_a_stage_that_couples_and_does_not_say_so_is_named(monkeypatch):

@@ -1,7 +1,6 @@
 """Policies with memory and of every kind of action: the stages against one plain computation by automatic
 differentiation and torch's Adam, and that their placement changes no byte."""
 
-import copy
 import dataclasses
 import itertools
 
@@ -84,29 +83,16 @@ def test_the_made_up_round_has_every_way_in_which_a_row_can_end():
     assert dead[:, 4:8].all(axis=1).any()  # a stretch without a living row
 
 
-def meddled(batch):
-    """The batch with anything in place of what dead agents saw, did and might have done, how likely that was, and of
-    what ended agents would see next."""
-    rng, (t, e) = np.random.default_rng(9), batch.cut.T
-    fields = ("observations", "actions", "log_probability", "masks", "cut_observations")
-    found = {name: copy.deepcopy(getattr(batch, name)) for name in fields if getattr(batch, name) is not None}
-    for (name, arrays), (index, kind) in itertools.product(found.items(), enumerate(batch.spec.classes)):
-        for place, agent in enumerate(kind.agents):
-            gone = ~batch.alive[agent]
-            if name.startswith("cut_"):
-                gone = (gone | batch.terminated[agent])[t, e]
-            array = arrays[index][place]
-            drawn = 50 * rng.standard_normal(array[gone].shape)
-            array[gone] = drawn if array.dtype.kind == "f" else drawn > 0
-    return dataclasses.replace(batch, **found)
-
-
+@pytest.mark.parametrize("state_size", [5, 0])
 @ALL
-def test_what_dead_agents_saw_and_did_changes_no_byte(case):
-    context, algorithm = scene(case)
-    changed = dataclasses.replace(context, batch=meddled(context.batch))
-    assert not np.array_equal(changed.batch.observations[0], context.batch.observations[0])
-    (found, figures), (expected, told) = one_by_one(changed, algorithm), one_by_one(context, algorithm)
+def test_what_dead_agents_saw_did_and_got_changes_no_byte(case, state_size):
+    name, kind, masked, changes = CASES[case]
+    made = synthetic.spec(kind, masked, sides=(0, 0, 1), state_size=state_size)
+    results = []
+    for changed in (lambda spec, unit: unit, synthetic.meddled):
+        context, algorithm = synthetic.context(name, made, {**SETTINGS, **changes}, changed=changed)
+        results.append(one_by_one(context, algorithm))
+    (found, figures), (expected, told) = results
     assert codec.tensors_sha256(found) == codec.tensors_sha256(expected)
     assert figures == told
 

@@ -17,7 +17,7 @@ def unit(number, copies, cut, spec=SPEC):
     t, e = np.meshgrid(np.arange(STEPS), np.arange(copies), indexing="ij")
     here = 1000 * number + 10 * t + e
     by_agent = np.stack([here + 100 * agent for agent in range(3)]).astype(np.float32)
-    cut = np.array(cut).reshape(-1, 2)
+    cut = np.array(cut, int).reshape(-1, 2)
     after = np.stack([-(1000 * number + 100 * agent + 10 * cut[:, 0] + cut[:, 1]) for agent in range(3)])
     tensors = {
         "reward": by_agent,

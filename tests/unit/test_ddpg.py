@@ -9,7 +9,7 @@ from coordinator.placement import fused, split
 from functions.algorithms import registry as algorithms
 from functions.algorithms.acted import acting_next, acting_now, taken
 from functions.algorithms.base import Context
-from functions.contract import BadRequest, Behaviour, Team
+from functions.contract import BadRequest, Behaviour, Opponents, Team
 from functions.environments.base import AgentClass, Spec
 from functions.learner import stages
 from functions.learner.replay import Unit, Window
@@ -289,7 +289,7 @@ SEVERAL = Spec(("a",), (AgentClass("x", (0,), 2, 4, branches=(2, 2)),), 5)
         (MIXED, {"noise_start": 0.1}, "some agents choose and others act in numbers; the algorithm explores for one"),
         (SEVERAL, {}, "a makes several choices at once; the algorithm takes one, or numbers"),
         (pair(numbers=True), {"noise_start": 0}, "agents act in numbers, and nothing explores: set noise_start"),
-        (pair(), {"noise_end": 0.1}, "agents choose, and noise is for numbers: leave noise_start and noise_end at 0"),
+        (pair(), {"noise_end": 0.1}, "agents choose, and noise is for numbers: set noise_start and noise_end to 0"),
     ],
     ids=["both", "several", "numbers without noise", "choices with noise"],
 )
@@ -299,6 +299,19 @@ def test_tasks_that_it_cannot_explore_are_refused_in_one_line(name, spec, settin
     with pytest.raises(BadRequest, match=message) as caught:
         algorithms.implementation(algorithm).initialise(spec, Team(groups=(0, 1)), config, 1, 0)
     assert "\n" not in str(caught.value)
+
+
+@EACH
+def test_opponents_that_do_not_learn_may_act_in_another_way(name):
+    opponents = Opponents(agents=(1,))
+    for classes in (MIXED.classes, (MIXED.classes[0], AgentClass("y", (1,), 2, 4, branches=(2, 2)))):
+        spec = Spec(MIXED.agents, classes, MIXED.horizon, sides=(0, 1))
+        algorithm = algorithms.algorithm(name)
+        config = algorithms.configuration(algorithm, {"noise_start": 0, "noise_end": 0}).resolved(spec)
+        made = algorithms.implementation(algorithm).initialise(
+            spec, Team(groups=(0, 1), opponents=opponents), config, 1, 0
+        )
+        assert made["policy/g00/b2"].shape == (3,)
 
 
 def test_only_the_central_critic_waits_for_other_groups():

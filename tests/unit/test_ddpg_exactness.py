@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from plain_ddpg import Agents
-from synthetic import SIZE, round_of
+from synthetic import SIZE, meddled, unit_of
 
 from coordinator.placement import LEARNER_PLACEMENTS
 from functions.algorithms import registry as algorithms
@@ -48,14 +48,14 @@ EACH_CASE = pytest.mark.parametrize("case", CASES)
 EACH = pytest.mark.parametrize("name", ["maddpg", "iddpg"])
 
 
-def spec_of(kind):
+def spec_of(kind, state_size=5):
     """Three agents on two sides: two of one class, one of another, all of this kind."""
     own = {"actions": 3} if kind == "one choice" else {"actions": 2, "low": (-1.0, -2.0), "high": (1.0, 3.0)}
     other = {"actions": 4} if kind == "one choice" else {"actions": 1, "low": (0.0,), "high": (1.0,)}
     return Spec(
         agents=("a", "b", "c"),
         classes=(AgentClass("these", (0, 2), SIZE, **own), AgentClass("other", (1,), SIZE, **other)),
-        horizon=50, state_size=5, masked=kind == "one choice", sides=(0, 1, 0),
+        horizon=50, state_size=state_size, masked=kind == "one choice", sides=(0, 1, 0),
     )  # fmt: skip
 
 
@@ -64,27 +64,17 @@ def units(spec):
     """Two units of made-up steps, named as actors name them."""
     rng, found = np.random.default_rng(5), {}
     for number in range(2):
-        made = round_of(spec, rng, STEPS, copies=3, units=1)
-        tensors = {"reward": made.rewards, "state": made.state, "cut": made.cut, "cut_state": made.cut_state}
-        tensors |= {name: getattr(made, name) for name in ("terminated", "alive", "ended")}
+        tensors = found[Unit(number, 0, str(number))] = unit_of(spec, rng, STEPS, copies=3)
         for c, kind in enumerate(spec.classes):
-            tensors[f"observation/{c}"], tensors[f"cut_observation/{c}"] = (
-                made.observations[c],
-                made.cut_observations[c],
-            )
-            tensors[f"action/{c}"] = np.tanh(made.actions[c]) if kind.continuous else made.actions[c]
-            if spec.masked:
-                after = rng.random((len(kind.agents), len(made.cut), kind.actions)) < 0.6
-                after[..., -1] = True
-                tensors[f"mask/{c}"], tensors[f"cut_mask/{c}"] = made.masks[c], after
-        found[Unit(number, 0, str(number))] = tensors
+            if kind.continuous:
+                tensors[f"action/{c}"] = np.tanh(tensors[f"action/{c}"])
     return found
 
 
-def scene(name, case, changed=None):
+def scene(name, case, changed=None, state_size=5):
     """The algorithm, and the context of its first round; `changed` makes other units of the spec and each unit."""
     kind, team, own = CASES[case]
-    spec, algorithm, state = spec_of(kind), algorithms.algorithm(name), {}
+    spec, algorithm, state = spec_of(kind, state_size), algorithms.algorithm(name), {}
     config = algorithms.configuration(algorithm, {**SETTINGS, **own}).resolved(spec)
     for group in sorted(set(team.groups)):
         state |= algorithms.implementation(algorithm).initialise(spec, team, config, 3, group)
@@ -121,10 +111,10 @@ def readable(algorithm, work, tensors):
 
 
 @functools.cache
-def learned(name, case, rule, changed=None):
+def learned(name, case, rule, changed=None, state_size=5):
     """The learner's state after some rounds of a placement, and the figures of the last: every work sees what its task
     would be given."""
-    algorithm, context = scene(name, case, changed)
+    algorithm, context = scene(name, case, changed, state_size)
     groups, code = sorted(set(context.team.groups)), algorithms.implementation(algorithm)
     state = dict(context.tensors)
     for round_ in range(ROUNDS):
@@ -190,34 +180,12 @@ def test_several_rounds_are_those_of_a_plain_computation(name, case):
     assert all(capped) if CASES[case][2].get("norm_cap") is None else 0 < sum(capped) < most
 
 
-def meddled(spec, unit):
-    """The unit with anything in place of what dead agents saw, did and might have done, and of what ended agents would
-    see next."""
-    rng, found = np.random.default_rng(9), {key: array.copy() for key, array in unit.items()}
-    t, e = unit["cut"].T
-    for index, kind in enumerate(spec.classes):
-        for place, agent in enumerate(kind.agents):
-            dead = ~unit["alive"][agent]
-            gone = (dead | unit["terminated"][agent])[t, e]
-            for name, rows in (("observation", dead), ("cut_observation", gone), ("mask", dead), ("cut_mask", gone)):
-                if f"{name}/{index}" in found:
-                    array = found[f"{name}/{index}"][place]
-                    drawn = 50 * rng.standard_normal(array[rows].shape)
-                    array[rows] = drawn > 0 if array.dtype == bool else drawn
-            done, number = found[f"action/{index}"][place], int(dead.sum())
-            done[dead] = (
-                rng.uniform(-1, 1, (number, kind.actions))
-                if kind.continuous
-                else rng.integers(kind.actions, size=number)
-            )
-    return found
-
-
+@pytest.mark.parametrize("state_size", [5, 0])
 @EACH
 @EACH_CASE
-def test_what_dead_agents_saw_and_did_changes_no_byte(name, case):
-    found, figures = learned(name, case, "packed", meddled)
-    expected, told = learned(name, case, "packed")
+def test_what_dead_agents_saw_did_and_got_changes_no_byte(name, case, state_size):
+    found, figures = learned(name, case, "packed", meddled, state_size)
+    expected, told = learned(name, case, "packed", state_size=state_size)
     assert any(not unit["alive"].all() for unit in units(spec_of(CASES[case][0])).values())
     assert [key for key in expected if found[key].tobytes() != expected[key].tobytes()] == []
     assert figures == told

@@ -1,15 +1,20 @@
 """Value methods in stages are value methods at once: the same weights as a plain loop with automatic differentiation,
 and the same bytes wherever the stages run."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from plain_values import Plain
-from synthetic import episodes
+from synthetic import episodes, meddled
 
 from coordinator.placement import LEARNER_PLACEMENTS
 from functions import codec
+from functions.algorithms import recurrent
 from functions.algorithms import registry as algorithms
 from functions.algorithms.base import Context
+from functions.algorithms.replayed import unrolled
+from functions.algorithms.utilities import seen_by
 from functions.contract import TaskHeader, Team
 from functions.environments.base import AgentClass, Spec
 from functions.learner import stages
@@ -21,12 +26,12 @@ TIGHT, WIDE = 0.05, 1e9  # caps of norms that bind for every network, and for no
 NAMES = ("iql", "vdn", "qmix")
 
 
-def spec(sides=(), masked=True):
+def spec(sides=(), masked=True, state_size=3):
     """Four agents of two classes that interleave; agents die, episodes are cut."""
     return Spec(
         agents=("a", "b", "c", "d"),
         classes=(AgentClass("x", (0, 2), 3, 3), AgentClass("y", (1, 3), 2, 4)),
-        horizon=STEPS, state_size=3, masked=masked, sides=sides,
+        horizon=STEPS, state_size=state_size, masked=masked, sides=sides,
     )  # fmt: skip
 
 
@@ -42,8 +47,9 @@ def unit(spec, seed, dtype=np.float64):
 
     made = {
         "terminated": terminated, "alive": alive, "ended": ended, "cut": cut, "reward": drawn(len(spec.agents), *shape),
-        "state": drawn(*shape, spec.state_size), "cut_state": drawn(len(cut), spec.state_size),
     }  # fmt: skip
+    if spec.state_size:
+        made |= {"state": drawn(*shape, spec.state_size), "cut_state": drawn(len(cut), spec.state_size)}
     for index, kind in enumerate(spec.classes):
         n = len(kind.agents)
         actions = rng.integers(kind.actions, size=(n, *shape))
@@ -69,8 +75,8 @@ TOGETHER = Team(groups=(0, 1, 0, 1), identity=True)
 class Scene:
     """Some units, a team, and the tensors that it begins with; targets and moments are not those of round 0."""
 
-    def __init__(self, name, team=PAIRED, sides=(), dtype=np.float64, units=None, **settings):
-        self.name, self.team, self.spec = name, team, spec(sides)
+    def __init__(self, name, team=PAIRED, sides=(), dtype=np.float64, units=None, state_size=3, **settings):
+        self.name, self.team, self.spec = name, team, spec(sides, state_size=state_size)
         self.algorithm = algorithms.algorithm(name)
         given = {"hidden": [5, 4], "updates": 2, "batch": 7, "lr": 0.02, "norm_cap": TIGHT, **settings}
         self.config = algorithms.configuration(self.algorithm, given)
@@ -236,27 +242,13 @@ def test_who_learns_together_draws_by_equal_priorities_and_who_learns_alone_by_i
         assert len({found[f"priorities/g{group:02d}/values"].tobytes() for group in range(4)}) == kinds
 
 
-def meddled(unit, spec):
-    """The unit with anything in place of what dead agents saw and did, and of what ended agents would see next."""
-    rng, found = np.random.default_rng(9), {key: array.copy() for key, array in unit.items()}
-    pairs = unit["cut"]
-    for index, kind in enumerate(spec.classes):
-        for position, agent in enumerate(kind.agents):
-            dead = ~unit["alive"][agent]
-            gone = (dead | unit["terminated"][agent])[pairs[:, 0], pairs[:, 1]]
-            for prefix, rows in (("", dead), ("cut_", gone)):
-                seen, legal = found[f"{prefix}observation/{index}"], found[f"{prefix}mask/{index}"]
-                seen[position][rows] = 50 * rng.standard_normal((int(rows.sum()), kind.observation_size))
-                legal[position][rows] = rng.random((int(rows.sum()), kind.actions)) < 0.5
-            found[f"action/{index}"][position][dead] = rng.integers(kind.actions, size=int(dead.sum()))
-    return found
-
-
+@pytest.mark.parametrize("state_size", [3, 0])
 @pytest.mark.parametrize("case", ["one step ahead", "three steps ahead", "memory", "memory, burnt in"])
 @pytest.mark.parametrize("name", NAMES)
-def test_what_dead_agents_saw_and_did_changes_no_byte(name, case):
-    scene = Scene(name, **CASES[case])
-    other = Scene(name, units=[meddled(unit, scene.spec) for unit in scene.units], **CASES[case])
+def test_what_dead_agents_saw_did_and_got_changes_no_byte(name, case, state_size):
+    scene = Scene(name, state_size=state_size, **CASES[case])
+    units = [meddled(scene.spec, unit) for unit in scene.units]
+    other = Scene(name, units=units, state_size=state_size, **CASES[case])
     assert any(not unit["alive"].all() for unit in scene.units)
     same_bytes(other.run(), scene.run())
 
@@ -308,3 +300,25 @@ def test_a_stage_leaves_the_minibatch_as_it_was():
 
         scene.window.draw = frozen
         scene.run()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_stretches_that_begin_where_episodes_do_are_unrolled_like_whole_units(name):
+    scene = Scene(name, recurrent=True)
+    units = [{**unit, "ended": np.zeros((STEPS, COPIES), bool)} for unit in scene.units]
+    for unit_ in units:
+        unit_["ended"][[1, 3]] = True  # episodes of two steps each
+    scene = Scene(name, recurrent=True, units=units)
+    weights = recurrent.weights_of(scene.tensors, "policy/g00")
+
+    def values(first, length):
+        context = replace(scene.context(FIRST, scene.tensors), batch=scene.window.of(first, length))
+        outputs, _ = unrolled(weights, seen_by(context, 0))
+        return outputs.reshape(length, 2, len(first), -1)  # group 0 has two agents
+
+    whole = values(np.arange(COPIES), STEPS)
+    for begin in range(0, STEPS, 2):
+        part = values(begin * COPIES + np.arange(COPIES), 2)
+        np.testing.assert_allclose(part, whole[begin : begin + 2], rtol=1e-12)
+        if begin:  # a stretch that begins amid an episode has forgotten what came before
+            assert not np.allclose(values((begin - 1) * COPIES + np.arange(COPIES), 1), whole[begin - 1 : begin])

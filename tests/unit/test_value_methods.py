@@ -9,11 +9,13 @@ from taught import ask, returned, taught
 
 from coordinator.config import ConfigError, load
 from functions import codec
+from functions.algorithms import recurrent
 from functions.algorithms import registry as algorithms
 from functions.algorithms.mixer import mixer_of
 from functions.contract import Answer, Failed, InitialiseTask, Team
 from functions.environments import registry
 from functions.environments.base import AgentClass, Observation, Spec, Task
+from functions.environments.matrix import optimal_return
 from functions.evaluator.episodes import play
 from functions.learner.handler import handle as learn
 
@@ -80,12 +82,37 @@ def test_the_joint_values_of_qmix_are_those_of_the_game():
     np.testing.assert_allclose(found, [[6.93, 6.93, 7.92, 7.92], [7, 7, 7, 7], [0, 1, 1, 8]], atol=0.05)
 
 
+@pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
+def test_who_explores_less_and_less_finds_the_best_of_the_penalty_game(name):
+    """Where the agents settle on one of the two pairs that pay 10 no penalty is met any more."""
+    task, settings = Task(name="matrix/penalty", options={"k": -7}), {**SMALL, **OWN[name], "epsilon_steps": 300}
+    assert returned(task, taught(task, name, settings, rounds=6, copies=64)) == optimal_return(task) == 10
+
+
+def test_the_central_critic_of_maddpg_tells_what_every_pair_of_the_climbing_game_pays():
+    """A joint value of any shape: the optimum of 11 stands among penalties that no mean over partners would show."""
+    pays = [[11, -30, 0], [-30, 7, 6], [0, 0, 5]]
+    settings = {
+        "gamma": 0.9, "hidden": [32], "lr": 1e-9, "critic_lr": 0.01, "batch": 64, "updates": 60, "replay": 10_000,
+        "target_rate": 0.1, "standardise": False,
+    }  # fmt: skip
+    _, tensors = teaching.learned(Task(name="matrix/climbing"), "maddpg", settings, rounds=8, copies=64)
+    pairs = np.eye(3, dtype=np.float32)[np.indices((3, 3)).reshape(2, 9)]
+    seen = np.concatenate([np.ones((9, 1), np.float32), *pairs], axis=1)
+    for group in ("g00", "g01"):
+        critic = recurrent.weights_of(tensors, f"critic/{group}")
+        found = recurrent.forward(critic, seen).outputs.reshape(3, 3) + tensors[f"normaliser/{group}"][3]
+        np.testing.assert_allclose(found, pays, atol=0.5)
+
+
 @pytest.mark.parametrize(("game", "earned"), [("climbing", 5), ("penalty", 2)])
-@pytest.mark.parametrize("name", ["iql", "vdn"])
+@pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
 def test_who_averages_over_a_partner_that_explores_misses_the_best(name, game, earned):
     """Means over the partner's actions, climbing: -19/3, -17/3, 5/3 for the row player and -19/3, -23/3, 11/3 for the
     other, so both play the last action, which pays 5 of 11; penalty: -30, 2/3, -30, so both play the middle, 2 of 10.
-    A sum of values has the same greatest entry: row mean plus column mean."""
+    A sum of values has the same greatest entry: row mean plus column mean. No joint value that rises with each agent's
+    own can have a best pair whose neighbours are worse than what they are neighbours of, so that `qmix` does no better.
+    """
     task = Task(name=f"matrix/{game}")
     assert returned(task, learned(task, name, rounds=6, copies=64)) == earned
 
