@@ -31,7 +31,7 @@ from coordinator.mind import Thought, began, settled, think
 from coordinator.opponents import opposed
 from coordinator.pricing.bill import LOG_BYTES, Meter
 from coordinator.sharing import initial
-from coordinator.sides import classes_by_side
+from coordinator.sides import classes_by_side, learning
 from coordinator.state import Best, Evaluated, Phase, Plan, Slot, State
 from coordinator.tasks import LOOKS, MOST_PUTS, remembered
 from coordinator.timings import observed
@@ -202,11 +202,15 @@ def _sample_learned(plan: Plan, state: State) -> State:
 
 
 def _ranked(state: State, evaluation: Evaluated) -> State:
-    """With these policies as the best if they are; what only the best before them needed is retired."""
+    """With these policies as the best if they are; what only the best before them needed is retired.
+
+    Where several sides learn the newest are: a high return may tell of weak opponents, so that it ranks nothing.
+    """
     before = state.best
-    if before is not None and evaluation.mean <= before.mean:
+    assert state.task is not None and state.team is not None
+    contested = len(learning(state.task, state.team)) > 1
+    if before is not None and evaluation.mean <= before.mean and not contested:
         return replace(state, retired=())
-    assert state.team is not None
     best = Best(round=evaluation.round, mean=evaluation.mean, team=state.team, policies=state.policies)
     following = replace(state, best=best)
     passed = {ref.key for ref in before.policies} if before else set()

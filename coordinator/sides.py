@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from functions.contract import Team
 from functions.environments.base import Spec
 
 _NUMBER = re.compile(r"[_-]?\d+$")
@@ -44,6 +45,11 @@ def measured(spec: Spec, wanted: int | None, fixed: int | None = None) -> Side |
     if wanted is not None and wanted < len(found):
         return found[wanted]
     return max((side for side in found if side.number != fixed), key=lambda side: len(side.agents))
+
+
+def learning(spec: Spec, team: Team) -> tuple[Side, ...]:
+    """The sides some of whose agents learn; none where all agents are on one."""
+    return tuple(side for side in sides_of(spec) if {*side.agents} & {*team.learners})
 
 
 def returns_of(spec: Spec, agent_returns: Sequence[float]) -> dict[str, float]:

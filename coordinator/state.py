@@ -90,7 +90,7 @@ class Evaluated(Message, frozen=True, kw_only=True):
 
 
 class Best(Message, frozen=True, kw_only=True):
-    """The policies with the best evaluation so far, and the team they belong to."""
+    """The policies with the best evaluation so far, or the newest where several sides learn, and their team."""
 
     round: int
     mean: float

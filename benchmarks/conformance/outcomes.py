@@ -33,8 +33,21 @@ class Outcome:
 
     @property
     def returns(self) -> list[float]:
-        """The absolute metric of each finished seed."""
-        return [found.absolute.mean for found in self.finished if found.absolute is not None]
+        """Of each finished seed, see `value`."""
+        return [value for value in map(self.value, self.finished) if value is not None]
+
+    def value(self, found: Record) -> float | None:
+        """The absolute metric; where two sides learn the return of the final policies, for the best one against
+        opponents that learn too may have met the worst of them."""
+        if self.case.measure == "sides":
+            return found.final
+        return None if found.absolute is None else found.absolute.mean
+
+    @property
+    def commits(self) -> list[str]:
+        """Of the programs that trained the finished seeds, short; a + stands behind what was not committed."""
+        whole = (found.commit for found in self.finished if found.commit)
+        return sorted({commit[:7] + "+" * commit.endswith("+") for commit in whole})
 
     @property
     def mean(self) -> float:

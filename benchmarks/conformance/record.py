@@ -13,6 +13,9 @@ from coordinator.ablation.cells import Cell
 from coordinator.ablation.results import Point, Unreadable
 from coordinator.reports.files import replace
 from coordinator.reports.statistics import FinalReturn, Interval
+from functions.algorithms import registry as algorithms
+from functions.environments import registry
+from functions.environments.base import Task
 
 
 class Measured(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -25,10 +28,10 @@ class Measured(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A cell that is over. Returns: greedy, undiscounted, summed over agents.
 
-    `commit` and `code_sha256` are of the program, `hyperparameters` all that the algorithm goes by, `settings` what the
-    case sets. `seconds` and `dollars` are of training. `curve` ends with the final policies; `absolute` is of the
-    policies after `absolute_round` rounds, the best of the curve. A failed cell has `reason`, and nothing of a run that
-    came to nothing.
+    `commit` and `code_sha256` are of the program, `hyperparameters` all that the algorithm goes by on this task and how
+    many `actors.copies` played for it, `settings` what the case sets. `seconds` and `dollars` are of training. `curve`
+    ends with the final policies; `absolute` is of the policies after `absolute_round` rounds, the best of the curve, or
+    the final ones where several sides learned. A failed cell has `reason`, and nothing of a run that came to nothing.
     """
 
     protocol: str
@@ -95,7 +98,7 @@ def finished(protocol: str, case: Case, cell: Cell, folder: Path, measured: tupl
     found = results.read(folder, cell.arm.name, cell.seed)
     try:
         summary = msgspec.json.decode((folder / "summary.json").read_bytes(), type=_Summary)
-        hyperparameters = tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))["algorithm"]
+        hyperparameters = _hyperparameters(tomllib.loads((folder / "config.toml").read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError) as error:
         raise Unreadable(f"{folder} does not hold what a finished run leaves: {error}") from error
     absolute = msgspec.structs.asdict(summary.absolute_return)
@@ -116,6 +119,14 @@ def finished(protocol: str, case: Case, cell: Cell, folder: Path, measured: tupl
         absolute_round=round_,
         measured=measured,
     )
+
+
+def _hyperparameters(config: dict[str, Any]) -> dict[str, Any]:
+    """Of a run's own configuration, those that depend on the task filled in; raises `KeyError` where there are none."""
+    task, settings = msgspec.convert(config["task"], Task), dict(config["algorithm"])
+    algorithm = algorithms.algorithm(settings.pop("name"))
+    resolved = algorithms.configuration(algorithm, settings).resolved(registry.spec(task))
+    return {**msgspec.to_builtins(resolved), "actors.copies": config["actors"]["copies"]}
 
 
 def failed(protocol: str, case: Case, cell: Cell, reason: str) -> Record:

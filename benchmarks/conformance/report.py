@@ -54,16 +54,16 @@ def _marl_eval(found: Sequence[Outcome]) -> dict[str, evaluations.Document]:
             continue
         whole = files.setdefault(f"{outcome.case.task}-marl-eval.json", {})
         for made in outcome.finished:
-            _merge(whole, _one(made))
+            _merge(whole, _one(made, outcome.value(made)))
     return files
 
 
-def _one(made: Record) -> evaluations.Document:
-    """One run: of each evaluation the mean over its episodes, all of which would be megabytes."""
+def _one(made: Record, value: float | None) -> evaluations.Document:
+    """One run that came to `value`: of each evaluation the mean over its episodes, all of which would be megabytes."""
     agents = made.settings.get("task.agents")
     task = Task(name=str(made.settings["task.name"]), agents=None if agents is None else int(agents))
     points = [Evaluation(step_count=point.env_steps, returns=(point.mean,)) for point in made.curve]
-    absolute = [] if made.absolute is None else [made.absolute.mean]
+    absolute = [] if value is None else [value]
     return evaluations.document(task, f"{made.algorithm}_{made.treatment}", made.seed, points, absolute)
 
 

@@ -3,11 +3,14 @@
 import re
 from collections.abc import Sequence
 
-from benchmarks.conformance.cases import REFERENCE
+from benchmarks.conformance.cases import REFERENCE, Case
 from benchmarks.conformance.outcomes import Outcome, typical, verdict
 from benchmarks.conformance.protocols import PUBLISHED
 from benchmarks.conformance.record import Measured
+from coordinator import sides
 from coordinator.reports import statistics
+from functions.environments import registry
+from functions.environments.base import Task
 
 HEADER = (
     "algorithm",
@@ -21,6 +24,7 @@ HEADER = (
     "steps to the bar",
     "seconds to the bar",
     "published",
+    "commits",
     "verdict",
 )
 _BEGIN, _END = "<!-- results -->", "<!-- end of results -->"
@@ -28,7 +32,13 @@ _ABOUT = """\
 Return: greedy, undiscounted, summed over agents; the absolute metric (the policies of the best evaluation on 3,200
 fresh episodes), mean over seeds with the 95 % interval of Student's t. Env steps: the whole of training. Seconds: of
 training, mean over seeds, on one core of a machine that trained two runs side by side; those to the bar are medians of
-the first evaluation (320 episodes) that reached it. Every seed is counted, failed ones are named."""
+the first evaluation (320 episodes) that reached it. Every seed is counted, failed ones are named. Commits: of the
+programs that trained the seeds; + where files lay beside it that were not committed, such as the results of the cells
+before. Hyperparameters stand in the cells' own files, in conformance/."""
+_SIDES = (
+    "Return: of the side of {side}, summed over its agents, when the final policies meet each other. How good a side "
+    "is the second table says: the mean return of each of its agents against opponents that do not learn, 640 episodes."
+)
 
 
 def document(found: Sequence[Outcome], pictures: Sequence[str]) -> str:
@@ -52,7 +62,16 @@ def section(found: Sequence[Outcome]) -> list[str]:
     """The tables of one task."""
     shown = [outcome for outcome in found if outcome.case.treatment != REFERENCE]
     rows = [row(outcome, [other for other in shown if _alike(other, outcome)]) for outcome in shown]
-    return [markdown(HEADER, rows), *measured(shown)]
+    names = {judged(outcome.case) for outcome in shown if outcome.case.measure == "sides"}
+    return [*(_SIDES.format(side=name) for name in names), markdown(HEADER, rows), *measured(shown)]
+
+
+def judged(case: Case) -> str:
+    """The side whose return a run of a competitive task is judged by; raises `ValueError` for another task."""
+    side = sides.measured(registry.spec(Task(name=str(case.settings["task.name"]))), None)
+    if side is None:
+        raise ValueError(f"all agents of {case.task} are on one side")
+    return side.name
 
 
 def _alike(one: Outcome, other: Outcome) -> bool:
@@ -63,7 +82,8 @@ def row(outcome: Outcome, beside: Sequence[Outcome]) -> tuple[str, ...]:
     """One case; `beside` are those of the same task and settings."""
     case = outcome.case
     published = PUBLISHED.get(case.algorithm) if case.task == "simple_spread_3" else None
-    ends = (_number(case.bar), *_to_the_bar(outcome), _number(published), verdict(outcome, beside))
+    commits = ", ".join(outcome.commits)
+    ends = (_number(case.bar), *_to_the_bar(outcome), _number(published), commits, verdict(outcome, beside))
     if not outcome.returns:
         return (case.algorithm, case.treatment, "", "", "", "", "", *ends)
     seeds = ", ".join(str(made.seed) for made in outcome.finished)

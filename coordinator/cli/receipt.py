@@ -34,7 +34,8 @@ def receipt(plan: Plan, summary: Summary, name: str, folder: str) -> list[str]:
         lines.append(_item("sides", by_side(summary.final_sides)))
     if best := summary.absolute_return:
         half = (best.ci95[1] - best.ci95[0]) / 2 if best.ci95 else 0.0
-        text = f"{best.mean:.1f} ± {half:.1f}   best policies (round {best.round}), {best.episodes:,} episodes"
+        which = "final policies" if best.round == summary.rounds else f"best policies (round {best.round})"
+        text = f"{best.mean:.1f} ± {half:.1f}   {which}, {best.episodes:,} episodes"
         lines.append(_item("absolute", text))
     place = f"AWS Lambda ({pricing.architecture}, {pricing.region})"
     costs = "would cost" if plan.stretch else "costs"

@@ -19,7 +19,8 @@ class _Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AbsoluteReturn(_Part, frozen=True, kw_only=True):
-    """The absolute metric: the policies of the best evaluation, after `round` rounds, on ten times the episodes."""
+    """The absolute metric: the policies of the best evaluation, after `round` rounds, on ten times the episodes; the
+    final ones where several sides learn."""
 
     mean: float
     iqm: float

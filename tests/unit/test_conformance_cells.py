@@ -160,6 +160,20 @@ def test_the_layout_of_results_is_task_algorithm_figures():
     assert (figures["seeds"], figures["env_steps"], figures["seconds"]) == ([1, 2, 3], 200, 4.0)
 
 
+def test_where_both_sides_learn_the_final_policies_count_and_the_side_is_named():
+    case = a_case(task="simple_tag", measure="sides", seeds=(1,), settings={"task.name": "mpe/simple_tag"})
+    outcome = Outcome("quick", case, {1: a_record(case, 1, mean=100.0, final=21.0)})
+    assert outcome.mean == 21
+    assert "of the side of adversary, summed over its agents" in tables.section([outcome])[0]
+
+
+def test_a_row_names_the_programs_that_trained_the_seeds():
+    case = a_case()
+    commits = {1: "0123456789+", 2: "0123456789+", 3: "abcdef0123"}
+    found = Outcome("quick", case, {seed: a_record(case, seed, commit=commit) for seed, commit in commits.items()})
+    assert columns(found)[0][-2] == "0123456+, abcdef0"
+
+
 def test_a_row_tells_the_verdict_and_the_worst_seed():
     (row,) = columns(an_outcome(a_case(bar=-45.0), -30.0, -32.0, -34.0))
     assert row[:3] == ["| mappo", "quick", "1, 2, 3"]
@@ -243,7 +257,9 @@ def test_cells_run_once_and_a_failed_one_is_recorded_as_failed(tmp_path):
     assert by_name["mappo"].env_steps == 200
     assert by_name["mappo"].absolute.episodes == 40
     assert by_name["mappo"].curve[-1].mean == by_name["mappo"].final
-    assert by_name["mappo"].hyperparameters["gamma"] == 0.9
+    found = by_name["mappo"].hyperparameters
+    # The step depends on how many agents there are: three, here.
+    assert (found["name"], found["gamma"], found["lr"], found["actors.copies"]) == ("mappo", 0.9, 1e-3, 4)
     assert by_name["iql"].status == "failed"
     assert by_name["iql"].reason
     assert a_campaign(tmp_path, told, (good, bad)).missing == []

@@ -83,16 +83,33 @@ BY_ROUND = {0: (0, 0, 9.0, 0, 1.0, 0, 0.0), 1: (0, 0, -9.0, 0, -1.0, 0, 0.5)}
 
 
 @pytest.mark.parametrize(
-    ("settings", "best"),
-    [((), (6, 0.5)), (("evaluation.side=1",), (6, 0.5)), (("evaluation.side=0",), (2, 9.0))],
+    ("settings", "side", "best"),
+    [
+        (("opponents.side=1",), "a", (2, 9.0)),
+        (("opponents.side=0",), "b+c", (6, 0.5)),
+        # Against opponents that learn, 9 may be what the worst of them let happen.
+        ((), "b+c", (6, 0.5)),
+        (("evaluation.side=1",), "b+c", (6, 0.5)),
+        (("evaluation.side=0",), "a", (6, 0.0)),
+    ],
 )
-def test_the_best_policies_are_those_of_the_best_return_of_the_side(sides, settings, best):
+def test_the_best_policies_are_those_of_the_best_return_of_the_side_or_the_final_ones_where_both_learn(
+    sides, settings, side, best
+):
     world = World(make_plan("stop.rounds=6", *settings), competing(BY_ROUND))
     state = world.finish()
     assert (state.best.round, state.best.mean) == best
     assert state.final_sides == {"a": 1.0, "b+c": 4.0}  # round 6: 6 - 2
-    names = {line.evaluation.side for line in world.journal if line.evaluation}
-    assert names == {"a" if best[0] == 2 else "b+c"}
+    assert {line.evaluation.side for line in world.journal if line.evaluation} == {side}
+    absolute = [r for r in world.invoker.asked if isinstance(r, EvaluateTask) and r.stream == "absolute"]
+    assert {request.round for request in absolute} == {6} and absolute[0].policies == state.best.policies
+
+
+def test_policies_that_are_no_longer_the_newest_are_deleted_where_both_sides_learn(sides):
+    world = World(make_plan("stop.rounds=6"), competing(BY_ROUND))
+    state = world.finish()
+    kept = {key for key in world.storage if key.endswith("policies.safetensors")}
+    assert kept == {ref.key for ref in state.lasting if ref.key.endswith("policies.safetensors")}
 
 
 def test_a_run_stops_at_the_return_of_the_side(sides):
