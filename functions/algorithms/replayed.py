@@ -71,10 +71,11 @@ class ReplayConfig(AlgorithmConfig, frozen=True, kw_only=True):
         return self.stretch or (None if self.recurrent else 1)
 
     def misfit(self, steps: int) -> str:
+        played = f"the {steps} that an actor plays"
         if self.length is not None and steps % self.length:
-            return f"stretch: stretches of {self.length} steps do not fill the {steps} that an actor plays"
+            return f"stretch: stretches of {self.length} steps do not fill {played}; set a divisor of {steps}"
         if self.burn_in >= (self.length or steps):
-            return f"burn_in: {self.burn_in} steps leave none to learn from of the {steps} that an actor plays"
+            return f"burn_in: {self.burn_in} steps leave none to learn from of {played}; set fewer"
         return ""
 
     @property

@@ -73,10 +73,12 @@ def deployed_rounds(place, run):
     return state and state.round
 
 
-def test_a_task_that_cannot_be_leaves_nothing_and_its_name_free(place, marless):
-    said = marless.train("typo", "--backend", "emulated", "actors.steps=1")
-    assert said.code == 2 and not (place.home / "runs/typo").exists()
-    assert marless.train("typo", "--backend", "emulated").code == 0
+@pytest.mark.parametrize("setting", ["actors.steps=1", "opponents.side=0"])
+def test_a_task_that_cannot_be_leaves_nothing_and_its_name_free(place, marless, setting):
+    name = setting.partition(".")[0]
+    said = marless.train(name, "--backend", "emulated", setting)
+    assert said.code == 2 and not (place.home / "runs" / name).exists()
+    assert marless.train(name, "--backend", "emulated").code == 0
 
 
 def test_every_event_twice_changes_nothing(place, marless, finished, expected):

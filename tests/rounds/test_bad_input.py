@@ -63,6 +63,10 @@ REFUSED = {
     "a factory that is not there": ([f"task.name={PETTINGZOO}nothing"], "nothing"),
     "spaces that do not fit": ([f"task.name={PETTINGZOO}continuous", "algorithm.name=iql"], "acts in numbers"),
     "less than an episode": (["actors.steps=3"], "actors.steps is 3"),
+    "a side to judge by that is not there": (["evaluation.side=5"], "evaluation.side: 5 is asked for"),
+    "opponents that are not there": (["opponents.side=0"], "on one side; leave it out"),
+    "stretches that do not fill a unit": (["algorithm.name=qmix", "algorithm.stretch=7"], "algorithm.stretch"),
+    "a distance of other actions": (["sharing.rule=dynamic", "sharing.distance=hellinger"], "use jsd"),
     "a cap that pays for nothing": (["stop.dollars=0.000001"], "stop.dollars = 1e-06 is less than a first attempt"),
 }
 
@@ -73,7 +77,7 @@ def test_a_run_that_cannot_be_is_refused_in_one_line_and_leaves_nothing(marless,
     first = [] if any(text.endswith(".toml") for text in settings) else list(SMALL)
     said = marless("train", *first, *settings)
     assert said.code == 2
-    assert tells in the_line(said)
+    assert tells in the_line(said) and "resume" not in the_line(said)
     assert not Path("runs").exists() or list(Path("runs").iterdir()) == []
 
 
@@ -207,11 +211,30 @@ def test_a_store_that_fails_in_the_first_round_leaves_the_run_that_was_paid_for(
     assert "marless resume blocked" in the_line(again)
 
 
-def test_a_refused_run_leaves_latest_where_it_was(marless):
+# Refused by the networks' maker, and by the coordinator once the task is described.
+IMPOSSIBLE = ["actors.steps=3", "opponents.side=0"]
+
+
+@pytest.mark.parametrize("setting", IMPOSSIBLE)
+def test_a_refused_run_leaves_latest_where_it_was_and_its_name_free(marless, setting):
     assert marless.train("first").code == 0
-    assert marless.train("second", "actors.steps=3").code == 2
+    assert marless.train("second", setting).code == 2
     assert Path("runs/latest").readlink() == Path("first")
     assert not Path("runs/second").exists()
+    assert not any(line.startswith("second") for line in marless("runs").out)
+    assert marless.train("second").code == 0
+
+
+@pytest.mark.parametrize("setting", IMPOSSIBLE)
+def test_a_run_that_a_resume_finds_impossible_is_refused_in_a_line_and_kept(marless, monkeypatch, setting):
+    with monkeypatch.context() as broken:
+        broken.setattr("coordinator.cli.session.Session.drive", lambda *arguments: 1 // 0)
+        assert marless.train("first", setting).code == 70
+    for _ in range(2):
+        said = marless("resume", "first", "--workers", "1")
+        assert said.code == 2 and "marless resume" not in the_line(said)
+        assert Path("runs/first/plan.json").exists()
+        assert not Path("runs/latest").is_symlink()
 
 
 def test_a_run_has_one_driver(marless):

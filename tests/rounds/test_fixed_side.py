@@ -229,3 +229,4 @@ def test_opponents_that_cannot_be_are_refused_in_a_line(marless, tmp_path):
     for number, (settings, why) in enumerate(BAD.values()):
         said = marless("train", *SMALL, *settings, "--run", f"bad{number}", "--workers", "1")
         assert said.code == 2 and len(said.err) == 1 and why in said.err[0]
+        assert not (tmp_path / f"runs/bad{number}").exists()

@@ -5,12 +5,13 @@ import pytest
 from coordinator.config import load
 from coordinator.fitting import misfit
 from functions.environments import registry
+from functions.environments.base import AgentClass, Spec
 
 NUMBERS = "task.options.continuous_actions=true"
 MISFITS = {
     "stretches beyond a unit": (
         ["algorithm.name=vdn", "algorithm.stretch=4"],
-        "algorithm.stretch: stretches of 4 steps",
+        "algorithm.stretch: stretches of 4 steps do not fill the 25 that an actor plays; set a divisor of 25",
     ),
     "stretches beyond what an actor plays": (
         ["algorithm.name=vdn", "algorithm.stretch=25", "actors.steps=30"],
@@ -18,7 +19,7 @@ MISFITS = {
     ),
     "nothing left to learn from": (
         ["algorithm.name=vdn", "algorithm.recurrent=true", "algorithm.burn_in=25"],
-        "algorithm.burn_in: 25 steps leave none to learn from of the 25",
+        "algorithm.burn_in: 25 steps leave none to learn from of the 25 that an actor plays; set fewer",
     ),
     "a side that is not there": (["evaluation.side=2"], "evaluation.side"),
     "choices compared as numbers": (["sharing.distance=w2", "sharing.rule=dynamic"], "use jsd"),
@@ -30,6 +31,14 @@ FITS = {
     "a memory of whole units": ["algorithm.name=vdn", "algorithm.recurrent=true", "algorithm.burn_in=24"],
     "choices compared as choices": ["sharing.rule=dynamic"],
 }
+
+
+# One agent that chooses and one that acts in numbers.
+BOTH = Spec(
+    agents=("a", "b"),
+    classes=(AgentClass("a", (0,), 3, 2), AgentClass("b", (1,), 3, 2, low=(0.0, 0.0), high=(1.0, 1.0))),
+    horizon=5,
+)
 
 
 def judged(settings):
@@ -46,3 +55,10 @@ def test_what_does_not_fit_is_one_line_with_its_key(name):
 @pytest.mark.parametrize("name", FITS)
 def test_what_fits_passes(name):
     assert judged(FITS[name]) == ""
+
+
+@pytest.mark.parametrize("distance", ["jsd", "hellinger", "w2"])
+def test_where_some_choose_and_some_act_in_numbers_the_distance_that_compares_both_is_named(distance):
+    config = load(None, ["sharing.rule=dynamic", f"sharing.distance={distance}"])
+    assert misfit(config, BOTH).endswith("; use kde-kl")
+    assert misfit(load(None, ["sharing.rule=dynamic", "sharing.distance=kde-kl"]), BOTH) == ""
