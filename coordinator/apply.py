@@ -24,7 +24,7 @@ from coordinator.events import (
     Resumed,
     Stopped,
 )
-from coordinator.figures import Played, evaluated, played, returns_of, round_lines, side_returns_of
+from coordinator.figures import Played, evaluated, played, returns_of, round_lines, scalars_of, side_returns_of
 from coordinator.fitting import misfit
 from coordinator.homes import learned, learner_waves, regrouped, spec_of
 from coordinator.mind import Thought, began, settled, think
@@ -315,13 +315,26 @@ def _finally(plan: Plan, state: State) -> State:
     final = Evaluated(round=state.round, env_steps=state.env_steps, returns=returns)
     ranked = _ranked(state, final)
     retired = tuple(sorted({*state.retired, *ranked.retired}))
-    by_side = side_returns_of(state, "final/")
-    return replace(ranked, phase="absolute", slots={}, final=returns, final_sides=by_side, retired=retired)
+    return replace(
+        ranked,
+        phase="absolute",
+        slots={},
+        final=returns,
+        final_sides=side_returns_of(state, "final/"),
+        final_scalars=scalars_of(state, "final/"),
+        retired=retired,
+    )
 
 
 def _ended(plan: Plan, state: State) -> State:
-    returns, by_side = returns_of(state, "absolute/"), side_returns_of(state, "absolute/")
-    return replace(state, slots={}, absolute=returns, absolute_sides=by_side, status="finished")
+    return replace(
+        state,
+        slots={},
+        absolute=returns_of(state, "absolute/"),
+        absolute_sides=side_returns_of(state, "absolute/"),
+        absolute_scalars=scalars_of(state, "absolute/"),
+        status="finished",
+    )
 
 
 def _resumed(plan: Plan, state: State, event: Resumed) -> State:
@@ -330,14 +343,19 @@ def _resumed(plan: Plan, state: State, event: Resumed) -> State:
     slots = {work: replace(slot, failures=0, problem="", hopeless=False) for work, slot in state.slots.items()}
     going_on = replace(state, status="running", slots=slots)
     if state.phase in ("final", "absolute") and not (state.status == "running" and _target_reached(plan, state)):
-        ended = replace(going_on, final=(), absolute=(), final_sides={}, absolute_sides={})
-        return _placed(plan, replace(ended, slots={}, reason=""))
+        return _placed(plan, replace(_unended(going_on), slots={}, reason=""))
     if state.placing is not None and not state.slots:
         return replace(going_on, placing=places.placed(plan, going_on)) if state.phase == "sample" else going_on
     if state.placing is not None and places.changed(plan, state):
         # The round in flight begins anew, for its shares no longer fit together.
         return _placed(plan, replace(going_on, slots={}, proposal=None))
     return going_on
+
+
+def _unended(state: State) -> State:
+    """Without what the evaluations that end a run have told."""
+    before = replace(state, final=(), final_sides={}, final_scalars={})
+    return replace(before, absolute=(), absolute_sides={}, absolute_scalars={})
 
 
 def _target_reached(plan: Plan, state: State) -> bool:

@@ -1,6 +1,7 @@
 """What the answered tasks of a round say of it: returns, evaluations, and its lines of metrics."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,7 +86,7 @@ def round_lines(
                 return_mean=float(returns.mean()) if len(returns) else None,
                 return_sd=float(returns.std(ddof=1)) if len(returns) > 1 else None,
                 agent_returns=round_.agent_returns,
-                scalars=_mean_scalars(round_.samples),
+                scalars=mean_scalars(round_.samples),
                 figures=dict(round_.seen.figures),
                 evaluation=evaluated(plan, state) if index == 0 else None,
                 team=state.team.groups if state.team else (),
@@ -101,9 +102,11 @@ def round_lines(
     return tuple(lines)
 
 
-def _mean_scalars(replies: tuple[SampleReply, ...]) -> dict[str, float]:
-    """Means over episodes, whatever invocations played them."""
-    named = {name: [reply for reply in replies if name in reply.scalars] for reply in replies for name in reply.scalars}
+def mean_scalars(replies: Sequence[SampleReply | EvaluateReply]) -> dict[str, float]:
+    """Means of the environment's own figures over the episodes of all `replies`; one that is silent on a figure does
+    not count for it."""
+    told = [reply for reply in replies if reply.returns]
+    named = {name: [reply for reply in told if name in reply.scalars] for reply in told for name in reply.scalars}
     return {
         name: float(np.average([reply.scalars[name] for reply in of], weights=[len(reply.returns) for reply in of]))
         for name, of in sorted(named.items())
@@ -122,6 +125,7 @@ def evaluated(plan: Plan, state: State) -> Evaluated | None:
         returns=returns,
         side=side.name if side else "",
         side_returns=side_returns_of(state, "evaluate/"),
+        scalars=scalars_of(state, "evaluate/"),
     )
 
 
@@ -137,6 +141,11 @@ def side_returns_of(state: State, prefix: str) -> dict[str, float]:
         return {}
     means = np.average([reply.agent_returns for reply in told], axis=0, weights=[len(reply.returns) for reply in told])
     return sides.returns_of(state.task, means.tolist())
+
+
+def scalars_of(state: State, prefix: str) -> dict[str, float]:
+    """The means of the environment's own figures over the episodes of all parts; empty where it has none."""
+    return mean_scalars(_replies(state, prefix))
 
 
 def _replies(state: State, prefix: str) -> list[EvaluateReply]:

@@ -74,7 +74,7 @@ class Evaluated(Message, frozen=True, kw_only=True):
     """Greedy returns (sum over agents, undiscounted) of the policies after `round` rounds and `env_steps` steps.
 
     Where some agents compete, `returns` are sums over the agents of one side, `side`, by which policies are ranked;
-    `side_returns` are the means of all sides by name.
+    `side_returns` are the means of all sides by name. `scalars` are the means of the environment's own figures.
     """
 
     round: int
@@ -82,6 +82,7 @@ class Evaluated(Message, frozen=True, kw_only=True):
     returns: tuple[float, ...]
     side: str = ""
     side_returns: dict[str, float] = field(default_factory=dict)
+    scalars: dict[str, float] = field(default_factory=dict)
 
     @property
     def mean(self) -> float:
@@ -103,8 +104,9 @@ class RoundLine(Message, frozen=True, kw_only=True):
 
     `env_steps`, `seconds` and `dollars` are sums from the start of the run to the end of this round. Returns are of the
     sampled episodes: undiscounted, summed over agents in `return_*`, per agent in `agent_returns`, and where some
-    compete summed over each side's agents in `side_returns`, by the side's name. `exploration` is how much chance
-    actors added to what the policies say: ε, or the noise in half ranges; 0 where they draw from the policies alone.
+    compete summed over each side's agents in `side_returns`, by the side's name; `scalars` are the means of the
+    environment's own figures over the same episodes. `exploration` is how much chance actors added to what the policies
+    say: ε, or the noise in half ranges; 0 where they draw from the policies alone.
     `evaluation` is of the policies that sampled the round. `team[i]` is the group in which agent i learned it. `slope`
     is the trend of the normalised returns, `diversity` how differently the agents act (system neural diversity, see
     `coordinator.mind`). `event` is what became of sharing at its end: '', 'shared', 'split', 'rejected' (by a trial of
@@ -147,7 +149,7 @@ class State(Message, frozen=True, kw_only=True):
     and `item_bytes` (of the last ledger write) are what the planner goes by. `proposal` is a team that the round may
     end with, `lines` are of the rounds that ended last, `saved` is the round of the last checkpoint. `past` are the
     rounds that the next one may learn from, oldest first. `final` and `absolute` are returns as those of `Evaluated`,
-    with the means of all sides.
+    with the means of all sides and of the environment's own figures.
     """
 
     status: Status = "running"
@@ -180,6 +182,8 @@ class State(Message, frozen=True, kw_only=True):
     absolute: tuple[float, ...] = ()
     final_sides: dict[str, float] = field(default_factory=dict)
     absolute_sides: dict[str, float] = field(default_factory=dict)
+    final_scalars: dict[str, float] = field(default_factory=dict)
+    absolute_scalars: dict[str, float] = field(default_factory=dict)
 
     @property
     def task(self) -> Spec:

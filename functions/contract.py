@@ -304,7 +304,8 @@ class RegroupReply(Message, frozen=True, kw_only=True, tag="regroup"):
 
 
 class EvaluateReply(Message, frozen=True, kw_only=True, tag="evaluate"):
-    """One undiscounted return (sum over agents, or over those of the task's side) per episode, and per-agent means."""
+    """One undiscounted return (sum over agents, or over those of the task's side) per episode, per-agent means, and
+    means of the environment's own figures."""
 
     returns: tuple[float, ...]
     agent_returns: tuple[float, ...] = ()

@@ -42,7 +42,7 @@ class Summary(NamedTuple):
 
 
 def summary(parts: Sequence[Episodes]) -> Summary:
-    """All episodes of several players together, in the order given."""
+    """All episodes of several players together, in the order given; a figure that none of them has is left out."""
     agent_returns = np.concatenate([part.agent_returns() for part in parts])
     figures: dict[str, list[float]] = {}
     for part in parts:
@@ -51,5 +51,5 @@ def summary(parts: Sequence[Episodes]) -> Summary:
     return Summary(
         tuple(agent_returns.sum(axis=1).tolist()),
         tuple(agent_returns.mean(axis=0).tolist()) if len(agent_returns) else (),
-        {name: float(np.mean(values)) for name, values in figures.items()},
+        {name: float(np.mean(values)) for name, values in figures.items() if values},
     )

@@ -78,15 +78,15 @@ class Documents:
         from coordinator.reports.evaluations import Evaluation, document
 
         entries = [
-            Evaluation(step_count=line.evaluation.env_steps, returns=line.evaluation.returns)
-            for line in lines
-            if line.evaluation
+            Evaluation(step_count=told.env_steps, returns=told.returns, scalars=told.scalars)
+            for told in (line.evaluation for line in lines)
+            if told
         ]
         if state.final:
-            entries.append(Evaluation(step_count=state.env_steps, returns=state.final))
+            entries.append(Evaluation(step_count=state.env_steps, returns=state.final, scalars=state.final_scalars))
         config = self._plan.config
         algorithm = config.algorithm.name
-        layout = document(config.task, algorithm, config.seed, entries, state.absolute)
+        layout = document(config.task, algorithm, config.seed, entries, state.absolute, state.absolute_scalars)
         self._folder.write(files.EVALUATIONS, msgspec.json.encode(layout) + b"\n")
 
     def _curve(self, state: State, lines: list[RoundLine]) -> None:

@@ -12,6 +12,7 @@ from coordinator.cli import options as common
 from coordinator.cli.episodes import play, tasks
 from coordinator.cli.fetched import fetched
 from coordinator.cli.folder import RunFolder
+from coordinator.figures import mean_scalars
 from coordinator.opponents import judged
 from coordinator.reports import statistics
 from coordinator.state import Plan, State
@@ -62,16 +63,19 @@ def _show(options: Namespace, plan: Plan, state: State, replies: list[EvaluateRe
     weights = [len(reply.returns) for reply in replies]
     means = np.average([reply.agent_returns for reply in replies], axis=0, weights=weights).tolist()
     agents = dict(zip(state.task.agents, means, strict=True))
-    by_side = sides.returns_of(state.task, means)
+    by_side, own = sides.returns_of(state.task, means), mean_scalars(replies)
     if options.json:
         result = {"run": plan.run, "round": state.round, **msgspec.to_builtins(figures), "agents": agents}
-        print(msgspec.json.encode({**result, "sides": by_side} if by_side else result).decode())
+        result |= {name: found for name, found in (("scalars", own), ("sides", by_side)) if found}
+        print(msgspec.json.encode(result).decode())
         return
     print(f"{plan.run}, policies of round {state.round:,}, greedy, {figures.episodes:,} episodes on fresh start states")
     interval = f"   95 % interval {figures.ci95[0]:.2f} to {figures.ci95[1]:.2f}" if figures.ci95 else ""
     side = judged(plan.config, state.task)
     of = f"agents of side {side.name}" if side else "agents"
     print(f"return      {figures.mean:.2f}   IQM {figures.iqm:.2f}{interval}   (undiscounted, sum over {of})")
+    for name, mean in own.items():
+        print(f"{name:<11} {mean:.3f}")
     for name, mean in by_side.items():
         print(f"side        {name:<14}{mean:.2f}")
     for name, mean in agents.items():

@@ -1,7 +1,7 @@
 """The last lines of a run: what came out, what it cost, and how to go on."""
 
 from coordinator.cli.summary import Summary
-from coordinator.cli.text import by_side, money, plus_minus, seconds
+from coordinator.cli.text import by_side, money, plus_minus, scalars, seconds
 from coordinator.state import Plan
 
 _REASONS = {
@@ -30,6 +30,8 @@ def receipt(plan: Plan, summary: Summary, name: str, folder: str) -> list[str]:
                 f"{plus_minus(final)}   sum over {_summed(summary)}, undiscounted, greedy, {final.episodes:,} episodes",
             )
         )
+    if summary.final_scalars:
+        lines.append(_item("", scalars(summary.final_scalars)))
     if summary.final_sides:
         lines.append(_item("sides", by_side(summary.final_sides)))
     if best := summary.absolute_return:
@@ -37,6 +39,8 @@ def receipt(plan: Plan, summary: Summary, name: str, folder: str) -> list[str]:
         which = "final policies" if best.round == summary.rounds else f"best policies (round {best.round})"
         text = f"{best.mean:.1f} ± {half:.1f}   {which}, {best.episodes:,} episodes"
         lines.append(_item("absolute", text))
+    if summary.absolute_scalars:
+        lines.append(_item("", scalars(summary.absolute_scalars)))
     place = f"AWS Lambda ({pricing.architecture}, {pricing.region})"
     costs = "would cost" if plan.stretch else "costs"
     lines.append(_item("bill", f"{money(summary.dollars.total)}   what this {costs} on {place}"))

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from coordinator.cli.receipt import receipt
 from coordinator.cli.summary import Summary
-from coordinator.cli.text import by_side, money, plus_minus, seconds, sparkline
+from coordinator.cli.text import by_side, money, plus_minus, scalars, seconds, sparkline
 from coordinator.cli.view import progress, seconds_left
 from coordinator.state import Evaluated, Plan, RoundLine, State
 
@@ -111,9 +111,7 @@ class LiveView:
             f"{state.round:,}{limit}",
             _DOING.get(state.phase, ""),
         )
-        rows: list[tuple[str, Text | Table]] = [("rounds", bar), ("return", self._returns())]
-        if self._evaluated is not None and self._evaluated.side_returns:
-            rows.append(("sides", Text(by_side(self._evaluated.side_returns))))
+        rows: list[tuple[str, Text | Table]] = [("rounds", bar), ("return", self._returns()), *self._beside_return()]
         if line is not None:
             speed = line.env_steps / line.seconds if line.seconds else 0.0
             rows += [
@@ -133,6 +131,15 @@ class LiveView:
         side = f"{self._evaluated.side}, " if self._evaluated.side else ""
         text.append(f"  {side}greedy, round {self._evaluated.round:,}  ", "dim")
         return text.append(sparkline(self._means), "green")
+
+    def _beside_return(self) -> list[tuple[str, Text]]:
+        """What else the last evaluation told."""
+        rows: list[tuple[str, Text]] = []
+        if self._evaluated is not None and self._evaluated.scalars:
+            rows.append(("", Text(scalars(self._evaluated.scalars))))
+        if self._evaluated is not None and self._evaluated.side_returns:
+            rows.append(("sides", Text(by_side(self._evaluated.side_returns))))
+        return rows
 
 
 def _without_echo_of_control() -> list[Any] | None:

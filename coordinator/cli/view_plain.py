@@ -5,7 +5,7 @@ import sys
 
 from coordinator.cli.receipt import receipt
 from coordinator.cli.summary import Summary
-from coordinator.cli.text import by_side, money, plus_minus, seconds
+from coordinator.cli.text import by_side, money, plus_minus, scalars, seconds
 from coordinator.state import Plan, RoundLine, State
 
 
@@ -44,12 +44,13 @@ def evaluation_line(line: RoundLine) -> str:
     """One evaluation and what the run had used by then."""
     assert line.evaluation is not None
     sides = f"   {by_side(line.evaluation.side_returns)}" if line.evaluation.side_returns else ""
+    own = f"   {scalars(line.evaluation.scalars)}" if line.evaluation.scalars else ""
     mean = line.side_returns.get(line.evaluation.side, line.return_mean)
     sampled = "" if mean is None else f"{mean:8.1f} sampled"
     greedy = f"{line.evaluation.side}, greedy" if line.evaluation.side else "greedy"
     speed = line.env_steps / line.seconds if line.seconds else 0.0
     return (
         f"round {line.evaluation.round:5d}  {line.evaluation.env_steps:11,d} steps"
-        f"   return {plus_minus(line.evaluation.returns):>14s} ({greedy}){sampled}{sides}"
+        f"   return {plus_minus(line.evaluation.returns):>14s} ({greedy}){own}{sampled}{sides}"
         f"   {speed:9,.0f} steps/s   {money(line.dollars)}   {seconds(line.seconds)}"
     )

@@ -4,13 +4,14 @@ The layout is that of github.com/instadeepai/marl-eval (Gorsane et al., "Towards
 Protocol for Cooperative MARL", NeurIPS 2022). This module builds it; who asks for it writes the file.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 
 from functions.environments.base import Task
 
-METRIC = "return"
+METRIC, STEPS = "return", "step_count"
 
 _Entry = dict[str, int | list[float]]
 _Run = dict[str, _Entry]
@@ -18,29 +19,37 @@ Document = dict[str, dict[str, dict[str, dict[str, _Run]]]]
 
 # What PettingZoo modules call their constructors; such a name says nothing of the task.
 _CONSTRUCTORS = ("env", "parallel_env", "raw_env")
+_NONE: Mapping[str, float] = MappingProxyType({})
 
 
 class Evaluation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One evaluation during training: environment steps trained so far, one undiscounted return per episode."""
+    """One evaluation during training: environment steps trained so far, one undiscounted return per episode, and the
+    means of the environment's own figures."""
 
     step_count: int
     returns: tuple[float, ...]
+    scalars: dict[str, float] = {}
 
 
 def document(
-    task: Task, algorithm: str, seed: int, evaluations: Iterable[Evaluation], absolute: Sequence[float]
+    task: Task,
+    algorithm: str,
+    seed: int,
+    evaluations: Iterable[Evaluation],
+    absolute: Sequence[float],
+    absolute_scalars: Mapping[str, float] = _NONE,
 ) -> Document:
     """The JSON document of one run: environment -> task -> algorithm -> ``seed_<n>`` -> ``step_<i>``.
 
     `evaluations` come in the order of training. `absolute` holds the returns for the absolute metric: the run's best
     policy on ten times the episodes (Gorsane et al. 2022). It stands last because marl-eval takes a run's last entry
-    for it. Returns keep every digit.
+    for it. The environment's own figures are metrics of one value, their mean. Numbers keep every digit.
     """
     run: _Run = {
-        f"step_{index}": {"step_count": evaluation.step_count, METRIC: [float(value) for value in evaluation.returns]}
+        f"step_{index}": {STEPS: evaluation.step_count, **_metrics(evaluation.returns, evaluation.scalars)}
         for index, evaluation in enumerate(evaluations)
     }
-    run["absolute_metrics"] = {METRIC: [float(value) for value in absolute]}
+    run["absolute_metrics"] = _metrics(absolute, absolute_scalars)
     environment, scenario = names(task)
     return {environment: {scenario: {algorithm: {f"seed_{seed}": run}}}}
 
@@ -64,3 +73,10 @@ def _path(name: str) -> str:
     adapter, module, *factory = name.split(":")
     *packages, last = [*module.split("."), *(word for word in factory if word not in _CONSTRUCTORS)]
     return f"{'.'.join(packages) or adapter}/{last}"
+
+
+def _metrics(returns: Sequence[float], scalars: Mapping[str, float]) -> _Entry:
+    """By name; a figure of the environment's that has a name of the layout's is left out."""
+    # In lower case for the same reason as the names of tasks.
+    own = {name.lower(): [value] for name, value in scalars.items() if name.lower() not in (METRIC, STEPS)}
+    return {METRIC: [float(value) for value in returns], **own}

@@ -132,7 +132,8 @@ def summary(home, name):
     return json.loads((home / "runs" / name / "summary.json").read_text())
 
 
-SAME = ("weights_sha256", "final_return", "absolute_return", "rounds", "env_steps")
+PLAYED = ("final_return", "absolute_return", "final_scalars", "absolute_scalars")
+SAME = ("weights_sha256", *PLAYED, "rounds", "env_steps")
 
 
 def same(found, expected):

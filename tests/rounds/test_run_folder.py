@@ -8,10 +8,13 @@ import signal
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 from commands import SMALL, Commands
 
 from coordinator.cli.app import main
+from coordinator.cli.folder import RunFolder
+from coordinator.cli.summary import read
 from coordinator.cli.view_plain import PlainView
 from coordinator.config import load
 from coordinator.reports import load_policy
@@ -135,6 +138,61 @@ def test_the_evaluations_end_with_the_final_one_and_the_absolute_metric(marless,
     assert [entry.get("step_count") for entry in run.values()] == [80, 160, None]
     assert [len(entry["return"]) for entry in run.values()] == [4, 4, 40]
     assert list(run)[-1] == "absolute_metrics"
+
+
+# Two agents guess once, and whoever is right earns half a point for each of them: the return of episodes is twice their
+# accuracy.
+GUESSING = ("task.options={horizon=1}", "algorithm.lr=1e-6", "evaluation.episodes_per_invocation=3")
+
+
+def test_figures_of_the_environment_s_own_are_told_of_every_evaluation(marless):
+    said, found = marless.train("first", *GUESSING), summary("first")
+    final, absolute = (found[name]["accuracy"] for name in ("final_scalars", "absolute_scalars"))
+    lines = [json.loads(line) for line in Path("runs/first/metrics.jsonl").read_text().splitlines()]
+    [evaluated] = [line["evaluation"]["scalars"] for line in lines if "evaluation" in line]
+    [run] = json.loads(Path("runs/first/evaluations.json").read_text())["toy"]["signal"]["mappo"].values()
+    assert [entry["accuracy"] for entry in run.values()] == [[evaluated["accuracy"]], [final], [absolute]]
+    returns = [np.mean(entry["return"]) for entry in run.values()]
+    assert returns == pytest.approx([2 * value for value in (evaluated["accuracy"], final, absolute)])
+    assert 0.0 < absolute < 1.0
+    [progress] = [line for line in said.out if line.startswith("round")]
+    assert f"(greedy)   accuracy {evaluated['accuracy']:.3f}  " in progress
+    after = dict(zip([line.split()[0] for line in said.out], said.out[1:], strict=False))
+    assert after["final"] == f"{'':<14}accuracy {final:.3f}"
+    assert after["absolute"] == f"{'':<14}accuracy {absolute:.3f}"
+
+
+def test_programs_are_told_the_environment_s_own_figures_too(marless):
+    events = [json.loads(line) for line in marless.train("first", "--json").out]
+    lines = [json.loads(line) for line in Path("runs/first/metrics.jsonl").read_text().splitlines()]
+    assert [event["scalars"] for event in events if event["event"] == "evaluation"] == [
+        line["evaluation"]["scalars"] for line in lines if "evaluation" in line
+    ]
+
+
+def test_an_evaluation_by_hand_tells_the_environment_s_own_figures(marless):
+    marless.train("first", *GUESSING)
+    # Parts of 160, 160 and 10 episodes, which count by their episodes.
+    found = json.loads(marless("evaluate", "first", "--episodes", "330", "--json").out[0])
+    assert found["scalars"] == {"accuracy": pytest.approx(found["mean"] / 2)} and 0.0 < found["mean"] < 2.0
+    said = marless("evaluate", "first", "--episodes", "330").out
+    assert said[2] == f"accuracy    {found['scalars']['accuracy']:.3f}"
+
+
+def test_nothing_is_told_where_the_environment_has_no_figures_of_its_own(marless):
+    said = marless.train("first", "task.name=mpe/simple_spread")
+    assert [line.split()[0] for line in said.out[-6:]] == ["trained", "final", "absolute", "bill", "play", "runs/first"]
+    assert re.search(r"\(greedy\) +-?[\d.]+ sampled   ", next(line for line in said.out if line.startswith("round")))
+    assert (summary("first")["final_scalars"], summary("first")["absolute_scalars"]) == ({}, {})
+    assert "scalars" not in json.loads(marless("evaluate", "first", "--episodes", "4", "--json").out[0])
+    assert marless("evaluate", "first", "--episodes", "4").out[2].startswith("  agent_0")
+    lines = [json.loads(line) for line in Path("runs/first/metrics.jsonl").read_text().splitlines()]
+    assert [line["evaluation"].keys() for line in lines if "evaluation" in line] == [{"round", "env_steps", "returns"}]
+    # What a program of before wrote has no such part at all.
+    bare = summary("first")
+    del bare["final_scalars"], bare["absolute_scalars"]
+    Path("runs/first/summary.json").write_text(json.dumps(bare))
+    assert read(RunFolder.find("first")).final_scalars == {}
 
 
 def test_the_policies_can_be_played(marless, first):

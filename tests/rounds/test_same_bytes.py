@@ -40,6 +40,15 @@ def test_placement_changes_no_evaluation(train):
     assert [line.evaluation for line in split.lines] == [line.evaluation for line in packed.lines]
 
 
+def test_workers_and_placement_change_no_figure_of_the_environment_s_own(train):
+    toy = ("task.name=toy/signal", "evaluation.episodes_per_invocation=3")
+    first, second = train(*toy, PLACEMENTS[0]), train(*toy, PLACEMENTS[2], workers=2)
+    assert first.state.final_scalars.keys() == first.state.absolute_scalars.keys() == {"accuracy"}
+    assert first.state.final_scalars == second.state.final_scalars
+    assert first.state.absolute_scalars == second.state.absolute_scalars
+    assert [line.evaluation for line in first.lines] == [line.evaluation for line in second.lines]
+
+
 def test_classes_of_unlike_agents_share_by_class_in_any_placement(train):
     task = ("task.name=mpe/simple_adversary", "sharing.rule=all")
     runs = [train(*task, placement) for placement in PLACEMENTS[::2]]

@@ -12,7 +12,7 @@ from coordinator.cli.effective import document
 from coordinator.cli.errors import UserError
 from coordinator.cli.folder import RunFolder
 from coordinator.cli.options import split
-from coordinator.cli.text import money, plus_minus, seconds, sparkline, table
+from coordinator.cli.text import money, plus_minus, scalars, seconds, sparkline, table
 from coordinator.cli.view import progress, seconds_left
 from coordinator.config import Stop, convert, load, valid_keys
 from coordinator.provenance import changes, surroundings
@@ -44,6 +44,10 @@ def test_a_return_is_shown_with_half_its_interval():
     # Mean 2, standard deviation 1, n = 3: 4.303 / sqrt(3) = 2.484.
     assert plus_minus([1.0, 2.0, 3.0]) == "2.0 ± 2.5"
     assert plus_minus([1.0]) == "1.0"
+
+
+def test_figures_of_the_environment_s_own_are_shown_by_name():
+    assert scalars({"win": 0.53125, "lost": 2.0}) == "win 0.531, lost 2.000"
 
 
 def test_a_sparkline_goes_from_lowest_to_highest():

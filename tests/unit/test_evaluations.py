@@ -46,6 +46,26 @@ def test_the_document_has_the_layout_that_marl_eval_reads():
     }
 
 
+def test_figures_of_the_environment_s_own_are_metrics_of_one_value():
+    evaluations = [Evaluation(step_count=8, returns=(1.0, 3.0), scalars={"Win": 0.5, "lost": 0.25})]
+    built = document(Task(name="smax/8m"), "mappo", 7, evaluations, [2.0], {"Win": 0.75, "lost": 0.0})
+    assert built["smax"]["8m"]["mappo"]["seed_7"] == {
+        "step_0": {"step_count": 8, "return": [1.0, 3.0], "win": [0.5], "lost": [0.25]},
+        "absolute_metrics": {"return": [2.0], "win": [0.75], "lost": [0.0]},
+    }
+
+
+def test_no_figure_of_the_environment_s_takes_the_place_of_a_return_or_a_count():
+    taken = {"return": 0.5, "step_count": 7.0}
+    built = document(
+        Task(name="toy"), "ippo", 1, [Evaluation(step_count=8, returns=(1.0,), scalars=taken)], [2.0], taken
+    )
+    assert built["toy"]["toy"]["ippo"]["seed_1"] == {
+        "step_0": {"step_count": 8, "return": [1.0]},
+        "absolute_metrics": {"return": [2.0]},
+    }
+
+
 def test_the_absolute_metric_stands_last_where_marl_eval_looks_for_it():
     evaluations = [Evaluation(step_count=step, returns=(0.0,)) for step in range(12)]
     (run,) = document(Task(name="toy"), "ippo", 1, evaluations, [0.0])["toy"]["toy"]["ippo"].values()

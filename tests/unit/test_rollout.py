@@ -1,5 +1,7 @@
 """What actors record and what evaluations count, with a scripted environment and with the toy."""
 
+from dataclasses import replace
+
 import msgspec
 import numpy as np
 import pytest
@@ -238,6 +240,20 @@ def test_an_evaluation_of_fewer_episodes_does_not_favour_the_short_ones():
     episodes = play(environment, zero_policy(environment.spec, Team(groups=(0, 1))), np.random.default_rng(0), True, 2)
     # The first two copies last 5 and 2 steps; the third ends second and is nobody's episode.
     assert episodes.scalars["steps"] == [2, 5]
+
+
+def test_a_figure_that_no_counted_episode_has_is_left_out():
+    class Sparing(Scripted):
+        """Tells how long an episode was when it had two steps."""
+
+        def step(self, actions):
+            told = super().step(actions)
+            return replace(told, scalars=told.scalars if (told.scalars["steps"] == 2)[told.ended].any() else {})
+
+    environment = Sparing([5, 3, 2])
+    policy = zero_policy(environment.spec, Team(groups=(0, 1)))
+    found = summary([play(environment, policy, np.random.default_rng(0), True, 2)])
+    assert (len(found.returns), found.scalars) == (2, {})
 
 
 def test_a_greedy_evaluation_draws_start_states_only():
