@@ -79,7 +79,10 @@ class Sharing(Section, frozen=True, kw_only=True):
 
     rule: Annotated[
         sharing.Rule,
-        Meta(description="none: networks per agent; all: one per class of equal spaces; dynamic: as the trend decides"),
+        Meta(
+            description="none: networks per agent, the default; all: one per class of equal spaces, the default of"
+            " algorithms with replay; dynamic: as the trend decides"
+        ),
     ] = "none"
     start: Annotated[sharing.Start, Meta(description="how dynamic sharing begins; the MARLess paper begins apart")] = (
         "together"
@@ -251,12 +254,20 @@ def convert(document: Mapping[str, Any], where: str) -> RunConfig:
     _refuse_unknown(document, where, name)
     document = filled(document, valid_keys(name))
     try:
-        config = _placed(msgspec.convert(_named(document), RunConfig).effective(), document)
+        config = _placed(_shared(msgspec.convert(_named(document), RunConfig), document).effective(), document)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{where}: {_readable(str(error), name)}") from error
     if impossible := _impossible(config):
         raise ConfigError(f"{where}: {impossible}")
     return config
+
+
+def _shared(config: RunConfig, document: Mapping[str, Any]) -> RunConfig:
+    """With shared networks where an algorithm learns from replay, unless the document says who shares: the published
+    settings of them all, and with networks of their own agents learned more slowly here, see docs/algorithms.md."""
+    if "rule" in document.get("sharing", {}) or not config.algorithm.replayed_steps:
+        return config
+    return msgspec.structs.replace(config, sharing=msgspec.structs.replace(config.sharing, rule="all"))
 
 
 def _placed(config: RunConfig, document: Mapping[str, Any]) -> RunConfig:

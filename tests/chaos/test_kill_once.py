@@ -31,6 +31,7 @@ REPLAYED = (
     "algorithm.batch=16",
     "algorithm.replay=1200",
     "placement.rule=split",
+    "sharing.rule=none",
 )
 DRIVER = Path(__file__).with_name("driver.py")
 

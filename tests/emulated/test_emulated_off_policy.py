@@ -4,7 +4,7 @@ import pytest
 from conftest import detach, same, summary
 
 # A window of two rounds, of three: the last round learns from some of what was played.
-WINDOW = ("algorithm.updates=2", "algorithm.batch=8", "algorithm.replay=80", "stop.rounds=3")
+WINDOW = ("sharing.rule=none", "algorithm.updates=2", "algorithm.batch=8", "algorithm.replay=80", "stop.rounds=3")
 NUMBERS = (
     "task.name=mpe/simple_adversary", "task.options.continuous_actions=true", "algorithm.noise_start=0.5",
     "algorithm.replay=400",

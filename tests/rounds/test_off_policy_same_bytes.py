@@ -12,7 +12,7 @@ from infra.sqlite import SqliteLedger
 # Two updates in each of five rounds, from a window of three.
 WINDOW = (
     "algorithm.hidden=[8]", "algorithm.updates=2", "algorithm.batch=16", "scaling.units=2", "evaluation.every=4",
-    "checkpoint_every=3", "stop.rounds=5",
+    "checkpoint_every=3", "stop.rounds=5", "sharing.rule=none",
 )  # fmt: skip
 # Agents of two classes that die one by one, with actions that are not legal.
 SIGNAL = (

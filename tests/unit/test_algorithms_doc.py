@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coordinator.config import RunConfig, load
+from coordinator.config import load
 from functions.algorithms.registry import BUILT_IN
 from functions.environments import registry
 from functions.environments.base import Task
@@ -84,9 +84,10 @@ def test_a_default_changes_with_the_task_where_the_table_says_so_and_nowhere_els
 
 def test_settings_of_the_run_are_those_of_its_configuration():
     assert {"actors.copies", "sharing.rule"} == RUN
-    config = RunConfig()
-    assert DEFAULTS["actors.copies"][1:4] == [str(config.actors.copies)] * 3
-    assert DEFAULTS["sharing.rule"][1:4] == [config.sharing.rule] * 3
+    for name, column in COLUMNS.items():
+        config = load(None, [f"algorithm.name={name}"])
+        assert DEFAULTS["actors.copies"][column] == str(config.actors.copies)
+        assert DEFAULTS["sharing.rule"][column] == config.sharing.rule
 
 
 def test_every_default_has_a_source():

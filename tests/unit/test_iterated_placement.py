@@ -130,7 +130,7 @@ def test_every_stage_runs_for_every_group_in_every_update_once_and_in_order(rule
 
 # -- what tasks are told
 
-SETTINGS = ("algorithm.replay=60", "algorithm.updates=3", "scaling.units=2", "stop.rounds=2")
+SETTINGS = ("sharing.rule=none", "algorithm.replay=60", "algorithm.updates=3", "scaling.units=2", "stop.rounds=2")
 
 
 @functools.cache
@@ -219,7 +219,7 @@ def test_the_settings_of_a_value_method_travel_to_who_draws_its_networks():
 COUNTED = (
     "task.name=toy/signal", "algorithm.replay=10000", "algorithm.updates=3", "algorithm.batch=8",
     "algorithm.hidden=[4]", "actors.copies=2", "scaling.units=3", "evaluation.every=100", "evaluation.episodes=2",
-    "evaluation.final_episodes=2", "checkpoint_every=100", "placement.units_per_invocation=2",
+    "evaluation.final_episodes=2", "checkpoint_every=100", "placement.units_per_invocation=2", "sharing.rule=none",
 )  # fmt: skip
 
 

@@ -132,7 +132,7 @@ def test_an_object_that_is_gone_leaves_the_memory_whole():
 
 OFF_POLICY = (
     "algorithm.replay=35", "algorithm.updates=2", "algorithm.batch=6", "algorithm.epsilon_steps=30", "scaling.units=2",
-    "actors.copies=2", "stop.rounds=4",
+    "actors.copies=2", "stop.rounds=4", "sharing.rule=none",
 )  # fmt: skip  # Rounds of 2 * 2 * 5 steps: the window is one round.
 LONGER = ("algorithm.replay=45",)  # Two rounds.
 
