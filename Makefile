@@ -52,8 +52,8 @@ check: $(STAMPS)/develop ## style, types, directions of imports, the template
 	@$(BIN)/cfn-lint template.yaml
 
 # Both parts run, whatever the first one says.
-conformance: $(STAMPS)/tasks ## the slow tests, and every algorithm on the reference task (an hour)
-	@$(PYTEST) -m conformance tests $(ARGS); tested=$$?; \
+conformance: $(STAMPS)/tasks ## the slow tests, those of large packages, and every algorithm on the reference task (an hour)
+	@$(PYTEST) -m 'conformance or packages' tests $(ARGS); tested=$$?; \
 		$(BIN)/python -m benchmarks.conformance quick --anew && exit $$tested
 
 conformance-full: $(STAMPS)/tasks ## every algorithm against the published benchmark (many hours; goes on where it was)
@@ -114,7 +114,7 @@ $(STAMPS)/develop: $(STAMPS)/use
 	@$(PIP) --no-build-isolation --editable '.[tasks,report,learner,emulated,dev,lbf,rware]'
 	@touch $@
 
-# All tasks that are on a package index; until then the tests of the larger ones are skipped.
+# All tasks that are on a package index; until then `make test` skips the tests of the larger ones.
 $(STAMPS)/tasks: $(STAMPS)/develop
 	@echo "installing the tasks of other packages into .venv (minutes on a fresh machine)"
 	@$(PIP) --no-build-isolation --editable '.[tasks,report,learner,emulated,dev,lbf,rware,smax,sisl,butterfly]'

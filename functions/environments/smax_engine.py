@@ -109,13 +109,13 @@ def _missing(name: str, error: ModuleNotFoundError) -> MissingExtra:
 
 @contextmanager
 def _settings() -> Iterator[None]:
-    """Our settings where the process has none of its own, for a while."""
-    ours = {key: value for key, value in _SETTINGS.items() if key not in os.environ}
-    os.environ.update(ours)
+    """Our settings where the process has none of its own, for a while; what jax sets on the way goes with them."""
+    before = {*os.environ}
+    os.environ.update({key: value for key, value in _SETTINGS.items() if key not in before})
     try:
         yield
     finally:
-        for key in ours:
+        for key in {*os.environ} - before:
             os.environ.pop(key, None)
 
 

@@ -1,4 +1,5 @@
-"""SMAX behind our protocol. What needs JaxMARL is skipped without it; what is said without it is not."""
+"""SMAX behind our protocol. What needs JaxMARL is slow and runs in `make conformance` alone, what is said without it
+always."""
 
 import subprocess
 import sys
@@ -11,13 +12,14 @@ from functions.contract import BadRequest, MissingExtra
 from functions.environments import conformance, registry
 from functions.environments.base import Task
 
-needs_jaxmarl = pytest.mark.skipif(
-    find_spec("jax") is None or find_spec("jaxmarl") is None, reason="JaxMARL is not installed"
-)
-
 STOP, FIRST_ENEMY = 4, 5
 # Few steps, so that the suite of the protocol plays several episodes; one engine is compiled for all that use it.
 SHORT = {"max_steps": 12}
+
+
+def needs_jaxmarl(test):
+    installed = find_spec("jax") is not None and find_spec("jaxmarl") is not None
+    return pytest.mark.conformance(pytest.mark.skipif(not installed, reason="JaxMARL is not installed")(test))
 
 
 @pytest.mark.parametrize("package", ["jax", "jaxmarl"])
