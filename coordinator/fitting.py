@@ -3,8 +3,12 @@
 from coordinator import opponents, sides, similarity
 from coordinator.config import RunConfig
 from coordinator.opponents import Fixed
+from coordinator.places import unit_bytes
 from coordinator.similarity import Distance
 from functions.environments.base import Spec
+
+# What was played is recorded, and stored as an object that is made of a copy: measured, 3.0 times its size.
+_HELD = 3
 
 
 def misfit(config: RunConfig, spec: Spec, fixed: Fixed | None = None) -> str:
@@ -13,7 +17,27 @@ def misfit(config: RunConfig, spec: Spec, fixed: Fixed | None = None) -> str:
         return problem
     if problem := config.algorithm.misfit(config.actors.steps or spec.horizon):
         return f"algorithm.{problem}"
+    if problem := _too_large(config, spec):
+        return problem
     return _incomparable(config.sharing.distance, spec) if config.sharing.rule == "dynamic" else ""
+
+
+def _too_large(config: RunConfig, spec: Spec) -> str:
+    """Why an actor cannot hold what it plays; '' when it can."""
+    copies, steps = config.actors.copies, config.actors.steps or spec.horizon
+    memory_mb = config.functions.actor.memory_mb
+    units = min(config.placement.units_per_invocation, config.scaling.units)
+    needed_mb = _HELD * units * unit_bytes(spec, copies * steps, copies * -(-steps // spec.horizon)) / 2**20
+    # In `whole` no actor plays, and nothing need be stored.
+    if needed_mb <= memory_mb or config.placement.rule == "whole":
+        return ""
+    most = int(copies * memory_mb / needed_mb)
+    shorter = "not one fits: shorten episodes (such as task.options.max_cycles), or shrink what agents see"
+    advice = f"set at most {most:,}" if most else shorter
+    return (
+        f"actors.copies: to play and store {units * copies:,} copies of {steps} steps an actor needs {needed_mb:,.0f}"
+        f" MB, and functions.actor.memory_mb is {memory_mb:,}; {advice}"
+    )
 
 
 def _incomparable(distance: Distance, spec: Spec) -> str:

@@ -60,7 +60,7 @@ def workload(plan: Plan, state: State) -> Workload:
         units=state.mind.units,
         unit_steps=steps,
         most_rounds=undisturbed(plan, state),
-        unit_bytes=_unit_bytes(state.task, steps, episodes),
+        unit_bytes=unit_bytes(state.task, steps, episodes),
         policy_bytes=sum(ref.size for index, ref in enumerate(state.objects) if index in policies),
         learner_bytes=sum(ref.size for index, ref in enumerate(state.objects) if index not in policies),
         ledger_bytes=state.item_bytes,
@@ -111,8 +111,9 @@ def _table_bytes(config: RunConfig, spec: Spec) -> int:
     )
 
 
-def _unit_bytes(spec: Spec, steps: int, episodes: int) -> float:
-    """Bytes of a unit's trajectory as `functions.actor.trajectory` lays it out, if every episode is cut off."""
+def unit_bytes(spec: Spec, steps: int, episodes: int) -> float:
+    """Bytes of a unit's trajectory of so many steps and episodes, of all copies together, as
+    `functions.actor.trajectory` lays it out, if every episode is cut off."""
     row, after = float(4 * spec.state_size + 1), float(4 * spec.state_size + 16)
     for kind in spec.classes:
         # Observation, action, log-probability, reward; terminated, alive; the mask.

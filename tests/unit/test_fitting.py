@@ -8,6 +8,7 @@ from functions.environments import registry
 from functions.environments.base import AgentClass, Spec
 
 NUMBERS = "task.options.continuous_actions=true"
+SMALL = "functions.actor.memory_mb=128"
 MISFITS = {
     "stretches beyond a unit": (
         ["algorithm.name=vdn", "algorithm.stretch=4"],
@@ -21,6 +22,21 @@ MISFITS = {
         ["algorithm.name=vdn", "algorithm.recurrent=true", "algorithm.burn_in=25"],
         "algorithm.burn_in: 25 steps leave none to learn from of the 25 that an actor plays; set fewer",
     ),
+    "more than an actor can hold": (
+        # By hand: a step is a flag, and 3 agents of 18 floats, an action, its log-probability, a reward and two flags:
+        # 259 bytes. With what follows an episode of 25 a copy has 6,707, and three times that is 1/6,670 of 128 MiB.
+        ["actors.copies=6671", SMALL],
+        "actors.copies: to play and store 6,671 copies of 25 steps an actor needs 128 MB, and functions.actor.memory_mb"
+        " is 128; set at most 6,670",
+    ),
+    "more units than an actor can hold": (
+        ["actors.copies=4000", SMALL, "scaling.units=3", "placement.units_per_invocation=2"],
+        "8,000 copies of 25 steps an actor needs 154 MB, and functions.actor.memory_mb is 128; set at most 3,335",
+    ),
+    "episodes that no actor can hold": (
+        ["actors.copies=8", SMALL, "task.options.max_cycles=200000"],
+        "is 128; not one fits: shorten episodes (such as task.options.max_cycles), or shrink what agents see",
+    ),
     "a side that is not there": (["evaluation.side=2"], "evaluation.side"),
     "choices compared as numbers": (["sharing.distance=w2", "sharing.rule=dynamic"], "use jsd"),
     "numbers compared as choices": (["sharing.rule=dynamic", NUMBERS], "use hellinger or w2"),
@@ -29,6 +45,9 @@ FITS = {
     "stretches that fill a unit": ["algorithm.name=vdn", "algorithm.stretch=5"],
     "stretches that fill what an actor plays": ["algorithm.name=vdn", "algorithm.stretch=4", "actors.steps=32"],
     "a memory of whole units": ["algorithm.name=vdn", "algorithm.recurrent=true", "algorithm.burn_in=24"],
+    "as much as an actor can hold": ["actors.copies=6670", SMALL],
+    "units of which an actor holds one at a time": ["actors.copies=4000", SMALL, "scaling.units=3"],
+    "what no actor has to hold": ["actors.copies=6671", SMALL, "placement.rule=whole"],
     "choices compared as choices": ["sharing.rule=dynamic"],
 }
 
