@@ -21,7 +21,7 @@ from functions.algorithms.networks import Array
 from functions.algorithms.recurrent import Trace, Weights
 from functions.algorithms.replayed import by_agent, by_column, following, legal_next, living_next, unrolled
 from functions.algorithms.rows import members
-from functions.algorithms.utilities import seen_by
+from functions.algorithms.utilities import ONE_CHOICE, seen_by
 from functions.contract import BadRequest
 from functions.environments.base import AgentClass, Spec
 from functions.keys import group_name
@@ -32,7 +32,9 @@ def kind_of(spec: Spec, agent: int) -> AgentClass:
     """The agent's class; raises `BadRequest` where the agent makes several choices at once."""
     kind = next(kind for kind in spec.classes if agent in kind.agents)
     if kind.branches:
-        raise BadRequest(f"{spec.agents[agent]} makes several choices at once; the algorithm takes one, or numbers")
+        raise BadRequest(
+            f"{spec.agents[agent]} makes several choices at once; the algorithm takes one, or numbers: {ONE_CHOICE}"
+        )
     return kind
 
 

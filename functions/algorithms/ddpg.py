@@ -134,7 +134,9 @@ def _require(spec: Spec, team: Team, config: DdpgConfig) -> None:
     """Raises `BadRequest` where not all agents that learn can explore as the settings say."""
     continuous = {kind_of(spec, agent).continuous for agent in team.learners}
     if len(continuous) > 1:
-        raise BadRequest("some agents choose and others act in numbers; the algorithm explores for one kind only")
+        raise BadRequest(
+            "some agents choose and others act in numbers; the algorithm explores for one kind only: use ippo or mappo"
+        )
     if True in continuous and not config.noisy:
         raise BadRequest("agents act in numbers, and nothing explores: set noise_start above 0")
     if False in continuous and config.noisy:

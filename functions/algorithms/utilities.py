@@ -36,6 +36,8 @@ from functions.keys import group_name
 from functions.randomness import generator
 
 PARTS = ("policy", "policy_optimiser", "target", "normaliser", priorities.PART)
+# What to do about several choices, which only the PPO family takes.
+ONE_CHOICE = "use ippo or mappo, or with PettingZoo and RWARE task.options.joint_actions=true"
 
 
 class UtilityConfig(ReplayConfig, frozen=True, kw_only=True):
@@ -83,8 +85,10 @@ def initialise(spec: Spec, team: Team, config: Any, seed: int, group: int) -> di
     agent = members(team, group)[0]
     kind = next(kind for kind in spec.classes if agent in kind.agents)
     if kind.continuous or kind.branches:
-        what = "numbers" if kind.continuous else "several choices at once"
-        raise BadRequest(f"{spec.agents[agent]} acts in {what}; the algorithm values single choices only")
+        what, advice = ("several choices at once", ONE_CHOICE)
+        if kind.continuous:
+            what, advice = "numbers", "use ippo, mappo, iddpg or maddpg"
+        raise BadRequest(f"{spec.agents[agent]} acts in {what}; the algorithm values single choices only: {advice}")
     name, identity = group_name(group), len(spec.agents) if team.identity else 0
     sizes = (kind.observation_size + identity, *config.hidden, kind.actions)
     network = Network(sizes, config.recurrent, rectified=True)

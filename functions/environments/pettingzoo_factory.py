@@ -19,14 +19,15 @@ _OURS = ("pettingzoo", "mpe2", "gymnasium", "supersuit", "lbforaging", "rware")
 # What a family of PettingZoo imports is best installed as the extra of that name.
 _FAMILY = re.compile(r"pettingzoo\.(atari|butterfly|classic|sisl)\b")
 
-_OUR_OPTIONS = ("horizon", "joint_actions", "rebuild", "sides")
+OUR_OPTIONS = ("horizon", "joint_actions", "rebuild", "sides")
 _NAME = re.compile(r"pettingzoo:(\w+(?:\.\w+)*):(\w+)")
 
 
 def factory_of(name: str) -> Factory:
     """The factory that a task name of the form ``pettingzoo:package.module:factory`` names.
 
-    Raises `ValueError`, with the nearest names there are, `MissingExtra` or `EnvironmentFault`.
+    Raises `ValueError`, with the nearest names there are, `Unsupported` for a module of turn-based games,
+    `MissingExtra` or `EnvironmentFault`.
     """
     match = _NAME.fullmatch(name)
     if match is None:
@@ -36,6 +37,9 @@ def factory_of(name: str) -> Factory:
     if callable(factory):
         made: Factory = factory
         return made
+    # A module of PettingZoo's own that has the one without the other.
+    if match[2] == "parallel_env" and _FAMILY.match(match[1]) and hasattr(module, "env"):
+        raise Unsupported(f"{name}: the game of module '{match[1]}' is turn-based, which is not supported")
     public = [word for word, value in vars(module).items() if callable(value) and not word.startswith("_")]
     raise ValueError(f"{name}: module '{match[1]}' has no factory '{match[2]}'{_nearest(match[2], public)}")
 
@@ -71,7 +75,7 @@ def _missing_extra(name: str, missing: str, path: str = "") -> MissingExtra:
 
 def foreign_options(task: Task) -> dict[str, str | int | float | bool]:
     """The options that are the environment's, not ours."""
-    return {key: value for key, value in task.options.items() if key not in _OUR_OPTIONS}
+    return {key: value for key, value in task.options.items() if key not in OUR_OPTIONS}
 
 
 def build(task: Task, factory: Factory) -> Any:
@@ -86,7 +90,7 @@ def build(task: Task, factory: Factory) -> Any:
             raise ValueError(f"{task.name}: the factory refuses task.options {options}: {told(error)}") from error
         raise EnvironmentFault(f"{task.name}, factory: {told(error)}") from error
     if hasattr(environment, "agent_iter"):
-        raise Unsupported(f"{task.name} makes an AECEnv (agents take turns); name its parallel_env instead")
+        raise Unsupported(f"{task.name} makes an AECEnv (agents take turns); {_instead(environment)}")
     if absent := [method for method in ("reset", "step", "close") if not hasattr(environment, method)]:
         raise Unsupported(
             f"{task.name} makes a {type(environment).__name__}, not a ParallelEnv (it has no {absent[0]})"
@@ -94,6 +98,14 @@ def build(task: Task, factory: Factory) -> Any:
     if not getattr(environment, "possible_agents", None):
         raise Unsupported(f"{task.name} does not list its possible_agents")
     return environment
+
+
+def _instead(environment: Any) -> str:
+    """What to do about agents that take turns; PettingZoo's own games say whether they can do without."""
+    metadata = getattr(environment, "metadata", None) or {}
+    if metadata.get("is_parallelizable", True):
+        return "name its parallel_env instead"
+    return "turn-based games are not supported"
 
 
 def _nearest(word: str, choices: list[str]) -> str:

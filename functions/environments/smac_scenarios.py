@@ -16,9 +16,9 @@ from functions.contract import MissingExtra
 from functions.environments.base import EnvironmentFault, Task
 from functions.environments.pettingzoo_guard import told
 
-# What installs each package, for neither is on PyPI, and where its maps are.
+# What installs each package, for neither is on PyPI, and where its maps are. The extra has what SMAC does not declare.
 _PACKAGES = {
-    "smac": "pip install 'smac @ git+https://github.com/oxwhirl/smac'",
+    "smac": "pip install 'marless[smac]' 'smac @ git+https://github.com/oxwhirl/smac'",
     "smacv2": "pip install 'smacv2 @ git+https://github.com/oxwhirl/smacv2'",
 }
 _MAPS = {

@@ -27,6 +27,7 @@ EACH = {spec.name: (ON_POLICY if spec.name in ("ippo", "mappo") else REPLAYED) f
 
 VALUES, GRADIENTS = ("iql", "vdn", "qmix"), ("iddpg", "maddpg")
 FIVE = ("task.options.max_cycles=5",)
+ONE_CHOICE = "use ippo or mappo, or with PettingZoo and RWARE task.options.joint_actions=true"
 STUDIO = "pettingzoo:many_spaces:Studio"
 
 
@@ -34,7 +35,8 @@ STUDIO = "pettingzoo:many_spaces:Studio"
 class Family:
     """Tasks of a kind by a small one of them: `horizon` steps an episode, `groups` of networks where nothing is shared.
 
-    `refused` says to which algorithms it is refused, and in which words; `package` is one that must be installed.
+    `refused` says to which algorithms it is refused, and in which words; `package` is one that must be installed, which
+    `make test` sees to unless it is `large`.
     """
 
     settings: tuple[str, ...]
@@ -42,16 +44,18 @@ class Family:
     groups: int
     refused: dict[str, str] = dataclasses.field(default_factory=dict)
     package: str = ""
+    large: bool = False
 
 
 def unvalued(agent, what):
     """Value methods take single choices."""
-    return dict.fromkeys(VALUES, f"{agent} acts in {what}; the algorithm values single choices only")
+    advice = "use ippo, mappo, iddpg or maddpg" if what == "numbers" else ONE_CHOICE
+    return dict.fromkeys(VALUES, f"{agent} acts in {what}; the algorithm values single choices only: {advice}")
 
 
 def several(agent):
     """Value methods and deterministic policies have nothing for agents that choose several things at once."""
-    message = f"{agent} makes several choices at once; the algorithm takes one, or numbers"
+    message = f"{agent} makes several choices at once; the algorithm takes one, or numbers: {ONE_CHOICE}"
     return unvalued(agent, "several choices at once") | dict.fromkeys(GRADIENTS, message)
 
 
@@ -75,6 +79,8 @@ FAMILIES = {
         refused=unvalued("agent_0", "numbers"),
     ),
     "mpe with two sides": Family(("task.name=mpe/simple_tag", *FIVE), horizon=5, groups=4),
+    "mpe, one speaks and one walks": Family(("task.name=mpe/simple_speaker_listener", *FIVE), horizon=5, groups=2),
+    "mpe, a secret and who may not hear it": Family(("task.name=mpe/simple_crypto", *FIVE), horizon=5, groups=3),
     "pettingzoo, unequal agents": Family(("task.name=pettingzoo:mining:parallel_env",), horizon=6, groups=3),
     "pettingzoo, several choices": Family(
         (f"task.name={STUDIO}", "task.options.sees=nested", "task.options.does=several choices"),
@@ -88,6 +94,31 @@ FAMILIES = {
         groups=2,
         refused=unvalued("artist_0", "numbers"),
     ),
+    "classic": Family(
+        (
+            "task.name=pettingzoo:pettingzoo.classic.rps_v2:parallel_env",
+            "task.options.sides=player_0,player_1",
+            *FIVE,
+        ),
+        horizon=5,
+        groups=2,
+    ),
+    "butterfly": Family(
+        ("task.name=pettingzoo:pettingzoo.butterfly.knights_archers_zombies_v11:parallel_env", *FIVE),
+        horizon=5,
+        groups=4,
+    ),
+    "sisl": Family(
+        (
+            "task.name=pettingzoo:pettingzoo.sisl.pursuit_v5:parallel_env",
+            *(f"task.options.{option}" for option in ("x_size=6", "y_size=6", "n_pursuers=2", "n_evaders=2")),
+            *FIVE,
+        ),
+        horizon=5,
+        groups=2,
+        package="pymunk",
+        large=True,
+    ),
     "level-based foraging": Family(
         ("task.name=lbf/5x5-2p-1f", "task.options.horizon=5"), horizon=5, groups=1, package="lbforaging"
     ),
@@ -97,6 +128,17 @@ FAMILIES = {
         horizon=5,
         groups=1,
         refused=several("agent_0"),
+        package="rware",
+    ),
+    "rware, robots that talk, as one choice": Family(
+        (
+            "task.name=rware/tiny-2ag",
+            "task.options.horizon=5",
+            "task.options.msg_bits=1",
+            "task.options.joint_actions=true",
+        ),
+        horizon=5,
+        groups=1,
         package="rware",
     ),
     "smac": Family(("task.name=smac/3m",), horizon=12, groups=1),
@@ -111,6 +153,12 @@ SMAX = Family(
 )
 PAIRS = [(family, algorithm) for family in FAMILIES for algorithm in EACH]
 FIT, UNFIT = ([pair for pair in PAIRS if (pair[1] in FAMILIES[pair[0]].refused) is unfit] for unfit in (False, True))
+
+
+def marked(pairs):
+    """The pairs as parameters; `make conformance` installs what is large."""
+    large = [pytest.mark.packages]
+    return [pytest.param(*pair, marks=large if FAMILIES[pair[0]].large else []) for pair in pairs]
 
 
 @pytest.fixture(autouse=True)
@@ -178,19 +226,20 @@ def test_nobody_is_left_out():
     assert len(FIT) + len(UNFIT) == 7 * len(FAMILIES)
 
 
-@pytest.mark.parametrize(("family", "algorithm"), FIT)
+@pytest.mark.parametrize(("family", "algorithm"), marked(FIT))
 def test_an_algorithm_trains_what_it_is_made_for(tmp_path, family, algorithm):
     has_learned(*trained(tmp_path, FAMILIES[family], algorithm), FAMILIES[family])
 
 
-@pytest.mark.parametrize(("family", "algorithm"), UNFIT)
+@pytest.mark.parametrize(("family", "algorithm"), marked(UNFIT))
 def test_an_algorithm_refuses_in_one_line_what_it_is_not_made_for(tmp_path, family, algorithm):
     run, drawn, _ = trained(tmp_path, FAMILIES[family], algorithm)
     assert (run.state.status, run.state.round, run.lines, drawn) == ("failed", 0, [], {})
     assert run.state.reason == f"initialise of round 0: {FAMILIES[family].refused[algorithm]}"
 
 
-def test_algorithms_of_either_kind_train_smax(tmp_path):
-    # One test: the engine is compiled once for both.
-    for algorithm in ("mappo", "qmix"):
+@pytest.mark.conformance
+def test_every_algorithm_trains_smax(tmp_path):
+    # One test: the engine is compiled once for all.
+    for algorithm in EACH:
         has_learned(*trained(tmp_path / algorithm, SMAX, algorithm), SMAX)

@@ -287,7 +287,12 @@ SEVERAL = Spec(("a",), (AgentClass("x", (0,), 2, 4, branches=(2, 2)),), 5)
     ("spec", "settings", "message"),
     [
         (MIXED, {"noise_start": 0.1}, "some agents choose and others act in numbers; the algorithm explores for one"),
-        (SEVERAL, {}, "a makes several choices at once; the algorithm takes one, or numbers"),
+        (
+            SEVERAL,
+            {},
+            "a makes several choices at once; the algorithm takes one, or numbers: use ippo or mappo, or with "
+            "PettingZoo and RWARE task.options.joint_actions=true",
+        ),
         (pair(numbers=True), {"noise_start": 0}, "agents act in numbers, and nothing explores: set noise_start"),
         (pair(), {"noise_end": 0.1}, "agents choose, and noise is for numbers: set noise_start and noise_end to 0"),
     ],

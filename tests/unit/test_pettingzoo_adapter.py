@@ -3,6 +3,7 @@
 import sys
 import types
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +17,9 @@ from functions.environments import pettingzoo, registry
 from functions.environments.base import AgentClass, EnvironmentFault, Task, Unsupported
 from functions.environments.conformance import check
 from functions.environments.parallel import ParallelEnvironment
+from functions.environments.pettingzoo_factory import OUR_OPTIONS
 
+TURNS = "pettingzoo:pettingzoo.classic.tictactoe_v3"
 SPREAD = "pettingzoo:mpe2.simple_spread_v3:parallel_env"
 ADVERSARY = "pettingzoo:mpe2.simple_adversary_v3:parallel_env"
 SPEAKER = "pettingzoo:mpe2.simple_speaker_listener_v4:parallel_env"
@@ -417,6 +420,8 @@ def test_ways_of_playing_that_are_not_supported_are_refused_by_name(fault, messa
     [
         (relay("Anonymous"), "does not list its possible_agents"),
         (Task(name="pettingzoo:mpe2.simple_spread_v3:env"), "makes an AECEnv .*; name its parallel_env instead"),
+        (Task(name=f"{TURNS}:env"), r"makes an AECEnv .*; turn-based games are not supported$"),
+        (Task(name=f"{TURNS}:parallel_env"), "the game of module '.*tictactoe_v3' is turn-based, which is not supp"),
         (Task(name="pettingzoo:collections:OrderedDict"), "makes a OrderedDict, not a ParallelEnv"),
     ],
 )
@@ -513,3 +518,9 @@ def test_an_environment_goes_through_both_adapters_unchanged():
     assert {*seen["runner_1"]} == {"observation", "action_mask"}
     np.testing.assert_array_equal(seen["runner_1"]["action_mask"], [1, 0, 1, 1])
     environment.close()
+
+
+def test_the_guide_tells_every_option_that_is_not_the_factory_s():
+    text = Path(__file__).parents[2].joinpath("docs/your-environment.md").read_text(encoding="utf-8")
+    table = text.split("\n| `task.options.` | |\n")[1].split("\n\n")[0]
+    assert {line.split("`")[1] for line in table.splitlines()[1:]} == {*OUR_OPTIONS}

@@ -238,18 +238,26 @@ def initialised(name, spec, groups):
 
 @pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
 @pytest.mark.parametrize(
-    ("kind", "says"),
+    ("kind", "what", "advice"),
     [
-        ({"low": (-1.0, -1.0), "high": (1.0, 1.0), "actions": 2}, "b acts in numbers"),
-        ({"branches": (3, 2), "actions": 5}, "b acts in several choices at once"),
+        (
+            {"low": (-1.0, -1.0), "high": (1.0, 1.0), "actions": 2},
+            "numbers",
+            "use ippo, mappo, iddpg or maddpg",
+        ),
+        (
+            {"branches": (3, 2), "actions": 5},
+            "several choices at once",
+            "use ippo or mappo, or with PettingZoo and RWARE task.options.joint_actions=true",
+        ),
     ],
 )
-def test_agents_that_do_not_make_one_choice_are_refused_by_name(name, kind, says):
+def test_agents_that_do_not_make_one_choice_are_refused_by_name_with_what_to_do(name, kind, what, advice):
     kinds = (AgentClass("one", (0,), 4, 3), AgentClass("other", (1,), 4, **kind))
     answer = initialised(name, Spec(("a", "b"), kinds, horizon=5), (0, 1))
     assert isinstance(answer, Failed)
     assert (answer.kind, answer.again) == ("request", False)
-    assert answer.message == f"{says}; the algorithm values single choices only"
+    assert answer.message == f"b acts in {what}; the algorithm values single choices only: {advice}"
 
 
 RIVALS = Spec(("a", "b", "c"), (AgentClass("all", (0, 1, 2), 4, 3),), horizon=5, sides=(0, 1, 0))
