@@ -187,7 +187,9 @@ def trained(folder, family, algorithm):
             drawn.update(policies(state))
         return False
 
-    settings = (*TINY, *family.settings, f"algorithm.name={algorithm}", *EACH[algorithm])
+    # Who learns from replay shares networks by default; apart there is a network of every kind.
+    apart = ("sharing.rule=none",) if family.groups > 1 else ()
+    settings = (*TINY, *apart, *family.settings, f"algorithm.name={algorithm}", *EACH[algorithm])
     run = train(folder, settings, leave=look, back_end=in_process)
     return run, drawn, policies(run.state) if drawn else {}
 
