@@ -75,8 +75,9 @@ def _task(found: Sequence[Outcome], path: Path) -> None:
 
 
 def _about(found: Sequence[Outcome], bars: bool) -> str:
-    seeds = max(len(outcome.finished) for outcome in found)
-    about = f"mean over {seeds} seeds, band: 95 % interval" if seeds > 1 else "one seed"
+    least, most = (bound(len(outcome.finished) for outcome in found) for bound in (min, max))
+    seeds = f"{most}" if least == most else f"{least} to {most}"
+    about = f"mean over {seeds} seeds, band: 95 % interval" if most > 1 else "one seed"
     return about + ("; dotted: the bars" if bars else "")
 
 

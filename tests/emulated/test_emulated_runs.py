@@ -75,7 +75,7 @@ def deployed_rounds(place, run):
 
 @pytest.mark.parametrize("setting", ["actors.steps=1", "opponents.side=0"])
 def test_a_task_that_cannot_be_leaves_nothing_and_its_name_free(place, marless, setting):
-    name = setting.partition(".")[0]
+    name = f"without-{setting.partition('.')[0]}"
     said = marless.train(name, "--backend", "emulated", setting)
     assert said.code == 2 and not (place.home / "runs" / name).exists()
     assert marless.train(name, "--backend", "emulated").code == 0

@@ -97,7 +97,8 @@ def test_before_its_first_step_a_learner_finds_actions_as_likely_as_the_actor_di
     told, context = trained(environment, "mappo", {**settings, "epochs": 1}, rounds=3, steps=20)
     for group in ("g00", "g01"):
         assert told[-1][f"policy/clip_fraction/{group}"] == 0
-        assert abs(told[-1][f"policy/kl/{group}"]) < 1e-8
+        # Logarithms of about 2 are known to 1e-7, float32's spacing there half as wide; their mean is no worse.
+        assert abs(told[-1][f"policy/kl/{group}"]) < 1e-7
         assert told[-1][f"policy/policy_grad_norm/{group}"] > 0
     assert not context.batch.alive.all()
     # A policy that is not the actor's is found out.

@@ -240,6 +240,16 @@ def test_sides_have_panels_of_their_own_and_no_sum(tmp_path, monkeypatch):
     assert titles == [("simple_adversary, quick", "adversary against random")]
 
 
+def test_a_picture_says_how_many_seeds_its_means_are_over(tmp_path, monkeypatch):
+    said = []
+    monkeypatch.setattr(pictures, "finish", lambda axes, title, about, x, y: said.append(about))
+    whole, begun = an_outcome(a_case(), -30.0, -32.0, -34.0), an_outcome(a_case("vdn"), -30.0)
+    for found in ([whole], [begun], [whole, begun]):
+        pictures.draw(found, tmp_path)
+    band = ", band: 95 % interval"
+    assert said == [f"mean over 3 seeds{band}", "one seed", f"mean over 1 to 3 seeds{band}"]
+
+
 def a_campaign(folder, told, *blocks):
     return Campaign(Protocol("tiny", blocks), lambda case: True, Places(folder / "out", folder / "work"), told.append)
 
