@@ -91,14 +91,13 @@ def trained(environment, name, settings, rounds, steps, seed=2):
 @pytest.mark.parametrize("memory", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_before_its_first_step_a_learner_finds_actions_as_likely_as_the_actor_did(kind, memory):
-    environment = Wanderers(kind, 8)
+    environment = Wanderers(kind, 64)  # in fewer rows rounding is less even
     settings = {"hidden": [16, 12], "recurrent": memory, "chunk": 6, "lr": 0.02, "clip": 1e-4, "minibatches": 1}
     # In the last of three rounds; the figures are those before a round's only step, the ratios all 1 but for rounding.
     told, context = trained(environment, "mappo", {**settings, "epochs": 1}, rounds=3, steps=20)
     for group in ("g00", "g01"):
         assert told[-1][f"policy/clip_fraction/{group}"] == 0
-        # Logarithms of about 2 are known to 1e-7, float32's spacing there half as wide; their mean is no worse.
-        assert abs(told[-1][f"policy/kl/{group}"]) < 1e-7
+        assert abs(told[-1][f"policy/kl/{group}"]) < 1e-8
         assert told[-1][f"policy/policy_grad_norm/{group}"] > 0
     assert not context.batch.alive.all()
     # A policy that is not the actor's is found out.
