@@ -5,7 +5,7 @@ module that `implementation` names and is imported only where stages run.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
@@ -108,7 +108,8 @@ class Context:
     """What a stage may know: the task, the round's address and data, and the tensors that are there before it runs.
 
     `batch` is the round's data; `window` holds it beside that of earlier rounds, for algorithms that learn from these
-    too. `update` is how often the stages have run in this round.
+    too. `update` is how often the stages have run in this round. `memo` is what stages of the same update have computed
+    in this function, which spares others the time; no result depends on whether it is there.
     """
 
     spec: Spec
@@ -120,6 +121,7 @@ class Context:
     tensors: Tensors
     window: Window | None = None
     update: int = 0
+    memo: dict[object, Any] = field(default_factory=dict, compare=False)
 
 
 class StageResult(NamedTuple):

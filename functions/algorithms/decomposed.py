@@ -59,7 +59,7 @@ def utility(context: Context, group: int) -> StageResult:
     """The group's part in the joint value, and in its target."""
     name = group_name(group)
     draw = Draw.of(context, name)
-    found = utilities(draw.shown(context), group)
+    found = context.memo["utilities", group] = utilities(draw.shown(context), group)
     made = {f"taken/{name}": found.taken, f"future/{name}": found.future, **draw.tensors(name)}
     if due(context):
         own = utilities(context, group)
@@ -72,7 +72,8 @@ def policy(context: Context, group: int) -> StageResult:
     name = group_name(group)
     judged = Judged.told(context, name)
     context = drawn(context, judged.places if judged else None)
-    found = utilities(context, group, look_ahead=False)
+    # Where the stage before ran in this function, too, that is the same forward pass, of the same weights.
+    found = context.memo.pop(("utilities", group), None) or utilities(context, group, look_ahead=False)
     tensors, norm = trained(context, group, found, context.tensors[f"slope/{name}"])
     written = judged.written(context, name) if judged else {}
     return StageResult({**tensors, **written}, {"policy_grad_norm": norm})

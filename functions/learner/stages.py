@@ -47,15 +47,17 @@ def run(
     outcome = Outcome({}, {}, {})
     known = context.tensors
     works = [stage for stage in spec.stages if stage.name in share.stages]
-    for update, stage, group in itertools.product(share.updates, works, share.groups):
-        seen = replace(context, tensors={**known, **outcome.tensors}, update=update)
-        result = code.STAGES[stage.name](seen, group)
-        require_finite(result.tensors, f"stage {stage.name}, group {group}")
-        outcome.tensors.update(result.tensors)
-        if update == context.config.updates_per_round - 1:
-            _tell(stage.name, group, result, outcome)
-            for name in summaries if "policy" in stage.writes else ():
-                _summarise(name, group, code.SUMMARIES[name](seen, result.tensors, group), outcome)
+    for update in share.updates:
+        memo: dict[object, Any] = {}
+        for stage, group in itertools.product(works, share.groups):
+            seen = replace(context, tensors={**known, **outcome.tensors}, update=update, memo=memo)
+            result = code.STAGES[stage.name](seen, group)
+            require_finite(result.tensors, f"stage {stage.name}, group {group}")
+            outcome.tensors.update(result.tensors)
+            if update == context.config.updates_per_round - 1:
+                _tell(stage.name, group, result, outcome)
+                for name in summaries if "policy" in stage.writes else ():
+                    _summarise(name, group, code.SUMMARIES[name](seen, result.tensors, group), outcome)
     return outcome
 
 

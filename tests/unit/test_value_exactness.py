@@ -10,11 +10,11 @@ from synthetic import episodes, meddled
 
 from coordinator.placement import LEARNER_PLACEMENTS
 from functions import codec
-from functions.algorithms import recurrent
+from functions.algorithms import decomposed, recurrent
 from functions.algorithms import registry as algorithms
 from functions.algorithms.base import Context
 from functions.algorithms.replayed import unrolled
-from functions.algorithms.utilities import seen_by
+from functions.algorithms.utilities import seen_by, utilities
 from functions.contract import TaskHeader, Team
 from functions.environments.base import AgentClass, Spec
 from functions.learner import stages
@@ -267,6 +267,22 @@ def test_what_was_not_drawn_changes_no_byte(name):
         found["reward"][:, ~keep] += 1000
         units.append(found)
     same_bytes(Scene(name, batch=2, updates=1, units=units).run(rounds=1), scene.run(rounds=1))
+
+
+@pytest.mark.parametrize(("rule", "passes"), [("packed", 1), ("split", 2)])
+@pytest.mark.parametrize("name", ["vdn", "qmix"])
+def test_a_function_with_all_stages_makes_utilities_of_a_minibatch_once(name, rule, passes, monkeypatch):
+    scene, made = Scene(name), []
+
+    def counted(context, group, **settings):
+        made.append(context.update)
+        return utilities(context, group, **settings)
+
+    monkeypatch.setattr(decomposed, "utilities", counted)
+    scene.run(rule, rounds=1)
+    # Of the round's own data once more, in its last update, for the figures.
+    for update, whole in ((0, 0), (1, 1)):
+        assert made.count(update) == (passes + whole) * len(set(scene.team.groups))
 
 
 def test_the_gradient_of_a_sum_is_each_networks_own():
