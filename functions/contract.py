@@ -84,7 +84,8 @@ class Behaviour(Message, frozen=True, kw_only=True):
     """How agents act while data is collected.
 
     `sample`: as the policy's distribution says. `epsilon`: the action of the highest value, but with probability
-    `amount` any legal one. `noise`: the policy's numbers, plus normal noise of `amount` times half the range.
+    `amount` any legal one. `noise`: the policy's numbers, plus normal noise of `amount` times half the range;
+    choices as the policy's distribution says.
     """
 
     kind: Literal["sample", "epsilon", "noise"] = "sample"

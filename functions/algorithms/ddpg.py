@@ -131,13 +131,8 @@ def policy(context: Context, group: int) -> StageResult:
 
 
 def _require(spec: Spec, team: Team, config: DdpgConfig) -> None:
-    """Raises `BadRequest` where not all agents that learn can explore as the settings say."""
-    continuous = {kind_of(spec, agent).continuous for agent in team.learners}
-    if len(continuous) > 1:
-        raise BadRequest(
-            "some agents choose and others act in numbers; the algorithm explores for one kind only: use ippo or mappo"
-        )
-    if True in continuous and not config.noisy:
+    """Raises `BadRequest` where not all who learn can explore, or where nobody gives numbers to add noise to."""
+    if not config.noisy and any(kind_of(spec, agent).continuous for agent in team.learners):
         raise BadRequest("agents act in numbers, and nothing explores: set noise_start above 0")
-    if False in continuous and config.noisy:
+    if config.noisy and not any(kind.continuous for kind in spec.classes):
         raise BadRequest("agents choose, and noise is for numbers: set noise_start and noise_end to 0")

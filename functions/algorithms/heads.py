@@ -85,12 +85,13 @@ def act(
 ) -> tuple[ActionArray, Array | None]:
     """Actions as `behaviour` says and, where they were drawn from a distribution, the log-probability of each.
 
-    `legal` has the shape of `outputs`. Raises `BadRequest` for a behaviour that the head does not have.
+    Noise is for numbers: who chooses does as the policy's distribution says. `legal` has the shape of `outputs`. Raises
+    `BadRequest` for a behaviour that the head does not have.
     """
     require(head, behaviour)
     if behaviour.kind == "epsilon":
         return epsilon_greedy(outputs, noise, behaviour.amount, legal), None
-    if behaviour.kind == "noise":
+    if behaviour.kind == "noise" and isinstance(head, Deterministic):
         return noisy(head.greedy(outputs), noise, behaviour.amount), None
     return head.draw(outputs, own, noise)
 
@@ -99,5 +100,5 @@ def require(head: Head, behaviour: Behaviour) -> None:
     """Raises `BadRequest` when agents with this head cannot behave so."""
     if behaviour.kind == "epsilon" and not isinstance(head, OneChoice):
         raise BadRequest("the behaviour epsilon is for agents that make one choice only")
-    if behaviour.kind == "noise" and not isinstance(head, Deterministic):
-        raise BadRequest("the behaviour noise is for policies that give numbers and have no distribution only")
+    if behaviour.kind == "noise" and isinstance(head, Gaussian):
+        raise BadRequest("the behaviour noise is not for policies that draw numbers from a distribution")

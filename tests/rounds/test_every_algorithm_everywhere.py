@@ -94,6 +94,12 @@ FAMILIES = {
         groups=2,
         refused=unvalued("artist_0", "numbers"),
     ),
+    "pettingzoo, one chooses and one gives numbers": Family(
+        (f"task.name={STUDIO}", "task.options.does=one choice|numbers"),
+        horizon=4,
+        groups=2,
+        refused=unvalued("artist_1", "numbers"),
+    ),
     "classic": Family(
         (
             "task.name=pettingzoo:pettingzoo.classic.rps_v2:parallel_env",
@@ -223,8 +229,8 @@ def has_learned(run, drawn, policies, family):
 
 def test_nobody_is_left_out():
     assert {*EACH} == {"ippo", "mappo", "iql", "vdn", "qmix", "iddpg", "maddpg"}
-    # By hand: value methods are refused four families, deterministic policies two.
-    assert len(UNFIT) == 3 * 4 + 2 * 2
+    # By hand: value methods are refused five families, deterministic policies two.
+    assert len(UNFIT) == 3 * 5 + 2 * 2
     assert len(FIT) + len(UNFIT) == 7 * len(FAMILIES)
 
 

@@ -1,5 +1,6 @@
 """A small PettingZoo environment for every kind of space: what its agents may see and do is chosen by name."""
 
+import itertools
 import types
 from copy import deepcopy
 
@@ -36,6 +37,7 @@ DEEDS = {
 class Studio(ParallelEnv):
     """`count` agents that see samples of one space, and whose actions, which must be legal, are kept in `done`.
 
+    `does` names what they do, with a bar between where they differ.
     An episode is `max_cycles` steps; a step pays 1. `masked` masks, of as many places as there are actions, allow all
     but the places in `forbidden`, a digit each.
     """
@@ -46,7 +48,9 @@ class Studio(ParallelEnv):
         self.possible_agents = [f"artist_{i}" for i in range(count)]
         self.max_cycles = 4
         self.masked, self.forbidden, self.places = masked, {int(digit) for digit in forbidden}, places
-        self.sight, self.deed = deepcopy(SIGHTS[sees]), DEEDS[does]
+        self.sight = deepcopy(SIGHTS[sees])
+        deeds = itertools.cycle(DEEDS[name] for name in does.split("|"))
+        self.deeds = dict(zip(self.possible_agents, deeds, strict=False))
         self.sights = {agent: self._of(self.sight) for agent in self.possible_agents}
 
     def _of(self, sight):
@@ -58,7 +62,7 @@ class Studio(ParallelEnv):
         return self.sights[agent]
 
     def action_space(self, agent):
-        return self.deed
+        return self.deeds[agent]
 
     def reset(self, seed=None, options=None):
         self.agents = self.possible_agents[:]
@@ -73,7 +77,7 @@ class Studio(ParallelEnv):
 
     def step(self, actions):
         for agent, action in actions.items():
-            assert self.deed.contains(action), f"{agent} does {action!r}"
+            assert self.deeds[agent].contains(action), f"{agent} does {action!r}"
         self.done.append(actions)
         self.steps += 1
         seen, acted = self.observations(), self.agents

@@ -286,7 +286,7 @@ SEVERAL = Spec(("a",), (AgentClass("x", (0,), 2, 4, branches=(2, 2)),), 5)
 @pytest.mark.parametrize(
     ("spec", "settings", "message"),
     [
-        (MIXED, {"noise_start": 0.1}, "some agents choose and others act in numbers; the algorithm explores for one"),
+        (MIXED, {"noise_start": 0}, "agents act in numbers, and nothing explores: set noise_start"),
         (
             SEVERAL,
             {},
@@ -296,7 +296,7 @@ SEVERAL = Spec(("a",), (AgentClass("x", (0,), 2, 4, branches=(2, 2)),), 5)
         (pair(numbers=True), {"noise_start": 0}, "agents act in numbers, and nothing explores: set noise_start"),
         (pair(), {"noise_end": 0.1}, "agents choose, and noise is for numbers: set noise_start and noise_end to 0"),
     ],
-    ids=["both", "several", "numbers without noise", "choices with noise"],
+    ids=["numbers without noise beside choices", "several", "numbers without noise", "choices with noise"],
 )
 def test_tasks_that_it_cannot_explore_are_refused_in_one_line(name, spec, settings, message):
     algorithm = algorithms.algorithm(name)
@@ -312,7 +312,7 @@ def test_opponents_that_do_not_learn_may_act_in_another_way(name):
     for classes in (MIXED.classes, (MIXED.classes[0], AgentClass("y", (1,), 2, 4, branches=(2, 2)))):
         spec = Spec(MIXED.agents, classes, MIXED.horizon, sides=(0, 1))
         algorithm = algorithms.algorithm(name)
-        config = algorithms.configuration(algorithm, {"noise_start": 0, "noise_end": 0}).resolved(spec)
+        config = algorithms.configuration(algorithm, {}).resolved(spec)
         made = algorithms.implementation(algorithm).initialise(
             spec, Team(groups=(0, 1), opponents=opponents), config, 1, 0
         )

@@ -40,6 +40,8 @@ CASES = {
     "choices apart": ("one choice", APART, {"huber": 0.2, "target_every": 2}),
     "numbers": ("numbers", POOLED, {**NUMBERS, "norm_cap": MIDDLE, "time_limit": "terminal"}),
     "stretches of numbers": ("numbers", APART, {**NUMBERS, "stretch": 3, "reward": "own", "burn_in": 1}),
+    "choices beside numbers": ("both", POOLED, {**NUMBERS, "reward": "own"}),
+    "choices beside numbers, with memory": ("both", APART, {**NUMBERS, **MEMORY}),
     "choices with memory": ("one choice", POOLED, {**MEMORY, "burn_in": 1, "temperature": 0.5}),
     "numbers with memory": ("numbers", POOLED, {**NUMBERS, **MEMORY, "standardise": False}),
     "whole units with memory": ("one choice", APART, {"recurrent": True, "batch": 2, "target_every": 3}),
@@ -49,13 +51,14 @@ EACH = pytest.mark.parametrize("name", ["maddpg", "iddpg"])
 
 
 def spec_of(kind, state_size=5):
-    """Three agents on two sides: two of one class, one of another, all of this kind."""
-    own = {"actions": 3} if kind == "one choice" else {"actions": 2, "low": (-1.0, -2.0), "high": (1.0, 3.0)}
+    """Three agents on two sides: two of one class, one of another, all of this kind; with both only the two choose."""
+    numbers = {"actions": 2, "low": (-1.0, -2.0), "high": (1.0, 3.0)}
+    own = numbers if kind == "numbers" else {"actions": 3}
     other = {"actions": 4} if kind == "one choice" else {"actions": 1, "low": (0.0,), "high": (1.0,)}
     return Spec(
         agents=("a", "b", "c"),
         classes=(AgentClass("these", (0, 2), SIZE, **own), AgentClass("other", (1,), SIZE, **other)),
-        horizon=50, state_size=state_size, masked=kind == "one choice", sides=(0, 1, 0),
+        horizon=50, state_size=state_size, masked=kind != "numbers", sides=(0, 1, 0),
     )  # fmt: skip
 
 

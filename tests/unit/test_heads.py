@@ -227,6 +227,16 @@ def test_noise_on_numbers_is_cut_off_at_the_ends():
     assert probable is None
 
 
+def test_who_chooses_explores_as_the_distribution_says_beside_noise_on_numbers():
+    rng = np.random.default_rng(0)
+    for head in (OneChoice(3), Branches(SIZES)):
+        outputs, luck = rng.standard_normal((2, 5, head.width)), head.noise((2, 5), rng)
+        found, probable = act(head, outputs, None, luck, "noise", 0.2)
+        drawn, expected = head.draw(outputs, None, luck)
+        np.testing.assert_array_equal(found, drawn)
+        np.testing.assert_array_equal(probable, expected)
+
+
 def test_deterministic_policies_draw_what_they_always_give():
     outputs = np.array([[[0.5, -0.5, 0.9]]])
     found, probable = act(Deterministic(BOUNDS), outputs, None, np.ones((1, 1, 3)), "sample", 0.0)
@@ -280,8 +290,7 @@ def test_without_epsilon_the_highest_value_is_taken_always():
     [
         (Branches(SIZES), "epsilon", "epsilon is for agents that make one choice only"),
         (Gaussian(BOUNDS), "epsilon", "epsilon is for agents that make one choice only"),
-        (OneChoice(3), "noise", "noise is for policies that give numbers and have no distribution only"),
-        (Gaussian(BOUNDS), "noise", "noise is for policies that give numbers and have no distribution only"),
+        (Gaussian(BOUNDS), "noise", "noise is not for policies that draw numbers from a distribution"),
     ],
 )
 def test_a_behaviour_that_a_head_does_not_have_is_refused(head, kind, message):
