@@ -193,6 +193,12 @@ class State(Message, frozen=True, kw_only=True):
         return self.spec
 
     @property
+    def refused(self) -> bool:
+        """Whether the task, once it was looked at, could not give what the configuration asks of it."""
+        # Where a task of a run failed instead, its slot says so.
+        return self.status == "failed" and self.phase == "describe" and not self.slots
+
+    @property
     def line(self) -> RoundLine | None:
         """The last finished round."""
         return self.lines[-1] if self.lines else None

@@ -128,13 +128,7 @@ class Session:
         state = self.state
         early = state.phase in _LOOKING or (state.round == 0 and state.phase == "sample")
         unpaid = early and not any(slot.done for slot in state.slots.values())
-        return self._misfits() or (unpaid and any(kind in _WRITTEN for kind in self._hopeless()))
-
-    def _misfits(self) -> bool:
-        """Whether the task, as it was described, cannot give what the configuration asks of it."""
-        state = self.state
-        # Where a task of a run failed instead, its slot says so.
-        return state.status == "failed" and state.phase == "describe" and not state.slots
+        return state.refused or (unpaid and any(kind in _WRITTEN for kind in self._hopeless()))
 
     def _hopeless(self) -> list[FailureKind | None]:
         """Why tasks failed for good, in a run that they ended."""

@@ -54,7 +54,7 @@ def _rows(folder: RunFolder, found: Stored) -> list[tuple[str, str]]:
         ("folder", str(folder.path)),
         *([("problem", found.problem)] if found.problem else []),
     ]
-    if status in ("interrupted", "stopped", "failed"):
+    if status in ("interrupted", "stopped", "failed") and not state.refused:
         rows.append(("go on", f"marless resume {folder.name}"))
     return rows
 

@@ -9,7 +9,7 @@ from coordinator.cli import summary
 from coordinator.cli.course import Course
 from coordinator.cli.documents import Documents
 from coordinator.cli.ending import Ending, conclude
-from coordinator.cli.errors import FINISHED, UNFINISHED, UserError
+from coordinator.cli.errors import FINISHED, UNFINISHED, USER_ERROR, UserError
 from coordinator.cli.folder import LATEST, METRICS, Identity, RunFolder
 from coordinator.cli.remote_runs import known
 from coordinator.cli.signals import Signals
@@ -119,6 +119,8 @@ class Watch:
         self._view.ended(self._plan, figures, self._folder.name, str(self._folder.path))
         if state.status == "finished":
             return Ending(FINISHED, "")
+        if state.refused:
+            return Ending(USER_ERROR, f"nothing was trained: {state.reason}; then train under another name")
         why = f": {problem or state.reason}" if problem or state.reason else ""
         name = self._folder.name
         return Ending(

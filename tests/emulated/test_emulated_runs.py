@@ -81,6 +81,16 @@ def test_a_task_that_cannot_be_leaves_nothing_and_its_name_free(place, marless, 
     assert marless.train(name, "--backend", "emulated").code == 0
 
 
+def test_who_watches_a_task_that_cannot_be_is_not_told_to_resume_it(marless, finished):
+    detach(marless, "far-off", "opponents.side=0")
+    finished("far-off")
+    said = marless("watch", "far-off")
+    assert said.code == 2
+    assert "nothing was trained: opponents.side: 0 is asked for" in said.err[-1]
+    told = [*said.err, *marless("status", "far-off").out]
+    assert not any("resume" in line for line in told)
+
+
 def test_every_event_twice_changes_nothing(place, marless, finished, expected):
     place.trouble({"service": "lambda", "action": "POST", "key": "doubled", "trouble": "twice", "count": 10_000})
     detach(marless, "doubled")
