@@ -63,11 +63,14 @@ def changes(before: Surroundings, now: Surroundings) -> str:
 
 
 def commit() -> str | None:
-    """The commit that is checked out where the program lies, `+` behind it when files differ; None without git."""
+    """The commit that is checked out where the program lies, `+` behind it when the program differs; None without git.
+
+    What lies beside the program, such as results that are being made, does not count.
+    """
     described = _git("rev-parse", "HEAD")
     if described is None or _git("rev-parse", "--show-toplevel") != str(ROOT):
         return None
-    return described + ("+" if _git("status", "--porcelain", "--untracked-files=no") else "")
+    return described + ("+" if _git("status", "--porcelain", "--", *PACKAGES) else "")
 
 
 def _machine() -> str:

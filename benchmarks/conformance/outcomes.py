@@ -45,7 +45,7 @@ class Outcome:
 
     @property
     def commits(self) -> list[str]:
-        """Of the programs that trained the finished seeds, short; a + stands behind what was not committed."""
+        """Of the programs that trained the finished seeds, short; a + is behind one that was not as committed."""
         whole = (found.commit for found in self.finished if found.commit)
         return sorted({commit[:7] + "+" * commit.endswith("+") for commit in whole})
 

@@ -33,8 +33,8 @@ Return: greedy, undiscounted, summed over agents; the absolute metric (the polic
 fresh episodes), mean over seeds with the 95 % interval of Student's t. Env steps: the whole of training. Seconds: of
 training, mean over seeds, on one core of a machine that trained two runs side by side; those to the bar are medians of
 the first evaluation (320 episodes) that reached it. Every seed is counted, failed ones are named. Commits: of the
-programs that trained the seeds; + where files lay beside it that were not committed, such as the results of the cells
-before. Hyperparameters stand in the cells' own files, in conformance/."""
+programs that trained the seeds; + where one was not as committed. Hyperparameters stand in the cells' own files, in
+conformance/."""
 _SIDES = (
     "Return: of the side of {side}, summed over its agents, when the final policies meet each other. How good a side "
     "is the second table says: the mean return of each of its agents against opponents that do not learn, 640 episodes."
