@@ -119,7 +119,7 @@ def test_any_event_may_be_lost(place, marless, finished, expected, every):
 @pytest.mark.parametrize("every", SOME_AND_ALL)
 def test_a_function_may_be_killed_after_any_write_or_event(place, marless, finished, expected, every):
     """One run for each of the first writes of functions to storage, table and Lambda, which is their last."""
-    numbers = range(1 if every > 1 else 0, 30, 2 * every - 1)
+    numbers = range(1 if every > 1 else 0, 30, 3 * every - 2)
     names = [f"killed-{every}-{number:02d}" for number in numbers]
     for name, number in zip(names, numbers, strict=True):
         place.trouble(

@@ -46,6 +46,7 @@ def environments(place, deployment):
     return len({event["logStreamName"] for page in pages for event in page["events"]})
 
 
+@pytest.mark.conformance
 def test_events_that_find_no_room_are_done_later_each_once(place, crowded, marless, finished):
     assert marless.train("roomy", *SETTINGS).code == 0
     assert marless.train("far", *SETTINGS, *CROWDED, "--detach").code == 0
