@@ -13,8 +13,15 @@ Settings = Mapping[str, float | str | bool]
 # foraging took more than the 60 s that an evaluator has, and a run must not fail at its end.
 _STEPPED: Settings = {"evaluation.episodes_per_invocation": 320, "functions.evaluator.timeout_s": 300.0}
 # A victory is paid at the end of a battle of 30 to 150 steps, and equal units share in all published settings; who
-# counts its own reward alone learns to run.
-_BATTLES: Settings = {**_STEPPED, "sharing.rule": "all", "algorithm.gamma": 0.99, "algorithm.reward": "team"}
+# counts its own reward alone learns to run. Where values of one step later are all that targets know, what they
+# overestimate adds up over a battle, and who lives long and never fights is valued most.
+_BATTLES: Settings = {
+    **_STEPPED,
+    "sharing.rule": "all",
+    "algorithm.gamma": 0.99,
+    "algorithm.reward": "team",
+    "algorithm.ahead": 20,
+}
 # Every copy is a StarCraft process, which takes seconds to start; 8 are those of Yu et al. (2022), 32 test episodes
 # those of Samvelyan et al. (2019).
 _STARCRAFT: Settings = {

@@ -87,11 +87,11 @@ class DdpgConfig(ReplayConfig, frozen=True, kw_only=True):
         return bool(self.noise_start or self.noise_end)
 
     def resolved(self, spec: Spec) -> Self:
-        """Fills in the noise, which there is only where agents act in numbers."""
+        """Fills in the noise, too, which there is only where agents act in numbers."""
         start, end = self.noise_start, self.noise_end
         if start is None:
             start = _NOISE if any(kind.continuous for kind in spec.classes) else 0.0
-        return replace(self, noise_start=start, noise_end=start / 10 if end is None else end)
+        return replace(super().resolved(spec), noise_start=start, noise_end=start / 10 if end is None else end)
 
 
 def initialise(critics: Critics, spec: Spec, team: Team, config: Any, seed: int, group: int) -> dict[str, Array]:

@@ -7,10 +7,10 @@ through deep reinforcement learning", 2015.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
-from msgspec import Meta
+from msgspec import Meta, structs
 from numpy.typing import NDArray
 
 from functions.algorithms import recurrent, targets
@@ -30,6 +30,8 @@ from functions.randomness import generator
 
 Rows = NDArray[np.int64]
 Count = Annotated[int, Meta(ge=1)]
+# What a minibatch has of both where nobody says how large it is; many steps of one episode are much alike.
+_STEPS, _STRETCHES = 256, 4
 
 
 class ReplayConfig(AlgorithmConfig, frozen=True, kw_only=True):
@@ -38,7 +40,10 @@ class ReplayConfig(AlgorithmConfig, frozen=True, kw_only=True):
     lr: Annotated[float, Meta(gt=0, description="Adam's step")] = 1e-3
     gamma: Annotated[float, Meta(ge=0, le=1, description="discount per environment step")] = 0.9
     updates: Annotated[int, Meta(ge=1, description="optimiser steps per round, each on a minibatch of its own")] = 64
-    batch: Annotated[int, Meta(ge=1, description="steps (or stretches of steps) in a minibatch")] = 256
+    batch: (
+        Annotated[int, Meta(ge=1, description="stretches in a minibatch; default: 256 steps, at least 4 stretches")]
+        | None
+    ) = None
     replay: Annotated[int, Meta(ge=1, description="environment steps that are learned from, the newest")] = 100_000
     target_rate: Annotated[float, Meta(gt=0, le=1, description="part of the way targets go in an update (Polyak)")] = (
         0.01
@@ -52,7 +57,7 @@ class ReplayConfig(AlgorithmConfig, frozen=True, kw_only=True):
     hidden: Annotated[tuple[Count, ...], Meta(min_length=1, description="widths of the hidden layers")] = (64, 64)
     recurrent: Annotated[bool, Meta(description="the last hidden layer remembers (a GRU)")] = False
     stretch: (
-        Annotated[int, Meta(ge=1, description="steps in a stretch; default: 1, all of a unit's where nets remember")]
+        Annotated[int, Meta(ge=1, description="steps in a stretch; default: 1, all of a unit where one is not enough")]
         | None
     ) = None
     burn_in: Annotated[int, Meta(ge=0, description="first steps of a stretch that only fill the nets' memory")] = 0
@@ -69,6 +74,12 @@ class ReplayConfig(AlgorithmConfig, frozen=True, kw_only=True):
     def length(self) -> int | None:
         """Steps in a stretch; None for all of a unit's."""
         return self.stretch or (None if self.recurrent else 1)
+
+    def resolved(self, spec: Spec) -> Self:
+        """Fills in the size of minibatches."""
+        if self.batch is not None:
+            return self
+        return structs.replace(self, batch=max(_STRETCHES, _STEPS // (self.length or spec.horizon)))
 
     def misfit(self, steps: int) -> str:
         played = f"the {steps} that an actor plays"

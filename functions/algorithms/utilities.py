@@ -60,6 +60,11 @@ class UtilityConfig(ReplayConfig, frozen=True, kw_only=True):
     ] = 0.4
     priority_steps: Annotated[int, Meta(ge=1, description="environment steps until that exponent is 1")] = 640_000
 
+    @property
+    def length(self) -> int | None:
+        """As for all, but that targets which look ahead see all of a unit."""
+        return self.stretch or (None if self.ahead > 1 else super().length)
+
     def __post_init__(self) -> None:
         """Raises `ValueError` for targets that look beyond a stretch, too."""
         super().__post_init__()

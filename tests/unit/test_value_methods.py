@@ -176,11 +176,37 @@ def test_exploring_falls_in_a_straight_line_and_then_stays(name):
     assert [behaviour.amount for behaviour in told] == pytest.approx([0.9, 0.7, 0.5, 0.1, 0.1])
 
 
+# -- what they learn from
+
+
+@pytest.mark.parametrize(
+    ("settings", "length", "batch"),
+    [
+        ({}, 1, 256),
+        ({"stretch": 5}, 5, 51),  # 256 / 5
+        ({"ahead": 3}, None, 10),  # units of 25 steps: 256 / 25
+        ({"recurrent": True}, None, 10),
+        ({"recurrent": True, "stretch": 5, "ahead": 2}, 5, 51),
+        ({"stretch": 100}, 100, 4),
+        ({"batch": 7}, 1, 7),
+        ({"ahead": 3, "batch": 300}, None, 300),
+    ],
+)
+@pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
+def test_minibatches_have_as_many_steps_whatever_they_are_made_of(name, settings, length, batch):
+    spec = registry.spec(Task(name="mpe/simple_spread"))
+    config = algorithms.configuration(algorithms.algorithm(name), settings).resolved(spec)
+    assert (config.length, config.batch) == (length, batch)
+
+
 # -- what is refused
 
 
 REFUSED = {
-    "more steps ahead than a stretch": (["algorithm.ahead=3"], "ahead is 3, and a stretch has 1 steps"),
+    "more steps ahead than a stretch": (
+        ["algorithm.ahead=3", "algorithm.stretch=1"],
+        "ahead is 3, and a stretch has 1 steps",
+    ),
     "ahead of a short stretch": (["algorithm.ahead=3", "algorithm.stretch=2"], "ahead is 3, and a stretch has 2 steps"),
     "nothing but burn-in": (["algorithm.burn_in=1"], "burn_in is 1, and a stretch has 1 steps"),
     "nothing but burn-in with memory": (
