@@ -379,9 +379,9 @@ class Misnamed(Config, frozen=True, kw_only=True, tag_field="name", tag="other")
     pass
 
 
-class Noisy(Config, frozen=True, kw_only=True, tag_field="name", tag="sound"):
+class Greedy(Config, frozen=True, kw_only=True, tag_field="name", tag="sound"):
     def behaviour(self, env_steps):
-        return Behaviour(kind="noise", amount=0.1)
+        return Behaviour(kind="epsilon", amount=0.1)
 
 
 CONFIGS = {
@@ -390,7 +390,6 @@ CONFIGS = {
     "an unknown setting": (Config, {"rat": 1}, "the configuration: BadRequest: .*unknown field `rat`"),
     "no update": (Idle, {}, "updates_per_round is less than 1"),
     "no behaviour": (Shy, {}, r"behaviour\(0\) is no Behaviour"),
-    "a behaviour that agents do not have": (Noisy, {}, "actors cannot play with the policies: BadRequest: .*noise"),
     "another tag": (Misnamed, {}, 'the specification: .*needs tag_field="name", tag="sound"'),
 }
 
@@ -400,6 +399,11 @@ def test_a_configuration_that_will_not_do_is_named(fault, monkeypatch):
     config, settings, says = CONFIGS[fault]
     with pytest.raises(AssertionError, match=says):
         try_out(monkeypatch, replace(SPEC, config=config), settings=settings)
+
+
+def test_a_behaviour_that_agents_do_not_have_is_named(monkeypatch):
+    with pytest.raises(AssertionError, match=r"actors cannot play with the policies: BadRequest: .*epsilon"):
+        try_out(monkeypatch, replace(SPEC, config=Greedy), tasks=(TASKS["numbers"],))
 
 
 def test_a_setting_whose_absence_does_not_travel_is_named(monkeypatch):
