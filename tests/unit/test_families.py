@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coordinator.config import ConfigError, RunConfig, load
+from coordinator.config import ConfigError, load
 from coordinator.families import FAMILIES, filled
 
 TEXT = Path(__file__).parents[2].joinpath("docs/algorithms.md").read_text(encoding="utf-8")
@@ -94,10 +94,13 @@ def test_engines_of_ours_have_the_general_defaults():
         assert changed(f"task.name={task}") == {}
 
 
-def test_a_printed_configuration_keeps_its_values_whatever_task_it_is_then_for():
-    document = msgspec.to_builtins(RunConfig())
-    # Of the algorithm that it is for: it has no settings of others.
-    known = flat(RunConfig()).keys() & {key for keys in FAMILIES.values() for key in keys}
+@pytest.mark.parametrize("name", ["mappo", "iql", "vdn", "qmix", "maddpg"])
+def test_a_printed_configuration_keeps_its_values_whatever_task_it_is_then_for(name):
+    config = load(None, (f"algorithm.name={name}",))
+    document = msgspec.to_builtins(config)
+    # All that its algorithm has, which is what a run's configuration is filled in from.
+    known = flat(config).keys() & {key for keys in FAMILIES.values() for key in keys}
+    assert ("algorithm.ahead" in known) == (name in ("iql", "vdn", "qmix"))
     assert filled({**document, "task": {"name": "smax/8m"}}, known) == {**document, "task": {"name": "smax/8m"}}
 
 
