@@ -120,7 +120,8 @@ class _Sight:
         done: Actions = {other: taken(self.context, other) for other in seen_by}
         each = [done if own is None else {**done, agent: own[index]} for index, agent in enumerate(self.agents)]
         columns = self._columns([self.view.seen(batch, agent)[0] for agent in self.agents], each)
-        return Shown(columns, columns[:0], np.tile(starts(self.context), (1, len(self.agents))))
+        begins = np.tile(starts(self.context), (1, len(self.agents)))
+        return Shown(columns, columns[:0], begins, self.context.config.burn_in)
 
     def beyond(self, after: Actions) -> Array:
         """What comes after each step ``[T, n * E, F]``, with what is done then."""

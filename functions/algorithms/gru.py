@@ -39,7 +39,8 @@ class Unrolled:
     """What T steps of B rows gave, as `backward` needs it.
 
     `hidden` ``[T, B, H]`` is the state after each step, `before` the one that each step began with. `gates` ``[3, T, B,
-    H]`` are r, z, n, and `recalled` ``[T, B, H]`` is c_n.
+    H]`` are r, z, n, and `recalled` ``[T, B, H]`` is c_n. No gradient goes back from a later step into the first
+    `burned` ones.
     """
 
     inputs: Array
@@ -48,6 +49,7 @@ class Unrolled:
     hidden: Array
     gates: Array
     recalled: Array
+    burned: int
 
 
 def advance(gates: Array, product: Array, before: Array, after: Array) -> None:
@@ -78,10 +80,14 @@ def _advance(gates: Array, product: Array, before: Array, after: Array) -> None:
     after += new
 
 
-def forward(weights: Weights, inputs: Array, starts: Flags | None = None, first: Array | None = None) -> Unrolled:
+def forward(
+    weights: Weights, inputs: Array, starts: Flags | None = None, first: Array | None = None, burned: int = 0
+) -> Unrolled:
     """Unrolls over `inputs` ``[T, B, in]`` from the state `first` ``[B, H]``, zero where none is given.
 
-    `starts` ``[T, B]``: where an episode begins; the state is set to zero before that step.
+    `starts` ``[T, B]``: where an episode begins; the state is set to zero before that step. The first `burned` steps
+    only make the state that the others begin with (Kapturowski et al., "Recurrent Experience Replay in Distributed
+    Reinforcement Learning", 2019).
     """
     steps, rows, wide = inputs.shape
     width = weights.width
@@ -102,7 +108,7 @@ def forward(weights: Weights, inputs: Array, starts: Flags | None = None, first:
         recalled[t] = product[2]
         _advance(gates[:, t], product, before[t], hidden[t])
         state = hidden[t]
-    return Unrolled(inputs, starts, before, hidden, gates, recalled)
+    return Unrolled(inputs, starts, before, hidden, gates, recalled, burned)
 
 
 class Slopes(NamedTuple):
@@ -132,6 +138,8 @@ def backward(weights: Weights, unrolled: Unrolled, error: Array, gradient: Weigh
             carried += part
         if unrolled.starts is not None:
             carried[unrolled.starts[t]] = 0
+        if 0 < t == unrolled.burned:
+            carried[:] = 0
     flat = by_state.reshape(3, steps * rows, width).swapaxes(0, 1).reshape(steps * rows, 3 * width)
     if gradient is not None:
         np.matmul(unrolled.before.reshape(steps * rows, width).T, flat, out=gradient.h)

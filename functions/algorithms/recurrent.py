@@ -147,10 +147,12 @@ def initialise(network: Network, rng: np.random.Generator, output_gain: float) -
     return flat
 
 
-def forward(weights: Weights, inputs: Array, starts: gru.Flags | None = None, first: Array | None = None) -> Trace:
+def forward(
+    weights: Weights, inputs: Array, starts: gru.Flags | None = None, first: Array | None = None, burned: int = 0
+) -> Trace:
     """Without memory rows ``[rows, in]`` to ``[rows, out]``; with memory sequences ``[T, B, in]`` to ``[T, B, out]``.
 
-    `starts` ``[T, B]`` and `first` ``[B, H]`` are as in `gru.forward`.
+    `starts` ``[T, B]``, `first` ``[B, H]`` and `burned` are as in `gru.forward`.
     """
     if weights.unit is None:
         above = networks.forward(weights.above, inputs, weights.rectified)
@@ -159,7 +161,7 @@ def forward(weights: Weights, inputs: Array, starts: gru.Flags | None = None, fi
     below = networks.forward(weights.below, inputs.reshape(steps * rows, width), weights.rectified)
     if weights.below:
         networks.activate(below[-1], weights.rectified)
-    unrolled = gru.forward(weights.unit, _timed(below[-1], steps), starts, first)
+    unrolled = gru.forward(weights.unit, _timed(below[-1], steps), starts, first, burned)
     above = networks.forward(weights.above, unrolled.hidden.reshape(steps * rows, weights.unit.width))
     return Trace(_timed(above[-1], steps), below, unrolled, above)
 

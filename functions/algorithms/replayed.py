@@ -182,11 +182,13 @@ def _mean_return(context: Context, came: Outcome) -> float:
 
 class Shown(NamedTuple):
     """What a group's networks are shown of the minibatch, columns ordered by agent: the steps ``[T, n * E, F]``, what
-    stands after cuts ``[n * K, F]``, and where episodes begin ``[T, n * E]``."""
+    stands after cuts ``[n * K, F]``, and where episodes begin ``[T, n * E]``. The first `burned` steps only fill the
+    networks' memory."""
 
     now: Array
     after: Array
     begins: Flags
+    burned: int
 
 
 def shown(context: Context, agents: list[int], now: Sequence[Array], after: Sequence[Array]) -> Shown:
@@ -198,6 +200,7 @@ def shown(context: Context, agents: list[int], now: Sequence[Array], after: Sequ
         np.concatenate([_identified(context, agent, rows) for agent, rows in zip(agents, now, strict=True)], axis=1),
         np.concatenate([_identified(context, agent, rows) for agent, rows in zip(agents, after, strict=True)]),
         np.tile(begins, (1, len(agents))),
+        context.config.burn_in,
     )
 
 
@@ -212,7 +215,7 @@ def _identified(context: Context, agent: int, rows: Array) -> Array:
 def unrolled(weights: Weights, seen: Shown) -> tuple[Array, Trace]:
     """Outputs ``[T, n * E, out]``, and what `recurrent.backward` needs."""
     if weights.unit is not None:
-        trace = recurrent.forward(weights, seen.now, seen.begins)
+        trace = recurrent.forward(weights, seen.now, seen.begins, burned=seen.burned)
         return trace.outputs, trace
     trace = recurrent.forward(weights, seen.now.reshape(-1, seen.now.shape[-1]))
     return trace.outputs.reshape(*seen.now.shape[:2], -1), trace

@@ -10,6 +10,9 @@ from infra.emulation.versions import FunctionVersion
 
 Credentials = Callable[[str, str], tuple[str, str, str]]
 
+# What numerical libraries pick their instructions by; with others the last digits differ from those of a run here.
+_KERNELS = ("OPENBLAS_", "MKL_", "NPY_", "GLIBC_TUNABLES")
+
 
 @dataclass(frozen=True)
 class Site:
@@ -26,7 +29,8 @@ class Site:
 
 
 def variables(function: FunctionVersion, site: Site, log_stream: str, home: Path, runtime_api: str) -> dict[str, str]:
-    """The whole environment of the function's process; nothing of this process's own but PATH gets into it.
+    """The whole environment of the function's process; of this process's own nothing gets into it but PATH and what
+    decides how this processor calculates.
 
     AWS documentation, "Working with Lambda environment variables": the second group may be set by the function, the
     last one may not. AWS_ENDPOINT_URL belongs to the emulation: nothing a function does by default leaves it.
@@ -38,6 +42,7 @@ def variables(function: FunctionVersion, site: Site, log_stream: str, home: Path
     if "PYTHONPATH" in own:
         folders.append(own["PYTHONPATH"])
     return {
+        **{name: value for name, value in os.environ.items() if name.startswith(_KERNELS)},
         "PATH": os.environ.get("PATH", os.defpath),
         "LANG": "C.UTF-8",
         "TZ": ":UTC",

@@ -287,6 +287,17 @@ def test_a_function_finds_what_lambda_sets_and_nothing_of_its_host(monkeypatch):
     assert not Path(found["TMPDIR"]).exists()  # ended with the environment
 
 
+def test_a_function_calculates_with_the_instructions_that_its_host_was_told_to_use(monkeypatch):
+    told = {"OPENBLAS_CORETYPE": "Haswell", "NPY_DISABLE_CPU_FEATURES": "X86_V4", "MKL_CBWR": "AVX2"}
+    for name, value in {**told, "OPENBLAS_NUM_THREADS": "8"}.items():
+        monkeypatch.setenv(name, value)
+    with serving() as service:
+        service.lambdas.publish(replace(DEEDS, environment={"OPENBLAS_NUM_THREADS": "1"}))
+        found = service.invoke(do="variables")["Payload"]
+    assert {name: found.get(name) for name in told} == told
+    assert found["OPENBLAS_NUM_THREADS"] == "1"
+
+
 def test_an_environment_that_nobody_uses_is_ended():
     with serving(idle_s=0.1) as service:
         service.lambdas.publish(DEEDS)

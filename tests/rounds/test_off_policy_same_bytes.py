@@ -80,6 +80,12 @@ def test_no_method_depends_on_where_and_by_how_many_it_is_learned(train, method)
     same(train(*METHODS[method], *PLACEMENTS[4], workers=2), split)
 
 
+@pytest.mark.parametrize("rule", ["fused", "auto"])
+@pytest.mark.parametrize("name", ["iql", "vdn", "maddpg", "iddpg"])
+def test_the_placement_changes_nothing_of_any_algorithm(train, name, rule):
+    same(train(*METHODS[name], f"placement.rule={rule}"), train(*METHODS[name], SPLIT))
+
+
 def test_the_window_of_these_runs_slides_and_the_methods_differ(train):
     runs = [train(*settings, SPLIT) for settings in METHODS.values()]
     assert all([past.round for past in run.state.past] == [2, 3, 4] for run in runs)

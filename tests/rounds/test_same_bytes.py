@@ -33,6 +33,13 @@ def test_the_placement_of_learners_changes_no_weight(train, algorithm, sharing):
     assert [run.lines[-1].learners for run in runs] == [1 + 2 * groups, groups, 1]
 
 
+@pytest.mark.parametrize("algorithm", VARIANTS)
+@pytest.mark.parametrize("rule", ["whole", "auto"])
+def test_rounds_inside_one_function_change_no_weight(train, algorithm, rule):
+    alone = train(algorithm, "sharing.rule=none", PLACEMENTS[0])
+    assert train(algorithm, "sharing.rule=none", f"placement.rule={rule}").sha256 == alone.sha256
+
+
 def test_placement_changes_no_evaluation(train):
     split, packed = (train("algorithm.name=mappo", "sharing.rule=none", placement) for placement in PLACEMENTS[::2])
     assert split.state.final == packed.state.final

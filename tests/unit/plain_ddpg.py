@@ -13,9 +13,9 @@ SMALLEST = np.finfo(np.float32).tiny
 
 
 class Agents:
-    """All groups' networks through rounds; `window` is what minibatches are drawn from."""
+    """All groups' networks through rounds; `own` is what the round itself played."""
 
-    def __init__(self, spec, team, config, centralised, seed, tensors):
+    def __init__(self, spec, team, config, centralised, seed, tensors, own):
         self.spec, self.team, self.config, self.centralised, self.seed = spec, team, config, centralised, seed
         self.kinds = [next(kind for kind in spec.classes if agent in kind.agents) for agent in range(len(spec.agents))]
         faster = structs.replace(config, lr=config.critic_lr)
@@ -25,7 +25,7 @@ class Agents:
         self.policy_target = {g: Network(tensors, "target", f"g{g:02d}", config) for g in self.groups}
         self.critic_target = {g: Network(tensors, "critic_target", f"g{g:02d}", config) for g in self.groups}
         self.rewards, self.done = {g: tuple(tensors[f"normaliser/g{g:02d}"]) for g in self.groups}, 0
-        self.norms = {}
+        self.norms, self.own = {}, own
 
     def members(self, group):
         return [agent for agent, of in enumerate(self.team.groups) if of == group]
@@ -36,8 +36,7 @@ class Agents:
 
     def update(self, batch, round_, update):
         """One update of everybody; every target is made before anybody steps."""
-        self.batch, (self.steps, self.copies) = batch, batch.ended.shape
-        self.cuts = {tuple(place): number for number, place in enumerate(batch.cut.tolist())}
+        self.look_at(batch)
         self.noise = {g: self.gumbel(g, round_, update) for g in self.groups}
         after = {a: self.policy_after(a) for a in range(len(self.spec.agents))}
         targets = {g: self.targets(g, after) for g in self.groups}
@@ -49,6 +48,10 @@ class Agents:
         for online, slow in ((self.policy, self.policy_target), (self.critic, self.critic_target)):
             for g in self.groups:
                 self.follow(online[g], slow[g])
+
+    def look_at(self, batch):
+        self.batch, (self.steps, self.copies) = batch, batch.ended.shape
+        self.cuts = {tuple(place): number for number, place in enumerate(batch.cut.tolist())}
 
     def follow(self, online, slow):
         rate = (
@@ -142,6 +145,10 @@ class Agents:
                 found[t, e] = action * self.left(agent, t, e)
         return found
 
+    def burnt(self, memory, t):
+        """What is remembered where learning begins is taken as it is."""
+        return memory.detach() if t == self.config.burn_in else memory
+
     def followed(self, t, e):
         """Whether anything was seen after the step in the same episode."""
         return self.cut(t, e) is not None or (t < self.steps - 1 and not self.batch.ended[t, e])
@@ -178,13 +185,27 @@ class Agents:
     def scale(self, group, rows):
         seen = np.array([self.reward(*row) for row in rows])
         mean, square, weight, level = self.rewards[group]
-        assert weight  # what the level is at first stands in test_reward_scale
+        level = level if weight else self.mean_return(group)
         new = 0.999 * mean + 0.001 * seen.mean(), 0.999 * square + 0.001 * (seen**2).mean(), 0.999 * weight + 0.001
         self.rewards[group] = *new, level
         variance = new[1] / new[2] - (new[0] / new[2]) ** 2
         unit = np.sqrt(max(variance, 1e-2)) if self.config.standardise else 1.0
         # Values are above outputs by the level.
         return unit, level / unit
+
+    def mean_return(self, group):
+        """Of the round's own steps, each up to where its agent is paid no more or its episode is cut."""
+        drawn, returns = self.batch, []
+        self.look_at(self.own)
+        for a, t, e in self.rows(group, self.paying):
+            total = 0.0
+            for k in range(t, self.steps):
+                total += self.config.gamma ** (k - t) * self.reward(a, k, e)
+                if self.over(a, k, e) or self.batch.ended[k, e]:
+                    break
+            returns.append(total)
+        self.look_at(drawn)
+        return np.mean(returns)
 
     def targets(self, group, after):
         rows, network, found = self.rows(group, self.paying), self.critic_target[group], {}
@@ -207,7 +228,7 @@ class Agents:
             for e in range(self.copies):
                 memory = network.empty(1)
                 for t in range(self.steps):
-                    before = network.empty(1) if self.begins(t, e) else memory
+                    before = network.empty(1) if self.begins(t, e) else self.burnt(memory, t)
                     done = {other: self.taken(other, t, e) for other in range(len(self.spec.agents))}
                     value, memory = network.after(self.critic_sees(a, t, e, done)[None], before)
                     yield a, t, e, (before, memory, value[0, 0], done)
@@ -232,7 +253,7 @@ class Agents:
             for e in range(self.copies):
                 memory = network.empty(1)
                 for t in range(self.steps):
-                    memory = network.empty(1) if self.begins(t, e) else memory
+                    memory = network.empty(1) if self.begins(t, e) else self.burnt(memory, t)
                     seen = self.identified(a, self.observed(a, t, e))
                     output, memory = network.after(seen[None], memory)
                     outputs[a, t, e] = output[0]

@@ -121,7 +121,7 @@ def network(p, x, h):
     return x @ p[f"w{last}"] + p[f"b{last}"], h
 
 
-def unrolled(p, now, then, ended):
+def unrolled(p, now, then, ended, burn_in):
     """Values ``[L, B, actions]`` of what was seen, and of what was seen after each step with the memory of then."""
     size = now.shape[1]
     h = torch.zeros(size, p["gru_h"].shape[0], dtype=torch.float64) if "gru_x" in p else None
@@ -129,6 +129,8 @@ def unrolled(p, now, then, ended):
     for t in range(len(now)):
         if t and h is not None:
             h = torch.where(ended[t - 1][:, None], 0.0, h)
+        if t == burn_in and h is not None:
+            h = h.detach()
         q, h = network(p, now[t], h)
         values.append(q)
         following.append(network(p, then[t], h)[0])
@@ -237,7 +239,7 @@ class Plain:
         """What each agent did is worth ``[L, B]``, and what it would do next, by the target network."""
         taken, future = [], []
         for agent, group in enumerate(self.team.groups):
-            seen = batch.observations[agent], batch.beyond[agent], batch.ended
+            seen = batch.observations[agent], batch.beyond[agent], batch.ended, self.config.burn_in
             online, own = unrolled(self.online[f"policy/g{group:02d}"], *seen)
             with torch.no_grad():
                 _, aim = unrolled(self.target[f"policy/g{group:02d}"], *seen)
@@ -246,11 +248,12 @@ class Plain:
             taken.append(online.gather(2, batch.actions[agent][..., None])[..., 0])
         return taken, future
 
-    def scaled(self, key, rewards, counted):
-        """Rewards over their running standard deviation, and what values are above outputs: the level."""
+    def scaled(self, key, rewards, counted, playing):
+        """Rewards over their running standard deviation, and what values are above outputs: the level, which is the
+        mean return of the first round. `playing` are who is paid together, one list for each row of rewards."""
         *known, level = self.scales[key]
-        assert known[2]  # what the level is at first stands in test_reward_scale
         if counted.any():
+            level = level if known[2] else np.mean([total for side in playing for total in self.returns(side)])
             seen = rewards[counted].numpy()
             known = 0.999 * np.array(known) + 0.001 * np.array([seen.mean(), (seen**2).mean(), 1.0])
             self.scales[key] = np.array([*known, level])
@@ -258,6 +261,22 @@ class Plain:
         variance = square / weight - (mean / weight) ** 2 if weight else 1.0
         unit = np.sqrt(max(variance, 0.01)) if self.config.standardise else 1.0
         return rewards / unit, level / unit
+
+    def returns(self, side):
+        """What a side gets from each of its steps of the round on, until nobody of it is left or the episode is cut."""
+        steps, copies = self.units[0]["ended"].shape
+        starts = [(self.units[0], 0, copy) for copy in range(copies)]
+        batch = Minibatch(self.spec, self.team, starts, steps, self.config.time_limit, self.config.burn_in)
+        for t, b in np.ndindex(steps, copies):
+            if not any(batch.learned[agent][t, b] for agent in side):
+                continue
+            total, playing = 0.0, [agent for agent in side if batch.alive[agent][t, b]]
+            for k in range(t, steps):
+                total += self.config.gamma ** (k - t) * sum(batch.rewards[agent][k, b].item() for agent in side)
+                playing = [agent for agent in playing if not batch.over[agent][k, b]]
+                if not playing or batch.ended[k, b]:
+                    break
+            yield total
 
     def side_rewards(self, batch, agent):
         return sum(batch.rewards[other] for other in self.side(agent))
@@ -271,7 +290,7 @@ class Plain:
         playing = {agent: self.side(agent) if self.config.reward == "team" else [agent] for agent in agents}
         rewards = torch.stack([sum(batch.rewards[other] for other in playing[a]) for a in agents])
         learned = torch.stack([sum(batch.learned[other] for other in playing[a]) > 0 for a in agents])
-        rewards, offset = self.scaled(f"normaliser/g{group:02d}", rewards, learned)
+        rewards, offset = self.scaled(f"normaliser/g{group:02d}", rewards, learned, playing.values())
         errors = []
         for row, agent in enumerate(agents):
             target = torch.zeros_like(taken[agent])
@@ -287,7 +306,7 @@ class Plain:
         """VDN and QMIX: the side's joint value towards what the side gets while anybody is left."""
         head = f"g{min(self.team.groups[agent] for agent in side):02d}"
         counted = torch.stack([batch.learned[a] for a in side]).any(dim=0)
-        rewards, offset = self.scaled(f"normaliser/{head}", self.side_rewards(batch, side[0]), counted)
+        rewards, offset = self.scaled(f"normaliser/{head}", self.side_rewards(batch, side[0]), counted, [side])
         if self.name == "vdn":
             joint = sum((taken[a] + offset / len(side)) * batch.alive[a] for a in side)
         else:

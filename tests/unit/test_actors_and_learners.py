@@ -5,11 +5,14 @@ import pytest
 from synthetic import KINDS
 
 from functions.actor.rollout import collect
+from functions.actor.trajectory import named, unit_prefix
 from functions.algorithms import registry as algorithms
 from functions.algorithms.base import Context
 from functions.contract import Team
 from functions.environments.base import AgentClass, Observation, Spec, Step
+from functions.evaluator.episodes import play
 from functions.learner import batch, stages
+from functions.learner.replay import Unit, Window
 from functions.learner.stages import Share
 from functions.policies import Policy
 
@@ -71,18 +74,22 @@ class Wanderers:
 
 
 def trained(environment, name, settings, rounds, steps, seed=2):
-    """Figures of every round, and the last round's context."""
+    """Figures of every round, and the last round's context; `context.tensors` are what it began with."""
     algorithm = algorithms.algorithm(name)
     config = algorithms.configuration(algorithm, settings).resolved(environment.spec)
     code, spec, state, told = algorithms.implementation(algorithm), environment.spec, {}, []
     team = TEAM if len(spec.agents) == 3 else Team(groups=(0,) * len(spec.agents), identity=True)
-    groups = sorted(set(team.groups))
+    groups, window, played = sorted(set(team.groups)), Window(spec), {}
     for group in groups:
         state |= code.initialise(spec, team, config, seed, group)
+    share = Share([stage.name for stage in algorithm.stages], groups, range(config.updates_per_round))
     for number in range(rounds):
-        units = collect(environment, Policy(spec, team, state), steps, seed, number, 0).tensors
-        context = Context(spec, team, config, seed, number, batch.join(spec, units, (0,)), state)
-        outcome = stages.run(algorithm, code, context, Share([stage.name for stage in algorithm.stages], groups))
+        behaviour = config.behaviour(number * steps * environment.copies)
+        units = collect(environment, Policy(spec, team, state), steps, seed, number, 0, behaviour).tensors
+        played[Unit(number, 0, "")] = named(units, f"{unit_prefix(0)}/")
+        window.hold(list(played), lambda missing: {unit: played[unit] for unit in missing})
+        context = Context(spec, team, config, seed, number, batch.join(spec, units, (0,)), state, window)
+        outcome = stages.run(algorithm, code, context, share)
         state = {**state, **outcome.tensors}
         told.append(outcome.figures)
     return told, context
@@ -149,6 +156,28 @@ def recalled(memory):
 def test_a_policy_with_memory_learns_what_one_without_cannot():
     assert recalled(memory=True) > 0.95
     assert recalled(memory=False) < 0.6
+
+
+REPLAYED = {"hidden": [16], "gamma": 0.95, "lr": 0.005, "updates": 40, "target_rate": 0.1}
+# Of both the same steps in a minibatch: an episode and one step.
+LONG, SHORT = {"recurrent": True, "stretch": 4, "batch": 32}, {"recurrent": False, "stretch": 1, "batch": 128}
+EXPLORING, FAST_CRITIC = {"epsilon_steps": 8192}, {"critic_lr": 0.01}
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [("iql", EXPLORING), ("vdn", EXPLORING), ("qmix", EXPLORING), ("iddpg", FAST_CRITIC), ("maddpg", FAST_CRITIC)],
+)
+def test_who_learns_from_replay_with_memory_learns_what_one_without_cannot(name, own):
+    assert answered(name, {**REPLAYED, **own, **LONG}) > 0.95
+    assert answered(name, {**REPLAYED, **own, **SHORT}) < 0.6
+
+
+def answered(name, settings):
+    """Share of signs that greedy policies name."""
+    _, context = trained(Recall(64), name, settings, rounds=14, steps=16)
+    policy = Policy(context.spec, context.team, context.tensors)
+    return play(Recall(640), policy, np.random.default_rng(7), greedy=True, count=640).agent_returns().mean()
 
 
 class Naming:

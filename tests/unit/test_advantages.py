@@ -38,6 +38,13 @@ def test_a_truncation_bootstraps_and_stops_the_sum_and_a_unit_end_bootstraps():
     np.testing.assert_array_equal(found, column(1.75, 3, 4))
 
 
+def test_lambda_shortens_the_sum_and_gamma_alone_discounts_the_bootstrap():
+    # γλ = 1/8. δ2 = 3 - 2 = 1; δ1 = 2 + 0.5 * 2 - 1 = 2; δ0 = 1 + 0.5 * 1 - 0.5 = 1
+    # A2 = 1; A1 = 2 + 1/8 = 2.125; A0 = 1 + 2.125 / 8 = 1.265625
+    series = column(1, 2, 3), column(0.5, 1, 2), column(1, 2, 1e6), flags(0, 0, 1), flags(0, 0, 1)
+    np.testing.assert_array_equal(gae(*series, 0.5, 0.25), column(1.265625, 2.125, 1))
+
+
 def test_an_agent_that_dies_takes_nothing_from_what_follows_while_its_team_goes_on():
     rewards = np.stack([column(1, 2, 3), column(1, 0, 0)])
     values = np.stack([column(0.5, 1, 2), column(0.5, 8, 8)])

@@ -54,7 +54,7 @@ def test_every_living_row_stands_in_one_stretch_of_neighbouring_steps(length):
     assert len(pieces.rows) == min(length or 14, 14)
 
 
-def test_what_is_remembered_where_a_stretch_begins_is_what_the_actor_had():
+def test_what_is_remembered_where_a_stretch_begins_is_what_a_whole_unrolling_has_there():
     context, weights = scene()
     pieces = pieces_of(context, weights, 4)
     agent, step, copy = (place[pieces.rows.clip(0)] for place in np.nonzero(context.batch.alive[[0, 2]]))

@@ -93,6 +93,24 @@ def test_a_start_is_as_if_what_came_before_had_not_been():
     assert slopes.inputs[4:, 1].all()
 
 
+@pytest.mark.parametrize("burned", [0, 1])
+def test_burnt_in_steps_make_the_state_and_get_no_gradient(burned):
+    """All weights 0 but n's by the input, w: r = z = 1/2, h1 = tanh(w x1) / 2, h2 = h1 / 2 + tanh(w x2) / 2.
+
+    So d h2 / d w = x2 (1 - tanh²(w x2)) / 2 and, unless the first step is burnt in, x1 (1 - tanh²(w x1)) / 4 more.
+    """
+    w, one, two = 0.7, 0.9, -0.4
+    weights = gru.Weights(np.array([[0, 0, w]]), np.zeros((1, 3)), np.zeros(3), np.zeros(3))
+    unrolled = gru.forward(weights, np.array([[[one]], [[two]]]), burned=burned)
+    last = np.tanh(w * one) / 4 + np.tanh(w * two) / 2
+    np.testing.assert_allclose(unrolled.hidden[1], [[last]], rtol=1e-14)
+    gradient = gru.Weights(*(np.full_like(array, np.nan) for array in weights))
+    gru.backward(weights, unrolled, np.array([[[0.0]], [[1.0]]]), gradient)
+    expected = two * (1 - np.tanh(w * two) ** 2) / 2
+    expected += 0 if burned else one * (1 - np.tanh(w * one) ** 2) / 4
+    np.testing.assert_allclose(gradient.x[0, 2], expected, rtol=1e-14)
+
+
 @pytest.mark.parametrize("length", [1, 4, 10])
 def test_unrolling_in_chunks_gives_the_states_of_the_whole(length):
     weights, rng = random_unit(3, 6), np.random.default_rng(4)

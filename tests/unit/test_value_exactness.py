@@ -73,9 +73,12 @@ TOGETHER = Team(groups=(0, 1, 0, 1), identity=True)
 
 
 class Scene:
-    """Some units, a team, and the tensors that it begins with; targets and moments are not those of round 0."""
+    """Some units, a team, and the tensors that it begins with; targets and moments are not those of round 0, and the
+    scale of rewards is only where this is the `first` update."""
 
-    def __init__(self, name, team=PAIRED, sides=(), dtype=np.float64, units=None, state_size=3, **settings):
+    def __init__(
+        self, name, team=PAIRED, sides=(), dtype=np.float64, units=None, state_size=3, first=False, **settings
+    ):
         self.name, self.team, self.spec = name, team, spec(sides, state_size=state_size)
         self.algorithm = algorithms.algorithm(name)
         given = {"hidden": [5, 4], "updates": 2, "batch": 7, "lr": 0.02, "norm_cap": TIGHT, **settings}
@@ -88,7 +91,7 @@ class Scene:
         other = self.drawn(2, dtype)
         self.tensors |= {key: array for key, array in other.items() if key.split("/")[0].endswith("target")}
         for key in self.tensors:
-            if key.startswith("normaliser/"):
+            if key.startswith("normaliser/") and not first:
                 self.tensors[key] = np.array([0.002, 0.01, 0.004, 0.3])
 
     def drawn(self, seed, dtype):
@@ -98,7 +101,7 @@ class Scene:
         return {key: array.astype(dtype) if array.dtype == np.float32 else array for key, array in made.items()}
 
     def context(self, round_, tensors, update=0):
-        batch = self.window.of(np.zeros(1, int))
+        batch = self.window.of(np.arange(COPIES), STEPS)
         return Context(self.spec, self.team, self.config, 5, round_, batch, tensors, self.window, update)
 
     def run(self, rule="packed", rounds=2, stored=lambda tensors: tensors):
@@ -172,6 +175,14 @@ def test_so_they_do_where_each_side_or_group_draws_by_priorities_of_its_own(name
 
 def test_so_do_independent_learners_of_their_own_rewards():
     equals_plain(Scene("iql", reward="own", stretch=2))
+    equals_plain(Scene("iql", reward="own", stretch=2, first=True))
+
+
+@pytest.mark.parametrize("case", ["one step ahead", "time limits are ends", "memory, burnt in"])
+@pytest.mark.parametrize("sides", [(), (0, 1, 0, 1)], ids=["one side", "two sides"])
+@pytest.mark.parametrize("name", NAMES)
+def test_so_they_do_from_the_first_update_on_which_finds_the_scale_of_rewards(name, sides, case):
+    equals_plain(Scene(name, sides=sides, first=True, **CASES[case]))
 
 
 @pytest.mark.parametrize("hyper", [0, 6])

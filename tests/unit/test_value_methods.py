@@ -82,11 +82,15 @@ def test_the_joint_values_of_qmix_are_those_of_the_game():
     np.testing.assert_allclose(found, [[6.93, 6.93, 7.92, 7.92], [7, 7, 7, 7], [0, 1, 1, 8]], atol=0.05)
 
 
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
-def test_who_explores_less_and_less_finds_the_best_of_the_penalty_game(name):
-    """Where the agents settle on one of the two pairs that pay 10 no penalty is met any more."""
-    task, settings = Task(name="matrix/penalty", options={"k": -7}), {**SMALL, **OWN[name], "epsilon_steps": 300}
-    assert returned(task, taught(task, name, settings, rounds=6, copies=64)) == optimal_return(task) == 10
+def test_who_explores_less_and_less_finds_the_best_of_the_penalty_game(name, seed):
+    """With a penalty of -3 the corners, 7/3 in the mean over a partner that acts at random, are worth more than the
+    middle, 2/3; which of the two pairs that pay 10 it is, both settle on as they explore less."""
+    task = Task(name="matrix/penalty", options={"k": -3})
+    settings = {**SMALL, **OWN[name], "epsilon_steps": 1000, "replay": 500}
+    found = returned(task, taught(task, name, settings, rounds=20, copies=64, seed=seed))
+    assert found == optimal_return(task) == 10
 
 
 def test_the_central_critic_of_maddpg_tells_what_every_pair_of_the_climbing_game_pays():
