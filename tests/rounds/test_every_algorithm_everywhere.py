@@ -246,7 +246,7 @@ def test_an_algorithm_refuses_in_one_line_what_it_is_not_made_for(tmp_path, fami
     assert run.state.reason == f"initialise of round 0: {FAMILIES[family].refused[algorithm]}"
 
 
-@pytest.mark.conformance
+@pytest.mark.packages
 def test_every_algorithm_trains_smax(tmp_path):
     # One test: the engine is compiled once for all.
     for algorithm in EACH:
