@@ -187,7 +187,6 @@ FULL = Protocol(
         [case for task in _JOINT for case in _others(task, ("mappo", "ippo", "vdn", "qmix", "maddpg"))],
         [case for scenario in ("8m", "3s5z") for case in _battle(scenario)],
         _foraging("8x8-2p-2f-coop"),
-        # Half as long: by then the curves of the two treatments tell what there is to tell.
         _spread("terminal", 4_000_000, 2_000_000),
         # Whoever was best with the 1M goes on.
         _six("4M", ("vdn",), 4_000_000, -150.0),
