@@ -1,7 +1,7 @@
 """The records of a case together: what it returns over seeds, what that took, and whether it passes its bar."""
 
 import statistics as plain
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -136,18 +136,20 @@ def typical(reached: list[Point | None]) -> tuple[float, float] | None:
     return plain.median(point.env_steps for point in points), plain.median(point.seconds for point in points)
 
 
-def layout(found: Iterable[Outcome]) -> dict[str, dict[str, Any]]:
-    """conformance.json: task -> algorithm -> figures. A case that stands later takes the place of an earlier one; other
-    treatments than the first of a protocol's task are named behind the algorithm."""
+def layout(found: Sequence[Outcome]) -> dict[str, dict[str, Any]]:
+    """conformance.json: task -> name -> figures; those under an algorithm's plain name come first.
+
+    What does not stand under the plain name, see `_leading`, is named by its treatment: ``mappo-quick``.
+    """
     document: dict[str, dict[str, Any]] = {}
-    first: dict[tuple[str, str], str] = {}
-    for outcome in found:
+    leading = _leading(found)
+    for outcome in (*leading, *(other for other in found if other not in leading)):
         case = outcome.case
         if not outcome.returns or case.treatment == REFERENCE:
             continue
-        leading = first.setdefault((outcome.protocol, case.task), case.treatment)
-        name = case.algorithm if case.treatment == leading else f"{case.algorithm}-{case.treatment}"
+        name = case.algorithm if outcome in leading else f"{case.algorithm}-{case.treatment}"
         document.setdefault(case.task, {})[name] = {
+            "protocol": outcome.protocol,
             "mean": outcome.mean,
             "ci95": outcome.ci95,
             "seeds": [made.seed for made in outcome.finished],
@@ -155,3 +157,20 @@ def layout(found: Iterable[Outcome]) -> dict[str, dict[str, Any]]:
             "seconds": outcome.seconds,
         }
     return document
+
+
+def _leading(found: Sequence[Outcome]) -> list[Outcome]:
+    """Those that their algorithms are judged by, of each task one for each: of the first treatments of protocols the
+    last that is complete, for a few seeds of a long protocol say less than all of a short one; else the last."""
+    first: dict[tuple[str, str], str] = {}
+    chosen: dict[tuple[str, str], Outcome] = {}
+    for outcome in found:
+        case = outcome.case
+        if case.treatment == REFERENCE:
+            continue
+        if case.treatment != first.setdefault((outcome.protocol, case.task), case.treatment) or not outcome.returns:
+            continue
+        held = chosen.get((case.task, case.algorithm))
+        if held is None or outcome.complete or not held.complete:
+            chosen[case.task, case.algorithm] = outcome
+    return list(chosen.values())

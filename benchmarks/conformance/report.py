@@ -15,18 +15,23 @@ from coordinator.reports.evaluations import Evaluation
 from coordinator.reports.files import replace
 from functions.environments.base import Task
 
+_MARL_EVAL = "-marl-eval.json"
+
 
 def write(folder: Path, document: Path | None) -> list[Outcome]:
     """Writes all files into `folder`, and the table into `document`; returns what they tell of.
 
     Raises `Unreadable` and `OSError`.
     """
-    # What the long protocol found stands over what the quick one found.
+    # The longer protocol stands last: `layout` and `_marl_eval` go by it.
     found = [*outcomes(QUICK, folder), *outcomes(FULL, folder)]
     told = [outcome for outcome in found if outcome.records or outcome.protocol == FULL.name]
     _json(folder / "conformance.json", layout(found))
-    for name, content in _marl_eval(found).items():
+    files = _marl_eval(found)
+    for name, content in files.items():
         _json(folder / name, content)
+    for left in {path.name for path in folder.glob(f"*{_MARL_EVAL}")} - files.keys():
+        (folder / left).unlink()
     drawn = pictures.draw(found, folder)
     text = tables.document(told, drawn)
     replace(folder / "conformance.md", text.encode())
@@ -46,13 +51,16 @@ def _summary(found: Sequence[Outcome]) -> list[str]:
 
 
 def _marl_eval(found: Sequence[Outcome]) -> dict[str, evaluations.Document]:
-    """By file name; where both protocols trained a task, of the longer one."""
+    """By file name: of each task one for each protocol that trained it, for marl-eval looks for the seeds of a file's
+    first algorithm in all of them. The longer protocol's has the plain name."""
     files: dict[str, evaluations.Document] = {}
     longest = {outcome.case.task: outcome.protocol for outcome in found if outcome.finished}
     for outcome in found:
-        if outcome.protocol != longest.get(outcome.case.task) or outcome.case.treatment == REFERENCE:
+        case = outcome.case
+        if not outcome.finished or case.treatment == REFERENCE:
             continue
-        whole = files.setdefault(f"{outcome.case.task}-marl-eval.json", {})
+        name = case.task if outcome.protocol == longest[case.task] else f"{case.task}-{outcome.protocol}"
+        whole = files.setdefault(f"{name}{_MARL_EVAL}", {})
         for made in outcome.finished:
             _merge(whole, _one(made, outcome.value(made)))
     return files

@@ -1,6 +1,7 @@
 """Runs in which one side does not learn: the same bytes wherever they run, and nothing of the run it came from."""
 
 import json
+import shlex
 import shutil
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from infra.files import FileStorage
 
 TAG = ("task.name=mpe/simple_tag", "algorithm.hidden=[8]", "stop.rounds=3")
 SMALL = (*TINY, *TAG)
+# Of commands as the documentation has them, what makes them short.
+SHORT = {"train": SMALL, "resume": (), "evaluate": ("--episodes", "4")}
 NUMBERS = ("task.options.continuous_actions=true",)
 NOISY = (*NUMBERS, "algorithm.noise_start=0.5")
 REPLAY = ("algorithm.updates=2", "algorithm.batch=8", "algorithm.replay=400")
@@ -194,6 +197,23 @@ def test_the_command_resumes_after_the_other_run_is_gone(marless):
     shutil.rmtree("runs/first")
     assert marless("resume", "second", "stop.rounds=4", "--workers", "1").code == 0
     assert same(networks("runs/second/policies.safetensors"), expected)
+
+
+def test_a_past_checkpoint_is_an_opponent_as_the_documentation_says(marless):
+    text = Path(__file__).parents[2].joinpath("docs/algorithms.md").read_text(encoding="utf-8")
+    recipe = text.split("### Against a past checkpoint\n")[1].split("```\n")[1].replace("200", "1").replace("400", "3")
+    for line in recipe.splitlines():
+        program, *arguments = shlex.split(line, comments=True)
+        if program == "cp":
+            shutil.copy(*arguments)
+        else:
+            assert marless(arguments[0], *SHORT[arguments[0]], *arguments[1:], "--workers", "1").code == 0, line
+    found, past, newest = map(
+        networks, ("runs/escape/policies.safetensors", "chase-1.safetensors", "runs/chase/policies.safetensors")
+    )
+    chasers, prey = ("g00", "g01", "g02"), ("g03",)
+    assert same(of(found, *chasers), of(past, *chasers)) and not same(of(newest, *chasers), of(past, *chasers))
+    assert not same(of(found, *prey), of(past, *prey))
 
 
 def test_teams_change_beside_a_side_that_stays(train, tmp_path):

@@ -1,4 +1,4 @@
-"""The tables of defaults in docs/algorithms.md, against the configurations that have them."""
+"""The tables of actions and defaults in docs/algorithms.md, against the algorithms and their configurations."""
 
 import re
 from pathlib import Path
@@ -7,9 +7,10 @@ import msgspec
 import pytest
 
 from coordinator.config import load
-from functions.algorithms.registry import BUILT_IN
+from functions.algorithms.registry import BUILT_IN, implementation
+from functions.contract import BadRequest, Team
 from functions.environments import registry
-from functions.environments.base import Task
+from functions.environments.base import AgentClass, Spec, Task
 
 TEXT = Path(__file__).parents[2].joinpath("docs/algorithms.md").read_text(encoding="utf-8")
 COLUMNS = {"ippo": 1, "mappo": 1, "iql": 2, "vdn": 2, "qmix": 2, "iddpg": 3, "maddpg": 3}
@@ -19,6 +20,11 @@ TASKS = {
     "": SPREAD,
     "from six agents on": Task(name="mpe/simple_spread", agents=6),
     "in numbers": Task(name="mpe/simple_spread", options={"continuous_actions": True}),
+}
+KINDS = {
+    "one choice": AgentClass("all", (0, 1), 3, 3),
+    "several": AgentClass("all", (0, 1), 3, 5, branches=(3, 2)),
+    "numbers": AgentClass("all", (0, 1), 3, 1, low=(-1.0,), high=(1.0,)),
 }
 ALGORITHMS = pytest.mark.parametrize("spec", BUILT_IN, ids=lambda spec: spec.name)
 
@@ -55,6 +61,20 @@ def read(text):
 def configured(spec, task):
     """The settings of an algorithm at a task where the user sets none, by name."""
     return msgspec.structs.asdict(spec.config().resolved(registry.spec(task)))
+
+
+@ALGORITHMS
+def test_an_algorithm_takes_the_actions_that_its_row_names_and_refuses_all_others(spec):
+    actions = {row[0].strip("`"): row[2].split(", ") for row in rows("Algorithms")}
+    taken = []
+    for name, kind in KINDS.items():
+        task = Spec(("a", "b"), (kind,), horizon=5)
+        try:
+            implementation(spec).initialise(task, Team(groups=(0, 1)), spec.config().resolved(task), 1, 0)
+            taken.append(name)
+        except BadRequest:
+            pass
+    assert taken == actions[spec.name]
 
 
 @ALGORITHMS

@@ -60,10 +60,10 @@ def a_record(case, seed, mean=-40.0, **changed):
     return Record(**(fields | changed))
 
 
-def an_outcome(case, *means, failed=()):
+def an_outcome(case, *means, failed=(), protocol="quick"):
     records = {seed: a_record(case, seed, mean) for seed, mean in zip(case.seeds, means, strict=False)}
-    records |= {seed: record.failed("quick", case, case.cells[0], "it fell") for seed in failed}
-    return Outcome("quick", case, records)
+    records |= {seed: record.failed(protocol, case, case.cells[0], "it fell") for seed in failed}
+    return Outcome(protocol, case, records)
 
 
 def columns(*found):
@@ -156,8 +156,54 @@ def test_the_layout_of_results_is_task_algorithm_figures():
     assert list(layout) == ["simple_spread_3"]
     assert list(layout["simple_spread_3"]) == ["vdn", "vdn-terminal"]
     figures = layout["simple_spread_3"]["vdn"]
-    assert list(figures) == ["mean", "ci95", "seeds", "env_steps", "seconds"]
+    assert list(figures) == ["protocol", "mean", "ci95", "seeds", "env_steps", "seconds"]
     assert (figures["seeds"], figures["env_steps"], figures["seconds"]) == ([1, 2, 3], 200, 4.0)
+
+
+WHOLE, BEGUN, NOTHING = (-28.0, -28.0, -28.0), (-28.0,), ()
+
+
+@pytest.mark.parametrize(
+    ("quick", "full", "told"),
+    [
+        (WHOLE, WHOLE, {"vdn": "full", "vdn-quick": "quick"}),
+        (BEGUN, WHOLE, {"vdn": "full", "vdn-quick": "quick"}),
+        (WHOLE, BEGUN, {"vdn": "quick", "vdn-bootstrap": "full"}),
+        (BEGUN, BEGUN, {"vdn": "full", "vdn-quick": "quick"}),
+        (WHOLE, NOTHING, {"vdn": "quick"}),
+        (BEGUN, NOTHING, {"vdn": "quick"}),
+        (NOTHING, BEGUN, {"vdn": "full"}),
+    ],
+)
+def test_the_plain_name_is_for_the_longest_protocol_that_is_whole_and_what_else_there_is_stands_beside_it(
+    quick, full, told
+):
+    found = [an_outcome(a_case("vdn"), *quick), an_outcome(a_case("vdn", "bootstrap"), *full, protocol="full")]
+    layout = outcomes.layout(found)["simple_spread_3"]
+    assert {name: figures["protocol"] for name, figures in layout.items()} == told
+    assert next(iter(layout)) == "vdn"
+
+
+def test_a_failed_seed_of_the_long_protocol_leaves_the_plain_name_to_the_short_one():
+    quick = an_outcome(a_case("vdn"), -36.0, -36.0, -36.0)
+    full = an_outcome(a_case("vdn", "bootstrap"), -28.0, -28.0, failed=(3,), protocol="full")
+    assert outcomes.layout([quick, full])["simple_spread_3"]["vdn"]["mean"] == -36
+
+
+def test_each_algorithm_has_its_plain_name_for_itself():
+    found = [
+        an_outcome(a_case("vdn"), -36.0, -36.0, -36.0),
+        an_outcome(a_case("iql"), -38.0, -38.0, -38.0),
+        an_outcome(a_case("vdn", "bootstrap"), -28.0, -28.0, -28.0, protocol="full"),
+    ]
+    means = {name: figures["mean"] for name, figures in outcomes.layout(found)["simple_spread_3"].items()}
+    assert means == {"iql": -38, "vdn": -28, "vdn-quick": -36}
+
+
+def test_a_later_treatment_has_no_plain_name_even_where_it_is_alone():
+    first, later = a_case("vdn", "bootstrap"), a_case("vdn", "terminal")
+    found = [an_outcome(first, protocol="full"), an_outcome(later, -30.0, -30.0, -30.0, protocol="full")]
+    assert list(outcomes.layout(found)["simple_spread_3"]) == ["vdn-terminal"]
 
 
 def test_where_both_sides_learn_the_final_policies_count_and_the_side_is_named():
@@ -229,6 +275,30 @@ def test_marl_eval_finds_environment_task_algorithm_run_and_step(tmp_path):
     assert list(runs) == ["seed_1", "seed_2", "seed_3"]
     assert runs["seed_2"]["step_1"] == {"step_count": 100, "return": [-50.0]}
     assert runs["seed_2"]["absolute_metrics"] == {"return": [-2.0]}
+
+
+def test_marl_eval_has_a_file_for_each_protocol_so_that_all_algorithms_in_one_have_the_same_seeds(tmp_path):
+    quick, full = a_case("vdn"), a_case("vdn", "bootstrap", seeds=(1, 2, 3))
+    put(tmp_path, *(a_record(quick, seed) for seed in quick.seeds))
+    put(tmp_path, a_record(full, 1, protocol="full"))
+    report.write(tmp_path, None)
+    plain, short = (tmp_path / f"simple_spread_3{name}-marl-eval.json" for name in ("", "-quick"))
+    runs = [json.loads(file.read_text())["mpe"]["simple_spread"] for file in (plain, short)]
+    assert [{name: list(seeds) for name, seeds in found.items()} for found in runs] == [
+        {"vdn_bootstrap": ["seed_1"]},
+        {"vdn_quick": ["seed_1", "seed_2", "seed_3"]},
+    ]
+
+
+def test_figures_whose_records_are_gone_are_told_nowhere(tmp_path):
+    case = a_case("vdn")
+    put(tmp_path, *(a_record(case, seed) for seed in case.seeds))
+    report.write(tmp_path, None)
+    # As `quick --anew` does, after which every seed fails.
+    put(tmp_path, *(record.failed("quick", case, cell, "it fell") for cell in case.cells))
+    report.write(tmp_path, None)
+    assert json.loads((tmp_path / "conformance.json").read_text()) == {}
+    assert list(tmp_path.glob("*-marl-eval.json")) == []
 
 
 def test_sides_have_panels_of_their_own_and_no_sum(tmp_path, monkeypatch):
