@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from coordinator import budget, opponents, places, scaling
+from coordinator import budget, opponents, places, scaling, teams
 from coordinator.events import (
     Advanced,
     Asked,
@@ -28,10 +28,8 @@ from coordinator.figures import Played, evaluated, played, returns_of, round_lin
 from coordinator.fitting import misfit
 from coordinator.homes import learned, learner_waves, regrouped, spec_of
 from coordinator.mind import Thought, began, settled, think
-from coordinator.opponents import opposed
 from coordinator.pricing.bill import LOG_BYTES, Meter
-from coordinator.sharing import initial
-from coordinator.sides import classes_by_side, learning
+from coordinator.sides import learning
 from coordinator.state import Best, Evaluated, Phase, Plan, Slot, State
 from coordinator.tasks import LOOKS, MOST_PUTS, remembered
 from coordinator.timings import observed
@@ -44,7 +42,6 @@ from functions.contract import (
     Failed,
     Ref,
     Report,
-    Team,
     Usage,
 )
 
@@ -152,10 +149,7 @@ def _described(plan: Plan, state: State) -> State:
     assert isinstance(reply, DescribeReply)
     if problem := misfit(plan.config, reply.spec, plan.opponents):
         return replace(state, slots={}, spec=reply.spec, status="failed", reason=problem)
-    sharing = plan.config.sharing
-    groups = initial(sharing.rule, sharing.start, classes_by_side(reply.spec))
-    team = Team(groups=groups, identity=sharing.rule != "none")
-    team = opposed(plan.config, reply.spec, plan.opponents, team)
+    team = teams.first(plan.config, reply.spec, plan.opponents)
     return replace(state, phase="initialise", slots={}, spec=reply.spec, team=team)
 
 

@@ -33,6 +33,8 @@ else:
 
 DEFAULT_ROUNDS = 400
 RANDOM = "random"
+# Memory of a function at most, MB: Lambda's.
+MOST_MB = 10_240
 
 _ADAPTER = "pettingzoo:"
 _ALGORITHM = "mappo"
@@ -184,7 +186,7 @@ class Stop(Section, frozen=True, kw_only=True):
 class Function(Section, frozen=True, kw_only=True):
     """Size of a function. 1,769 MB buy one vCPU, which is what one core here stands for."""
 
-    memory_mb: Annotated[int, Meta(ge=128, le=10_240, description="memory of the function")] = 1769
+    memory_mb: Annotated[int, Meta(ge=128, le=MOST_MB, description="memory of the function")] = 1769
     timeout_s: Annotated[float, Meta(gt=0, le=900, description="longest run of one attempt")] = 60.0
 
 

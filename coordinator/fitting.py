@@ -1,7 +1,8 @@
 """What a configuration asks of a task that the task cannot give: known only once somebody has looked at it."""
 
-from coordinator import opponents, sides, similarity
-from coordinator.config import RunConfig
+from coordinator import footprint, opponents, sides, similarity, teams
+from coordinator.config import MOST_MB, RunConfig
+from coordinator.footprint import Footprint
 from coordinator.opponents import Fixed
 from coordinator.places import unit_bytes
 from coordinator.similarity import Distance
@@ -17,7 +18,7 @@ def misfit(config: RunConfig, spec: Spec, fixed: Fixed | None = None) -> str:
         return problem
     if problem := config.algorithm.misfit(config.actors.steps or spec.horizon):
         return f"algorithm.{problem}"
-    if problem := _too_large(config, spec):
+    if problem := _too_large(config, spec) or _too_small(config, spec, fixed):
         return problem
     return _incomparable(config.sharing.distance, spec) if config.sharing.rule == "dynamic" else ""
 
@@ -37,6 +38,34 @@ def _too_large(config: RunConfig, spec: Spec) -> str:
     return (
         f"actors.copies: to play and store {units * copies:,} copies of {steps} steps an actor needs {needed_mb:,.0f}"
         f" MB, and functions.actor.memory_mb is {memory_mb:,}; {advice}"
+    )
+
+
+def _too_small(config: RunConfig, spec: Spec, fixed: Fixed | None) -> str:
+    """Why a function cannot hold the networks, or what they learn from; '' when all can."""
+    team = teams.first(config, spec, fixed)
+    policies = footprint.player(config, spec, team)
+    needed = {"a learner": footprint.learner(config, spec, team), "an actor": policies, "an evaluator": policies}
+    if config.placement.rule == "whole":
+        del needed["an actor"]  # none plays
+    return next(filter(None, (_lack(config, who, least) for who, least in needed.items())), "")
+
+
+def _lack(config: RunConfig, who: str, needed: Footprint) -> str:
+    """What the function lacks, and what to do; '' when it is large enough, as far as that can be told."""
+    name = who.split()[1]
+    memory_mb = getattr(config.functions, name).memory_mb
+    if needed.megabytes <= memory_mb:
+        return ""
+    learned = f" and {needed.data / 2**20:,.0f} for what they learn from" if needed.data else ""
+    more = f"set well over {needed.megabytes:,}, or" if needed.megabytes < MOST_MB else "none can have so much:"
+    smaller = "shrink the networks (such as algorithm.hidden) or what agents see"
+    if needed.data > needed.networks:
+        replayed = "algorithm.replay or " if config.algorithm.replayed_steps else ""
+        smaller = f"learn from less ({replayed}actors.copies), or shrink what agents see"
+    return (
+        f"functions.{name}.memory_mb: {who} needs over {needed.networks / 2**20:,.0f} MB for networks{learned}, and it"
+        f" is {memory_mb:,}; {more} {smaller}"
     )
 
 

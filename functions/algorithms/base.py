@@ -73,12 +73,24 @@ class StageSpec:
     couples: bool = False
 
 
+class PartBytes(Protocol):
+    """How many bytes the parts of a group's state have, by part, told without making them.
+
+    It may leave parts out, and raises `BadRequest` where `Implementation.initialise` does. A part that has a
+    `<part>_optimiser` beside it is taken for a network that `training.Trainable` trains, which makes both anew, and
+    beside them a gradient and a scratch as large as the network.
+    """
+
+    def __call__(self, spec: Spec, team: Team, config: Any, group: int) -> Mapping[str, int]: ...
+
+
 @dataclass(frozen=True)
 class AlgorithmSpec:
     """An algorithm as the registry lists it.
 
     `parts` are all parts of a group's state, `policy` among them. `summaries` are what it can tell of its policies.
-    The arrays of the parts `by_window` have a row for each thing in the window, and so not always as many.
+    The arrays of the parts `by_window` have a row for each thing in the window, and so not always as many. Where there
+    is a `part_bytes`, a run whose functions cannot hold the state is refused before anything of it is made.
     """
 
     name: str
@@ -88,6 +100,7 @@ class AlgorithmSpec:
     implementation: str
     summaries: tuple[SummaryName, ...] = ()
     by_window: tuple[str, ...] = ()
+    part_bytes: PartBytes | None = None
 
     def without(self, idle: tuple[str, ...]) -> "AlgorithmSpec":
         """The specification without some parts, see `AlgorithmConfig.idle_parts`."""

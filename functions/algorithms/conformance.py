@@ -147,8 +147,17 @@ def _initial(case: _Case) -> Tensors:
         require(any(name.startswith("policy/") for name in own), f"{where}: gives no policy")
         unsound = [name for name, array in own.items() if array.dtype.kind == "f" and not np.isfinite(array).all()]
         require(not unsound, f"{where}: {first(unsound)} holds NaN or infinity")
+        _check_bytes(case, group, own)
         state |= made
     return state
+
+
+def _check_bytes(case: _Case, group: int, own: Tensors) -> None:
+    """Of what is told to be larger than it is, runs would be refused that fit."""
+    told = case.algorithm.part_bytes
+    for part, size in told(case.task, case.team, case.resolved, group).items() if told else ():
+        held = sum(array.nbytes for array in instances(own, (part,), [group]).values())
+        require(size <= held, f"part_bytes, group {group}: {size} bytes for {part!r}, which has {held}")
 
 
 def _play(case: _Case, state: Tensors, round_: int) -> Tensors:

@@ -28,7 +28,7 @@ from functions.algorithms.replayed import (
 )
 from functions.algorithms.reward_scale import RewardScale
 from functions.algorithms.rows import members
-from functions.algorithms.training import Trainable, moments
+from functions.algorithms.training import Trainable, moments, trained_bytes
 from functions.contract import BadRequest, Behaviour, Team
 from functions.environments.base import Spec
 from functions.keys import group_name
@@ -97,11 +97,8 @@ class DdpgConfig(ReplayConfig, frozen=True, kw_only=True):
 def initialise(critics: Critics, spec: Spec, team: Team, config: Any, seed: int, group: int) -> dict[str, Array]:
     """A group's networks, their targets, empty moments and normaliser; raises `BadRequest` for other actions."""
     _require(spec, team, config)
-    agent = members(team, group)[0]
-    kind, name, rng = kind_of(spec, agent), group_name(group), generator(seed, "initialise", group)
-    identity = len(spec.agents) if team.identity else 0
-    actor = Network((kind.observation_size + identity, *config.hidden, kind.actions), config.recurrent)
-    critic = Network((critics.width(spec, team, agent) + identity, *config.hidden, 1), config.recurrent)
+    name, rng = group_name(group), generator(seed, "initialise", group)
+    actor, critic = _networks(critics, spec, team, config, group)
     made: dict[str, Array] = {f"normaliser/{name}": RewardScale().tensor}
     # Policies begin where every choice is as likely as the others, and numbers are in the middle.
     for network, gain, part, target in ((actor, 0.01, "policy", "target"), (critic, 1.0, "critic", "critic_target")):
@@ -110,6 +107,21 @@ def initialise(critics: Critics, spec: Spec, team: Team, config: Any, seed: int,
         made |= recurrent.to_tensors(network, flat.copy(), f"{target}/{name}")
         made |= moments(f"{part}_optimiser/{name}", network.parameters)
     return made
+
+
+def part_bytes(critics: Critics, spec: Spec, team: Team, config: Any, group: int) -> dict[str, int]:
+    """Of a group's networks, their targets and moments; raises `BadRequest` for several choices at once."""
+    actor, critic = _networks(critics, spec, team, config, group)
+    found = trained_bytes("policy", actor.parameters) | trained_bytes("critic", critic.parameters)
+    return {**found, "target": found["policy"], "critic_target": found["critic"]}
+
+
+def _networks(critics: Critics, spec: Spec, team: Team, config: Any, group: int) -> tuple[Network, Network]:
+    """The group's policy and critic."""
+    agent, identity = members(team, group)[0], len(spec.agents) if team.identity else 0
+    kind = kind_of(spec, agent)
+    actor = Network((kind.observation_size + identity, *config.hidden, kind.actions), config.recurrent)
+    return actor, Network((critics.width(spec, team, agent) + identity, *config.hidden, 1), config.recurrent)
 
 
 def policy(context: Context, group: int) -> StageResult:

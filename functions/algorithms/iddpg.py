@@ -45,4 +45,5 @@ SPEC = AlgorithmSpec(
     ),
     PARTS,
     __name__,
+    part_bytes=partial(ddpg.part_bytes, _CRITICS),
 )

@@ -19,7 +19,7 @@ from functions.algorithms.replayed import outcome, scaled
 from functions.algorithms.reward_scale import RewardScale
 from functions.algorithms.rows import members
 from functions.algorithms.td import look_ahead, td_loss
-from functions.algorithms.utilities import PARTS, UtilityConfig, initialise, trained, utilities
+from functions.algorithms.utilities import PARTS, UtilityConfig, initialise, part_bytes, trained, utilities
 from functions.contract import SummaryName
 from functions.keys import group_name
 
@@ -72,4 +72,5 @@ SPEC = AlgorithmSpec(
     PARTS,
     __name__,
     by_window=(PART,),
+    part_bytes=part_bytes,
 )

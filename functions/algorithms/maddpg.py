@@ -72,4 +72,5 @@ SPEC = AlgorithmSpec(
     ),
     PARTS,
     __name__,
+    part_bytes=partial(ddpg.part_bytes, _CRITICS),
 )

@@ -34,4 +34,6 @@ _VIEW = CriticView(state_width, team_state)
 _PPO = Ppo(_VIEW)
 STAGES, SUMMARIES, initialise = _PPO.stages, PPO_SUMMARIES, _PPO.initialise
 merge = Merging(_VIEW).merge
-SPEC = AlgorithmSpec("mappo", MappoConfig, PPO_STAGES, PPO_PARTS, __name__, tuple(PPO_SUMMARIES))
+SPEC = AlgorithmSpec(
+    "mappo", MappoConfig, PPO_STAGES, PPO_PARTS, __name__, tuple(PPO_SUMMARIES), part_bytes=_PPO.part_bytes
+)

@@ -26,7 +26,7 @@ from functions.algorithms.outcomes import Outcome
 from functions.algorithms.policy_rows import PolicyRows
 from functions.algorithms.recurrent import Network
 from functions.algorithms.rows import after_cuts, members, observations, unrolled, with_identity
-from functions.algorithms.training import Step, Trainable, last_epoch, minibatches, moments
+from functions.algorithms.training import Step, Trainable, last_epoch, minibatches, moments, trained_bytes
 from functions.contract import Team
 from functions.environments.base import Spec
 from functions.keys import group_name
@@ -103,15 +103,8 @@ class Ppo:
 
     def initialise(self, spec: Spec, team: Team, config: PpoConfig, seed: int, group: int) -> dict[str, Array]:
         """Networks, empty optimiser moments and normaliser of a group at round 0."""
-        agent = members(team, group)[0]
-        kind = next(kind for kind in spec.classes if agent in kind.agents)
-        identity = len(spec.agents) if team.identity else 0
         name, rng = group_name(group), generator(seed, "initialise", group)
-        head, wide = distribution(kind), self._view.width(spec, agent)
-        widths = (kind.observation_size + identity, *config.hidden, head.width)
-        gaussian = head.own > 0
-        actor = Network(widths, config.recurrent, gaussian, clipped=gaussian and config.clipped)
-        critic = Network((wide + identity, *config.hidden, 1), config.recurrent)
+        actor, critic = self._networks(spec, team, config, group)
         return {
             **recurrent.to_tensors(actor, recurrent.initialise(actor, rng, output_gain=0.01), f"policy/{name}"),
             **recurrent.to_tensors(critic, recurrent.initialise(critic, rng, output_gain=1.0), f"critic/{name}"),
@@ -119,6 +112,11 @@ class Ppo:
             **moments(f"critic_optimiser/{name}", critic.parameters),
             f"normaliser/{name}": np.zeros(3),
         }
+
+    def part_bytes(self, spec: Spec, team: Team, config: PpoConfig, group: int) -> dict[str, int]:
+        """Of networks and moments."""
+        actor, critic = self._networks(spec, team, config, group)
+        return trained_bytes("policy", actor.parameters) | trained_bytes("critic", critic.parameters)
 
     def postprocess(self, context: Context, group: int) -> StageResult:
         """Advantages ``[rows]`` of living rows; normalised value targets and old values of those critics learn from."""
@@ -173,6 +171,17 @@ class Ppo:
         """The critic's inputs ``[T * E, width]`` and ``[K, width]``, identity included."""
         inputs, cut = self._view.inputs(context.batch, agent)
         return with_identity(context, agent, inputs), with_identity(context, agent, cut)
+
+    def _networks(self, spec: Spec, team: Team, config: PpoConfig, group: int) -> tuple[Network, Network]:
+        """The group's policy and critic."""
+        agent = members(team, group)[0]
+        kind = next(kind for kind in spec.classes if agent in kind.agents)
+        identity = len(spec.agents) if team.identity else 0
+        head, wide = distribution(kind), self._view.width(spec, agent)
+        widths = (kind.observation_size + identity, *config.hidden, head.width)
+        gaussian = head.own > 0
+        actor = Network(widths, config.recurrent, gaussian, clipped=gaussian and config.clipped)
+        return actor, Network((wide + identity, *config.hidden, 1), config.recurrent)
 
     def _values(self, context: Context, group: int) -> tuple[Array, Array]:
         """What the critic makes of the group's steps ``[n, T, E]``, and of what was seen after each cut ``[n, K]``."""

@@ -34,7 +34,7 @@ from functions.algorithms.priorities import PART, Draw, Judged
 from functions.algorithms.replayed import chased, joint_outcome, outcome, scaled, side_of, unprefixed
 from functions.algorithms.reward_scale import RewardScale
 from functions.algorithms.td import look_ahead, td_loss
-from functions.algorithms.training import moments
+from functions.algorithms.training import moments, trained_bytes
 from functions.algorithms.utilities import UtilityConfig
 from functions.contract import SummaryName, Team
 from functions.environments.base import Spec
@@ -66,8 +66,7 @@ def initialise(spec: Spec, team: Team, config: Any, seed: int, group: int) -> di
     made, name = decomposed.initialise(spec, team, config, seed, group), group_name(group)
     if not leads(spec, team, group):
         return made
-    width = spec.state_size or sum(kind.observation_size * len(kind.agents) for kind in spec.classes)
-    mixer = Mixer(len(side_of(spec, team, group)), width, config.embed, config.hyper)
+    mixer = _mixer(spec, team, config, group)
     flat = mixer.initialise(generator(seed, "initialise", "mixer", group))
     return {
         **made,
@@ -75,6 +74,20 @@ def initialise(spec: Spec, team: Team, config: Any, seed: int, group: int) -> di
         **mixer.to_tensors(flat.copy(), f"mixer_target/{name}"),
         **moments(f"mixer_optimiser/{name}", mixer.parameters),
     }
+
+
+def part_bytes(spec: Spec, team: Team, config: Any, group: int) -> dict[str, int]:
+    """As `utilities.part_bytes`, and of the side's mixing network if the group is the side's first."""
+    own = utilities.part_bytes(spec, team, config, group)
+    if not leads(spec, team, group):
+        return own
+    mixer = trained_bytes("mixer", _mixer(spec, team, config, group).parameters)
+    return {**own, **mixer, "mixer_target": mixer["mixer"]}
+
+
+def _mixer(spec: Spec, team: Team, config: Any, group: int) -> Mixer:
+    width = spec.state_size or sum(kind.observation_size * len(kind.agents) for kind in spec.classes)
+    return Mixer(len(side_of(spec, team, group)), width, config.embed, config.hyper)
 
 
 def mix(context: Context, group: int) -> StageResult:
@@ -162,4 +175,5 @@ SPEC = AlgorithmSpec(
     PARTS,
     __name__,
     by_window=(PART,),
+    part_bytes=part_bytes,
 )

@@ -43,6 +43,8 @@ def _problems(spec: AlgorithmSpec) -> Iterator[str]:
     yield from (f"the name {name!r} is not made of letters, digits, _ and -" for name in names if not _is_name(name))
     if not isinstance(spec.implementation, str):
         yield f"its implementation is {spec.implementation!r}, not the name of a module"
+    if spec.part_bytes is not None and not callable(spec.part_bytes):
+        yield f"its part_bytes is of type {type(spec.part_bytes).__name__}, not a function"
     yield from _of_config(spec)
     yield from _of_parts(spec)
     yield from _of_stages(spec)

@@ -123,6 +123,12 @@ def outputs(weights: Weights, pieces: Material) -> Array:
     return found
 
 
+def trained_bytes(part: str, parameters: int) -> dict[str, int]:
+    """Those of a network and of its moments, by part."""
+    network = parameters * np.dtype(np.float32).itemsize
+    return {part: network, f"{part}_optimiser": 2 * network}
+
+
 def moments(prefix: str, size: int) -> dict[str, Array]:
     """Those of an optimiser that has not stepped yet, by name."""
     return {

@@ -29,7 +29,7 @@ from functions.algorithms.replayed import (
 from functions.algorithms.reward_scale import RewardScale
 from functions.algorithms.rows import members, own_observation
 from functions.algorithms.td import at_actions, chosen, double_q
-from functions.algorithms.training import Trainable, moments
+from functions.algorithms.training import Trainable, moments, trained_bytes
 from functions.contract import BadRequest, Behaviour, Team
 from functions.environments.base import Spec
 from functions.keys import group_name
@@ -87,16 +87,7 @@ class UtilityConfig(ReplayConfig, frozen=True, kw_only=True):
 
 def initialise(spec: Spec, team: Team, config: Any, seed: int, group: int) -> dict[str, Array]:
     """Network, target, empty moments and normaliser of a group at round 0; raises `BadRequest` for other actions."""
-    agent = members(team, group)[0]
-    kind = next(kind for kind in spec.classes if agent in kind.agents)
-    if kind.continuous or kind.branches:
-        what, advice = ("several choices at once", ONE_CHOICE)
-        if kind.continuous:
-            what, advice = "numbers", "use ippo, mappo, iddpg or maddpg"
-        raise BadRequest(f"{spec.agents[agent]} acts in {what}; the algorithm values single choices only: {advice}")
-    name, identity = group_name(group), len(spec.agents) if team.identity else 0
-    sizes = (kind.observation_size + identity, *config.hidden, kind.actions)
-    network = Network(sizes, config.recurrent, rectified=True)
+    name, network = group_name(group), _network(spec, team, config, group)
     flat = recurrent.initialise(network, generator(seed, "initialise", group), output_gain=1.0)
     return {
         **recurrent.to_tensors(network, flat, f"policy/{name}"),
@@ -105,6 +96,24 @@ def initialise(spec: Spec, team: Team, config: Any, seed: int, group: int) -> di
         f"normaliser/{name}": RewardScale().tensor,
         **priorities.initial(config, name),
     }
+
+
+def part_bytes(spec: Spec, team: Team, config: Any, group: int) -> dict[str, int]:
+    """Of the network, its target and its moments; raises `BadRequest` for other actions."""
+    found = trained_bytes("policy", _network(spec, team, config, group).parameters)
+    return {**found, "target": found["policy"]}
+
+
+def _network(spec: Spec, team: Team, config: Any, group: int) -> Network:
+    agent = members(team, group)[0]
+    kind = next(kind for kind in spec.classes if agent in kind.agents)
+    if kind.continuous or kind.branches:
+        what, advice = ("several choices at once", ONE_CHOICE)
+        if kind.continuous:
+            what, advice = "numbers", "use ippo, mappo, iddpg or maddpg"
+        raise BadRequest(f"{spec.agents[agent]} acts in {what}; the algorithm values single choices only: {advice}")
+    sizes = (kind.observation_size + (len(spec.agents) if team.identity else 0), *config.hidden, kind.actions)
+    return Network(sizes, config.recurrent, rectified=True)
 
 
 class Utilities(NamedTuple):

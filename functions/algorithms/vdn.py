@@ -26,7 +26,7 @@ from functions.algorithms.priorities import PART, Draw, Judged
 from functions.algorithms.replayed import joint_outcome, outcome, scaled
 from functions.algorithms.reward_scale import RewardScale
 from functions.algorithms.td import joint_sum, look_ahead, td_loss
-from functions.algorithms.utilities import PARTS, UtilityConfig
+from functions.algorithms.utilities import PARTS, UtilityConfig, part_bytes
 from functions.contract import SummaryName
 from functions.keys import group_name
 
@@ -87,4 +87,5 @@ SPEC = AlgorithmSpec(
     PARTS,
     __name__,
     by_window=(PART,),
+    part_bytes=part_bytes,
 )

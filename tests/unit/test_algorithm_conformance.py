@@ -433,6 +433,23 @@ def test_a_part_that_is_idle_is_not_there(monkeypatch):
         try_out(monkeypatch, replace(SPEC, config=Forgetting))
 
 
+def told(more):
+    """What the parts have, and so many bytes more of the policy."""
+
+    def part_bytes(spec, team, config, group):
+        kind = spec.classes[spec.class_of[group]]
+        policy = 4 * ((kind.observation_size + len(spec.agents) * team.identity + 1) * 4 + 5 * kind.actions)
+        return {"policy": policy + more, "memory": 8}
+
+    return part_bytes
+
+
+def test_more_bytes_than_there_are_are_named(monkeypatch):
+    assert try_out(monkeypatch, replace(SPEC, part_bytes=told(0))) == ()
+    with pytest.raises(AssertionError, match=r"part_bytes, group 0: (\d+) bytes for 'policy', which has \d+"):
+        try_out(monkeypatch, replace(SPEC, part_bytes=told(1)))
+
+
 SPECIFICATIONS = {
     "no specification": ("a spec", "it is of type str, not AlgorithmSpec"),
     "a name with a slash": (replace(SPEC, name="my/own"), "the name 'my/own' is not made of letters"),
@@ -454,6 +471,10 @@ SPECIFICATIONS = {
     ),
     "an unknown summary": (replace(SPEC, summaries=("beauty",)), "there is no summary 'beauty'"),
     "an open configuration": (replace(SPEC, config=dict), "is no subclass of AlgorithmConfig"),
+    "bytes that nobody can ask for": (
+        replace(SPEC, part_bytes={"policy": 8}),
+        "part_bytes is of type dict, not a func",
+    ),
     "a module for its name": (replace(SPEC, implementation=sys), "its implementation is <module 'sys'"),
     "a module that is not there": (
         replace(SPEC, implementation="no_such_module"),

@@ -9,6 +9,7 @@ from functions.environments.base import AgentClass, Spec
 
 NUMBERS = "task.options.continuous_actions=true"
 SMALL = "functions.actor.memory_mb=128"
+SMALL_LEARNER = "functions.learner.memory_mb=128"
 MISFITS = {
     "stretches beyond a unit": (
         ["algorithm.name=vdn", "algorithm.stretch=4"],
@@ -37,6 +38,41 @@ MISFITS = {
         ["actors.copies=8", SMALL, "task.options.max_cycles=200000"],
         "is 128; not one fits: shorten episodes (such as task.options.max_cycles), or shrink what agents see",
     ),
+    # By hand: with h hidden units a policy has 24 h + 5 parameters, a critic 20 h + 1, each of 4 bytes. Who draws those
+    # of three agents holds 3 (3 policies + 4 critics).
+    "networks that no learner of theirs can draw": (
+        ["algorithm.name=ippo", "algorithm.hidden=[80000]", SMALL_LEARNER],
+        "functions.learner.memory_mb: a learner needs over 139 MB for networks, and it is 128; set well over 140, or"
+        " shrink the networks (such as algorithm.hidden) or what agents see",
+    ),
+    # One learner for all: 18 policies and critics, and 2 policies more; two copies of what was seen, 0.7 MB.
+    "more networks than a learner can hold": (
+        ["algorithm.name=ippo", "algorithm.hidden=[60000]", "placement.rule=packed", SMALL_LEARNER],
+        "a learner needs over 192 MB for networks and 1 for what they learn from, and it is 128; set well over 193, or",
+    ),
+    "networks that no function can hold": (
+        ["algorithm.name=ippo", "algorithm.hidden=[6000000]"],
+        "is 1,769; none can have so much: shrink the networks",
+    ),
+    # A step is 54 numbers of 4 bytes: 640,000 steps are remembered, and two copies of 1,600.
+    "more of the past than a learner can hold": (
+        ["algorithm.name=vdn", "algorithm.replay=1000000", SMALL_LEARNER],
+        "for networks and 132 for what they learn from, and it is 128; set well over 134, or learn from less"
+        " (algorithm.replay or actors.copies), or shrink what agents see",
+    ),
+    "a round that no learner can hold": (
+        ["algorithm.name=ippo", "actors.copies=4000", "scaling.units=4", SMALL_LEARNER],
+        "set well over 248, or learn from less (actors.copies), or",
+    ),
+    # Six policies.
+    "policies that no actor can hold": (
+        ["algorithm.name=ippo", "algorithm.hidden=[300000]", SMALL],
+        "functions.actor.memory_mb: an actor needs over 165 MB for networks, and it is 128; set well over 165, or",
+    ),
+    "policies that no evaluator can hold": (
+        ["algorithm.name=ippo", "algorithm.hidden=[300000]", "functions.evaluator.memory_mb=128"],
+        "functions.evaluator.memory_mb: an evaluator needs over 165 MB",
+    ),
     "a side that is not there": (["evaluation.side=2"], "evaluation.side"),
     "choices compared as numbers": (["sharing.distance=w2", "sharing.rule=dynamic"], "use jsd"),
     "numbers compared as choices": (["sharing.rule=dynamic", NUMBERS], "use hellinger or w2"),
@@ -48,6 +84,25 @@ FITS = {
     "as much as an actor can hold": ["actors.copies=6670", SMALL],
     "units of which an actor holds one at a time": ["actors.copies=4000", SMALL, "scaling.units=3"],
     "what no actor has to hold": ["actors.copies=6671", SMALL, "placement.rule=whole"],
+    "networks that a learner can draw": ["algorithm.name=ippo", "algorithm.hidden=[73000]", SMALL_LEARNER],
+    "networks that learners of their own can hold": ["algorithm.name=ippo", "algorithm.hidden=[60000]", SMALL_LEARNER],
+    "as much of the past as a learner can hold": [
+        "algorithm.name=vdn",
+        "algorithm.replay=600000",
+        SMALL_LEARNER,
+    ],
+    "a past that the run does not come to": [
+        "algorithm.name=vdn",
+        "algorithm.replay=1000000",
+        "stop.rounds=300",
+        SMALL_LEARNER,
+    ],
+    "policies that no actor has to hold": [
+        "algorithm.name=ippo",
+        "algorithm.hidden=[300000]",
+        "placement.rule=whole",
+        SMALL,
+    ],
     "choices compared as choices": ["sharing.rule=dynamic"],
 }
 

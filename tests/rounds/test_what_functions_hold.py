@@ -1,0 +1,100 @@
+"""What functions really hold is more than the least that the coordinator counts before a run, and not far more."""
+
+import tracemalloc
+
+import in_process
+import pytest
+from driver import train
+from in_process import InProcess
+
+from coordinator import footprint, teams
+from coordinator.config import load
+from functions.algorithms.registry import BUILT_IN
+from functions.environments import registry
+from functions.learner import recall
+
+# Networks whose activations are small beside them, and observations that are wide beside all else that is recorded.
+NETWORKS = ("task.name=toy/signal", "actors.copies=2", "algorithm.hidden=[300,300]")
+SEEN = ("task.name=mpe/simple_spread", "task.agents=12", "actors.copies=16", "scaling.units=2", "algorithm.hidden=[4]")
+SHORT = ("sharing.rule=none", "stop.rounds=3", "evaluation.episodes=2", "evaluation.final_episodes=2")
+ON_POLICY = ("algorithm.epochs=1", "algorithm.minibatches=2")
+REPLAYED = ("algorithm.updates=2", "algorithm.batch=4")
+
+
+class Measured(InProcess):
+    """Each call's peak in bytes, by function, over what there was before the run."""
+
+    def __init__(self, blobs):
+        super().__init__(blobs)
+        self.peaks = {}
+        # What a process remembers of earlier rounds is a part of what it holds.
+        recall._kept.clear()
+        self._before = tracemalloc.get_traced_memory()[0]
+
+    def invoke(self, function, id, *arguments):
+        tracemalloc.reset_peak()
+        super().invoke(function, id, *arguments)
+        # An actor that describes the task plays nothing yet.
+        if not id.endswith("/describe"):
+            peak = tracemalloc.get_traced_memory()[1] - self._before
+            self.peaks[function] = max(peak, self.peaks.get(function, 0))
+
+
+def measured(monkeypatch, folder, settings):
+    """The run's last state, and the peaks."""
+    found = []
+
+    def remembered(blobs):
+        found.append(Measured(blobs))
+        return found[0]
+
+    monkeypatch.setattr(in_process, "InProcess", remembered)
+    tracemalloc.start()
+    try:
+        state = train(folder, settings, back_end=in_process.in_process).state
+    finally:
+        tracemalloc.stop()
+    return state, found[0].peaks
+
+
+def counted(settings):
+    """The least, by function."""
+    config = load(None, settings)
+    spec = registry.spec(config.task)
+    team = teams.first(config, spec, None)
+    learner, player = footprint.learner(config, spec, team), footprint.player(config, spec, team)
+    return {"learner": sum(learner), "actor": sum(player), "evaluator": sum(player)}
+
+
+def settings_of(name, rule, *more):
+    own = ON_POLICY if name in ("ippo", "mappo") else REPLAYED
+    return [*SHORT, *more, *own, f"algorithm.name={name}", f"placement.rule={rule}"]
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [*((spec.name, "packed") for spec in BUILT_IN), ("mappo", "split"), ("mappo", "fused"), ("qmix", "whole")],
+)
+def test_networks_take_what_was_counted_and_not_three_times_as_much(monkeypatch, tmp_path, name, rule):
+    settings = settings_of(name, rule, *NETWORKS)
+    state, peaks = measured(monkeypatch, tmp_path, settings)
+    least = counted(settings)
+    assert state.status == "finished"
+    assert peaks.keys() == ({"learner", "evaluator"} if rule == "whole" else {"learner", "actor", "evaluator"})
+    for function, peak in peaks.items():
+        assert least[function] < peak < 3 * least[function]
+
+
+@pytest.mark.parametrize("name", ["ippo", "iql"])
+def test_what_agents_saw_takes_what_was_counted_and_not_three_times_as_much(monkeypatch, tmp_path, name):
+    settings = settings_of(name, "packed", *SEEN)
+    state, peaks = measured(monkeypatch, tmp_path, settings)
+    assert state.status == "finished"
+    assert counted(settings)["learner"] < peaks["learner"] < 3 * counted(settings)["learner"]
+
+
+def test_a_run_that_its_learner_cannot_hold_ends_before_a_network_is_drawn(monkeypatch, tmp_path):
+    settings = settings_of("mappo", "fused", *SEEN, "algorithm.hidden=[20000]", "functions.learner.memory_mb=128")
+    state, peaks = measured(monkeypatch, tmp_path, settings)
+    assert (state.status, state.round, state.objects, peaks) == ("failed", 0, (), {})
+    assert state.reason.startswith("functions.learner.memory_mb: a learner needs over ")
