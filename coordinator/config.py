@@ -256,7 +256,7 @@ def convert(document: Mapping[str, Any], where: str) -> RunConfig:
     try:
         config = _placed(_shared(msgspec.convert(_named(document), RunConfig), document).effective(), document)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{where}: {_readable(str(error), name)}") from error
+        raise ConfigError(f"{where}: {_readable(str(error), name, document)}") from error
     if impossible := _impossible(config):
         raise ConfigError(f"{where}: {impossible}")
     return config
@@ -301,7 +301,7 @@ def _algorithm_name(document: Mapping[str, Any]) -> str:
 def _impossible(config: RunConfig) -> str:
     """What cannot be, although every value is of its type; '' when there is nothing."""
     for key, value in _numbers(msgspec.to_builtins(config)):
-        if not math.isfinite(value) and not key.startswith("task.options."):
+        if not math.isfinite(value):
             return f"{key}: {value} is not a finite number"
     if impossible := _untold(config) or _unruly(config):
         return impossible
@@ -447,9 +447,13 @@ def _flatten(document: Mapping[str, Any], tables: set[str], prefix: str = "") ->
             yield key
 
 
-def _readable(message: str, algorithm: str) -> str:
+def _readable(message: str, algorithm: str, document: Mapping[str, Any]) -> str:
     """A validation message with the place first and in the user's notation, and what the key means."""
     text, _, place = message.partition(" - at `$.")
     key = place.rstrip("`")
+    # The keys of this table are the task's own, so that msgspec does not tell which.
+    if key == "task.options[...]":
+        options = document["task"]["options"].items()
+        key = next(f"task.options.{name}" for name, value in options if not isinstance(value, str | int | float))
     means = valid_keys(algorithm).get(key)
     return f"{key}: {text}" + (f" ({means})" if means else "") if key else text

@@ -101,7 +101,9 @@ def test_the_printed_configuration_has_every_key_with_its_meaning():
     assert all(valid_keys().values())
 
 
-@given(st.text(st.characters(codec="utf-8", exclude_categories=["Cs"])), st.floats(allow_nan=False))
+@given(
+    st.text(st.characters(codec="utf-8", exclude_categories=["Cs"])), st.floats(allow_nan=False, allow_infinity=False)
+)
 def test_any_option_of_a_task_survives_being_printed(text, number):
     task = {"name": "toy/signal", "options": {"a key": text, "number": number, "flag": False}}
     config = convert({"task": task}, "test")
