@@ -8,6 +8,7 @@ import difflib
 import math
 import tomllib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self, get_args
 
@@ -432,9 +433,21 @@ def _refuse_unknown(document: Mapping[str, Any], where: str, algorithm: str) -> 
     tables = {".".join(key.split(".")[:depth]) for key in known for depth in range(1, key.count(".") + 1)}
     for key in _flatten(document, tables):
         if key not in known and not key.startswith("task.options."):
+            if others := _others_with(key):
+                raise ConfigError(f"{where}: {key} is a key of {others}, not of {algorithm}")
             nearest = difflib.get_close_matches(key, [*known, *tables], n=1, cutoff=0.4)
             hint = f"; did you mean {nearest[0]}?" if nearest else "; `marless config` lists all keys"
             raise ConfigError(f"{where}: there is no key {key}{hint}")
+
+
+def _others_with(key: str) -> str:
+    """The algorithms that have the key, in words; '' when none has."""
+    having = []
+    for name in algorithms.names():
+        # Nobody asked for a plug-in that does not load.
+        with suppress(BadRequest, MissingExtra):
+            having += [name] if key in valid_keys(name) else []
+    return " and ".join(filter(None, (", ".join(having[:-1]), *having[-1:])))
 
 
 def _flatten(document: Mapping[str, Any], tables: set[str], prefix: str = "") -> Iterable[str]:

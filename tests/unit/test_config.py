@@ -68,6 +68,18 @@ def test_an_unknown_key_like_no_other_says_where_all_are_listed():
     assert "`marless config` lists all keys" in refusal("xyzzy=1")
 
 
+@pytest.mark.parametrize(
+    "settings, says",
+    [
+        (["algorithm.name=maddpg", "algorithm.priority=0.6"], "priority is a key of iql, vdn and qmix, not of maddpg"),
+        (["algorithm.name=qmix", "algorithm.clipped=true"], "clipped is a key of ippo and mappo, not of qmix"),
+        (["algorithm.embed=64"], "embed is a key of qmix, not of mappo"),
+    ],
+)
+def test_a_key_of_other_algorithms_is_refused_with_those_that_have_it(settings, says):
+    assert refusal(*settings) == f"the command line: algorithm.{says}"
+
+
 def test_a_hyperparameter_of_another_algorithm_is_judged_by_the_algorithm_asked_for():
     assert set(valid_keys("ippo")) >= {"algorithm.name", "algorithm.lr", "algorithm.gamma"}
     assert isinstance(load(None, ["algorithm.name=ippo", "algorithm.gamma=0.5"]).algorithm, IppoConfig)

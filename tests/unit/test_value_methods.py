@@ -222,8 +222,8 @@ REFUSED = {
     "priorities beyond proportion": (["algorithm.priority=1.5"], "algorithm.priority: Expected `float` <= 1.0"),
     "too much of a correction": (["algorithm.priority_beta=2"], "algorithm.priority_beta: Expected `float` <= 1.0"),
     "a correction that never comes": (["algorithm.priority_steps=0"], "algorithm.priority_steps: Expected `int` >= 1"),
-    "priorities without values": (["algorithm.name=maddpg", "algorithm.priority=1"], "no key algorithm.priority"),
-    "a setting of another algorithm": (["algorithm.epochs=3"], "there is no key algorithm.epochs"),
+    "priorities without values": (["algorithm.name=maddpg", "algorithm.priority=1"], "a key of iql, vdn and qmix"),
+    "a setting of another algorithm": (["algorithm.epochs=3"], "epochs is a key of ippo and mappo, not of vdn"),
     "gradient noise": (["scaling.rule=gns"], "scaling.rule: learners of vdn do not tell what gns goes by"),
     "teams that change": (
         ["sharing.rule=dynamic"],
