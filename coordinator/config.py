@@ -35,11 +35,10 @@ else:
 DEFAULT_ROUNDS = 400
 RANDOM = "random"
 
-_ADAPTER = "pettingzoo:"
 _ALGORITHM = "mappo"
 # The task's own definition belongs to the functions, which read it without this module.
 _TASK_KEYS = {
-    "task.name": f"the environment, such as mpe/simple_spread, or {_ADAPTER}package.module:factory",
+    "task.name": "the environment, such as mpe/simple_spread, or pettingzoo:package.module:factory",
     "task.agents": "number of agents, adversaries included; default: the environment's own",
     "task.options": "keyword arguments of the environment",
 }
@@ -312,13 +311,7 @@ def _impossible(config: RunConfig) -> str:
         load_prices(config.pricing.region)
     except ValueError as error:
         return f"pricing.region: {error}"
-    name = config.task.name
-    if registry.known(name):
-        return ""
-    known = registry.names()
-    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-    hint = f"did you mean {nearest[0]}?" if nearest else f"there are {', '.join(known)} and {_ADAPTER}module:factory"
-    return f"task.name: no environment is called {name}; {hint}"
+    return "" if registry.known(config.task.name) else f"task.name: {registry.unknown(config.task.name)}"
 
 
 def _untold(config: RunConfig) -> str:

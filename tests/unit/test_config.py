@@ -154,6 +154,7 @@ def test_a_later_override_wins_over_an_earlier_one_and_over_the_file(tmp_path):
         (["task.options.kind.of=1"], "task.options.kind", "got `object`"),
         (["task.options.day=2020-01-01"], "task.options.day", "got `date`"),
         (["task.name=mpe/simple_sprad"], "task.name", "did you mean mpe/simple_spread?"),
+        (["task.name=lbf"], "task.name", "lbf/8x8-2p-3f (level-based foraging)"),
         (["pricing.region=mars-north-1"], "pricing.region", "us-east-1"),
         (["stop.dollars=1", "pricing.storage=express"], "stop.dollars", "express"),
     ],

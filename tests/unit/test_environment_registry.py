@@ -84,15 +84,28 @@ def test_a_plug_in_that_does_not_load_is_named_in_one_line(plug_ins, name, error
     assert "\n" not in str(refused.value)
 
 
-def test_an_unknown_name_is_answered_with_the_nearest():
-    with pytest.raises(ValueError, match=r"no environment is named 'mpe/simple_spred'; there are: mpe/simple_spread"):
-        registry.make(Task(name="mpe/simple_spred"), 1)
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("mpe/simple_spred", "mpe/simple_spread"),
+        ("smax8m", "smax/8m"),
+        ("smac_8m", "smac/8m"),
+        ("rware-tiny-2ag", "rware/tiny-2ag"),
+        ("pettingzoo.module:factory", "pettingzoo:package.module:factory"),
+    ],
+)
+def test_an_unknown_name_is_answered_with_the_nearest_of_tasks_and_families(name, meant):
+    with pytest.raises(ValueError, match=f"^no environment is called {name}; did you mean {meant}[?]$"):
+        registry.make(Task(name=name), 1)
 
 
-def test_a_name_like_no_other_is_answered_with_all():
+@pytest.mark.parametrize("name", ["xyz", "lbf", "StarCraft"])
+def test_a_name_like_no_other_is_answered_with_all_tasks_and_families(name):
     with pytest.raises(ValueError) as caught:
-        registry.make(Task(name="xyz"), 1)
+        registry.make(Task(name=name), 1)
     assert ", ".join(registry.names()) in str(caught.value)
+    for family in ("lbf/8x8-2p-3f (level-based", "rware/", "smac/8m (StarCraft)", "smacv2/", "smax/", "pettingzoo:"):
+        assert family in str(caught.value)
 
 
 def test_copies_are_at_least_one():
