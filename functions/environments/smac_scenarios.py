@@ -17,7 +17,7 @@ from functions.environments.base import EnvironmentFault, Task
 from functions.environments.pettingzoo_guard import told
 
 # What installs each package, for neither is on PyPI, and where its maps are. The extra has what SMAC does not declare.
-_PACKAGES = {
+PACKAGES = {
     "smac": "pip install 'marless[smac]' 'smac @ git+https://github.com/oxwhirl/smac'",
     "smacv2": "pip install 'smacv2 @ git+https://github.com/oxwhirl/smacv2'",
 }
@@ -132,7 +132,7 @@ def _module(name: str, path: str) -> Any:
         package = path.partition(".")[0]
         missing = (error.name or path).partition(".")[0]
         raise MissingExtra(
-            f"{name} needs the package '{missing}', which is not installed: {_PACKAGES[package]}; and {_GAME}; "
+            f"{name} needs the package '{missing}', which is not installed: {PACKAGES[package]}; and {_GAME}; "
             f"and the maps of {_MAPS[package]} in its Maps/SMAC_Maps"
         ) from error
     except Exception as error:
