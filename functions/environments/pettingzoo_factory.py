@@ -10,7 +10,7 @@ from typing import Any
 
 from functions.contract import MissingExtra
 from functions.environments.base import EnvironmentFault, Task, Unsupported
-from functions.environments.pettingzoo_guard import told
+from functions.environments.pettingzoo_guard import told, traced
 
 Factory = Callable[..., Any]
 
@@ -54,7 +54,7 @@ def module_of(name: str, path: str) -> Any:
             raise _no_module(name, missing) from error
         raise _missing_extra(name, missing, path) from error
     except Exception as error:
-        raise EnvironmentFault(f"{name}: import of '{path}': {told(error)}") from error
+        raise EnvironmentFault(f"{name}: import of '{path}': {traced(error)}") from error
 
 
 def _no_module(name: str, missing: str) -> ValueError:
@@ -88,7 +88,7 @@ def build(task: Task, factory: Factory) -> Any:
     except Exception as error:
         if options:
             raise ValueError(f"{task.name}: the factory refuses task.options {options}: {told(error)}") from error
-        raise EnvironmentFault(f"{task.name}, factory: {told(error)}") from error
+        raise EnvironmentFault(f"{task.name}, factory: {traced(error)}") from error
     if hasattr(environment, "agent_iter"):
         raise Unsupported(f"{task.name} makes an AECEnv (agents take turns); {_instead(environment)}")
     if absent := [method for method in ("reset", "step", "close") if not hasattr(environment, method)]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from functions.contract import MissingExtra
 from functions.environments.base import EnvironmentFault, Task
-from functions.environments.pettingzoo_guard import told
+from functions.environments.pettingzoo_guard import told, traced
 
 # What installs each package, for neither is on PyPI, and where its maps are. The extra has what SMAC does not declare.
 PACKAGES = {
@@ -136,4 +136,4 @@ def _module(name: str, path: str) -> Any:
             f"and the maps of {_MAPS[package]} in its Maps/SMAC_Maps"
         ) from error
     except Exception as error:
-        raise EnvironmentFault(f"{name}: import of '{path}': {told(error)}") from error
+        raise EnvironmentFault(f"{name}: import of '{path}': {traced(error)}") from error
