@@ -205,7 +205,15 @@ def test_minibatches_have_as_many_steps_whatever_they_are_made_of(name, settings
 REFUSED = {
     "more steps ahead than a stretch": (
         ["algorithm.ahead=3", "algorithm.stretch=1"],
-        "ahead is 3, and a stretch has 1 steps",
+        "ahead is 3, and a stretch has 1 steps; set a longer stretch or a lower algorithm.ahead",
+    ),
+    "more steps ahead than burn-in leaves": (
+        ["algorithm.recurrent=true", "algorithm.stretch=5", "algorithm.burn_in=4", "algorithm.ahead=2"],
+        "ahead is 2, and a stretch has 5 steps, 4 of them burn-in; set a longer stretch or a lower algorithm.ahead",
+    ),
+    "the default of StarCraft in a short stretch": (
+        ["task.name=smax/8m", "algorithm.stretch=10"],
+        "ahead is 20, and a stretch has 10 steps; set a longer stretch or a lower algorithm.ahead",
     ),
     "ahead of a short stretch": (["algorithm.ahead=3", "algorithm.stretch=2"], "ahead is 3, and a stretch has 2 steps"),
     "nothing but burn-in": (["algorithm.burn_in=1"], "burn_in is 1, and a stretch has 1 steps"),
@@ -247,6 +255,7 @@ def test_settings_that_cannot_be_are_refused_in_one_line(wrong):
     [
         ("algorithm.ahead=3", "algorithm.stretch=3"),
         ("algorithm.ahead=3", "algorithm.recurrent=true"),
+        ("algorithm.ahead=3", "algorithm.stretch=5", "algorithm.burn_in=2"),
         ("algorithm.replay=1",),
     ],
 )
