@@ -81,14 +81,20 @@ def told(error: Exception) -> str:
 
 
 def traced(error: Exception) -> str:
-    """The error in one line, with the innermost place in foreign code, ``/path/to/duel.py:23``, if there is one."""
+    """The error in one line, with its place in foreign code."""
+    where = place(error)
+    # Whoever cuts the line must not cut off the place.
+    return f"{one_line(told(error), _LONGEST // 2)}{where}" if where else told(error)
+
+
+def place(error: Exception) -> str:
+    """The innermost place in foreign code, `` (/path/to/duel.py:23)``, or '' where there is none."""
     theirs = [
         f" ({frame.f_code.co_filename}:{line})"
         for frame, line in traceback.walk_tb(error.__traceback__)
         if str(frame.f_globals.get("__name__")).partition(".")[0] not in _NOT_THEIRS
     ]
-    # Whoever cuts the line must not cut off the place.
-    return f"{one_line(told(error), _LONGEST // 2)}{theirs[-1]}" if theirs else told(error)
+    return "".join(theirs[-1:])
 
 
 def one_line(thing: object, longest: int = _LONGEST) -> str:

@@ -11,6 +11,8 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import NamedTuple
 
+import msgspec
+
 from functions.contract import BadRequest, MissingExtra
 from functions.environments.base import EnvironmentFault, Spec, Task, VectorEnvironment
 
@@ -68,7 +70,7 @@ def make(task: Task, copies: int) -> VectorEnvironment:
     try:
         return _maker(task.name)(task, copies)
     except ValueError as error:
-        raise BadRequest(str(error)) from error
+        raise BadRequest(_told(task, error)) from error
 
 
 def spec(task: Task) -> Spec:
@@ -109,14 +111,21 @@ def _maker(name: str) -> Make:
     raise ValueError(unknown(name))
 
 
+def _told(task: Task, error: ValueError) -> str:
+    """What a maker says, with the task in front where it does not name it; those of others may not."""
+    text = f"task.options: {error}" if isinstance(error, msgspec.ValidationError) else str(error)
+    return text if task.name in text else f"{task.name}: {text}"
+
+
 def _load(plug_in: EntryPoint) -> Make:
     """The plug-in's callable; one that cannot be loaded is named with its entry point."""
     where = f"environment plug-in '{plug_in.name}' ({plug_in.value})"
     try:
         make_plug_in: Make = plug_in.load()
-    except ModuleNotFoundError as error:
-        raise MissingExtra(f"{where} needs the package '{error.name}': pip install {error.name}") from error
     except Exception as error:
+        # A module that is missing in a package that is there cannot be installed.
+        if isinstance(error, ModuleNotFoundError) and error.name and "." not in error.name:
+            raise MissingExtra(f"{where} needs the package '{error.name}': pip install {error.name}") from error
         what = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise EnvironmentFault(f"{where} does not load: {what}") from error
     return make_plug_in

@@ -43,6 +43,7 @@ MODULES = {
     "house_good": HEADER + CONFIG + SPEC,
     "house_raises": "raise OSError('no licence\\nfound')",
     "house_lacks": "import a_package_nobody_has",
+    "house_half": "import numpy.nothing",
     "house_typo": "from house_good import missing_name",
     "house_heavy": HEADER
     + CONFIG.replace("house", "heavy")
@@ -58,6 +59,7 @@ house_raises = house_raises:SPEC
 house_lacks = house_lacks:SPEC
 house_absent = house_good:NOTHING
 house_nowhere = house_good.nowhere:SPEC
+house_half = house_half:SPEC
 house_typo = house_typo:SPEC
 house_config = house_good:Config
 other_name = house_good:SPEC
@@ -107,6 +109,7 @@ REFUSED = {
     "house_raises": (BadRequest, "'house_raises' (house_raises:SPEC) does not load: OSError: no licence found"),
     "house_absent": (BadRequest, "does not load: AttributeError"),
     "house_nowhere": (BadRequest, "does not load: ModuleNotFoundError"),
+    "house_half": (BadRequest, "does not load: ModuleNotFoundError: No module named 'numpy.nothing'"),
     "house_typo": (BadRequest, "does not load: ImportError: cannot import name 'missing_name'"),
     "house_config": (BadRequest, "cannot be used: it is of type StructMeta, not AlgorithmSpec"),
     "other_name": (BadRequest, "cannot be used: it calls itself 'house'; both names must be the same"),

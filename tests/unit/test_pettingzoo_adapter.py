@@ -491,6 +491,24 @@ def test_a_package_that_an_environment_needs_is_named(tmp_path, monkeypatch):
         pettingzoo.make(Task(name="pettingzoo:lame_games:Game"), 1)
 
 
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("\nimport numpy.foo", r"package 'numpy' has no module 'foo' \(.*tame_games\.py:2\)$"),
+        ("import json.scaner", r"'json' has no module 'scaner'; nearest: scanner \(.*tame_games\.py:1\)$"),
+        ("def Game():\n    import numpy.foo", r"package 'numpy' has no module 'foo' \(.*tame_games\.py:2\)$"),
+    ],
+)
+def test_a_module_that_is_missing_in_a_package_that_is_there_is_named_with_who_imports_it(
+    tmp_path, monkeypatch, source, says
+):
+    (tmp_path / "tame_games.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "tame_games", raising=False)
+    with pytest.raises(ValueError, match=f"^pettingzoo:tame_games:Game: .*{says}"):
+        pettingzoo.make(Task(name="pettingzoo:tame_games:Game"), 1)
+
+
 def test_a_family_of_pettingzoo_that_is_not_installed_is_named_as_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "multi_agent_ale_py", None)
     with pytest.raises(MissingExtra, match=r"needs 'multi_agent_ale_py', .*: pip install 'pettingzoo\[atari\]'$"):
