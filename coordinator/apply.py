@@ -92,6 +92,7 @@ def _reported(plan: Plan, state: State, event: Reported) -> State:
             failures=slot.failures + 1,
             problem=problem(slot, report, answer),
             hopeless=isinstance(answer, Failed) and not answer.again,
+            diverged=isinstance(answer, Failed) and answer.kind == "not_finite" and slot.function == "learner",
         )
     return replace(state, slots={**state.slots, event.work: slot})
 
@@ -334,7 +335,10 @@ def _ended(plan: Plan, state: State) -> State:
 def _resumed(plan: Plan, state: State, event: Resumed) -> State:
     """Lets the run go on; what was given up may be tried anew, and limits that were raised count."""
     state = _abandoned(plan, state)
-    slots = {work: replace(slot, failures=0, problem="", hopeless=False) for work, slot in state.slots.items()}
+    slots = {
+        work: replace(slot, failures=0, problem="", hopeless=False, diverged=False)
+        for work, slot in state.slots.items()
+    }
     going_on = replace(state, status="running", slots=slots)
     if state.phase in ("final", "absolute") and not (state.status == "running" and _target_reached(plan, state)):
         return _placed(plan, replace(_unended(going_on), slots={}, reason=""))

@@ -8,6 +8,7 @@ import difflib
 import math
 import tomllib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self, get_args
 
@@ -36,11 +37,10 @@ RANDOM = "random"
 # Memory of a function at most, MB: Lambda's.
 MOST_MB = 10_240
 
-_ADAPTER = "pettingzoo:"
 _ALGORITHM = "mappo"
 # The task's own definition belongs to the functions, which read it without this module.
 _TASK_KEYS = {
-    "task.name": f"the environment, such as mpe/simple_spread, or {_ADAPTER}package.module:factory",
+    "task.name": "the environment, such as mpe/simple_spread, or pettingzoo:package.module:factory",
     "task.agents": "number of agents, adversaries included; default: the environment's own",
     "task.options": "keyword arguments of the environment",
 }
@@ -258,7 +258,7 @@ def convert(document: Mapping[str, Any], where: str) -> RunConfig:
     try:
         config = _placed(_shared(msgspec.convert(_named(document), RunConfig), document).effective(), document)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{where}: {_readable(str(error), name)}") from error
+        raise ConfigError(f"{where}: {_readable(str(error), name, document)}") from error
     if impossible := _impossible(config):
         raise ConfigError(f"{where}: {impossible}")
     return config
@@ -303,7 +303,7 @@ def _algorithm_name(document: Mapping[str, Any]) -> str:
 def _impossible(config: RunConfig) -> str:
     """What cannot be, although every value is of its type; '' when there is nothing."""
     for key, value in _numbers(msgspec.to_builtins(config)):
-        if not math.isfinite(value) and not key.startswith("task.options."):
+        if not math.isfinite(value):
             return f"{key}: {value} is not a finite number"
     if impossible := _untold(config) or _unruly(config):
         return impossible
@@ -313,13 +313,7 @@ def _impossible(config: RunConfig) -> str:
         load_prices(config.pricing.region)
     except ValueError as error:
         return f"pricing.region: {error}"
-    name = config.task.name
-    if registry.known(name):
-        return ""
-    known = registry.names()
-    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-    hint = f"did you mean {nearest[0]}?" if nearest else f"there are {', '.join(known)} and {_ADAPTER}module:factory"
-    return f"task.name: no environment is called {name}; {hint}"
+    return "" if registry.known(config.task.name) else f"task.name: {registry.unknown(config.task.name)}"
 
 
 def _untold(config: RunConfig) -> str:
@@ -434,9 +428,21 @@ def _refuse_unknown(document: Mapping[str, Any], where: str, algorithm: str) -> 
     tables = {".".join(key.split(".")[:depth]) for key in known for depth in range(1, key.count(".") + 1)}
     for key in _flatten(document, tables):
         if key not in known and not key.startswith("task.options."):
+            if others := _others_with(key):
+                raise ConfigError(f"{where}: {key} is a key of {others}, not of {algorithm}")
             nearest = difflib.get_close_matches(key, [*known, *tables], n=1, cutoff=0.4)
             hint = f"; did you mean {nearest[0]}?" if nearest else "; `marless config` lists all keys"
             raise ConfigError(f"{where}: there is no key {key}{hint}")
+
+
+def _others_with(key: str) -> str:
+    """The algorithms that have the key, in words; '' when none has."""
+    having = []
+    for name in algorithms.names():
+        # Nobody asked for a plug-in that does not load.
+        with suppress(BadRequest, MissingExtra):
+            having += [name] if key in valid_keys(name) else []
+    return " and ".join(filter(None, (", ".join(having[:-1]), *having[-1:])))
 
 
 def _flatten(document: Mapping[str, Any], tables: set[str], prefix: str = "") -> Iterable[str]:
@@ -449,9 +455,13 @@ def _flatten(document: Mapping[str, Any], tables: set[str], prefix: str = "") ->
             yield key
 
 
-def _readable(message: str, algorithm: str) -> str:
+def _readable(message: str, algorithm: str, document: Mapping[str, Any]) -> str:
     """A validation message with the place first and in the user's notation, and what the key means."""
     text, _, place = message.partition(" - at `$.")
     key = place.rstrip("`")
+    # The keys of this table are the task's own, so that msgspec does not tell which.
+    if key == "task.options[...]":
+        options = document["task"]["options"].items()
+        key = next(f"task.options.{name}" for name, value in options if not isinstance(value, str | int | float))
     means = valid_keys(algorithm).get(key)
     return f"{key}: {text}" + (f" ({means})" if means else "") if key else text

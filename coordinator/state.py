@@ -51,7 +51,8 @@ class Slot(Message, frozen=True, kw_only=True):
     """A task of the round in flight: the attempt asked last, and the answer once there is one.
 
     `waiting` while nobody has heard of the attempt. `failures` counts attempts that ended badly; `problem` says how the
-    last one did and `hopeless` that no attempt can do better. The other fields are as in `tasks.Planned`.
+    last one did, `hopeless` that no attempt can do better, and `diverged` that what a learner made is NaN or infinite.
+    The other fields are as in `tasks.Planned`.
     """
 
     function: str
@@ -67,6 +68,7 @@ class Slot(Message, frozen=True, kw_only=True):
     failures: int = 0
     problem: str = ""
     hopeless: bool = False
+    diverged: bool = False
     done: Done | None = None
 
 
@@ -197,6 +199,11 @@ class State(Message, frozen=True, kw_only=True):
         """Whether the task, once it was looked at, could not give what the configuration asks of it."""
         # Where a task of a run failed instead, its slot says so.
         return self.status == "failed" and self.phase == "describe" and not self.slots
+
+    @property
+    def diverged(self) -> bool:
+        """Whether learners made what is no number, which they would make again: the run cannot go on."""
+        return self.status == "failed" and any(slot.diverged for slot in self.slots.values())
 
     @property
     def line(self) -> RoundLine | None:

@@ -31,7 +31,7 @@ def run(options: Namespace) -> int:
         return 0
     print(table(("this machine", ""), _machine()))
     print()
-    print(table(("extra", "", "for"), [_extra(name) for name in extras.EXTRAS]))
+    print(table(("extra", "for", ""), [_extra(name) for name in extras.EXTRAS]))
     print()
     rows = [row for name, readiness in backends().items() for row in _rows(name, readiness)]
     print(table(("back-end", "", ""), rows))
@@ -51,7 +51,7 @@ def _machine() -> list[tuple[str, str]]:
 
 def _extra(name: str) -> tuple[str, str, str]:
     hint = "installed" if extras.installed(name) else f"missing: {extras.install(name)}"
-    return name, hint, extras.EXTRAS[name][0]
+    return name, extras.EXTRAS[name][0], hint
 
 
 def _rows(name: str, readiness: Readiness) -> list[tuple[str, str, str]]:

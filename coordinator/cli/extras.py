@@ -3,6 +3,7 @@
 from importlib.util import find_spec
 
 from coordinator.cli.errors import UserError
+from functions.environments.smac_scenarios import PACKAGES
 
 # A module of everything that each brings; one of several does where there is a bar between them.
 EXTRAS = {
@@ -16,6 +17,8 @@ EXTRAS = {
     "smax": ("SMAC's battles without StarCraft", ("jax", "jaxmarl")),
     "smac": ("StarCraft tasks; see pyproject.toml", ("smac|smacv2",)),
 }
+# Where the extra is not enough: packages that are not on PyPI, and of which one does.
+_COMMANDS = {"smac": " or ".join(PACKAGES.values())}
 
 
 def installed(extra: str) -> bool:
@@ -25,7 +28,7 @@ def installed(extra: str) -> bool:
 
 def install(extra: str) -> str:
     """The command that installs it."""
-    return f".venv/bin/pip install -e '.[{extra}]'"
+    return _COMMANDS.get(extra, f".venv/bin/pip install -e '.[{extra}]'")
 
 
 def require(extra: str, what: str) -> None:

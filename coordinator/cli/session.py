@@ -14,7 +14,7 @@ from coordinator.cli.holding import holding
 from coordinator.cli.signals import Signals
 from coordinator.cli.stored import plan_of
 from coordinator.cli.summary import Measured
-from coordinator.cli.text import event
+from coordinator.cli.text import event, onwards
 from coordinator.cli.view import View, choose
 from coordinator.cli.watched import Watched
 from coordinator.config import RunConfig
@@ -108,7 +108,7 @@ class Session:
         figures = self._documents.complete(state, self._measured(), status)
         self._look()  # the last evaluation stands in no line
         self._view.ended(self._plan, figures, self._folder.name, str(self._folder.path))
-        go_on = f"go on with: marless resume {self._folder.name}"
+        go_on = onwards(state, f"marless resume {self._folder.name}")
         match state.status:
             case "finished":
                 return Ending(FINISHED, "", kept=True)

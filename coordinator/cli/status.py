@@ -11,7 +11,7 @@ from coordinator.cli import options as common
 from coordinator.cli.folder import LATEST, RunFolder
 from coordinator.cli.remote_runs import known
 from coordinator.cli.stored import Stored, look
-from coordinator.cli.text import counted, described, money, plus_minus, seconds
+from coordinator.cli.text import CALMER, counted, described, money, plus_minus, seconds
 from coordinator.reports import statistics
 from coordinator.state import State
 
@@ -55,7 +55,7 @@ def _rows(folder: RunFolder, found: Stored) -> list[tuple[str, str]]:
         *([("problem", found.problem)] if found.problem else []),
     ]
     if status in ("interrupted", "stopped", "failed") and not state.refused:
-        rows.append(("go on", f"marless resume {folder.name}"))
+        rows.append(("instead", CALMER) if state.diverged else ("go on", f"marless resume {folder.name}"))
     return rows
 
 

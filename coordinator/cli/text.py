@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from coordinator.placing import Placing
 from coordinator.reports.money import money as money
 from coordinator.reports.statistics import FinalReturn, summary
-from coordinator.state import RoundLine
+from coordinator.state import RoundLine, State
 
 _EVENTS = {
     "shared": "sharing switched on: agents that act alike have one network",
@@ -15,6 +15,8 @@ _EVENTS = {
     "untried": "a shared team could not be made or tried; training goes on without it",
     "unaffordable": "a shared team was not tried: it could pass stop.dollars",
 }
+# What to do about learners that diverge.
+CALMER = "try a lower algorithm.lr in a new run"
 _BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -25,6 +27,11 @@ def seconds(value: float) -> str:
     minutes, rest = divmod(round(value), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def onwards(state: State, command: str) -> str:
+    """What to do about a run that has not finished, which `command` resumes."""
+    return f"a resume would repeat it; {CALMER}" if state.diverged else f"go on with: {command}"
 
 
 def plus_minus(figures: FinalReturn | Sequence[float]) -> str:

@@ -15,7 +15,7 @@ from coordinator.cli.remote_runs import known
 from coordinator.cli.signals import Signals
 from coordinator.cli.stored import plan_of
 from coordinator.cli.summary import Measured
-from coordinator.cli.text import event
+from coordinator.cli.text import event, onwards
 from coordinator.cli.view import View, choose
 from coordinator.lines import Lines
 from coordinator.reports.journal import JsonLines
@@ -122,7 +122,5 @@ class Watch:
         if state.refused:
             return Ending(USER_ERROR, f"nothing was trained: {state.reason}; then train under another name")
         why = f": {problem or state.reason}" if problem or state.reason else ""
-        name = self._folder.name
-        return Ending(
-            UNFINISHED, f"{status} after round {state.round}{why}; go on with: marless resume --detach {name}"
-        )
+        go_on = onwards(state, f"marless resume --detach {self._folder.name}")
+        return Ending(UNFINISHED, f"{status} after round {state.round}{why}; {go_on}")

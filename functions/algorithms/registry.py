@@ -123,8 +123,8 @@ def _load(name: str, value: str) -> AlgorithmSpec:
 
 
 def _told(where: str, module: str, error: Exception) -> BadRequest | MissingExtra:
-    """Why a module does not load, in one line; only packages of others can be missing ones."""
+    """Why a module does not load, in one line; only whole packages of others can be missing ones."""
     own = module.partition(":")[0].partition(".")[0]
-    if isinstance(error, ModuleNotFoundError) and error.name and error.name.partition(".")[0] != own:
+    if isinstance(error, ModuleNotFoundError) and error.name and "." not in error.name and error.name != own:
         return MissingExtra(f"{where} needs the package {error.name!r}: pip install {error.name}")
     return BadRequest(f"{where} does not load: {type(error).__name__}: {' '.join(str(error).split())}")

@@ -16,12 +16,13 @@ from functions.environments.pettingzoo_factory import build
 from functions.environments.tuple_environment import TupleEnvironment, registered
 
 _HORIZON = "max_episode_steps"
+_FORM = "lbf/[2s-]<size>x<size>-<players>p-<food>f[-coop], such as lbf/8x8-2p-3f"
 
 
 def make(task: Task, copies: int) -> VectorEnvironment:
     """`copies` environments; raises `ValueError` for names and options that the package does not know, `MissingExtra`
     when it is not installed, and what `pettingzoo.assemble` raises."""
-    creator, standard = registered(task.name, "lbforaging", "Foraging-{}-v3")
+    creator, standard = registered(task.name, "lbforaging", "Foraging-{}-v3", _FORM)
 
     def forage(**options: Any) -> TupleEnvironment:
         settings = standard | options

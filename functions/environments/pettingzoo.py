@@ -31,7 +31,7 @@ from functions.environments.base import (
 from functions.environments.pettingzoo_agents import agents_of, classes_of, sides_of
 from functions.environments.pettingzoo_copy import Copy
 from functions.environments.pettingzoo_factory import build, factory_of
-from functions.environments.pettingzoo_guard import Guard, told
+from functions.environments.pettingzoo_guard import Guard, traced
 from functions.environments.spaces import Sight, numbers
 
 _SEEDS = 2**31  # seeds are non-negative int32, which every seeding routine takes
@@ -190,5 +190,5 @@ def _state(guard: Guard) -> Sight | None:
     except (AttributeError, NotImplementedError):
         return None
     except Exception as error:
-        raise guard.fault("state", told(error)) from error
+        raise guard.fault("state", traced(error)) from error
     return numbers(shape, getattr(guard.environment, "state_space", None))

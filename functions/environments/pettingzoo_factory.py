@@ -4,13 +4,14 @@ is said in one line."""
 import difflib
 import pkgutil
 import re
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 from functions.contract import MissingExtra
 from functions.environments.base import EnvironmentFault, Task, Unsupported
-from functions.environments.pettingzoo_guard import told
+from functions.environments.pettingzoo_guard import place, told, traced
 
 Factory = Callable[..., Any]
 
@@ -49,22 +50,20 @@ def module_of(name: str, path: str) -> Any:
     try:
         return import_module(path)
     except ModuleNotFoundError as error:
-        missing = error.name or path
-        if "." in missing and f"{path}.".startswith(f"{missing}."):
-            raise _no_module(name, missing) from error
-        raise _missing_extra(name, missing, path) from error
+        raise _missing(name, error, path) from error
     except Exception as error:
-        raise EnvironmentFault(f"{name}: import of '{path}': {told(error)}") from error
+        raise EnvironmentFault(f"{name}: import of '{path}': {traced(error)}") from error
 
 
-def _no_module(name: str, missing: str) -> ValueError:
+def _missing(name: str, error: ModuleNotFoundError, path: str = "") -> ValueError | MissingExtra:
+    """What is not there, which the module `path` is or imports: a package, or a module of one that is."""
+    missing = error.name or path or str(error)
     parent, _, child = missing.rpartition(".")
-    siblings = [module.name for module in pkgutil.iter_modules(getattr(import_module(parent), "__path__", []))]
-    return ValueError(f"{name}: package '{parent}' has no module '{child}'{_nearest(child, siblings)}")
-
-
-def _missing_extra(name: str, missing: str, path: str = "") -> MissingExtra:
-    """`missing` is not installed, which the module `path` is or imports."""
+    # Python gets to a module only where it has the package.
+    if parent in sys.modules:
+        siblings = [module.name for module in pkgutil.iter_modules(getattr(sys.modules[parent], "__path__", []))]
+        no_module = f"package '{parent}' has no module '{child}'{_nearest(child, siblings)}"
+        return ValueError(f"{name}: {no_module}{place(error)}")
     package = missing.partition(".")[0]
     if family := _FAMILY.match(path):
         return MissingExtra(f"{name} needs '{missing}', which is not installed: pip install 'pettingzoo[{family[1]}]'")
@@ -84,11 +83,11 @@ def build(task: Task, factory: Factory) -> Any:
     try:
         environment = factory(**options)
     except ModuleNotFoundError as error:
-        raise _missing_extra(task.name, error.name or str(error)) from error
+        raise _missing(task.name, error) from error
     except Exception as error:
         if options:
             raise ValueError(f"{task.name}: the factory refuses task.options {options}: {told(error)}") from error
-        raise EnvironmentFault(f"{task.name}, factory: {told(error)}") from error
+        raise EnvironmentFault(f"{task.name}, factory: {traced(error)}") from error
     if hasattr(environment, "agent_iter"):
         raise Unsupported(f"{task.name} makes an AECEnv (agents take turns); {_instead(environment)}")
     if absent := [method for method in ("reset", "step", "close") if not hasattr(environment, method)]:

@@ -1,6 +1,8 @@
 """What stands between one PettingZoo environment and the adapter: its mistakes become faults that say where."""
 
 import math
+import sys
+import traceback
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,8 @@ from numpy.typing import DTypeLike, NDArray
 from functions.environments.base import EnvironmentFault, Unsupported
 
 _LONGEST = 400
+# Nobody looks for the mistakes of an environment in these.
+_NOT_THEIRS = {"functions", "numpy", *sys.stdlib_module_names}
 _PLAIN = (bool, int, float, np.bool_, np.integer, np.floating)
 
 
@@ -24,7 +28,7 @@ class Guard:
         try:
             return getattr(self.environment, method)(*args, **keywords)
         except Exception as error:
-            raise self.fault(method, told(error)) from error
+            raise self.fault(method, traced(error)) from error
 
     def fault(self, method: str, what: str) -> EnvironmentFault:
         return EnvironmentFault(f"{self._where}, step {self.steps}, {method}: {what}")
@@ -76,7 +80,24 @@ def told(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
-def one_line(thing: object) -> str:
+def traced(error: Exception) -> str:
+    """The error in one line, with its place in foreign code."""
+    where = place(error)
+    # Whoever cuts the line must not cut off the place.
+    return f"{one_line(told(error), _LONGEST // 2)}{where}" if where else told(error)
+
+
+def place(error: Exception) -> str:
+    """The innermost place in foreign code, `` (/path/to/duel.py:23)``, or '' where there is none."""
+    theirs = [
+        f" ({frame.f_code.co_filename}:{line})"
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if str(frame.f_globals.get("__name__")).partition(".")[0] not in _NOT_THEIRS
+    ]
+    return "".join(theirs[-1:])
+
+
+def one_line(thing: object, longest: int = _LONGEST) -> str:
     """`thing` as text without line breaks, cut where it is long."""
     text = " ".join(str(thing).split())
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return text if len(text) <= longest else f"{text[:longest]}..."

@@ -9,6 +9,9 @@ import difflib
 from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from typing import NamedTuple
+
+import msgspec
 
 from functions.contract import BadRequest, MissingExtra
 from functions.environments.base import EnvironmentFault, Spec, Task, VectorEnvironment
@@ -31,14 +34,26 @@ _MODULES = {
     "toy/corridor": "functions.environments.corridor",
     "toy/signal": "functions.environments.toy",
 }
-# Families with more tasks than can be listed, by how their names start.
+
+
+class _Family(NamedTuple):
+    """Tasks that are too many to list: the module that makes them, one of their names, and what they are."""
+
+    module: str
+    example: str
+    tasks: str
+
+
+# By how the names of their tasks start.
 _FAMILIES = {
-    "lbf/": "functions.environments.lbf",
-    "pettingzoo:": "functions.environments.pettingzoo",
-    "rware/": "functions.environments.rware",
-    "smac/": "functions.environments.smac",
-    "smacv2/": "functions.environments.smac",
-    "smax/": "functions.environments.smax",
+    "lbf/": _Family("functions.environments.lbf", "lbf/8x8-2p-3f", "level-based foraging"),
+    "rware/": _Family("functions.environments.rware", "rware/tiny-2ag", "robots in a warehouse"),
+    "smac/": _Family("functions.environments.smac", "smac/8m", "StarCraft"),
+    "smacv2/": _Family("functions.environments.smac", "smacv2/terran_5_vs_5", "StarCraft"),
+    "smax/": _Family("functions.environments.smax", "smax/8m", "SMAC's battles without StarCraft"),
+    "pettingzoo:": _Family(
+        "functions.environments.pettingzoo", "pettingzoo:package.module:factory", "any PettingZoo environment"
+    ),
 }
 
 Make = Callable[[Task, int], VectorEnvironment]
@@ -55,7 +70,7 @@ def make(task: Task, copies: int) -> VectorEnvironment:
     try:
         return _maker(task.name)(task, copies)
     except ValueError as error:
-        raise BadRequest(str(error)) from error
+        raise BadRequest(_told(task, error)) from error
 
 
 def spec(task: Task) -> Spec:
@@ -77,19 +92,29 @@ def known(name: str) -> bool:
     return name in names() or name.startswith(tuple(_FAMILIES))
 
 
+def unknown(name: str) -> str:
+    """What is said of a name that nobody knows: the one most like it, or else all there are."""
+    examples = {family.example: f"{family.example} ({family.tasks})" for family in _FAMILIES.values()}
+    if nearest := difflib.get_close_matches(name, [*names(), *examples], n=1, cutoff=0.5):
+        return f"no environment is called {name}; did you mean {nearest[0]}?"
+    *most, last = *names(), *examples.values()
+    return f"no environment is called {name}; there are {', '.join(most)} and {last}"
+
+
 def _maker(name: str) -> Make:
-    module = _MODULES.get(name) or next((at for start, at in _FAMILIES.items() if name.startswith(start)), None)
-    if module is not None:
+    family = next((family.module for start, family in _FAMILIES.items() if name.startswith(start)), None)
+    if module := _MODULES.get(name, family):
         own: Make = import_module(module).make
         return own
     for plug_in in entry_points(group=GROUP, name=name):
         return _load(plug_in)
-    nearest = ", ".join(difflib.get_close_matches(name, names(), cutoff=0.5)) or ", ".join(names())
-    raise ValueError(
-        f"no environment is named '{name}'; there are: {nearest}, level-based foraging as 'lbf/8x8-2p-3f', warehouses "
-        "as 'rware/tiny-2ag', StarCraft as 'smac/8m', 'smacv2/terran_5_vs_5' or 'smax/8m', and any PettingZoo "
-        "environment as 'pettingzoo:package.module:factory'"
-    )
+    raise ValueError(unknown(name))
+
+
+def _told(task: Task, error: ValueError) -> str:
+    """What a maker says, with the task in front where it does not name it; those of others may not."""
+    text = f"task.options: {error}" if isinstance(error, msgspec.ValidationError) else str(error)
+    return text if task.name in text else f"{task.name}: {text}"
 
 
 def _load(plug_in: EntryPoint) -> Make:
@@ -97,9 +122,10 @@ def _load(plug_in: EntryPoint) -> Make:
     where = f"environment plug-in '{plug_in.name}' ({plug_in.value})"
     try:
         make_plug_in: Make = plug_in.load()
-    except ModuleNotFoundError as error:
-        raise MissingExtra(f"{where} needs the package '{error.name}': pip install {error.name}") from error
     except Exception as error:
+        # A module that is missing in a package that is there cannot be installed.
+        if isinstance(error, ModuleNotFoundError) and error.name and "." not in error.name:
+            raise MissingExtra(f"{where} needs the package '{error.name}': pip install {error.name}") from error
         what = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise EnvironmentFault(f"{where} does not load: {what}") from error
     return make_plug_in

@@ -17,12 +17,13 @@ from functions.environments.pettingzoo_factory import build, module_of
 from functions.environments.tuple_environment import TupleEnvironment, registered
 
 _HORIZON = "max_steps"
+_FORM = "rware/<size>-<robots>ag[-easy|-hard], such as rware/tiny-2ag"
 
 
 def make(task: Task, copies: int) -> VectorEnvironment:
     """`copies` environments; raises `ValueError` for names and options that the package does not know, `MissingExtra`
     when it is not installed, and what `pettingzoo.assemble` raises."""
-    creator, standard = registered(task.name, "rware", "rware-{}-v2")
+    creator, standard = registered(task.name, "rware", "rware-{}-v2", _FORM)
     module = module_of(task.name, "rware.warehouse")
     choices = {"reward_type": module.RewardType, "observation_type": module.ObservationType}
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from functions.environments.base import BoolArray, FloatArray
-from functions.environments.pettingzoo_guard import Guard, told
+from functions.environments.pettingzoo_guard import Guard, told, traced
 from functions.environments.smac_scenarios import Scenario
 
 
@@ -125,7 +125,7 @@ class Game:
                 raise self._scenario.needs_maps(told(error)) from error
             if kind in ("SC2LaunchError", "FileNotFoundError") or "it doesn't exist" in str(error):
                 raise self._scenario.needs_game(told(error)) from error
-            raise guard.fault("reset", told(error)) from error
+            raise guard.fault("reset", traced(error)) from error
 
     def _frame(self, guard: Guard, method: str) -> Frame:
         """What the game shows now; asked once a step, because SMACv2 draws what is seen."""

@@ -14,10 +14,10 @@ from typing import Any
 
 from functions.contract import MissingExtra
 from functions.environments.base import EnvironmentFault, Task
-from functions.environments.pettingzoo_guard import told
+from functions.environments.pettingzoo_guard import told, traced
 
 # What installs each package, for neither is on PyPI, and where its maps are. The extra has what SMAC does not declare.
-_PACKAGES = {
+PACKAGES = {
     "smac": "pip install 'marless[smac]' 'smac @ git+https://github.com/oxwhirl/smac'",
     "smacv2": "pip install 'smacv2 @ git+https://github.com/oxwhirl/smacv2'",
 }
@@ -132,8 +132,8 @@ def _module(name: str, path: str) -> Any:
         package = path.partition(".")[0]
         missing = (error.name or path).partition(".")[0]
         raise MissingExtra(
-            f"{name} needs the package '{missing}', which is not installed: {_PACKAGES[package]}; and {_GAME}; "
+            f"{name} needs the package '{missing}', which is not installed: {PACKAGES[package]}; and {_GAME}; "
             f"and the maps of {_MAPS[package]} in its Maps/SMAC_Maps"
         ) from error
     except Exception as error:
-        raise EnvironmentFault(f"{name}: import of '{path}': {told(error)}") from error
+        raise EnvironmentFault(f"{name}: import of '{path}': {traced(error)}") from error

@@ -61,11 +61,12 @@ class TupleEnvironment:
         return dict(zip(self.possible_agents, values, strict=True))
 
 
-def registered(name: str, package: str, pattern: str) -> tuple[Callable[..., Any], dict[str, Any]]:
+def registered(name: str, package: str, pattern: str, form: str) -> tuple[Callable[..., Any], dict[str, Any]]:
     """What `package` registers with Gymnasium for the task `name`, ``family/label``: a class, and its arguments.
 
-    `pattern` makes a label an identifier of the package: ``"rware-{}-v2"``. Raises `ValueError`, with the nearest tasks
-    there are, `MissingExtra` or `EnvironmentFault`. Gymnasium's own `make` is not used: it would put wrappers around.
+    `pattern` makes a label an identifier of the package: ``"rware-{}-v2"``. `form` tells how tasks are named. Raises
+    `ValueError`, with the nearest tasks or else with `form`, `MissingExtra` or `EnvironmentFault`. Gymnasium's own
+    `make` is not used: it would put wrappers around.
     """
     module_of(name, package)
     from gymnasium.envs.registration import load_env_creator, registry
@@ -78,4 +79,5 @@ def registered(name: str, package: str, pattern: str) -> tuple[Callable[..., Any
     start, end = pattern.split("{}")
     labels = [known.removeprefix(start).removesuffix(end) for known in registry if known.startswith(start)]
     nearest = ", ".join(f"{family}/{found}" for found in difflib.get_close_matches(label, labels))
-    raise ValueError(f"{package} has no environment '{pattern.format(label)}' for {name}; nearest: {nearest or 'none'}")
+    hint = f"nearest: {nearest}" if nearest else f"write it as {form}"
+    raise ValueError(f"{package} has no environment '{pattern.format(label)}' for {name}; {hint}")

@@ -43,6 +43,7 @@ MODULES = {
     "house_good": HEADER + CONFIG + SPEC,
     "house_raises": "raise OSError('no licence\\nfound')",
     "house_lacks": "import a_package_nobody_has",
+    "house_half": "import numpy.nothing",
     "house_typo": "from house_good import missing_name",
     "house_heavy": HEADER
     + CONFIG.replace("house", "heavy")
@@ -58,6 +59,7 @@ house_raises = house_raises:SPEC
 house_lacks = house_lacks:SPEC
 house_absent = house_good:NOTHING
 house_nowhere = house_good.nowhere:SPEC
+house_half = house_half:SPEC
 house_typo = house_typo:SPEC
 house_config = house_good:Config
 other_name = house_good:SPEC
@@ -107,6 +109,7 @@ REFUSED = {
     "house_raises": (BadRequest, "'house_raises' (house_raises:SPEC) does not load: OSError: no licence found"),
     "house_absent": (BadRequest, "does not load: AttributeError"),
     "house_nowhere": (BadRequest, "does not load: ModuleNotFoundError"),
+    "house_half": (BadRequest, "does not load: ModuleNotFoundError: No module named 'numpy.nothing'"),
     "house_typo": (BadRequest, "does not load: ImportError: cannot import name 'missing_name'"),
     "house_config": (BadRequest, "cannot be used: it is of type StructMeta, not AlgorithmSpec"),
     "other_name": (BadRequest, "cannot be used: it calls itself 'house'; both names must be the same"),
@@ -187,7 +190,7 @@ def test_a_plug_in_s_settings_are_listed_with_their_descriptions():
     ("override", "says"),
     [
         ("algorithm.rat=1", "there is no key algorithm.rat; did you mean algorithm.rate?"),
-        ("algorithm.gamma=1", "there is no key algorithm.gamma"),
+        ("algorithm.gamma=1", "gamma is a key of ippo, mappo, iql, vdn, qmix, iddpg and maddpg, not of house"),
         ("algorithm.rate=0", "algorithm.rate: Expected `float` > 0.0 (a number)"),
         ("algorithm.widths=3", "algorithm.widths: Expected `array`, got `int` (whole numbers)"),
         ("algorithm.widths=[1, true]", "algorithm.widths[1]: Expected `int`, got `bool`"),

@@ -1,6 +1,7 @@
 """The small parts of the command line: what it writes, reads and says."""
 
 import json
+import sys
 import tomllib
 
 import pytest
@@ -17,6 +18,8 @@ from coordinator.cli.view import progress, seconds_left
 from coordinator.config import Stop, convert, load, valid_keys
 from coordinator.provenance import changes, surroundings
 from coordinator.state import RoundLine
+from functions.contract import MissingExtra
+from functions.environments import registry as environments
 from functions.environments.base import Task
 
 
@@ -101,7 +104,9 @@ def test_the_printed_configuration_has_every_key_with_its_meaning():
     assert all(valid_keys().values())
 
 
-@given(st.text(st.characters(codec="utf-8", exclude_categories=["Cs"])), st.floats(allow_nan=False))
+@given(
+    st.text(st.characters(codec="utf-8", exclude_categories=["Cs"])), st.floats(allow_nan=False, allow_infinity=False)
+)
 def test_any_option_of_a_task_survives_being_printed(text, number):
     task = {"name": "toy/signal", "options": {"a key": text, "number": number, "flag": False}}
     config = convert({"task": task}, "test")
@@ -181,6 +186,22 @@ def test_every_command_has_help(capsys):
 def test_a_mistyped_command_is_answered_with_the_nearest(capsys):
     assert main(["trian"]) == 2
     assert capsys.readouterr().err == "marless: there is no command trian; did you mean train?\n"
+
+
+@pytest.mark.parametrize(("package", "task"), [("smac", "smac/8m"), ("smacv2", "smacv2/zerg_5_vs_5")])
+def test_doctor_says_of_starcraft_what_its_tasks_say_and_of_other_packages_the_extra(
+    capsys, monkeypatch, package, task
+):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtra) as told:
+        environments.make(Task(name=task), 1)
+    command = str(told.value).partition("not installed: ")[2].partition(";")[0]
+    assert f"'{package} @ git+https://github.com/oxwhirl/{package}'" in command
+    monkeypatch.setattr("coordinator.cli.extras.find_spec", lambda name: None)
+    assert main(["doctor"]) == 0
+    hints = {line.split()[0]: line.partition("missing: ")[2] for line in capsys.readouterr().out.splitlines() if line}
+    assert command in hints["smac"].split(" or ")
+    assert hints["lbf"] == ".venv/bin/pip install -e '.[lbf]'"
 
 
 def test_doctor_tells_what_is_here(capsys):

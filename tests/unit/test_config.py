@@ -68,6 +68,18 @@ def test_an_unknown_key_like_no_other_says_where_all_are_listed():
     assert "`marless config` lists all keys" in refusal("xyzzy=1")
 
 
+@pytest.mark.parametrize(
+    "settings, says",
+    [
+        (["algorithm.name=maddpg", "algorithm.priority=0.6"], "priority is a key of iql, vdn and qmix, not of maddpg"),
+        (["algorithm.name=qmix", "algorithm.clipped=true"], "clipped is a key of ippo and mappo, not of qmix"),
+        (["algorithm.embed=64"], "embed is a key of qmix, not of mappo"),
+    ],
+)
+def test_a_key_of_other_algorithms_is_refused_with_those_that_have_it(settings, says):
+    assert refusal(*settings) == f"the command line: algorithm.{says}"
+
+
 def test_a_hyperparameter_of_another_algorithm_is_judged_by_the_algorithm_asked_for():
     assert set(valid_keys("ippo")) >= {"algorithm.name", "algorithm.lr", "algorithm.gamma"}
     assert isinstance(load(None, ["algorithm.name=ippo", "algorithm.gamma=0.5"]).algorithm, IppoConfig)
@@ -136,7 +148,13 @@ def test_a_later_override_wins_over_an_earlier_one_and_over_the_file(tmp_path):
         (["functions.learner.timeout_s=901"], "functions.learner.timeout_s", "<= 900"),
         (["attempts=0"], "attempts", ">= 1"),
         (["task.agents=many"], "task.agents", "got `str`"),
+        (["task.options.far=nan"], "task.options.far", "nan is not a finite number"),
+        (["task.options.far=-inf"], "task.options.far", "-inf is not a finite number"),
+        (["task.options.near=1", "task.options.kind=[1, 2]"], "task.options.kind", "got `array`"),
+        (["task.options.kind.of=1"], "task.options.kind", "got `object`"),
+        (["task.options.day=2020-01-01"], "task.options.day", "got `date`"),
         (["task.name=mpe/simple_sprad"], "task.name", "did you mean mpe/simple_spread?"),
+        (["task.name=lbf"], "task.name", "lbf/8x8-2p-3f (level-based foraging)"),
         (["pricing.region=mars-north-1"], "pricing.region", "us-east-1"),
         (["stop.dollars=1", "pricing.storage=express"], "stop.dollars", "express"),
     ],

@@ -206,8 +206,19 @@ def test_a_failure_that_no_attempt_can_better_stops_the_run_at_once():
     plan, met, world = journey("stop.rounds=3", script=script)
     assert met[-1][1] == Stop("failed", "learn/all of round 0: policy/g00/w0 is not finite")
     assert [r.attempt for r in world.invoker.asked if isinstance(r, LearnTask)] == [0]
+    assert met[-1][0].diverged
     resumed = apply(plan, met[-1][0], Resumed())
-    assert works(decide(plan, resumed)) == ["learn/all"]
+    assert works(decide(plan, resumed)) == ["learn/all"] and not resumed.diverged
+
+
+@pytest.mark.parametrize(("kind", "again"), [(SampleTask, False), (SampleTask, True), (LearnTask, True)])
+def test_only_learners_that_make_what_is_no_number_have_diverged(kind, again):
+    def script(function, request):
+        bad = isinstance(request, kind)
+        return [failed(function, request, again=again) if bad else answered(function, request)]
+
+    _, met, _ = journey("stop.rounds=3", script=script)
+    assert met[-1][0].status == "failed" and not met[-1][0].diverged
 
 
 def test_one_failure_among_several_is_asked_again_alone():

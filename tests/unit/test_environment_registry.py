@@ -5,16 +5,25 @@ import sys
 
 import pytest
 
-from functions.contract import MissingExtra
+from functions.contract import BadRequest, MissingExtra
 from functions.environments import registry
 from functions.environments.base import EnvironmentFault, Task
 from functions.environments.mpe import SCENARIOS
 
 PLUG_IN = """
+import msgspec
 from functions.environments import toy
 from functions.environments.base import Task
 
+class Options(msgspec.Struct, forbid_unknown_fields=True):
+    horizon: int = 3
+
 def make(task, copies):
+    msgspec.convert(task.options, Options)
+    if task.agents == 1:
+        raise ValueError("task.agents is 1; there are two or more")
+    if task.agents == 9:
+        raise ValueError(f"nine are too many for {task.name}")
     return toy.make(Task(name="toy/signal", agents=task.agents), copies)
 """
 
@@ -25,13 +34,14 @@ def plug_ins(tmp_path, monkeypatch):
     (tmp_path / "marless_plug_in.py").write_text(PLUG_IN)
     (tmp_path / "marless_broken.py").write_text("raise OSError('no licence\\nfound')")
     (tmp_path / "marless_lacking.py").write_text("import a_package_nobody_has")
+    (tmp_path / "marless_half.py").write_text("import numpy.nothing")
     folder = tmp_path / "marless_plug_in-1.0.dist-info"
     folder.mkdir()
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: marless-plug-in\nVersion: 1.0\n")
     (folder / "entry_points.txt").write_text(
         "[marless.environments]\nhouse/plug_in = marless_plug_in:make\n"
         "house/broken = marless_broken:make\nhouse/lacking = marless_lacking:make\n"
-        "house/absent = marless_plug_in:absent\ntoy/signal = marless_broken:make\n"
+        "house/half = marless_half:make\nhouse/absent = marless_plug_in:absent\ntoy/signal = marless_broken:make\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
 
@@ -62,6 +72,21 @@ def test_a_plug_in_is_listed_and_made_by_its_name(plug_ins):
     assert len(registry.spec(Task(name="house/plug_in", agents=3)).agents) == 3
 
 
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"options": {"horizont": 3}}, "house/plug_in: task.options: Object contains unknown field `horizont`"),
+        ({"options": {"horizon": "x"}}, "house/plug_in: task.options: Expected `int`, got `str` - at `$.horizon`"),
+        ({"agents": 1}, "house/plug_in: task.agents is 1; there are two or more"),
+        ({"agents": 9}, "nine are too many for house/plug_in"),
+    ],
+)
+def test_what_a_plug_in_refuses_is_told_with_its_task(plug_ins, settings, says):
+    with pytest.raises(BadRequest) as refused:
+        registry.make(Task(name="house/plug_in", **settings), 1)
+    assert str(refused.value) == says
+
+
 def test_a_plug_in_cannot_take_a_name_of_the_package(plug_ins):
     assert registry.spec(Task(name="toy/signal")).agents == ("agent_0", "agent_1")
 
@@ -75,6 +100,7 @@ def test_a_plug_in_cannot_take_a_name_of_the_package(plug_ins):
             "'house/broken' .marless_broken:make. does not load: OSError: no licence found",
         ),
         ("house/absent", EnvironmentFault, "'house/absent' .* AttributeError"),
+        ("house/half", EnvironmentFault, "'house/half' .* No module named 'numpy.nothing'$"),
         ("house/lacking", MissingExtra, "'house/lacking' .*pip install a_package_nobody_has"),
     ],
 )
@@ -84,15 +110,28 @@ def test_a_plug_in_that_does_not_load_is_named_in_one_line(plug_ins, name, error
     assert "\n" not in str(refused.value)
 
 
-def test_an_unknown_name_is_answered_with_the_nearest():
-    with pytest.raises(ValueError, match=r"no environment is named 'mpe/simple_spred'; there are: mpe/simple_spread"):
-        registry.make(Task(name="mpe/simple_spred"), 1)
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("mpe/simple_spred", "mpe/simple_spread"),
+        ("smax8m", "smax/8m"),
+        ("smac_8m", "smac/8m"),
+        ("rware-tiny-2ag", "rware/tiny-2ag"),
+        ("pettingzoo.module:factory", "pettingzoo:package.module:factory"),
+    ],
+)
+def test_an_unknown_name_is_answered_with_the_nearest_of_tasks_and_families(name, meant):
+    with pytest.raises(ValueError, match=f"^no environment is called {name}; did you mean {meant}[?]$"):
+        registry.make(Task(name=name), 1)
 
 
-def test_a_name_like_no_other_is_answered_with_all():
+@pytest.mark.parametrize("name", ["xyz", "lbf", "StarCraft"])
+def test_a_name_like_no_other_is_answered_with_all_tasks_and_families(name):
     with pytest.raises(ValueError) as caught:
-        registry.make(Task(name="xyz"), 1)
+        registry.make(Task(name=name), 1)
     assert ", ".join(registry.names()) in str(caught.value)
+    for family in ("lbf/8x8-2p-3f (level-based", "rware/", "smac/8m (StarCraft)", "smacv2/", "smax/", "pettingzoo:"):
+        assert family in str(caught.value)
 
 
 def test_copies_are_at_least_one():

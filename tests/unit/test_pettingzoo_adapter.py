@@ -12,12 +12,14 @@ from mpe2 import simple_adversary_v3, simple_spread_v3
 from pettingzoo import ParallelEnv
 from pettingzoo.test import parallel_api_test, parallel_seed_test
 
+from coordinator.apply import LONGEST_PROBLEM
 from functions.contract import MissingExtra
 from functions.environments import pettingzoo, registry
 from functions.environments.base import AgentClass, EnvironmentFault, Task, Unsupported
 from functions.environments.conformance import check
 from functions.environments.parallel import ParallelEnvironment
 from functions.environments.pettingzoo_factory import OUR_OPTIONS
+from functions.environments.pettingzoo_guard import Guard
 
 TURNS = "pettingzoo:pettingzoo.classic.tictactoe_v3"
 SPREAD = "pettingzoo:mpe2.simple_spread_v3:parallel_env"
@@ -394,6 +396,57 @@ def test_a_missing_or_empty_mask_is_a_fault(fault, message):
         environment.step(act(environment))
 
 
+def test_a_fault_says_in_which_line_the_environment_raised():
+    environment, _ = opened(relay(fault="raises"))
+    environment.step(act(environment))
+    with pytest.raises(EnvironmentFault) as fell:
+        environment.step(act(environment))
+    assert str(fell.value).endswith(f": wheel lost ({__file__}:{_raise.__code__.co_firstlineno + 1})")
+
+
+class Uneven:
+    """Gives numpy what it cannot take."""
+
+    def step(self):
+        return np.stack([np.zeros(2), np.zeros(3)])
+
+
+def test_the_line_of_a_fault_is_the_environment_s_and_not_numpy_s_or_ours():
+    with pytest.raises(EnvironmentFault) as fell:
+        Guard("house/uneven", Uneven()).call("step")
+    assert str(fell.value).endswith(f" ({__file__}:{Uneven.step.__code__.co_firstlineno + 1})")
+    with pytest.raises(EnvironmentFault, match=r"AttributeError: 'Uneven' object has no attribute 'reset'$"):
+        Guard("house/uneven", Uneven()).call("reset")
+
+
+class Loud:
+    """Says more than a line can hold."""
+
+    def step(self):
+        raise RuntimeError("no " * 1000)
+
+
+def test_a_long_error_leaves_room_for_its_line():
+    with pytest.raises(EnvironmentFault, match=r"step: RuntimeError: no no .*\.\.\. \(.*:\d+\)$") as fell:
+        Guard("house/loud", Loud()).call("step")
+    assert len(str(fell.value).partition(" (")[0]) < LONGEST_PROBLEM * 2 / 3
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("\nraise OSError('no licence')", r"import of 'sour_games': OSError: no licence \(.*sour_games\.py:2\)$"),
+        ("def Game():\n\n    raise OSError('no map')", r"factory: OSError: no map \(.*sour_games\.py:3\)$"),
+    ],
+)
+def test_a_module_or_factory_that_raises_says_in_which_line(tmp_path, monkeypatch, source, says):
+    (tmp_path / "sour_games.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "sour_games", raising=False)
+    with pytest.raises(EnvironmentFault, match=says):
+        pettingzoo.make(Task(name="pettingzoo:sour_games:Game"), 1)
+
+
 def test_a_fault_in_reset_names_its_error():
     with pytest.raises(EnvironmentFault, match=r"Relay, copy 0, step 0, reset: KeyError: 'no\\nseed'"):
         pettingzoo.make(relay(fault="reset"), 1)
@@ -436,6 +489,24 @@ def test_a_package_that_an_environment_needs_is_named(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(MissingExtra, match=r"needs the package 'nobody_has_this', .*: pip install nobody_has_this$"):
         pettingzoo.make(Task(name="pettingzoo:lame_games:Game"), 1)
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("\nimport numpy.foo", r"package 'numpy' has no module 'foo' \(.*tame_games\.py:2\)$"),
+        ("import json.scaner", r"'json' has no module 'scaner'; nearest: scanner \(.*tame_games\.py:1\)$"),
+        ("def Game():\n    import numpy.foo", r"package 'numpy' has no module 'foo' \(.*tame_games\.py:2\)$"),
+    ],
+)
+def test_a_module_that_is_missing_in_a_package_that_is_there_is_named_with_who_imports_it(
+    tmp_path, monkeypatch, source, says
+):
+    (tmp_path / "tame_games.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "tame_games", raising=False)
+    with pytest.raises(ValueError, match=f"^pettingzoo:tame_games:Game: .*{says}"):
+        pettingzoo.make(Task(name="pettingzoo:tame_games:Game"), 1)
 
 
 def test_a_family_of_pettingzoo_that_is_not_installed_is_named_as_its_extra(monkeypatch):

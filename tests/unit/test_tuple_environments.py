@@ -125,18 +125,26 @@ def registered_pot(tmp_path, monkeypatch):
         del gymnasium.registry[f"Pot-{size}-v1"]
 
 
+FORM = "pot/<size>"
+
+
 def test_a_registered_environment_is_found_by_its_label(registered_pot):
-    creator, arguments = registered("pot/small", "pot_package", "Pot-{}-v1")
+    creator, arguments = registered("pot/small", "pot_package", "Pot-{}-v1", FORM)
     assert creator.__name__ == "Pot" and arguments == {"steps": 5}
     arguments["steps"] = 9
-    assert registered("pot/small", "pot_package", "Pot-{}-v1")[1] == {"steps": 5}
+    assert registered("pot/small", "pot_package", "Pot-{}-v1", FORM)[1] == {"steps": 5}
 
 
 def test_a_label_that_is_not_registered_is_answered_with_the_nearest(registered_pot):
     with pytest.raises(
         ValueError, match=r"pot_package has no environment 'Pot-smal-v1' for pot/smal; nearest: pot/small$"
     ):
-        registered("pot/smal", "pot_package", "Pot-{}-v1")
+        registered("pot/smal", "pot_package", "Pot-{}-v1", FORM)
+
+
+def test_a_label_like_no_other_is_answered_with_how_tasks_are_named(registered_pot):
+    with pytest.raises(ValueError, match=r"has no environment 'Pot-xyz-v1' for pot/xyz; write it as pot/<size>$"):
+        registered("pot/xyz", "pot_package", "Pot-{}-v1", FORM)
 
 
 @pytest.mark.parametrize(("name", "package"), [("lbf/8x8-2p-3f", "lbforaging"), ("rware/tiny-2ag", "rware")])
@@ -162,7 +170,7 @@ def test_a_name_is_known_when_it_is_listed_or_of_a_family(name, known):
 
 
 def test_a_name_that_nobody_knows_is_answered_with_the_families():
-    with pytest.raises(BadRequest, match=r"'lbf/8x8-2p-3f'.*'rware/tiny-2ag'.*'pettingzoo:package.module:factory'"):
+    with pytest.raises(BadRequest, match=r"lbf/8x8-2p-3f .*rware/tiny-2ag .* and pettingzoo:package.module:factory "):
         registry.make(Task(name="xyz"), 1)
 
 
@@ -254,9 +262,11 @@ def test_a_warehouse_is_truncated_at_its_horizon():
     ("package", "name", "options", "message"),
     [
         ("lbforaging", "lbf/8x8-2p-99f", {}, "lbforaging has no environment .*; nearest: lbf/8x8-2p-"),
+        ("lbforaging", "lbf/xyz", {}, "write it as lbf/.* such as lbf/8x8-2p-3f$"),
         ("lbforaging", "lbf/8x8-2p-3f", {"players": "x"}, "refuses task.options"),
         ("lbforaging", "lbf/8x8-2p-3f", {"horizon": 0}, "the horizon is 0; it must be a whole number"),
         ("rware", "rware/tiny-2agg", {}, "rware has no environment .*; nearest: rware/tiny-2ag"),
+        ("rware", "rware/xyz", {}, "write it as rware/.* such as rware/tiny-2ag$"),
         ("rware", "rware/tiny-2ag", {"reward_type": "all"}, "is 'all'; there are global, individual, two_stage"),
         ("rware", "rware/tiny-2ag", {"shelves": 3}, "refuses task.options {'shelves': 3}"),
     ],

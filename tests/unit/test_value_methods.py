@@ -209,7 +209,15 @@ def test_minibatches_have_as_many_steps_whatever_they_are_made_of(name, settings
 REFUSED = {
     "more steps ahead than a stretch": (
         ["algorithm.ahead=3", "algorithm.stretch=1"],
-        "ahead is 3, and a stretch has 1 steps",
+        "ahead is 3, and a stretch has 1 steps; set a longer stretch or a lower algorithm.ahead",
+    ),
+    "more steps ahead than burn-in leaves": (
+        ["algorithm.recurrent=true", "algorithm.stretch=5", "algorithm.burn_in=4", "algorithm.ahead=2"],
+        "ahead is 2, and a stretch has 5 steps, 4 of them burn-in; set a longer stretch or a lower algorithm.ahead",
+    ),
+    "the default of StarCraft in a short stretch": (
+        ["task.name=smax/8m", "algorithm.stretch=10"],
+        "ahead is 20, and a stretch has 10 steps; set a longer stretch or a lower algorithm.ahead",
     ),
     "ahead of a short stretch": (["algorithm.ahead=3", "algorithm.stretch=2"], "ahead is 3, and a stretch has 2 steps"),
     "nothing but burn-in": (["algorithm.burn_in=1"], "burn_in is 1, and a stretch has 1 steps"),
@@ -226,8 +234,8 @@ REFUSED = {
     "priorities beyond proportion": (["algorithm.priority=1.5"], "algorithm.priority: Expected `float` <= 1.0"),
     "too much of a correction": (["algorithm.priority_beta=2"], "algorithm.priority_beta: Expected `float` <= 1.0"),
     "a correction that never comes": (["algorithm.priority_steps=0"], "algorithm.priority_steps: Expected `int` >= 1"),
-    "priorities without values": (["algorithm.name=maddpg", "algorithm.priority=1"], "no key algorithm.priority"),
-    "a setting of another algorithm": (["algorithm.epochs=3"], "there is no key algorithm.epochs"),
+    "priorities without values": (["algorithm.name=maddpg", "algorithm.priority=1"], "a key of iql, vdn and qmix"),
+    "a setting of another algorithm": (["algorithm.epochs=3"], "epochs is a key of ippo and mappo, not of vdn"),
     "gradient noise": (["scaling.rule=gns"], "scaling.rule: learners of vdn do not tell what gns goes by"),
     "teams that change": (
         ["sharing.rule=dynamic"],
@@ -251,6 +259,7 @@ def test_settings_that_cannot_be_are_refused_in_one_line(wrong):
     [
         ("algorithm.ahead=3", "algorithm.stretch=3"),
         ("algorithm.ahead=3", "algorithm.recurrent=true"),
+        ("algorithm.ahead=3", "algorithm.stretch=5", "algorithm.burn_in=2"),
         ("algorithm.replay=1",),
     ],
 )
