@@ -69,7 +69,6 @@ class DdpgConfig(ReplayConfig, frozen=True, kw_only=True):
         Annotated[float, Meta(ge=0, description="noise on numbers in the end; default: a tenth of noise_start")] | None
     ) = None
     noise_steps: Annotated[int, Meta(ge=1, description="environment steps from the one to the other")] = 50_000
-    huber: Annotated[float, Meta(gt=0, description="where the loss turns linear; default: nowhere")] | None = None
     reward: Annotated[
         Literal["own", "team"], Meta(description="own, or the sum over one's side, which goes on when an agent dies")
     ] = "team"

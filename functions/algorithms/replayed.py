@@ -32,6 +32,7 @@ Rows = NDArray[np.int64]
 Count = Annotated[int, Meta(ge=1)]
 # What a minibatch has of both where nobody says how large it is; many steps of one episode are much alike.
 _STEPS, _STRETCHES = 256, 4
+_HUBER = 1.0
 
 
 class ReplayConfig(AlgorithmConfig, frozen=True, kw_only=True):
@@ -52,6 +53,13 @@ class ReplayConfig(AlgorithmConfig, frozen=True, kw_only=True):
         Annotated[int, Meta(ge=1, description="updates between copies to the targets, in place of target_rate")] | None
     ) = None
     standardise: Annotated[bool, Meta(description="divide rewards by their running standard deviation")] = True
+    huber: (
+        Annotated[
+            float,
+            Meta(gt=0, description="where the loss turns linear; default: nowhere, 1 where time limits are ends"),
+        ]
+        | None
+    ) = None
     norm_cap: Annotated[float, Meta(gt=0, description="cap on each network's gradient norm")] = 10.0
     adam_epsilon: Annotated[float, Meta(gt=0, description="Adam's denominator guard")] = 1e-5
     hidden: Annotated[tuple[Count, ...], Meta(min_length=1, description="widths of the hidden layers")] = (64, 64)
@@ -76,10 +84,11 @@ class ReplayConfig(AlgorithmConfig, frozen=True, kw_only=True):
         return self.stretch or (None if self.recurrent else 1)
 
     def resolved(self, spec: Spec) -> Self:
-        """Fills in the size of minibatches."""
-        if self.batch is not None:
-            return self
-        return structs.replace(self, batch=max(_STRETCHES, _STEPS // (self.length or spec.horizon)))
+        """Fills in the size of minibatches, and where the loss turns linear."""
+        batch = self.batch or max(_STRETCHES, _STEPS // (self.length or spec.horizon))
+        # An end that nobody sees coming is a jump in one target of many, which would decide the gradient of squares.
+        huber = _HUBER if self.huber is None and self.time_limit == "terminal" else self.huber
+        return structs.replace(self, batch=batch, huber=huber)
 
     def misfit(self, steps: int) -> str:
         played = f"the {steps} that an actor plays"

@@ -48,7 +48,6 @@ class UtilityConfig(ReplayConfig, frozen=True, kw_only=True):
     epsilon_end: Annotated[float, Meta(ge=0, le=1, description="chance of a random action in the end")] = 0.05
     epsilon_steps: Annotated[int, Meta(ge=1, description="environment steps from the one to the other")] = 50_000
     double: Annotated[bool, Meta(description="the online network picks the next action that the target values")] = True
-    huber: Annotated[float, Meta(gt=0, description="where the loss turns linear; default: nowhere")] | None = None
     ahead: Annotated[int, Meta(ge=1, description="steps that a target looks ahead, at most a stretch less burn_in")] = 1
     priority: Annotated[
         float,
@@ -69,23 +68,11 @@ class UtilityConfig(ReplayConfig, frozen=True, kw_only=True):
         """Raises `ValueError` for targets that look beyond a stretch, too."""
         super().__post_init__()
         if self.length is not None and self.ahead > self.length - self.burn_in:
+            burnt = f", {self.burn_in} of them burn-in" if self.burn_in else ""
             raise ValueError(
-                f"ahead is {self.ahead}, and a stretch has {self.length} steps{self._burnt}; set a longer stretch or a "
-                "lower algorithm.ahead"
+                f"ahead is {self.ahead}, and a stretch has {self.length} steps{burnt}; set a longer stretch or a lower "
+                "algorithm.ahead"
             )
-
-    def misfit(self, steps: int) -> str:
-        """As for all, and targets that look beyond a stretch that is all of a unit."""
-        if (problem := super().misfit(steps)) or self.ahead <= (self.length or steps) - self.burn_in:
-            return problem
-        return (
-            f"ahead: targets of {self.ahead} steps do not fit the {steps} that an actor plays{self._burnt}; set fewer"
-        )
-
-    @property
-    def _burnt(self) -> str:
-        """What nothing is learned from, of the steps just named."""
-        return f", {self.burn_in} of them burn-in" if self.burn_in else ""
 
     @property
     def idle_parts(self) -> tuple[str, ...]:

@@ -23,14 +23,6 @@ MISFITS = {
         ["algorithm.name=vdn", "algorithm.recurrent=true", "algorithm.burn_in=25"],
         "algorithm.burn_in: 25 steps leave none to learn from of the 25 that an actor plays; set fewer",
     ),
-    "targets that look beyond what burn-in leaves": (
-        ["algorithm.name=vdn", "algorithm.recurrent=true", "algorithm.burn_in=10", "algorithm.ahead=16"],
-        "algorithm.ahead: targets of 16 steps do not fit the 25 that an actor plays, 10 of them burn-in; set fewer",
-    ),
-    "targets that look beyond what an actor plays": (
-        ["algorithm.name=qmix", "algorithm.ahead=26"],
-        "algorithm.ahead: targets of 26 steps do not fit the 25 that an actor plays; set fewer",
-    ),
     "more than an actor can hold": (
         # By hand: a step is a flag, and 3 agents of 18 floats, an action, its log-probability, a reward and two flags:
         # 259 bytes. With what follows an episode of 25 a copy has 6,707, and three times that is 1/6,670 of 128 MiB.
@@ -88,12 +80,7 @@ MISFITS = {
 FITS = {
     "stretches that fill a unit": ["algorithm.name=vdn", "algorithm.stretch=5"],
     "stretches that fill what an actor plays": ["algorithm.name=vdn", "algorithm.stretch=4", "actors.steps=32"],
-    "targets as far as burn-in leaves": [
-        "algorithm.name=vdn",
-        "algorithm.recurrent=true",
-        "algorithm.burn_in=10",
-        "algorithm.ahead=15",
-    ],
+    "targets that look beyond whole units, of which they see the end": ["algorithm.name=qmix", "algorithm.ahead=26"],
     "a memory of whole units": ["algorithm.name=vdn", "algorithm.recurrent=true", "algorithm.burn_in=24"],
     "as much as an actor can hold": ["actors.copies=6670", SMALL],
     "units of which an actor holds one at a time": ["actors.copies=4000", SMALL, "scaling.units=3"],

@@ -269,7 +269,7 @@ def defaults(function):
 )
 def test_options_of_packages_are_theirs_with_their_defaults(name, package, pattern, horizon, left):
     pytest.importorskip(package)
-    creator, standard = registered(name, package, pattern)
+    creator, standard = registered(name, package, pattern, "")
     own = defaults(creator) | standard
     own["horizon"] = own.pop(horizon)
     adapters = {"sides", "rebuild", "joint_actions"}
@@ -281,7 +281,7 @@ def test_options_of_packages_are_theirs_with_their_defaults(name, package, patte
 def test_what_a_name_of_foraging_says_is_told_so(option):
     pytest.importorskip("lbforaging")
     one, other = (
-        registered(f"lbf/{name}", "lbforaging", "Foraging-{}-v3")[1] for name in ("8x8-2p-3f", "2s-9x9-3p-2f-coop")
+        registered(f"lbf/{name}", "lbforaging", "Foraging-{}-v3", "")[1] for name in ("8x8-2p-3f", "2s-9x9-3p-2f-coop")
     )
     option = "field_size" if option == "field" else option
     assert one[option] != other[option]
@@ -306,7 +306,7 @@ def test_options_and_maps_of_smax_are_jaxmarls():
 
 
 def test_the_ways_to_install_starcraft_are_those_that_are_told_when_it_is_missing():
-    for command in smac_scenarios._PACKAGES.values():
+    for command in smac_scenarios.PACKAGES.values():
         assert f"\n{command}\n" in TEXT
 
 

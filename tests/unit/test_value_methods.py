@@ -203,6 +203,21 @@ def test_minibatches_have_as_many_steps_whatever_they_are_made_of(name, settings
     assert (config.length, config.batch) == (length, batch)
 
 
+@pytest.mark.parametrize(
+    ("settings", "huber"),
+    [
+        ({}, None),
+        ({"time_limit": "terminal"}, 1.0),
+        ({"time_limit": "terminal", "huber": 0.3}, 0.3),
+        ({"huber": 0.3}, 0.3),
+    ],
+)
+@pytest.mark.parametrize("name", ["iql", "vdn", "maddpg", "iddpg"])
+def test_where_time_limits_are_ends_one_jump_does_not_decide_the_gradient(name, settings, huber):
+    config = algorithms.configuration(algorithms.algorithm(name), settings)
+    assert config.resolved(registry.spec(TWO_STEP)).huber == huber
+
+
 # -- what is refused
 
 
