@@ -92,7 +92,7 @@ def _reported(plan: Plan, state: State, event: Reported) -> State:
             failures=slot.failures + 1,
             problem=problem(slot, report, answer),
             hopeless=isinstance(answer, Failed) and not answer.again,
-            diverged=isinstance(answer, Failed) and answer.kind == "not_finite" and slot.function == "learner",
+            diverged=isinstance(answer, Failed) and answer.kind == "not_finite",
         )
     return replace(state, slots={**state.slots, event.work: slot})
 

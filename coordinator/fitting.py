@@ -44,8 +44,11 @@ def _too_large(config: RunConfig, spec: Spec) -> str:
 def _too_small(config: RunConfig, spec: Spec, fixed: Fixed | None) -> str:
     """Why a function cannot hold the networks, or what they learn from; '' when all can."""
     team = teams.first(config, spec, fixed)
-    policies = footprint.player(config, spec, team)
-    needed = {"a learner": footprint.learner(config, spec, team), "an actor": policies, "an evaluator": policies}
+    try:
+        policies, learner = footprint.player(config, spec, team), footprint.learner(config, spec, team)
+    except ValueError as error:
+        return str(error)
+    needed = {"a learner": learner, "an actor": policies, "an evaluator": policies}
     if config.placement.rule == "whole":
         del needed["an actor"]  # none plays
     return next(filter(None, (_lack(config, who, least) for who, least in needed.items())), "")
@@ -61,8 +64,8 @@ def _lack(config: RunConfig, who: str, needed: Footprint) -> str:
     more = f"set well over {needed.megabytes:,}, or" if needed.megabytes < MOST_MB else "none can have so much:"
     smaller = "shrink the networks (such as algorithm.hidden) or what agents see"
     if needed.data > needed.networks:
-        replayed = "algorithm.replay or " if config.algorithm.replayed_steps else ""
-        smaller = f"learn from less ({replayed}actors.copies), or shrink what agents see"
+        less = "algorithm.replay" if config.algorithm.replayed_steps else "actors.copies"
+        smaller = f"learn from less ({less}), or shrink what agents see"
     return (
         f"functions.{name}.memory_mb: {who} needs over {needed.networks / 2**20:,.0f} MB for networks{learned}, and it"
         f" is {memory_mb:,}; {more} {smaller}"

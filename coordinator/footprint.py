@@ -2,8 +2,9 @@
 
 Counted is what is surely there at one moment: networks and what trains them, as `AlgorithmSpec.part_bytes` tells, and
 what agents saw. Not counted are the interpreter, minibatches, activations, and most of what objects take on their way.
-So a function needs more than is said here, never less: one that has less could not do its work, and one that has more
-may still be too small.
+So a function comes to need more than is said here, unless `stop.seconds`, `stop.dollars` or `stop.return` end the run
+before its window has grown so far; one that has more may still be too small. On a machine of one's own nothing enforces
+these sizes. They hold there, too, because the bill is that of functions of these sizes.
 """
 
 import itertools
@@ -55,12 +56,18 @@ def player(config: RunConfig, spec: Spec, team: Team) -> Footprint:
 
 
 def _sizes(config: RunConfig, spec: Spec, team: Team) -> Sizes:
-    """Nothing where the algorithm does not tell, or is not made for the task, which is said when networks are drawn."""
-    told, resolved = algorithm(config.algorithm.name).part_bytes, config.algorithm.resolved(spec)
+    """Nothing where the algorithm does not tell, or is not made for the task, which is said when networks are drawn.
+
+    Raises `ValueError` where an algorithm of another package fails to tell.
+    """
+    told = algorithm(config.algorithm.name).part_bytes
     try:
+        resolved = config.algorithm.resolved(spec)
         return {group: told(spec, team, resolved, group) if told else {} for group in team.learning}
     except BadRequest:
         return {group: {} for group in team.learning}
+    except Exception as error:
+        raise ValueError(f"algorithm {config.algorithm.name}: part_bytes: {type(error).__name__}: {error}") from error
 
 
 def _drawing(sizes: Sizes) -> int:

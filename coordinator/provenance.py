@@ -1,6 +1,7 @@
 """Which program made a run, and what else its bytes depend on: interpreter, numpy, processor, environment."""
 
 import hashlib
+import os
 import platform
 import subprocess
 from collections.abc import Iterable
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from functions import kernels
 from functions.algorithms.registry import ALGORITHMS
 from functions.algorithms.registry import GROUP as ALGORITHM_GROUP
 from functions.environments.base import Task
@@ -74,14 +76,17 @@ def commit() -> str | None:
 
 
 def _machine() -> str:
-    """The processor, as far as matrix kernels are chosen by it: another one gives other last bits."""
+    """The processor, as far as matrix kernels are chosen by it, and what else they are chosen by: another one gives
+    other last bits."""
+    told = [f"{name}={os.environ[name]}" for name in kernels.VARIABLES if name in os.environ]
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split("\n\n")[0]
     except OSError:
-        return f"{platform.system()} {platform.machine()} {platform.processor()}"
+        return " ".join([platform.system(), platform.machine(), platform.processor(), *told])
     lines = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in text.splitlines())}
     features = sorted(word for name in _FEATURES for word in lines.get(name, "").split() if word.startswith(_VECTORS))
-    digest = hashlib.sha256(" ".join([*(lines.get(name, "") for name in _PROCESSOR), *features]).encode())
+    chosen_by = [*(lines.get(name, "") for name in _PROCESSOR), *features, *told]
+    digest = hashlib.sha256(" ".join(chosen_by).encode())
     return f"{platform.system()} {platform.machine()} {lines.get('model name', '')} {digest.hexdigest()[:12]}"
 
 

@@ -51,8 +51,8 @@ class Slot(Message, frozen=True, kw_only=True):
     """A task of the round in flight: the attempt asked last, and the answer once there is one.
 
     `waiting` while nobody has heard of the attempt. `failures` counts attempts that ended badly; `problem` says how the
-    last one did, `hopeless` that no attempt can do better, and `diverged` that what a learner made is NaN or infinite.
-    The other fields are as in `tasks.Planned`.
+    last one did, `hopeless` that no attempt can do better, and `diverged` that what networks or learners made is NaN
+    or infinite. The other fields are as in `tasks.Planned`.
     """
 
     function: str

@@ -16,7 +16,7 @@ _EVENTS = {
     "unaffordable": "a shared team was not tried: it could pass stop.dollars",
 }
 # What to do about learners that diverge.
-CALMER = "try a lower algorithm.lr in a new run"
+CALMER = "try lower learning rates (algorithm.lr, and algorithm.critic_lr where there is one) in a new run"
 _BARS = "▁▂▃▄▅▆▇█"
 
 

@@ -7,10 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.contract import NotFinite
-from functions.environments.base import AgentClass, Observation, Spec, Step
+from functions.environments.base import AgentClass, EnvironmentFault, Observation, Spec, Step
 from functions.policies import Choice
 
 Array = NDArray[Any]
+
+_OF_POLICY = ("action/", "log_probability/")
 
 
 def unit_prefix(unit: int) -> str:
@@ -82,7 +84,10 @@ class Recorder:
 
     def tensors(self, unit: int, place: int = 0) -> dict[str, Array]:
         """The tensors by name of the unit that is recorded as number `place`: one contiguous block per agent, as
-        learners read them. Raises `NotFinite` when an observation or a reward is not a number.
+        learners read them.
+
+        Raises `EnvironmentFault` when an observation, a state or a reward is not a number, and `NotFinite` when what
+        the policy made is none.
         """
         own = slice(place * self._copies, (place + 1) * self._copies)
         named: dict[str, Array] = {
@@ -104,7 +109,8 @@ class Recorder:
         named = {name: np.ascontiguousarray(array) for name, array in named.items()}
         for name, array in named.items():
             if array.dtype == np.float32 and not np.isfinite(array).all():
-                raise NotFinite(f"unit {unit}: {name} holds NaN or infinity")
+                policys = name.startswith(_OF_POLICY)
+                raise (NotFinite if policys else EnvironmentFault)(f"unit {unit}: {name} holds NaN or infinity")
         return {f"{unit_prefix(unit)}/{name}": array for name, array in named.items()}
 
     def _cut_tensors(self, place: int) -> dict[str, Array]:

@@ -56,7 +56,7 @@ class ReplayConfig(AlgorithmConfig, frozen=True, kw_only=True):
     huber: (
         Annotated[
             float,
-            Meta(gt=0, description="where the loss turns linear; default: nowhere, 1 where time limits are ends"),
+            Meta(gt=0, description="where the loss turns linear; default: nowhere, or 1 with terminal time limits"),
         ]
         | None
     ) = None

@@ -6,12 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from functions import kernels
 from infra.emulation.versions import FunctionVersion
 
 Credentials = Callable[[str, str], tuple[str, str, str]]
-
-# What numerical libraries pick their instructions by; with others the last digits differ from those of a run here.
-_KERNELS = ("OPENBLAS_", "MKL_", "NPY_", "GLIBC_TUNABLES")
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ def variables(function: FunctionVersion, site: Site, log_stream: str, home: Path
     if "PYTHONPATH" in own:
         folders.append(own["PYTHONPATH"])
     return {
-        **{name: value for name, value in os.environ.items() if name.startswith(_KERNELS)},
+        **{name: os.environ[name] for name in kernels.VARIABLES if name in os.environ},
         "PATH": os.environ.get("PATH", os.defpath),
         "LANG": "C.UTF-8",
         "TZ": ":UTC",

@@ -118,11 +118,14 @@ def test_who_diverged_is_told_to_learn_more_slowly_and_not_to_resume(marless):
     diverged = ("algorithm.name=iql", "algorithm.lr=1e30")
     said = marless.train("first", *diverged)
     assert said.code == 1
-    assert "holds NaN or infinity; a resume would repeat it; try a lower algorithm.lr in a new" in the_line(said)
+    assert "holds NaN or infinity; a resume would repeat it; try lower learning rates (algorithm.lr," in the_line(said)
     assert "marless resume" not in the_line(said)
     assert the_line(marless("resume", "first", "--workers", "1")) == the_line(said)
     stands = marless("status", "first").out
-    assert stands[-1].split(maxsplit=1) == ["instead", "try a lower algorithm.lr in a new run"]
+    assert stands[-1].split(maxsplit=1) == [
+        "instead",
+        "try lower learning rates (algorithm.lr, and algorithm.critic_lr where there is one) in a new run",
+    ]
     assert not any("marless resume" in line for line in stands)
 
 

@@ -211,14 +211,15 @@ def test_a_failure_that_no_attempt_can_better_stops_the_run_at_once():
     assert works(decide(plan, resumed)) == ["learn/all"] and not resumed.diverged
 
 
-@pytest.mark.parametrize(("kind", "again"), [(SampleTask, False), (SampleTask, True), (LearnTask, True)])
-def test_only_learners_that_make_what_is_no_number_have_diverged(kind, again):
+@pytest.mark.parametrize("kind", [SampleTask, LearnTask])
+@pytest.mark.parametrize("again", [False, True])
+def test_who_makes_what_is_no_number_has_diverged_and_whom_an_environment_fails_has_not(kind, again):
     def script(function, request):
         bad = isinstance(request, kind)
         return [failed(function, request, again=again) if bad else answered(function, request)]
 
     _, met, _ = journey("stop.rounds=3", script=script)
-    assert met[-1][0].status == "failed" and not met[-1][0].diverged
+    assert met[-1][0].status == "failed" and met[-1][0].diverged == (not again)
 
 
 def test_one_failure_among_several_is_asked_again_alone():

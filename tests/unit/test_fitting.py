@@ -58,7 +58,7 @@ MISFITS = {
     "more of the past than a learner can hold": (
         ["algorithm.name=vdn", "algorithm.replay=1000000", SMALL_LEARNER],
         "for networks and 132 for what they learn from, and it is 128; set well over 134, or learn from less"
-        " (algorithm.replay or actors.copies), or shrink what agents see",
+        " (algorithm.replay), or shrink what agents see",
     ),
     "a round that no learner can hold": (
         ["algorithm.name=ippo", "actors.copies=4000", "scaling.units=4", SMALL_LEARNER],

@@ -128,6 +128,14 @@ def test_an_algorithm_that_does_not_tell_is_judged_by_what_its_agents_see(monkey
     assert judged("player", "algorithm.name=ippo") == (0, 0)
 
 
+def test_an_algorithm_that_fails_to_tell_is_refused_by_its_name(monkeypatch):
+    def broken(spec, team, config, group):
+        return {}[group]
+
+    monkeypatch.setitem(registry.ALGORITHMS, "ippo", replace(registry.ALGORITHMS["ippo"], part_bytes=broken))
+    assert misfit(load(None, ["algorithm.name=ippo"]), SPREAD) == "algorithm ippo: part_bytes: KeyError: 0"
+
+
 def test_a_task_that_an_algorithm_is_not_made_for_is_left_to_be_refused_where_networks_are_drawn():
     numbers = Spec(SPREAD.agents, (AgentClass("all", (0, 1, 2), 18, 2, low=(0.0, 0.0), high=(1.0, 1.0)),), horizon=25)
     assert judged("learner", "algorithm.name=qmix", "stop.rounds=1", spec=numbers).networks == 0

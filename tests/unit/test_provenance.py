@@ -6,6 +6,8 @@ import subprocess
 import pytest
 
 from coordinator import provenance
+from functions import kernels
+from functions.environments.base import Task
 
 
 @pytest.fixture
@@ -36,6 +38,17 @@ def test_a_plus_stands_behind_a_commit_that_the_program_is_not(checkout, file, m
     (checkout / file).write_text("2")
     assert provenance.commit() == before + mark
     assert (provenance.code_sha256() != sha256) == bool(mark)
+
+
+def test_a_run_depends_on_the_instructions_that_libraries_are_told_to_use(monkeypatch):
+    for name in kernels.VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    task, found = Task(name="toy/signal"), []
+    for setting in (None, "Haswell", "Zen"):
+        if setting:
+            monkeypatch.setenv("OPENBLAS_CORETYPE", setting)
+        found.append(provenance.surroundings(task, "ippo").machine)
+    assert len({*found}) == 3
 
 
 def test_a_folder_within_another_checkout_has_no_commit(checkout, monkeypatch):

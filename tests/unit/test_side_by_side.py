@@ -13,7 +13,7 @@ from functions.actor.rollout import InBlocks, collect, collect_side_by_side
 from functions.algorithms import mappo
 from functions.contract import BadRequest, NotFinite, SampleTask, Team
 from functions.environments import mpe, registry
-from functions.environments.base import AgentClass, Observation, Spec, Step, Task
+from functions.environments.base import AgentClass, EnvironmentFault, Observation, Spec, Step, Task
 from functions.environments.mpe.engine import Body, Engine, Scenario
 from functions.policies import Policy
 
@@ -321,8 +321,15 @@ def test_the_unit_that_is_not_finite_is_named():
 
     engine = Engine(Broken(), 6, 3)
     policy = Policy(engine.spec, Team(groups=(0, 1, 2)), weights(engine.spec, Team(groups=(0, 1, 2))))
-    with pytest.raises(NotFinite, match="unit 13: reward holds NaN or infinity"):
+    with pytest.raises(EnvironmentFault, match="unit 13: reward holds NaN or infinity"):
         collect_side_by_side(engine, policy, 3, 0, 0, (11, 12, 13))
+
+
+def test_what_a_policy_makes_that_is_not_finite_is_the_policys():
+    engine, team = registry.make(TASKS["spread"], 3), Team(groups=(0, 1, 2))
+    made = {name: np.full_like(array, np.nan) for name, array in weights(engine.spec, team).items()}
+    with pytest.raises(NotFinite, match="unit 7: log_probability/0 holds NaN or infinity"):
+        collect_side_by_side(engine, Policy(engine.spec, team, made), 3, 0, 0, (7,))
 
 
 def test_units_shorter_than_an_episode_are_refused():
