@@ -67,7 +67,8 @@ def _sizes(config: RunConfig, spec: Spec, team: Team) -> Sizes:
     except BadRequest:
         return {group: {} for group in team.learning}
     except Exception as error:
-        raise ValueError(f"algorithm {config.algorithm.name}: part_bytes: {type(error).__name__}: {error}") from error
+        problem = f"does not tell how large its state is: {type(error).__name__}: {error}"
+        raise ValueError(f"algorithm {config.algorithm.name} {problem}") from error
 
 
 def _drawing(sizes: Sizes) -> int:

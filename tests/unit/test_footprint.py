@@ -133,7 +133,9 @@ def test_an_algorithm_that_fails_to_tell_is_refused_by_its_name(monkeypatch):
         return {}[group]
 
     monkeypatch.setitem(registry.ALGORITHMS, "ippo", replace(registry.ALGORITHMS["ippo"], part_bytes=broken))
-    assert misfit(load(None, ["algorithm.name=ippo"]), SPREAD) == "algorithm ippo: part_bytes: KeyError: 0"
+    assert misfit(load(None, ["algorithm.name=ippo"]), SPREAD) == (
+        "algorithm ippo does not tell how large its state is: KeyError: 0"
+    )
 
 
 def test_a_task_that_an_algorithm_is_not_made_for_is_left_to_be_refused_where_networks_are_drawn():
