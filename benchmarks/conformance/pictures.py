@@ -62,10 +62,11 @@ def _task(found: Sequence[Outcome], path: Path) -> None:
         for name in dict.fromkeys(name for part in measured for name in part.figures):
             panels.append((title, name, alike, _figure(name)))
     figure = sheet(9, 4.2 * len(panels))
+    algorithms = list(dict.fromkeys(outcome.case.algorithm for outcome in found))
     column = figure.subplots(len(panels), 1, squeeze=False)[:, 0]
     for axes, (title, what, shown, of) in zip(column, panels, strict=True):
         lines = {outcome.case.algorithm: list(map(of, outcome.finished)) for outcome in shown}
-        _panel(axes, {name: curves for name, curves in lines.items() if all(len(x) for x, _ in curves)})
+        _panel(axes, {name: curves for name, curves in lines.items() if all(len(x) for x, _ in curves)}, algorithms)
         bars = sorted({outcome.case.bar for outcome in shown if outcome.case.bar is not None})
         for bar in bars if of is _returns else ():
             axes.axhline(bar, color="#909090", linewidth=0.8, linestyle=":")
@@ -81,15 +82,16 @@ def _about(found: Sequence[Outcome], bars: bool) -> str:
     return about + ("; dotted: the bars" if bars else "")
 
 
-def _panel(axes: "Axes", curves: Mapping[str, Sequence[Curve]]) -> None:
+def _panel(axes: "Axes", curves: Mapping[str, Sequence[Curve]], algorithms: Sequence[str]) -> None:
+    """One colour for an algorithm in all panels of a picture, which has `algorithms`."""
     end = max((float(x[-1]) for runs in curves.values() for x, _ in runs), default=0.0)
     whole = {name: mean_line(runs) for name, runs in curves.items()}
     late = {name: _after(line, _BEGINNING * end) for name, line in whole.items()}
     if not late:
         return
-    draw_lines(axes, late)
-    for index, (name, line) in enumerate(whole.items()):
-        colour, style = look(index)
+    draw_lines(axes, late, algorithms)
+    for name, line in whole.items():
+        colour, style = look(algorithms.index(name))
         early = line.x <= late[name].x[0]
         axes.plot(line.x[early], line.y[early], style, color=colour, linewidth=1.8)
 

@@ -60,12 +60,13 @@ def save(figure: "Figure", path: Path) -> None:
     replace(path, picture.getvalue())
 
 
-def draw_lines(axes: "Axes", lines: Mapping[str, Line]) -> None:
+def draw_lines(axes: "Axes", lines: Mapping[str, Line], among: Sequence[str] = ()) -> None:
     """Every line with its name right of the axes; lines that lie on one another are drawn once, with all their names.
 
-    The scale of the axes stands before.
+    The scale of the axes stands before. A line looks as its place in `among` says, which all of several axes share.
     """
-    drawn = [(names, lines[names[0]], *look(list(lines).index(names[0]))) for names in _together(lines)]
+    order = list(among or lines)
+    drawn = [(names, lines[names[0]], *look(order.index(names[0]))) for names in _together(lines)]
     for _, line, colour, style in drawn:
         axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.1, linewidth=0)
         # A line through one point is invisible, a dot is not.

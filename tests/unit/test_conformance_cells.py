@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ from benchmarks.conformance import campaign, measures, outcomes, pictures, recor
 from benchmarks.conformance.campaign import Campaign, Places
 from benchmarks.conformance.cases import REFERENCE, Case, Protocol, missing
 from benchmarks.conformance.outcomes import Outcome
-from benchmarks.conformance.protocols import FULL, GRADIENT, PROTOCOLS, QUICK
+from benchmarks.conformance.protocols import ALGORITHMS, FULL, GRADIENT, PROTOCOLS, PUBLISHED, QUICK
 from benchmarks.conformance.record import Measured, Record
 from coordinator.ablation.cells import command
+from coordinator.ablation.drawing import COLOURS
 from coordinator.ablation.results import Point, Unreadable
 from coordinator.config import load
 from coordinator.reports.policy import TeamFile, export
@@ -23,6 +25,7 @@ from functions.contract import Team
 from functions.environments import registry
 from functions.environments.base import Task
 
+ROOT = Path(__file__).parents[2]
 TINY = {
     "task.name": "mpe/simple_spread",
     "actors.copies": 4,
@@ -320,6 +323,15 @@ def test_a_picture_says_how_many_seeds_its_means_are_over(tmp_path, monkeypatch)
     assert said == [f"mean over 3 seeds{band}", "one seed", f"mean over 1 to 3 seeds{band}"]
 
 
+def test_every_algorithm_of_a_picture_has_a_colour_of_its_own_whatever_the_panel(tmp_path, monkeypatch):
+    figures = []
+    monkeypatch.setattr(pictures, "save", lambda figure, path: figures.append(figure))
+    cases = a_case("mappo", "1M"), a_case("vdn", "4M")
+    pictures.draw([an_outcome(case, -30.0, -32.0) for case in cases], tmp_path)
+    labels = [text for axes in figures[0].axes for text in axes.texts if text.arrow_patch]
+    assert [(label.get_text(), label.get_color()) for label in labels] == [("mappo", COLOURS[0]), ("vdn", COLOURS[1])]
+
+
 def a_campaign(folder, told, *blocks):
     return Campaign(Protocol("tiny", blocks), lambda case: True, Places(folder / "out", folder / "work"), told.append)
 
@@ -425,3 +437,17 @@ def test_wins_are_the_share_of_episodes_that_were_won(tmp_path, monkeypatch):
     assert found["win"] == 0.5
     # Networks that have learned nothing are worth about as much as random play, -80.
     assert -160 < found["return"] < -40
+
+
+def test_the_returns_in_the_readme_are_those_of_the_full_protocol_and_the_published_ones():
+    section = ROOT.joinpath("README.md").read_text(encoding="utf-8").split("\n## How well\n")[1].split("\n## ")[0]
+    rows = [line[2:].rstrip("|").split("|") for line in section.splitlines() if line.startswith("| `")]
+    found = json.loads(ROOT.joinpath("docs/results/conformance.json").read_bytes())["simple_spread_3"]
+    expected = {}
+    for name in ALGORITHMS:
+        entry = found[name]
+        assert (entry["protocol"], entry["seeds"]) == ("full", [1, 2, 3, 4, 5])
+        low, high = entry["ci95"]
+        told = f"{entry['mean']:.1f} ({low:.1f} to {high:.1f})"
+        expected[f"`{name}`"] = [told, f"{entry['env_steps']:,}", f"{PUBLISHED.get(name, '')}"]
+    assert {name.strip(): [cell.strip() for cell in cells] for name, *cells in rows} == expected
