@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from coordinator.config import ConfigError, load
-from coordinator.families import FAMILIES, filled
+from coordinator.families import ALONE, FAMILIES, filled
 
 TEXT = Path(__file__).parents[2].joinpath("docs/algorithms.md").read_text(encoding="utf-8")
 TABLE = TEXT.split("### By family of tasks\n")[1].split("\n## ")[0]
@@ -49,6 +49,14 @@ def test_an_algorithm_is_given_only_settings_that_it_has():
     for name in ("iql", "vdn", "qmix"):
         assert changed("task.name=smax/8m", f"algorithm.name={name}") == {**replayed, "algorithm.ahead": 20}
     assert changed("task.name=smax/8m", "algorithm.name=maddpg") == replayed
+
+
+def test_value_methods_look_for_food_for_long_and_replay_it_more_often():
+    known = {**STEPPED, "algorithm.gamma": 0.95, "algorithm.updates": 128}
+    searching = {**known, "algorithm.epsilon_steps": 200_000, "algorithm.priority": 0.6}
+    told = {name: changed("task.name=lbf/8x8-2p-2f", f"algorithm.name={name}") for name in ("iql", "qmix", "maddpg")}
+    mixing = {"algorithm.huber": 1000, "algorithm.norm_cap": 10, "algorithm.target_rate": 0.01}
+    assert told == {"iql": searching, "qmix": {**searching, **mixing}, "maddpg": known}
 
 
 def test_evaluations_of_what_is_stepped_copy_by_copy_are_short_and_have_time():
@@ -105,9 +113,9 @@ def test_a_printed_configuration_keeps_its_values_whatever_task_it_is_then_for(n
 
 
 def test_the_callers_document_is_left_as_it_is():
-    document = {"task": {"name": "lbf/8x8-2p-3f"}, "algorithm": {"lr": 1e-3}}
+    document = {"task": {"name": "rware/tiny-2ag"}, "algorithm": {"lr": 1e-3}}
     assert filled(document, ["algorithm.gamma"])["algorithm"] == {"lr": 1e-3, "gamma": 0.99}
-    assert document == {"task": {"name": "lbf/8x8-2p-3f"}, "algorithm": {"lr": 1e-3}}
+    assert document == {"task": {"name": "rware/tiny-2ag"}, "algorithm": {"lr": 1e-3}}
 
 
 def test_options_that_are_no_table_are_refused_as_ever():
@@ -135,7 +143,8 @@ def test_the_docs_tell_the_defaults_of_a_family_and_no_others(start):
     # Who says it for fewer tasks is right.
     fitting = sorted((row for row in general + own if start.startswith(row[0])), key=lambda row: len(row[0]))
     said = [pair for _, cell in fitting for pair in re.findall(r"`([a-z_]+\.[a-z_.]+)=([^`]+)`", cell)]
-    assert {key: read(value) for key, value in dict(said).items()} == FAMILIES[start]
+    alone = {key: value for (family, _), own in ALONE.items() if family == start for key, value in own.items()}
+    assert {key: read(value) for key, value in dict(said).items()} == {**FAMILIES[start], **alone}
 
 
 def starts(cell):
