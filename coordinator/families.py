@@ -74,8 +74,8 @@ FAMILIES: Mapping[str, Settings] = {
     "pettingzoo:pettingzoo.butterfly": _SLOW,
     "": _STEPPED,
 }
-# What one algorithm has beside its family's, by both. Huber's loss with 1 hardly sees what is earned rarely, and the
-# values that stood too high in the beginning fell the more slowly the more slowly target networks followed.
+# What one algorithm has beside its family's, by both. The values of QMIX were made where every step is paid, and with
+# them it gathered nothing; which of the three it needs was not looked at.
 ALONE: Mapping[tuple[str, str], Settings] = {
     ("lbf/", "qmix"): {"algorithm.huber": 1000.0, "algorithm.norm_cap": 10.0, "algorithm.target_rate": 0.01},
 }
