@@ -1,0 +1,126 @@
+"""The hash of the weights that short runs end with: what a change of structure must leave as it was.
+
+    python -m scripts.weights [PATTERN ...] > after.json
+
+One JSON object: the run's name and its `weights_sha256`. Bytes are equal on one machine only, so both sides are made on
+the same one: this command in a checkout of the commit before, and in one of the commit after. A PATTERN picks runs by name.
+"""
+
+import fnmatch
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+MARLESS = (sys.executable, "-c", "import sys; from coordinator.cli.app import main; sys.exit(main())")
+
+SMALL = (
+    "seed=7",
+    "stop.rounds=6",
+    "actors.copies=8",
+    "evaluation.every=3",
+    "evaluation.episodes=16",
+    "evaluation.final_episodes=16",
+    "algorithm.hidden=[16,16]",
+)
+PPO = ("algorithm.epochs=2", "algorithm.minibatches=2")
+REPLAY = ("algorithm.updates=3", "algorithm.batch=64")
+# Every full window switches sharing, every team may share and every trial passes: a merge and a split in six rounds.
+SWITCHING = (
+    "algorithm.name=ippo",
+    "trend.rule=paper",
+    "trend.gamma=100.0",
+    "trend.window=3",
+    "sharing.rule=dynamic",
+    "sharing.start=apart",
+    "sharing.epsilon=1.0",
+    "sharing.margin=10.0",
+    "sharing.trial_episodes=16",
+    "sharing.distil_steps=5",
+    "scaling.rule=gns",
+    "scaling.units=6",
+    "scaling.least=2",
+    "stop.rounds=8",
+)
+PAPER = (
+    "algorithm.name=mappo",
+    "trend.rule=paper",
+    "trend.gamma=100.0",
+    "trend.window=3",
+    "sharing.rule=dynamic",
+    "sharing.start=apart",
+    "sharing.distance=kde-kl",
+    "sharing.grouping=kmeans",
+    "sharing.base=convexity",
+    "sharing.trial=false",
+    "scaling.rule=paper",
+    "scaling.units=5",
+    "scaling.least=2",
+    "stop.rounds=7",
+)
+RUNS = {
+    "mappo": ("algorithm.name=mappo", *PPO),
+    "ippo": ("algorithm.name=ippo", *PPO),
+    "iql": ("algorithm.name=iql", *REPLAY),
+    "vdn": ("algorithm.name=vdn", *REPLAY),
+    "qmix": ("algorithm.name=qmix", *REPLAY),
+    "iddpg": ("algorithm.name=iddpg", *REPLAY),
+    "maddpg": ("algorithm.name=maddpg", *REPLAY),
+    "recurrent-mappo": ("algorithm.name=mappo", "algorithm.recurrent=true", *PPO),
+    "recurrent-qmix": ("algorithm.name=qmix", "algorithm.recurrent=true", *REPLAY),
+    "qmix-prioritised": ("algorithm.name=qmix", "algorithm.priority=0.6", "algorithm.ahead=3", *REPLAY),
+    "shared": ("algorithm.name=mappo", "sharing.rule=all", *PPO),
+    "dynamic": SWITCHING,
+    "dynamic-paper": PAPER,
+    "split": ("placement.rule=split", "placement.units_per_invocation=2", "scaling.units=4", *PPO),
+    "packed": ("placement.rule=packed", "algorithm.name=maddpg", "scaling.units=2", *REPLAY),
+    "whole": ("placement.rule=whole", "placement.carry=true", "algorithm.name=ippo", *PPO),
+    "whole-replay": ("placement.rule=whole", "algorithm.name=vdn", *REPLAY),
+    "auto": ("placement.rule=auto", "scaling.units=2", *PPO),
+    "pettingzoo": ("task.name=pettingzoo:mpe2.simple_spread_v3:parallel_env", "task.options.N=2", *PPO),
+    "adversarial": ("task.name=mpe/simple_tag", "algorithm.name=maddpg", *REPLAY),
+    "fixed-side": ("task.name=mpe/simple_adversary", "opponents.side=0", *PPO),
+    "foraging": ("task.name=lbf/8x8-2p-2f-coop", "algorithm.name=iql", *REPLAY),
+    "emulated": ("algorithm.name=mappo", *PPO),
+    "emulated-detached": ("algorithm.name=ippo", *PPO),
+}
+
+
+def main(patterns: list[str]) -> None:
+    """Prints the hashes of all runs, or of those that a pattern names."""
+    with tempfile.TemporaryDirectory() as scratch:
+        chosen = [name for name in RUNS if not patterns or any(fnmatch.fnmatch(name, one) for one in patterns)]
+        hashes = {name: weights_sha256(name, Path(scratch)) for name in chosen}
+    print(json.dumps(hashes, indent=2))
+
+
+def weights_sha256(name: str, scratch: Path) -> str:
+    """Trains the run in `scratch`; raises `CalledProcessError` when a command fails."""
+    settings = (*SMALL, *RUNS[name], "--run", name)
+    if not name.startswith("emulated"):
+        _marless(scratch, "train", *settings, "--workers", "2")
+    elif name == "emulated":
+        _marless(scratch, "train", *settings, "--backend", "emulated")
+    else:
+        _marless(scratch, "deploy", "--backend", "emulated")
+        _marless(scratch, "train", *settings, "--backend", "emulated", "--detach")
+        _marless(scratch, "watch", name)
+        _marless(scratch, "teardown", "--backend", "emulated", "--yes")
+    summary = json.loads((scratch / "runs" / name / "summary.json").read_text())
+    print(f"{name:18} {summary['weights_sha256']}", file=sys.stderr, flush=True)
+    return str(summary["weights_sha256"])
+
+
+def _marless(scratch: Path, *arguments: str) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([*MARLESS, *arguments], cwd=scratch, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        print(done.stdout, done.stderr, file=sys.stderr)
+        done.check_returncode()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
