@@ -5,7 +5,7 @@
 #   PYTHON       the interpreter that .venv is made with; empty: the first suitable one on PATH
 #   TORCH_INDEX  a further package index to look for torch in, e.g. one with CPU-only builds (see CONTRIBUTING.md)
 #   BACKEND      where `make train` trains: local, emulated or aws; empty: local
-#   PLUGINS      what the deployed functions need beside ours, e.g. your environments (see infra/plugins.py)
+#   PLUGINS      what the deployed functions need beside ours, e.g. your environments (see infra/packaging/plugins.py)
 
 ARGS ?=
 PYTHON ?=
@@ -77,7 +77,7 @@ audit: $(STAMPS)/develop $(AUDIT)/sam/.made $(AUDIT)/checkov/.made ## the templa
 	@$(BIN)/cfn-lint template.yaml
 	@# Some parameters are for the translation alone.
 	@$(BIN)/cfn-lint --ignore-checks W2001 -- build/translated.json
-	@$(CHECKOV) --file template.yaml build/translated.json infra/images/learner/Dockerfile
+	@$(CHECKOV) --file template.yaml build/translated.json infra/packaging/Dockerfile
 	@$(SAM) build --exclude Learner --build-dir build/sam
 	@$(BIN)/python -m scripts.audit_packages build/sam
 	@$(BIN)/python -m scripts.audit_image

@@ -16,9 +16,10 @@ from functions.actor.rollout import collect
 from functions.algorithms import registry as algorithms
 from functions.algorithms.base import Context
 from functions.contract import SummaryName, Team
+from functions.data import batch
 from functions.environments import registry as environments
 from functions.environments.base import Task
-from functions.learner import batch, stages
+from functions.learner import stages
 from functions.policies import Policy
 
 TASK = Task(name="mpe/simple_spread")

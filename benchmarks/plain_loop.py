@@ -16,12 +16,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from functions.algorithms.choices import draw
 from functions.environments.base import FloatArray, Spec, Task, VectorEnvironment
 from functions.environments.registry import make
+from functions.nn.batched import StackedMlp
+from functions.nn.discrete import draw
 from functions.policies import as_environment_actions
 from functions.randomness import generator
-from functions.stacks import StackedMlp
 
 COPIES, HIDDEN = 64, 64
 EPOCHS, MINIBATCHES = 4, 8

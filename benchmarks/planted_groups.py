@@ -21,12 +21,12 @@ from safetensors.numpy import load_file
 
 from benchmarks.launch import environment
 from benchmarks.training import NAME, UNEVALUATED, command
-from coordinator.grouping import agglomerate, kmeans
 from coordinator.reports.policy import FILE
-from coordinator.similarity import DISTANCES, Distance, matrix
+from coordinator.rules.grouping import agglomerate, kmeans
+from coordinator.rules.similarity import DISTANCES, Distance, matrix
 from functions.actor.rollout import collect
-from functions.actor.trajectory import unit_prefix
 from functions.contract import Team
+from functions.data.trajectory import unit_prefix
 from functions.environments import registry as environments
 from functions.environments.base import Observation, Task
 from functions.keys import group_name

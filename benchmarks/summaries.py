@@ -8,8 +8,8 @@ from dataclasses import replace
 from benchmarks.launch import measured
 from benchmarks.learner import TASK, Array, Round
 from benchmarks.table import Row, quotients
-from functions.algorithms import mappo
 from functions.algorithms.base import Context
+from functions.algorithms.ppo import mappo
 from functions.environments.base import Task
 
 # Task, copies in a unit, units: the default round, two of its units, and six agents with 5,000 steps each.

@@ -7,12 +7,12 @@ from collections import defaultdict
 from pathlib import Path
 
 from benchmarks.training import UNEVALUATED
-from coordinator.config import RunConfig, load
-from coordinator.loop import Driver, Ports
-from coordinator.ports import Invoker
+from coordinator.config.schema import RunConfig, load
+from coordinator.core.state import Plan
+from coordinator.drive.driver import Driver, Ports
+from coordinator.drive.ports import Invoker
 from coordinator.pricing.prices import load_prices
 from coordinator.reports.journal import JsonLines, read
-from coordinator.state import Plan
 from functions.contract import Report
 from infra.wiring import local
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.launch import environment
+from coordinator.core.state import RoundLine
 from coordinator.reports.journal import read
-from coordinator.state import RoundLine
 
 NAME = "benchmark"
 # Leaves nothing of evaluation in the rounds that are timed.

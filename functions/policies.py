@@ -2,7 +2,7 @@
 
 A `Policy` acts for all agents of a vectorised environment; a `Player` does so step after step and remembers for
 recurrent networks what they must. Neither the agents nor the blocks of copies that are played side by side know of
-each other, to the last bit; see `functions.stacks`.
+each other, to the last bit; see `functions.nn.batched`.
 """
 
 from collections.abc import Mapping
@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms import heads
+from functions.acting import seated
 from functions.contract import Behaviour, Team
 from functions.environments.base import ActionArray, BoolArray, FloatArray, Observation, Spec
-from functions.seats import seated
+from functions.nn import heads
 
 SAMPLE = Behaviour()
 
@@ -29,7 +29,7 @@ class Choice:
     """What agents do in a step, per class.
 
     `actions` are for the record: ``[n, E]`` one choice, ``[n, E, branches]`` several, ``[n, E, d]`` numbers in policy
-    units; see `functions.algorithms.heads`. `log_probability` ``[n, E]`` are those of each under the policy, None where
+    units; see `functions.nn.heads`. `log_probability` ``[n, E]`` are those of each under the policy, None where
     agents that learn did not act as a distribution says. `played` are the actions as the environment takes them,
     ``[E, n, ...]``.
     """

@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from infra.files import FileStorage
-from infra.processes import WorkerPool
-from infra.residence import Residence
-from infra.sqlite import SqliteLedger
+from infra.aws.residence import Residence
+from infra.local.files import FileStorage
+from infra.local.processes import WorkerPool
+from infra.local.sqlite import SqliteLedger
 
 # Runs on this machine do not wait for the imports of the others.
 if TYPE_CHECKING:
-    from infra.awslambda import LambdaInvoker
-    from infra.detached import Deployed
-    from infra.dynamodb import DynamoLedger
-    from infra.s3 import S3Storage
+    from infra.aws.awslambda import LambdaInvoker
+    from infra.aws.detached import Deployed
+    from infra.aws.dynamodb import DynamoLedger
+    from infra.aws.s3 import S3Storage
 
 FUNCTION_MODULES = {
     "actor": "functions.actor.handler",
@@ -29,6 +29,8 @@ BackendName = Literal["local", "emulated", "aws"]
 LEDGER = "ledger.sqlite"
 # The emulated account of a folder of runs.
 EMULATED = ".emulated"
+# Whose deployment is meant where nobody says.
+TENANT = "default"
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ def local(folder: Path, workers: int, read_only: bool = False, residence: Reside
 
 def emulated(folder: Path, workers: int, read_only: bool = False, residence: Residence | None = None) -> Backend:
     """The emulated account beside the run's folder; durations are measured on this machine's cores."""
-    from infra.remote import emulated_cloud, remote
+    from infra.aws.remote import emulated_cloud, remote
 
     assert residence is not None
     return remote(emulated_cloud(folder.parent / EMULATED), residence, grace_s=2.0, stretch=True)
@@ -95,8 +97,8 @@ def aws(folder: Path, workers: int, read_only: bool = False, residence: Residenc
 
     Events may wait for minutes where other runs, or other users of the account, take the room: Lambda keeps them.
     """
-    from infra.cloud import Cloud
-    from infra.remote import remote
+    from infra.aws.clients import Cloud
+    from infra.aws.remote import remote
 
     assert residence is not None
     return remote(Cloud(residence.region), residence, grace_s=300.0, stretch=False)
@@ -104,8 +106,8 @@ def aws(folder: Path, workers: int, read_only: bool = False, residence: Residenc
 
 def deployed(backend: BackendName, folder: Path, residence: Residence) -> "Deployed":
     """The deployment that the run in `folder` lives in."""
-    from infra.cloud import Cloud
-    from infra.remote import emulated_cloud, settled
+    from infra.aws.clients import Cloud
+    from infra.aws.remote import emulated_cloud, settled
 
     there = emulated_cloud(folder.parent / EMULATED) if backend == "emulated" else Cloud(residence.region)
     return settled(there, residence)

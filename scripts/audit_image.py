@@ -14,12 +14,12 @@ from subprocess import CalledProcessError
 from docker.utils.build import exclude_paths  # type: ignore[import-untyped]
 
 from functions.environments.registry import spec
-from infra.interpreters import interpreter
-from infra.packages import ENTRIES, PYTHON, ROOT
+from infra.packaging.interpreters import interpreter
+from infra.packaging.packages import ENTRIES, PYTHON, ROOT
 from scripts.dockerfile import Followed
 from scripts.functions_at_work import TASK, Functions, account, initialise
 
-DOCKERFILE = ROOT / "infra/images/learner/Dockerfile"
+DOCKERFILE = ROOT / "infra/packaging/Dockerfile"
 
 
 def main() -> int:

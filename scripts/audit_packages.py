@@ -14,10 +14,10 @@ from operator import itemgetter
 from pathlib import Path
 from typing import cast
 
-from infra.archives import pack
-from infra.interpreters import interpreter
-from infra.packages import ENTRIES, PYTHON, Function, Machine, build, size
-from infra.plugins import PackageFault
+from infra.packaging.archives import pack
+from infra.packaging.interpreters import interpreter
+from infra.packaging.packages import ENTRIES, PYTHON, Function, Machine, build, size
+from infra.packaging.plugins import PackageFault
 from scripts.build import ZIPS
 from scripts.functions_at_work import Functions, account, sweep, traced, work
 

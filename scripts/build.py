@@ -8,10 +8,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from infra import plugins
-from infra.archives import pack
-from infra.packages import ENTRIES, PYTHON, Function, build, size
-from infra.plugins import PackageFault
+from infra.packaging import plugins
+from infra.packaging.archives import pack
+from infra.packaging.packages import ENTRIES, PYTHON, Function, build, size
+from infra.packaging.plugins import PackageFault
 
 ZIPS: tuple[Function, ...] = ("actor", "evaluator", "coordinator")
 

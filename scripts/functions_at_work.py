@@ -29,8 +29,8 @@ from functions.contract import (
     Team,
 )
 from functions.environments.base import Spec, Task
-from infra.cloud import Cloud
-from infra.packages import ENTRIES, Function
+from infra.aws.clients import Cloud
+from infra.packaging.packages import ENTRIES, Function
 
 _START = """
 import json, sys, time

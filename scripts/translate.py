@@ -10,7 +10,7 @@ from typing import Any
 
 from samtranslator.yaml_helper import yaml_parse
 
-from infra.emulation.template import translate
+from infra.emulation.cloudformation.sam_translation import translate
 
 _REGION = "us-east-1"
 # Translation wants code that lies in S3; where, a deployment decides.

@@ -3,7 +3,8 @@
     python -m scripts.weights [PATTERN ...] > after.json
 
 One JSON object: the run's name and its `weights_sha256`. Bytes are equal on one machine only, so both sides are made on
-the same one: this command in a checkout of the commit before, and in one of the commit after. A PATTERN picks runs by name.
+the same one: this command in a checkout of the commit before, and in one of the commit after. A PATTERN picks runs by
+name.
 """
 
 import fnmatch

@@ -21,7 +21,7 @@ from benchmarks.conformance.outcomes import missed
 from benchmarks.conformance.protocols import PROTOCOLS
 from benchmarks.conformance.record import Record
 from benchmarks.launch import ROOT, environment
-from coordinator.cli.signals import Interrupted, Signals
+from coordinator.runs.signals import Interrupted, Signals
 from infra.wiring import cores
 
 _RESULTS = ROOT / "docs" / "results"

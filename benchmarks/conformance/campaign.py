@@ -14,9 +14,9 @@ from coordinator.ablation import results
 from coordinator.ablation.cells import BASE, Cell, command, reason, standing
 from coordinator.ablation.results import Unreadable
 from coordinator.ablation.runner import Process, drive, spawn
-from coordinator.provenance import code_sha256
 from coordinator.reports.files import replace
 from coordinator.reports.policy import FILE as POLICIES
+from coordinator.reports.provenance import code_sha256
 
 _MEASURED = msgspec.json.Decoder(tuple[Measured, ...])
 

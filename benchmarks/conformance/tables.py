@@ -7,7 +7,7 @@ from benchmarks.conformance.cases import REFERENCE, Case
 from benchmarks.conformance.outcomes import Outcome, typical, verdict
 from benchmarks.conformance.protocols import PUBLISHED
 from benchmarks.conformance.record import Measured
-from coordinator import sides
+from coordinator.core import sides
 from coordinator.reports import statistics
 from functions.environments import registry
 from functions.environments.base import Task

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from coordinator.config import ConfigError, RunConfig, convert, override
+from coordinator.config.schema import ConfigError, RunConfig, convert, override
 
 Value = str | int | float | bool
 Settings = Mapping[str, Value]

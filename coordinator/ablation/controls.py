@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from coordinator.reports.statistics import FloatArray, Interval, tost_paired
-from coordinator.student import t_quantile
+from coordinator.rules.student import t_quantile
 
 # Two arms whose dollars lie within this factor are equal: the range of bioequivalence, 0.8 to 1.25.
 FACTOR = 1.25

@@ -21,7 +21,7 @@ from coordinator.ablation.drawing import (
 )
 from coordinator.ablation.results import Result
 from coordinator.reports.money import money
-from coordinator.student import t_quantile
+from coordinator.rules.student import t_quantile
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

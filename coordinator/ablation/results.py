@@ -7,8 +7,8 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
+from coordinator.core.state import RoundLine
 from coordinator.reports.journal import read as read_lines
-from coordinator.state import RoundLine
 
 FLIPS = ("shared", "split")
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from coordinator.ablation.arms import Value, flat
-from coordinator.config import ConfigError
+from coordinator.config.schema import ConfigError
 from coordinator.reports.files import replace
 from functions.contract import StorageFault
 

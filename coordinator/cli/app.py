@@ -13,9 +13,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NoReturn
 
-from coordinator.cli.errors import INTERNAL, USER_ERROR, UserError, one_line
-from coordinator.cli.signals import Interrupted, end, heard
-from infra.own_process import age_s
+from coordinator.errors import INTERNAL, USER_ERROR, UserError, one_line
+from coordinator.runs.signals import Interrupted, end, heard
+from infra.local.own_process import age_s
 
 # Every command is the module of its name, loaded when it is called: nobody waits for the others' imports.
 COMMANDS = {
@@ -74,7 +74,7 @@ def _run(argv: list[str], options: Namespace) -> int:
     if argv[0] not in COMMANDS:
         nearest = difflib.get_close_matches(argv[0], COMMANDS, n=1)
         raise UserError(f"there is no command {argv[0]}; " + (f"did you mean {nearest[0]}?" if nearest else "marless"))
-    command = import_module(f"coordinator.cli.{argv[0]}")
+    command = import_module(f"coordinator.cli.commands.{argv[0]}")
     parser = Parser(
         prog=f"marless {argv[0]}",
         description=COMMANDS[argv[0]],
@@ -108,8 +108,8 @@ def _say(line: str, code: int) -> int:
 
 def _expected(error: Exception) -> bool:
     """Whether the message is meant for the user."""
-    from coordinator.config import ConfigError
-    from coordinator.saved import Unresumable
+    from coordinator.config.schema import ConfigError
+    from coordinator.drive.checkpoint import Unresumable
     from functions.contract import CorruptObject, MissingExtra, NoSuchObject, StaleVersion, StorageFault
 
     ours = (ConfigError, Unresumable, CorruptObject, NoSuchObject, MissingExtra, StaleVersion, StorageFault)

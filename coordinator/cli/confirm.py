@@ -2,7 +2,7 @@
 
 import sys
 
-from coordinator.cli.errors import UserError
+from coordinator.errors import UserError
 
 
 def confirm(question: str, yes: bool) -> None:

@@ -12,13 +12,13 @@ alone here, against opponents that stay the same from run to run. The sides are 
 import numpy as np
 from numpy.typing import NDArray
 
+from coordinator.core.sides import Side, sides_of
 from coordinator.reports.policy import TeamPolicy
-from coordinator.sides import Side, sides_of
-from functions.algorithms.heads import distribution
-from functions.algorithms.losses import ILLEGAL
 from functions.environments import registry
 from functions.environments.base import ActionArray, Observation, Spec, Task, VectorEnvironment
 from functions.episodes import Episodes
+from functions.nn.heads import distribution
+from functions.nn.losses import ILLEGAL
 from functions.randomness import generator
 
 FloatArray = NDArray[np.float64]

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import msgspec
 
+from coordinator.core.state import RoundLine
 from coordinator.reports.files import replace, sync
-from coordinator.state import RoundLine
 from functions.contract import StorageFault
 
 _DECODER = msgspec.json.Decoder(RoundLine)

@@ -19,11 +19,11 @@ from numpy.typing import ArrayLike, NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from functions.algorithms.losses import ILLEGAL
 from functions.contract import CorruptObject, Team
 from functions.environments.base import AgentClass, Spec, Task
+from functions.nn.batched import Stack, lone, stack
+from functions.nn.losses import ILLEGAL
 from functions.policies import Player, Policy
-from functions.stacks import Stack, lone, stack
 
 FILE = "policies.safetensors"
 _HEADER = "marless-policies"

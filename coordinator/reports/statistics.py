@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from coordinator.student import t_cdf, t_quantile
+from coordinator.rules.student import t_cdf, t_quantile
 
 FloatArray = NDArray[np.float64]
 Interval = tuple[float, float]

@@ -4,7 +4,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from coordinator.state import State
+from coordinator.core.state import State
 from functions import codec
 from functions.ports import Blobs
 

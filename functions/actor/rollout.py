@@ -7,8 +7,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.actor.trajectory import Recorder
 from functions.contract import Behaviour
+from functions.data.trajectory import Recorder
 from functions.environments.base import Observation, Step, VectorEnvironment
 from functions.episodes import Episodes
 from functions.policies import SAMPLE, Player, Policy, draws

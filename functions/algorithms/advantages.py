@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.networks import Array
+from functions.nn.mlp import Array
 
 Flags = NDArray[np.bool_]
 

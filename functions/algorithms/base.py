@@ -12,9 +12,9 @@ import msgspec
 from numpy.typing import NDArray
 
 from functions.contract import Behaviour, SummaryName, Team
+from functions.data.batch import Batch
+from functions.data.replay_buffer import Window
 from functions.environments.base import Spec
-from functions.learner.batch import Batch
-from functions.learner.replay import Window
 
 Tensors = Mapping[str, NDArray[Any]]
 

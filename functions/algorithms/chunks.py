@@ -12,11 +12,11 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms import recurrent
 from functions.algorithms.base import Context
-from functions.algorithms.networks import Array
-from functions.algorithms.recurrent import Weights
 from functions.algorithms.rows import Taken, members, pooled, starts
+from functions.nn import recurrent
+from functions.nn.mlp import Array
+from functions.nn.recurrent import Weights
 
 Rows = NDArray[np.int64]
 

@@ -16,9 +16,11 @@ from typing import cast
 
 import msgspec
 
-from functions.algorithms import iddpg, ippo, iql, maddpg, mappo, qmix, vdn
 from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec, Implementation
+from functions.algorithms.ddpg import iddpg, maddpg
+from functions.algorithms.ppo import ippo, mappo
 from functions.algorithms.specification import problem, unfit
+from functions.algorithms.value import iql, qmix, vdn
 from functions.contract import BadRequest, Hyperparameters, MissingExtra
 
 GROUP = "marless.algorithms"

@@ -9,12 +9,12 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms import recurrent
 from functions.algorithms.base import Context
-from functions.algorithms.networks import Array
-from functions.algorithms.recurrent import Weights
 from functions.contract import Team
-from functions.learner.batch import Batch
+from functions.data.batch import Batch
+from functions.nn import recurrent
+from functions.nn.mlp import Array
+from functions.nn.recurrent import Weights
 
 Taken = NDArray[np.bool_]
 

@@ -11,9 +11,9 @@ Source: Papoudakis et al., "Benchmarking Multi-Agent Deep Reinforcement Learning
 from typing import Any
 
 from functions.environments.base import Task, VectorEnvironment
-from functions.environments.pettingzoo import assemble
-from functions.environments.pettingzoo_factory import build
-from functions.environments.tuple_environment import TupleEnvironment, registered
+from functions.environments.pettingzoo.adapter import assemble
+from functions.environments.pettingzoo.factory import build
+from functions.environments.pettingzoo.tuple_environment import TupleEnvironment, registered
 
 _HORIZON = "max_episode_steps"
 _FORM = "lbf/[2s-]<size>x<size>-<players>p-<food>f[-coop], such as lbf/8x8-2p-3f"

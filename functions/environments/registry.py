@@ -48,11 +48,11 @@ class _Family(NamedTuple):
 _FAMILIES = {
     "lbf/": _Family("functions.environments.lbf", "lbf/8x8-2p-3f", "level-based foraging"),
     "rware/": _Family("functions.environments.rware", "rware/tiny-2ag", "robots in a warehouse"),
-    "smac/": _Family("functions.environments.smac", "smac/8m", "StarCraft"),
-    "smacv2/": _Family("functions.environments.smac", "smacv2/terran_5_vs_5", "StarCraft"),
-    "smax/": _Family("functions.environments.smax", "smax/8m", "SMAC's battles without StarCraft"),
+    "smac/": _Family("functions.environments.starcraft.smac", "smac/8m", "StarCraft"),
+    "smacv2/": _Family("functions.environments.starcraft.smac", "smacv2/terran_5_vs_5", "StarCraft"),
+    "smax/": _Family("functions.environments.starcraft.smax", "smax/8m", "SMAC's battles without StarCraft"),
     "pettingzoo:": _Family(
-        "functions.environments.pettingzoo", "pettingzoo:package.module:factory", "any PettingZoo environment"
+        "functions.environments.pettingzoo.adapter", "pettingzoo:package.module:factory", "any PettingZoo environment"
     ),
 }
 

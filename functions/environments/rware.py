@@ -12,9 +12,9 @@ Source: Papoudakis et al., "Benchmarking Multi-Agent Deep Reinforcement Learning
 from typing import Any
 
 from functions.environments.base import Task, VectorEnvironment
-from functions.environments.pettingzoo import assemble
-from functions.environments.pettingzoo_factory import build, module_of
-from functions.environments.tuple_environment import TupleEnvironment, registered
+from functions.environments.pettingzoo.adapter import assemble
+from functions.environments.pettingzoo.factory import build, module_of
+from functions.environments.pettingzoo.tuple_environment import TupleEnvironment, registered
 
 _HORIZON = "max_steps"
 _FORM = "rware/<size>-<robots>ag[-easy|-hard], such as rware/tiny-2ag"

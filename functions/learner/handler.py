@@ -2,9 +2,9 @@
 
 from functions.algorithms import registry as algorithms
 from functions.contract import InitialiseReply, InitialiseTask, LearnReply, LearnTask, Past, RegroupTask, WholeTask
-from functions.learner.recall import recall, window
+from functions.data.recall import recall, window
+from functions.data.replay_buffer import Window
 from functions.learner.regroup import regroup
-from functions.learner.replay import Window
 from functions.learner.stages import Share
 from functions.learner.update import sorted_out, update
 from functions.learner.whole import whole

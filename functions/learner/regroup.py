@@ -16,8 +16,8 @@ from functions.algorithms import registry as algorithms
 from functions.algorithms.base import Context
 from functions.algorithms.base import Tensors as Known
 from functions.contract import BadRequest, RegroupReply, RegroupTask, Team
+from functions.data import batch
 from functions.keys import group_name
-from functions.learner import batch
 from functions.learner.stages import require_finite
 from functions.ports import Blobs
 from functions.serving import Objects, Tensors, read

@@ -7,8 +7,9 @@ import numpy as np
 from functions.algorithms import registry as algorithms
 from functions.algorithms.base import Context
 from functions.contract import LearnTask, WholeTask
-from functions.learner import batch, stages
-from functions.learner.replay import Window
+from functions.data import batch
+from functions.data.replay_buffer import Window
+from functions.learner import stages
 from functions.serving import Tensors
 
 

@@ -7,13 +7,13 @@ functions and passing objects between them costs more than the rounds themselves
 from functions.actor.handler import play
 from functions.algorithms import registry as algorithms
 from functions.contract import LearnReply, Past, SampleReply, Team, WholeReply, WholeTask
+from functions.data.newest import newest
+from functions.data.recall import of_round, recall
+from functions.data.recall import window as window_of
+from functions.data.replay_buffer import Window
 from functions.keys import group_name
-from functions.learner.recall import of_round, recall
-from functions.learner.recall import window as window_of
-from functions.learner.replay import Window
 from functions.learner.stages import Share
 from functions.learner.update import as_stored, sorted_out, update
-from functions.memory import newest
 from functions.ports import Blobs
 from functions.serving import Objects, Tensors, read
 

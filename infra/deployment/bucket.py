@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any
 
-from infra.cloud import Cloud
+from infra.aws.clients import Cloud
 from infra.deployment.stack import DeploymentFault
 
 # What one DeleteObjects takes (API_DeleteObjects), which is also what one page of a listing holds.

@@ -3,7 +3,8 @@
 import time
 from collections.abc import Mapping
 
-from infra.cloud import Cloud
+from infra.aws.clients import Cloud
+from infra.aws.errors import told
 from infra.deployment import removal
 from infra.deployment.description import Deployment, described
 from infra.deployment.names import stack_name
@@ -11,7 +12,6 @@ from infra.deployment.packages import Packages, place
 from infra.deployment.stack import BROKEN, WHOLE, DeploymentFault, Say, Stack, Stacks, Wait
 from infra.deployment.template import located, text
 from infra.deployment.versions import forget_unborn
-from infra.trouble import told
 
 # API_CreateStack, TemplateBody.
 _LONGEST_TEMPLATE = 51_200

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from infra.cloud import Cloud
+from infra.aws.clients import Cloud
+from infra.aws.errors import told
 from infra.deployment.names import ROLES
 from infra.deployment.stack import Stack, Stacks
-from infra.trouble import told
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from infra.cloud import Cloud
+from infra.aws.clients import Cloud
 from infra.deployment import bucket
 from infra.deployment.names import ROLES, artifacts_bucket, function_name, repository
 from infra.deployment.stack import Part

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from botocore.exceptions import ClientError
 
-from infra import containers
-from infra.cloud import Cloud
+from infra.aws.clients import Cloud
 from infra.deployment.names import ROLES, artifacts_bucket, repository
 from infra.deployment.stack import DeploymentFault, Say
+from infra.packaging import containers
 
 
 @dataclass(frozen=True)

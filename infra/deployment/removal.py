@@ -5,12 +5,12 @@ from collections.abc import Collection
 
 from botocore.exceptions import ClientError
 
-from infra.cloud import Cloud
+from infra.aws.clients import Cloud
+from infra.aws.errors import explained, told
 from infra.deployment import bucket, leftovers
 from infra.deployment.leftovers import Owned
 from infra.deployment.names import stack_name
 from infra.deployment.stack import DeploymentFault, Part, Say, Stack, Stacks, Wait
-from infra.trouble import explained, told
 
 # A function that still runs can write into the bucket between its emptying and its deletion; functions go in the first
 # attempt, so the second one finds nobody writing, but for those that were at it.

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from botocore.exceptions import ClientError
 
-from infra.cloud import Cloud
-from infra.trouble import code
+from infra.aws.clients import Cloud
+from infra.aws.errors import code
 
 Wait = Callable[[float], None]
 Say = Callable[[str], None]

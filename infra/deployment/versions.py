@@ -1,6 +1,6 @@
 """Versions of functions that no deployment ever had."""
 
-from infra.cloud import Cloud
+from infra.aws.clients import Cloud
 from infra.deployment.names import ROLES, function_name
 from infra.deployment.stack import Say, Stack
 

@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.cloud import Cloud
-from infra.emulation.folder import AccountFolder, Whereabouts
+from infra.aws.clients import Cloud
+from infra.emulation.account_folder import AccountFolder, Whereabouts
 
 # An account takes two seconds to start on an idle machine.
 _START_S = 60.0
@@ -69,7 +69,7 @@ def start(
 
     Functions import from `code` and from where this module is installed; `processes` of them run at once. With
     `lifeline`, the reading end of a pipe, the account ends when the other end is closed. `faults` are for tests, see
-    `infra.emulation.faults`. Two that start at once get the same account. Raises `AccountFault`.
+    `infra.emulation.middleware.faults`. Two that start at once get the same account. Raises `AccountFault`.
     """
     folder = AccountFolder(root)
     lock = folder.starting()

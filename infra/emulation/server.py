@@ -17,26 +17,26 @@ import time
 from functools import cache
 from pathlib import Path
 
-from infra.cloud import Cloud
-from infra.emulation import template
-from infra.emulation.atomic import Atomic
+from infra.aws.clients import Cloud
+from infra.emulation.account_folder import ACCOUNT_NUMBER, AccountFolder, Whereabouts
 from infra.emulation.backends import Backends
-from infra.emulation.cloudformation import CloudFormation
-from infra.emulation.faults import Faults
-from infra.emulation.folder import ACCOUNT_NUMBER, AccountFolder, Whereabouts
-from infra.emulation.front import LambdaFront
-from infra.emulation.gate import Gate
-from infra.emulation.lambdas import DeadLetter, Lambdas
+from infra.emulation.cloudformation import sam_translation
+from infra.emulation.cloudformation.cloudformation_api import CloudFormation
+from infra.emulation.cloudformation.resources.catalogue import kinds
+from infra.emulation.cloudformation.resources.functions import Functions
+from infra.emulation.cloudformation.stacks import Stacks
+from infra.emulation.iam.authorization import Gate
+from infra.emulation.iam.role_policies import Rules
+from infra.emulation.lambda_service.environment_variables import Site
+from infra.emulation.lambda_service.lambda_api import LambdaFront
+from infra.emulation.lambda_service.lambdas import DeadLetter, Lambdas
+from infra.emulation.lambda_service.logs import LogFiles
+from infra.emulation.lambda_service.schedules import Schedules
 from infra.emulation.listener import listen
-from infra.emulation.log_events import LogDoor, LogEvents
-from infra.emulation.logs import LogFiles
-from infra.emulation.resources.catalogue import kinds
-from infra.emulation.resources.functions import Functions
-from infra.emulation.rules import Rules
-from infra.emulation.schedules import Schedules
-from infra.emulation.stacks import Stacks
-from infra.emulation.surroundings import Site
-from infra.emulation.tally import Tally
+from infra.emulation.middleware.atomic import Atomic
+from infra.emulation.middleware.faults import Faults
+from infra.emulation.middleware.log_events import LogDoor, LogEvents
+from infra.emulation.middleware.request_counter import Tally
 from infra.emulation.wsgi import App, Environ, Start
 
 # Whoever looks whether an account lives here holds its lock for a moment.
@@ -161,7 +161,7 @@ def main() -> int:
         return _failed(str(error.strerror), chosen.ready)
     if chosen.ready is not None:
         os.close(chosen.ready)
-    threading.Thread(target=template.prepare, name="prepare", daemon=True).start()
+    threading.Thread(target=sam_translation.prepare, name="prepare", daemon=True).start()
     _until_told(chosen.lifeline)
     folder.forget()
     account.close()

@@ -19,12 +19,12 @@ from aws_lambda_powertools.metrics import MetricUnit
 from functions.completion import LONGEST_MESSAGE, Note, note, tell
 from functions.contract import Answer, Failed, Request
 from functions.ports import Blobs
-from infra.cloud import Cloud
-from infra.completions import DynamoCompletions
-from infra.own_process import OwnTime, peak_mb
-from infra.s3 import S3Storage
-from infra.settings import Settings
-from infra.waking import wake
+from infra.aws.clients import Cloud
+from infra.aws.completions import DynamoCompletions
+from infra.aws.s3 import S3Storage
+from infra.aws.settings import Settings
+from infra.aws.waking import wake
+from infra.local.own_process import OwnTime, peak_mb
 
 Handle = Callable[[bytes, Blobs], bytes]
 

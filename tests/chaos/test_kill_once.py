@@ -7,9 +7,8 @@ import sys
 import time
 from pathlib import Path
 
+import driver
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 from driver import train
 
 OPTIONS = (
@@ -33,7 +32,7 @@ REPLAYED = (
     "placement.rule=split",
     "sharing.rule=none",
 )
-DRIVER = Path(__file__).with_name("driver.py")
+DRIVER = Path(driver.__file__)
 
 
 class Process:

@@ -1,12 +1,7 @@
 """Two thousand random episodes of the batched Multi-Particle Environments, each played again in mpe2."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "unit"))
 from against_mpe2 import FIXED, adversary, assert_equals, crowded, spread, tag, world_comm
 
 EPISODES = 33  # of each case, in choices and in numbers: 2,046 in all

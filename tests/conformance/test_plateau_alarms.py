@@ -1,11 +1,12 @@
-"""The warning of a plateau keeps what `coordinator.plateau` promises: false alarms and power on simulated courses."""
+"""The warning of a plateau keeps what `coordinator.reports.plateau` promises: false alarms and power on simulated
+courses."""
 
 import math
 
 import numpy as np
 import pytest
 
-from coordinator.plateau import FEWEST, FEWEST_EVER, plateau
+from coordinator.reports.plateau import FEWEST, FEWEST_EVER, plateau
 
 pytestmark = pytest.mark.conformance
 

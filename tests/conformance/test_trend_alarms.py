@@ -1,6 +1,6 @@
 """The rule `significant` keeps its promise: false alarms and power, measured over the whole chain from raw returns.
 
-Run as a program it remakes `coordinator.trend.CRITICAL` (minutes).
+Run as a program it remakes `coordinator.rules.trend.CRITICAL` (minutes).
 """
 
 import math
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
-from coordinator import trend
+from coordinator.rules import trend
 
 pytestmark = pytest.mark.conformance
 

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from emulated import Emulated, emulated
 
-from infra.awslambda import LambdaInvoker
-from infra.dynamodb import DynamoLedger
-from infra.files import FileStorage
-from infra.processes import WorkerPool
-from infra.s3 import S3Storage
-from infra.sqlite import SqliteLedger
+from infra.aws.awslambda import LambdaInvoker
+from infra.aws.dynamodb import DynamoLedger
+from infra.aws.s3 import S3Storage
+from infra.local.files import FileStorage
+from infra.local.processes import WorkerPool
+from infra.local.sqlite import SqliteLedger
 
 BACKENDS = ["local", "emulated"]
 
@@ -52,7 +52,8 @@ def run() -> str:
 def local_storage(tmp_path: Path) -> Backend:
     root = tmp_path / "blobs"
     source = (
-        f"from infra.files import FileStorage\nfrom pathlib import Path\nclient = FileStorage(Path({str(root)!r}))\n"
+        "from infra.local.files import FileStorage\nfrom pathlib import Path\n"
+        f"client = FileStorage(Path({str(root)!r}))\n"
     )
     return Backend(lambda: FileStorage(root), source)
 
@@ -78,7 +79,7 @@ def blobs(storage: Backend) -> Any:
 def local_ledgers(tmp_path: Path) -> Backend:
     path = tmp_path / "ledger.sqlite"
     source = (
-        "import os\nfrom infra.sqlite import SqliteLedger\nfrom pathlib import Path\n"
+        "import os\nfrom infra.local.sqlite import SqliteLedger\nfrom pathlib import Path\n"
         f"client = SqliteLedger(Path({str(path)!r}))\n"
     )
     return Backend(lambda: SqliteLedger(path), source)
@@ -110,7 +111,7 @@ def local_invokers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Backend:
     root = tmp_path / "blobs"
     modules = {"actor": "echo", "learner": "no_such_module"}
     source = (
-        "from infra.processes import WorkerPool\nfrom pathlib import Path\n"
+        "from infra.local.processes import WorkerPool\nfrom pathlib import Path\n"
         f"client = WorkerPool(2, Path({str(root)!r}), {modules!r})\n"
     )
     return Backend(lambda: WorkerPool(2, root, modules), source)
@@ -167,7 +168,7 @@ def _source(account: Emulated, rest: str) -> str:
     """Source text that finds the account from another process; the keys are not secret, they open nothing else."""
     cloud = account.cloud
     return (
-        "import os\nfrom infra.awslambda import LambdaInvoker\nfrom infra.cloud import Cloud\n"
-        "from infra.dynamodb import DynamoLedger\nfrom infra.s3 import S3Storage\n"
+        "import os\nfrom infra.aws.awslambda import LambdaInvoker\nfrom infra.aws.clients import Cloud\n"
+        "from infra.aws.dynamodb import DynamoLedger\nfrom infra.aws.s3 import S3Storage\n"
         f"cloud = Cloud({cloud.region!r}, {cloud.endpoint!r}, {cloud.credentials!r})\n{rest}"
     )

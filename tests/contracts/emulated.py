@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from infra.cloud import Cloud
+from infra.aws.clients import Cloud
 from infra.emulation import account
 
 _HERE = Path(__file__).resolve().parent

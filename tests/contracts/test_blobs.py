@@ -1,4 +1,4 @@
-"""What every storage adapter promises: `functions.ports.Blobs` and `coordinator.ports.Storage`."""
+"""What every storage adapter promises: `functions.ports.Blobs` and `coordinator.drive.ports.Storage`."""
 
 import threading
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from functions.contract import KeyTaken, NoSuchObject, StorageFault
-from infra.files import FileStorage
+from infra.local.files import FileStorage
 
 # A writer process: on a line of input it puts fifty keys as fast as it can and says which ones it won.
 CONTEST = """
@@ -155,7 +155,7 @@ class TestFiles:
         source = f"""
 import os
 from pathlib import Path
-from infra.files import FileStorage
+from infra.local.files import FileStorage
 os.link = lambda *_: os.kill(os.getpid(), 9)
 FileStorage(Path({str(tmp_path)!r})).put("rounds/a", b"half")
 """
@@ -178,7 +178,7 @@ FileStorage(Path({str(tmp_path)!r})).put("rounds/a", b"half")
 import resource, signal
 from pathlib import Path
 from functions.contract import StorageFault
-from infra.files import FileStorage
+from infra.local.files import FileStorage
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 blobs = FileStorage(Path({str(tmp_path)!r}))

@@ -1,4 +1,4 @@
-"""What every invoker promises: `coordinator.ports.Invoker`. The deeds a task may ask for are in `echo`."""
+"""What every invoker promises: `coordinator.drive.ports.Invoker`. The deeds a task may ask for are in `echo`."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""What every ledger adapter promises: `coordinator.ports.Ledger`."""
+"""What every ledger adapter promises: `coordinator.drive.ports.Ledger`."""
 
 import shutil
 import sqlite3
@@ -8,8 +8,8 @@ import time
 import pytest
 
 from functions.contract import Record, StaleVersion, StorageFault
-from infra import sqlite
-from infra.sqlite import SqliteLedger
+from infra.local import sqlite
+from infra.local.sqlite import SqliteLedger
 
 # A writer process: a hundred commits, each on the version it just loaded; says how many were taken.
 CONTEST = """
@@ -209,7 +209,7 @@ class TestSqlite:
 import resource, signal
 from pathlib import Path
 from functions.contract import StorageFault
-from infra.sqlite import SqliteLedger
+from infra.local.sqlite import SqliteLedger
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 ledger = SqliteLedger(Path({str(tmp_path / "ledger.sqlite")!r}))
 ledger.commit("run", b"first", 0)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from asking import ask, begin, collect, said, task
 
-from infra.files import FileStorage
-from infra.processes import WorkerPool
+from infra.local.files import FileStorage
+from infra.local.processes import WorkerPool
 
 
 def runs(pid):

@@ -2,24 +2,20 @@
 
 import json
 import os
-import sys
 import time
 import urllib.request
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "rounds"))
-
 from commands import Commands
 
-from coordinator import provenance
-from coordinator.cli.deployments import account_folder
+from coordinator.cloud.deployments import account_folder
+from coordinator.reports import provenance
+from infra.aws.detached import Deployed
+from infra.aws.settings import Settings
 from infra.deployment import deploy
-from infra.detached import Deployed
 from infra.emulation import account
-from infra.emulation.faults import PATH
-from infra.settings import Settings
+from infra.emulation.middleware.faults import PATH
 
 
 class Place:

@@ -1,7 +1,8 @@
 """The bill of a run, line by line, against what the account that it ran in counted for itself.
 
-`infra/emulation/tally.py` counts requests, by AWS's rules for what is billed, without knowing of bills; REPORT lines
-say what Lambda bills. What a bill leaves out has a name in docs/cost.md, "Not included", and its size here.
+`infra/emulation/middleware/request_counter.py` counts requests, by AWS's rules for what is billed, without knowing of
+bills; REPORT lines say what Lambda bills. What a bill leaves out has a name in docs/cost.md, "Not included", and its
+size here.
 """
 
 import json
@@ -11,7 +12,7 @@ from decimal import Decimal
 
 import pytest
 
-from infra.emulation.tally import PATH
+from infra.emulation.middleware.request_counter import PATH
 
 ROLES = ("actor", "learner", "evaluator", "coordinator")
 # Of a task, 50 ms at 1,769 MB: rounding, the runtime's own work around the handler, and what an environment does after

@@ -10,8 +10,8 @@ import pytest
 from commands import SMALL
 from conftest import detach, same, summary
 
-from coordinator import lease
-from coordinator.saved import stored
+from coordinator.drive import lease
+from coordinator.drive.checkpoint import stored
 
 
 @pytest.mark.parametrize("placement", ["fused", "split", "whole"])

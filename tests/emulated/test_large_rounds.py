@@ -8,7 +8,7 @@ import pytest
 from commands import SMALL
 from conftest import summary
 
-from coordinator import provenance
+from coordinator.reports import provenance
 from infra.deployment import deploy
 
 ROOM = 3

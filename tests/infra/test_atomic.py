@@ -11,10 +11,10 @@ from botocore.exceptions import ClientError
 from moto.dynamodb.models import table
 from moto.s3.models import S3Backend
 
-from infra.cloud import Cloud
-from infra.emulation.atomic import Atomic
+from infra.aws.clients import Cloud
 from infra.emulation.backends import Backends
 from infra.emulation.listener import listen
+from infra.emulation.middleware.atomic import Atomic
 
 WRITERS, ROUNDS = 40, 20
 LOST = {"PreconditionFailed", "ConditionalCheckFailedException"}

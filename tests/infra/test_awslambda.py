@@ -13,9 +13,9 @@ import time
 import pytest
 from stand_in import answer, json_error, standing, unheard
 
-from infra import awslambda
-from infra.awslambda import EventInvoker, LambdaInvoker
-from infra.cloud import Cloud
+from infra.aws import awslambda
+from infra.aws.awslambda import EventInvoker, LambdaInvoker
+from infra.aws.clients import Cloud
 
 # As in the developer guide, "Log and monitor Python Lambda functions".
 REPORT = (

@@ -7,19 +7,19 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from everything import everything, objects
+from infra.emulation.cloudformation.cloudformation_api.resources import storage
 from moto.s3.models import s3_backends
 
 from functions.contract import StorageFault
-from infra.cloud import Cloud
+from infra.aws.clients import Cloud
 from infra.deployment import ROLES, DeploymentFault, deploy, describe, stack_name, teardown, template
 from infra.deployment.stack import Stacks
 from infra.emulation import account as accounts
-from infra.emulation.folder import ACCOUNT_NUMBER, AccountFolder
-from infra.emulation.intrinsics import Scope
-from infra.emulation.resources import storage
-from infra.emulation.resources.functions import frozen
+from infra.emulation.account_folder import ACCOUNT_NUMBER, AccountFolder
+from infra.emulation.cloudformation.intrinsics import Scope
+from infra.emulation.cloudformation.resources.functions import frozen
+from infra.emulation.cloudformation.sam_translation import translate
 from infra.emulation.server import EmulatedAccount
-from infra.emulation.template import translate
 
 NAME = "someone"
 STACK = "marless-someone"

@@ -9,13 +9,13 @@ import uuid
 import pytest
 from stand_in import answer, json_error, lost, moto, standing, unheard
 
-from coordinator.budget import BESIDE_BODY
+from coordinator.core.budget import BESIDE_BODY
 from functions.contract import StaleVersion, StorageFault
-from infra import cloud as clouds
-from infra import dynamodb
-from infra.dynamodb import DynamoLedger
-from infra.emulation.capacity import item_size
-from infra.s3 import S3Storage
+from infra.aws import clients as clouds
+from infra.aws import dynamodb
+from infra.aws.dynamodb import DynamoLedger
+from infra.aws.s3 import S3Storage
+from infra.emulation.middleware.capacity import item_size
 
 BUCKET, TABLE = "objects", "runs"
 SMALL, LARGE = b"s", b"L" * (dynamodb.LARGEST + 1)
@@ -86,7 +86,7 @@ def test_an_item_says_when_it_was_written(ledger):
 def test_the_body_and_the_run_s_name_tell_an_item_s_size_whatever_its_version_and_time(
     service, spill, run, tenant, item
 ):
-    # The bill of a run (coordinator.budget) goes by it; the size itself is worked out by DynamoDB's own rule.
+    # The bill of a run (coordinator.core.budget) goes by it; the size itself is worked out by DynamoDB's own rule.
     ledger, version = DynamoLedger(service.cloud, TABLE, f"run/{tenant}/{run}", spill), 0
     for _ in range(12):
         version = ledger.commit(item, SMALL, version)

@@ -23,17 +23,17 @@ from botocore.httpsession import URLLib3Session
 from werkzeug.serving import WSGIRequestHandler, make_server
 from werkzeug.wrappers import Response
 
-from infra.cloud import Cloud
-from infra.emulation import environments, events, lines, pool, runtime
-from infra.emulation.front import LambdaFront
-from infra.emulation.lambdas import Lambdas
-from infra.emulation.lineage import follow
-from infra.emulation.lines import Trouble
-from infra.emulation.output import Output
-from infra.emulation.refusals import Refused
-from infra.emulation.schedules import Schedule, Schedules
-from infra.emulation.surroundings import Site
-from infra.emulation.versions import FunctionVersion, Registry
+from infra.aws.clients import Cloud
+from infra.emulation.lambda_service import async_events, environments, platform_log, pool, runtime
+from infra.emulation.lambda_service.environment_variables import Site
+from infra.emulation.lambda_service.lambda_api import LambdaFront
+from infra.emulation.lambda_service.lambdas import Lambdas
+from infra.emulation.lambda_service.output import Output
+from infra.emulation.lambda_service.platform_log import Trouble
+from infra.emulation.lambda_service.recursion import follow
+from infra.emulation.lambda_service.refusals import Refused
+from infra.emulation.lambda_service.schedules import Schedule, Schedules
+from infra.emulation.lambda_service.versions import FunctionVersion, Registry
 
 HERE = Path(__file__).parent
 ARN = "arn:aws:lambda:us-east-1:123456789012:function:deeds"
@@ -508,11 +508,11 @@ def test_a_cold_start_is_billed_with_its_init():
 
 def test_report_lines_are_those_that_lambda_wrote():
     """Lines that the service itself has written, of a time-out after a cold start and of a function out of memory."""
-    assert lines.report("1f60b20c", 3000.0, 402.04, 128, 73, Trouble("timeout", "Sandbox.Timedout")) == (
+    assert platform_log.report("1f60b20c", 3000.0, 402.04, 128, 73, Trouble("timeout", "Sandbox.Timedout")) == (
         "REPORT RequestId: 1f60b20c\tDuration: 3000.00 ms\tBilled Duration: 3403 ms\tMemory Size: 128 MB\t"
         "Max Memory Used: 73 MB\tInit Duration: 402.04 ms\tStatus: timeout"
     )
-    assert lines.report("595dc20a", 103085.64, None, 128, 126, Trouble("error", "Runtime.OutOfMemory")) == (
+    assert platform_log.report("595dc20a", 103085.64, None, 128, 126, Trouble("error", "Runtime.OutOfMemory")) == (
         "REPORT RequestId: 595dc20a\tDuration: 103085.64 ms\tBilled Duration: 103086 ms\tMemory Size: 128 MB\t"
         "Max Memory Used: 126 MB\tStatus: error\tError Type: Runtime.OutOfMemory"
     )
@@ -685,7 +685,7 @@ def test_an_event_that_is_throttled_until_it_is_too_old_becomes_a_dead_letter():
 
 @pytest.mark.parametrize("retries", [0, 2])
 def test_an_event_that_fails_is_tried_again_as_often_as_allowed(monkeypatch, retries):
-    monkeypatch.setattr(events, "FAILED_S", 0.05)
+    monkeypatch.setattr(async_events, "FAILED_S", 0.05)
     with serving() as service:
         service.lambdas.publish(replace(DEEDS, max_retries=retries))
         request = service.submit(do="fail", text="y" * 2000)["ResponseMetadata"]["RequestId"]
@@ -699,7 +699,7 @@ def test_an_event_that_fails_is_tried_again_as_often_as_allowed(monkeypatch, ret
 def test_pauses_between_attempts_grow_and_end_with_the_event():
     registry = Registry("us-east-1", "123456789012", 1000)
     registry.publish(replace(DEEDS, max_event_age_s=100.0))
-    event = events.Event(registry.resolve("deeds", None), None, endless=False)
+    event = async_events.Event(registry.resolve("deeds", None), None, endless=False)
     refused = Refused(429, "TooManyRequestsException", {"message": "Rate Exceeded."})
     assert [event.throttled(refused) for _ in range(8)] == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
     event.born -= 98.0
@@ -902,9 +902,9 @@ def test_closing_ends_what_runs_and_turns_away_who_waits(tmp_path, meeting):
 def test_environments_die_with_an_emulator_that_is_killed(tmp_path):
     source = f"""
 from pathlib import Path
-from infra.emulation.lambdas import Lambdas
-from infra.emulation.surroundings import Site
-from infra.emulation.versions import FunctionVersion
+from infra.emulation.lambda_service.lambdas import Lambdas
+from infra.emulation.lambda_service.environment_variables import Site
+from infra.emulation.lambda_service.versions import FunctionVersion
 site = Site("us-east-1", "123456789012", "http://127.0.0.1:9", lambda role, session: ("k", "s", "t"))
 lambdas = Lambdas(site, lambda *log: None, print)
 lambdas.publish(FunctionVersion("deeds", "1", "deeds.handler", (Path({str(HERE)!r}),), timeout_s=600.0))

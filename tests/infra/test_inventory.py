@@ -5,9 +5,9 @@ import pytest
 from infra.deployment import template
 from infra.deployment.leftovers import GO_WITH_ANOTHER, LISTINGS, LOGICAL_IDS
 from infra.deployment.names import ROLES
-from infra.emulation.inventory import INVENTORY, missing, paths, unknown
-from infra.emulation.resources.catalogue import kinds
-from infra.emulation.template import translate
+from infra.emulation.cloudformation.inventory import INVENTORY, missing, paths, unknown
+from infra.emulation.cloudformation.resources.catalogue import kinds
+from infra.emulation.cloudformation.sam_translation import translate
 
 OPTIONS = {"Tracing": "Active", "AlarmEmail": "someone@example.com", "WorkerConcurrency": "5", "Release": "0" * 64}
 

@@ -14,9 +14,9 @@ from functions.contract import Answer, Done, InitialiseReply, InitialiseTask, Ke
 from functions.environments import registry
 from functions.environments.base import Task
 from functions.serving import serve
-from infra import cloud as clouds
-from infra.cloud import Cloud
-from infra.s3 import S3Storage
+from infra.aws import clients as clouds
+from infra.aws.clients import Cloud
+from infra.aws.s3 import S3Storage
 
 BUCKET = "objects"
 
@@ -167,7 +167,7 @@ def test_a_body_that_stalls_is_read_again(service, storage, prefix, monkeypatch)
 
 
 def test_a_body_that_never_comes_whole_is_a_fault(service, storage, prefix, monkeypatch):
-    monkeypatch.setattr("infra.backoff.FIRST_S", 0.001)
+    monkeypatch.setattr("infra.aws.backoff.FIRST_S", 0.001)
     storage.put("a", b"body" * 1000)
     service.do("GET", *[torn] * 8)
     assert "it never came whole" in fault(lambda: storage.get("a"))

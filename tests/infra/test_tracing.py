@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from functions.contract import DescribeTask
-from infra.packages import ENTRIES, ROOT
+from infra.packaging.packages import ENTRIES, ROOT
 from scripts.functions_at_work import TASK, account, order
 
 # What Lambda's runtime does: it imports the entry, then sets the trace header for each event.

@@ -1,14 +1,6 @@
 """Whole runs on the local back-end, small enough that one takes a fraction of a second."""
 
-import sys
-from pathlib import Path
-
 import pytest
-
-# The driver and the environments that go wrong, for this process and, through it, for the workers; the environments
-# made for unit tests; a task as somebody else's package would bring it.
-for folder in ("chaos", "unit", "plug_ins/my_task"):
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / folder))
 
 
 @pytest.fixture(scope="session")

@@ -10,11 +10,11 @@ import pytest
 from driver import SMALL
 from test_mind_same_bytes import MIND
 
-from coordinator.config import load
-from coordinator.loop import Driver, Ports
+from coordinator.config.schema import load
+from coordinator.core.state import Plan
+from coordinator.drive.driver import Driver, Ports
 from coordinator.pricing.bill import bill
 from coordinator.pricing.prices import load_prices
-from coordinator.state import Plan
 from functions.contract import Done, Failed
 from infra.wiring import local
 

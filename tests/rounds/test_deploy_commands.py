@@ -11,11 +11,10 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 from commands import SMALL, Commands
 
-from coordinator.cli.deployments import account_folder
+from coordinator.cloud.deployments import account_folder
 from infra.deployment import describe
 from infra.emulation import account
 
-HERE = Path(__file__).parent
 ON = ("--backend", "emulated")
 
 
@@ -23,7 +22,6 @@ ON = ("--backend", "emulated")
 def marless(tmp_path, monkeypatch, capfd):
     """Commands in a folder of their own; whatever account they leave is ended."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(HERE)
     yield Commands(capfd)
     if (running := account.find(account_folder())) is not None:
         running.stop()

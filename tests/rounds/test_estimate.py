@@ -6,10 +6,10 @@ from decimal import Decimal
 import pytest
 from commands import Commands
 
-from coordinator.cli.calibration import calibrate
-from coordinator.cli.estimate import estimate
-from coordinator.cli.targets import Target
-from coordinator.config import load
+from coordinator.cli.commands.estimate import estimate
+from coordinator.config.schema import load
+from coordinator.estimation.calibration import calibrate
+from coordinator.estimation.targets import Target
 from coordinator.pricing.latency import STANDARD
 
 # Three rounds, one evaluation while they go on.

@@ -13,7 +13,7 @@ from in_process import in_process
 
 from coordinator.reports.weights import gather
 from functions.algorithms.registry import BUILT_IN
-from infra.files import FileStorage
+from infra.local.files import FileStorage
 
 ROUNDS, COPIES, EPISODES = 2, 2, 2
 TINY = (

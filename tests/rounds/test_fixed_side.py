@@ -12,10 +12,10 @@ from driver import SMALL as TINY
 from driver import train as drive
 from safetensors.numpy import load_file
 
-from coordinator.cli.opposing import brought
-from coordinator.config import load
+from coordinator.config.schema import load
 from coordinator.reports import load_policy
-from infra.files import FileStorage
+from coordinator.runs.opponent_policies import brought
+from infra.local.files import FileStorage
 
 TAG = ("task.name=mpe/simple_tag", "algorithm.hidden=[8]", "stop.rounds=3")
 SMALL = (*TINY, *TAG)

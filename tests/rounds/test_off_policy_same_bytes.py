@@ -4,10 +4,10 @@ import pytest
 from driver import SMALL
 from driver import train as drive
 
-from coordinator.config import load
-from coordinator.saved import stored
+from coordinator.config.schema import load
+from coordinator.drive.checkpoint import stored
 from functions.algorithms.registry import algorithm
-from infra.sqlite import SqliteLedger
+from infra.local.sqlite import SqliteLedger
 
 # Two updates in each of five rounds, from a window of three.
 WINDOW = (

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from infra.package_sources import sources
-from infra.packages import ENTRIES
-from infra.plugins import prepare
+from infra.packaging.package_sources import sources
+from infra.packaging.packages import ENTRIES
+from infra.packaging.plugins import prepare
 
 ROOT = Path(__file__).resolve().parents[2]
 PLUG_INS = ROOT / "tests/plug_ins"

@@ -6,15 +6,15 @@ import pytest
 from driver import SMALL
 from driver import train as drive
 
-from coordinator.config import load
-from coordinator.loop import Driver, Ports
+from coordinator.config.schema import load
+from coordinator.core.state import Plan
+from coordinator.drive.checkpoint import Unresumable, stored
+from coordinator.drive.driver import Driver, Ports
 from coordinator.pricing.prices import load_prices
 from coordinator.reports.journal import JsonLines
 from coordinator.reports.weights import weights_sha256
-from coordinator.saved import Unresumable, stored
-from coordinator.state import Plan
 from functions.contract import StaleVersion
-from infra.sqlite import SqliteLedger
+from infra.local.sqlite import SqliteLedger
 from infra.wiring import local
 
 OPTIONS = ["placement.rule=packed", *SMALL, "checkpoint_every=2"]

@@ -7,11 +7,11 @@ import pytest
 from driver import train
 from in_process import InProcess
 
-from coordinator import footprint, teams
-from coordinator.config import load
+from coordinator.config.schema import load
+from coordinator.core import footprint, teams
 from functions.algorithms.registry import BUILT_IN
+from functions.data import recall
 from functions.environments import registry
-from functions.learner import recall
 
 # Networks whose activations are small beside them, and observations that are wide beside all else that is recorded.
 NETWORKS = ("task.name=toy/signal", "actors.copies=2", "algorithm.hidden=[300,300]")

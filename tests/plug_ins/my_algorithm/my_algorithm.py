@@ -5,16 +5,16 @@ from typing import Annotated
 import numpy as np
 from msgspec import Meta
 
-from functions.algorithms import recurrent
 from functions.algorithms.advantages import gae
 from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec, StageResult, StageSpec, as_base
-from functions.algorithms.heads import distribution
-from functions.algorithms.policy_rows import only
-from functions.algorithms.recurrent import Network
+from functions.algorithms.ppo.policy_rows import only
 from functions.algorithms.rows import members, observations, pooling
-from functions.algorithms.training import Trainable, moments
+from functions.algorithms.trainable import Trainable, moments
 from functions.contract import BadRequest
 from functions.keys import group_name
+from functions.nn import recurrent
+from functions.nn.heads import distribution
+from functions.nn.recurrent import Network
 from functions.randomness import generator
 
 

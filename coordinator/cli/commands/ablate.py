@@ -1,0 +1,277 @@
+"""marless ablate: rules against one another, over seeds, side by side on this machine's cores."""
+
+import math
+import re
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from coordinator.ablation import report, study, table
+from coordinator.ablation.arms import ARMS, Arm, configuration, cross, named, refuse_clashes, settings
+from coordinator.ablation.campaign import Campaign, Ended
+from coordinator.ablation.cells import BASE
+from coordinator.ablation.comparison import Runs, Table
+from coordinator.ablation.study import Study
+from coordinator.cli import arguments as common
+from coordinator.config import dump
+from coordinator.config.schema import RunConfig, load
+from coordinator.errors import FINISHED, UNFINISHED, UserError
+from coordinator.reports import TeamPolicy, crossplay, load_policy
+from coordinator.reports.evaluations import names
+from coordinator.reports.text import money, seconds
+from coordinator.reports.text import table as aligned
+from coordinator.runs.ending import Ending, conclude
+from coordinator.runs.folder import ERRORS, RunFolder
+from coordinator.runs.opponent_policies import located
+from coordinator.runs.signals import Signals
+from infra.wiring import cores
+
+ROOT = Path("ablations")
+_AXES = ("sharing", "scaling", "placement")
+_DEFAULTS = {"sharing": ["none"], "scaling": ["constant"], "placement": ["split"]}
+
+EXAMPLES = f"""examples:
+  marless ablate scaling.units=8 stop.rounds=100 --seeds 1-3
+  marless ablate my_run.toml --arms marless-minus,packed,ours --random -80
+  marless ablate --sharing none,ours --scaling constant,gns --placement split,packed
+
+arms (the first is what the others are compared with):
+{chr(10).join(f"  {arm.name:<15}{arm.about}" for arm in ARMS.values())}
+
+The same command goes on where it was stopped. docs/ablation.md says how to read what comes out."""
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """What the command takes."""
+    common.configuration(parser)
+    parser.add_argument("--arms", type=_listed, metavar="A,B", help="arms, the baseline first (default: all)")
+    parser.add_argument("--sharing", type=_listed, metavar="A,B", help="cross of rules instead: none, all, paper, ours")
+    parser.add_argument(
+        "--scaling", type=_listed, metavar="A,B", help="... constant, gns, paper, offset, shuffled:paper"
+    )
+    parser.add_argument("--placement", type=_listed, metavar="A,B", help="... split, fused, packed, whole, auto")
+    parser.add_argument("--seeds", type=_seeds, default=list(range(1, 11)), metavar="1-10", help="default: 1-10")
+    parser.add_argument(
+        "--jobs",
+        type=common.count,
+        default=cores(),
+        metavar="N",
+        help="runs at once (default: cores, %(default)s here)",
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder (default: ablations/TASK-ALGORITHM)")
+    parser.add_argument(
+        "--random", type=_finite, metavar="RETURN", help="return of random play: losses in %% of the gain"
+    )
+    parser.add_argument("--reference", metavar="RUN", help="a run that each side of competing agents plays against")
+    common.json(parser)
+
+
+def run(options: Namespace) -> int:
+    """Runs what is missing and writes the comparison."""
+    path, overrides = common.split(options.settings)
+    base, arms = located(load(path, overrides)), _arms(options)
+    refuse_clashes(arms, overrides)
+    for arm in arms:
+        configuration(arm, base)
+    reference = _reference(options.reference, base)
+    folder = options.out or ROOT / _suggestion(base)
+    _open(folder)
+    options.folder = folder
+    with Signals() as signals, RunFolder(folder).driving():
+        found = _begin(folder, base, arms)
+        modules = Path.cwd() if base.task.name.startswith("pettingzoo:") else None
+        campaign = Campaign(folder, found, arms, options.seeds, _Progress(options.json, arms), modules)
+        _foretell(options, campaign, base, arms)
+        campaign.run(options.jobs, _Stopping(signals))
+        if signals.received:
+            line = f"stopped with {len(campaign.missing)} runs to go; the same command goes on"
+            return conclude(Ending(signals.code, line))
+        return _report(options, folder, campaign, base, arms, reference)
+
+
+class _Stopping:
+    """Whether a signal came; the first time, says what happens now."""
+
+    def __init__(self, signals: Signals) -> None:
+        self._signals, self._told = signals, False
+
+    def __call__(self) -> bool:
+        if self._signals.received and not self._told:
+            self._told = True
+            print("stopping the runs after their tasks in flight; once more: at once", file=sys.stderr, flush=True)
+        return bool(self._signals.received)
+
+
+class _Progress:
+    """A line for every run that ends."""
+
+    def __init__(self, json: bool, arms: list[Arm]) -> None:
+        self._json, self._width = json, max(len(arm.name) for arm in arms)
+
+    def __call__(self, ended: Ended) -> None:
+        if self._json:
+            print(msgspec.json.encode(_event(ended)).decode(), flush=True)
+        elif ended.status != "interrupted":
+            print(self._line(ended), flush=True)
+
+    def _line(self, ended: Ended) -> str:
+        width = len(str(ended.total))
+        start = f"{ended.done:>{width}}/{ended.total}  {ended.cell.arm.name:<{self._width}}  seed {ended.cell.seed:<4}"
+        if ended.result is None:
+            return f"{start}FAILED: {ended.reason}"
+        figures = ended.result
+        returned = f"return {figures.final_return:8.1f}"
+        return f"{start}{returned}   {money(figures.dollars):>9}   {seconds(figures.seconds)}"
+
+
+def _event(ended: Ended) -> dict[str, Any]:
+    """A line for programs."""
+    known = {"event": "run", "arm": ended.cell.arm.name, "seed": ended.cell.seed, "status": ended.status}
+    if ended.result is None:
+        return {**known, "reason": ended.reason, "done": ended.done, "total": ended.total}
+    figures = ended.result
+    measured = {"final_return": figures.final_return, "dollars": figures.dollars, "seconds": figures.seconds}
+    return {**known, **measured, "done": ended.done, "total": ended.total}
+
+
+def _arms(options: Namespace) -> list[Arm]:
+    """The named arms, then the cross; all named ones when neither is asked for."""
+    axes = {name: getattr(options, name) for name in _AXES}
+    crossed = cross(**{name: asked or _DEFAULTS[name] for name, asked in axes.items()}) if any(axes.values()) else []
+    asked = options.arms if options.arms or crossed else list(ARMS)
+    arms = [*named(asked or []), *crossed]
+    repeated = next((arm.name for index, arm in enumerate(arms) if arm in arms[:index]), None)
+    if repeated:
+        raise UserError(f"the arm {repeated} is given twice")
+    return arms
+
+
+def _reference(text: str | None, base: RunConfig) -> TeamPolicy | None:
+    """The policies to play against, once it is sure that they can; raises `UserError`."""
+    if text is None:
+        return None
+    path = Path(text) if Path(text).is_file() else RunFolder.find(text).path
+    try:
+        crossplay.sides(base.task)
+    except ValueError as error:
+        raise UserError(f"--reference: {error}") from error
+    reference = load_policy(path)
+    if reference.task != base.task:
+        raise UserError(f"--reference: {text} was trained on another task ({reference.task.name}, or other options)")
+    return reference
+
+
+def _open(folder: Path) -> None:
+    """Makes the folder; `UserError` for one that holds something else."""
+    folder.mkdir(parents=True, exist_ok=True)
+    foreign = [path.name for path in folder.iterdir() if not path.name.startswith(".") and path.name != ERRORS]
+    if foreign and not (folder / study.FILE).exists():
+        raise UserError(f"{folder} holds {foreign[0]} and is no ablation's folder; give another --out")
+
+
+def _begin(folder: Path, base: RunConfig, arms: list[Arm]) -> Study:
+    """Joins what the folder is of with what is asked, and puts both down."""
+    # As it will be read back, with lists for tuples.
+    document = msgspec.json.decode(msgspec.json.encode(base))
+    del document["seed"]
+    asked = Study(settings=document, arms={arm.name: settings(arm) for arm in arms})
+    found = study.joined(folder, study.read(folder), asked)
+    study.write(folder, found)
+    RunFolder(folder).write(BASE, dump.document(base).encode(), durable=True)
+    return found
+
+
+def _foretell(options: Namespace, campaign: Campaign, base: RunConfig, arms: list[Arm]) -> None:
+    """What is to come, and what cannot come out of it."""
+    total, missing = len(arms) * len(options.seeds), len(campaign.missing)
+    if not options.json:
+        print(f"arms: {len(arms)}, seeds: {len(options.seeds)}, runs: {total}, of them finished: {total - missing}")
+    scaled = [arm.name for arm in arms if arm.settings["scaling.rule"] != "constant"]
+    if scaled and base.scaling.units == 1:
+        text = "scaling.units = 1: the scaling rules have nothing to choose from; give them a maximum, such as"
+        print(f"{text} scaling.units=8", file=sys.stderr, flush=True)
+
+
+def _report(
+    options: Namespace, folder: Path, campaign: Campaign, base: RunConfig, arms: list[Arm], reference: TeamPolicy | None
+) -> int:
+    """The tables and pictures of what is finished; the code says whether that is everything."""
+    failed = len(campaign.failures)
+    if not campaign.results[arms[0].name]:
+        return conclude(Ending(UNFINISHED, f"no run of the baseline {arms[0].name} finished; see {folder / 'logs'}"))
+    results: Mapping[str, Runs] = campaign.results
+    by_name = {arm.name: arm for arm in arms}
+    if reference is not None:
+        results = report.played(folder, by_name, results, partial(_plays, base, reference))
+    compared, drawn = report.write(
+        folder, _title(base), campaign.study, by_name, results, campaign.failures, options.random
+    )
+    if not drawn:
+        print("no pictures without matplotlib: pip install 'marless[report]'", file=sys.stderr)
+    _show(options, folder, compared)
+    line = f"{failed} of {len(arms) * len(options.seeds)} runs failed; what they said is in {folder / 'logs'}"
+    return conclude(Ending(UNFINISHED, line) if failed else Ending(FINISHED, ""))
+
+
+def _plays(base: RunConfig, reference: TeamPolicy, run: Path, seed: int) -> dict[str, float]:
+    """Runs of one seed play on the same start states."""
+    return crossplay.scores(load_policy(run), reference, base.evaluation.final_episodes, seed)
+
+
+def _show(options: Namespace, folder: Path, compared: Table) -> None:
+    if options.json:
+        print(msgspec.json.encode({"event": "finished", "folder": str(folder), "table": compared}).decode())
+        return
+    main, expense, *others = table.sections(compared)
+    # What the rules did and the bill are for the file; controls and competing sides are what was asked for.
+    for section in (main, expense, *others[2:]):
+        print(f"\n{section.title}\n{aligned(section.header, section.rows)}")
+        for sentence in section.said:
+            print(sentence.replace("**", ""))
+    print(f"\nread {folder / 'table.md'}; the pictures are beside it\n{folder}")
+
+
+def _title(base: RunConfig) -> str:
+    agents = f" with {base.task.agents} agents" if base.task.agents else ""
+    return f"{base.task.name}{agents}, {base.algorithm.name}"
+
+
+def _suggestion(base: RunConfig) -> str:
+    """A folder's name such as ``simple_spread-mappo``: the same command finds it again."""
+    task = re.sub(r"[^a-z0-9_-]", "_", names(base.task)[1])
+    return f"{task}-{base.algorithm.name}"
+
+
+def _listed(text: str) -> list[str]:
+    """Names between commas."""
+    found = [name.strip() for name in text.split(",")]
+    if not all(found):
+        raise ArgumentTypeError(f"{text!r} is not a list such as none,ours")
+    return found
+
+
+def _finite(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ArgumentTypeError(f"{text!r} is not a finite number")
+    return value
+
+
+def _seeds(text: str) -> list[int]:
+    """``1-3,7`` as 1, 2, 3, 7."""
+    seeds: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d{1,18})(?:-(\d{1,18}))?", part.strip())
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if first > last or last - first >= 10_000:
+            raise ArgumentTypeError(f"{text!r} is not a list of seeds such as 1-10 or 1,2,5")
+        seeds += range(first, last + 1)
+    return list(dict.fromkeys(seeds))

@@ -1,0 +1,64 @@
+"""marless doctor: what this machine has, what is missing, and how to get it."""
+
+import os
+import platform
+import shutil
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+import msgspec
+
+from coordinator import extras
+from coordinator.cli import arguments as common
+from coordinator.cloud.readiness import Readiness, backends
+from coordinator.reports.text import table
+from infra.wiring import cores
+
+_GIB = 1 << 30
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """What the command takes."""
+    common.json(parser)
+
+
+def run(options: Namespace) -> int:
+    """Prints what is here and what is missing; always 0."""
+    if options.json:
+        installed = {name: extras.installed(name) for name in extras.EXTRAS}
+        found = {"machine": dict(_machine()), "extras": installed, "backends": backends()}
+        print(msgspec.json.encode(found).decode())
+        return 0
+    print(table(("this machine", ""), _machine()))
+    print()
+    print(table(("extra", "for", ""), [_extra(name) for name in extras.EXTRAS]))
+    print()
+    rows = [row for name, readiness in backends().items() for row in _rows(name, readiness)]
+    print(table(("back-end", "", ""), rows))
+    return 0
+
+
+def _machine() -> list[tuple[str, str]]:
+    disk = shutil.disk_usage(Path.cwd())
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return [
+        ("python", f"{platform.python_version()}, {platform.platform(terse=True)}"),
+        ("cores", f"{cores()} of {os.cpu_count()} (the default of --workers)"),
+        ("memory", f"{memory / _GIB:.1f} GiB"),
+        ("disk free", f"{disk.free / _GIB:.1f} GiB in {Path.cwd()}"),
+    ]
+
+
+def _extra(name: str) -> tuple[str, str, str]:
+    hint = "installed" if extras.installed(name) else f"missing: {extras.install(name)}"
+    return name, extras.EXTRAS[name][0], hint
+
+
+def _rows(name: str, readiness: Readiness) -> list[tuple[str, str, str]]:
+    """The back-end, and below it what it needs."""
+    parts = [("", f"  {part.name}", part.text if part.ready else _missing(part.text)) for part in readiness.parts]
+    return [(name, "ready" if readiness.ready else "not ready", readiness.what), *parts]
+
+
+def _missing(text: str) -> str:
+    return f"missing: {text}"

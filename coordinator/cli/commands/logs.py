@@ -1,0 +1,106 @@
+"""marless logs: what the functions of a deployment wrote, the oldest first."""
+
+import json
+import re
+import time
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from datetime import datetime
+
+from coordinator.cli import arguments as common
+from coordinator.cloud.deployments import way
+from coordinator.cloud.log_lines import Line, Reader
+from coordinator.errors import FINISHED, UserError
+from coordinator.runs.folder import LATEST, RunFolder
+from coordinator.runs.signals import Signals
+from infra.aws.clients import Cloud
+from infra.aws.cloudwatch import LATE_S, Logs
+from infra.deployment import ROLES, stack_name
+
+_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_USUAL_S = 3600.0
+_LOOK_S = 2.0
+
+EXAMPLES = """examples:
+  marless logs                                      the newest run, the last hour
+  marless logs first --follow                       go on until Ctrl-C
+  marless logs --function learner --since 1d        all runs of the deployment that the newest run lives in
+  marless logs --function actor --backend aws       those of the tenant default there"""
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """What the command takes."""
+    parser.add_argument("run", metavar="RUN", nargs="?", help="only lines of this run (default: latest)")
+    parser.add_argument("--function", choices=ROLES, help="only this function; without RUN, of all runs")
+    parser.add_argument("--follow", action="store_true", help="go on with what is written from now on")
+    parser.add_argument(
+        "--since", type=_seconds, default=_USUAL_S, metavar="TIME", help="30s, 10m, 2h, 1d (default: 1h)"
+    )
+    common.elsewhere(parser)
+    common.json(parser)
+
+
+def run(options: Namespace) -> int:
+    """Prints the lines; `--follow` ends with Ctrl-C."""
+    cloud, stack, run = _chosen(options)
+    functions = [options.function] if options.function else ROLES
+    logs = Logs(cloud, {name: f"/marless/{stack}/{name}" for name in functions})
+    reader, since = Reader(run), time.time() - options.since
+    with Signals() as signals:
+        shown = _show(logs, reader, since, options.json)
+        while options.follow and not signals.received:
+            time.sleep(_LOOK_S)
+            since = max(since, time.time() - LATE_S)
+            shown |= _show(logs, reader, since, options.json)
+    if not shown and not options.json:
+        of = f" of {run}; what goes well leaves lines that name no run: see --function" if run else ""
+        print(f"functions wrote nothing{of} in that time; --since 1d looks further back")
+    return FINISHED
+
+
+def _chosen(options: Namespace) -> tuple[Cloud, str, str | None]:
+    """The account and the stack whose logs are meant, and the run, None for all; raises `UserError`."""
+    every = options.run is None and options.function is not None
+    if options.backend and (every or not _is_here(options.run)):
+        return way(options.backend, options.region), stack_name(options.tenant), options.run
+    folder = RunFolder.find(options.run or LATEST)
+    identity = folder.identity()
+    if identity.residence is None:
+        raise UserError(f"{folder.name} is a run on this machine; only functions in the cloud write logs")
+    cloud, stack = way(identity.backend, identity.residence.region), identity.residence.stack
+    return cloud, stack, None if every else identity.run
+
+
+def _is_here(run: str | None) -> bool:
+    try:
+        RunFolder.find(run or LATEST)
+    except UserError:
+        return False
+    return True
+
+
+def _show(logs: Logs, reader: Reader, since: float, as_json: bool) -> bool:
+    """Prints what is new; returns whether there was anything."""
+    lines = [line for event in logs.since(since) if (line := reader.read(event))]
+    for line in lines:
+        print(_document(line) if as_json else _text(line), flush=True)
+    return bool(lines)
+
+
+def _text(line: Line) -> str:
+    at = datetime.fromtimestamp(line.at).strftime("%m-%d %H:%M:%S.%f")[:-3]
+    fields = "".join(f"  {name}={value}" for name, value in line.fields.items())
+    message = line.message.replace("\n", "\n" + " " * 4)
+    return f"{at}  {line.function:<11}  {line.level:<7}  {message}{fields}".rstrip()
+
+
+def _document(line: Line) -> str:
+    at = datetime.fromtimestamp(line.at).astimezone().isoformat(timespec="milliseconds")
+    known = {"at": at, "function": line.function, "level": line.level, "message": line.message}
+    return json.dumps({**known, "fields": line.fields}, default=str)
+
+
+def _seconds(text: str) -> float:
+    found = re.fullmatch(r"(\d+)([smhd])", text)
+    if found is None or int(found[1]) == 0:
+        raise ArgumentTypeError(f"{text!r} is not a time such as 30s, 10m, 2h or 1d")
+    return float(int(found[1]) * _UNITS_S[found[2]])

@@ -1,0 +1,82 @@
+"""marless runs: all runs, the oldest first."""
+
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+import msgspec
+
+from coordinator.cli import arguments as common
+from coordinator.config.schema import ConfigError
+from coordinator.core import budget
+from coordinator.drive.checkpoint import Unresumable
+from coordinator.errors import UserError, one_line
+from coordinator.reports import statistics
+from coordinator.reports.statistics import FinalReturn
+from coordinator.reports.text import money, plus_minus, seconds, table
+from coordinator.runs import folder as folders
+from coordinator.runs.folder import RunFolder
+from coordinator.runs.stored import look
+from functions.contract import StorageFault
+
+_HEADER = ("run", "status", "rounds", "steps", "final return", "seconds", "bill", "begun (UTC)")
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a run stands. Of one that cannot be read, `problem` says why and there is no more."""
+
+    run: str
+    folder: str
+    status: str
+    rounds: int | None = None
+    env_steps: int | None = None
+    final_return: FinalReturn | None = None
+    train_seconds: float | None = None
+    dollars: float | None = None
+    created: str = ""
+    problem: str = ""
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """What the command takes."""
+    common.json(parser)
+
+
+def run(options: Namespace) -> int:
+    """Prints a row for every run, unreadable ones with the reason."""
+    rows = [_row(folder) for folder in folders.everything()]
+    if options.json:
+        for row in rows:
+            print(msgspec.json.encode(row).decode())
+    elif rows:
+        print(table(_HEADER, [_cells(row) for row in rows]))
+    else:
+        print("there are no runs here; begin one with: marless train")
+    return 0
+
+
+def _row(folder: RunFolder) -> Row:
+    """From the ledger: a summary may be of before the run went on."""
+    known: dict[str, Any] = {"run": folder.name, "folder": str(folder.path)}
+    try:
+        with look(folder) as found:
+            state = found.state
+            return Row(
+                **known,
+                status=found.standing,
+                rounds=state.round,
+                env_steps=state.env_steps,
+                final_return=statistics.summary(state.final) if state.final else None,
+                train_seconds=state.seconds,
+                dollars=float(budget.dollars(found.plan, state.meter)),
+                created=found.identity.created,
+            )
+    except (UserError, ConfigError, Unresumable, StorageFault) as error:
+        return Row(**known, status="unreadable", problem=one_line(error))
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    if row.rounds is None or row.env_steps is None or row.train_seconds is None or row.dollars is None:
+        return (row.run, row.status, "-", "-", "-", "-", "-", row.problem)
+    final = plus_minus(row.final_return) if row.final_return else "-"
+    took, begun = seconds(row.train_seconds), row.created[:16].replace("T", " ")
+    return (row.run, row.status, f"{row.rounds:,}", f"{row.env_steps:,}", final, took, money(row.dollars), begun)

@@ -1,0 +1,114 @@
+"""marless teardown: removes a tenant's deployment and all its runs, and says what is left: nothing."""
+
+from argparse import ArgumentParser, Namespace
+
+from coordinator.cli import arguments as common
+from coordinator.cli.confirm import confirm
+from coordinator.cloud import deployments
+from coordinator.cloud.accounts import caller, region_of
+from coordinator.errors import FINISHED, UNFINISHED, UserError
+from coordinator.reports.text import counted
+from coordinator.runs.folder import RunFolder, everything
+from infra.aws.clients import Cloud
+from infra.aws.detached import Deployed
+from infra.aws.settings import Settings
+from infra.aws.tenant_runs import tenant_runs
+from infra.deployment import Deployment, DeploymentFault, describe, stack_name, teardown
+
+_NAMED = 5
+
+EXAMPLES = """examples:
+  marless teardown
+  marless teardown --backend emulated --yes    ends the emulated account, too, when nothing else is in it"""
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """What the command takes."""
+    common.remote_backend(parser)
+    parser.add_argument("--force", action="store_true", help="also while runs go on")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def run(options: Namespace) -> int:
+    """Says what would go, asks, and removes it; 1 when something stays."""
+    return _emulated(options) if options.backend == "emulated" else _aws(options)
+
+
+def _emulated(options: Namespace) -> int:
+    from coordinator.cloud.emulated import end, stacks
+    from infra.emulation import account
+
+    folder, code = deployments.account_folder(), FINISHED
+    running = account.find(folder)
+    if running is None:
+        raise UserError(f"no emulated account runs in {folder}; there is nothing to remove")
+    if stacks(running):
+        code = _remove(running.cloud, options, f"the emulated account in {folder}")
+    if not stacks(running):
+        end(running)
+        print("the emulated account has ended")
+    return code
+
+
+def _aws(options: Namespace) -> int:
+    region = region_of(options.region)
+    cloud = Cloud(region)
+    return _remove(cloud, options, f"account {caller(cloud).account}, {region}")
+
+
+def _remove(cloud: Cloud, options: Namespace, where: str) -> int:
+    """Removes what the tenant has there; raises `UserError` when that is nothing, `StorageFault`."""
+    found = describe(cloud, stack_name(options.tenant))
+    if found is not None:
+        _warn(found, cloud, where, options.force)
+        confirm("remove all of it?", options.yes)
+    removed: list[str] = []
+
+    def say(line: str) -> None:
+        removed.append(line)
+        print(line, flush=True)
+
+    try:
+        # Also where no stack is whole: one that failed half-way, or that somebody deleted, may have left something.
+        left = teardown(cloud, options.tenant, say)
+    except DeploymentFault as fault:
+        raise UserError(str(fault)) from fault
+    if left:
+        print("\n".join(["this is left and has to be removed by hand:", *(f"  {line}" for line in left)]))
+        return UNFINISHED
+    if not removed:
+        raise UserError(f"tenant {options.tenant} has no deployment in {where}")
+    print(f"nothing of tenant {options.tenant} is left in {where}")
+    return FINISHED
+
+
+def _warn(found: Deployment, cloud: Cloud, where: str, force: bool) -> None:
+    """Says what will go; raises `UserError` while runs go on."""
+    settings = Settings(found.bucket, found.table, found.tenant)
+    live = [name for name, _ in Deployed(settings, cloud).live.items("")]
+    live += [folder.name for folder in everything() if _driven_in(folder, found)]
+    if live and not force:
+        raise UserError(
+            f"{_named(live)} {'goes' if len(live) == 1 else 'go'} on; end it first (marless stop {live[0]}), or give"
+            " it up with --force"
+        )
+    runs = tenant_runs(cloud, settings)
+    print(f"removes stack {found.stack} from {where}: functions, logs, table, bucket")
+    print(f"with it {counted(len(runs), 'run')} and all their data{f': {_named(runs)}' if runs else ''}")
+    print("folders under runs/ stay, with the results that they hold")
+
+
+def _driven_in(folder: RunFolder, found: Deployment) -> bool:
+    """Whether a process on this machine drives a run there."""
+    if not folder.driven():
+        return False
+    try:
+        residence = folder.identity().residence
+    except UserError:
+        return False
+    return residence is not None and residence.bucket == found.bucket
+
+
+def _named(runs: list[str]) -> str:
+    more = len(runs) - _NAMED
+    return ", ".join(runs[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")

@@ -1,0 +1,112 @@
+"""marless verify: does the disk hold what the run recorded, byte for byte?"""
+
+import dataclasses
+from argparse import ArgumentParser, Namespace
+from dataclasses import dataclass
+
+import msgspec
+
+from coordinator.cli import arguments as common
+from coordinator.core.state import State
+from coordinator.errors import FINISHED, UNFINISHED
+from coordinator.reports.weights import weights_sha256
+from coordinator.runs import summary
+from coordinator.runs.documents import Documents
+from coordinator.runs.folder import BEST_POLICIES, POLICIES, RunFolder
+from coordinator.runs.stored import Stored, look
+from functions import codec
+from functions.contract import CorruptObject, NoSuchObject, Ref
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What was found; `behind` says what is only out of date."""
+
+    problems: list[str]
+    round: int
+    objects: int
+    weights_sha256: str
+    behind: str
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """What the command takes."""
+    common.run(parser)
+    common.json(parser)
+
+
+def run(options: Namespace) -> int:
+    """Compares hashes; 1 when something differs."""
+    folder = RunFolder.find(options.run)
+    with look(folder) as found:
+        kept = found.kept
+        states = [state for state in (kept, found.checkpoint) if state is not None]
+        refs = list(dict.fromkeys(ref for state in states for ref in state.lasting))
+        problems = [problem for ref in refs if (problem := _object(found, ref))]
+        weights = "" if problems or not kept.objects else weights_sha256(kept, found.storage)
+        problems += _summary(folder, found, weights) + ([] if problems else _policies(folder, found))
+    _show(options, folder, Verified(problems, kept.round, len(refs), weights, _behind(folder, found.state)))
+    return UNFINISHED if problems else FINISHED
+
+
+def _show(options: Namespace, folder: RunFolder, verified: Verified) -> None:
+    if options.json:
+        fields = {"run": folder.name, "ok": not verified.problems, **dataclasses.asdict(verified)}
+        print(msgspec.json.encode(fields).decode())
+        return
+    told = verified.problems or [
+        f"OK, round {verified.round}, {verified.objects} objects, weights_sha256 {verified.weights_sha256 or 'not yet'}"
+    ]
+    print(f"{folder.name}: {'; '.join([*told, *([verified.behind] if verified.behind else [])])}")
+
+
+def _behind(folder: RunFolder, state: State) -> str:
+    """What a kill between a commit and the files that follow it leaves to say."""
+    figures = summary.read(folder)
+    if figures is None:
+        return "summary.json is missing or cannot be read"
+    if figures.rounds == state.round:
+        return ""
+    return f"summary.json is of round {figures.rounds}, the run is at round {state.round}"
+
+
+def _object(found: Stored, ref: Ref) -> str:
+    try:
+        codec.verified(ref, found.storage.get(ref.key))
+    except CorruptObject as error:
+        return str(error)
+    except NoSuchObject:
+        return f"{ref.key} is missing"
+    return ""
+
+
+def _summary(folder: RunFolder, found: Stored, weights: str) -> list[str]:
+    figures = summary.read(folder)
+    if figures is None or figures.weights_sha256 is None or figures.rounds != found.kept.round or not weights:
+        return []
+    if figures.weights_sha256 == weights:
+        return []
+    return [f"summary.json names weights {figures.weights_sha256}, the objects give {weights}"]
+
+
+def _policies(folder: RunFolder, found: Stored) -> list[str]:
+    """The files to play, where the run has ended and they were written."""
+    figures, state = summary.read(folder), found.kept
+    if figures is None or figures.weights_sha256 is None or figures.rounds != state.round:
+        return []
+    documents = Documents(folder, found.plan, found.identity, found.storage)
+    files = {POLICIES: (state.policies, state.team)}
+    if state.best:
+        files[BEST_POLICIES] = state.best.policies, state.best.team
+    return [
+        f"{name} is not what the objects give"
+        for name, (refs, team) in files.items()
+        if refs and not _is(folder, name, documents.policy_file(state, refs, team))
+    ]
+
+
+def _is(folder: RunFolder, name: str, body: bytes) -> bool:
+    try:
+        return (folder.path / name).read_bytes() == body
+    except OSError:
+        return False

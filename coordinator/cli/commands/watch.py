@@ -1,0 +1,127 @@
+"""marless watch: what a run in the cloud does, until it ends; then its files and policies are fetched."""
+
+import time
+from argparse import ArgumentParser, Namespace
+
+from coordinator.cli import arguments as common
+from coordinator.cli.views.choice import choose
+from coordinator.cloud.remote_runs import known
+from coordinator.core.state import Plan, RoundLine, State
+from coordinator.drive import lease
+from coordinator.drive.checkpoint import stored
+from coordinator.drive.ledger_journal import Lines
+from coordinator.errors import FINISHED, UNFINISHED, USER_ERROR, UserError
+from coordinator.reports.journal import JsonLines
+from coordinator.reports.text import event, onwards
+from coordinator.runs import summary
+from coordinator.runs.documents import Documents
+from coordinator.runs.ending import Ending, conclude
+from coordinator.runs.folder import LATEST, METRICS, Identity, RunFolder
+from coordinator.runs.plateau_monitor import Course
+from coordinator.runs.signals import Signals
+from coordinator.runs.stored import plan_of
+from coordinator.runs.summary import Measured
+from coordinator.runs.view import View
+from infra import wiring
+from infra.wiring import Backend
+
+# Every look costs a read or two of the ledger: a twentieth of a cent an hour.
+_LOOK_S = 2.0
+
+
+def arguments(parser: ArgumentParser) -> None:
+    """What the command takes."""
+    common.run(parser, default=LATEST)
+    common.elsewhere(parser)
+    common.json(parser)
+
+
+def run(options: Namespace) -> int:
+    """Shows the run as `marless train` would; leaving does not stop it."""
+    folder = known(options)
+    identity = folder.identity()
+    if identity.residence is None:
+        raise UserError(f"{folder.name} is a run on this machine; marless status {folder.name} says how it stands")
+    with Signals() as signals, folder.driving():
+        backend = wiring.BACKENDS[identity.backend](folder.path, 1, residence=identity.residence)
+        view = choose(options.json)
+        try:
+            ending = Watch(folder, identity, backend, view, signals, options.started).look()
+        finally:
+            view.close()
+            backend.close()
+    return conclude(ending)
+
+
+class Watch:
+    """One command's look at a run that somebody else drives."""
+
+    def __init__(
+        self, folder: RunFolder, identity: Identity, backend: Backend, view: View, signals: Signals, started: float
+    ) -> None:
+        self._folder, self._identity, self._backend = folder, identity, backend
+        self._view, self._signals, self._started = view, signals, started
+        residence = identity.residence
+        assert residence is not None
+        self._plan: Plan = plan_of(identity, folder.config(), backend)
+        self._journal = JsonLines(folder.path / METRICS)
+        there = wiring.deployed(identity.backend, folder.path, residence)
+        self._lines = Lines(there.outside(identity.run).ledger)
+        self._course = Course(self._plan, ())
+        self._shown = 0
+
+    def look(self) -> Ending:
+        """Until the run ends or nobody drives it any more, or the user has seen enough."""
+        self._view.started(self._folder.name, str(self._folder.path))
+        while True:
+            # The lease first: whoever lets go of it has committed before.
+            held, _ = lease.read(self._backend.ledger)
+            state = stored(self._backend.ledger) or State()
+            self._show(state)
+            if not held.taken("", time.time()):
+                return self._ended(state, held.problem)
+            if self._signals.received:
+                name = self._folder.name
+                return Ending(FINISHED, f"{name} goes on; look again with: marless watch {name}")
+            time.sleep(_LOOK_S)
+
+    def _show(self, state: State) -> None:
+        if state.round > self._shown:
+            for line in self._lines.after(self._shown):
+                self._journal.record(line)
+                self._tell(line)
+        self._view.notice(self._plan, state, time.monotonic() - self._started)
+
+    def _tell(self, line: RoundLine) -> None:
+        self._shown = line.round
+        self._course.add(line)
+        self._view.round(self._plan, line)
+        if line.event:
+            self._view.remark(event(line))
+        if line.evaluation is not None:
+            self._look()
+
+    def _look(self) -> None:
+        if found := self._course.look():
+            self._view.remark(f"round {self._shown:5d}  {found}")
+
+    def _ended(self, state: State, problem: str) -> Ending:
+        earlier = summary.read(self._folder)
+        measured = Measured(
+            wall_seconds=earlier.wall_seconds if earlier else state.seconds,
+            start_up_seconds=earlier.start_up_seconds if earlier else None,
+            peak_mb=summary.peaks(earlier) | state.peaks,
+        )
+        self._folder.become_latest()
+        status = "interrupted" if state.status == "running" else state.status
+        documents = Documents(self._folder, self._plan, self._identity, self._backend.storage)
+        figures = documents.complete(state, measured, status)
+        self._look()  # the last evaluation stands in no line
+        self._view.ended(self._plan, figures, self._folder.name, str(self._folder.path))
+        if state.status == "finished":
+            return Ending(FINISHED, "")
+        if state.refused:
+            return Ending(USER_ERROR, f"nothing was trained: {state.reason}; then train under another name")
+        why = f": {problem or state.reason}" if problem or state.reason else ""
+        go_on = onwards(state, f"marless resume --detach {self._folder.name}")
+        return Ending(UNFINISHED, f"{status} after round {state.round}{why}; {go_on}")

@@ -1,0 +1,44 @@
+"""The view for programs: one JSON object per line, told apart by `event`."""
+
+from typing import Any
+
+import msgspec
+
+from coordinator.core.state import Plan, RoundLine, State
+from coordinator.reports import statistics
+from coordinator.runs.summary import Summary
+
+
+class JsonView:
+    """Events `started`, `round`, `evaluation`, `remark` and at the end `finished` or `stopped` with the summary."""
+
+    def started(self, name: str, folder: str) -> None:
+        _say("started", run=name, folder=folder)
+
+    def notice(self, plan: Plan, state: State, elapsed: float) -> None:
+        """Programs hear of rounds only."""
+
+    def round(self, plan: Plan, line: RoundLine) -> None:
+        if line.evaluation is not None:
+            figures = msgspec.to_builtins(statistics.summary(line.evaluation.returns))
+            if line.evaluation.side_returns:
+                figures |= {"side": line.evaluation.side, "side_returns": line.evaluation.side_returns}
+            if line.evaluation.scalars:
+                figures |= {"scalars": line.evaluation.scalars}
+            _say("evaluation", round=line.evaluation.round, env_steps=line.evaluation.env_steps, **figures)
+        fields = msgspec.to_builtins(msgspec.structs.replace(line, evaluation=None))
+        _say("round", **fields)
+
+    def remark(self, text: str) -> None:
+        _say("remark", text=text)
+
+    def ended(self, plan: Plan, summary: Summary, name: str, folder: str) -> None:
+        event = "finished" if summary.status == "finished" else "stopped"
+        _say(event, folder=folder, summary=msgspec.to_builtins(summary))
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _say(event: str, **fields: Any) -> None:
+    print(msgspec.json.encode({"event": event, **fields}).decode(), flush=True)

@@ -1,0 +1,56 @@
+"""The view for pipes and files: one line for every evaluation, and what came out."""
+
+import os
+import sys
+
+from coordinator.cli.views.receipt import receipt
+from coordinator.core.state import Plan, RoundLine, State
+from coordinator.reports.text import by_side, money, plus_minus, scalars, seconds
+from coordinator.runs.summary import Summary
+
+
+class PlainView:
+    """Lines of text on standard output; remarks on standard error."""
+
+    def started(self, name: str, folder: str) -> None:
+        _say(f"run {name}")
+
+    def notice(self, plan: Plan, state: State, elapsed: float) -> None:
+        """Nothing happens between evaluations."""
+
+    def round(self, plan: Plan, line: RoundLine) -> None:
+        if line.evaluation is not None:
+            _say(evaluation_line(line))
+
+    def remark(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    def ended(self, plan: Plan, summary: Summary, name: str, folder: str) -> None:
+        _say("\n".join(receipt(plan, summary, name, folder)))
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _say(text: str) -> None:
+    """Prints; a reader that went away (`marless train | head`) does not end a run."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def evaluation_line(line: RoundLine) -> str:
+    """One evaluation and what the run had used by then."""
+    assert line.evaluation is not None
+    sides = f"   {by_side(line.evaluation.side_returns)}" if line.evaluation.side_returns else ""
+    own = f"   {scalars(line.evaluation.scalars)}" if line.evaluation.scalars else ""
+    mean = line.side_returns.get(line.evaluation.side, line.return_mean)
+    sampled = "" if mean is None else f"{mean:8.1f} sampled"
+    greedy = f"{line.evaluation.side}, greedy" if line.evaluation.side else "greedy"
+    speed = line.env_steps / line.seconds if line.seconds else 0.0
+    return (
+        f"round {line.evaluation.round:5d}  {line.evaluation.env_steps:11,d} steps"
+        f"   return {plus_minus(line.evaluation.returns):>14s} ({greedy}){own}{sampled}{sides}"
+        f"   {speed:9,.0f} steps/s   {money(line.dollars)}   {seconds(line.seconds)}"
+    )

@@ -1,0 +1,57 @@
+"""The last lines of a run: what came out, what it cost, and how to go on."""
+
+from coordinator.core.state import Plan
+from coordinator.reports.text import by_side, money, plus_minus, scalars, seconds
+from coordinator.runs.summary import Summary
+
+_REASONS = {
+    "rounds": "stop.rounds",
+    "env_steps": "stop.env_steps",
+    "seconds": "stop.seconds",
+    "dollars": "stop.dollars",
+    "return": "stop.return",
+}
+
+
+def receipt(plan: Plan, summary: Summary, name: str, folder: str) -> list[str]:
+    """The block that ends `train` and `resume`; the folder is its last line."""
+    pricing, reached = plan.config.pricing, _REASONS.get(summary.reason, "")
+    lines = [
+        _item(
+            "trained",
+            f"{summary.rounds:,} rounds, {summary.env_steps:,} steps in {seconds(summary.train_seconds)}"
+            + (f" (until {reached})" if reached else ""),
+        )
+    ]
+    if final := summary.final_return:
+        lines.append(
+            _item(
+                "final return",
+                f"{plus_minus(final)}   sum over {_summed(summary)}, undiscounted, greedy, {final.episodes:,} episodes",
+            )
+        )
+    if summary.final_scalars:
+        lines.append(_item("", scalars(summary.final_scalars)))
+    if summary.final_sides:
+        lines.append(_item("sides", by_side(summary.final_sides)))
+    if best := summary.absolute_return:
+        half = (best.ci95[1] - best.ci95[0]) / 2 if best.ci95 else 0.0
+        which = "final policies" if best.round == summary.rounds else f"best policies (round {best.round})"
+        text = f"{best.mean:.1f} ± {half:.1f}   {which}, {best.episodes:,} episodes"
+        lines.append(_item("absolute", text))
+    if summary.absolute_scalars:
+        lines.append(_item("", scalars(summary.absolute_scalars)))
+    place = f"AWS Lambda ({pricing.architecture}, {pricing.region})"
+    costs = "would cost" if plan.stretch else "costs"
+    lines.append(_item("bill", f"{money(summary.dollars.total)}   what this {costs} on {place}"))
+    if summary.status == "finished":
+        lines.append(_item("play it", f"marless evaluate {name}"))
+    return [*lines, folder]
+
+
+def _summed(summary: Summary) -> str:
+    return f"agents of side {summary.side}" if summary.side else "agents"
+
+
+def _item(label: str, text: str) -> str:
+    return f"{label:<14}{text}"

@@ -1,0 +1,76 @@
+"""What a deployment is and costs, said before it is made and when it stands."""
+
+from collections.abc import Mapping
+
+from coordinator.cloud.accounts import Caller
+from coordinator.pricing.bill import total
+from coordinator.pricing.idle import Deployment as Standing
+from coordinator.pricing.idle import idle_month
+from coordinator.pricing.prices import load_prices
+from coordinator.reports.text import money, table
+from infra.deployment import ROLES, Deployment, template
+
+_PRICED = "us-east-1"
+# The learner's image and what it is built on, compressed; more with plug-ins.
+_IMAGE_BYTES = 300 << 20
+_USUAL_MB = 1769
+# What a new account may run at once is far below this (Lambda developer guide, "Lambda quotas").
+_MANY = 100
+
+
+def before(who: Caller, region: str, stack: str, known: bool, parameters: Mapping[str, str], free: int) -> str:
+    """What will be made or changed, where, and what it costs while nobody trains."""
+    rows = [
+        ("account", f"{who.account}, {region}, as {who.arn.rpartition(':')[2]}"),
+        ("stack", f"{stack}, {'there already: functions are renewed, runs and their data stay' if known else 'new'}"),
+        ("of", "a bucket, a table, a queue, 4 functions with a role and a log each, a schedule, 4 alarms, a dashboard"),
+        ("beside it", "a bucket of packages, and a container repository with the learner's image"),
+        ("at once", f"{free:,} functions in this account{_few(free)}"),
+        ("idle month", f"{_idle(parameters)}; training comes on top (marless estimate)"),
+    ]
+    costs = table(("", "", ""), _lines(parameters)).splitlines()[1:]
+    return "\n".join([*(f"{label:<12}{text}" for label, text in rows), *(" " * 12 + cost for cost in costs)])
+
+
+def after(made: Deployment) -> str:
+    """What stands."""
+    functions = [
+        (
+            role,
+            f"version {made.functions[role].rpartition(':')[2]}, {made.memory_mb[role]:,} MB, {made.timeout_s[role]} s",
+        )
+        for role in ROLES
+    ]
+    rows = [("stack", f"{made.stack} in {made.region}"), ("bucket", made.bucket), ("table", made.table), *functions]
+    return "\n".join(f"{label:<13}{text}" for label, text in rows)
+
+
+def _few(free: int) -> str:
+    if free >= _MANY:
+        return ""
+    return "; new accounts have few: ask for more under Service Quotas, AWS Lambda, Concurrent executions"
+
+
+def _idle(parameters: Mapping[str, str]) -> str:
+    lines = idle_month(load_prices(_PRICED), standing(parameters))
+    return f"{money(float(total(lines)))} at list prices of {_PRICED}, without the free tier"
+
+
+def _lines(parameters: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    lines = idle_month(load_prices(_PRICED), standing(parameters))
+    return [
+        (line.name, money(float(line.dollars)), f"{line.quantity:,.{3 if line.quantity < 1 else 0}f} {line.unit}")
+        for line in lines
+        if line.dollars
+    ]
+
+
+def standing(parameters: Mapping[str, str]) -> Standing:
+    """What is paid for by the month in a deployment with these parameters of the template."""
+    return Standing(
+        coordinator_mb=int(parameters.get("CoordinatorMemory", _USUAL_MB)),
+        # An alarm is paid for by the metrics it looks at (Amazon CloudWatch pricing, "alarm metric").
+        alarm_metrics=template.text().count("MetricName: "),
+        dashboards=1,
+        image=_IMAGE_BYTES,
+    )

@@ -1,0 +1,128 @@
+"""The emulated account of a folder of runs, as commands need it: there, with the present program, and not for ever."""
+
+import sys
+from pathlib import Path
+
+from coordinator.cloud.deployments import account_folder
+from coordinator.cloud.stack_parameters import renewed
+from coordinator.drive.checkpoint import stored
+from coordinator.errors import UserError
+from coordinator.extras import require
+from coordinator.reports import provenance
+from coordinator.runs.folder import RunFolder, everything
+from functions.contract import StorageFault
+from infra import wiring
+from infra.aws.clients import Cloud
+from infra.aws.errors import told
+from infra.deployment import DeploymentFault, deploy, describe, stack_name
+from infra.emulation import account as accounts
+from infra.emulation.account import Account, AccountFault
+from infra.emulation.account_folder import Lock
+
+REGION = "us-east-1"
+
+# Accounts that this process started for a run of its own.
+_started: list[Account] = []
+
+
+def account(tenant: str, region: str | None) -> Cloud:
+    """The account of this folder, started when it does not run, with the present program deployed for the tenant.
+
+    Raises `UserError`, and `StorageFault` when it does not answer.
+    """
+    before = accounts.find(account_folder())
+    running = begun(region)
+    if before is None:
+        _started.append(running)
+    # Two commands that begin at once deploy one after the other; the second finds nothing to do.
+    lock = Lock(account_folder() / "deploying.lock")
+    lock.take(wait=True)
+    try:
+        _deploy(running.cloud, tenant)
+    finally:
+        lock.release()
+    return running.cloud
+
+
+def begun(region: str | None) -> Account:
+    """The account, started when it does not run; raises `UserError`."""
+    require("emulated", "the emulated account")
+    folder = account_folder()
+    running = accounts.find(folder)
+    if running is None:
+        tell(f"starting an emulated AWS account in {folder}")
+        try:
+            # Tasks may lie in the current folder, as on this machine; our own packages come first.
+            running = accounts.start(folder, region or REGION, code=(provenance.ROOT, Path.cwd()))
+        except AccountFault as fault:
+            raise UserError(str(fault)) from fault
+    there = running.whereabouts.region
+    if region not in (None, there):
+        raise UserError(f"the emulated account in {folder} is in {there}; leave --region out, or end the account first")
+    return running
+
+
+def leave(run: str, keep: bool) -> None:
+    """Ends the account if this process started it, unless it is to be kept, or another run needs what it holds.
+
+    Raises `UserError` when it does not end.
+    """
+    if not _started:
+        return
+    running = _started.pop()
+    if keep or _needed(run):
+        tell("the emulated account goes on; end it, and all it holds, with: marless teardown --backend emulated")
+        return
+    end(running)
+
+
+def end(running: Account) -> None:
+    """Ends the account; raises `UserError` when it does not end."""
+    try:
+        running.stop()
+    except AccountFault as fault:
+        raise UserError(str(fault)) from fault
+
+
+def stacks(running: Account) -> list[str]:
+    """The names of the stacks in it; raises `StorageFault`."""
+    with told("list", "stacks"):
+        return [stack["StackName"] for stack in running.cloud.client("cloudformation").describe_stacks()["Stacks"]]
+
+
+def tell(line: str) -> None:
+    """Says what goes on beside the command's own output."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def _deploy(cloud: Cloud, tenant: str) -> None:
+    """Makes or renews the tenant's stack where it does not hold the present program."""
+    found = describe(cloud, stack_name(tenant))
+    code = provenance.code_sha256()
+    if found is not None and found.code == code:
+        return
+    tell(f"{'renewing' if found else 'deploying'} stack {stack_name(tenant)} in the emulated account")
+    try:
+        deploy(cloud, tenant, renewed(cloud, tenant, {"Code": code}))
+    except DeploymentFault as fault:
+        raise UserError(str(fault)) from fault
+
+
+def _needed(run: str) -> bool:
+    """Whether the account holds another run that has not finished."""
+    return any(folder.path.name != run and _unfinished(folder) for folder in everything())
+
+
+def _unfinished(folder: RunFolder) -> bool:
+    try:
+        identity = folder.identity()
+        if identity.backend != "emulated":
+            return False
+        backend = wiring.BACKENDS["emulated"](folder.path, 1, read_only=True, residence=identity.residence)
+        try:
+            state = stored(backend.ledger)
+        finally:
+            backend.close()
+    except (UserError, StorageFault):
+        return False  # of an account that is gone, or unreadable: there is nothing to lose
+    return state is not None and state.status != "finished"

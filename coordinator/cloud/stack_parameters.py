@@ -1,0 +1,36 @@
+"""The parameters of a tenant's stack: what the user says, what was deployed before, what the template has."""
+
+import re
+from collections.abc import Mapping
+
+from infra.aws.clients import Cloud
+from infra.aws.errors import told
+from infra.deployment import stack_name, template
+from infra.deployment.stack import Stacks
+
+# They belong to one deployment, not to the user.
+_OURS = ("Tenant", "Code", "Release", "LearnerImage")
+_BLOCK = re.compile(r"^Parameters:\n(.*?)^\S", re.DOTALL | re.MULTILINE)
+_ENTRY = re.compile(r"^  (\w+):\n((?:    .*\n)+)", re.MULTILINE)
+_DEFAULT = re.compile(r"^    Default: ([^#\n]*)", re.MULTILINE)
+
+
+def renewed(cloud: Cloud, tenant: str, given: Mapping[str, str]) -> dict[str, str]:
+    """All parameters of a deployment: `given`, for others what the tenant's last one had, else the template's defaults.
+
+    They are complete, so that deploying twice asks twice for the same. Raises `StorageFault`.
+    """
+    name, usual = stack_name(tenant), defaults(template.text())
+    with told("look for", f"stack {name}"):
+        stack = Stacks(cloud).find(name)
+    # A newer template may have dropped one.
+    before = {key: value for key, value in stack.parameters.items() if key in usual} if stack else {}
+    return {key: value for key, value in {**usual, **before}.items() if key not in _OURS} | dict(given)
+
+
+def defaults(text: str) -> dict[str, str]:
+    """The parameters of a template with their defaults, in the form that ours is written in."""
+    block = _BLOCK.search(text)
+    assert block is not None
+    found = {name: _DEFAULT.search(body) for name, body in _ENTRY.findall(block[1])}
+    return {name: match[1].strip().strip('"') for name, match in found.items() if match}

@@ -1,0 +1,468 @@
+"""RunConfig: all that a user can set about a run, typed, closed, and documented where it is defined.
+
+A run is described by a TOML file and `key=value` overrides with dotted keys. Whatever cannot be read becomes one
+`ConfigError` line that says what is wrong, where, and what to do.
+"""
+
+import difflib
+import math
+import tomllib
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Self, get_args
+
+import msgspec
+from msgspec import Meta, field
+
+from coordinator.config.task_defaults import filled
+from coordinator.placement import rules
+from coordinator.pricing.prices import Architecture, StorageClass, load_prices
+from coordinator.rules import scaling, sharing, similarity, trend
+from coordinator.rules.grouping import Cap, Grouping
+from functions.algorithms import registry as algorithms
+from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec
+from functions.algorithms.ppo.mappo import MappoConfig
+from functions.contract import BadRequest, MissingExtra
+from functions.environments import registry
+from functions.environments.base import Task
+
+# Which class a table is of is known only when its name is: plug-ins bring theirs.
+if TYPE_CHECKING:
+    AnyConfig = AlgorithmConfig
+else:
+    AnyConfig = Any
+
+DEFAULT_ROUNDS = 400
+RANDOM = "random"
+# Memory of a function at most, MB: Lambda's.
+MOST_MB = 10_240
+
+_ALGORITHM = "mappo"
+# The task's own definition belongs to the functions, which read it without this module.
+_TASK_KEYS = {
+    "task.name": "the environment, such as mpe/simple_spread, or pettingzoo:package.module:factory",
+    "task.agents": "number of agents, adversaries included; default: the environment's own",
+    "task.options": "keyword arguments of the environment",
+}
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; the message is one line for the user."""
+
+
+class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A table of the file."""
+
+
+class Actors(Section, frozen=True, kw_only=True):
+    """What one sampling unit is. A unit is an amount of data; how units are packed into invocations is placement's."""
+
+    copies: Annotated[int, Meta(ge=1, description="copies of the environment in one unit")] = 64
+    steps: Annotated[int, Meta(ge=1, description="steps of every copy per round; default: one episode")] | None = None
+
+
+class Trend(Section, frozen=True, kw_only=True):
+    """When the reward trend says that training goes the wrong way, so that dynamic sharing is switched on or off."""
+
+    rule: Annotated[
+        trend.Rule,
+        Meta(description="significant: a decline beyond chance; paper: slope under gamma; decline: -slope over gamma"),
+    ] = "significant"
+    window: Annotated[int, Meta(ge=3, le=100, description="rounds that are looked at, W of the paper")] = 10
+    gamma: Annotated[float, Meta(description="threshold of the rules paper and decline, per round")] = 0.0
+    alpha: Annotated[
+        float,
+        Meta(ge=0.001, le=0.1, description="chance of any false alarm in 100 rounds without a trend, for significant"),
+    ] = 0.05
+
+
+class Sharing(Section, frozen=True, kw_only=True):
+    """Which agents share networks, and how that is decided while training goes on (rule dynamic)."""
+
+    rule: Annotated[
+        sharing.Rule,
+        Meta(
+            description="none: networks per agent, the default; all: one per class of equal spaces, the default of"
+            " algorithms with replay; dynamic: as the trend decides"
+        ),
+    ] = "none"
+    start: Annotated[sharing.Start, Meta(description="how dynamic sharing begins; the MARLess paper begins apart")] = (
+        "together"
+    )
+    distance: Annotated[
+        similarity.Distance, Meta(description="between policies: jsd, or kde-kl as in the MARLess paper")
+    ] = "jsd"
+    grouping: Annotated[
+        Grouping, Meta(description="linkage: agents closer than epsilon; kmeans: the paper's schedule")
+    ] = "linkage"
+    cap: Annotated[Cap, Meta(description="most groups of kmeans: as the paper's text or as its figure has it")] = "text"
+    epsilon: Annotated[float, Meta(gt=0, description="linkage merges agents surely closer than this")] = 0.1
+    confidence: Annotated[float, Meta(gt=0, lt=1, description="how sure linkage has to be")] = 0.95
+    base: Annotated[
+        sharing.Base,
+        Meta(description="what a group goes on from: distil: one policy taught by all; return, convexity: a member's"),
+    ] = "distil"
+    distil_steps: Annotated[int, Meta(ge=1, le=10_000, description="optimiser steps of base distil")] = 200
+    trial: Annotated[
+        bool, Meta(description="share only if a trial on fresh episodes shows the shared team no worse than margin")
+    ] = True
+    margin: Annotated[
+        float, Meta(gt=0, description="what the trial lets pass, as a share of what the run has gained so far")
+    ] = 0.1
+    error: Annotated[float, Meta(gt=0, lt=0.5, description="chance that the trial lets a worse team pass")] = 0.05
+    trial_episodes: Annotated[int, Meta(ge=2, le=10_000, description="most episodes of a trial, in each arm")] = 1600
+
+
+class Scaling(Section, frozen=True, kw_only=True):
+    """How many units a round samples."""
+
+    rule: Annotated[
+        scaling.Rule,
+        Meta(description="constant; gns: gradient noise; paper, offset: convexity; shuffled:<rule>: its control"),
+    ] = "constant"
+    units: Annotated[int, Meta(ge=1, le=10_000, description="sampling units per round; the most, for other rules")] = 1
+    least: Annotated[int, Meta(ge=1, description="fewest units per round; default: units / agents")] | None = None
+    beta: Annotated[float, Meta(ge=0, le=1, description="threshold of the rules paper and offset")] = 0.5
+
+
+class Placement(Section, frozen=True, kw_only=True):
+    """How work is spread over invocations; it never changes a weight."""
+
+    rule: Annotated[
+        rules.Choice,
+        Meta(
+            description="split: a learner per stage and group; fused: per group; packed: one for all, the default"
+            " where learners meet in every update; whole: rounds in one function; auto: the cheapest"
+        ),
+    ] = "fused"
+    units_per_invocation: Annotated[int, Meta(ge=1, description="sampling units in one actor invocation")] = 1
+    rounds: Annotated[int, Meta(ge=1, le=100, description="most rounds in one invocation of whole")] = 10
+    carry: Annotated[
+        bool, Meta(description="objects travel inside messages and are stored at checkpoints only; auto decides itself")
+    ] = False
+    deadline_s: Annotated[float, Meta(gt=0, description="auto: longest round")] | None = None
+    dollars_per_hour: Annotated[float, Meta(gt=0, description="auto: the fastest at this rate")] | None = None
+
+
+class Evaluation(Section, frozen=True, kw_only=True):
+    """Greedy episodes on fresh start states."""
+
+    every: Annotated[int, Meta(ge=1, description="rounds between evaluations")] = 10
+    episodes: Annotated[
+        int, Meta(ge=2, description="episodes of an evaluation; the absolute metric takes ten times")
+    ] = 320
+    final_episodes: Annotated[int, Meta(ge=2, description="episodes for the return of the final policies")] = 3200
+    episodes_per_invocation: Annotated[int, Meta(ge=1, description="episodes in one evaluator invocation")] = 3200
+    side: (
+        Annotated[int, Meta(ge=0, description="of competing sides, whose return counts; default: the largest")] | None
+    ) = None
+
+
+class Opponents(Section, frozen=True, kw_only=True):
+    """A side of a competitive task that does not learn, so that the others learn against what stays the same."""
+
+    side: (
+        Annotated[int, Meta(ge=0, description="of competing sides, the one that does not learn; default: none")] | None
+    ) = None
+    policies: Annotated[
+        str, Meta(min_length=1, description="how it acts: random, or as that run's or file's policies")
+    ] = RANDOM
+
+
+class Stop(Section, frozen=True, kw_only=True):
+    """When the run ends: at the end of the first round that meets any of these. Default: 400 rounds."""
+
+    rounds: Annotated[int, Meta(ge=0, description="finished rounds")] | None = None
+    env_steps: Annotated[int, Meta(ge=1, description="environment steps")] | None = None
+    seconds: Annotated[float, Meta(gt=0, description="seconds of training, interruptions not counted")] | None = None
+    dollars: Annotated[float, Meta(gt=0, description="hard cap on the bill; never passed, whatever fails")] | None = (
+        None
+    )
+    return_: Annotated[float, Meta(description="target for the mean greedy return of an evaluation")] | None = field(
+        default=None, name="return"
+    )
+
+
+class Function(Section, frozen=True, kw_only=True):
+    """Size of a function. 1,769 MB buy one vCPU, which is what one core here stands for."""
+
+    memory_mb: Annotated[int, Meta(ge=128, le=MOST_MB, description="memory of the function")] = 1769
+    timeout_s: Annotated[float, Meta(gt=0, le=900, description="longest run of one attempt")] = 60.0
+
+
+class Functions(Section, frozen=True, kw_only=True):
+    """The functions' sizes."""
+
+    actor: Function = Function()
+    learner: Function = Function()
+    evaluator: Function = Function()
+
+
+class Pricing(Section, frozen=True, kw_only=True):
+    """Whose prices the bill uses."""
+
+    region: Annotated[str, Meta(description="AWS region of the price list")] = "us-east-1"
+    architecture: Annotated[Architecture, Meta(description="processor of the functions: arm or x86")] = "arm"
+    storage: Annotated[StorageClass, Meta(description="S3 class: standard or express")] = "standard"
+
+
+class RunConfig(Section, frozen=True, kw_only=True):
+    """A run."""
+
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1, description="all randomness of the run follows from it")] = 1
+    attempts: Annotated[int, Meta(ge=1, le=10, description="attempts of a task before the run stops as failed")] = 3
+    checkpoint_every: Annotated[int, Meta(ge=1, description="rounds between checkpoints that survive a power loss")] = (
+        25
+    )
+    task: Task = Task(name="mpe/simple_spread")
+    algorithm: AnyConfig = MappoConfig()
+    actors: Actors = Actors()
+    trend: Trend = Trend()
+    sharing: Sharing = Sharing()
+    scaling: Scaling = Scaling()
+    placement: Placement = Placement()
+    evaluation: Evaluation = Evaluation()
+    opponents: Opponents = Opponents()
+    stop: Stop = Stop()
+    functions: Functions = Functions()
+    pricing: Pricing = Pricing()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.algorithm, AlgorithmConfig):
+            msgspec.structs.force_setattr(self, "algorithm", _typed(self.algorithm))
+
+    def effective(self) -> Self:
+        """The configuration with a limit: a run without any stops after `DEFAULT_ROUNDS` rounds."""
+        if any(value is not None for value in msgspec.structs.asdict(self.stop).values()):
+            return self
+        return msgspec.structs.replace(self, stop=Stop(rounds=DEFAULT_ROUNDS))
+
+
+def load(path: Path | None, overrides: Iterable[str] = ()) -> RunConfig:
+    """The configuration of a TOML file (or the defaults) with `key=value` overrides; raises `ConfigError`."""
+    document = {} if path is None else _parse(path)
+    for text in overrides:
+        override(document, text)
+    return convert(document, where="the command line" if path is None else str(path))
+
+
+def convert(document: Mapping[str, Any], where: str) -> RunConfig:
+    """A parsed document as a configuration; raises `ConfigError` naming the key in `where`."""
+    name = _algorithm_name(document)
+    try:
+        algorithms.algorithm(name)
+    except (BadRequest, MissingExtra) as error:
+        raise ConfigError(f"{where}: algorithm.name: {error}") from error
+    _refuse_unknown(document, where, name)
+    document = filled(document, valid_keys(name))
+    try:
+        config = _placed(_shared(msgspec.convert(_named(document), RunConfig), document).effective(), document)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{where}: {_readable(str(error), name, document)}") from error
+    if impossible := _impossible(config):
+        raise ConfigError(f"{where}: {impossible}")
+    return config
+
+
+def _shared(config: RunConfig, document: Mapping[str, Any]) -> RunConfig:
+    """With shared networks where an algorithm learns from replay, unless the document says who shares: the published
+    settings of them all, and with networks of their own agents learned more slowly here, see docs/algorithms.md."""
+    if "rule" in document.get("sharing", {}) or not config.algorithm.replayed_steps:
+        return config
+    return msgspec.structs.replace(config, sharing=msgspec.structs.replace(config.sharing, rule="all"))
+
+
+def _placed(config: RunConfig, document: Mapping[str, Any]) -> RunConfig:
+    """With all learners in one invocation where they would else exchange tensors in every update of a round, unless the
+    document says how work is to be placed."""
+    updates = config.algorithm.updates_per_round
+    if "rule" in document.get("placement", {}) or updates == 1:
+        return config
+    if len(rules.fused(algorithms.algorithm(config.algorithm.name).stages, [0], 2)) == 1:
+        return config
+    return msgspec.structs.replace(config, placement=msgspec.structs.replace(config.placement, rule="packed"))
+
+
+def _typed(document: Any) -> AlgorithmConfig:
+    """The table `algorithm` as its algorithm's own configuration; raises `ValueError` with the place."""
+    spec = algorithms.algorithm(_algorithm_name({"algorithm": document}))
+    try:
+        return msgspec.convert(document, spec.config)
+    except msgspec.ValidationError as error:
+        text, _, place = str(error).partition(" - at `$")
+        raise ValueError(f"{text} - at `$.algorithm{place or '`'}") from error
+
+
+def _algorithm_name(document: Mapping[str, Any]) -> str:
+    """The algorithm that a document means; one whose name is no text is judged as the default one."""
+    table = document.get("algorithm")
+    name = table.get("name", _ALGORITHM) if isinstance(table, Mapping) else _ALGORITHM
+    return name if isinstance(name, str) else _ALGORITHM
+
+
+def _impossible(config: RunConfig) -> str:
+    """What cannot be, although every value is of its type; '' when there is nothing."""
+    for key, value in _numbers(msgspec.to_builtins(config)):
+        if not math.isfinite(value):
+            return f"{key}: {value} is not a finite number"
+    if impossible := _untold(config) or _unruly(config):
+        return impossible
+    if config.stop.dollars is not None and config.pricing.storage == "express":
+        return "stop.dollars: a cap cannot be kept with pricing.storage = express, where bytes cost too; use standard"
+    try:
+        load_prices(config.pricing.region)
+    except ValueError as error:
+        return f"pricing.region: {error}"
+    return "" if registry.known(config.task.name) else f"task.name: {registry.unknown(config.task.name)}"
+
+
+def _untold(config: RunConfig) -> str:
+    """What functions could not be told of the algorithm."""
+    try:
+        algorithms.hyperparameters(config.algorithm)
+    except BadRequest as error:
+        return f"algorithm.{error}"
+    return ""
+
+
+def _unruly(config: RunConfig) -> str:
+    """What the rules cannot do together."""
+    name = config.algorithm.name
+    known: tuple[str, ...] = algorithms.algorithm(name).summaries
+    if config.sharing.rule == "dynamic" and similarity.DISTANCES[config.sharing.distance].needs not in known:
+        fit = ", ".join(rule for rule, found in similarity.DISTANCES.items() if found.needs in known)
+        if not fit:
+            return f"sharing.rule: teams of {name} cannot change on the way; use none or all"
+        return f"sharing.distance: policies of {name} cannot be compared by {config.sharing.distance}; use one of {fit}"
+    if not set(scaling.needs(config.scaling.rule)) <= set(known):
+        return f"scaling.rule: learners of {name} do not tell what {config.scaling.rule} goes by; use constant"
+    if config.scaling.least is not None and config.scaling.least > config.scaling.units:
+        return f"scaling.least: {config.scaling.least} is more than scaling.units ({config.scaling.units})"
+    if config.opponents.side is None and config.opponents.policies != RANDOM:
+        return "opponents.policies: say which side does not learn, as opponents.side"
+    if config.placement.carry and config.algorithm.replayed_steps:
+        return f"placement.carry: {name} learns from earlier rounds, which are kept in storage; leave it false"
+    if config.placement.deadline_s is not None and config.placement.dollars_per_hour is not None:
+        return "placement.deadline_s: give a deadline or placement.dollars_per_hour, not both"
+    return ""
+
+
+def _numbers(table: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, float]]:
+    """Every number with a point of a configuration, by dotted key."""
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _numbers(value, f"{prefix}{name}.")
+        elif isinstance(value, float):
+            yield f"{prefix}{name}", value
+
+
+def _named(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document with the names that stand when it gives only settings of the default task or algorithm."""
+    named = dict(document)
+    for table, default in (("task", RunConfig().task.name), ("algorithm", _ALGORITHM)):
+        if isinstance(named.get(table), Mapping):
+            named[table] = {"name": default, **named[table]}
+    return named
+
+
+def _parse(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ConfigError(f"there is no file {path}; give a TOML file, or key=value pairs") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from error
+
+
+def override(document: dict[str, Any], text: str) -> None:
+    """Sets a dotted key of `document` from `key=value`, the value as TOML or else a string; raises `ConfigError`."""
+    key, equals, value = text.partition("=")
+    names = key.strip().split(".")
+    if not equals or not all(names):
+        raise ConfigError(f"{text!r} is not key=value, such as algorithm.lr=3e-4")
+    table = document
+    for name in names[:-1]:
+        table = table.setdefault(name, {})
+        if not isinstance(table, dict):
+            raise ConfigError(f"{key}: {name} is a value, not a table")
+    try:
+        table[names[-1]] = tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        table[names[-1]] = value
+
+
+def valid_keys(algorithm: str | None = None) -> dict[str, str]:
+    """Every key a user can set, dotted, with its description; `algorithm` picks the hyper-parameters listed.
+
+    Raises `BadRequest` for an algorithm nobody knows.
+    """
+    return _keys(RunConfig, algorithms.algorithm(algorithm or _ALGORITHM), "")
+
+
+def _keys(struct: type[msgspec.Struct], algorithm: AlgorithmSpec, prefix: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for item in msgspec.structs.fields(struct):
+        name = f"{prefix}{item.encode_name}"
+        if name == "algorithm":
+            found["algorithm.name"] = f"one of {', '.join(algorithms.names())}"
+            found |= _keys(algorithm.config, algorithm, "algorithm.")
+        elif isinstance(item.type, type) and issubclass(item.type, msgspec.Struct):
+            found |= _keys(item.type, algorithm, f"{name}.")
+        else:
+            found[name] = _TASK_KEYS.get(name) or description(item.type)
+    return found
+
+
+def description(annotation: Any) -> str:
+    """The description in an annotated type, wherever it stands in a union."""
+    for meta in getattr(annotation, "__metadata__", ()):
+        if isinstance(meta, Meta) and meta.description:
+            return meta.description
+    return next((text for part in get_args(annotation) if (text := description(part))), "")
+
+
+def _refuse_unknown(document: Mapping[str, Any], where: str, algorithm: str) -> None:
+    known = valid_keys(algorithm)
+    tables = {".".join(key.split(".")[:depth]) for key in known for depth in range(1, key.count(".") + 1)}
+    for key in _flatten(document, tables):
+        if key not in known and not key.startswith("task.options."):
+            if others := _others_with(key):
+                raise ConfigError(f"{where}: {key} is a key of {others}, not of {algorithm}")
+            nearest = difflib.get_close_matches(key, [*known, *tables], n=1, cutoff=0.4)
+            hint = f"; did you mean {nearest[0]}?" if nearest else "; `marless config` lists all keys"
+            raise ConfigError(f"{where}: there is no key {key}{hint}")
+
+
+def _others_with(key: str) -> str:
+    """The algorithms that have the key, in words; '' when none has."""
+    having = []
+    for name in algorithms.names():
+        # Nobody asked for a plug-in that does not load.
+        with suppress(BadRequest, MissingExtra):
+            having += [name] if key in valid_keys(name) else []
+    return " and ".join(filter(None, (", ".join(having[:-1]), *having[-1:])))
+
+
+def _flatten(document: Mapping[str, Any], tables: set[str], prefix: str = "") -> Iterable[str]:
+    """Dotted keys of a document; a key that should be a table but is not stays one key, for the type check."""
+    for name, value in document.items():
+        key = f"{prefix}{name}"
+        if isinstance(value, Mapping) and (key in tables or key == "task.options"):
+            yield from _flatten(value, tables, f"{key}.")
+        elif key not in tables:
+            yield key
+
+
+def _readable(message: str, algorithm: str, document: Mapping[str, Any]) -> str:
+    """A validation message with the place first and in the user's notation, and what the key means."""
+    text, _, place = message.partition(" - at `$.")
+    key = place.rstrip("`")
+    # The keys of this table are the task's own, so that msgspec does not tell which.
+    if key == "task.options[...]":
+        options = document["task"]["options"].items()
+        key = next(f"task.options.{name}" for name, value in options if not isinstance(value, str | int | float))
+    means = valid_keys(algorithm).get(key)
+    return f"{key}: {text}" + (f" ({means})" if means else "") if key else text

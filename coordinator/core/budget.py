@@ -1,0 +1,189 @@
+"""Money before it is spent: how long an attempt may run, and whether a set of attempts fits under the cap."""
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+from coordinator.config.schema import Function
+from coordinator.core.state import Plan, State
+from coordinator.core.state_location import learner_waves
+from coordinator.core.tasks import LOOKS, MOST_PUTS, Planned, evaluations
+from coordinator.pricing.bill import Meter, bill
+from functions.contract import Report, Usage
+
+# Under a cap all attempts of a kind never seen may take a tenth of it together; once seen, each may take ten times the
+# longest so far.
+UNSEEN_SHARE = Decimal("0.1")
+SLACK = 10.0
+LEAST_S = 1.0
+# Ledger writes, and as many reads, until the next decision and those that end a run, far above what is used.
+LEDGER_BYTES = 64 * 1024
+# A return and a task's slot as JSON text, at most, and how many of the writes to come hold them.
+RETURN_BYTES = 25
+SLOT_BYTES = 1536
+WRITES = 3
+# A line of metrics, and an agent's tables.
+LINE_BYTES = 4096
+TABLE_BYTES = 16 * 1024
+ABSOLUTE_WRITES = 2
+# A turn of a coordinator that is a function: seconds, far above what is used, and how many there are until the next
+# decision and the end. What a set of reports has at most, beside the text of failures.
+TURNS, TURN_S = 3, 5.0
+REPORT_BYTES = 2048
+# What an item of a table has beside its body: names of attributes, version, time, the mark of its writer, its own name
+# and the tenant's (DynamoDB developer guide, "DynamoDB item sizes and formats"); the run's name comes on top. The mark
+# is made as long as that takes.
+BESIDE_BODY = 100
+
+
+def function_of(plan: Plan, name: str) -> Function:
+    """The size of the function called `name`."""
+    sizes = plan.config.functions
+    return {"actor": sizes.actor, "learner": sizes.learner, "evaluator": sizes.evaluator}[name]
+
+
+def allowed_s(plan: Plan, state: State, task: Planned) -> float:
+    """How long the task's next attempt may run, in seconds.
+
+    Without a cap, what the user set. Under a cap the time-out is what an attempt reserves, so it is kept near what such
+    tasks took; every failure doubles it. Time-outs never change a weight, only when an attempt is given up.
+    """
+    limit = function_of(plan, task.function).timeout_s
+    cap = plan.config.stop.dollars
+    if cap is None:
+        return limit
+    slot = state.slots.get(task.work)
+    patience = 2.0 ** (slot.failures if slot else 0)
+    share = Decimal(str(cap)) * UNSEEN_SHARE / task.peers / _dollars_per_second(plan, task.memory_mb)
+    expected = max(LEAST_S, float(share))
+    if task.kind in state.slowest:
+        seen = max(LEAST_S, SLACK * state.slowest[task.kind] * task.weight / 1000)
+        # The evaluations that end a run are reserved before anything is seen: their reserve must not grow afterwards.
+        expected = min(seen, expected) if task.kind == "evaluate" else seen
+    return min(limit, round(expected * patience, 3))
+
+
+def affordable(plan: Plan, state: State, tasks: list[Planned]) -> bool:
+    """Whether the bill stays within the cap if all waiting attempts, `tasks` and the final evaluations cost their most.
+
+    Always true without a cap.
+    """
+    if plan.config.stop.dollars is None:
+        return True
+    meter = state.meter
+    for slot in state.slots.values():
+        if slot.waiting:
+            meter = lost(plan, meter, slot.function, slot.memory_mb, slot.timeout_s, slot.gets)
+    for task in [*tasks, *_ending(plan, state)]:
+        meter = lost(plan, meter, task.function, task.memory_mb, allowed_s(plan, state, task), task.gets)
+    meter = _with_turns(plan, state, meter, len(tasks))
+    size = _ledger_bytes(plan, state)
+    meter = meter.add_commit(size).add_load(size).add_stored(Usage(puts=_checkpoint_puts(plan, state)))
+    return dollars(plan, meter) <= Decimal(str(plan.config.stop.dollars))
+
+
+def _with_turns(plan: Plan, state: State, meter: Meter, asked: int) -> Meter:
+    """The meter with the turns of a coordinator that is a function, until the next decision and for the end, and with
+    what tasks write and it reads when they report."""
+    if not plan.coordinator_mb:
+        return meter
+    for _ in range(TURNS):
+        meter = meter.add_invocation(
+            "coordinator", plan.coordinator_mb, TURN_S * 1000, plan.init_limit_ms, Usage(), per_vcpu(plan)
+        )
+    reports = asked + sum(slot.waiting for slot in state.slots.values())
+    for _ in range(reports):
+        meter = meter.add_commit(REPORT_BYTES).add_load(REPORT_BYTES).add_stored(Usage(gets=1))
+    return meter
+
+
+def lost(plan: Plan, meter: Meter, function: str, memory_mb: int, timeout_s: float, gets: int) -> Meter:
+    """The meter with an attempt that cost the most it may."""
+    return meter.add_lost(function, memory_mb, timeout_s, MOST_PUTS, gets, per_vcpu(plan), plan.init_limit_ms)
+
+
+def ended(
+    plan: Plan, meter: Meter, report: Report, timeout_s: float | None, memory_mb: int | None, usage: Usage
+) -> Meter:
+    """The meter with an attempt that was reported; `timeout_s` and `memory_mb` None when nobody waits for it any more.
+
+    Workers of this machine are ended at the time-out, so no more than that is billed, however late that was noticed;
+    what a platform measured is billed as it is.
+    """
+    init_ms, duration_ms = report.init_ms, report.duration_ms
+    if timeout_s is not None and not plan.fixed:
+        limit_ms = Fraction(str(timeout_s)) * 1000 + plan.init_limit_ms
+        init_ms = min(init_ms, math.floor(limit_ms))
+        duration_ms = min(duration_ms, math.floor(limit_ms - Fraction(str(init_ms))))
+    memory = memory_mb or function_of(plan, report.function).memory_mb
+    return meter.add_invocation(report.function, memory, duration_ms, init_ms, usage, per_vcpu(plan))
+
+
+def per_vcpu(plan: Plan) -> int | None:
+    """By what durations are stretched to a function's share of a vCPU; None where the platform itself measures."""
+    return plan.prices.lambda_.mb_per_vcpu if plan.stretch else None
+
+
+def item_bytes(plan: Plan, body: int) -> int:
+    """The size of a ledger's item with a body of so many bytes; the body's alone where there is no table."""
+    return body + BESIDE_BODY + len(plan.run) if plan.fixed else body
+
+
+def written_bytes(plan: Plan, body: int, before: int) -> int:
+    """What is billed for a body that takes the place of one of `before` bytes: a table bills the larger item."""
+    return item_bytes(plan, max(body, before) if plan.fixed else body)
+
+
+def dollars(plan: Plan, meter: Meter) -> Decimal:
+    """What the meter costs at the plan's prices."""
+    pricing = plan.config.pricing
+    return bill(meter, plan.prices, pricing.architecture, pricing.storage).total
+
+
+def _ending(plan: Plan, state: State) -> list[Planned]:
+    """The evaluations that end every run and are not asked yet."""
+    sizes = plan.config.evaluation
+    coming = {"final": sizes.final_episodes, "absolute": 10 * sizes.episodes}
+    if state.phase in ("final", "absolute"):
+        del coming["final"]
+    if state.phase in ("describe", "initialise", "absolute"):
+        return []
+    return [
+        task
+        for stream, episodes in coming.items()
+        for task in evaluations(plan, state, stream, episodes, state.policies)
+    ]
+
+
+def _ledger_bytes(plan: Plan, state: State) -> int:
+    """The most that the ledger may take until the next decision and for the end of the run."""
+    sizes, actors = plan.config.evaluation, plan.config.actors
+    horizon = state.spec.horizon if state.spec else 1
+    sampled = plan.config.scaling.units * actors.copies * ((actors.steps or horizon) // horizon)
+    returns = WRITES * (sampled + sizes.episodes + sizes.final_episodes) + ABSOLUTE_WRITES * 10 * sizes.episodes
+    slots = len(state.slots) + plan.config.scaling.units + 3 * len(state.groups)
+    lines = state.placing.together - 1 if state.placing else 0
+    told = WRITES * (SLOT_BYTES * slots + LINE_BYTES * lines)
+    return LEDGER_BYTES + RETURN_BYTES * returns + told + _proposal_bytes(plan, state)
+
+
+def _proposal_bytes(plan: Plan, state: State) -> int:
+    """What a proposed team adds to every write until the round ends: the learners' tables, and the trial's returns,
+    each arm's and their differences."""
+    if state.proposal is None:
+        return 0
+    tables = TABLE_BYTES * len(state.task.agents)
+    return (LOOKS + 2) * tables + 3 * RETURN_BYTES * LOOKS * plan.config.sharing.trial_episodes
+
+
+def _checkpoint_puts(plan: Plan, state: State) -> int:
+    """The most objects that the coordinator stores itself until the run ends: two from every learner, twice over."""
+    if state.placing is None or not state.placing.carry:
+        return 0
+    works = sum(map(len, learner_waves(plan, state))) or 1
+    return 2 * (2 * works + len(state.groups))
+
+
+def _dollars_per_second(plan: Plan, memory_mb: int) -> Decimal:
+    prices = {"arm": plan.prices.lambda_.arm, "x86": plan.prices.lambda_.x86}[plan.config.pricing.architecture]
+    return prices.gb_second * max(memory_mb, per_vcpu(plan) or 0) / 1024

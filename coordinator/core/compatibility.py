@@ -1,0 +1,86 @@
+"""What a configuration asks of a task that the task cannot give: known only once somebody has looked at it."""
+
+from coordinator.config.schema import MOST_MB, RunConfig
+from coordinator.core import footprint, opponents, sides, teams
+from coordinator.core.footprint import Footprint
+from coordinator.core.opponents import Fixed
+from coordinator.core.round_placement import unit_bytes
+from coordinator.rules import similarity
+from coordinator.rules.similarity import Distance
+from functions.environments.base import Spec
+
+# What was played is recorded, and stored as an object that is made of a copy: measured, 3.0 times its size.
+_HELD = 3
+
+
+def misfit(config: RunConfig, spec: Spec, fixed: Fixed | None = None) -> str:
+    """Why the run cannot be, and what to set instead; '' when it can."""
+    if problem := sides.misfit(spec, config.evaluation.side) or opponents.misfit(config, spec, fixed):
+        return problem
+    if problem := config.algorithm.misfit(config.actors.steps or spec.horizon):
+        return f"algorithm.{problem}"
+    if problem := _too_large(config, spec) or _too_small(config, spec, fixed):
+        return problem
+    return _incomparable(config.sharing.distance, spec) if config.sharing.rule == "dynamic" else ""
+
+
+def _too_large(config: RunConfig, spec: Spec) -> str:
+    """Why an actor cannot hold what it plays; '' when it can."""
+    copies, steps = config.actors.copies, config.actors.steps or spec.horizon
+    memory_mb = config.functions.actor.memory_mb
+    units = min(config.placement.units_per_invocation, config.scaling.units)
+    needed_mb = _HELD * units * unit_bytes(spec, copies * steps, copies * -(-steps // spec.horizon)) / 2**20
+    # In `whole` no actor plays, and nothing need be stored.
+    if needed_mb <= memory_mb or config.placement.rule == "whole":
+        return ""
+    most = int(copies * memory_mb / needed_mb)
+    shorter = "not one fits: shorten episodes (such as task.options.max_cycles), or shrink what agents see"
+    advice = f"set at most {most:,}" if most else shorter
+    return (
+        f"actors.copies: to play and store {units * copies:,} copies of {steps} steps an actor needs {needed_mb:,.0f}"
+        f" MB, and functions.actor.memory_mb is {memory_mb:,}; {advice}"
+    )
+
+
+def _too_small(config: RunConfig, spec: Spec, fixed: Fixed | None) -> str:
+    """Why a function cannot hold the networks, or what they learn from; '' when all can."""
+    team = teams.first(config, spec, fixed)
+    try:
+        policies, learner = footprint.player(config, spec, team), footprint.learner(config, spec, team)
+    except ValueError as error:
+        return str(error)
+    needed = {"a learner": learner, "an actor": policies, "an evaluator": policies}
+    if config.placement.rule == "whole":
+        del needed["an actor"]  # none plays
+    return next(filter(None, (_lack(config, who, least) for who, least in needed.items())), "")
+
+
+def _lack(config: RunConfig, who: str, needed: Footprint) -> str:
+    """What the function lacks, and what to do; '' when it is large enough, as far as that can be told."""
+    name = who.split()[1]
+    memory_mb = getattr(config.functions, name).memory_mb
+    if needed.megabytes <= memory_mb:
+        return ""
+    learned = f" and {needed.data / 2**20:,.0f} for what they learn from" if needed.data else ""
+    more = f"set well over {needed.megabytes:,}, or" if needed.megabytes < MOST_MB else "none can have so much:"
+    smaller = "shrink the networks (such as algorithm.hidden) or what agents see"
+    if needed.data > needed.networks:
+        less = "algorithm.replay" if config.algorithm.replayed_steps else "actors.copies"
+        smaller = f"learn from less ({less}), or shrink what agents see"
+    return (
+        f"functions.{name}.memory_mb: {who} needs over {needed.networks / 2**20:,.0f} MB for networks{learned}, and it"
+        f" is {memory_mb:,}; {more} {smaller}"
+    )
+
+
+def _incomparable(distance: Distance, spec: Spec) -> str:
+    """Why the agents' policies cannot be compared by `distance`; '' when they can."""
+    acting, needs = {kind.continuous for kind in spec.classes}, similarity.DISTANCES[distance].needs
+    # It compares what agents saw and did, of either kind.
+    both = "kde-kl" if len(acting) > 1 else ""
+    if needs == "behaviour" and True in acting:
+        instead = both or "hellinger or w2"
+        return f"sharing.distance: {distance} compares choices, and some agents act in numbers; use {instead}"
+    if needs == "gaussian" and False in acting:
+        return f"sharing.distance: {distance} compares numbers, and some agents choose; use {both or 'jsd'}"
+    return ""

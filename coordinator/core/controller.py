@@ -1,0 +1,227 @@
+"""What a run remembers of its rounds, and what that makes of the next one: who learns with whom, and on how much data.
+
+The rules stand in `trend`, `similarity`, `grouping` and `scaling`; here they are asked in the order of the MARLess
+paper ("Multi-Agent Reinforcement Learning with Serverless Computing", SoCC 2025, section 4).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, cast
+
+import numpy as np
+from msgspec import field
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from coordinator.config.schema import RunConfig
+from coordinator.core.sides import classes_by_side
+from coordinator.rules import grouping, scaling, similarity, trend
+from coordinator.rules.scaling import Memory as ScalingMemory
+from coordinator.rules.trend import Memory as TrendMemory
+from functions.algorithms.registry import algorithm
+from functions.contract import Message, Ref, SummaryName, Table, Team
+from functions.environments.base import Spec
+from functions.keys import agent_name, group_name
+from functions.randomness import generator
+from functions.tables import unpack
+
+
+class Mind(Message, frozen=True, kw_only=True):
+    """What the rules remember.
+
+    `units`: of the coming round. `shared`: whether sharing is on, `times` how often it was switched on. `lowest` and
+    `highest`: mean return of a round, over the run.
+    """
+
+    units: int = 0
+    trend: TrendMemory = TrendMemory()
+    scaling: ScalingMemory = ScalingMemory()
+    shared: bool = False
+    times: int = 0
+    lowest: float | None = None
+    highest: float | None = None
+
+
+class Proposal(Message, frozen=True, kw_only=True):
+    """Another team, until it is taken or turned down.
+
+    `bases[group]` is the old group that a changed group starts from. `margin`: how much less than the present team it
+    may return in a trial; None where there is none. `objects` and `parts` are its state once it is made. `differences`
+    are returns of the trial's episodes, new minus old, after `look` looks.
+    """
+
+    kind: Literal["share", "split"]
+    team: Team
+    bases: dict[int, int]
+    margin: float | None = None
+    objects: tuple[Ref, ...] = ()
+    parts: dict[str, int] = field(default_factory=dict)
+    look: int = 0
+    differences: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a finished round showed: mean returns per agent (empty without a finished episode), figures and tables."""
+
+    returns: tuple[float, ...]
+    figures: Mapping[str, float]
+    tables: Mapping[str, Table]
+
+
+class Thought(NamedTuple):
+    """`slope` of the trend once its window is full; `diversity` of the agents' policies; `event`: '' or 'alone', when
+    sharing was due and no two agents are alike."""
+
+    mind: Mind
+    proposal: Proposal | None
+    slope: float | None
+    diversity: float | None
+    event: str
+
+
+def began(config: RunConfig) -> Mind:
+    """The mind before the first round."""
+    together = config.sharing.rule == "dynamic" and config.sharing.start == "together"
+    return Mind(units=config.scaling.units, shared=together)
+
+
+def summaries(config: RunConfig, mind: Mind) -> tuple[SummaryName, ...]:
+    """What the learners of the coming round are asked to tell."""
+    known = algorithm(config.algorithm.name).summaries
+    asked: set[SummaryName] = {*scaling.needs(config.scaling.rule)}
+    if "behaviour" in known:
+        asked.add("behaviour")
+    deciding = len(mind.trend.window) + 1 >= config.trend.window and not mind.shared
+    if config.sharing.rule == "dynamic" and deciding:
+        asked.add(cast(SummaryName, similarity.DISTANCES[config.sharing.distance].needs))  # checked with the config
+        if config.sharing.base == "convexity":
+            asked.add("curvature")
+    return tuple(sorted(asked))
+
+
+def looks_at_rounds(config: RunConfig) -> bool:
+    """Whether some rule reads what a round gave before the next one is sampled."""
+    return config.sharing.rule == "dynamic" or config.scaling.rule != "constant"
+
+
+def think(config: RunConfig, spec: Spec, team: Team, mind: Mind, seen: Seen, round_: int, overhead: float) -> Thought:
+    """What round `round_` makes of the next; `overhead` as in `scaling.Bounds`."""
+    mind = _remembered(config, team, mind, seen)
+    proposal, slope, event = None, None, ""
+    if len(mind.trend.window) == config.trend.window:
+        values = trend.values(mind.trend)
+        slope = trend.slope(values)
+        flips = trend.TRENDS[config.trend.rule](values, config.trend.gamma, config.trend.alpha)
+        if flips and config.sharing.rule == "dynamic":
+            proposal = _proposed(config, spec, team, mind, seen, round_)
+            event = "" if proposal else "alone"
+            mind = replace(mind, trend=trend.emptied(mind.trend))
+    rng = generator(config.seed, round_, "scaling")
+    units = scaling.units(config.scaling.rule, mind.scaling, _bounds(config, spec, overhead), rng)
+    return Thought(replace(mind, units=units), proposal, slope, _diversity(spec, team, seen), event)
+
+
+def settled(mind: Mind, proposal: Proposal) -> Mind:
+    """The mind once the proposal is taken."""
+    sharing = proposal.kind == "share"
+    return replace(mind, shared=sharing, times=mind.times + sharing, scaling=scaling.emptied(mind.scaling))
+
+
+def _remembered(config: RunConfig, team: Team, mind: Mind, seen: Seen) -> Mind:
+    signals = {group: _signal(seen.figures, group) for group in team.learning}
+    mind = replace(mind, scaling=scaling.observed(mind.scaling, signals, config.trend.window, config.scaling.rule))
+    if not seen.returns:
+        return mind
+    returns = [seen.returns[agent] for agent in team.learners]
+    total = sum(returns)
+    return replace(
+        mind,
+        trend=trend.observed(mind.trend, returns, config.trend.window),
+        lowest=total if mind.lowest is None else min(mind.lowest, total),
+        highest=total if mind.highest is None else max(mind.highest, total),
+    )
+
+
+def _signal(figures: Mapping[str, float], group: int) -> scaling.Signal:
+    named = {
+        "largest": "curvature/largest",
+        "smallest": "curvature/smallest",
+        "trace": "noise/trace",
+        "square": "noise/square",
+    }
+    return scaling.Signal(**{field: figures.get(f"{name}/{group_name(group)}") for field, name in named.items()})
+
+
+def _bounds(config: RunConfig, spec: Spec, overhead: float) -> scaling.Bounds:
+    most = config.scaling.units
+    least = config.scaling.least or -(-most // len(spec.agents))
+    if "noise" in scaling.needs(config.scaling.rule):
+        least = max(2, least)  # a single unit does not tell how units differ
+    return scaling.Bounds(most=most, least=min(least, most), beta=config.scaling.beta, overhead=overhead)
+
+
+def _proposed(config: RunConfig, spec: Spec, team: Team, mind: Mind, seen: Seen, round_: int) -> Proposal | None:
+    """The other mode: everyone apart, or those who act alike together; None when nobody does."""
+    if mind.shared:
+        apart = tuple(range(len(spec.agents)))
+        bases = {agent: group for agent, group in enumerate(team.groups) if team.groups.count(group) > 1}
+        return Proposal(kind="split", team=replace(team, groups=apart), bases=bases) if bases else None
+    groups = _grouped(config, spec, team, mind, seen, round_)
+    bases = {}
+    for group in sorted(set(groups)):
+        members = [agent for agent, of in enumerate(groups) if of == group]
+        if len(members) > 1:
+            bases[group] = team.groups[grouping.choose_base(members, _scores(config, team, mind, seen))]
+    if not bases:
+        return None
+    return Proposal(kind="share", team=replace(team, groups=groups), bases=bases, margin=_margin(config, mind))
+
+
+def _margin(config: RunConfig, mind: Mind) -> float | None:
+    if not config.sharing.trial or mind.lowest is None or mind.highest is None:
+        return None
+    return config.sharing.margin * (mind.highest - mind.lowest)
+
+
+def _grouped(config: RunConfig, spec: Spec, team: Team, mind: Mind, seen: Seen, round_: int) -> tuple[int, ...]:
+    sharing = config.sharing
+    distance, rule = similarity.DISTANCES[sharing.distance], grouping.GROUPINGS[sharing.grouping]
+
+    def label(agents: Sequence[int]) -> Sequence[int]:
+        """Labels of the agents of one class and side."""
+        tables = _stacked(seen, distance.needs, agents)
+        rng = generator(config.seed, round_, "grouping", agents[0])
+        return rule(
+            similarity.matrix(distance, tables),
+            similarity.upper(distance, tables, sharing.confidence, rng),
+            grouping.policy_count(mind.times + 1, len(agents), sharing.cap),
+            sharing.epsilon,
+            rng,
+        )
+
+    # An agent alone in its class stays alone: opponents.
+    classes = [-agent - 1 if agent in team.fixed else kind for agent, kind in enumerate(classes_by_side(spec))]
+    return grouping.groups_of(classes, label)
+
+
+def _scores(config: RunConfig, team: Team, mind: Mind, seen: Seen) -> dict[int, float]:
+    """How good a base each agent would be."""
+    if config.sharing.base == "convexity":
+        ratios = {group: scaling.convexity(_signal(seen.figures, group)) for group in set(team.groups)}
+        return {agent: ratios[group] for agent, group in enumerate(team.groups)}
+    means = np.mean(mind.trend.window, axis=0)
+    return dict(zip(team.learners, means.tolist(), strict=True))
+
+
+def _diversity(spec: Spec, team: Team, seen: Seen) -> float | None:
+    """System neural diversity of the largest class of agents that learn, by the Jensen-Shannon distance."""
+    agents = max((tuple(sorted({*kind.agents} & {*team.learners})) for kind in spec.classes), key=len)
+    if not all(f"behaviour/{agent_name(agent)}" in seen.tables for agent in agents):
+        return None
+    distance = similarity.DISTANCES["jsd"]
+    return similarity.diversity(similarity.matrix(distance, _stacked(seen, distance.needs, agents)))
+
+
+def _stacked(seen: Seen, summary: str, agents: Sequence[int]) -> NDArray[np.float32]:
+    return np.stack([unpack(seen.tables[f"{summary}/{agent_name(agent)}"]) for agent in agents])

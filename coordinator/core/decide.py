@@ -1,0 +1,145 @@
+"""decide(plan, state) -> command: the mind, as a pure function. No clock, no randomness, no input or output."""
+
+import dataclasses
+from dataclasses import dataclass
+
+import msgspec
+
+from coordinator.core.budget import affordable, allowed_s
+from coordinator.core.state import Plan, Slot, State, Status
+from coordinator.core.state_location import learner_waves
+from coordinator.core.tasks import EXTRA_GETS, Planned, function_memory, in_flight, learning_kind, samples
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Start these attempts, once the state says that they were asked."""
+
+    tasks: tuple[Planned, ...]
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Nothing to do until a function reports."""
+
+
+@dataclass(frozen=True)
+class Advance:
+    """Every task of the phase is answered: go on to the next."""
+
+
+@dataclass(frozen=True)
+class Forgo:
+    """The proposed team is not worth more trouble: end the round with the present one. `event` as in `RoundLine`."""
+
+    event: str
+
+
+@dataclass(frozen=True)
+class Finish:
+    """Train no more rounds: evaluate the policies and end."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Stop:
+    """End now; `stopped` and `failed` runs can be resumed."""
+
+    status: Status
+    reason: str
+
+
+Command = Ask | Wait | Advance | Forgo | Finish | Stop
+
+
+def decide(plan: Plan, state: State) -> Command:
+    """What to do next. The same plan and state always give the same command."""
+    if state.status != "running":
+        return Stop(state.status, state.reason)
+    open_slots = [slot for slot in state.slots.values() if slot.done is None]
+    if open_slots and all(slot.waiting for slot in open_slots):
+        return Wait()
+    tasks = in_flight(plan, state)
+    if state.phase == "sample" and not state.slots and (reason := limit_reached(plan, state, tasks)):
+        return Finish(reason)
+    ready = [task for task in tasks if task.work not in state.slots or _may_be_asked(state.slots[task.work])]
+    if not ready:
+        return Advance()
+    if state.phase in ("regroup", "trial") and (event := _forgoing(plan, state, ready)):
+        return Wait() if any(slot.waiting for slot in open_slots) else Forgo(event)
+    if ending := _cannot_go_on(plan, state, ready):
+        # What is in flight is paid for: it is heard out first.
+        return Wait() if any(slot.waiting for slot in open_slots) else ending
+    return Ask(tuple(_attempt(plan, state, task) for task in ready))
+
+
+def limit_reached(plan: Plan, state: State, tasks: list[Planned]) -> str:
+    """Which limit ends the run at the start of a round, or ''."""
+    stop = plan.config.stop
+    if stop.rounds is not None and state.round >= stop.rounds:
+        return "rounds"
+    if stop.env_steps is not None and state.env_steps >= stop.env_steps:
+        return "env_steps"
+    if stop.seconds is not None and state.seconds >= stop.seconds:
+        return "seconds"
+    if not affordable(plan, state, [*tasks, *_learning_to_come(plan, state)]):
+        return "dollars"
+    return ""
+
+
+def _learning_to_come(plan: Plan, state: State) -> list[Planned]:
+    """Stand-ins for the round's learner tasks, whose inputs do not exist yet."""
+    actors = samples(plan, state)
+    works = [work for wave in learner_waves(plan, state) for work in wave]
+    # A learner reads at most every trajectory, those of earlier rounds, every object of the state and what every other
+    # work published.
+    gets = EXTRA_GETS + len(actors) + len(state.objects) + len(works)
+    gets += sum(len(round_.trajectories) for round_ in state.past)
+    memory = function_memory(plan, state, "learner")
+    request = actors[0].request
+    return [
+        Planned(work.name, "learner", memory, request, learning_kind(plan, work), gets, peers=len(works))
+        for work in works
+    ]
+
+
+def _may_be_asked(slot: Slot) -> bool:
+    return slot.done is None and not slot.waiting
+
+
+def _forgoing(plan: Plan, state: State, ready: list[Planned]) -> str:
+    """Why another team, which the run can do without, is not looked at further; '' when it is."""
+    if any(_given_up(plan, state, task) for task in ready):
+        return "untried"
+    return "" if affordable(plan, state, ready) else "unaffordable"
+
+
+def _cannot_go_on(plan: Plan, state: State, ready: list[Planned]) -> Stop | None:
+    """Why the tasks that are ready must not be asked."""
+    for task in ready:
+        if problem := _given_up(plan, state, task):
+            return Stop("failed", problem)
+    if affordable(plan, state, ready):
+        return None
+    cap = plan.config.stop.dollars
+    return Stop("stopped", f"the next attempt could pass stop.dollars ({cap}); raise it to go on")
+
+
+def _given_up(plan: Plan, state: State, task: Planned) -> str:
+    slot = state.slots.get(task.work)
+    if slot is None:
+        return ""
+    if slot.hopeless:
+        return f"{task.work} of round {state.round}: {slot.problem}"
+    if slot.failures >= plan.config.attempts:
+        attempts = f"{slot.failures} attempt{'s' if slot.failures > 1 else ''}"
+        return f"{task.work} of round {state.round} failed after {attempts}, last: {slot.problem}"
+    return ""
+
+
+def _attempt(plan: Plan, state: State, task: Planned) -> Planned:
+    slot = state.slots.get(task.work)
+    attempt = slot.attempt + 1 if slot else 0
+    request = msgspec.structs.replace(task.request, attempt=attempt, timeout_s=allowed_s(plan, state, task))
+    return dataclasses.replace(task, request=request)

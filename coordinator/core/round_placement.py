@@ -1,0 +1,124 @@
+"""Where the coming round runs: as the user set it, or as the planner finds cheapest."""
+
+from coordinator.config.schema import RunConfig
+from coordinator.core.state import Plan, State
+from coordinator.core.state_location import spec_of
+from coordinator.core.tasks import undisturbed, unit_steps
+from coordinator.placement import coordination_cost, planner
+from coordinator.placement.candidates import Terms, admitted
+from coordinator.placement.coordination_cost import Site
+from coordinator.placement.placing import Placing
+from coordinator.placement.workload import Workload
+from coordinator.pricing.latency import EMULATED, STORAGE
+from coordinator.rules import similarity
+from functions.algorithms.ppo.diagnostics import DIMENSIONS, OBSERVATIONS, SAMPLES
+from functions.environments.base import Spec
+
+# What stages pass on for every row: advantage, target and value.
+_PASSED_BYTES = 12
+# What the name and the shape of a tensor take in its object.
+_NAMED_BYTES = 90
+
+
+def placed(plan: Plan, state: State) -> Placing:
+    """The placement of the round that begins."""
+    if plan.config.placement.rule != "auto":
+        return wanted(plan, state)
+    return planner.plan(state.round, workload(plan, state), state.timings, terms(plan, state), state.placing)
+
+
+def changed(plan: Plan, state: State) -> bool:
+    """Whether the user has set another placement than the round in flight began with."""
+    return plan.config.placement.rule != "auto" and state.placing != wanted(plan, state)
+
+
+def wanted(plan: Plan, state: State) -> Placing:
+    """What the user set, as far as the messages of deployed functions hold it."""
+    chosen = plan.config.placement
+    assert chosen.rule != "auto"
+    placing = Placing(
+        rule=chosen.rule,
+        units_per_invocation=chosen.units_per_invocation,
+        rounds=chosen.rounds,
+        carry=chosen.carry,
+        checkpoint_every=plan.config.checkpoint_every,
+        memory_mb={},
+    )
+    return admitted(placing, workload(plan, state), terms(plan, state)) if plan.fixed else placing
+
+
+def workload(plan: Plan, state: State) -> Workload:
+    """What the coming round is."""
+    assert state.team is not None
+    groups = state.team.groups
+    policies = {index for part, index in state.parts.items() if part.startswith("policy/")}
+    steps, copies = unit_steps(plan, state), plan.config.actors.copies
+    episodes = copies * -(-steps // (copies * state.task.horizon))
+    return Workload(
+        agents=len(groups),
+        members={group: groups.count(group) for group in state.groups},
+        stages=spec_of(plan).stages,
+        units=state.mind.units,
+        unit_steps=steps,
+        most_rounds=undisturbed(plan, state),
+        unit_bytes=unit_bytes(state.task, steps, episodes),
+        policy_bytes=sum(ref.size for index, ref in enumerate(state.objects) if index in policies),
+        learner_bytes=sum(ref.size for index, ref in enumerate(state.objects) if index not in policies),
+        ledger_bytes=state.item_bytes,
+        width=plan.width,
+        tensor_bytes=_PASSED_BYTES * steps * state.mind.units * len(groups),
+        table_bytes=_table_bytes(plan.config, state.task),
+        unit_episodes=episodes,
+        regroups=plan.config.sharing.rule == "dynamic",
+        updates=plan.config.algorithm.updates_per_round,
+        replays=plan.config.algorithm.replayed_steps > 0,
+    )
+
+
+def terms(plan: Plan, state: State) -> Terms:
+    """What the planner may do, and at what prices."""
+    config, sizes = plan.config, plan.config.functions
+    functions = {"actor": sizes.actor, "learner": sizes.learner}
+    return Terms(
+        prices=plan.prices,
+        architecture=config.pricing.architecture,
+        storage=config.pricing.storage,
+        memory_mb={name: size.memory_mb for name, size in functions.items()},
+        timeout_s={name: size.timeout_s for name, size in functions.items()},
+        checkpoint_every=config.checkpoint_every,
+        peak_mb=state.peaks,
+        deadline_s=config.placement.deadline_s,
+        dollars_per_hour=config.placement.dollars_per_hour,
+        fixed=plan.fixed,
+        carries=plan.carries,
+        site=place(plan, state),
+    )
+
+
+def place(plan: Plan, state: State) -> Site:
+    """Where the coordinator is, with the clock of AWS where functions run there."""
+    if not plan.fixed:
+        return coordination_cost.HERE
+    latency = EMULATED if plan.stretch else STORAGE[plan.config.pricing.storage]
+    return coordination_cost.outside(latency) if plan.carries else coordination_cost.detached(latency, state.item_bytes)
+
+
+def _table_bytes(config: RunConfig, spec: Spec) -> int:
+    """Bytes of the tables that learners tell of all agents in a round, at most."""
+    compared = config.sharing.rule == "dynamic" and similarity.DISTANCES[config.sharing.distance].needs == "density"
+    density = SAMPLES * DIMENSIONS if compared else 0
+    return 4 * sum(
+        len(kind.agents) * (OBSERVATIONS * kind.actions * (1 + kind.continuous) + density) for kind in spec.classes
+    )
+
+
+def unit_bytes(spec: Spec, steps: int, episodes: int) -> float:
+    """Bytes of a unit's trajectory of so many steps and episodes, of all copies together, as
+    `functions.data.trajectory` lays it out, if every episode is cut off."""
+    row, after = float(4 * spec.state_size + 1), float(4 * spec.state_size + 16)
+    for kind in spec.classes:
+        # Observation, action, log-probability, reward; terminated, alive; the mask.
+        acts = len(kind.branches) or (kind.actions if kind.continuous else 1)
+        row += len(kind.agents) * (4 * kind.observation_size + 4 * acts + 10 + (kind.actions if spec.masked else 0))
+        after += len(kind.agents) * (4 * kind.observation_size + (kind.actions if spec.masked else 0))
+    return row * steps + after * episodes + _NAMED_BYTES * (7 + 5 * len(spec.classes))

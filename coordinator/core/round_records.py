@@ -1,0 +1,154 @@
+"""What the answered tasks of a round say of it: returns, evaluations, and its lines of metrics."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from coordinator.core import budget, sides
+from coordinator.core.controller import Seen, Thought
+from coordinator.core.opponents import judged
+from coordinator.core.state import Evaluated, Plan, RoundLine, State
+from coordinator.core.tasks import behaviour
+from functions.contract import EvaluateReply, LearnReply, SampleReply, Table, WholeReply
+
+
+@dataclass(frozen=True)
+class Played:
+    """What one round's functions told: of sampling, in the order of units, and of learning."""
+
+    samples: tuple[SampleReply, ...]
+    learns: tuple[LearnReply, ...]
+
+    @property
+    def env_steps(self) -> int:
+        """Environment steps of the round."""
+        return sum(reply.env_steps for reply in self.samples)
+
+    @property
+    def agent_returns(self) -> tuple[float, ...]:
+        """Means per agent over the finished episodes; empty when there was none."""
+        episodes = sum(len(reply.returns) for reply in self.samples)
+        if not episodes:
+            return ()
+        units = [unit for reply in self.samples for unit in reply.agent_returns]
+        return tuple(math.fsum(sums) / episodes for sums in zip(*units, strict=True))
+
+    @property
+    def seen(self) -> Seen:
+        """What the rules look at."""
+        figures: dict[str, float] = {}
+        tables: dict[str, Table] = {}
+        for reply in self.learns:
+            figures |= reply.figures
+            tables |= reply.tables
+        return Seen(self.agent_returns, figures, tables)
+
+
+def played(state: State) -> list[Played]:
+    """The rounds that the functions in flight have gone through, all of them answered."""
+    replies = [slot.done.reply for _, slot in sorted(state.slots.items()) if slot.done]
+    for reply in replies:
+        if isinstance(reply, WholeReply):
+            return [Played((s,), (learn,)) for s, learn in zip(reply.samples, reply.learns, strict=True)]
+    samples = tuple(reply for reply in replies if isinstance(reply, SampleReply))
+    return [Played(samples, tuple(reply for reply in replies if isinstance(reply, LearnReply)))]
+
+
+def round_lines(
+    plan: Plan, state: State, rounds: list[Played], thoughts: list[Thought], event: str
+) -> tuple[RoundLine, ...]:
+    """A line for each round that went on together, time and money shared evenly among them.
+
+    `event` and the evaluation in flight belong to the last and the first of them.
+    """
+    before = state.line
+    start = (before.seconds, before.dollars) if before else (0.0, 0.0)
+    end = (state.seconds, float(budget.dollars(plan, state.meter)))
+    lines, env_steps = [], state.env_steps
+    for index, (round_, thought) in enumerate(zip(rounds, thoughts, strict=True)):
+        share = (index + 1) / len(rounds)
+        env_steps += round_.env_steps
+        returns = np.array([value for reply in round_.samples for value in reply.returns])
+        last = index == len(rounds) - 1
+        lines.append(
+            RoundLine(
+                round=state.round + index + 1,
+                env_steps=env_steps,
+                seconds=end[0] if last else start[0] + share * (end[0] - start[0]),
+                dollars=end[1] if last else start[1] + share * (end[1] - start[1]),
+                units=state.mind.units,
+                learners=sum(slot.function == "learner" for slot in state.slots.values()),
+                groups=len(state.groups),
+                invocations=len(state.slots),
+                episodes=len(returns),
+                return_mean=float(returns.mean()) if len(returns) else None,
+                return_sd=float(returns.std(ddof=1)) if len(returns) > 1 else None,
+                agent_returns=round_.agent_returns,
+                scalars=mean_scalars(round_.samples),
+                figures=dict(round_.seen.figures),
+                evaluation=evaluated(plan, state) if index == 0 else None,
+                team=state.team.groups if state.team else (),
+                slope=thought.slope,
+                diversity=thought.diversity,
+                event=event if last else "",
+                trial_episodes=len(state.proposal.differences) if state.proposal and last else 0,
+                placement=state.place.rule,
+                side_returns=sides.returns_of(state.task, round_.agent_returns),
+                exploration=behaviour(plan, state, index).amount,
+            )
+        )
+    return tuple(lines)
+
+
+def mean_scalars(replies: Sequence[SampleReply | EvaluateReply]) -> dict[str, float]:
+    """Means of the environment's own figures over the episodes of all `replies`; one that is silent on a figure does
+    not count for it."""
+    told = [reply for reply in replies if reply.returns]
+    named = {name: [reply for reply in told if name in reply.scalars] for reply in told for name in reply.scalars}
+    return {
+        name: float(np.average([reply.scalars[name] for reply in of], weights=[len(reply.returns) for reply in of]))
+        for name, of in sorted(named.items())
+    }
+
+
+def evaluated(plan: Plan, state: State) -> Evaluated | None:
+    """The evaluation in flight, None when there is none."""
+    returns = returns_of(state, "evaluate/")
+    if not returns:
+        return None
+    side = judged(plan.config, state.task)
+    return Evaluated(
+        round=state.round,
+        env_steps=state.env_steps,
+        returns=returns,
+        side=side.name if side else "",
+        side_returns=side_returns_of(state, "evaluate/"),
+        scalars=scalars_of(state, "evaluate/"),
+    )
+
+
+def returns_of(state: State, prefix: str) -> tuple[float, ...]:
+    """The episodes of all parts, in the order of parts."""
+    return tuple(value for reply in _replies(state, prefix) for value in reply.returns)
+
+
+def side_returns_of(state: State, prefix: str) -> dict[str, float]:
+    """The mean return of every side over the episodes of all parts; empty where all agents are on one side."""
+    told = [reply for reply in _replies(state, prefix) if reply.agent_returns and reply.returns]
+    if not told:
+        return {}
+    means = np.average([reply.agent_returns for reply in told], axis=0, weights=[len(reply.returns) for reply in told])
+    return sides.returns_of(state.task, means.tolist())
+
+
+def scalars_of(state: State, prefix: str) -> dict[str, float]:
+    """The means of the environment's own figures over the episodes of all parts; empty where it has none."""
+    return mean_scalars(_replies(state, prefix))
+
+
+def _replies(state: State, prefix: str) -> list[EvaluateReply]:
+    """Of all parts, in the order of parts."""
+    dones = [slot.done for name, slot in sorted(state.slots.items()) if name.startswith(prefix)]
+    return [done.reply for done in dones if done and isinstance(done.reply, EvaluateReply)]

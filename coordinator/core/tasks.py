@@ -1,0 +1,407 @@
+"""The tasks of the phase in flight, worked out from plan and state alone."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from coordinator.core import controller
+from coordinator.core.opponents import judged
+from coordinator.core.state import Phase, Plan, State
+from coordinator.core.state_location import REGROUP, WHOLE, learned, learner_waves, policies_in, spec_of
+from coordinator.placement.rules import Work, packs
+from coordinator.rules.trial import schedule
+from functions import keys
+from functions.contract import (
+    Behaviour,
+    DescribeTask,
+    EvaluateTask,
+    Hyperparameters,
+    InitialiseTask,
+    LearnTask,
+    Past,
+    Ref,
+    RegroupTask,
+    Request,
+    SampleTask,
+    Team,
+    WholeTask,
+)
+from functions.data.newest import newest
+
+# The most objects one attempt stores, for what an attempt that was lost may have cost.
+MOST_PUTS = 3
+# Reading an earlier answer, and reading back a key that was taken.
+EXTRA_GETS = 1 + MOST_PUTS
+# Looks at a trial before it must be decided.
+LOOKS = 4
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A task to be asked: its work name, the function that serves it and that function's memory, its first attempt.
+
+    `gets` is the most objects an attempt reads. `kind` and `weight` (episodes, for evaluations; rounds) scale what was
+    seen of earlier tasks to this one, `size` is what the placement planner fits durations to. `peers` tasks of its
+    kind, this one included, go with it.
+    """
+
+    work: str
+    function: str
+    memory_mb: int
+    request: Request
+    kind: str
+    gets: int
+    weight: int = 1
+    size: float = 0.0
+    peers: int = 1
+
+
+def in_flight(plan: Plan, state: State) -> list[Planned]:
+    """All tasks of the phase, asked already or not."""
+    return _PHASES[state.phase](plan, state)
+
+
+def _sampling(plan: Plan, state: State) -> list[Planned]:
+    return samples(plan, state) + _evaluations_when_due(plan, state)
+
+
+def _learning_now(plan: Plan, state: State) -> list[Planned]:
+    return learns(plan, state, state.wave)
+
+
+def _final(plan: Plan, state: State) -> list[Planned]:
+    return evaluations(plan, state, "final", plan.config.evaluation.final_episodes, state.policies)
+
+
+def _absolute(plan: Plan, state: State) -> list[Planned]:
+    policies, team = (state.best.policies, state.best.team) if state.best else (state.policies, state.team)
+    return evaluations(plan, state, "absolute", 10 * plan.config.evaluation.episodes, policies, team)
+
+
+def samples(plan: Plan, state: State) -> list[Planned]:
+    """The round's sampling, and all of its learning where that goes on in the same function."""
+    if state.place.rule == "whole":
+        return [_whole(plan, state)]
+    shares = packs(state.mind.units, state.place.units_per_invocation)
+    return [_sample(plan, state, pack, len(shares)) for pack in shares]
+
+
+def _sample(plan: Plan, state: State, pack: tuple[int, ...], peers: int) -> Planned:
+    work = f"sample/{keys.units_name(pack)}"
+    request = SampleTask(
+        **_address(plan, state, work),
+        **_unit(plan, state),
+        environment=plan.config.task,
+        team=_team(state),
+        policies=state.policies,
+        units=pack,
+        behaviour=behaviour(plan, state),
+    )
+    gets = EXTRA_GETS + len(state.policies)
+    return Planned(
+        work, "actor", function_memory(plan, state, "actor"), request, "sample", gets, size=len(pack), peers=peers
+    )
+
+
+def _whole(plan: Plan, state: State) -> Planned:
+    refs, rounds = state.refs(set(state.parts)), rounds_together(plan, state)
+    # A resumed run may take another number of rounds together, while an attempt at the earlier number still writes.
+    address = {**_address(plan, state, WHOLE), "output": keys.output_prefix(state.round, f"{WHOLE}-{rounds:03d}")}
+    request = WholeTask(
+        **address,
+        **_learning(plan),
+        **_unit(plan, state),
+        environment=plan.config.task,
+        spec=state.task,
+        team=_team(state),
+        units=tuple(range(state.mind.units)),
+        behaviours=tuple(behaviour(plan, state, index) for index in range(rounds)),
+        state=refs,
+        summaries=controller.summaries(plan.config, state.mind),
+        updates=plan.config.algorithm.updates_per_round,
+        replayed_steps=plan.config.algorithm.replayed_steps,
+        past=past(plan, state),
+    )
+    gets = EXTRA_GETS + len(refs) + sum(len(round_.trajectories) for round_ in request.past)
+    size = state.mind.units * rounds
+    return Planned(WHOLE, "learner", function_memory(plan, state, "learner"), request, "whole", gets, rounds, size)
+
+
+def behaviour(plan: Plan, state: State, ahead: int = 0) -> Behaviour:
+    """How actors act in the round in flight, or so many rounds after it."""
+    steps = ahead * state.mind.units * unit_steps(plan, state)
+    return plan.config.algorithm.resolved(state.task).behaviour(state.env_steps + steps)
+
+
+def rounds_together(plan: Plan, state: State) -> int:
+    """How many rounds from this one on go on in one function."""
+    return max(1, min(state.place.rounds, undisturbed(plan, state), to_checkpoint(state)))
+
+
+def to_checkpoint(state: State) -> int:
+    """Rounds until the next checkpoint; 0 or less when one is due.
+
+    One is due at once where objects begin to travel inside messages, for there must be one to come back to.
+    """
+    if state.place.carry and state.saved is None:
+        return 0
+    return state.place.checkpoint_every - (state.round - (state.saved or 0))
+
+
+def undisturbed(plan: Plan, state: State) -> int:
+    """How many rounds from this one on nobody looks in between, as many as the user lets go on together at most."""
+    config, first = plan.config, state.round
+    if controller.looks_at_rounds(config):
+        return 1
+    most = min(config.placement.rounds, config.evaluation.every - first % config.evaluation.every)
+    if config.stop.rounds is not None:
+        most = min(most, config.stop.rounds - first)
+    if config.stop.env_steps is not None:
+        steps = state.mind.units * unit_steps(plan, state)
+        most = min(most, -(-(config.stop.env_steps - state.env_steps) // steps))
+    return max(1, most)
+
+
+def learns(plan: Plan, state: State, wave: int) -> list[Planned]:
+    """The tasks of one wave of the round's learning; earlier phases must be answered."""
+    waves = learner_waves(plan, state)
+    first = waves[wave][0].first
+    tensors = _published(state, [work for before in waves[:wave] for work in before if work.first == first])
+    objects, parts = learned(plan, state, wave)
+    now = replace(state, objects=objects, parts=parts) if wave else state
+    return [_learn(plan, now, work, tensors) for work in waves[wave]]
+
+
+def remembered(plan: Plan, state: State, rounds: int) -> tuple[Past, ...]:
+    """What may be learned from after the `rounds` rounds in flight."""
+    most = plan.config.algorithm.replayed_steps
+    whole = state.slots.get(WHOLE)
+    trajectories = (whole.done.objects["played"],) if most and whole and whole.done else _trajectories(state)
+    new = [
+        Past(round=state.round + index, units=state.mind.units, trajectories=trajectories) for index in range(rounds)
+    ]
+    return newest((*state.past, *new), unit_steps(plan, state), most) if most else ()
+
+
+def _trajectories(state: State) -> tuple[Ref, ...]:
+    """What was sampled, where that was published."""
+    dones = [slot.done for name, slot in sorted(state.slots.items()) if name.startswith("sample/")]
+    return tuple(done.objects["trajectory"] for done in dones if done and "trajectory" in done.objects)
+
+
+def _learn(plan: Plan, state: State, work: Work, tensors: tuple[Ref, ...]) -> Planned:
+    spec, team, trajectories = spec_of(plan), _team(state), _trajectories(state)
+    parts = {part for stage in work.stages for part in spec.stage(stage).reads}
+    needed = {f"{part}/{keys.group_name(group)}" for part in parts for group in work.groups}
+    trains = any("policy" in spec.stage(stage).writes for stage in work.stages)
+    request = LearnTask(
+        **_address(plan, state, work.name),
+        **_learning(plan),
+        spec=state.task,
+        team=team,
+        stages=work.stages,
+        groups=work.groups,
+        units=tuple(range(state.mind.units)),
+        trajectories=trajectories,
+        state=state.refs(needed),
+        tensors=tensors,
+        publish_tensors=work.publish,
+        summaries=controller.summaries(plan.config, state.mind) if trains else (),
+        first_update=work.first,
+        updates=work.updates,
+        past=past(plan, state),
+    )
+    remembered = sum(len(round_.trajectories) for round_ in request.past)
+    gets = EXTRA_GETS + len(trajectories) + len(request.state) + len(tensors) + remembered
+    members = sum(team.groups.count(group) for group in work.groups)
+    return Planned(
+        work.name,
+        "learner",
+        function_memory(plan, state, "learner"),
+        request,
+        learning_kind(plan, work),
+        gets,
+        size=members * state.mind.units * unit_steps(plan, state),
+        peers=sum(map(len, learner_waves(plan, state))),
+    )
+
+
+def learning_kind(plan: Plan, work: Work) -> str:
+    """The kind of a learner's task: of all stages, or of those it has."""
+    whole = len(work.stages) == len(spec_of(plan).stages)
+    return "learn" if whole else f"learn:{'+'.join(work.stages)}"
+
+
+def unit_steps(plan: Plan, state: State) -> int:
+    """Environment steps of one unit."""
+    return plan.config.actors.copies * (plan.config.actors.steps or state.task.horizon)
+
+
+def past(plan: Plan, state: State) -> tuple[Past, ...]:
+    """What the round learns from beside its own data."""
+    own = Past(round=state.round, units=state.mind.units, trajectories=())
+    return newest((*state.past, own), unit_steps(plan, state), plan.config.algorithm.replayed_steps)[:-1]
+
+
+def _published(state: State, works: list[Work]) -> tuple[Ref, ...]:
+    published = [work.name for work in works if work.publish]
+    return tuple(done.objects["tensors"] for name in published if (done := state.slots[name].done))
+
+
+def _regroup(plan: Plan, state: State) -> list[Planned]:
+    proposal, team = state.proposal, _team(state)
+    assert proposal is not None
+    objects, parts = learned(plan, state)
+    leaving = {team.groups[agent] for agent, group in enumerate(proposal.team.groups) if group in proposal.bases}
+    old = {keys.group_name(group) for group in leaving}
+    homes = sorted({index for part, index in parts.items() if part.split("/")[1] in old})
+    sharing, trajectories = plan.config.sharing, _trajectories(state)
+    request = RegroupTask(
+        **_address(plan, state, REGROUP),
+        **_learning(plan),
+        **_unit(plan, state),
+        environment=plan.config.task,
+        spec=state.task,
+        team=team,
+        target=proposal.team,
+        bases=proposal.bases,
+        units=tuple(range(state.mind.units)),
+        trajectories=trajectories,
+        policies=state.policies,
+        behaviour=behaviour(plan, state),
+        state=tuple(objects[index] for index in homes),
+        distil_steps=sharing.distil_steps if sharing.base == "distil" else 0,
+    )
+    gets = EXTRA_GETS + len(trajectories) + len(state.policies) + len(homes)
+    return [Planned(REGROUP, "learner", function_memory(plan, state, "learner"), request, "regroup", gets)]
+
+
+def _trials(plan: Plan, state: State) -> list[Planned]:
+    """The episodes up to the next look at the trial, of the new and the old team, on the same start states."""
+    proposal = state.proposal
+    assert proposal is not None
+    totals = (0, *schedule(plan.config.sharing.trial_episodes, LOOKS))
+    episodes, stream = totals[proposal.look + 1] - totals[proposal.look], f"trial-{proposal.look}"
+    arms = {
+        "new": (policies_in(proposal.objects, proposal.parts), proposal.team),
+        "old": (policies_in(*learned(plan, state)), _team(state)),
+    }
+    everybody = not _team(state).fixed
+    return [
+        task
+        for arm, (policies, team) in arms.items()
+        for task in evaluations(
+            plan, state, stream, episodes, policies, team, f"trial/{arm}/{proposal.look:03d}", everybody
+        )
+    ]
+
+
+def evaluations(
+    plan: Plan,
+    state: State,
+    stream: str,
+    episodes: int,
+    policies: tuple[Ref, ...],
+    team: Team | None = None,
+    work: str = "",
+    everybody: bool = False,
+) -> list[Planned]:
+    """`episodes` greedy episodes on the start states of `stream`, in parts of a size that only the user sets.
+
+    `team`: whose policies they are; the present one by default. `work`: what the works are called by; the stream.
+    Where sides compete, returns are those of the side by which the run is judged; with `everybody`, of all agents.
+    """
+    side = None if everybody else judged(plan.config, state.task)
+    size = plan.config.evaluation.episodes_per_invocation
+    gets, memory = EXTRA_GETS + len(policies), function_memory(plan, state, "evaluator")
+    planned = []
+    for part, start in enumerate(starts := range(0, episodes, size)):
+        name = f"{work or stream}/{part:03d}"
+        request = EvaluateTask(
+            **_address(plan, state, name),
+            environment=plan.config.task,
+            team=team or _team(state),
+            policies=policies,
+            stream=stream,
+            part=part,
+            episodes=min(size, episodes - start),
+            side=side.number if side else None,
+        )
+        planned.append(
+            Planned(name, "evaluator", memory, request, "evaluate", gets, request.episodes, peers=len(starts))
+        )
+    return planned
+
+
+def _evaluations_when_due(plan: Plan, state: State) -> list[Planned]:
+    if state.round == 0 or state.round % plan.config.evaluation.every:
+        return []
+    return evaluations(plan, state, "evaluate", plan.config.evaluation.episodes, state.policies)
+
+
+def _describe(plan: Plan, state: State) -> list[Planned]:
+    request = DescribeTask(**_address(plan, state, "describe"), environment=plan.config.task)
+    return [Planned("describe", "actor", function_memory(plan, state, "actor"), request, "describe", EXTRA_GETS)]
+
+
+def _initialise(plan: Plan, state: State) -> list[Planned]:
+    request = InitialiseTask(
+        **_address(plan, state, "initialise"),
+        **_learning(plan),
+        spec=state.task,
+        team=_team(state),
+    )
+    memory = function_memory(plan, state, "learner")
+    return [Planned("initialise", "learner", memory, request, "initialise", EXTRA_GETS)]
+
+
+def function_memory(plan: Plan, state: State, function: str) -> int:
+    """Megabytes of a function: what the placement chose, else what the user set."""
+    sizes = plan.config.functions
+    usual = {"actor": sizes.actor, "learner": sizes.learner, "evaluator": sizes.evaluator}[function].memory_mb
+    return state.placing.memory_mb.get(function, usual) if state.placing else usual
+
+
+def _unit(plan: Plan, state: State) -> dict[str, Any]:
+    """The shape of a unit."""
+    return {"copies": plan.config.actors.copies, "steps": plan.config.actors.steps or state.task.horizon}
+
+
+def _address(plan: Plan, state: State, work: str) -> dict[str, Any]:
+    """The fields every task has, for the first attempt."""
+    return {
+        "id": keys.task_id(plan.run, state.round, work),
+        "run": plan.run,
+        "round": state.round,
+        "output": keys.output_prefix(state.round, work),
+        "timeout_s": 0.0,
+        "seed": plan.config.seed,
+        "carry": state.placing is not None and state.placing.carry,
+    }
+
+
+def _learning(plan: Plan) -> dict[str, Any]:
+    settings = msgspec.to_builtins(plan.config.algorithm)
+    hyperparameters: Hyperparameters = {name: value for name, value in settings.items() if value is not None}
+    return {"algorithm": hyperparameters.pop("name"), "hyperparameters": hyperparameters}
+
+
+def _team(state: State) -> Team:
+    if state.team is None:
+        raise ValueError("the team is known only after the task was looked at")
+    return state.team
+
+
+_PHASES: dict[Phase, Callable[[Plan, State], list[Planned]]] = {
+    "describe": _describe,
+    "initialise": _initialise,
+    "sample": _sampling,
+    "learn": _learning_now,
+    "regroup": _regroup,
+    "trial": _trials,
+    "final": _final,
+    "absolute": _absolute,
+}

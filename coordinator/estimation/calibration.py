@@ -1,0 +1,170 @@
+"""What tasks of a run take on this machine, measured by playing a few of its rounds in a folder that is thrown away."""
+
+import tempfile
+import time
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from coordinator.config.schema import RunConfig, Stop
+from coordinator.core.state import Plan, RoundLine, State
+from coordinator.drive.driver import Driver, Ports
+from coordinator.drive.ports import Invoker
+from coordinator.errors import UserError
+from coordinator.estimation.platforms import makespan_s
+from coordinator.pricing.prices import load_prices
+from coordinator.runs.episodes import play, tasks
+from functions.contract import Answer, Done, Report
+from infra import wiring
+
+# At least so many rounds, and more while they are quick; what the first one takes is kept apart, it warms up.
+LEAST_ROUNDS, MOST_ROUNDS, ENOUGH_S = 3, 20, 1.5
+# Two blocks of the evaluator.
+EPISODES = 320
+
+_ANSWERS: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
+
+
+@dataclass
+class Seen:
+    """Reports of one work, the first round's first, and its last answer."""
+
+    reports: list[Report] = field(default_factory=list)
+    done: Done | None = None
+
+    def duration_ms(self, first: bool) -> float:
+        """What the work takes; `first`: in the round that warms up."""
+        durations = [report.duration_ms for report in self.reports]
+        usual = durations[1:] or durations
+        return durations[0] if first else sum(usual) / len(usual)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """`works`: by work name. `evaluation`: of `episodes` episodes. `init_ms`: start-ups of each function in all.
+    `round_s`: seconds of a usual round, and of each answer's way between function and coordinator. `plan` and `state`
+    are of the calibration itself."""
+
+    plan: Plan
+    state: State
+    works: dict[str, Seen]
+    evaluation: Seen
+    episodes: int
+    init_ms: dict[str, float]
+    round_s: float
+
+    def busy_s(self, workers: int) -> float:
+        """What the functions of a usual round take, one wave of learners taken for all."""
+        return sum(
+            makespan_s([seen.duration_ms(False) for work, seen in self.works.items() if work.startswith(kind)], workers)
+            for kind in ("sample/", "learn/")
+        )
+
+
+class _Recorder:
+    """An invoker that keeps what was reported."""
+
+    def __init__(self, invoker: Invoker) -> None:
+        self._invoker = invoker
+        self.reports: list[Report] = []
+
+    def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
+        self._invoker.invoke(function, id, attempt, body, timeout_s)
+
+    def wait(self, timeout_s: float) -> list[Report]:
+        reports = self._invoker.wait(timeout_s)
+        self.reports += reports
+        return reports
+
+    def close(self) -> None:
+        self._invoker.close()
+
+
+class _Nowhere:
+    """Takes finished rounds without keeping them."""
+
+    def record(self, line: RoundLine) -> None:
+        """The rounds of a calibration are nobody's business."""
+
+    def persist(self) -> None:
+        """Nothing is kept."""
+
+
+def calibrate(config: RunConfig, workers: int) -> Calibration:
+    """Plays rounds of `config` with `workers` workers; raises `UserError` when they do not succeed."""
+    short = replace(
+        config,
+        stop=Stop(rounds=MOST_ROUNDS),
+        evaluation=replace(config.evaluation, every=MOST_ROUNDS + 1),
+        # The first invocation warms up, so there are two at least.
+        placement=replace(config.placement, rounds=min(config.placement.rounds, MOST_ROUNDS // 2)),
+    )
+    count = min(EPISODES, max(config.evaluation.episodes, config.evaluation.final_episodes))
+    with (
+        tempfile.TemporaryDirectory(prefix="marless-") as folder,
+        closing(wiring.BACKENDS["local"](Path(folder), workers)) as backend,
+    ):
+        backend.prewarm()
+        plan = Plan("estimate", short, "", load_prices(config.pricing.region), backend.init_limit_ms, workers)
+        recorder = _Recorder(backend.invoker)
+        driver = Driver(plan, Ports(backend.storage, backend.ledger, recorder, _Nowhere()))
+        round_s = _play_rounds(driver)
+        evaluation = _evaluate(plan, driver.state, recorder, count)
+    works, init_ms = _by_work(recorder.reports), _init_ms(recorder.reports)
+    return Calibration(plan, driver.state, works, evaluation, count, init_ms, round_s)
+
+
+def _play_rounds(driver: Driver) -> float:
+    """Until enough is known; returns the seconds of a usual round."""
+    driver.begin()
+    since, warm, rounds = time.monotonic(), 0.0, 0
+    asking = True
+    while driver.step(asking):
+        state = driver.state
+        if state.round and not rounds:
+            warm, rounds = state.seconds, state.round
+        enough = state.round >= LEAST_ROUNDS and time.monotonic() - since > ENOUGH_S
+        asking = not enough and state.phase != "final"
+    state = driver.state
+    if state.status not in ("running", "finished") or state.line is None:
+        raise UserError(f"the calibration failed: {state.reason}")
+    return (state.line.seconds - warm) / (state.round - rounds)
+
+
+def _evaluate(plan: Plan, state: State, invoker: Invoker, episodes: int) -> Seen:
+    seen = Seen()
+    for stream in ("first", "second"):
+        request = replace(tasks(plan, state, episodes, stream)[0], episodes=episodes)
+        [(reply, report)] = play(invoker, [request], plan.config.attempts)
+        seen.reports.append(report)
+        answer = _ANSWERS.decode(report.body)
+        assert isinstance(answer, Done)
+        seen.done = replace(answer, reply=reply)
+    return seen
+
+
+def _by_work(reports: Iterable[Report]) -> dict[str, Seen]:
+    works: dict[str, Seen] = {}
+    for report in reports:
+        answer = _ANSWERS.decode(report.body) if report.outcome == "answered" else None
+        if isinstance(answer, Done):
+            seen = works.setdefault(work_of(report.id), Seen())
+            seen.reports.append(report)
+            seen.done = answer
+    return works
+
+
+def work_of(id: str) -> str:
+    """The work name in a task's address."""
+    return id.split("/", 2)[2]
+
+
+def _init_ms(reports: Iterable[Report]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for report in reports:
+        found[report.function] = found.get(report.function, 0.0) + report.init_ms
+    return found

@@ -1,0 +1,80 @@
+"""What the planner makes of a run before it begins: the placements worth a look, and the one it would settle on."""
+
+import dataclasses
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from coordinator.config.schema import Placement, RunConfig
+from coordinator.core import round_placement
+from coordinator.core.controller import looks_at_rounds
+from coordinator.estimation.calibration import calibrate
+from coordinator.estimation.targets import Target
+from coordinator.placement import planner
+from coordinator.placement.placing import Placing
+from coordinator.placement.planner import Forecast
+from coordinator.pricing.prices import load_prices
+from coordinator.reports.text import described, money, table
+
+# The machine that functions are compared with.
+MACHINE, VCPUS = "c6a.large", 2
+
+
+@dataclass(frozen=True)
+class Planned:
+    """`config` with the chosen placement in place of `auto`, and the placements that no other beats in both dollars
+    and seconds of a round."""
+
+    config: RunConfig
+    chosen: Forecast
+    front: list[Forecast]
+
+    def show(self) -> None:
+        """Prints the placements, the chosen one marked, and when a machine would be cheaper."""
+        others = [item for item in self.front if item.placing != self.chosen.placing]
+        listed = sorted([*others, self.chosen], key=lambda item: item.dollars)
+        rows = [
+            (
+                "->" if item.placing == self.chosen.placing else "",
+                described(item.placing),
+                money(item.dollars),
+                money(item.compute + item.requests),
+                money(item.storage + item.ledger),
+                money(item.coordination),
+                f"{1000 * item.seconds:,.0f} ms",
+            )
+            for item in listed
+        ]
+        print(table(("", "placement", "$ a round", "functions", "storage", "coordination", "time"), rows))
+        hourly = float(load_prices(self.config.pricing.region).ec2[MACHINE])
+        share = planner.break_even(self.chosen, hourly, VCPUS)
+        verdict = f"above {share:.0%} utilisation" if share < 1 else "at no utilisation"
+        print(f"a {MACHINE} (${hourly:g}/h) would do the same work for less {verdict}")
+        print()
+
+
+def plan_placement(config: RunConfig, workers: int, target: Target) -> Planned:
+    """Plays a few rounds here, from which the planner fits what tasks take; raises `UserError` when they do not
+    succeed. Functions elsewhere wait for storage besides, which the planner learns there."""
+    calibration = calibrate(config, workers)
+    plan, state = target.plan(calibration.plan.config), calibration.state
+    together = 1 if looks_at_rounds(config) else min(config.placement.rounds, config.evaluation.every)
+    work = dataclasses.replace(round_placement.workload(plan, state), most_rounds=together)
+    terms = round_placement.terms(plan, state)
+    forecasts = planner.forecasts(work, state.timings, terms)
+    chosen = planner.choose(forecasts, terms.deadline_s, terms.dollars_per_hour)
+    return Planned(settled(config, chosen.placing), chosen, planner.front(forecasts))
+
+
+def settled(config: RunConfig, placing: Placing) -> RunConfig:
+    """The configuration with `placing` in place of a rule that plans."""
+    functions = config.functions
+    for name, memory in placing.memory_mb.items():
+        functions = replace(functions, **{name: replace(getattr(functions, name), memory_mb=memory)})
+    placement = Placement(
+        rule=placing.rule,
+        units_per_invocation=placing.units_per_invocation,
+        rounds=placing.rounds,
+        carry=placing.carry,
+    )
+    return replace(config, placement=placement, functions=functions, checkpoint_every=placing.checkpoint_every)

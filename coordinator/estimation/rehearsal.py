@@ -1,0 +1,183 @@
+"""A run without its work: the real driver on functions that answer at once, with what a calibration measured.
+
+So every decision, request, storage operation and ledger write is counted as the run would make it; only durations are
+estimates. Time is a number that the platform advances.
+"""
+
+from collections.abc import Callable, Iterable
+from itertools import cycle, islice
+
+import msgspec
+from msgspec.structs import replace
+
+from coordinator.core.state import Plan, RoundLine, State
+from coordinator.drive.driver import Driver, Ports
+from coordinator.estimation.calibration import Calibration, Seen, work_of
+from coordinator.estimation.platforms import Call, Platform
+from functions import keys
+from functions.contract import (
+    Done,
+    EvaluateReply,
+    EvaluateTask,
+    NoSuchObject,
+    Record,
+    Report,
+    Request,
+    WholeReply,
+    WholeTask,
+)
+from functions.evaluator.handler import BLOCK
+
+_REQUESTS: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)
+_ENCODER = msgspec.json.Encoder()
+
+
+def rehearse(plan: Plan, calibration: Calibration, platform: Platform) -> State:
+    """The state in which the run would end whose functions `platform` has."""
+    functions = _Functions(Answers(calibration), platform)
+    driver = Driver(plan, Ports(Objects(), Items(lambda: functions.now), functions, Nowhere()), lambda: functions.now)
+    driver.begin()
+    while driver.step():
+        pass
+    return driver.state
+
+
+class _Functions:
+    """Answers with what the calibration saw, when the platform says."""
+
+    def __init__(self, answers: "Answers", platform: Platform) -> None:
+        self.now = 0.0
+        self._answers, self._platform = answers, platform
+        self._asked: list[tuple[str, Done, float]] = []
+
+    def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
+        """Keeps the request until its wave is waited for."""
+        done, duration_ms = self._answers.to(_REQUESTS.decode(body))
+        self._asked.append((function, msgspec.structs.replace(done, id=id, attempt=attempt), duration_ms))
+
+    def wait(self, timeout_s: float) -> list[Report]:
+        """All that was asked, as long after as the platform takes."""
+        asked, self._asked = self._asked, []
+        ran, seconds = self._platform.wave([Call(function, ms, done.usage) for function, done, ms in asked])
+        self.now += seconds
+        return [
+            Report(
+                id=done.id,
+                attempt=done.attempt,
+                function=function,
+                outcome="answered",
+                body=_ENCODER.encode(done),
+                duration_ms=took.duration_ms,
+                init_ms=took.init_ms,
+            )
+            for (function, done, _), took in zip(asked, ran, strict=True)
+        ]
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class Answers:
+    """What functions would answer and how long they would take on this machine, after the works of a calibration."""
+
+    def __init__(self, calibration: Calibration) -> None:
+        self._calibration = calibration
+
+    def to(self, request: Request) -> tuple[Done, float]:
+        """The answer, and milliseconds."""
+        return self._evaluate(request) if isinstance(request, EvaluateTask) else self._work(request)
+
+    def _work(self, request: Request) -> tuple[Done, float]:
+        seen = self._seen(work_of(request.id))
+        assert seen.done is not None
+        objects = {
+            kind: replace(ref, key=keys.object_key(request.output, kind)) for kind, ref in seen.done.objects.items()
+        }
+        carried = {
+            objects[kind].key: seen.done.carried[ref.key]
+            for kind, ref in seen.done.objects.items()
+            if ref.key in seen.done.carried
+        }
+        done = replace(seen.done, objects=objects, carried=carried)
+        duration_ms = seen.duration_ms(first=request.round == 0)
+        if isinstance(request, WholeTask) and isinstance(done.reply, WholeReply):
+            return _stretched(done, done.reply, request.rounds, duration_ms)
+        return done, duration_ms
+
+    def _seen(self, work: str) -> Seen:
+        """What was seen of the work, or of one that is like it: a last pack of units may have another size."""
+        works = self._calibration.works
+        return works.get(work) or next(seen for name, seen in works.items() if _is(name, work.split("/")[0]))
+
+    def _evaluate(self, request: EvaluateTask) -> tuple[Done, float]:
+        seen, episodes = self._calibration.evaluation, self._calibration.episodes
+        assert seen.done is not None and isinstance(seen.done.reply, EvaluateReply)
+        returns = tuple(islice(cycle(seen.done.reply.returns), request.episodes))
+        share = _batches(request.episodes) / _batches(episodes)
+        return replace(seen.done, reply=replace(seen.done.reply, returns=returns)), seen.duration_ms(False) * share
+
+
+def _stretched(done: Done, reply: WholeReply, rounds: int, duration_ms: float) -> tuple[Done, float]:
+    """An answer and its duration for another number of rounds in one function."""
+    samples, learns = (tuple(islice(cycle(part), rounds)) for part in (reply.samples, reply.learns))
+    stretched = replace(reply, samples=samples, learns=learns)
+    return replace(done, reply=stretched), duration_ms * rounds / len(reply.samples)
+
+
+class Objects:
+    """Objects that nobody reads."""
+
+    def get(self, key: str) -> bytes:
+        raise NoSuchObject(key)
+
+    def put(self, key: str, body: bytes) -> None:
+        """Nothing is kept."""
+
+    def persist(self, keys: Iterable[str]) -> None:
+        """Nothing is kept."""
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Nothing is kept."""
+
+    def list(self, prefix: str) -> list[str]:
+        return []
+
+
+class Items:
+    """Items in memory, written at what `clock` says; there is one writer."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._items: dict[str, Record] = {}
+
+    def load(self, item: str) -> Record | None:
+        return self._items.get(item)
+
+    def commit(self, item: str, body: bytes, version: int) -> int:
+        self._items[item] = Record(version=version + 1, body=body, at=self._clock())
+        return version + 1
+
+    def persist(self) -> None:
+        """Memory it stays."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class Nowhere:
+    """Takes finished rounds without keeping them."""
+
+    def record(self, line: RoundLine) -> None:
+        """The last line is in the state."""
+
+    def persist(self) -> None:
+        """Nothing is kept."""
+
+
+def _is(work: str, kind: str) -> bool:
+    return work.startswith(f"{kind}/")
+
+
+def _batches(episodes: int) -> int:
+    """Evaluators play whole blocks of at most `BLOCK` copies; a small one costs what a large one does, nearly."""
+    return -(-episodes // BLOCK)

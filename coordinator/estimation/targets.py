@@ -1,0 +1,71 @@
+"""What an estimate is made for: a back-end, who drives the run there, and how many functions run at once."""
+
+from dataclasses import dataclass
+
+from coordinator.config.schema import RunConfig
+from coordinator.core.state import Plan, State
+from coordinator.estimation.calibration import Calibration
+from coordinator.estimation.platforms import Here, There
+from coordinator.estimation.rehearsal import rehearse
+from coordinator.estimation.rehearsal_detached import rehearse_detached
+from coordinator.placement.coordination_cost import COORDINATOR_MB
+from coordinator.pricing.bill import CLOUD_NOTE, INIT_LIMIT_MS, NOTE, Bill, Meter, bill
+from coordinator.pricing.latency import EMULATED, STORAGE, Latency
+from coordinator.pricing.prices import load_prices
+from infra.wiring import BackendName
+
+
+@dataclass(frozen=True)
+class Target:
+    """`width` functions run at once. `detached`: the coordinator is a function too."""
+
+    backend: BackendName
+    width: int
+    detached: bool = False
+
+    @property
+    def name(self) -> str:
+        """As people call it."""
+        return self.backend + (", detached" if self.detached else "")
+
+    def plan(self, config: RunConfig) -> Plan:
+        """The plan of a run there."""
+        deployed = self.backend != "local"
+        return Plan(
+            run="estimate",
+            config=config,
+            code="",
+            prices=load_prices(config.pricing.region),
+            init_limit_ms=INIT_LIMIT_MS if deployed else 0,
+            width=self.width,
+            fixed=deployed,
+            carries=not self.detached,
+            stretch=self.backend != "aws",
+        )
+
+    def rehearse(self, plan: Plan, calibration: Calibration) -> State:
+        """The state in which such a run would end there."""
+        if self.backend == "local":
+            overhead_s = max(0.0, calibration.round_s - calibration.busy_s(self.width)) / 2
+            return rehearse(plan, calibration, Here(self.width, dict(calibration.init_ms), overhead_s))
+        latency = EMULATED if self.backend == "emulated" else STORAGE[plan.config.pricing.storage]
+        if self.detached:
+            return rehearse_detached(plan, calibration, self._there(plan, latency))
+        return rehearse(plan, calibration, self._there(plan, latency))
+
+    def bill(self, plan: Plan, meter: Meter) -> Bill:
+        """What `meter` costs there."""
+        pricing, note = plan.config.pricing, NOTE if plan.stretch else CLOUD_NOTE
+        return bill(meter, plan.prices, pricing.architecture, pricing.storage, note)
+
+    def _there(self, plan: Plan, latency: Latency) -> There:
+        sizes = plan.config.functions
+        memory_mb = {
+            "actor": sizes.actor.memory_mb,
+            "learner": sizes.learner.memory_mb,
+            "evaluator": sizes.evaluator.memory_mb,
+            "coordinator": COORDINATOR_MB,
+        }
+        mb_per_vcpu = None if plan.stretch else plan.prices.lambda_.mb_per_vcpu
+        wave_s, report_ms = (latency.telling_s, latency.ledger) if self.detached else (latency.asking_s, 0.0)
+        return There(latency, plan.width, memory_mb, mb_per_vcpu, wave_s, report_ms)

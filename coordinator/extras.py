@@ -1,0 +1,37 @@
+"""The package's extras: what each is for, and whether it is installed."""
+
+from importlib.util import find_spec
+
+from coordinator.errors import UserError
+from functions.environments.starcraft.smac_scenarios import PACKAGES
+
+# A module of everything that each brings; one of several does where there is a bar between them.
+EXTRAS = {
+    "learner": ("stages that need automatic differentiation", ("torch",)),
+    "tasks": ("PettingZoo environments", ("pettingzoo", "mpe2")),
+    "report": ("curve.png", ("matplotlib",)),
+    "aws": ("what deployed functions need; they bring it along", ("aws_lambda_powertools",)),
+    "emulated": ("AWS, emulated on this machine", ("moto", "awslambdaric", "samtranslator", "aws_lambda_powertools")),
+    "lbf": ("level-based foraging", ("lbforaging",)),
+    "rware": ("robots in a warehouse", ("rware",)),
+    "smax": ("SMAC's battles without StarCraft", ("jax", "jaxmarl")),
+    "smac": ("StarCraft tasks; see pyproject.toml", ("smac|smacv2",)),
+}
+# Where the extra is not enough: packages that are not on PyPI, and of which one does.
+_COMMANDS = {"smac": " or ".join(PACKAGES.values())}
+
+
+def installed(extra: str) -> bool:
+    """Whether everything of the extra is here."""
+    return all(any(find_spec(name) is not None for name in either.split("|")) for either in EXTRAS[extra][1])
+
+
+def install(extra: str) -> str:
+    """The command that installs it."""
+    return _COMMANDS.get(extra, f".venv/bin/pip install -e '.[{extra}]'")
+
+
+def require(extra: str, what: str) -> None:
+    """Raises `UserError` when `what` cannot be for want of the extra."""
+    if not installed(extra):
+        raise UserError(f"{what} needs packages that are not installed: {install(extra)}")

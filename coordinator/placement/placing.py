@@ -1,0 +1,30 @@
+"""Where a round runs: the choice that a placement rule leaves open, as one value that the state keeps."""
+
+from coordinator.placement.rules import Rule
+from functions.contract import Message
+
+
+class Placing(Message, frozen=True, kw_only=True):
+    """How a round is spread over invocations.
+
+    `rounds`: how many one task of `whole` runs; other rules take no notice of it. `carry`: objects travel inside
+    messages and are stored at checkpoints only, every `checkpoint_every` rounds. `memory_mb`: megabytes by name of
+    function; a function that is not named has what the user set.
+    """
+
+    rule: Rule
+    units_per_invocation: int
+    rounds: int = 1
+    carry: bool = False
+    checkpoint_every: int
+    memory_mb: dict[str, int]
+
+    @property
+    def together(self) -> int:
+        """Rounds in one go."""
+        return self.rounds if self.rule == "whole" else 1
+
+    @property
+    def style(self) -> str:
+        """What durations are told apart by, beside the kind and the size of a task."""
+        return f"{self.rule}+carry" if self.carry else self.rule

@@ -1,0 +1,308 @@
+"""The placement rule `auto`: what every way to place a round would cost and take, and which one to choose.
+
+Pure arithmetic over list prices and the `coordinator.placement.timings` of the run; since these were measured, two runs
+may place alike rounds differently, which no weight shows. Functions are taken to be warm, and evaluations are left out:
+no placement changes them. What the coordinator adds to every wave depends on its
+`coordinator.placement.coordination_cost`. Memory buys a share of a vCPU as in `bill.billed_ms`: less than a whole one
+stretches a task, more shortens nothing, for functions use one thread.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from coordinator.placement.candidates import Terms, fitted, options, possible, whole_tasks
+from coordinator.placement.coordination_cost import HERE, Site
+from coordinator.placement.placing import Placing
+from coordinator.placement.rules import Rule
+from coordinator.placement.timings import Fit
+from coordinator.placement.workload import Layout, Workload, measured, milliseconds, span
+from coordinator.pricing.bill import Meter
+from coordinator.pricing.prices import Architecture, Prices, StorageClass
+from coordinator.pricing.tariff import Parts, Tariff
+
+# How often objects that travel in messages are lost together with the coordinator that held them: an assumption.
+LOSSES_PER_ROUND = 1e-3
+MOST_ROUNDS_UNSAVED = 100
+# Forecasts are no better than this: nearer ones count as equal, and the other quantity decides.
+ALIKE = 0.01
+# A placement is left only for one that saves more.
+WORTHWHILE = 0.05
+# A task may be expected to take this share of its time-out.
+PATIENCE = 0.5
+# Actors of the first round.
+EXPLORERS = 8
+# Fewer kinds of invocations first; for forecasts that are exactly equal.
+SIMPLEST: tuple[Rule, ...] = ("whole", "packed", "fused", "split")
+
+
+class Unmeasured(Exception):
+    """No task that would tell how long a kind of task takes has been seen; the message names the kind."""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """A placement with what a round costs and takes there: `dollars` is the sum of the four parts below it and of
+    `coordination`, what the coordinator's site adds.
+
+    `seconds` is the wall clock, `busy_s` the sum over all tasks as on whole cores. `longest_s` is the longest task by
+    function. The dollars of a checkpoint are spread over its rounds, and so, where objects are not stored, are those of
+    the rounds that are done again after a loss.
+    """
+
+    placing: Placing
+    dollars: float
+    seconds: float
+    compute: float
+    requests: float
+    storage: float
+    ledger: float
+    busy_s: float
+    longest_s: Mapping[str, float]
+    coordination: float = 0.0
+
+
+class _Rates(NamedTuple):
+    """Dollars for one of each, and what the coordinator's site adds."""
+
+    tariff: Tariff
+    site: Site
+
+
+class _Estimate(NamedTuple):
+    """What one task of `whole`, or one round, costs and takes, and what one checkpoint costs; dollars and seconds."""
+
+    once: Parts
+    checkpoint: Parts
+    coordination: float
+    seconds: float
+    busy_s: float
+    longest_s: dict[str, float]
+
+
+Measure = Callable[[Forecast], float]
+
+
+def plan(
+    round_: int, workload: Workload, timings: Mapping[str, Fit], terms: Terms, current: Placing | None = None
+) -> Placing:
+    """Where round `round_` runs: the first two explore, the others follow `choose`, unless that saves too little over
+    the `current` placement.
+
+    An exploration that would near its time-out is left out.
+    """
+    if not measured(workload, timings):
+        return explore(round_, workload, terms)
+    layout, rates = Layout(workload), _rates(terms)
+    if round_ < 2:
+        exploring = explore(round_, workload, terms)
+        if _patient(_forecast(exploring, layout, timings, rates), terms):
+            return exploring
+    best = choose(_forecasts(layout, timings, terms, rates), terms.deadline_s, terms.dollars_per_hour)
+    current = current and fitted(current, layout, terms)
+    if current is None or not possible(current, layout, terms):
+        return best.placing
+    now = _forecast(current, layout, timings, rates)
+    return current if _patient(now, terms) and not _worthwhile(now, best, terms) else best.placing
+
+
+def forecasts(workload: Workload, timings: Mapping[str, Fit], terms: Terms) -> list[Forecast]:
+    """Every placement worth one; those that would near a time-out only if all would. Raises `Unmeasured`."""
+    return _forecasts(Layout(workload), timings, terms, _rates(terms))
+
+
+def explore(round_: int, workload: Workload, terms: Terms) -> Placing:
+    """Where rounds run before anything is known: over a few actors first, then in one, which tells overhead from work.
+
+    One actor a unit would tell more and cost more than most runs save.
+    """
+    spread = EXPLORERS if round_ == 0 else 1
+    return Placing(
+        rule="packed",
+        units_per_invocation=-(-workload.units // spread),
+        checkpoint_every=terms.checkpoint_every,
+        memory_mb={name: terms.memory_mb[name] for name in ("actor", "learner")},
+    )
+
+
+def forecast(
+    placing: Placing,
+    workload: Workload,
+    timings: Mapping[str, Fit],
+    prices: Prices,
+    architecture: Architecture = "arm",
+    storage: StorageClass = "standard",
+    site: Site = HERE,
+) -> Forecast:
+    """What a round of `placing`, which names the memory of every function it uses, costs and takes.
+
+    Raises `Unmeasured`.
+    """
+    return _forecast(placing, Layout(workload), timings, _Rates(Tariff.of(prices, architecture, storage), site))
+
+
+def checkpoint_interval(checkpoint_dollars: float, round_dollars: float) -> int:
+    """Rounds between checkpoints at which what they cost and what is done again after losses are least together.
+
+    Young, "A first order approximation to the optimum checkpoint interval", 1974: k = sqrt(2 C / (λ R)), with the cost
+    C of a checkpoint, R of a round and `LOSSES_PER_ROUND` λ. Between 1 and `MOST_ROUNDS_UNSAVED`.
+    """
+    if round_dollars <= 0:
+        return MOST_ROUNDS_UNSAVED
+    best = math.sqrt(2 * checkpoint_dollars / (LOSSES_PER_ROUND * round_dollars))
+    return max(1, min(MOST_ROUNDS_UNSAVED, round(best)))
+
+
+def front(forecasts: Iterable[Forecast]) -> list[Forecast]:
+    """The forecasts that no other beats in dollars or seconds without losing in the other; the cheapest first."""
+    kept: list[Forecast] = []
+    for candidate in sorted(forecasts, key=lambda item: (item.dollars, item.seconds)):
+        equal = bool(kept) and (candidate.dollars, candidate.seconds) == (kept[-1].dollars, kept[-1].seconds)
+        if not kept or equal or candidate.seconds < kept[-1].seconds:
+            kept.append(candidate)
+    return kept
+
+
+def choose(
+    forecasts: Sequence[Forecast], deadline_s: float | None = None, dollars_per_hour: float | None = None
+) -> Forecast:
+    """The cheapest; the cheapest of those that meet the deadline, else the fastest; the fastest of those that keep the
+    rate, else the cheapest.
+
+    What differs by less than `ALIKE` counts as equal: of the cheapest the fastest is taken, of the fastest the
+    cheapest, of what is left the simplest.
+    """
+    pool, first, second = _goal(forecasts, deadline_s, dollars_per_hour)
+    enough = min(map(first, pool)) * (1 + ALIKE)
+    alike = [item for item in pool if first(item) <= enough]
+    return min(alike, key=lambda item: (second(item), first(item), _complexity(item.placing)))
+
+
+def break_even(forecast: Forecast, vm_dollars_per_hour: float, vm_vcpus: int) -> float:
+    """The utilisation (busy share of all its vCPUs) above which a machine of that price does the same busy seconds for
+    less; above 1 no such machine does. A core is taken for as fast as a vCPU of a function."""
+    vm_second = vm_dollars_per_hour / 3600 / vm_vcpus
+    return vm_second * forecast.busy_s / forecast.dollars if forecast.dollars > 0 else math.inf
+
+
+def _dollars(item: Forecast) -> float:
+    return item.dollars
+
+
+def _seconds(item: Forecast) -> float:
+    return item.seconds
+
+
+def _goal(
+    forecasts: Sequence[Forecast], deadline_s: float | None, dollars_per_hour: float | None
+) -> tuple[Sequence[Forecast], Measure, Measure]:
+    """Among which forecasts to choose, by what, and by what where that is equal."""
+    if deadline_s is not None:
+        met = [item for item in forecasts if item.seconds <= deadline_s]
+        return (met, _dollars, _seconds) if met else (forecasts, _seconds, _dollars)
+    if dollars_per_hour is not None:
+        kept = [item for item in forecasts if item.dollars * 3600 <= dollars_per_hour * item.seconds]
+        return (kept, _seconds, _dollars) if kept else (forecasts, _dollars, _seconds)
+    return forecasts, _dollars, _seconds
+
+
+def _worthwhile(now: Forecast, best: Forecast, terms: Terms) -> bool:
+    """Whether to leave the present placement: for keeping a limit always, else for a saving above `WORTHWHILE`."""
+    pool, measure, _ = _goal([now, best], terms.deadline_s, terms.dollars_per_hour)
+    if not any(item is now for item in pool):
+        return True
+    return any(item is best for item in pool) and measure(best) < (1 - WORTHWHILE) * measure(now)
+
+
+def _complexity(placing: Placing) -> tuple[int, bool, int, int, int]:
+    """For ties: simpler is less."""
+    rule = SIMPLEST.index(placing.rule)
+    return rule, placing.carry, placing.rounds, -placing.units_per_invocation, sum(placing.memory_mb.values())
+
+
+def _patient(item: Forecast, terms: Terms) -> bool:
+    """Whether no task is expected to come near its time-out."""
+    return all(longest <= PATIENCE * terms.timeout_s[name] for name, longest in item.longest_s.items())
+
+
+def _saved(placing: Placing, layout: Layout, timings: Mapping[str, Fit], rates: _Rates) -> Placing:
+    """The placement with the distance of checkpoints that fits it."""
+    if not placing.carry:
+        return placing
+    estimate = _estimate(placing, layout, timings, rates)
+    once = (sum(estimate.once) + estimate.coordination) / placing.together
+    distance = checkpoint_interval(sum(estimate.checkpoint), once)
+    return replace(placing, checkpoint_every=whole_tasks(distance, placing.together))
+
+
+def _forecasts(layout: Layout, timings: Mapping[str, Fit], terms: Terms, rates: _Rates) -> list[Forecast]:
+    placings = (_saved(placing, layout, timings, rates) for placing in options(layout, terms))
+    found = [_forecast(placing, layout, timings, rates) for placing in placings]
+    return [item for item in found if _patient(item, terms)] or found
+
+
+def _forecast(placing: Placing, layout: Layout, timings: Mapping[str, Fit], rates: _Rates) -> Forecast:
+    estimate = _estimate(placing, layout, timings, rates)
+    # After a loss half a distance of checkpoints is done again, on average.
+    again = 1 + LOSSES_PER_ROUND * placing.checkpoint_every / 2 if placing.carry else 1.0
+    share, every = again / placing.together, placing.checkpoint_every
+    parts = Parts(
+        *(share * once + saved / every for once, saved in zip(estimate.once, estimate.checkpoint, strict=True))
+    )
+    coordination = parts.beside + share * estimate.coordination
+    return Forecast(
+        placing=placing,
+        dollars=parts.compute + parts.requests + parts.storage + parts.ledger + coordination,
+        seconds=estimate.seconds / placing.together,
+        compute=parts.compute,
+        requests=parts.requests,
+        storage=parts.storage,
+        ledger=parts.ledger,
+        busy_s=estimate.busy_s / placing.together,
+        longest_s=estimate.longest_s,
+        coordination=coordination,
+    )
+
+
+def _estimate(placing: Placing, layout: Layout, timings: Mapping[str, Fit], rates: _Rates) -> _Estimate:
+    tariff, site = rates
+    seconds = busy = 0.0
+    mb_ms = 0
+    longest: dict[str, float] = {}
+    for wave in layout.waves(placing):
+        spans = []
+        for task in wave:
+            alone = milliseconds(task.kind, task.size, layout.workload, timings, placing.style)
+            if alone is None:
+                raise Unmeasured(task.kind)
+            memory = placing.memory_mb[task.function]
+            ms = alone * max(1.0, tariff.mb_per_vcpu / memory)
+            spans.append((ms, task.number))
+            busy += task.number * alone / 1000
+            mb_ms += task.number * memory * math.ceil(ms)
+            longest[task.function] = max(longest.get(task.function, 0.0), ms / 1000)
+        seconds += site.wave_s + span(spans, layout.workload.width) / 1000
+    return _Estimate(
+        once=tariff.parts(layout.operations(placing))._replace(compute=tariff.seconds(mb_ms)),
+        checkpoint=tariff.parts(layout.checkpointing(placing)),
+        coordination=_coordination(placing, layout, rates),
+        seconds=seconds,
+        busy_s=busy,
+        longest_s=longest,
+    )
+
+
+def _coordination(placing: Placing, layout: Layout, rates: _Rates) -> float:
+    """Dollars that the coordinator's site adds to a round, or to a task of several."""
+    tariff, site = rates
+    waves = [site.added(sum(task.number for task in wave)) for wave in layout.waves(placing)]
+    leaving = Meter(bytes_out=round(layout.answers_bytes(placing)) if site.outside else 0)
+    lines = placing.together * sum(tariff.parts(site.line))
+    return lines + sum(sum(tariff.parts(meter)) for meter in (leaving, *waves))
+
+
+def _rates(terms: Terms) -> _Rates:
+    return _Rates(Tariff.of(terms.prices, terms.architecture, terms.storage), terms.site)

@@ -1,0 +1,362 @@
+"""What a round consists of wherever it runs: its tasks, the objects they read and make, and how long they take.
+
+Counts and bytes are those of the tasks that `coordinator.core.tasks` asks; durations are composed of the
+`coordinator.placement.timings` of the run. Prices are not looked at.
+"""
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from coordinator.placement import message_size
+from coordinator.placement.placing import Placing
+from coordinator.placement.rules import LEARNER_PLACEMENTS, Rule, Work
+from coordinator.placement.timings import Fit, line, predicted
+from coordinator.pricing.bill import Charge, Meter
+from functions.algorithms.base import StageSpec
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What a round is, wherever it runs.
+
+    `members[group]` of the `agents` learn in a group. A unit has `unit_steps` environment steps. No rule looks at what
+    rounds gave, and no evaluation is due, for `most_rounds` rounds. Bytes: `unit_bytes` of a unit's trajectory,
+    `policy_bytes` of all groups' policies, `learner_bytes` of the rest of their state, `tensor_bytes` of all tensors
+    that stages pass on within a round, `ledger_bytes` of the run's item, `table_bytes` of all tables that learners tell
+    in a round. `width` functions run at once. A unit ends `unit_episodes` episodes. `regroups`: the round may end with
+    another team. The stages run `updates` times. `replays`: what was played is stored, for rounds to come learn from
+    it; who learned last is taken to be there still, so that it reads only what is new.
+    """
+
+    agents: int
+    members: Mapping[int, int]
+    stages: Sequence[StageSpec]
+    units: int
+    unit_steps: int
+    most_rounds: int
+    unit_bytes: float
+    policy_bytes: float
+    learner_bytes: float
+    ledger_bytes: int
+    width: int
+    tensor_bytes: float = 0.0
+    table_bytes: float = 0.0
+    unit_episodes: int = 0
+    regroups: bool = False
+    updates: int = 1
+    replays: bool = False
+
+
+class Task(NamedTuple):
+    """`number` equal tasks of a wave, each with the objects it reads and makes.
+
+    `reply_bytes` of its reply are in its answer, and once more in the header of an object it makes; `told_bytes` are
+    those of earlier replies of the round in what it reads.
+    """
+
+    function: str
+    kind: str
+    size: float
+    reads: int
+    read_bytes: float
+    makes: int
+    made_bytes: float
+    reply_bytes: float
+    number: int = 1
+    told_bytes: float = 0.0
+
+
+class Object(NamedTuple):
+    """Where parts of the learner's state live: the work that made the object, and its kind."""
+
+    work: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class Homes:
+    """`where[part, group]` lives, and `sizes` of the objects in bytes."""
+
+    where: Mapping[tuple[str, int], Object]
+    sizes: Mapping[Object, float]
+
+    def weigh(self, objects: Iterable[Object]) -> tuple[int, float]:
+        """How many different objects there are, and their bytes."""
+        distinct = dict.fromkeys(objects)
+        return len(distinct), sum(self.sizes[item] for item in distinct)
+
+
+class Layout:
+    """The tasks that a workload makes in each placement, worked out once."""
+
+    def __init__(self, workload: Workload) -> None:
+        self.workload = workload
+        self._homes: dict[Rule, Homes] = {}
+        self._waves: dict[tuple[Rule, int, int], list[list[Task]]] = {}
+
+    def homes(self, rule: Rule) -> Homes:
+        """Where the learner's state lives; `whole` makes the objects that `packed` makes."""
+        rule = "packed" if rule == "whole" else rule
+        if rule not in self._homes:
+            self._homes[rule] = _homes(self._works(rule), self.workload)
+        return self._homes[rule]
+
+    def waves(self, placing: Placing) -> list[list[Task]]:
+        """The round's tasks, or the one task of several rounds."""
+        key = (placing.rule, placing.units_per_invocation, placing.together)
+        if key not in self._waves:
+            self._waves[key] = [[self._whole(placing)]] if placing.rule == "whole" else self._spread(placing)
+        return self._waves[key]
+
+    def request_bytes(self, placing: Placing) -> float:
+        """The largest request, with all that it carries."""
+        return max(
+            message_size.request_bytes(task.reads, self.workload.units, self.workload.agents)
+            + placing.carry * message_size.inside(task.read_bytes + task.told_bytes)
+            for task in self._messages(placing)
+        )
+
+    def answer_bytes(self, placing: Placing) -> float:
+        """The largest answer, with all that it carries."""
+        return max(_answer_bytes(task, placing.carry) for task in self._messages(placing))
+
+    def answers_bytes(self, placing: Placing) -> float:
+        """All answers of a round, or of a task of several."""
+        return sum(task.number * _answer_bytes(task, placing.carry) for wave in self.waves(placing) for task in wave)
+
+    def most_rounds(self, carry: bool, size: float) -> int:
+        """How many rounds of one task of `whole` answer within `size` bytes, at least one."""
+        _, state_bytes = self.homes("whole").weigh(self.homes("whole").where.values())
+        around = message_size.answer_bytes(2, carry * message_size.inside(state_bytes))
+        a_round = self._sampled_bytes() + self._learned_bytes()
+        return max(1, int((size - around) // (a_round + carry * message_size.inside(a_round))))
+
+    def operations(self, placing: Placing) -> Meter:
+        """What a round (one task, for `whole`) uses beside time, checkpoints left out: invocations, storage, ledger.
+
+        Counts are those of a round that the same placement preceded, without retries and without evaluations; bytes
+        assume that all parts of the learner's state weigh alike. The end of a round and the asking of the next are one
+        commit, every wave of learners is another.
+        """
+        waves = self.waves(placing)
+        tasks = [task for wave in waves for task in wave]
+        actors, learners = (
+            sum(task.number for task in tasks if task.function == name) for name in ("actor", "learner")
+        )
+        stored = [] if placing.carry else tasks
+        return Meter(
+            actor=Charge(invocations=actors),
+            learner=Charge(invocations=learners),
+            puts=sum(task.number * task.makes for task in stored),
+            gets=sum(task.number * task.reads for task in stored),
+            bytes_written=round(sum(task.number * task.made_bytes for task in stored)),
+            bytes_read=round(sum(task.number * task.read_bytes for task in stored)),
+            write_units=len(waves) * Meter().add_commit(self.workload.ledger_bytes).write_units,
+        )
+
+    def checkpointing(self, placing: Placing) -> Meter:
+        """What one checkpoint uses: the ledger's second item, and with `carry` every object the run goes on with."""
+        size = self.workload.ledger_bytes
+        meter = Meter().add_load(size).add_commit(size)
+        if not placing.carry:
+            return meter
+        made = [size for home, size in self.homes(placing.rule).sizes.items() if home.work != "initialise"]
+        return meter + Meter(puts=len(made), bytes_written=round(sum(made)))
+
+    def _works(self, rule: Rule) -> list[list[Work]]:
+        workload = self.workload
+        return LEARNER_PLACEMENTS[rule](workload.stages, sorted(workload.members), workload.updates)
+
+    def _whole(self, placing: Placing) -> Task:
+        workload, homes = self.workload, self.homes(placing.rule)
+        state, state_bytes = homes.weigh(homes.where.values())
+        size = workload.units * placing.together
+        reply = placing.together * (self._sampled_bytes() + self._learned_bytes())
+        played = size * workload.unit_bytes if workload.replays else 0.0
+        reads, makes = state + workload.replays, state + workload.replays
+        return Task("learner", "whole", size, reads, state_bytes + played, makes, state_bytes + played, reply)
+
+    def _sampled_bytes(self) -> float:
+        """What sampling a round replies, in one task."""
+        return message_size.sampled_bytes(self.workload.units, self.workload.unit_episodes, self.workload.agents)
+
+    def _learned_bytes(self) -> float:
+        """What learning a round replies, in one task."""
+        return _told(self.workload, len(self.workload.stages), sorted(self.workload.members))
+
+    def _messages(self, placing: Placing) -> Iterator[Task]:
+        """The round's tasks, and the one that may make another team of what they gave."""
+        tasks = [task for wave in self.waves(placing) for task in wave]
+        yield from tasks
+        if self.workload.regroups:
+            yield self._regroup(placing, sum(task.number for task in tasks if task.function == "actor"))
+
+    def _regroup(self, placing: Placing, trajectories: int) -> Task:
+        """At most: all groups end, and every agent gets networks of its own. It reads what the round has learned, and
+        the policies that played it."""
+        workload, homes = self.workload, self.homes(placing.rule)
+        state, state_bytes = homes.weigh(homes.where.values())
+        played = workload.units * workload.unit_bytes if trajectories else 0.0
+        read_bytes = state_bytes + workload.policy_bytes + played
+        made_bytes = (workload.policy_bytes + workload.learner_bytes) / len(workload.members) * workload.agents
+        reply = message_size.learned_bytes(1, workload.agents, 0, 0.0)
+        told = self._sampled_bytes() + self._learned_bytes()
+        return Task(
+            "learner", "regroup", 0.0, trajectories + 2 * state, read_bytes, 2, made_bytes, reply, told_bytes=told
+        )
+
+    def _spread(self, placing: Placing) -> list[list[Task]]:
+        works, homes = self._works(placing.rule), self.homes(placing.rule)
+        waves = [_sampling(placing, self.workload, homes)]
+        trajectories = sum(task.number for task in waves[0])
+        pairs = sum(work.publish * _pairs(work) for wave in works for work in wave)
+        published: list[Work] = []
+        for wave in works:
+            # What an update's stages pass on is read in that update alone.
+            before = [work for work in published if work.first == wave[0].first]
+            waves.append([_learner(work, before, pairs, trajectories, homes, self.workload) for work in wave])
+            published += [work for work in wave if work.publish]
+        return waves
+
+
+def span(tasks: Sequence[tuple[float, int]], width: int) -> float:
+    """When the last of (milliseconds, how many) ends if each starts, in order, as soon as one of `width` is free."""
+    (first, number), *others = tasks
+    width = min(width, sum(number for _, number in tasks))
+    rows, more = divmod(number, width)
+    ends = [rows * first] * (width - more) + [(rows + 1) * first] * more
+    for ms, number in others:
+        for _ in range(number):
+            heapq.heapreplace(ends, ends[0] + ms)
+    return max(ends)
+
+
+def measured(workload: Workload, timings: Mapping[str, Fit]) -> bool:
+    """Whether enough was seen to tell how long every kind of task takes."""
+    return all(milliseconds(kind, 1.0, workload, timings) is not None for kind in ("sample", "learn"))
+
+
+def milliseconds(
+    kind: str, size: float, workload: Workload, timings: Mapping[str, Fit], style: str = ""
+) -> float | None:
+    """Of one task on a whole core; of a kind that was never seen, composed of what was. None without that."""
+    seen = predicted(timings, kind, size, style)
+    if seen is not None or kind == "sample":
+        return seen
+    if kind == "whole":
+        return _whole(size, workload, timings)
+    found = _learning(kind, workload, timings)
+    return None if found is None else found[0] + found[1] * size
+
+
+def _whole(size: float, workload: Workload, timings: Mapping[str, Fit]) -> float | None:
+    """Sampling and learning one after the other, with all of their overhead: nothing is saved until it is seen."""
+    sampling = milliseconds("sample", workload.units, workload, timings)
+    learning = milliseconds("learn", workload.agents * workload.units * workload.unit_steps, workload, timings)
+    return None if sampling is None or learning is None else size / workload.units * (sampling + learning)
+
+
+def _learning(kind: str, workload: Workload, timings: Mapping[str, Fit]) -> tuple[float, float] | None:
+    """The line of a learner's task that was never seen, from its stages or else from tasks of all stages.
+
+    Stages together share one overhead, the largest; a stage that was never seen on its own takes an equal share.
+    """
+    every = [stage.name for stage in workload.stages]
+    stages = every if kind == "learn" else kind.removeprefix("learn:").split("+")
+    lines = [found for stage in stages if (found := line(timings, f"learn:{stage}"))]
+    if len(lines) == len(stages):
+        return max(overhead for overhead, _ in lines), sum(slope for _, slope in lines)
+    together = line(timings, "learn")
+    return (together[0], together[1] * len(stages) / len(every)) if together else None
+
+
+def _homes(waves: Sequence[Sequence[Work]], workload: Workload) -> Homes:
+    """Where every part of every group lives after a round; a part that no stage writes stays where it began."""
+    specs = {stage.name: stage for stage in workload.stages}
+    parts = {"policy", *(part for stage in workload.stages for part in (*stage.reads, *stage.writes))}
+    where = {(part, group): _home("initialise", part) for part in sorted(parts) for group in sorted(workload.members)}
+    for work in (work for wave in waves for work in wave):
+        for part in (part for stage in work.stages for part in specs[stage].writes):
+            where |= dict.fromkeys(((part, group) for group in work.groups), _home(work.name, part))
+    groups, others = len(workload.members), max(1, len(parts) - 1)
+    sizes: dict[Object, float] = {}
+    for (part, _), home in where.items():
+        share = workload.policy_bytes if part == "policy" else workload.learner_bytes / others
+        sizes[home] = sizes.get(home, 0.0) + share / groups
+    return Homes(where, sizes)
+
+
+def _home(work: str, part: str) -> Object:
+    return Object(work, "policies" if part == "policy" else "learner")
+
+
+def _pairs(work: Work) -> int:
+    """Pairs of a stage and a group: what a work's published tensors are counted in."""
+    return len(work.stages) * len(work.groups)
+
+
+def _sampling(placing: Placing, workload: Workload, homes: Homes) -> list[Task]:
+    size = min(placing.units_per_invocation, workload.units)
+    full, rest = divmod(workload.units, size)
+    reads, read_bytes = homes.weigh(home for (part, _), home in homes.where.items() if part == "policy")
+    return [
+        Task(
+            function="actor",
+            kind="sample",
+            size=units,
+            reads=reads,
+            read_bytes=read_bytes,
+            makes=1,
+            made_bytes=units * workload.unit_bytes,
+            reply_bytes=message_size.sampled_bytes(units, workload.unit_episodes, workload.agents),
+            number=number,
+        )
+        for units, number in ((size, full), (rest, 1))
+        if units
+    ]
+
+
+def _learner(
+    work: Work, before: Sequence[Work], pairs: int, trajectories: int, homes: Homes, workload: Workload
+) -> Task:
+    """One work's task; `pairs` of stage and group publish tensors in the round, and the works of `before` have."""
+    specs = [stage for stage in workload.stages if stage.name in work.stages]
+    needed = [homes.where[part, group] for stage in specs for part in stage.reads for group in work.groups]
+    written = [homes.where[part, group] for stage in specs for part in stage.writes for group in work.groups]
+    reads, read_bytes = homes.weigh(needed)
+    _, made_bytes = homes.weigh(written)
+    pair_bytes = workload.tensor_bytes / pairs if pairs else 0.0
+    trains = any("policy" in stage.writes for stage in specs)
+    return Task(
+        function="learner",
+        kind=_learning_kind(work.stages, workload),
+        size=workload.units * workload.unit_steps * sum(workload.members[group] for group in work.groups),
+        reads=trajectories + reads + len(before),
+        read_bytes=workload.units * workload.unit_bytes + read_bytes + pair_bytes * sum(map(_pairs, before)),
+        # The object that holds the answer is always stored.
+        makes=1 + trains + work.publish,
+        made_bytes=made_bytes + work.publish * _pairs(work) * pair_bytes,
+        reply_bytes=_told(workload, len(work.stages), work.groups, trains),
+        told_bytes=message_size.sampled_bytes(workload.units, workload.unit_episodes, workload.agents),
+    )
+
+
+def _answer_bytes(task: Task, carry: bool) -> float:
+    return message_size.answer_bytes(task.makes, task.reply_bytes) + carry * message_size.inside(
+        task.made_bytes + task.reply_bytes
+    )
+
+
+def _told(workload: Workload, stages: int, groups: Sequence[int], trains: bool = True) -> float:
+    """Bytes of what stages reply for `groups`; who trains their policies tells of all members."""
+    agents = sum(workload.members[group] for group in groups) if trains else 0
+    sharing = sum(members for group in groups if (members := workload.members[group]) > 1)
+    tables = workload.table_bytes * agents / workload.agents
+    return message_size.learned_bytes(stages, len(groups), agents, tables, sharing)
+
+
+def _learning_kind(stages: Sequence[str], workload: Workload) -> str:
+    """The kind of a learner's task that runs `stages`, as `coordinator.placement.timings` lists it."""
+    return "learn" if len(stages) == len(workload.stages) else f"learn:{'+'.join(stages)}"

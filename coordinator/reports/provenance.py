@@ -1,0 +1,131 @@
+"""Which program made a run, and what else its bytes depend on: interpreter, numpy, processor, environment."""
+
+import hashlib
+import os
+import platform
+import subprocess
+from collections.abc import Iterable
+from importlib.machinery import PathFinder
+from importlib.metadata import entry_points, version
+from importlib.util import find_spec
+from pathlib import Path
+
+import msgspec
+
+from functions import kernels
+from functions.algorithms.registry import ALGORITHMS
+from functions.algorithms.registry import GROUP as ALGORITHM_GROUP
+from functions.environments.base import Task
+from functions.environments.registry import GROUP as ENVIRONMENT_GROUP
+
+PACKAGES = ("functions", "coordinator", "infra")
+ROOT = Path(__file__).resolve().parents[2]
+
+# Lines of /proc/cpuinfo by which matrix kernels are chosen; features of other kinds come and go with the kernel.
+_PROCESSOR = ("vendor_id", "model name", "CPU implementer", "CPU part")
+_FEATURES = ("flags", "Features")
+_VECTORS = ("avx", "sse", "ssse", "fma", "f16c", "amx", "asimd", "sve")
+
+
+class Surroundings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What the bytes of a run depend on beside its program and configuration.
+
+    `environment` and `algorithm` are hashes over the packages or modules of those that are not ours, with their names.
+    """
+
+    python: str
+    numpy: str
+    machine: str
+    environment: str | None
+    algorithm: str | None = None
+
+
+def code_sha256() -> str:
+    """A hash over every source and price file of the program, names included."""
+    files = (path for package in PACKAGES for path in sorted((ROOT / package).rglob("*")))
+    return _sha256(ROOT, (path for path in files if path.suffix in (".py", ".toml")))
+
+
+def surroundings(task: Task, algorithm: str) -> Surroundings:
+    """Those of a run of `task` with the algorithm of that name, that this process would begin."""
+    kind, _, module = task.name.partition(":")
+    return Surroundings(
+        python=platform.python_version(),
+        numpy=version("numpy"),
+        machine=_machine(),
+        environment=_package(module if kind == "pettingzoo" else _plug_in(ENVIRONMENT_GROUP, task.name)),
+        algorithm=None if algorithm in ALGORITHMS else _package(_plug_in(ALGORITHM_GROUP, algorithm)),
+    )
+
+
+def changes(before: Surroundings, now: Surroundings) -> str:
+    """What differs, in words; '' when nothing does."""
+    pairs = ((name, getattr(before, name), getattr(now, name)) for name in Surroundings.__struct_fields__)
+    return ", ".join(f"{name} was {old} and is {new}" for name, old, new in pairs if old != new)
+
+
+def commit() -> str | None:
+    """The commit that is checked out where the program lies, `+` behind it when the program differs; None without git.
+
+    What lies beside the program, such as results that are being made, does not count.
+    """
+    described = _git("rev-parse", "HEAD")
+    if described is None or _git("rev-parse", "--show-toplevel") != str(ROOT):
+        return None
+    return described + ("+" if _git("status", "--porcelain", "--", *PACKAGES) else "")
+
+
+def _machine() -> str:
+    """The processor, as far as matrix kernels are chosen by it, and what else they are chosen by: another one gives
+    other last bits."""
+    told = [f"{name}={os.environ[name]}" for name in kernels.VARIABLES if name in os.environ]
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split("\n\n")[0]
+    except OSError:
+        return " ".join([platform.system(), platform.machine(), platform.processor(), *told])
+    lines = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in text.splitlines())}
+    features = sorted(word for name in _FEATURES for word in lines.get(name, "").split() if word.startswith(_VECTORS))
+    chosen_by = [*(lines.get(name, "") for name in _PROCESSOR), *features, *told]
+    digest = hashlib.sha256(" ".join(chosen_by).encode())
+    return f"{platform.system()} {platform.machine()} {lines.get('model name', '')} {digest.hexdigest()[:12]}"
+
+
+def _plug_in(group: str, name: str) -> str:
+    """The module of the entry point; '' where there is none."""
+    return next((found.module for found in entry_points(group=group, name=name)), "")
+
+
+def _package(module: str) -> str | None:
+    """The top-level package or module that some code is in, found without running any of it; None for ''."""
+    if not module:
+        return None
+    name = module.partition(":")[0].partition(".")[0]
+    # Workers look in the current folder too, after everything else.
+    found = find_spec(name) or PathFinder.find_spec(name, [str(Path.cwd())])
+    if found is None:
+        return name
+    folders = [Path(folder) for folder in found.submodule_search_locations or ()]
+    if not folders and found.origin is not None:
+        return f"{name} {_sha256(Path(found.origin).parent, [Path(found.origin)])[:12]}"
+    digests = [_sha256(folder, (path for path in sorted(folder.rglob("*")) if _is_code(path))) for folder in folders]
+    return " ".join([name, *(digest[:12] for digest in digests)])
+
+
+def _is_code(path: Path) -> bool:
+    return path.suffix in (".py", ".so", ".pyd")
+
+
+def _sha256(root: Path, files: Iterable[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in files:
+        digest.update(f"{path.relative_to(root)}\0".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _git(*arguments: str) -> str | None:
+    try:
+        done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, timeout=5)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

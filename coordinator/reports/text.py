@@ -1,0 +1,92 @@
+"""Figures as people read them: money, counts, times, returns with their interval, and tables."""
+
+from collections.abc import Mapping, Sequence
+
+from coordinator.core.state import RoundLine, State
+from coordinator.placement.placing import Placing
+from coordinator.reports.money import money as money
+from coordinator.reports.statistics import FinalReturn, summary
+
+_EVENTS = {
+    "shared": "sharing switched on: agents that act alike have one network",
+    "split": "sharing switched off: every agent has a copy of its own",
+    "rejected": "a shared team was tried on {:,} episodes and turned down",
+    "alone": "training declines, and no two agents act alike: nobody shares",
+    "untried": "a shared team could not be made or tried; training goes on without it",
+    "unaffordable": "a shared team was not tried: it could pass stop.dollars",
+}
+# What to do about learners that diverge.
+CALMER = "try lower learning rates (algorithm.lr, and algorithm.critic_lr where there is one) in a new run"
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def seconds(value: float) -> str:
+    """``2.7 s`` up to a minute, then ``3:05`` and ``2:03:05``."""
+    if value < 60:
+        return f"{value:.1f} s"
+    minutes, rest = divmod(round(value), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def onwards(state: State, command: str) -> str:
+    """What to do about a run that has not finished, which `command` resumes."""
+    return f"a resume would repeat it; {CALMER}" if state.diverged else f"go on with: {command}"
+
+
+def plus_minus(figures: FinalReturn | Sequence[float]) -> str:
+    """A mean with half the width of its 95 % interval: ``-57.8 ± 1.3``."""
+    shown = figures if isinstance(figures, FinalReturn) else summary(figures)
+    if shown.ci95 is None:
+        return f"{shown.mean:.1f}"
+    return f"{shown.mean:.1f} ± {(shown.ci95[1] - shown.ci95[0]) / 2:.1f}"
+
+
+def by_side(returns: Mapping[str, float]) -> str:
+    """What every side got: ``adversary -3.2, agent 7.1``."""
+    return ", ".join(f"{name} {value:.1f}" for name, value in returns.items())
+
+
+def scalars(means: Mapping[str, float]) -> str:
+    """The environment's own figures: ``win 0.531``."""
+    return ", ".join(f"{name} {mean:.3f}" for name, mean in means.items())
+
+
+def sparkline(values: Sequence[float], width: int = 30) -> str:
+    """The last values as bars, lowest to highest."""
+    shown = values[-width:]
+    if not shown:
+        return ""
+    low, high = min(shown), max(shown)
+    scale = (len(_BARS) - 1) / (high - low) if high > low else 0.0
+    return "".join(_BARS[round((value - low) * scale)] for value in shown)
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns as wide as they must be; the last one is not padded."""
+    lines = [header, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )
+
+
+def described(placing: Placing) -> str:
+    """A placement in a few words."""
+    words: list[str] = [placing.rule]
+    if placing.rule == "whole":
+        words.append(counted(placing.rounds, "round"))
+    else:
+        words.append(f"{counted(placing.units_per_invocation, 'unit')} an actor")
+    way = f"through messages, saved every {placing.checkpoint_every} rounds" if placing.carry else "through storage"
+    return ", ".join([*words, way, *(f"{name} {memory} MB" for name, memory in placing.memory_mb.items())])
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 round``, ``2 rounds``."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def event(line: RoundLine) -> str:
+    """What became of sharing at the end of a round."""
+    return f"round {line.round:5d}  {_EVENTS[line.event].format(line.trial_episodes)}"

@@ -1,0 +1,304 @@
+"""How many units the next round samples, decided from what the learners told of the rounds before.
+
+Two families. *Convexity* (`paper`, `offset`) is actor scaling of the MARLess paper ("Multi-Agent Reinforcement Learning
+with Serverless Computing", SoCC 2025, section 4.4): a policy whose loss was more convex earlier in its window explores
+too little now and asks for more units. *Gradient noise* (`gns`) asks for as much data as pays: McCandlish et al., "An
+Empirical Model of Large-Batch Training", 2018. `constant` and `shuffled:<rule>` are the controls: min-max over a window
+answers to any fluctuating number, noise included, so that a rule saves money proves nothing about its signal.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+from msgspec import field
+from msgspec.structs import replace
+
+from coordinator.placement.rules import split
+from coordinator.pricing.prices import Prices, StorageClass
+from functions.algorithms.base import StageSpec
+from functions.contract import Message, SummaryName
+
+Rule = Literal["constant", "paper", "offset", "gns", "shuffled:paper", "shuffled:offset", "shuffled:gns"]
+
+# PyHessian (Yao et al., 2020), which the paper uses, finds an eigenvalue to a relative 1e-3, so a larger ratio is not
+# resolved. Without a bound one nearly convex round would put all others of its window at a share of 1.
+CONVEX = 1000.0
+# Memory of the averaged gradient noise, per round: about the last ten rounds count.
+DECAY = 0.9
+# Rounds that the shuffled controls draw from; no shorter than the longest window that can be set.
+HISTORY = 100
+
+
+class Signal(Message, frozen=True, kw_only=True):
+    """What the learner of one group told of the round; None where it was not asked.
+
+    `largest`, `smallest`: extreme eigenvalues of the policy loss's Hessian. `trace`: unbiased tr(Sigma), the variance
+    of the mean gradient of one unit, summed over parameters. `square`: unbiased |G|^2, which may be negative.
+    """
+
+    largest: float | None = None
+    smallest: float | None = None
+    trace: float | None = None
+    square: float | None = None
+
+
+class Told(Message, frozen=True, kw_only=True):
+    """One round as the rules read it: convexity ratio by group; noise summed over groups, None when nobody told it."""
+
+    convexity: dict[int, float] = field(default_factory=dict)
+    trace: float | None = None
+    square: float | None = None
+
+
+class Memory(Message, frozen=True, kw_only=True):
+    """What the rules remember of the run.
+
+    `convexity`: the last ratios of every present group, newest last. `trace`, `square`: averages over the `rounds` that
+    told the noise, exponentially weighted and debiased (each round's weights sum to 1). `past`: the last `HISTORY`
+    rounds that told anything, for the shuffled controls only.
+    """
+
+    convexity: dict[int, tuple[float, ...]] = field(default_factory=dict)
+    trace: float | None = None
+    square: float | None = None
+    rounds: int = 0
+    past: tuple[Told, ...] = ()
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What limits a choice.
+
+    `most` and `least`: units of a round (I_max and I_min of the paper), `beta` as in the paper. `overhead`: what a
+    round costs beside its units, in the price of one unit; see `list_overhead`.
+    """
+
+    most: int
+    least: int
+    beta: float
+    overhead: float
+
+
+Decide = Callable[[Memory, Bounds, np.random.Generator], int]
+
+
+@dataclass(frozen=True)
+class ScalingRule:
+    """`decide` gives the units of the next round from the summaries `needs`; `past`: it reads `Memory.past`."""
+
+    decide: Decide
+    needs: tuple[SummaryName, ...] = ()
+    past: bool = False
+
+
+def needs(rule: Rule) -> tuple[SummaryName, ...]:
+    """What learners must tell for `rule`."""
+    return SCALING_RULES[rule].needs
+
+
+def units(rule: Rule, memory: Memory, bounds: Bounds, rng: np.random.Generator) -> int:
+    """Units of the next round by `rule`, from `bounds.least` to `bounds.most`; the most while nothing is known."""
+    return SCALING_RULES[rule].decide(memory, bounds, rng)
+
+
+def observed(memory: Memory, signals: Mapping[int, Signal], window: int, rule: Rule) -> Memory:
+    """The memory after a round in which the groups were those of `signals`.
+
+    A group keeps its last `window` ratios; one that is not in `signals` is forgotten. `rule` says whether the round is
+    kept for a shuffled control: the memory is part of every ledger write, which is paid by the kilobyte.
+    """
+    told = _told(signals)
+    windows = {}
+    for group in sorted(signals):
+        new = (told.convexity[group],) if group in told.convexity else ()
+        if ratios := (*memory.convexity.get(group, ()), *new):
+            windows[group] = ratios[-window:]
+    past = (*memory.past, told)[-HISTORY:] if SCALING_RULES[rule].past and told != Told() else memory.past
+    return replace(_averaged(memory, told), convexity=windows, past=past)
+
+
+def emptied(memory: Memory) -> Memory:
+    """The memory after sharing was switched: the windows are empty, as the paper empties its tolerant window.
+
+    A group may go on under the name of another (both are named after their first member), so nothing else tells that
+    the old ratios are of other policies. The noise is the whole team's and its average goes on.
+    """
+    return replace(memory, convexity={})
+
+
+def convexity(signal: Signal) -> float:
+    """C = -e_max / e_min of a policy's loss, from 0 to `CONVEX`; the higher, the nearer to a local minimum.
+
+    The paper leaves open what the ratio is when the eigenvalues have one sign. Here: no negative curvature (e_min >= 0)
+    is a minimum and gives the bound `CONVEX`, no positive curvature (e_max <= 0) is as far from one as can be and gives
+    0, which are the limits of the ratio; a flat loss (both 0) is neither and gives 1.
+
+    Raises `ValueError` when the signal holds no eigenvalues.
+    """
+    if signal.largest is None or signal.smallest is None:
+        raise ValueError("the convexity ratio needs the summary curvature, and the learner was not asked for it")
+    if signal.largest <= 0 <= signal.smallest:
+        return 1.0
+    if signal.smallest >= 0:
+        return CONVEX
+    return max(0.0, min(-signal.largest / signal.smallest, CONVEX))
+
+
+def share(window: Sequence[float]) -> float:
+    """S = (C_max - C_t) / (C_max - C_min) of a policy's ratios, newest last, from 0 to 1.
+
+    Where all are equal, a single one among them, the paper's quotient is 0 / 0. Then nothing is known of how C moves
+    and S is 1: rather too much data than too little.
+    """
+    lowest, highest = min(window), max(window)
+    return (highest - window[-1]) / (highest - lowest) if highest > lowest else 1.0
+
+
+def noise_scale(memory: Memory) -> float:
+    """B = tr(Sigma) / |G|^2 in units: with B units the gradient's noise is as large as the gradient; infinite where no
+    gradient shows. Averages first, then the quotient (McCandlish et al., appendix A.1): each round's is biased.
+
+    The groups' networks count as one vector of parameters that a unit moves together, so both are sums over groups.
+    """
+    if memory.trace is None or memory.square is None or memory.square <= 0:
+        return math.inf
+    return max(0.0, memory.trace / memory.square)
+
+
+def list_overhead(prices: Prices, agents: int, stages: Sequence[StageSpec], storage: StorageClass) -> float:
+    """What a round costs beside its units, in the price of one unit.
+
+    Counted are requests at list prices in the paper's decomposition (`placement.split`, every agent a group of its
+    own), wherever the round really runs and however long it takes: a weight must not depend on placement or on a clock.
+    A unit is an invocation, a PUT of its trajectory and a GET of it by every learner function. A round is, beside that,
+    an invocation of every learner function and a PUT of every object these store: the learner's state, policies where
+    the stage trains them, tensors where a later stage reads them.
+    """
+    s3 = {"standard": prices.s3.standard, "express": prices.s3.express}[storage]
+    put, get = Fraction(s3.put_per_thousand) / 1000, Fraction(s3.get_per_thousand) / 1000
+    request = Fraction(prices.lambda_.requests_per_million) / 1_000_000
+    works = [work for wave in split(stages, range(agents)) for work in wave]
+    trains = {stage.name for stage in stages if "policy" in stage.writes}
+    stored = sum(1 + work.publish + (not trains.isdisjoint(work.stages)) for work in works)
+    return float((len(works) * request + stored * put) / (request + put + len(works) * get))
+
+
+def constant(memory: Memory, bounds: Bounds, rng: np.random.Generator) -> int:
+    """The same number every round."""
+    return bounds.most
+
+
+def paper(memory: Memory, bounds: Bounds, rng: np.random.Generator) -> int:
+    """The paper's rule with its literal threshold, beta * (I_max - I_min).
+
+    Each policy asks for I_j = clip(S_j * I_max, I_min, I_max); the round gets the largest I_j when their average
+    reaches the threshold, else the average (rounded, half up). The average is at least I_min, so beta means little
+    where I_min is large: with I_min = I_max / N, N = 3 and beta = 0.5 the average can never be chosen. See `offset`.
+    """
+    return _chosen(memory, bounds, bounds.beta * (bounds.most - bounds.least))
+
+
+def offset(memory: Memory, bounds: Bounds, rng: np.random.Generator) -> int:
+    """The paper's rule with the threshold counted from I_min: I_min + beta * (I_max - I_min).
+
+    One outlier among K policies asks for I_max, the others for I_min: I_avg = I_min + (I_max - I_min) / K. This stays
+    under the threshold, so that one outlier cannot trigger the maximum, exactly if beta > 1/K. The paper's text claims
+    this for beta < 1/K and its slides for beta >= 1/K; under its literal threshold neither holds: there it takes
+    beta > 1/K + I_min / (I_max - I_min).
+    """
+    return _chosen(memory, bounds, bounds.least + bounds.beta * (bounds.most - bounds.least))
+
+
+def gns(memory: Memory, bounds: Bounds, rng: np.random.Generator) -> int:
+    """The number of units that improves the policies most per dollar.
+
+    The networks are trained with Adam, whose steps are of one length whatever the gradient's: what more data buys is
+    their direction. The cosine between a gradient on b units and the true one is 1 / sqrt(1 + B/b) on average (B is
+    `noise_scale`; McCandlish et al., section 2.2, have the square of it, for plain gradient steps of the best length),
+    and a round costs overhead + b units' prices. The quotient is largest at
+    b* = (sqrt(B^2 + 8 B overhead) - B) / 4, which comes near `overhead` as the noise grows and never passes it.
+    """
+    if memory.trace is None:
+        return bounds.most
+    units = np.arange(bounds.least, bounds.most + 1)
+    noise = noise_scale(memory)
+    cosine = np.sqrt(units / (units + noise) if math.isfinite(noise) else units)
+    return bounds.least + int(np.argmax(cosine / (bounds.overhead + units)))
+
+
+def _shuffled(decide: Decide) -> Decide:
+    """The control of a rule: the rule itself, told the run's own signals in an order that means nothing.
+
+    Which round came last is what a rule goes by, so to replace only the present value would not do: the window it is
+    compared with, or the average it goes into, would still follow the run. All rounds of the history, the present one
+    among them, are put in random order, and windows and averages are rebuilt from the last ones of that order. The
+    groups, the lengths of their windows and which values fell in the same round stay, so what is kept is the joint
+    distribution of the signals over the history and what is destroyed is their timing. Kept is not the distribution of
+    the decisions: signals that drift span less in a true window than in a shuffled one. Compare with a constant at the
+    same mean as well.
+    """
+
+    def shuffled(memory: Memory, bounds: Bounds, rng: np.random.Generator) -> int:
+        """The rule on a past in random order."""
+        order = [memory.past[place] for place in rng.permutation(len(memory.past))]
+        rebuilt = Memory()
+        for told in order:
+            rebuilt = _averaged(rebuilt, told)
+        drawn = {
+            group: tuple(told.convexity[group] for told in order if group in told.convexity)[-len(window) :]
+            for group, window in memory.convexity.items()
+        }
+        known = {group: values for group, values in drawn.items() if values}
+        return decide(replace(rebuilt, convexity=known), bounds, rng)
+
+    return shuffled
+
+
+def _told(signals: Mapping[int, Signal]) -> Told:
+    noise = [
+        (signal.trace, signal.square)
+        for signal in signals.values()
+        if signal.trace is not None and signal.square is not None
+    ]
+    return Told(
+        convexity={group: convexity(signal) for group, signal in sorted(signals.items()) if signal.largest is not None},
+        trace=math.fsum(trace for trace, _ in noise) if noise else None,
+        square=math.fsum(square for _, square in noise) if noise else None,
+    )
+
+
+def _averaged(memory: Memory, told: Told) -> Memory:
+    """The memory with the round's noise in its averages."""
+    if told.trace is None or told.square is None:
+        return memory
+    rounds = memory.rounds + 1
+    weight = (1 - DECAY) / (1 - DECAY**rounds)
+    before = (memory.trace or 0.0, memory.square or 0.0)  # the first round's weight is 1
+    trace, square = (
+        (1 - weight) * old + weight * new for old, new in zip(before, (told.trace, told.square), strict=True)
+    )
+    return replace(memory, trace=trace, square=square, rounds=rounds)
+
+
+def _chosen(memory: Memory, bounds: Bounds, threshold: float) -> int:
+    """The largest of what the policies ask for when their average reaches `threshold`, else the average."""
+    if not memory.convexity:
+        return bounds.most
+    asked = [min(max(share(window) * bounds.most, bounds.least), bounds.most) for window in memory.convexity.values()]
+    average = math.fsum(asked) / len(asked)  # exact sum: the order of the groups must not matter
+    return math.floor((max(asked) if average >= threshold else average) + 0.5)
+
+
+SCALING_RULES: Mapping[Rule, ScalingRule] = {
+    "constant": ScalingRule(constant),
+    "paper": ScalingRule(paper, ("curvature",)),
+    "offset": ScalingRule(offset, ("curvature",)),
+    "gns": ScalingRule(gns, ("noise",)),
+    "shuffled:paper": ScalingRule(_shuffled(paper), ("curvature",), past=True),
+    "shuffled:offset": ScalingRule(_shuffled(offset), ("curvature",), past=True),
+    "shuffled:gns": ScalingRule(_shuffled(gns), ("noise",), past=True),
+}

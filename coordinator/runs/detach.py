@@ -1,0 +1,50 @@
+"""Handing a run over to the coordinator in the cloud."""
+
+import time
+
+from coordinator.config.schema import RunConfig
+from coordinator.drive import lease, run_manifest
+from coordinator.drive.checkpoint import STATE
+from coordinator.errors import FINISHED, UserError
+from coordinator.runs.ending import Ending
+from coordinator.runs.folder import Identity, RunFolder
+from coordinator.runs.lease_renewal import drawn_up, this_process
+from functions.contract import StaleVersion, StorageFault
+from infra.wiring import Backend, deployed
+
+
+def detach(folder: RunFolder, config: RunConfig, identity: Identity, backend: Backend) -> Ending:
+    """Lets the cloud begin, or go on with, the run; nothing of it needs this machine then.
+
+    Until the last write nobody but this process may drive it, so a kill in between leaves a run that stands still.
+    Raises `UserError` when somebody drives the run, `StorageFault`.
+    """
+    residence = identity.residence
+    assert residence is not None
+    ledger, outside = backend.ledger, deployed(identity.backend, folder.path, residence)
+    coordinator = residence.functions["coordinator"]
+    try:
+        version = lease.take(ledger, this_process(), time.time())
+        run_manifest.write(ledger, drawn_up(identity, residence, config, backend, detached=True))
+        listed, record = outside.live.load(identity.run), ledger.load(STATE)
+        outside.live.commit(identity.run, coordinator.encode(), listed.version if listed else 0)
+        lease.hand_over(ledger, version, record.version if record else None)
+        # Who held the run before may have been about to take it off the list.
+        if outside.live.load(identity.run) is None:
+            outside.live.commit(identity.run, coordinator.encode(), 0)
+    except lease.Held as held:
+        raise UserError(str(held)) from held
+    except StaleVersion as error:
+        raise UserError(f"another process has just begun to drive {folder.name}") from error
+    # From here on the sweep wakes the run, even if the event is lost or not taken.
+    begins = "goes on"
+    try:
+        outside.wake(coordinator, identity.run)
+    except StorageFault:
+        begins = "begins within a minute or two"
+    folder.become_latest()
+    while_ = "this machine may be switched off" if identity.backend == "aws" else "as long as the emulated account runs"
+    print(f"{folder.name} {begins} in the cloud; {while_}")
+    print(f"  marless watch {folder.name}     what it does, and its policies when it has ended")
+    print(f"  marless stop {folder.name}      end it after the tasks in flight")
+    return Ending(FINISHED, "")

@@ -1,0 +1,133 @@
+"""The files that a run leaves beside its objects, written while it goes on and once more, all of them, when it ends."""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from coordinator.core.state import Plan, RoundLine, State
+from coordinator.drive.ports import Storage
+from coordinator.pricing.bill import bill
+from coordinator.reports import statistics
+from coordinator.reports.journal import read
+from coordinator.reports.plateau import Plateau
+from coordinator.runs import folder as files
+from coordinator.runs.folder import Identity, RunFolder
+from coordinator.runs.plateau_monitor import Course
+from coordinator.runs.summary import Measured, Summary, encode, summarise
+from functions import codec
+from functions.contract import MissingExtra, Ref, StorageFault, Team
+from functions.environments.base import Spec
+
+if TYPE_CHECKING:
+    from coordinator.reports.curve import CurvePoint
+    from coordinator.reports.policy import TeamFile
+
+
+class Documents:
+    """Writes a run's files; whatever the disk does not take raises `StorageFault`."""
+
+    def __init__(self, folder: RunFolder, plan: Plan, identity: Identity, storage: Storage) -> None:
+        self._folder, self._plan, self._identity, self._storage = folder, plan, identity, storage
+
+    def interim(self, state: State, measured: Measured, plateau: Plateau | None) -> None:
+        """The bill and the summary so far; quick, for between rounds."""
+        self._bill_and_summary(state, measured, "running", None, plateau)
+
+    def complete(self, state: State, measured: Measured, status: str) -> Summary:
+        """Everything there is to write of `state`; the summary last."""
+        weights = None
+        if state.objects:
+            from coordinator.reports.weights import weights_sha256
+
+            weights = weights_sha256(state, self._storage)
+            self._folder.write(files.POLICIES, self.policy_file(state, state.policies, state.team))
+            if state.best is not None:
+                best = self.policy_file(state, state.best.policies, state.best.team)
+                self._folder.write(files.BEST_POLICIES, best)
+        lines = [line for line in read(self._folder.path / files.METRICS) if line.round <= state.round]
+        if lines:
+            self._curve(state, lines)
+        self._evaluations(state, lines)
+        course = Course(self._plan, lines)
+        course.look()
+        return self._bill_and_summary(state, measured, status, weights, course.plateau)
+
+    def policy_file(self, state: State, refs: Iterable[Ref], team: Team | None) -> bytes:
+        """The policies in `refs`, which are of `team`, as one file that can be played."""
+        from coordinator.reports.policy import export
+
+        assert team is not None
+        tensors: codec.Tensors = {}
+        for ref in refs:
+            tensors |= codec.decode(codec.verified(ref, self._storage.get(ref.key)), ref.key)
+        return export(header_of(self._plan, state.task, team), tensors)
+
+    def _bill_and_summary(
+        self, state: State, measured: Measured, status: str, weights: str | None, plateau: Plateau | None
+    ) -> Summary:
+        pricing = self._plan.config.pricing
+        cost = bill(state.meter, self._plan.prices, pricing.architecture, pricing.storage)
+        summary = summarise(self._plan, self._identity, state, cost, measured, status, weights, plateau)
+        self._folder.write(files.BILL, cost.to_json())
+        self._folder.write(files.SUMMARY, encode(summary))
+        return summary
+
+    def _evaluations(self, state: State, lines: list[RoundLine]) -> None:
+        from coordinator.reports.evaluations import Evaluation, document
+
+        entries = [
+            Evaluation(step_count=told.env_steps, returns=told.returns, scalars=told.scalars)
+            for told in (line.evaluation for line in lines)
+            if told
+        ]
+        if state.final:
+            entries.append(Evaluation(step_count=state.env_steps, returns=state.final, scalars=state.final_scalars))
+        config = self._plan.config
+        algorithm = config.algorithm.name
+        layout = document(config.task, algorithm, config.seed, entries, state.absolute, state.absolute_scalars)
+        self._folder.write(files.EVALUATIONS, msgspec.json.encode(layout) + b"\n")
+
+    def _curve(self, state: State, lines: list[RoundLine]) -> None:
+        """The picture needs matplotlib; without it there is none, which `marless doctor` explains."""
+        from coordinator.reports.curve import draw
+
+        path = self._folder.path / files.CURVE
+        try:
+            with suppress(MissingExtra):
+                draw(curve_points(state, lines), path, self._plan.run)
+        except OSError as error:
+            raise StorageFault(f"cannot write {path}: {error.strerror}; free disk space and try again") from error
+
+
+def header_of(plan: Plan, spec: Spec, team: Team) -> "TeamFile":
+    """What the policies of a run's team say of themselves."""
+    from coordinator.reports.policy import TeamFile
+
+    greedy = plan.config.algorithm.resolved(spec).behaviour(0).kind != "sample"
+    return TeamFile(task=plan.config.task, spec=spec, team=team, greedy=greedy)
+
+
+def curve_points(state: State, lines: list[RoundLine]) -> list["CurvePoint"]:
+    """One point per finished round; an evaluation belongs to the round that made the policies it played."""
+    from coordinator.reports.curve import CurvePoint
+
+    returns = {line.evaluation.env_steps: line.evaluation.returns for line in lines if line.evaluation}
+    by_side = {line.evaluation.env_steps: line.evaluation.side_returns for line in lines if line.evaluation}
+    if state.final_sides:
+        by_side[state.env_steps] = state.final_sides
+    if state.final:
+        returns[state.env_steps] = state.final
+    return [
+        CurvePoint(
+            steps=line.env_steps,
+            seconds=line.seconds,
+            dollars=line.dollars,
+            sampled_return=line.return_mean,
+            evaluation=statistics.summary(returns[line.env_steps]) if line.env_steps in returns else None,
+            sampled_sides=line.side_returns,
+            evaluated_sides=by_side.get(line.env_steps, {}),
+        )
+        for line in lines
+    ]

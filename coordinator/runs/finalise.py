@@ -1,0 +1,64 @@
+"""A run that has ended: whether its limits leave anything to train, and its files if a kill came before they were."""
+
+from coordinator.config.schema import RunConfig, Stop
+from coordinator.core.apply import apply
+from coordinator.core.decide import limit_reached
+from coordinator.core.events import Resumed
+from coordinator.core.state import Plan, State
+from coordinator.core.tasks import in_flight
+from coordinator.drive.checkpoint import stored
+from coordinator.errors import FINISHED, USER_ERROR
+from coordinator.runs import summary
+from coordinator.runs.documents import Documents
+from coordinator.runs.ending import Ending
+from coordinator.runs.folder import Identity, RunFolder
+from coordinator.runs.stored import plan_of
+from coordinator.runs.summary import Measured
+from infra.wiring import Backend
+
+
+def outstanding(
+    folder: RunFolder, identity: Identity, old: RunConfig, config: RunConfig, backend: Backend
+) -> Ending | None:
+    """How a resume ends that has nothing to train, None when there is something."""
+    state = stored(backend.ledger)
+    if state is None or state.status != "finished":
+        return None
+    plan = plan_of(identity, config, backend)
+    met = _met(plan, state, old.stop)
+    if not met:
+        return None
+    figures = summary.read(folder)
+    if figures is None or figures.status != "finished":
+        measured = Measured(
+            wall_seconds=figures.wall_seconds if figures else state.seconds,
+            start_up_seconds=figures.start_up_seconds if figures else None,
+            peak_mb=summary.peaks(figures),
+        )
+        Documents(folder, plan, identity, backend.storage).complete(state, measured, "finished")
+        return Ending(FINISHED, f"{folder.name} had finished; its summary and policies are written now")
+    example = _example(met, state, config.stop)
+    line = f"{folder.name} is finished ({met}); give it a higher limit: marless resume {folder.name} {example}"
+    return Ending(USER_ERROR, line)
+
+
+def _met(plan: Plan, state: State, old: Stop) -> str:
+    """The limit that leaves nothing to train, '' when none does."""
+    target = plan.config.stop.return_
+    if state.reason == "return" and target is not None and old.return_ is not None and target <= old.return_:
+        return "stop.return"
+    following = apply(plan, state, Resumed())
+    reason = limit_reached(plan, following, in_flight(plan, following))
+    return f"stop.{reason}" if reason else ""
+
+
+def _example(key: str, state: State, stop: Stop) -> str:
+    """A setting that lets the run go on."""
+    doubled = {
+        "stop.rounds": 2 * state.round or 100,
+        "stop.env_steps": 2 * state.env_steps,
+        "stop.seconds": round(2 * state.seconds + 1),
+        "stop.dollars": 2 * (stop.dollars or 0.0),
+        "stop.return": (stop.return_ or 0.0) + 1.0,
+    }
+    return f"{key}={doubled[key]:.12g}"

@@ -1,0 +1,256 @@
+"""A run's folder: its name, its files, who drives it, and which program and configuration it is of."""
+
+import fcntl
+import hashlib
+import os
+import re
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from coordinator.config.schema import RunConfig, load
+from coordinator.core.opponents import Fixed
+from coordinator.errors import UserError
+from coordinator.reports.files import replace, sync
+from coordinator.reports.provenance import Surroundings
+from functions.contract import StorageFault
+from infra.aws.residence import Residence
+from infra.wiring import LEDGER, BackendName
+
+ROOT = Path("runs")
+LATEST = "latest"
+CONFIG, IDENTITY, METRICS, BILL, SUMMARY = "config.toml", "plan.json", "metrics.jsonl", "bill.json", "summary.json"
+CURVE, EVALUATIONS, ERRORS = "curve.png", "evaluations.json", "error.log"
+POLICIES, BEST_POLICIES = "policies.safetensors", "best_policies.safetensors"
+
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+_LOCK = ".lock"
+_BEFORE_PLAN = {CONFIG, ERRORS, "workers", "objects"}
+# Whoever asks whether a run is driven holds its lock for an instant, which a driver sits out.
+_LOCK_WAIT_S = 0.2
+
+
+class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What stays the same about a run (plan.json).
+
+    `code_sha256` is of the program that began it, `commit` what was checked out, `created` UTC in ISO format.
+    `surroundings` are what its bytes depend on beside that. `configs` are hashes of the config.toml files that marless
+    wrote for it, in order. `residence` is where a run lives that is not in its folder. `opponents` are those that have
+    policies.
+    """
+
+    run: str
+    backend: BackendName
+    code_sha256: str
+    commit: str | None
+    surroundings: Surroundings
+    created: str
+    configs: tuple[str, ...]
+    residence: Residence | None = None
+    opponents: Fixed | None = None
+
+
+class RunFolder:
+    """The folder of one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, name: str | None, suggestion: str) -> Self:
+        """A new folder called `name`, or after `suggestion` and the time; `UserError` for a bad or taken name.
+
+        What a command left that was killed before its folder became a run is taken over; see `begin`.
+        """
+        if name is not None:
+            require_name(name)
+        stem = name or f"{suggestion}-{datetime.now():%Y%m%d-%H%M%S}"
+        ROOT.mkdir(exist_ok=True)
+        for serial in range(1, 1000):
+            path = ROOT / (stem if serial == 1 else f"{stem}-{serial}")
+            try:
+                path.mkdir()
+            except FileExistsError:
+                if name is None:
+                    continue
+                if not _left_over(path):
+                    raise _taken(path) from None
+            return cls(path)
+        raise UserError(f"too many runs are called {stem}; pick a name with --run")
+
+    @classmethod
+    def find(cls, text: str) -> Self:
+        """The run that the user means: a name under runs/, a path, or `latest`; raises `UserError`."""
+        named = ROOT / text if _NAME.fullmatch(text) else Path(text)
+        path = next((path for path in (named, Path(text)) if path.is_dir()), None)
+        if path is None:
+            raise UserError(f"there is no run {text}; `marless runs` lists them")
+        # Through the link once, so that a newer run does not change which folder this is.
+        real = path.resolve()
+        path = ROOT / real.name if real.parent == ROOT.resolve() else path
+        if not (path / IDENTITY).is_file():
+            raise UserError(f"{path} is not a run: it has no {IDENTITY}")
+        return cls(path)
+
+    @property
+    def name(self) -> str:
+        """How commands may call it: its name, or its path where it lies elsewhere."""
+        return self.path.name if self.path.parent == ROOT else str(self.path)
+
+    def begin(self) -> None:
+        """For the driver of a new run: clears what another command left here; `UserError` if it is a run now."""
+        if not _left_over(self.path):
+            raise _taken(self.path)
+        for path in self.path.glob(f"{LEDGER}*"):
+            path.unlink()
+
+    def identify(self, identity: Identity) -> None:
+        """Writes plan.json; with it the folder is a run, which a power loss does not take back."""
+        self.write(IDENTITY, msgspec.json.format(msgspec.json.encode(identity), indent=2) + b"\n", durable=True)
+        with _told(self.path.parent):
+            sync(self.path.parent)
+
+    def identity(self) -> Identity:
+        """What plan.json says; raises `UserError` when it cannot be read."""
+        try:
+            return msgspec.json.decode((self.path / IDENTITY).read_bytes(), type=Identity)
+        except (OSError, msgspec.MsgspecError) as error:
+            raise UserError(f"{self.path / IDENTITY} cannot be read: {error}") from error
+
+    def config(self) -> RunConfig:
+        """The run's configuration; raises `ConfigError`."""
+        return load(self.path / CONFIG)
+
+    def config_sha256(self) -> str:
+        """The hash of config.toml as it stands; raises `UserError` when it is gone."""
+        try:
+            return sha256((self.path / CONFIG).read_bytes())
+        except OSError as error:
+            raise UserError(f"{self.path / CONFIG} cannot be read: {error.strerror}") from error
+
+    def write(self, name: str, body: bytes, durable: bool = False) -> None:
+        """Replaces a file, `durable` as in `files.replace`; raises `StorageFault` when the disk does not take it."""
+        path = self.path / name
+        with _told(path):
+            replace(path, body, durable)
+
+    def become_latest(self) -> None:
+        """Points runs/latest here, for a run that lies there."""
+        if self.path.parent != ROOT:
+            return
+        temporary = ROOT / f".{LATEST}.{secrets.token_hex(4)}"
+        try:
+            temporary.symlink_to(self.path.name)
+            temporary.replace(ROOT / LATEST)
+        except OSError as error:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise StorageFault(f"cannot point {ROOT / LATEST} at the run: {error.strerror}") from error
+
+    @contextmanager
+    def driving(self) -> Iterator[None]:
+        """Makes this process the run's only driver; raises `UserError` when there is one."""
+        descriptor = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            if not _locked(descriptor, _LOCK_WAIT_S):
+                other = os.read(descriptor, 20).decode(errors="replace").strip()
+                raise UserError(f"{self.name} is being trained by another process (pid {other or 'unknown'})")
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, f"{os.getpid()}\n".encode())
+            yield
+        finally:
+            os.close(descriptor)
+
+    def driver(self) -> int | None:
+        """The process that drives the run at this moment, if one does."""
+        if not self.driven():
+            return None
+        text = (self.path / _LOCK).read_text().strip()
+        return int(text) if text.isdecimal() else None
+
+    def driven(self) -> bool:
+        """Whether a process drives the run at this moment."""
+        try:
+            descriptor = os.open(self.path / _LOCK, os.O_RDONLY)
+        except OSError:
+            return False
+        try:
+            return not _locked(descriptor, 0.0, fcntl.LOCK_SH)
+        finally:
+            os.close(descriptor)
+
+
+def everything() -> list[RunFolder]:
+    """All runs under runs/, the oldest first; before them those whose plan.json cannot be read."""
+    if not ROOT.is_dir():
+        return []
+    folders = [path for path in ROOT.iterdir() if not path.is_symlink() and (path / IDENTITY).is_file()]
+    return sorted(map(RunFolder, folders), key=lambda folder: (_created(folder), folder.name))
+
+
+def _created(folder: RunFolder) -> str:
+    try:
+        return folder.identity().created
+    except UserError:
+        return ""
+
+
+def sha256(body: bytes) -> str:
+    """The hash by which plan.json knows a config.toml."""
+    return hashlib.sha256(body).hexdigest()
+
+
+def now() -> str:
+    """The time for plan.json."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _left_over(path: Path) -> bool:
+    """Whether a folder holds nothing but what a command makes before plan.json."""
+    if path.is_symlink() or not path.is_dir():
+        return False
+    names = {entry.name for entry in path.iterdir() if not entry.name.startswith((".", LEDGER))}
+    return names <= _BEFORE_PLAN
+
+
+def _taken(path: Path) -> UserError:
+    return UserError(
+        f"there is a run {path.name} already; resume it (marless resume {path.name}) or pick another name"
+        if (path / IDENTITY).is_file()
+        else f"there is something called {path} already that is not a run; pick another name"
+    )
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageFault(f"cannot write {path}: {error.strerror}; free disk space and try again") from error
+
+
+def require_name(name: str, where: str = "--run") -> None:
+    """Raises `UserError`, which begins with `where` it was given, for what cannot be a run's name."""
+    if not _NAME.fullmatch(name) or name == LATEST:
+        raise UserError(
+            f"{where} {name}: a run's name has letters, digits, '.', '_' and '-' only, does not start with a dot,"
+            f" has at most 100 characters and is not '{LATEST}'"
+        )
+
+
+def _locked(descriptor: int, patience_s: float, kind: int = fcntl.LOCK_EX) -> bool:
+    until = time.monotonic() + patience_s
+    while True:
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                return False
+            time.sleep(0.02)

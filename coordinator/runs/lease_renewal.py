@@ -1,0 +1,63 @@
+"""A process's hold on a run in the cloud, for as long as it drives it."""
+
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import msgspec
+
+from coordinator.config.schema import RunConfig
+from coordinator.drive import lease, run_manifest
+from coordinator.drive.run_manifest import Charter
+from coordinator.errors import UserError
+from coordinator.runs.folder import Identity
+from functions.contract import StaleVersion, StorageFault
+from infra.aws.residence import Residence
+from infra.wiring import Backend
+
+
+@contextmanager
+def holding(identity: Identity, config: RunConfig, backend: Backend) -> Iterator[Callable[[], None]]:
+    """Gives what renews the hold; nothing to hold for a run on this machine, whose folder is locked.
+
+    Raises `UserError` when somebody else drives the run.
+    """
+    if identity.residence is None:
+        yield lambda: None
+        return
+    try:
+        keeper = lease.Keeper(backend.ledger, this_process(), time.time)
+    except lease.Held as held:
+        raise UserError(str(held)) from held
+    try:
+        run_manifest.write(backend.ledger, drawn_up(identity, identity.residence, config, backend, detached=False))
+        yield keeper.renew
+    finally:
+        # A hold that is not let go ends by itself.
+        with suppress(StorageFault, StaleVersion):
+            keeper.release()
+
+
+def this_process() -> str:
+    """How a lease names this process."""
+    return f"process {os.getpid()} on {socket.gethostname()}"
+
+
+def drawn_up(identity: Identity, residence: Residence, config: RunConfig, backend: Backend, detached: bool) -> Charter:
+    """What the run's ledger says of it."""
+    return Charter(
+        run=identity.run,
+        tenant=residence.tenant,
+        config=config,
+        code=identity.code_sha256,
+        identity=msgspec.Raw(msgspec.json.encode(identity)),
+        functions=residence.functions,
+        init_limit_ms=backend.init_limit_ms,
+        width=residence.width,
+        grace_s=backend.grace_s,
+        stretch=backend.stretch,
+        detached=detached,
+        opponents=identity.opponents,
+    )

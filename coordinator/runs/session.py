@@ -1,0 +1,176 @@
+"""One command's drive of a run, from its first decision to the files and the exit code it leaves."""
+
+import time
+from collections.abc import Callable
+
+from coordinator.config.schema import RunConfig
+from coordinator.core.decide import Stop, decide
+from coordinator.core.state import Plan, State
+from coordinator.drive.checkpoint import stored
+from coordinator.drive.driver import Driver, Ports
+from coordinator.errors import FINISHED, UNFINISHED, USER_ERROR
+from coordinator.reports.journal import JsonLines, read
+from coordinator.reports.text import event, onwards
+from coordinator.runs import summary
+from coordinator.runs.documents import Documents
+from coordinator.runs.ending import Ending
+from coordinator.runs.folder import METRICS, Identity, RunFolder
+from coordinator.runs.instrumented_invoker import Watched
+from coordinator.runs.lease_renewal import holding
+from coordinator.runs.plateau_monitor import Course
+from coordinator.runs.signals import Signals
+from coordinator.runs.stored import plan_of
+from coordinator.runs.summary import Measured
+from coordinator.runs.view import View
+from functions import keys
+from functions.contract import FailureKind, StorageFault
+from infra.wiring import Backend
+
+# Failures whose cause the user has to remove: a task that cannot be, a package that is missing, a disk that is full.
+_OF_THE_USER: tuple[FailureKind, ...] = ("request", "missing_extra", "storage")
+
+# Of these, what a user wrote; a run that it kept from sampling anything leaves nothing worth keeping.
+_WRITTEN: tuple[FailureKind, ...] = ("request", "missing_extra")
+# Before there are networks.
+_LOOKING = ("describe", "initialise")
+
+
+class Session:
+    """Drives `plan` until it ends or a signal comes. `started` is the monotonic clock when the command began."""
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        plan: Plan,
+        identity: Identity,
+        backend: Backend,
+        view: View,
+        signals: Signals,
+        started: float,
+    ) -> None:
+        self._folder, self._plan, self._view, self._signals, self._started = folder, plan, view, signals, started
+        self._invoker = Watched(backend.invoker)
+        journal = JsonLines(folder.path / METRICS)
+        self._driver = Driver(plan, Ports(backend.storage, backend.ledger, self._invoker, journal))
+        self._documents = Documents(folder, plan, identity, backend.storage)
+        self._earlier = summary.read(folder)
+        self._course = Course(plan, ())
+
+    @property
+    def state(self) -> State:
+        """The run as it stands."""
+        return self._driver.state
+
+    def drive(self, renew: Callable[[], None]) -> Ending:
+        """Calls `renew` between decisions. Raises `StorageFault` and `Unresumable`; what the ledger holds can be
+        resumed then too."""
+        self._driver.begin()
+        path, done = self._folder.path / METRICS, self.state.round
+        self._course = Course(self._plan, (line for line in read(path) if line.round <= done))
+        shown, latest, asked = self.state.round, False, False
+        while self._driver.step(asking=not self._signals.received):
+            renew()
+            state = self.state
+            if state.round != shown:
+                shown = state.round
+                self._finished_round()
+            if not latest and (state.round or state.phase == "learn"):
+                self._folder.become_latest()
+                latest = True
+            if self._signals.received and not asked:
+                asked = True
+                self._view.remark("stopping after the tasks in flight; once more: at once")
+            self._view.notice(self._plan, state, time.monotonic() - self._started)
+        return self._end()
+
+    def _finished_round(self) -> None:
+        for line in self.state.lines:
+            self._course.add(line)
+            self._view.round(self._plan, line)
+            if line.event:
+                self._view.remark(event(line))
+        if any(line.evaluation is not None for line in self.state.lines):
+            self._look()
+            self._documents.interim(self.state, self._measured(), self._course.plateau)
+
+    def _look(self) -> None:
+        if found := self._course.look():
+            self._view.remark(f"round {self.state.round:5d}  {found}")
+
+    def _end(self) -> Ending:
+        state = self.state
+        if self._never_began():
+            problems = [slot.problem for slot in state.slots.values() if slot.problem]
+            return Ending(USER_ERROR, problems[0] if problems else state.reason, kept=False)
+        self._folder.become_latest()
+        status = "interrupted" if state.status == "running" else state.status
+        figures = self._documents.complete(state, self._measured(), status)
+        self._look()  # the last evaluation stands in no line
+        self._view.ended(self._plan, figures, self._folder.name, str(self._folder.path))
+        go_on = onwards(state, f"marless resume {self._folder.name}")
+        match state.status:
+            case "finished":
+                return Ending(FINISHED, "", kept=True)
+            case "running":
+                return Ending(self._signals.code, f"stopped after round {state.round}; {go_on}", kept=True)
+            case _:
+                code = USER_ERROR if self._user_is_to_blame() else UNFINISHED
+                return Ending(code, f"{state.status} after round {state.round}: {state.reason}; {go_on}", kept=True)
+
+    def _user_is_to_blame(self) -> bool:
+        # A task that cannot even be looked at is described wrongly.
+        looking = self.state.status == "failed" and self.state.phase in _LOOKING
+        return looking or any(kind in _OF_THE_USER for kind in self._hopeless())
+
+    def _never_began(self) -> bool:
+        """Whether what the user wrote is refused before anything was sampled or played."""
+        state = self.state
+        early = state.phase in _LOOKING or (state.round == 0 and state.phase == "sample")
+        unpaid = early and not any(slot.done for slot in state.slots.values())
+        return state.refused or (unpaid and any(kind in _WRITTEN for kind in self._hopeless()))
+
+    def _hopeless(self) -> list[FailureKind | None]:
+        """Why tasks failed for good, in a run that they ended."""
+        state = self.state
+        return [
+            self._invoker.kinds.get(keys.task_id(self._plan.run, state.round, work))
+            for work, slot in state.slots.items()
+            if slot.hopeless and state.status == "failed"
+        ]
+
+    def _measured(self) -> Measured:
+        """All commands of the run together, as far as an earlier one got to write its measurements down."""
+        earlier, since = self._earlier, self._invoker.sampling_since
+        start_up = None if since is None else round(since - self._started, 3)
+        peaks = [summary.peaks(earlier), self._invoker.peak_mb]
+        return Measured(
+            wall_seconds=time.monotonic() - self._started + (earlier.wall_seconds if earlier else 0.0),
+            start_up_seconds=earlier.start_up_seconds if earlier and earlier.start_up_seconds else start_up,
+            peak_mb={name: max(found.get(name, 0.0) for found in peaks) for name in peaks[0] | peaks[1]},
+        )
+
+
+def launch(
+    folder: RunFolder,
+    config: RunConfig,
+    identity: Identity,
+    backend: Backend,
+    view: View,
+    signals: Signals,
+    started: float,
+) -> Ending:
+    """Drives the run; a full disk ends it resumably. `started` is the monotonic clock when the command began."""
+    plan = plan_of(identity, config, backend)
+    if stored(backend.ledger) is None and isinstance(decide(plan, State()), Stop):
+        too_low = f"stop.dollars = {config.stop.dollars:g} is less than a first attempt may cost; raise it"
+        return Ending(USER_ERROR, too_low, kept=False)
+    session = Session(folder, plan, identity, backend, view, signals, started)
+    try:
+        with holding(identity, config, backend) as renew:
+            view.started(folder.name, str(folder.path))
+            return session.drive(renew)
+    except StorageFault as fault:
+        line = f"{fault}; then go on with: marless resume {folder.name}"
+        return Ending(USER_ERROR, line)
+    finally:
+        view.close()

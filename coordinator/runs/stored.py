@@ -1,0 +1,90 @@
+"""A run as its folder holds it, for commands that only look; nothing is locked or written, and it may be read-only."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from coordinator.config.schema import RunConfig
+from coordinator.core.state import Plan, State
+from coordinator.drive import lease
+from coordinator.drive.checkpoint import CHECKPOINT, stored
+from coordinator.drive.ports import Storage
+from coordinator.errors import UserError
+from coordinator.pricing.prices import load_prices
+from coordinator.runs.folder import Identity, RunFolder
+from functions.contract import NoSuchObject, Ref
+from infra import wiring
+from infra.wiring import Backend
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The plan, the state as committed last and at the last checkpoint, and the objects they refer to.
+
+    `driven`: somebody drives the run at this moment. `problem` is why the cloud could not go on with it.
+    """
+
+    plan: Plan
+    identity: Identity
+    state: State
+    checkpoint: State | None
+    storage: Storage
+    driven: bool
+    problem: str = ""
+
+    @property
+    def standing(self) -> str:
+        """The run's status for people: a run that nobody drives and that did not end was interrupted."""
+        if self.driven:
+            return "running"
+        return "interrupted" if self.state.status == "running" else self.state.status
+
+    @property
+    def kept(self) -> State:
+        """The newest state whose objects are stored: while objects travel inside messages, that of the checkpoint."""
+        state = self.state
+        if state.placing is None or not state.placing.carry or self.checkpoint is None:
+            return state
+        return state if all(map(self._holds, state.lasting)) else self.checkpoint
+
+    def _holds(self, ref: Ref) -> bool:
+        try:
+            self.storage.get(ref.key)
+        except NoSuchObject:
+            return False
+        return True
+
+
+@contextmanager
+def look(folder: RunFolder) -> Iterator[Stored]:
+    """Raises `UserError` for a run that nothing is known of yet."""
+    identity, config = folder.identity(), folder.config()
+    if identity.residence is None and not (folder.path / wiring.LEDGER).is_file():
+        raise UserError(f"{folder.path} has no ledger; nothing is known of this run")
+    backend = wiring.BACKENDS[identity.backend](folder.path, 1, read_only=True, residence=identity.residence)
+    try:
+        state = stored(backend.ledger)
+        if state is None:
+            raise UserError(f"{folder.name} has not begun")
+        held = None if identity.residence is None else lease.read(backend.ledger)[0]
+        driven = folder.driven() if held is None else held.taken("", time.time())
+        plan, checkpoint = plan_of(identity, config, backend), stored(backend.ledger, CHECKPOINT)
+        yield Stored(plan, identity, state, checkpoint, backend.storage, driven, held.problem if held else "")
+    finally:
+        backend.close()
+
+
+def plan_of(identity: Identity, config: RunConfig, backend: Backend) -> Plan:
+    """What the decisions of this run are made from."""
+    return Plan(
+        run=identity.run,
+        config=config,
+        code=identity.code_sha256,
+        prices=load_prices(config.pricing.region),
+        init_limit_ms=backend.init_limit_ms,
+        width=backend.width,
+        fixed=backend.fixed,
+        stretch=backend.stretch,
+        opponents=identity.opponents,
+    )

@@ -1,0 +1,167 @@
+"""summary.json: a run in a few figures, the same whether it went through or was interrupted and resumed."""
+
+import os
+import platform
+
+import msgspec
+
+from coordinator.core.opponents import judged
+from coordinator.core.state import Plan, State
+from coordinator.pricing.bill import FUNCTIONS, Bill
+from coordinator.reports import statistics
+from coordinator.reports.plateau import Plateau
+from coordinator.reports.statistics import FinalReturn, Interval
+from coordinator.runs.folder import SUMMARY, Identity, RunFolder
+
+
+class _Part(msgspec.Struct, frozen=True, kw_only=True):
+    """A table of the file."""
+
+
+class AbsoluteReturn(_Part, frozen=True, kw_only=True):
+    """The absolute metric: the policies of the best evaluation, after `round` rounds, on ten times the episodes; the
+    final ones where several sides learn."""
+
+    mean: float
+    iqm: float
+    ci95: Interval | None
+    episodes: int
+    round: int
+
+
+class Dollars(_Part, frozen=True, kw_only=True):
+    """The bill's sums; bill.json has every line and every digit."""
+
+    total: float
+    actor: float
+    learner: float
+    evaluator: float
+    storage: float
+    requests: float
+    # Of runs in the cloud.
+    coordinator: float = 0.0
+    logs: float = 0.0
+    transfer: float = 0.0
+
+
+class Machine(_Part, frozen=True, kw_only=True):
+    """Where the run ended."""
+
+    cores: int
+    platform: str
+    python: str
+
+
+class Measured(_Part, frozen=True, kw_only=True):
+    """What is known of a run beside its state: seconds that its commands took, and from the first command to the first
+    sampling task; most memory by function, MiB."""
+
+    wall_seconds: float
+    start_up_seconds: float | None
+    peak_mb: dict[str, float]
+
+
+class Summary(_Part, frozen=True, kw_only=True):
+    """The file. Returns are undiscounted and summed over agents.
+
+    `status`: `finished`; `stopped` and `failed`, for `reason`; `interrupted`; `running` while it goes on.
+    `train_seconds` runs from the first task to the last, interruptions left out. `wall_seconds` is what the commands
+    took in all, `start_up_seconds` from the first command to its first sampling task. `final_return` is of the final
+    policies, greedy, on fresh start states. `peak_mb` is the most memory, MiB, that a process held which had served the
+    function; one that serves several functions counts for each. `plateau`: the return of the rounds rises no more.
+    Where some agents compete, returns are summed over those of `side`, and `final_sides` and `absolute_sides` are the
+    means of all sides. `final_scalars` and `absolute_scalars` are the means of the environment's own figures over the
+    same episodes. What an unfinished run does not have yet is null.
+    """
+
+    run: str
+    commit: str | None
+    seed: int
+    status: str
+    reason: str
+    rounds: int
+    env_steps: int
+    wall_seconds: float
+    train_seconds: float
+    env_steps_per_second: float
+    start_up_seconds: float | None
+    final_return: FinalReturn | None
+    absolute_return: AbsoluteReturn | None
+    dollars: Dollars
+    peak_mb: dict[str, float | None]
+    weights_sha256: str | None
+    machine: Machine
+    plateau: Plateau | None = None
+    side: str = ""
+    final_sides: dict[str, float] = {}
+    absolute_sides: dict[str, float] = {}
+    final_scalars: dict[str, float] = {}
+    absolute_scalars: dict[str, float] = {}
+
+
+def summarise(
+    plan: Plan,
+    identity: Identity,
+    state: State,
+    bill: Bill,
+    measured: Measured,
+    status: str,
+    weights_sha256: str | None,
+    plateau: Plateau | None = None,
+) -> Summary:
+    """The figures of a run as it stands."""
+    side = judged(plan.config, state.task) if state.spec else None
+    return Summary(
+        run=plan.run,
+        commit=identity.commit,
+        seed=plan.config.seed,
+        status=status,
+        reason=state.reason,
+        rounds=state.round,
+        env_steps=state.env_steps,
+        wall_seconds=round(measured.wall_seconds, 3),
+        train_seconds=round(state.seconds, 6),
+        env_steps_per_second=round(state.env_steps / state.seconds, 1) if state.seconds else 0.0,
+        start_up_seconds=measured.start_up_seconds,
+        final_return=statistics.summary(state.final) if state.final else None,
+        absolute_return=_absolute(state),
+        dollars=Dollars(**{name: float(getattr(bill, name)) for name in Dollars.__struct_fields__}),
+        peak_mb={name: round(measured.peak_mb[name], 1) if name in measured.peak_mb else None for name in FUNCTIONS},
+        weights_sha256=weights_sha256,
+        machine=Machine(
+            cores=os.cpu_count() or 1, platform=platform.platform(terse=True), python=platform.python_version()
+        ),
+        plateau=plateau,
+        side=side.name if side else "",
+        final_sides=state.final_sides,
+        absolute_sides=state.absolute_sides,
+        final_scalars=state.final_scalars,
+        absolute_scalars=state.absolute_scalars,
+    )
+
+
+def encode(summary: Summary) -> bytes:
+    """The bytes of summary.json."""
+    return bytes(msgspec.json.format(msgspec.json.encode(summary), indent=2)) + b"\n"
+
+
+def read(folder: RunFolder) -> Summary | None:
+    """The run's summary; None when there is none that can be read."""
+    try:
+        return msgspec.json.decode((folder.path / SUMMARY).read_bytes(), type=Summary)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def peaks(summary: Summary | None) -> dict[str, float]:
+    """The functions' memory in a summary, those that were never called left out."""
+    return {name: peak for name, peak in summary.peak_mb.items() if peak is not None} if summary else {}
+
+
+def _absolute(state: State) -> AbsoluteReturn | None:
+    if not state.absolute or state.best is None:
+        return None
+    figures = statistics.summary(state.absolute)
+    return AbsoluteReturn(
+        mean=figures.mean, iqm=figures.iqm, ci95=figures.ci95, episodes=figures.episodes, round=state.best.round
+    )

@@ -1,0 +1,43 @@
+"""Two agents that begin to share: that what they merge into is a state like any other."""
+
+from functions.algorithms.base import Context, Implementation
+from functions.algorithms.conformance.tools import digest, hint, require, shown
+from functions.contract import Team
+from functions.keys import group_name
+
+_DISTIL_STEPS = 2
+
+
+def check_merge(code: Implementation, context: Context) -> None:
+    """Merges the first two agents of a class, who learned apart with identities; raises `AssertionError`.
+
+    Nothing is tried where all agents differ.
+    """
+    kind = next((kind for kind in context.spec.classes if len(kind.agents) > 1), None)
+    if kind is None:
+        return
+    group, other = kind.agents[:2]
+    target = Team(groups=tuple(group if agent == other else agent for agent in context.team.groups), identity=True)
+    for base in (group, other):
+        for steps in (0, _DISTIL_STEPS):
+            with hint(f"merge of agents {group} and {other}, base {base}, distil_steps {steps}"):
+                _check(code, context, target, group, base, steps)
+
+
+def _check(code: Implementation, context: Context, target: Team, group: int, base: int, steps: int) -> None:
+    before = digest(shown(context))
+    result, again = (code.merge(context, target, group, base, steps) for _ in range(2))
+    require(digest(shown(context)) == before, "it changes what it was given")
+    require(digest(result.tensors) == digest(again.tensors), "another call gives other bytes")
+    for name, array in result.tensors.items():
+        old = context.tensors.get(_renamed(name, group, base))
+        require(old is not None, f"it gives {name}, which is no tensor of {group_name(group)}")
+        assert old is not None
+        same = (array.dtype, array.shape) == (old.dtype, old.shape)
+        require(same, f"{name} was {old.dtype} {old.shape} and is {array.dtype} {array.shape}")
+
+
+def _renamed(name: str, group: int, base: int) -> str:
+    """The name that the base's tensor has, for a tensor of the group; '' for one that is not the group's."""
+    part, _, rest = name.partition(f"/{group_name(group)}")
+    return f"{part}/{group_name(base)}{rest}" if name != part else ""

@@ -1,0 +1,89 @@
+"""All stages together: that no placement changes a byte."""
+
+from dataclasses import replace
+
+from functions import codec
+from functions.algorithms.base import AlgorithmSpec, Context, Implementation
+from functions.algorithms.conformance.tools import Found, Tensors, after, digest, expect, instances, part_of, require
+from functions.algorithms.schedule import WAVES, Waves
+from functions.contract import TaskHeader
+from functions.learner import stages
+from functions.learner.stages import Share
+from functions.learner.update import as_stored, sorted_out
+
+
+def check_waves(algorithm: AlgorithmSpec, code: Implementation, context: Context, expected: Tensors) -> None:
+    """Spreads the round over functions in every way; raises `AssertionError` where the state is not `expected`."""
+    packed: Found | None = None
+    groups = sorted(set(context.team.groups))
+    for rule, waves in WAVES.items():
+        with expect(f"placement {rule} fails", Exception):
+            found = _learned(
+                algorithm, code, context, waves(algorithm.stages, groups, context.config.updates_per_round)
+            )
+        _require_same(expected, found.state, rule)
+        packed = packed or found
+        require(found.figures == packed.figures, f"placement {rule} reports other figures than packed")
+        require(found.tables == packed.tables, f"placement {rule} tells other summaries than packed")
+
+
+def check_whole(
+    algorithm: AlgorithmSpec, code: Implementation, context: Context, known: Tensors, expected: Tensors
+) -> Tensors:
+    """Learns the round as one function does that goes on with the next: what is `known` never went through storage.
+
+    Returns the state that it goes on with; raises `AssertionError` where that is not `expected`.
+    """
+    share = Share(
+        [stage.name for stage in algorithm.stages], context.team.learning, range(context.config.updates_per_round)
+    )
+    with expect("placement whole fails", Exception):
+        outcome = stages.run(algorithm, code, replace(context, tensors=known), share, algorithm.summaries)
+    policies, learner, _ = sorted_out(outcome.tensors, algorithm.parts)
+    found = {**known, **as_stored(policies), **as_stored(learner)}
+    _require_same(expected, found, "whole")
+    return found
+
+
+def _require_same(expected: Tensors, found: Tensors, rule: str) -> None:
+    for name in sorted(expected.keys() | found.keys()):
+        one, other = ({name: state[name]} if name in state else {} for state in (expected, found))
+        require(digest(one) == digest(other), f"{name} has other bytes in placement {rule} than stage by stage")
+
+
+def _learned(algorithm: AlgorithmSpec, code: Implementation, context: Context, waves: Waves) -> Found:
+    """The round as functions learn it: each is shown, through storage, what its stages declare."""
+    found = Found(dict(context.tensors), {}, {})
+    published: Tensors = {}
+    update = 0
+    for wave in waves:
+        if wave[0].updates[0] != update:
+            update, published = wave[0].updates[0], {}
+        outcomes = []
+        for share in wave:
+            reads = {part for name in share.stages for part in algorithm.stage(name).reads}
+            seen = _stored({**instances(found.state, reads, share.groups), **published})
+            told = algorithm.summaries if _trains(algorithm, share) else ()
+            outcomes.append(stages.run(algorithm, code, replace(context, tensors=seen), share, told))
+        for share, outcome in zip(wave, outcomes, strict=True):
+            found = _joined(algorithm, found, share, outcome)
+            made = outcome.tensors.items()
+            published |= {name: array for name, array in made if part_of(name) not in algorithm.parts}
+    return found
+
+
+def _joined(algorithm: AlgorithmSpec, found: Found, share: Share, outcome: stages.Outcome) -> Found:
+    state, made = found.state, _stored(outcome.tensors)
+    for stage in share.stages:
+        for group in share.groups:
+            state = after(state, algorithm, stage, group, made)
+    return Found(state, {**found.figures, **outcome.figures}, {**found.tables, **outcome.tables})
+
+
+def _trains(algorithm: AlgorithmSpec, share: Share) -> bool:
+    return any("policy" in algorithm.stage(name).writes for name in share.stages)
+
+
+def _stored(tensors: Tensors) -> Tensors:
+    """As they come back from storage."""
+    return codec.decode(codec.encode(tensors, TaskHeader(task="check")), "check")

@@ -1,0 +1,140 @@
+"""Every stage alone: that it is pure, and that its specification says what it reads and writes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from functions.algorithms.base import AlgorithmSpec, Context, Implementation, StageResult, StageSpec
+from functions.algorithms.conformance.tools import (
+    Tensors,
+    after,
+    belongs,
+    digest,
+    expect,
+    first,
+    hint,
+    instances,
+    part_of,
+    require,
+    shown,
+)
+from functions.keys import group_name
+
+
+@dataclass
+class _Round:
+    """How far a round is: the state, and what the stages of the update gave beside it, by stage."""
+
+    algorithm: AlgorithmSpec
+    code: Implementation
+    context: Context
+    state: Tensors
+    given: dict[str, Tensors] = field(default_factory=dict)
+    everything: Tensors = field(default_factory=dict)
+
+
+def check_stages(algorithm: AlgorithmSpec, code: Implementation, context: Context) -> Tensors:
+    """The state after the round, stage by stage and group by group; raises `AssertionError`."""
+    now = _Round(algorithm, code, context, dict(context.tensors))
+    for update in range(context.config.updates_per_round):
+        now.given = {stage.name: {} for stage in algorithm.stages}
+        for stage in algorithm.stages:
+            for group in sorted(set(context.team.groups)):
+                with hint(f"stage {stage.name!r}, group {group}, update {update}"):
+                    _check_stage(now, stage, group, update)
+    return now.state
+
+
+def _check_stage(now: _Round, stage: StageSpec, group: int, update: int) -> None:
+    declared = _declared(now, stage, group)
+    seen = replace(now.context, tensors={**now.everything, **now.state}, update=update)
+    result = _call(now, stage, group, seen)
+    named = f"reads {_listed(stage.reads)}, after {_listed(stage.after)}, couples={stage.couples}"
+    with expect(f"it needs more than what it declares ({named})", Exception):
+        alone = _call(now, stage, group, replace(seen, tensors=declared))
+    if not _same(result, alone):
+        again = _call(now, stage, group, seen)
+        require(_same(result, again), "called again with the same inputs, it gives other bytes")
+        require(False, f"what it gives depends on more than what it declares ({named})")
+    _check_result(now, stage, group, result)
+    now.state = after(now.state, now.algorithm, stage.name, group, result.tensors)
+    now.given[stage.name] |= _passing(now, result.tensors)
+    now.everything |= result.tensors
+
+
+def _declared(now: _Round, stage: StageSpec, group: int) -> Tensors:
+    """What the stage may look at: parts, and what the stages before it gave, of its group or, as it says, of all."""
+    groups = sorted(set(now.context.team.groups))
+    whole_team = stage.couples and stage.scope == "team"
+    parts = instances(now.state, stage.reads, groups if whole_team else [group])
+    for before in stage.after:
+        given = now.given[before]
+        parts |= {name: given[name] for name in given if belongs(name, groups if stage.couples else [group])}
+    return parts
+
+
+def _call(now: _Round, stage: StageSpec, group: int, context: Context) -> StageResult:
+    arrays = shown(context)
+    before = {name: array.tobytes() for name, array in arrays.items()}
+    names = sorted(context.tensors)
+    result = now.code.STAGES[stage.name](context, group)
+    changed = [name for name, array in arrays.items() if array.tobytes() != before[name]]
+    require(not changed, f"it changes {first(changed)}, which it was given")
+    require(sorted(context.tensors) == names, "it adds or removes tensors of the context")
+    _check_kind(result)
+    return result
+
+
+def _check_kind(result: object) -> None:
+    require(isinstance(result, StageResult), f"it returns a {type(result).__name__}, not a StageResult")
+    assert isinstance(result, StageResult)
+    for name, array in result.tensors.items():
+        sound = isinstance(array, np.ndarray) and array.dtype.kind in "fiub"
+        require(sound, f"{name} is no array of numbers: {type(array).__name__}")
+        finite = array.dtype.kind != "f" or bool(np.isfinite(array).all())
+        require(finite, f"{name} holds NaN or infinity")
+    for name, value in result.figures.items():
+        require(isinstance(value, float | int), f"the figure {name} is a {type(value).__name__}, not a float")
+        require(bool(np.isfinite(value)), f"the figure {name} is NaN or infinite")
+
+
+def _check_result(now: _Round, stage: StageSpec, group: int, result: StageResult) -> None:
+    """Names, and that what it writes is there, and of the same kind as before."""
+    groups = sorted(set(now.context.team.groups)) if stage.couples and stage.scope == "team" else [group]
+    for name in result.tensors:
+        part = part_of(name)
+        require(part not in now.algorithm.parts or part in stage.writes, f"it writes {name}, which it does not declare")
+        require(belongs(name, groups), f"it gives {name}, which is not named <what>/{group_name(group)}")
+        require(part not in stage.writes or belongs(name, [group]), f"it writes {name}, which is another group's")
+        giver = first(other for other, given in now.given.items() if name in given)
+        require(not giver, f"it gives {name}, which stage {giver!r} gave already")
+    # A stage of the whole team may have nothing to do for a group.
+    if result.tensors or not (stage.couples and stage.scope == "team"):
+        _check_written(now, stage, group, result.tensors)
+
+
+def _check_written(now: _Round, stage: StageSpec, group: int, made: Mapping[str, NDArray[Any]]) -> None:
+    for name, old in instances(now.state, stage.writes, [group]).items():
+        require(name in made, f"it does not give {name}, which would be lost: it declares to write {part_of(name)!r}")
+        new, was = made[name], f"{old.dtype} {old.shape}"
+        free = int(part_of(name) in now.algorithm.by_window)
+        alike = (new.dtype, new.ndim, new.shape[free:]) == (old.dtype, old.ndim, old.shape[free:])
+        require(alike, f"{name} was {was} and is {new.dtype} {new.shape}")
+    held = instances(now.state, stage.writes, [group]).keys()
+    extra = sorted(instances(made, stage.writes, [group]).keys() - held)
+    require(not extra, f"it writes {first(extra)}, which the state does not have")
+
+
+def _passing(now: _Round, made: Mapping[str, NDArray[Any]]) -> Tensors:
+    return {name: array for name, array in made.items() if part_of(name) not in now.algorithm.parts}
+
+
+def _same(one: StageResult, other: StageResult) -> bool:
+    return digest(one.tensors) == digest(other.tensors) and one.figures == other.figures
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(names) or "nothing"

@@ -1,0 +1,204 @@
+"""The check that every algorithm passes: what `functions.algorithms.base` promises, tried on tasks made up at random.
+
+Plug-in authors run ``check(SPEC)`` in a test of their own.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from functions.actor.rollout import collect
+from functions.algorithms import registry
+from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec, Context, Implementation
+from functions.algorithms.conformance.check_merge import check_merge
+from functions.algorithms.conformance.check_schedule import check_waves, check_whole
+from functions.algorithms.conformance.check_stages import check_stages
+from functions.algorithms.conformance.random_tasks import TASKS, MadeUp, teams
+from functions.algorithms.conformance.tools import digest, expect, first, hint, instances, require
+from functions.algorithms.specification import problem, unfit
+from functions.contract import BadRequest, Behaviour, Hyperparameters, MissingExtra, Past, Team
+from functions.data import batch
+from functions.data.newest import newest
+from functions.data.replay_buffer import Unit, Window, units_of
+from functions.data.trajectory import named, unit_prefix
+from functions.environments.base import Spec
+from functions.keys import group_name
+from functions.policies import Policy
+
+Tensors = dict[str, NDArray[Any]]
+
+_SEED, _ROUNDS, _COPIES, _UNITS = 20, 2, 3, 2
+
+
+@dataclass(frozen=True)
+class _Case:
+    """An algorithm at a task, for a team."""
+
+    algorithm: AlgorithmSpec
+    code: Implementation
+    config: AlgorithmConfig
+    task: Spec
+    team: Team
+
+    def __str__(self) -> str:
+        identity = " with identities" if self.team.identity else ""
+        return f"{len(self.task.agents)} agents in groups {self.team.groups}{identity}"
+
+    @property
+    def groups(self) -> list[int]:
+        """Ascending."""
+        return sorted(set(self.team.groups))
+
+    @property
+    def resolved(self) -> AlgorithmConfig:
+        """The configuration as stages see it."""
+        return self.config.resolved(self.task)
+
+
+def check(
+    spec: AlgorithmSpec, hyperparameters: Hyperparameters | None = None, tasks: Sequence[Spec] = tuple(TASKS.values())
+) -> tuple[str, ...]:
+    """Trains two rounds of every task, with every kind of team, in every placement, and looks at each stage alone.
+
+    Small `hyperparameters` make it quick. Returns why tasks were refused by `initialise`, which raises `BadRequest` for
+    spaces that it is not made for; not all may be. Raises `AssertionError` saying which promise is broken.
+    """
+    require(not (wrong := problem(spec)), f"the specification: {wrong}")
+    code, config = _code(spec), _configured(spec, hyperparameters or {})
+    _check_config(spec, config, tasks[0])
+    fitted = spec.without(config.idle_parts)
+    refusals = []
+    for task in tasks:
+        try:
+            code.initialise(task, teams(task)[0], config.resolved(task), _SEED, 0)
+        except BadRequest as refusal:
+            refusals.append(str(refusal))
+            continue
+        for team in teams(task):
+            _check_case(_Case(fitted, code, config, task, team))
+        if spec.summaries:
+            alone = Team(groups=teams(task)[0].groups, identity=True)
+            _check_merges(_Case(fitted, code, config, task, alone))
+    require(len(refusals) < len(tasks), f"no task is good enough: {first(refusals)}")
+    return tuple(refusals)
+
+
+def _code(spec: AlgorithmSpec) -> Implementation:
+    with expect(f"the implementation {spec.implementation}", BadRequest, MissingExtra):
+        code = registry.implementation(spec)
+    require(not (wrong := unfit(spec, code)), f"the implementation {spec.implementation}: {wrong}")
+    return code
+
+
+def _configured(spec: AlgorithmSpec, hyperparameters: Hyperparameters) -> AlgorithmConfig:
+    with expect("the configuration", BadRequest):
+        return registry.configuration(spec, hyperparameters)
+
+
+def _check_config(spec: AlgorithmSpec, config: AlgorithmConfig, task: Spec) -> None:
+    """It travels in messages, explains itself, and answers what the coordinator asks of it."""
+    for name, about in msgspec.json.schema_components([spec.config])[1][spec.config.__name__]["properties"].items():
+        told = name == "name" or any(part.get("description") for part in (about, *about.get("anyOf", ())))
+        require(told, f"the configuration's {name} has no description: Annotated[..., msgspec.Meta(description=...)]")
+    with expect("the configuration", BadRequest):
+        sent = msgspec.json.encode(registry.hyperparameters(config))
+        came = registry.configuration(spec, msgspec.json.decode(sent, type=Hyperparameters))
+    require(came == config, f"the configuration is not the same after it travelled: {came}, not {config}")
+    require(config.updates_per_round >= 1, "the configuration's updates_per_round is less than 1")
+    require(config.replayed_steps >= 0, "the configuration's replayed_steps is negative")
+    require(isinstance(config.behaviour(0), Behaviour), "the configuration's behaviour(0) is no Behaviour")
+    require(type(config.resolved(task)) is spec.config, "the configuration's resolved(task) is not of its own class")
+
+
+def _check_case(case: _Case) -> None:
+    with hint(str(case)):
+        state, played = _initial(case), dict[int, Tensors]()
+        kept = state
+        for round_ in range(_ROUNDS):
+            played[round_] = _play(case, state, round_)
+            context = _context(case, state, played)
+            with hint(f"round {round_}"):
+                state = check_stages(case.algorithm, case.code, context)
+                check_waves(case.algorithm, case.code, context, state)
+                kept = check_whole(case.algorithm, case.code, context, kept, state)
+
+
+def _check_merges(case: _Case) -> None:
+    """Only of algorithms that tell of their policies: without that nobody ever decides to merge."""
+    with hint(str(case)):
+        state = _initial(case)
+        check_merge(case.code, _context(case, state, {0: _play(case, state, 0)}))
+
+
+def _initial(case: _Case) -> Tensors:
+    """The state of round 0, each group's drawn by itself."""
+    state: Tensors = {}
+    for group in case.groups:
+        where = f"initialise, group {group}"
+        made, again = (case.code.initialise(case.task, case.team, case.resolved, _SEED, group) for _ in range(2))
+        require(digest(made) == digest(again), f"{where}: another call gives other bytes; draw from generator(...)")
+        own = instances(made, case.algorithm.parts, [group])
+        foreign = sorted(made.keys() - own.keys())
+        require(not foreign, f"{where}: gives {first(foreign)}, which is no <part>/{group_name(group)}")
+        require(any(name.startswith("policy/") for name in own), f"{where}: gives no policy")
+        unsound = [name for name, array in own.items() if array.dtype.kind == "f" and not np.isfinite(array).all()]
+        require(not unsound, f"{where}: {first(unsound)} holds NaN or infinity")
+        _check_bytes(case, group, own)
+        state |= made
+    return state
+
+
+def _check_bytes(case: _Case, group: int, own: Tensors) -> None:
+    """Of what is told to be larger than it is, runs would be refused that fit."""
+    told = case.algorithm.part_bytes
+    for part, size in told(case.task, case.team, case.resolved, group).items() if told else ():
+        held = sum(array.nbytes for array in instances(own, (part,), [group]).values())
+        require(size <= held, f"part_bytes, group {group}: {size} bytes for {part!r}, which has {held}")
+
+
+def _play(case: _Case, state: Tensors, round_: int) -> Tensors:
+    """What actors make of a round, as a learner reads it."""
+    tensors: Tensors = {}
+    with expect("actors cannot play with the policies", Exception):
+        policy = Policy(case.task, case.team, instances(state, ("policy",), case.groups))
+        for unit in range(_UNITS):
+            environment = MadeUp(case.task, _COPIES)
+            behaviour = case.resolved.behaviour(round_ * _UNITS * _COPIES * _steps(case))
+            tensors |= collect(environment, policy, _steps(case), _SEED, round_, unit, behaviour).tensors
+    return tensors
+
+
+def _steps(case: _Case) -> int:
+    """A unit ends amid an episode."""
+    return case.task.horizon + 2
+
+
+def _context(case: _Case, state: Tensors, played: dict[int, Tensors]) -> Context:
+    """The newest round as a learner is shown it."""
+    round_ = max(played)
+    units = tuple(range(_UNITS))
+    return Context(
+        spec=case.task,
+        team=case.team,
+        config=case.resolved,
+        seed=_SEED,
+        round=round_,
+        batch=batch.join(case.task, played[round_], units),
+        tensors=state,
+        window=_window(case, played) if case.config.replayed_steps else None,
+    )
+
+
+def _window(case: _Case, played: dict[int, Tensors]) -> Window:
+    window = Window(case.task)
+    rounds = [Past(round=round_, units=_UNITS, trajectories=()) for round_ in sorted(played)]
+
+    def read(units: Sequence[Unit]) -> dict[Unit, Tensors]:
+        return {unit: named(played[unit.round], f"{unit_prefix(unit.unit)}/") for unit in units}
+
+    window.hold(units_of(newest(rounds, _COPIES * _steps(case), case.config.replayed_steps)), read)
+    return window

@@ -1,0 +1,128 @@
+"""Targets and losses of temporal-difference learning, in closed form.
+
+Every function is pure and keeps the type of its inputs. Next values follow `functions.algorithms.advantages`: the
+value after a step, which at a truncation is that of the observation before the reset. So a termination removes what
+would follow, and a truncation does not.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from functions.algorithms.advantages import Flags
+from functions.nn.losses import ILLEGAL, huber
+from functions.nn.mlp import Array
+
+
+def one_step(rewards: Array, next_values: Array, terminated: Flags, gamma: float) -> Array:
+    """``r + gamma V(s')``, or r alone where the step terminated. Arrays of one shape."""
+    return rewards + gamma * next_values * ~terminated
+
+
+class Lookahead(NamedTuple):
+    """Rewards up to n steps ahead, for every step of a sequence; all ``[..., T, E]``.
+
+    `returns` is their discounted sum, `last` the number of the step that the sum ends with, and `discount` what weighs
+    the value after that step: gamma to the number of steps summed, or 0 where the last one terminated.
+    """
+
+    returns: Array
+    discount: Array
+    last: NDArray[np.int64]
+
+    def targets(self, next_values: Array) -> Array:
+        """``returns + discount * V`` with V from `next_values` ``[..., T, E]``, the values after each step."""
+        following: Array = np.take_along_axis(next_values, self.last, axis=-2)
+        return np.asarray(self.returns + self.discount * following)
+
+
+def look_ahead(rewards: Array, terminated: Flags, ended: Flags, gamma: float, steps: int) -> Lookahead:
+    """Sums at most `steps` rewards from each step on (Sutton and Barto, 2018, eq. 7.1).
+
+    A sum ends earlier with a termination, with a reset (`ended`), and with the sequence; only a termination removes the
+    value that follows. `rewards` and `terminated` ``[..., T, E]``; `ended` broadcasts to them. Apart from next values,
+    because those change with every update while the rewards ahead do not. Raises `ValueError` for fewer than 1 step.
+    """
+    if steps < 1:
+        raise ValueError(f"a target looks at least 1 step ahead, not {steps}")
+    length = rewards.shape[-2]
+    stops = terminated | ended
+    returns, discount = np.zeros_like(rewards), np.zeros_like(rewards)
+    last = np.broadcast_to(np.arange(length)[:, None], rewards.shape).copy()
+    going = np.ones(rewards.shape, np.bool_)
+    for ahead in range(min(steps, length)):
+        near, far = (..., slice(0, length - ahead), slice(None)), (..., slice(ahead, None), slice(None))
+        on = going[near]
+        returns[near] += gamma**ahead * rewards[far] * on
+        discount[near] = np.where(on, gamma ** (ahead + 1) * ~terminated[far], discount[near])
+        last[near] += on & (ahead > 0)
+        going[near] = on & ~stops[far]
+    return Lookahead(returns, discount, last)
+
+
+def double_q(online: Array, target: Array, legal: Flags | None = None) -> Array:
+    """The target network's value of the legal action that the online network likes best, ``[...]``.
+
+    Double Q-learning (van Hasselt et al., 2016, eq. 4). All arrays ``[..., actions]``; the first of equal values wins.
+    """
+    shown = online if legal is None else np.where(legal, online, online.dtype.type(ILLEGAL))
+    return chosen(target, shown.argmax(axis=-1))
+
+
+def chosen(values: Array, actions: NDArray[np.integer]) -> Array:
+    """The values ``[...]`` of the actions taken, of all values ``[..., actions]``."""
+    return np.asarray(np.take_along_axis(values, actions[..., None], axis=-1)[..., 0])
+
+
+def at_actions(error: Array, actions: NDArray[np.integer], width: int) -> Array:
+    """d loss / d values ``[..., width]`` of a loss that depends on the values of the actions taken ``[...]`` alone."""
+    wide = np.zeros((*actions.shape, width), error.dtype)
+    np.put_along_axis(wide, actions[..., None], error[..., None], axis=-1)
+    return wide
+
+
+def joint_sum(values: Array, alive: Flags) -> Array:
+    """The sum over the living agents of a side, ``[n, ...]`` to ``[...]``.
+
+    The joint value of value-decomposition networks (Sunehag et al., 2018). Applied to the agents' utilities and to
+    their targets alike, it gives the joint value and its target: an agent that terminates loses its own bootstrap and
+    leaves that of the others.
+    """
+    living: Array = np.where(alive, values, values.dtype.type(0))
+    return np.asarray(living.sum(axis=0))
+
+
+@dataclass(frozen=True)
+class TdLoss:
+    """`error` is d loss / d value and `difference` value minus target, both in the values' shape, 0 where not alive; so
+    are `rows`, whose mean over living rows is the loss.
+
+    `difference` is before importance weights, as priorities of replay need it.
+    """
+
+    error: Array
+    difference: Array
+    rows: Array
+
+
+def td_loss(
+    values: Array, targets: Array, delta: float | None = None, weights: Array | None = None, alive: Flags | None = None
+) -> TdLoss:
+    """The mean of ``w (v - t)²``, or of ``w huber(v - t)`` that turns linear at `delta`, over living rows.
+
+    All arrays of one shape. `weights` are those of prioritised replay, 1 where not given. Mind the factor: the squared
+    loss has none, as in the papers, and Huber's has ½ (`functions.nn.losses.huber`).
+    """
+    difference = values - targets
+    if alive is not None:
+        difference = np.where(alive, difference, values.dtype.type(0))
+    count = max(1, difference.size if alive is None else int(alive.sum()))
+    if delta is None:
+        rows, slope = difference * difference, 2 * difference
+    else:
+        rows, slope = huber(difference, delta), np.clip(difference, -delta, delta)
+    if weights is not None:
+        rows, slope = rows * weights, slope * weights
+    return TdLoss(slope / count, difference, rows)

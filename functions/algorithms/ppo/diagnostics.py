@@ -1,0 +1,244 @@
+"""What learners of the PPO family tell of their policies.
+
+`behaviour` and `density` are what distances between policies are worked out from, `curvature` and `noise` say how much
+data a policy can use. Whatever agents are compared on is drawn at an address of the round and the class alone, so that
+learners which know nothing of each other tell of the same observations.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from functions.algorithms.base import Context, Summary, SummaryResult, Tensors
+from functions.algorithms.chunks import material
+from functions.algorithms.ppo.curvature import Derivatives, Hessian, extremes, policy_derivatives
+from functions.algorithms.ppo.differences import Differences
+from functions.algorithms.ppo.distil import branchwise
+from functions.algorithms.ppo.noise import blocks, estimate
+from functions.algorithms.ppo.policy_rows import PolicyRows
+from functions.algorithms.rows import members, observations, pooled, starts, with_identity
+from functions.algorithms.trainable import Slope
+from functions.contract import SummaryName
+from functions.environments.base import AgentClass
+from functions.keys import group_name
+from functions.nn import recurrent
+from functions.nn.continuous import Bounds, Gaussian
+from functions.nn.discrete import OneChoice
+from functions.nn.mlp import Array, Mlp
+from functions.nn.recurrent import Weights
+from functions.randomness import generator
+
+# Observations that policies are compared on, over all agents of a class.
+OBSERVATIONS = 256
+# Steps of every agent that its density is estimated from, and the dimensions that are kept of them.
+SAMPLES, DIMENSIONS = 250, 4
+# Of the group's rows, those that the curvature is worked out on: one in so many, but no fewer than the least; and what
+# ends Lanczos' method, a residual that is the smaller the more rows there are. A learner of 1,600 rows can do this in a
+# twentieth of its time.
+ONE_IN, LEAST = 100, 16
+PRODUCTS, RESIDUAL = 16, 0.3
+
+
+def behaviour(before: Context, after: Tensors, group: int) -> SummaryResult:
+    """Action probabilities ``[256, actions]`` of every member's new policy on the observations of its class.
+
+    The observations are drawn equally from all agents of the class, living ones first; each is shown to every member
+    as its own, with the member's one-hot and the actions that were legal there. A policy with memory is shown all that
+    came before in the episode, too. Of several choices the probabilities are divided by how many there are, so that
+    they sum to 1; nothing is told of numbers.
+    """
+    batch, agents = before.batch, members(before.team, group)
+    index, _ = batch.place(agents[0])
+    kind = before.spec.classes[index]
+    if kind.continuous:
+        return SummaryResult({}, {})
+    rows = drawn(before, index, "behaviour", OBSERVATIONS)
+    legal = None if batch.masks is None else _at(batch.masks[index], rows)
+    weights, sizes = recurrent.weights_of(after, f"policy/{group_name(group)}"), kind.branches or (kind.actions,)
+
+    def probabilities(agent: int) -> Array:
+        found = np.exp(branchwise(_shown(before, weights, agent, index, rows), sizes, legal))
+        return found if len(sizes) == 1 else found / found.dtype.type(len(sizes))
+
+    return SummaryResult({}, {agent: probabilities(agent) for agent in agents})
+
+
+def gaussian(before: Context, after: Tensors, group: int) -> SummaryResult:
+    """Means and standard deviations ``[256, 2, numbers]`` of every member's new policy, as drawn.
+
+    On the observations of `behaviour`. Nothing is told of choices.
+    """
+    agents = members(before.team, group)
+    index, _ = before.batch.place(agents[0])
+    weights = recurrent.weights_of(after, f"policy/{group_name(group)}")
+    if weights.log_std is None:
+        return SummaryResult({}, {})
+    rows, deviation = drawn(before, index, "behaviour", OBSERVATIONS), np.exp(weights.log_std)
+
+    def moments(agent: int) -> Array:
+        means = _shown(before, weights, agent, index, rows)
+        return np.stack([means, np.broadcast_to(deviation, means.shape)], axis=1)
+
+    return SummaryResult({}, {agent: moments(agent) for agent in agents})
+
+
+def density(before: Context, after: Tensors, group: int) -> SummaryResult:
+    """Samples ``[250, 4]`` of what every member saw and did, compressed alike for all agents of the class.
+
+    Section 4.3.2 of "Multi-Agent Reinforcement Learning with Serverless Computing" (SoCC 2025) compares kernel
+    densities of agents' observations and actions after a principal-component analysis; it leaves open on what the
+    components are fitted, and densities in coordinates of each agent's own could not be compared.
+    """
+    batch, agents = before.batch, members(before.team, group)
+    index, _ = batch.place(agents[0])
+    kind = before.spec.classes[index]
+    rows = drawn(before, index, "density", SAMPLES * len(kind.agents))
+    clipped = recurrent.weights_of(after, f"policy/{group_name(group)}").clipped
+    done = _features(kind, clipped, _at(_wide(batch.actions[index]), rows))
+    joint = np.concatenate([_at(batch.observations[index], rows), done], axis=1)
+    compressed = compress(joint, DIMENSIONS).reshape(len(kind.agents), SAMPLES, -1)
+    return SummaryResult({}, {agent: compressed[kind.agents.index(agent)] for agent in agents})
+
+
+def curvature(before: Context, after: Tensors, group: int) -> SummaryResult:
+    """`largest` and `smallest` eigenvalue of the Hessian of the policy's loss at the incoming weights.
+
+    On few of the group's rows, as in the paper (section 4.4), which does not say how few. The ends of so small a sample
+    lie some ten times as far out as those of all rows, and their ratio was found to say next to nothing of that of all
+    rows: whoever builds on it has to show that it is more than noise. Nothing of a group without rows.
+    """
+    known = PolicyRows.living(before, group)
+    count = len(known.actions)
+    if not count:
+        return SummaryResult({}, {})
+    rng = generator(before.seed, before.round, "curvature", group)
+    wanted = max(LEAST, count // ONE_IN)
+    weights = recurrent.weights_of(before.tensors, f"policy/{group_name(group)}")
+    quick = isinstance(known.head, OneChoice) and weights.unit is None
+    hessian = (_hessian if quick else _differences)(before, group, known, wanted, rng)
+    found = extremes(hessian.times, hessian.start(rng), PRODUCTS, RESIDUAL * LEAST / wanted)
+    return SummaryResult({"largest": found.largest, "smallest": found.smallest}, {})
+
+
+def _hessian(before: Context, group: int, known: PolicyRows, wanted: int, rng: np.random.Generator) -> Hessian:
+    """Of one choice and a policy without memory, on so many rows."""
+    count = len(known.actions)
+    rows = rng.integers(count, size=wanted) if count > wanted else np.arange(count)
+    legal = None if known.legal is None else known.legal[rows]
+
+    def loss(logits: Array) -> Derivatives:
+        return policy_derivatives(logits, known.actions[rows], known.advantage[rows], before.config.entropy, legal)
+
+    network, flat = recurrent.from_tensors(before.tensors, f"policy/{group_name(group)}")
+    inputs = pooled(before, group, lambda agent: observations(before, agent))
+    return Hessian(Mlp(network.sizes), flat, inputs[rows], loss)
+
+
+def _differences(before: Context, group: int, known: PolicyRows, wanted: int, rng: np.random.Generator) -> Differences:
+    """Of any policy, on about so many rows: of one with memory, those of whole stretches."""
+    network, flat = recurrent.from_tensors(before.tensors, f"policy/{group_name(group)}")
+    pieces = material(
+        before, group, network.weights(flat), lambda agent: observations(before, agent), before.config.chunk
+    )
+    share = min(1.0, wanted / len(known.actions))
+    chosen = rng.choice(len(pieces), max(1, round(share * len(pieces))), replace=False)
+    return Differences(network, flat, pieces.part(chosen), known.loss)
+
+
+def noise(before: Context, after: Tensors, group: int) -> SummaryResult:
+    """`trace` and `square` of the policy's gradient at the incoming weights, per unit of sampling.
+
+    Nothing of a single unit, which shows no variation.
+    """
+    batch = before.batch
+    known = PolicyRows.living(before, group)
+    steps, copies = batch.ended.shape
+    of_row = pooled(before, group, lambda agent: np.tile(np.arange(copies), steps))
+    parts, size = blocks(batch.units, copies)
+    network, flat = recurrent.from_tensors(before.tensors, f"policy/{group_name(group)}")
+    slope = Slope(network, flat)
+    pieces = material(before, group, slope.weights, lambda agent: observations(before, agent), before.config.chunk)
+    samples = [pieces.having((of_row >= part.start) & (of_row < part.stop)) for part in parts]
+    gradients = [slope.of(pieces.part(sample), known.loss)[1].copy() for sample in samples if len(sample)]
+    if len(gradients) < 2:
+        return SummaryResult({}, {})
+    return SummaryResult(estimate(np.stack(gradients), size)._asdict(), {})
+
+
+def drawn(context: Context, index: int, purpose: str, count: int) -> list[NDArray[np.int64]]:
+    """Numbers of steps (t, e) of every agent of a class, equally many of each and `count` in all.
+
+    Living steps where the agent has any, each once before any twice. Drawn at (seed, round, `purpose`, class): the same
+    in every function of the round, whatever the groups are.
+    """
+    rng = generator(context.seed, context.round, purpose, index)
+    agents = context.spec.classes[index].agents
+    bounds = np.linspace(0, count, len(agents) + 1).astype(int)
+    found = []
+    for agent, share in zip(agents, np.diff(bounds).tolist(), strict=True):
+        alive = context.batch.alive[agent].ravel()
+        rows = np.flatnonzero(alive if alive.any() else ~alive)
+        few = len(rows) < share
+        found.append(np.resize(rng.permutation(rows), share) if few else rng.choice(rows, share, replace=False))
+    return found
+
+
+def compress(vectors: Array, dimensions: int) -> NDArray[np.float64]:
+    """``[rows, features]`` as their first principal components ``[rows, dimensions]``, fewer if there are no more.
+
+    Features count in units of their standard deviation; those that never change count nothing. An axis points to where
+    its largest weight is positive, so that equal vectors give equal components.
+    """
+    wide = vectors.astype(np.float64)
+    spread = wide.std(axis=0)  # exactly 0 for equal numbers of single precision
+    wide -= wide.mean(axis=0)
+    wide /= np.where(spread > 0, spread, 1.0)
+    _, axes = np.linalg.eigh(wide.T @ wide)
+    axes = axes[:, ::-1][:, :dimensions]
+    largest = np.abs(axes).argmax(axis=0)
+    axes = axes * np.sign(axes[largest, np.arange(axes.shape[1])])
+    return np.asarray(wide @ axes)
+
+
+def _shown(before: Context, weights: Weights, agent: int, index: int, rows: list[NDArray[np.int64]]) -> Array:
+    """What the policy makes of the steps `rows` of the agents of class `index`, as if `agent` had been in their place:
+    ``[sum of rows, width]``."""
+    arrays = before.batch.observations[index]
+    if weights.unit is None:
+        return recurrent.forward(weights, with_identity(before, agent, _at(arrays, rows))).outputs
+    begins, found = starts(before), []
+    for array, own in zip(arrays, rows, strict=True):
+        step, copy = np.divmod(own, begins.shape[1])
+        copies, place = np.unique(copy, return_inverse=True)
+        inputs = with_identity(before, agent, array[:, copies]).reshape(len(begins), len(copies), -1)
+        found.append(recurrent.forward(weights, inputs, begins[:, copies]).outputs[step, place])
+    return np.concatenate(found)
+
+
+def _features(kind: AgentClass, clipped: bool, actions: Array) -> Array:
+    """Actions ``[rows, 1 or more]`` as numbers that can be compared: numbers as the environment got them, choices as
+    one-hots side by side."""
+    if kind.continuous:
+        return Gaussian(Bounds(kind.low, kind.high), clipped).within(actions)
+    sizes = kind.branches or (kind.actions,)
+    return np.concatenate([np.eye(size)[actions[:, branch]] for branch, size in enumerate(sizes)], axis=1)
+
+
+def _wide(actions: Array) -> Array:
+    """``[n, T, E]`` or ``[n, T, E, numbers]`` as the latter."""
+    return actions[..., np.newaxis] if actions.ndim == 3 else actions
+
+
+def _at(arrays: Array, rows: list[NDArray[np.int64]]) -> Array:
+    """Of ``[n, T, E, width]`` the steps `rows` of every agent, one agent after the other: ``[sum of rows, width]``."""
+    return np.concatenate([array.reshape(-1, array.shape[-1])[own] for array, own in zip(arrays, rows, strict=True)])
+
+
+PPO_SUMMARIES: Mapping[SummaryName, Summary] = {
+    "behaviour": behaviour,
+    "gaussian": gaussian,
+    "density": density,
+    "curvature": curvature,
+    "noise": noise,
+}

@@ -1,0 +1,30 @@
+"""Independent PPO: every group has a policy and a critic that see one agent's own observation.
+
+De Witt et al., "Is Independent Learning All You Need in the StarCraft Multi-Agent Challenge?", 2020. The stages stand
+in `ppo.py`; what makes it independent is the critic's view.
+"""
+
+from functions.algorithms.base import AlgorithmSpec
+from functions.algorithms.ppo.diagnostics import PPO_SUMMARIES
+from functions.algorithms.ppo.merge import Merging
+from functions.algorithms.ppo.ppo import PPO_PARTS, PPO_STAGES, CriticView, Ppo, PpoConfig
+from functions.algorithms.rows import own_observation
+from functions.environments.base import Spec
+
+
+class IppoConfig(PpoConfig, frozen=True, kw_only=True, tag_field="name", tag="ippo"):
+    """Independent PPO."""
+
+
+def own_width(spec: Spec, agent: int) -> int:
+    """The width of the agent's observation."""
+    return next(kind.observation_size for kind in spec.classes if agent in kind.agents)
+
+
+_VIEW = CriticView(own_width, own_observation)
+_PPO = Ppo(_VIEW)
+STAGES, SUMMARIES, initialise = _PPO.stages, PPO_SUMMARIES, _PPO.initialise
+merge = Merging(_VIEW).merge
+SPEC = AlgorithmSpec(
+    "ippo", IppoConfig, PPO_STAGES, PPO_PARTS, __name__, tuple(PPO_SUMMARIES), part_bytes=_PPO.part_bytes
+)

@@ -1,0 +1,170 @@
+"""What a merge of groups changes in the networks of the PPO family beyond copying those of the base.
+
+"Multi-Agent Reinforcement Learning with Serverless Computing" (SoCC 2025) makes one member's policy the policy of the
+new group and leaves open what becomes of critics, normalisers and optimisers, and of what the other members had
+learned. Here critics are grouped like policies, optimisers go on with the base's moments, the normaliser is estimated
+anew on what all members are after, and the new networks can be taught what every member's own gave.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from functions.algorithms.base import Context, StageResult
+from functions.algorithms.chunks import Material, Rows, material
+from functions.algorithms.ppo import distil
+from functions.algorithms.ppo.ppo import CriticView, Ppo, came
+from functions.algorithms.rows import members, observations, pooled, unrolled
+from functions.algorithms.trainable import LossOf, Trainable, outputs
+from functions.contract import Team
+from functions.keys import group_name
+from functions.nn import recurrent
+from functions.nn.adam import Adam
+from functions.nn.heads import distribution
+from functions.nn.mlp import Array
+from functions.nn.normaliser import Normaliser
+from functions.nn.recurrent import Network, Weights
+from functions.randomness import generator
+
+
+class Estimates(NamedTuple):
+    """Value targets and old values of the members' living rows, pooled, in units of the return ``[rows]`` float64."""
+
+    targets: Array
+    values: Array
+
+
+class Lessons:
+    """The pooled living rows of a new group's members, and which of them every step of a lesson takes."""
+
+    def __init__(self, context: Context, group: int, steps: int) -> None:
+        """`context.team` is the new team."""
+        self.context, self.group = context, group
+        alive = context.batch.alive[members(context.team, group)]
+        rng = generator(context.seed, context.round, "distil", group)
+        if context.config.recurrent:  # whole units, so that what is remembered is never that of older weights
+            count, most = int(alive.any(axis=1).sum()), max(1, distil.ROWS // alive.shape[1])
+        else:
+            count, most = int(alive.sum()), distil.ROWS
+        self._batches = distil.row_batches(count, steps, rng, most)
+
+    def pieces(self, weights: Weights, of: Callable[[int], Array]) -> Material:
+        """What a network sees of the rows, ``of(agent)`` ``[T * E, F]``."""
+        return material(self.context, self.group, weights, of)
+
+    def teach(self, network: Network, flat: Array, pieces: Material, loss_of: LossOf[distil.Taught]) -> None:
+        """Teaches the flat network in place, with moments of its own: those of the base are of another loss."""
+        config, empty = self.context.config, (np.zeros_like(flat), np.zeros_like(flat))
+        optimiser = Adam(flat, *empty, 0, distil.STEP_SIZE, config.adam_epsilon, config.norm_cap)
+        Trainable(network, optimiser).learn((pieces.part(chosen) for chosen in self._batches), loss_of)
+
+    def legal(self) -> NDArray[np.bool_] | None:
+        """Which actions the members could take ``[rows, actions]``."""
+        batch, masks = self.context.batch, self.context.batch.masks
+        if masks is None:
+            return None
+        return pooled(self.context, self.group, lambda agent: _rows(batch.of(masks, agent)))
+
+
+class Merging:
+    """Merges groups of a PPO algorithm whose critic sees what `view` gives it."""
+
+    def __init__(self, view: CriticView) -> None:
+        self._ppo = Ppo(view)
+
+    def merge(self, context: Context, target: Team, group: int, base: int, distil_steps: int) -> StageResult:
+        """Normaliser, critic and, where there are lessons, policy of `group`; see `base.Implementation.merge`.
+
+        The critic is scaled so that its denormalised values stay what they were although the normaliser changes
+        (van Hasselt et al., "Learning values across many orders of magnitude", 2016).
+        """
+        name = group_name(group)
+        known = self._estimates(context, members(target, group))
+        before = Normaliser(*context.tensors[f"normaliser/{group_name(base)}"].tolist())
+        after = estimated(known.targets, before.weight)
+        network, critic = recurrent.from_tensors(context.tensors, f"critic/{group_name(base)}")
+        preserve(network, critic, before, after)
+        made = {f"normaliser/{name}": np.array([after.mean, after.square, after.weight])}
+        figures: dict[str, float] = {}
+        if distil_steps:
+            lessons = Lessons(replace(context, team=target), group, distil_steps)
+            self._teach(lessons, network, critic, after.normalise(known.values))
+            policy, figures = taught_policy(lessons, base)
+            made |= policy
+        return StageResult(made | recurrent.to_tensors(network, critic, f"critic/{name}"), figures)
+
+    def _teach(self, lessons: Lessons, network: Network, critic: Array, values: Array) -> None:
+        """Teaches the flat `critic` in place to give `values` for the members' rows."""
+        aim = values.astype(critic.dtype)[:, None]
+
+        def loss(outputs: Array, own: Array | None, rows: Rows) -> distil.Taught:
+            return distil.Taught(distil.squared_error(outputs, aim[rows]))
+
+        pieces = lessons.pieces(network.weights(critic), lambda agent: self._ppo.inputs(lessons.context, agent)[0])
+        lessons.teach(network, critic, pieces, loss)
+
+    def _estimates(self, context: Context, agents: list[int]) -> Estimates:
+        targets, values = [], []
+        for agent in agents:
+            name = group_name(agent)
+            found = self._ppo.postprocess(context, agent).tensors
+            old, updated = (Normaliser(*tensors[f"normaliser/{name}"].tolist()) for tensors in (context.tensors, found))
+            living = context.batch.alive[[agent]][came(context, [agent]).learned]
+            targets.append(updated.denormalise(found[f"target/{name}"][living].astype(np.float64)))
+            values.append(old.denormalise(found[f"value/{name}"][living].astype(np.float64)))
+        return Estimates(np.concatenate(targets), np.concatenate(values))
+
+
+def estimated(targets: Array, weight: float) -> Normaliser:
+    """The normaliser of exactly `targets`, which forgets as one of `weight` does."""
+    return Normaliser(weight * float(targets.mean()), weight * float(np.square(targets).mean()), weight)
+
+
+def preserve(network: Network, critic: Array, before: Normaliser, after: Normaliser) -> None:
+    """Scales the last layer of the flat `critic` in place: what `after` makes of it is what `before` made of it."""
+    weight, bias = network.weights(critic).above[-1]
+    weight[...] = weight * (before.scale / after.scale)
+    bias[...] = after.normalise(before.denormalise(bias.astype(np.float64)))
+
+
+def taught_policy(lessons: Lessons, base: int) -> tuple[dict[str, Array], dict[str, float]]:
+    """The base's policy taught to act for every member as the member's own policy does, and how far it is from that."""
+    context, group = lessons.context, lessons.group
+    lesson = _lesson(lessons)
+    network, flat = recurrent.from_tensors(context.tensors, f"policy/{group_name(base)}")
+    weights = network.weights(flat)
+    pieces = lessons.pieces(weights, lambda agent: observations(context, agent))
+
+    def distance() -> float:
+        return lesson.divergence(outputs(weights, pieces), weights.log_std)
+
+    before = distance()
+    lessons.teach(network, flat, pieces, lesson.loss)
+    figures = {"distil_kl_before": before, "distil_kl_after": distance()}
+    return recurrent.to_tensors(network, flat, f"policy/{group_name(group)}"), figures
+
+
+def _lesson(lessons: Lessons) -> distil.Lesson:
+    """To act for every member as its own policy does."""
+    context, group = lessons.context, lessons.group
+    kind, _ = context.batch.place(members(context.team, group)[0])
+
+    def own(agent: int) -> Weights:
+        return recurrent.weights_of(context.tensors, f"policy/{group_name(agent)}")
+
+    def acted(agent: int) -> Array:
+        return unrolled(context, own(agent), observations(context, agent))[0]
+
+    def spread(agent: int) -> Array:
+        return np.tile(np.asarray(own(agent).log_std), (context.batch.ended.size, 1))
+
+    head = distribution(context.spec.classes[kind])
+    log_std = pooled(context, group, spread) if head.own else None
+    return distil.lesson(head, pooled(context, group, acted), log_std, lessons.legal())
+
+
+def _rows(array: Array) -> Array:
+    return array.reshape(-1, array.shape[-1])

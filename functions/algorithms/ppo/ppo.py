@@ -1,0 +1,227 @@
+"""The PPO family as a stage graph: post-process, then critic and policy side by side.
+
+Values, advantages and targets are computed once with the round's incoming weights and normaliser; the normaliser then
+updates once; critic and policy then train independently, each with an optimiser and a norm cap of its own. Schulman et
+al., 2017; the details after Huang et al., "The 37 Implementation Details of PPO", 2022, and Yu et al., "The Surprising
+Effectiveness of PPO in Cooperative Multi-Agent Games", 2022.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, Literal, NamedTuple, Self
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
+
+from functions.algorithms.advantages import gae, next_values
+from functions.algorithms.base import AlgorithmConfig, Context, Stage, StageResult, StageSpec
+from functions.algorithms.chunks import Rows, material
+from functions.algorithms.metrics import ByAgent
+from functions.algorithms.ppo.policy_rows import PolicyRows
+from functions.algorithms.returns import Outcome
+from functions.algorithms.rows import after_cuts, members, observations, unrolled, with_identity
+from functions.algorithms.trainable import Step, Trainable, last_epoch, minibatches, moments, trained_bytes
+from functions.contract import Team
+from functions.data.batch import Batch
+from functions.environments.base import Spec
+from functions.keys import group_name
+from functions.nn import recurrent
+from functions.nn.heads import distribution
+from functions.nn.losses import PolicyLoss, ValueLoss, clipped_value_loss
+from functions.nn.normaliser import Normaliser
+from functions.nn.recurrent import Network
+from functions.randomness import generator
+
+Array = NDArray[Any]
+Count = Annotated[int, Meta(ge=1)]
+
+
+class PpoConfig(AlgorithmConfig, frozen=True, kw_only=True):
+    """The settings of the PPO family.
+
+    MPE needs a short horizon: with gamma 0.99 separate networks sit on a plateau for a time that depends on the seed.
+    `recurrent` and `chunk` are as in the code of MAPPO. What a `time_limit` means: Pardo et al., "Time Limits in
+    Reinforcement Learning", 2018.
+    """
+
+    lr: Annotated[float, Meta(gt=0, description="Adam's step; default 1e-3, 7e-4 from six agents on")] | None = None
+    gamma: Annotated[float, Meta(ge=0, le=1, description="discount per environment step")] = 0.9
+    gae_lambda: Annotated[float, Meta(ge=0, le=1, description="λ of generalised advantage estimation")] = 0.95
+    clip: Annotated[float, Meta(gt=0, description="how far the probability ratio may move from 1")] = 0.2
+    entropy: Annotated[float, Meta(ge=0, description="weight of the entropy bonus")] = 0.01
+    epochs: Annotated[int, Meta(ge=1, description="passes over the round's data")] = 4
+    minibatches: Annotated[int, Meta(ge=1, description="optimiser steps per pass")] = 8
+    value_clip: Annotated[float, Meta(gt=0, description="how far a value may move, in normalised units")] = 0.2
+    huber: Annotated[float, Meta(gt=0, description="where the value loss turns linear, in normalised units")] = 10.0
+    value_decay: Annotated[float, Meta(ge=0, lt=1, description="memory of the value normaliser per round")] = 0.99
+    norm_cap: Annotated[float, Meta(gt=0, description="cap on each network's gradient norm")] = 10.0
+    adam_epsilon: Annotated[float, Meta(gt=0, description="Adam's denominator guard")] = 1e-5
+    hidden: Annotated[tuple[Count, ...], Meta(min_length=1, description="widths of the hidden layers")] = (
+        64,
+        64,
+    )
+    recurrent: Annotated[bool, Meta(description="the last hidden layer of policy and critic remembers (a GRU)")] = False
+    chunk: Annotated[int, Meta(ge=1, description="steps that a recurrent network's gradients go back through")] = 10
+    reward: Annotated[
+        Literal["own", "team"], Meta(description="own, or the sum over one's side, which goes on when an agent dies")
+    ] = "own"
+    clipped: Annotated[bool, Meta(description="numbers are cut off at their bounds, and not squashed by tanh")] = False
+    time_limit: Annotated[
+        Literal["bootstrap", "terminal"], Meta(description="value what a time limit cut off, or take it for an end")
+    ] = "bootstrap"
+
+    def resolved(self, spec: Spec) -> Self:
+        """Fills in the step size: larger teams move each other's targets, so they step more carefully."""
+        if self.lr is not None:
+            return self
+        return msgspec.structs.replace(self, lr=1e-3 if len(spec.agents) < 6 else 7e-4)
+
+
+PPO_PARTS = ("policy", "policy_optimiser", "critic", "critic_optimiser", "normaliser")
+PPO_STAGES = (
+    StageSpec("postprocess", (), "team", reads=("critic", "normaliser"), writes=("normaliser",)),
+    StageSpec("critic", ("postprocess",), "group", ("critic", "critic_optimiser"), ("critic", "critic_optimiser")),
+    StageSpec("policy", ("postprocess",), "group", ("policy", "policy_optimiser"), ("policy", "policy_optimiser")),
+)
+
+
+class CriticView(NamedTuple):
+    """What an algorithm's critic sees: its width for an agent, and its inputs ``[T, E, width]`` and, after each cut,
+    ``[K, width]``; the one-hot identity is added here."""
+
+    width: Callable[[Spec, int], int]
+    inputs: Callable[[Batch, int], tuple[Array, Array]]
+
+
+class Ppo:
+    """The stages of a PPO algorithm whose critic sees what `view` gives it."""
+
+    def __init__(self, view: CriticView) -> None:
+        self._view = view
+        self.stages: dict[str, Stage] = {"postprocess": self.postprocess, "critic": self.critic, "policy": policy}
+
+    def initialise(self, spec: Spec, team: Team, config: PpoConfig, seed: int, group: int) -> dict[str, Array]:
+        """Networks, empty optimiser moments and normaliser of a group at round 0."""
+        name, rng = group_name(group), generator(seed, "initialise", group)
+        actor, critic = self._networks(spec, team, config, group)
+        return {
+            **recurrent.to_tensors(actor, recurrent.initialise(actor, rng, output_gain=0.01), f"policy/{name}"),
+            **recurrent.to_tensors(critic, recurrent.initialise(critic, rng, output_gain=1.0), f"critic/{name}"),
+            **moments(f"policy_optimiser/{name}", actor.parameters),
+            **moments(f"critic_optimiser/{name}", critic.parameters),
+            f"normaliser/{name}": np.zeros(3),
+        }
+
+    def part_bytes(self, spec: Spec, team: Team, config: PpoConfig, group: int) -> dict[str, int]:
+        """Of networks and moments."""
+        actor, critic = self._networks(spec, team, config, group)
+        return trained_bytes("policy", actor.parameters) | trained_bytes("critic", critic.parameters)
+
+    def postprocess(self, context: Context, group: int) -> StageResult:
+        """Advantages ``[rows]`` of living rows; normalised value targets and old values of those critics learn from."""
+        name, config, batch = group_name(group), context.config, context.batch
+        agents = members(context.team, group)
+        normaliser = Normaliser(*context.tensors[f"normaliser/{name}"].tolist())
+        raw, after = self._values(context, group)
+        values = normaliser.denormalise(raw.astype(np.float64))
+        following = next_values(values, normaliser.denormalise(after.astype(np.float64)), batch.cut)
+        rewards, over, rows = came(context, agents)
+        paid = rewards.astype(np.float64)
+        advantages = gae(paid, values, following, over, batch.ended, config.gamma, config.gae_lambda)
+        targets = (advantages + values)[rows]
+        advantage = advantages[batch.alive[agents]]
+        spread = float(advantage.std())
+        updated = normaliser.updated(targets, config.value_decay)
+        figures = ByAgent.of(agents, rows).explained_variance(values[rows], targets)
+        precision = raw.dtype  # the statistics need float64, the training goes on in that of the weights
+        return StageResult(
+            {
+                f"advantage/{name}": ((advantage - advantage.mean()) / (spread + 1e-8)).astype(precision),
+                f"target/{name}": updated.normalise(targets).astype(precision),
+                f"value/{name}": raw[rows],
+                f"normaliser/{name}": np.array([updated.mean, updated.square, updated.weight]),
+            },
+            figures | {"advantage_spread": spread},
+        )
+
+    def critic(self, context: Context, group: int) -> StageResult:
+        """Trains the group's critic on the targets of `postprocess`."""
+        name, config = group_name(group), context.config
+        network = Trainable.load(context, "critic", name)
+        old_values, targets = context.tensors[f"value/{name}"], context.tensors[f"target/{name}"]
+
+        def loss(outputs: Array, own: Array | None, rows: Rows) -> ValueLoss:
+            return clipped_value_loss(outputs[:, 0], old_values[rows], targets[rows], config.value_clip, config.huber)
+
+        rows = came(context, members(context.team, group)).learned
+
+        def seen(agent: int) -> Array:
+            return self.inputs(context, agent)[0]
+
+        pieces = material(context, group, network.weights, seen, config.chunk, rows)
+        steps = last_epoch(network.learn(minibatches(pieces, context, "critic", group), loss), config.epochs)
+        figures = {
+            "value_loss": _mean(step.loss.loss for step in steps),
+            "critic_grad_norm": _mean(step.norm for step in steps),
+        }
+        return StageResult(network.tensors("critic", name), figures)
+
+    def inputs(self, context: Context, agent: int) -> tuple[Array, Array]:
+        """The critic's inputs ``[T * E, width]`` and ``[K, width]``, identity included."""
+        inputs, cut = self._view.inputs(context.batch, agent)
+        return with_identity(context, agent, inputs), with_identity(context, agent, cut)
+
+    def _networks(self, spec: Spec, team: Team, config: PpoConfig, group: int) -> tuple[Network, Network]:
+        """The group's policy and critic."""
+        agent = members(team, group)[0]
+        kind = next(kind for kind in spec.classes if agent in kind.agents)
+        identity = len(spec.agents) if team.identity else 0
+        head, wide = distribution(kind), self._view.width(spec, agent)
+        widths = (kind.observation_size + identity, *config.hidden, head.width)
+        gaussian = head.own > 0
+        actor = Network(widths, config.recurrent, gaussian, clipped=gaussian and config.clipped)
+        return actor, Network((wide + identity, *config.hidden, 1), config.recurrent)
+
+    def _values(self, context: Context, group: int) -> tuple[Array, Array]:
+        """What the critic makes of the group's steps ``[n, T, E]``, and of what was seen after each cut ``[n, K]``."""
+        weights = recurrent.weights_of(context.tensors, f"critic/{group_name(group)}")
+        raw, after = [], []
+        for agent in members(context.team, group):
+            inputs, cut = self.inputs(context, agent)
+            outputs, hidden = unrolled(context, weights, inputs)
+            raw.append(outputs.reshape(context.batch.ended.shape))
+            after.append(after_cuts(context, weights, hidden, cut)[:, 0])
+        return np.stack(raw), np.stack(after)
+
+
+def came(context: Context, agents: list[int]) -> Outcome:
+    """What the agents learn from, ``[n, T, E]``."""
+    return Outcome.of(context, agents, context.config.reward == "team")
+
+
+def policy(context: Context, group: int) -> StageResult:
+    """Trains the group's policy on the advantages of `postprocess`."""
+    name, config = group_name(group), context.config
+    known = PolicyRows.living(context, group)
+    network = Trainable.load(context, "policy", name)
+    pieces = material(context, group, network.weights, lambda agent: observations(context, agent), config.chunk)
+    steps = last_epoch(network.learn(minibatches(pieces, context, "policy", group), known.loss), config.epochs)
+    agents = members(context.team, group)
+    figures = {
+        "policy_loss": _mean(step.loss.surrogate for step in steps),
+        "policy_grad_norm": _mean(step.norm for step in steps),
+        **ByAgent.of(agents, context.batch.alive[agents]).means(_by_row(steps)),
+    }
+    return StageResult(network.tensors("policy", name), figures)
+
+
+def _by_row(steps: list[Step[PolicyLoss]]) -> dict[str, Array]:
+    """What one pass over the data told of every row ``[rows]``, in the order of the rows' numbers."""
+    order = np.argsort(np.concatenate([step.rows for step in steps]))
+    told = [step.loss.rows for step in steps]
+    return {name: np.concatenate([rows[name] for rows in told])[order] for name in told[0]}
+
+
+def _mean(values: Iterable[float]) -> float:
+    return float(np.mean(list(values)))

@@ -1,0 +1,138 @@
+"""A network being trained: parameters, gradient and optimiser on flat vectors."""
+
+from collections.abc import Callable, Iterable
+from typing import Generic, NamedTuple, Protocol, Self, TypeVar
+
+import numpy as np
+
+from functions.algorithms.base import Context
+from functions.algorithms.chunks import Material, Part, Rows, parts
+from functions.nn import recurrent
+from functions.nn.adam import Adam
+from functions.nn.mlp import Array
+from functions.nn.recurrent import Network, Trace, Weights
+from functions.randomness import generator
+
+
+class Loss(Protocol):
+    """A batch's loss by its gradient: at the outputs, `error` ``[B, out]``, and at a head's own parameters, `own`."""
+
+    @property
+    def error(self) -> Array: ...
+
+    @property
+    def own(self) -> Array | None: ...
+
+
+L = TypeVar("L", bound=Loss)
+LossOf = Callable[[Array, Array | None, Rows], L]
+"""The loss of rows with some numbers, from the outputs for them and the head's own parameters."""
+
+
+class Step(NamedTuple, Generic[L]):
+    """What a step went by: the loss before it, the norm of its gradient before the cap, and the numbers of its rows."""
+
+    loss: L
+    norm: float
+    rows: Rows
+
+
+class Slope:
+    """The gradient of a network's loss by its flat parameters, which may change between calls."""
+
+    def __init__(self, network: Network, parameters: Array) -> None:
+        self._gradient = np.zeros_like(parameters)
+        self.weights, self._views = network.weights(parameters), network.weights(self._gradient)
+
+    def of(self, part: Part, loss_of: LossOf[L]) -> tuple[L, Array]:
+        """The loss of a minibatch and its gradient ``[parameters]``, which the next call overwrites."""
+        trace = recurrent.forward(self.weights, part.inputs, part.starts, part.first)
+        loss = loss_of(part.picked(trace.outputs), self.weights.log_std, part.rows)
+        recurrent.backward(self.weights, trace, part.spread(loss.error), self._views)
+        if self._views.log_std is not None and loss.own is not None:
+            self._views.log_std[...] = loss.own
+        return loss, self._gradient
+
+    def at(self, trace: Trace, error: Array) -> Array:
+        """The gradient for d loss / d outputs of a forward pass, which the next call overwrites."""
+        recurrent.backward(self.weights, trace, error, self._views)
+        return self._gradient
+
+
+class Trainable:
+    """A network and its optimiser."""
+
+    def __init__(self, network: Network, optimiser: Adam) -> None:
+        self._network, self._optimiser = network, optimiser
+        self._slope = Slope(network, optimiser.parameters)
+
+    @classmethod
+    def load(cls, context: Context, part: str, name: str) -> Self:
+        """The network `<part>/<name>` and its moments, copied out of the context's tensors."""
+        network, flat = recurrent.from_tensors(context.tensors, f"{part}/{name}")
+        prefix, config = f"{part}_optimiser/{name}", context.config
+        first, second = (np.array(context.tensors[f"{prefix}/{moment}"]) for moment in ("first", "second"))
+        steps = int(context.tensors[f"{prefix}/steps"][0])
+        return cls(network, Adam(flat, first, second, steps, config.lr, config.adam_epsilon, config.norm_cap))
+
+    @property
+    def weights(self) -> Weights:
+        """The network's."""
+        return self._slope.weights
+
+    def descend(self, trace: Trace, error: Array) -> float:
+        """One step, for d loss / d outputs of a forward pass with the present weights; the gradient's norm."""
+        return self._optimiser.step(self._slope.at(trace, error))
+
+    def learn(self, minibatches: Iterable[Part], loss_of: LossOf[L]) -> list[Step[L]]:
+        """One step per minibatch."""
+        steps = []
+        for part in minibatches:
+            loss, gradient = self._slope.of(part, loss_of)
+            steps.append(Step(loss, self._optimiser.step(gradient), part.rows))
+        return steps
+
+    def tensors(self, part: str, name: str) -> dict[str, Array]:
+        """The network and its moments by name."""
+        prefix, optimiser = f"{part}_optimiser/{name}", self._optimiser
+        return {
+            **recurrent.to_tensors(self._network, optimiser.parameters, f"{part}/{name}"),
+            f"{prefix}/first": optimiser.first,
+            f"{prefix}/second": optimiser.second,
+            f"{prefix}/steps": np.array([optimiser.steps], np.int64),
+        }
+
+
+def minibatches(pieces: Material, context: Context, stage: str, group: int) -> Iterable[Part]:
+    """Those of every epoch, shuffled at the address (seed, round, stage, group)."""
+    rng = generator(context.seed, context.round, stage, group)
+    return parts(pieces, rng, context.config.epochs, context.config.minibatches)
+
+
+def last_epoch(steps: list[Step[L]], epochs: int) -> list[Step[L]]:
+    """Those of the last of so many passes over the data."""
+    return steps[len(steps) - len(steps) // epochs :]
+
+
+def outputs(weights: Weights, pieces: Material) -> Array:
+    """What the network gives for all rows ``[B, out]``."""
+    part = pieces.part(np.arange(len(pieces)))
+    picked = part.picked(recurrent.forward(weights, part.inputs, part.starts, part.first).outputs)
+    found = np.empty_like(picked)
+    found[part.rows] = picked
+    return found
+
+
+def trained_bytes(part: str, parameters: int) -> dict[str, int]:
+    """Those of a network and of its moments, by part."""
+    network = parameters * np.dtype(np.float32).itemsize
+    return {part: network, f"{part}_optimiser": 2 * network}
+
+
+def moments(prefix: str, size: int) -> dict[str, Array]:
+    """Those of an optimiser that has not stepped yet, by name."""
+    return {
+        f"{prefix}/first": np.zeros(size, np.float32),
+        f"{prefix}/second": np.zeros(size, np.float32),
+        f"{prefix}/steps": np.zeros(1, np.int64),
+    }

@@ -1,0 +1,91 @@
+"""Value decomposition: the value of what a side does together is the sum of its agents' own values.
+
+Sunehag et al., "Value-Decomposition Networks For Cooperative Multi-Agent Learning", 2018. The sum couples all agents in
+every update and in nothing else: given the joint error, each network's gradient is its own.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
+
+from functions.algorithms.base import AlgorithmSpec, Context, Stage, StageResult, StageSpec, Summary, as_base
+from functions.algorithms.metrics import OWN, ByAgent, due
+from functions.algorithms.off_policy.overestimation import overestimation
+from functions.algorithms.off_policy.priorities import PART, Draw, Judged
+from functions.algorithms.off_policy.replay import joint_outcome, outcome, scaled
+from functions.algorithms.off_policy.reward_scale import RewardScale
+from functions.algorithms.off_policy.td import joint_sum, look_ahead, td_loss
+from functions.algorithms.value.decomposed import (
+    STAGE_SPECS,
+    gathered,
+    initialise,
+    joint_figures,
+    mixing_group,
+    policy,
+    shared_out,
+    utility,
+)
+from functions.algorithms.value.utilities import PARTS, UtilityConfig, part_bytes
+from functions.contract import SummaryName
+from functions.keys import group_name
+
+__all__ = ["SPEC", "STAGES", "SUMMARIES", "VdnConfig", "initialise", "merge"]
+
+
+class VdnConfig(UtilityConfig, frozen=True, kw_only=True, tag_field="name", tag="vdn"):
+    """Value-decomposition networks."""
+
+
+def mix(context: Context, group: int) -> StageResult:
+    """The error of the joint value, for every agent on the group's side."""
+    side = mixing_group(context, group)
+    if not side:
+        return StageResult({}, {})
+    told = _overestimation(context, side, group) if due(context) else {}
+    name, config, whole = group_name(group), context.config, context
+    draw = Draw.told(context, name)
+    context = draw.shown(context)
+    living, ended, came = context.batch.alive[side], context.batch.ended, joint_outcome(context, side)
+    units = scaled(whole, name, came, partial(joint_outcome, side=side))
+    # The same part of the offset for every agent.
+    found = gathered(context, side).raised(units.offset / len(side))
+    # The side's reward counts once, and each agent's own value goes on until that agent is gone.
+    earned = look_ahead(units.rewards, came.over, ended, config.gamma, config.ahead).returns
+    each = outcome(context, side, team=False)
+    own = look_ahead(np.zeros_like(found.future), each.over, ended, config.gamma, config.ahead).targets(found.future)
+    joint, targets = joint_sum(found.taken, living), earned + joint_sum(own, living)
+    loss = td_loss(joint, targets.astype(joint.dtype), config.huber, draw.weighing(joint), came.learned)
+    if due(whole):
+        told |= joint_figures(loss, units.unit * joint, came.learned)
+        told |= ByAgent.of(side, each.learned).means({"value": units.unit * found.taken[each.learned]})
+    judged = Judged.by(draw, config, loss.difference, came.learned)
+    down = shared_out(context, side, loss.error * living, judged)
+    return StageResult({**down, f"normaliser/{name}": units.normaliser}, told)
+
+
+def _overestimation(context: Context, side: list[int], group: int) -> dict[str, float]:
+    living, name = context.batch.alive[side], f"normaliser/{group_name(group)}"
+    left = living & ~outcome(context, side, team=False).over
+    offset = RewardScale.of(context.tensors[name]).units(context.config.standardise).offset
+    found = gathered(context, side, OWN).raised(offset / len(side))
+    joint, future = joint_sum(found.taken, living), joint_sum(found.future, left)
+    return overestimation(context, name, joint, future, joint_outcome(context, side))
+
+
+STAGES: Mapping[str, Stage] = {"utility": utility, "mix": mix, "policy": policy}
+SUMMARIES: Mapping[SummaryName, Summary] = {}
+merge = as_base
+SPEC = AlgorithmSpec(
+    "vdn",
+    VdnConfig,
+    (
+        STAGE_SPECS["utility"],
+        StageSpec("mix", ("utility",), "team", ("normaliser",), ("normaliser",), couples=True),
+        STAGE_SPECS["policy"],
+    ),
+    PARTS,
+    __name__,
+    by_window=(PART,),
+    part_bytes=part_bytes,
+)

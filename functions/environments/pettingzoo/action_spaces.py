@@ -1,0 +1,129 @@
+"""What an agent can do, whatever its Gymnasium space, as one choice, several choices or numbers.
+
+`Discrete` is one choice, `MultiDiscrete` and `MultiBinary` are several (but one where there is only one), and a `Box`
+of floating-point numbers with finite bounds is numbers. Several choices can also be numbered as one, see `doing`.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from functions.environments.base import ActionArray, AgentClass, BoolArray, Unsupported
+from functions.environments.pettingzoo.guard import one_line
+
+JOINT_LIMIT = 1024
+_SUPPORTED = "Discrete, MultiDiscrete, MultiBinary and Box of floating-point numbers with finite bounds"
+
+_Native = Callable[[ActionArray], ActionArray]
+
+
+@dataclass(frozen=True)
+class Doing:
+    """What one space allows; fields as in `AgentClass`.
+
+    `native` makes actions ``[E, n]``, ``[E, n, branches]`` or ``[E, n, numbers]`` what the environment takes, in a new
+    array ``[E, n, ...]``. `joined` holds the counts of several choices that are numbered as one, else nothing.
+    """
+
+    native: _Native
+    actions: int
+    first_action: int = 0
+    branches: tuple[int, ...] = ()
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+    joined: tuple[int, ...] = ()
+
+    @property
+    def mask_size(self) -> int:
+        """How many places a mask of the environment has: one per action, choice after choice."""
+        return sum(self.joined) or self.actions
+
+    def legal(self, mask: BoolArray) -> BoolArray | None:
+        """The environment's mask ``[mask_size]`` as ours ``[actions]``; None when some choice has no legal action."""
+        counts = self.joined or self.branches or (self.actions,)
+        parts = np.split(mask, np.cumsum(counts)[:-1]) if len(counts) > 1 else [mask]
+        if not all(part.any() for part in parts):
+            return None
+        if not self.joined:
+            return mask
+        legal = parts[0]
+        for part in parts[1:]:
+            legal = np.logical_and.outer(legal, part).reshape(-1)
+        return legal
+
+    def as_class(self, name: str, agents: tuple[int, ...], observation_size: int) -> AgentClass:
+        """The class of `agents` that act so."""
+        return AgentClass(
+            name=name,
+            agents=agents,
+            observation_size=observation_size,
+            actions=self.actions,
+            first_action=self.first_action,
+            branches=self.branches,
+            low=self.low,
+            high=self.high,
+        )
+
+
+def doing(who: str, space: Any, joint: bool) -> Doing:
+    """How `who` acts in `space`; raises `Unsupported` for spaces of other kinds.
+
+    `joint` numbers the combinations of several choices as one choice, the last of them counting fastest; raises
+    `ValueError` where that are more than `JOINT_LIMIT`.
+    """
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Discrete):
+        first = int(space.start)
+        return Doing(lambda chosen: first + chosen, int(space.n), first)
+    if isinstance(space, spaces.MultiDiscrete):
+        return _choices(who, space, [int(count) for count in space.nvec.reshape(-1)], space.start, joint)
+    if isinstance(space, spaces.MultiBinary):
+        return _choices(who, space, [2] * math.prod(space.shape), np.zeros(space.shape), joint)
+    if isinstance(space, spaces.Box) and _is_bounded(space):
+        return _numbers(space)
+    raise Unsupported(f"{who} acts in {one_line(space)}; supported are {_SUPPORTED}")
+
+
+def _is_bounded(space: Any) -> bool:
+    finite = np.isfinite(space.low).all() and np.isfinite(space.high).all()
+    return bool(np.issubdtype(space.dtype, np.floating) and finite and space.low.size)
+
+
+def _numbers(space: Any) -> Doing:
+    low, high, shape = space.low, space.high, space.shape
+
+    def native(numbers: ActionArray) -> ActionArray:
+        # Numbers at a bound may lie beyond it by a rounding, and some environments check.
+        within: ActionArray = np.clip(numbers.reshape(*numbers.shape[:2], *shape).astype(space.dtype), low, high)
+        return within
+
+    return Doing(native, low.size, low=tuple(low.reshape(-1).tolist()), high=tuple(high.reshape(-1).tolist()))
+
+
+def _choices(who: str, space: Any, counts: list[int], start: Any, joint: bool) -> Doing:
+    if not counts:
+        raise Unsupported(f"{who} acts in {one_line(space)}, which has no action")
+
+    def native(chosen: ActionArray) -> ActionArray:
+        numbered: ActionArray = (chosen.reshape(*chosen.shape[:2], *space.shape) + start).astype(space.dtype)
+        return numbered
+
+    if len(counts) == 1:
+        return Doing(native, counts[0], int(np.reshape(start, -1)[0]))
+    if not joint:
+        return Doing(native, sum(counts), branches=tuple(counts))
+    combinations = math.prod(counts)
+    if combinations > JOINT_LIMIT:
+        raise ValueError(
+            f"{who} has {combinations:,} combinations of actions; task.options.joint_actions numbers at most "
+            f"{JOINT_LIMIT:,}"
+        )
+
+    def unjoined(number: ActionArray) -> ActionArray:
+        return native(np.stack(np.unravel_index(number, counts), axis=-1))
+
+    return Doing(unjoined, combinations, joined=tuple(counts))

@@ -1,0 +1,194 @@
+"""Any PettingZoo `ParallelEnv` as a task named ``pettingzoo:package.module:factory``; E copies, stepped in a loop.
+
+`task.options` are the factory's keyword arguments, but for four of ours. `horizon` is the longest episode in steps,
+for environments that do not say it themselves (attribute or metadata `max_cycles`); a copy that gets there is
+truncated. `joint_actions` numbers the combinations of an agent's several choices as one choice. `sides` lists how the
+names of each side's agents start where some compete, as in ``"adversary,agent"``. `rebuild` makes the copies anew at
+every `reset`, for environments whose own leaves something of the last episode behind: what a generator gives must not
+depend on what was played before (`conformance` tells).
+
+Which observations and actions there can be, say `spaces` and `action_spaces`. Action masks are taken from observations
+of the form ``{"observation": ..., "action_mask": ...}``, the convention of PettingZoo; where an agent has several
+choices, their masks are concatenated. Infos are not read, neither for masks nor for scalars. An agent that is gone,
+also in `Step.final`, has zeros for observations and rewards and every action legal; its actions are ignored. The state
+is the environment's own, zeros where no agent is left to need it.
+"""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+
+from functions.environments.base import (
+    ActionArray,
+    Observation,
+    Spec,
+    Step,
+    Task,
+    VectorEnvironment,
+)
+from functions.environments.pettingzoo.agents import agents_of, classes_of, sides_of
+from functions.environments.pettingzoo.copy import Copy
+from functions.environments.pettingzoo.factory import build, factory_of
+from functions.environments.pettingzoo.guard import Guard, traced
+from functions.environments.pettingzoo.spaces import Sight, numbers
+
+_SEEDS = 2**31  # seeds are non-negative int32, which every seeding routine takes
+
+
+def make(task: Task, copies: int) -> VectorEnvironment:
+    """`copies` environments of the factory in `task.name`.
+
+    Raises `ValueError` for a malformed name, a factory that does not exist, options it does not take, another number of
+    agents than `task.agents`, an unknown horizon, impossible sides or too many joint actions; `MissingExtra` for a
+    package that is not installed; `Unsupported` for spaces and interfaces outside the module's description;
+    `EnvironmentFault` for what the environment does wrong.
+    """
+    factory = factory_of(task.name)
+    return assemble(task, copies, lambda: build(task, factory))
+
+
+def assemble(task: Task, copies: int, build_one: Callable[[], Any]) -> VectorEnvironment:
+    """`copies` of what `build_one` makes, which is a `ParallelEnv` in all but its type; raises what `make` raises."""
+    with ExitStack() as opened:
+        guards = []
+        for number in range(copies):
+            guard = Guard(f"{task.name}, copy {number}", build_one())
+            opened.callback(guard.call, "close")
+            guards.append(guard)
+        environment = PettingZooEnvironment(task, guards, build_one if _flag(task, "rebuild") else None)
+        opened.pop_all()
+    return environment
+
+
+class PettingZooEnvironment:
+    """E copies of a PettingZoo environment; copy by copy, resets take fresh seeds from the generator of `reset`."""
+
+    def __init__(self, task: Task, guards: list[Guard], rebuild: Callable[[], Any] | None) -> None:
+        """`rebuild` makes an environment for a copy that is to be made anew at every `reset`."""
+        agents = agents_of(task.name, guards[0], _flag(task, "joint_actions"))
+        if task.agents not in (None, len(agents)):
+            raise ValueError(f"{task.name}: task.agents is {task.agents}, but the environment has {len(agents)} agents")
+        sides = sides_of(task.name, agents, task.options.get("sides", ""))
+        horizon = _horizon(task, guards[0].environment)
+        state = _state(guards[0])
+        self.copies = len(guards)
+        self.spec = Spec(
+            agents=tuple(agent.name for agent in agents),
+            classes=classes_of(agents),
+            horizon=horizon,
+            state_size=state.size if state is not None else 0,
+            masked=any(agent.masked for agent in agents),
+            sides=sides,
+        )
+        self._doings = [agents[kind.agents[0]].doing for kind in self.spec.classes]
+        self._copies = [Copy(row, guard, agents, self.spec.classes, horizon, state) for row, guard in enumerate(guards)]
+        self._guards, self._rebuild = guards, rebuild
+        self._opened = ExitStack()
+        for guard in guards:
+            self._opened.callback(guard.call, "close")
+
+    def reset(self, rng: np.random.Generator) -> Observation:
+        """The first observation of every copy; raises `EnvironmentFault` and `Unsupported`."""
+        self._rng = rng
+        if self._rebuild is not None:
+            for guard in self._guards:
+                fresh = self._rebuild()
+                guard.call("close")
+                guard.environment = fresh
+        seen = self._blank()
+        for copy in self._copies:
+            self._restart(copy, seen)
+        return seen
+
+    def step(self, actions: tuple[ActionArray, ...]) -> Step:
+        """Steps the copies one after another; raises `EnvironmentFault` and `Unsupported`."""
+        chosen = [doing.native(part) for doing, part in zip(self._doings, actions, strict=True)]
+        seen, final = self._blank(), None
+        transitions = [copy.step(chosen, seen) for copy in self._copies]
+        ended = np.array([transition.ended for transition in transitions])
+        if ended.any():
+            final, seen = seen, _twin(seen)
+            for row in np.flatnonzero(ended):
+                self._restart(self._copies[row], seen)
+        return Step(
+            observation=seen,
+            rewards=np.stack([transition.rewards for transition in transitions]),
+            terminated=np.stack([transition.terminated for transition in transitions]),
+            truncated=np.array([transition.truncated for transition in transitions]),
+            ended=ended,
+            final=final,
+        )
+
+    def close(self) -> None:
+        """Closes every copy, once."""
+        self._opened.close()
+
+    def _restart(self, copy: Copy, seen: Observation) -> None:
+        copy.reset(int(self._rng.integers(_SEEDS)), seen)
+
+    def _blank(self) -> Observation:
+        """Nobody there: zeros, and every action legal."""
+        spec, copies = self.spec, self.copies
+        masks = tuple(np.ones((copies, len(kind.agents), kind.actions), dtype=np.bool_) for kind in spec.classes)
+        return Observation(
+            values=tuple(
+                np.zeros((copies, len(kind.agents), kind.observation_size), dtype=np.float32) for kind in spec.classes
+            ),
+            alive=np.zeros((copies, len(spec.agents)), dtype=np.bool_),
+            masks=masks if spec.masked else None,
+            state=np.zeros((copies, spec.state_size), dtype=np.float32) if spec.state_size else None,
+        )
+
+
+def _twin(seen: Observation) -> Observation:
+    """The same in arrays of its own."""
+    return Observation(
+        values=tuple(values.copy() for values in seen.values),
+        alive=seen.alive.copy(),
+        masks=None if seen.masks is None else tuple(masks.copy() for masks in seen.masks),
+        state=None if seen.state is None else seen.state.copy(),
+    )
+
+
+def _flag(task: Task, name: str) -> bool:
+    said = task.options.get(name, False)
+    if not isinstance(said, bool):
+        raise ValueError(f"{task.name}: task.options.{name} is {said!r}; it must be true or false")
+    return said
+
+
+def _horizon(task: Task, environment: Any) -> int:
+    """The longest episode in steps: `task.options.horizon`, else what the environment says of itself."""
+    said = task.options.get("horizon", _own_horizon(environment))
+    if said is None:
+        said = task.options.get("max_cycles")
+    if said is None:
+        raise ValueError(f"{task.name} does not say how long an episode is: add task.options.horizon, in steps")
+    if isinstance(said, bool) or not isinstance(said, int | np.integer) or said < 1:
+        raise ValueError(f"{task.name}: the horizon is {said!r}; it must be a whole number of steps, at least 1")
+    return int(said)
+
+
+def _own_horizon(environment: Any) -> Any:
+    """`max_cycles` of the environment, of its metadata, or of the game inside, where PettingZoo's families keep it."""
+    inner = getattr(environment, "unwrapped", environment)
+    metadata = getattr(inner, "metadata", None) or {}
+    game = getattr(inner, "env", None)
+    return getattr(inner, "max_cycles", metadata.get("max_cycles", getattr(game, "max_cycles", None)))
+
+
+def _state(guard: Guard) -> Sight | None:
+    """How the environment's own state is read, None if it has none; only one that was reset can say."""
+    guard.call("reset", seed=0)
+    # Some keep something else under that name, which the wrappers of PettingZoo call all the same.
+    if not callable(getattr(getattr(guard.environment, "unwrapped", guard.environment), "state", None)):
+        return None
+    try:
+        shape = np.asarray(guard.environment.state()).shape
+    except (AttributeError, NotImplementedError):
+        return None
+    except Exception as error:
+        raise guard.fault("state", traced(error)) from error
+    return numbers(shape, getattr(guard.environment, "state_space", None))

@@ -1,0 +1,112 @@
+"""From a task's name to a PettingZoo environment: the factory is found, called and looked at, and what is wrong with it
+is said in one line."""
+
+import difflib
+import pkgutil
+import re
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from functions.contract import MissingExtra
+from functions.environments.base import EnvironmentFault, Task, Unsupported
+from functions.environments.pettingzoo.guard import place, told, traced
+
+Factory = Callable[..., Any]
+
+# Packages that a name from this project may miss; whose any other name is, nobody here knows.
+_OURS = ("pettingzoo", "mpe2", "gymnasium", "supersuit", "lbforaging", "rware")
+# What a family of PettingZoo imports is best installed as the extra of that name.
+_FAMILY = re.compile(r"pettingzoo\.(atari|butterfly|classic|sisl)\b")
+
+OUR_OPTIONS = ("horizon", "joint_actions", "rebuild", "sides")
+_NAME = re.compile(r"pettingzoo:(\w+(?:\.\w+)*):(\w+)")
+
+
+def factory_of(name: str) -> Factory:
+    """The factory that a task name of the form ``pettingzoo:package.module:factory`` names.
+
+    Raises `ValueError`, with the nearest names there are, `Unsupported` for a module of turn-based games,
+    `MissingExtra` or `EnvironmentFault`.
+    """
+    match = _NAME.fullmatch(name)
+    if match is None:
+        raise ValueError(f"'{name}' names no environment: write it as 'pettingzoo:package.module:factory'")
+    module = module_of(name, match[1])
+    factory = getattr(module, match[2], None)
+    if callable(factory):
+        made: Factory = factory
+        return made
+    # A module of PettingZoo's own that has the one without the other.
+    if match[2] == "parallel_env" and _FAMILY.match(match[1]) and hasattr(module, "env"):
+        raise Unsupported(f"{name}: the game of module '{match[1]}' is turn-based, which is not supported")
+    public = [word for word, value in vars(module).items() if callable(value) and not word.startswith("_")]
+    raise ValueError(f"{name}: module '{match[1]}' has no factory '{match[2]}'{_nearest(match[2], public)}")
+
+
+def module_of(name: str, path: str) -> Any:
+    """The module `path`, for the task `name`; raises what `factory_of` raises."""
+    try:
+        return import_module(path)
+    except ModuleNotFoundError as error:
+        raise _missing(name, error, path) from error
+    except Exception as error:
+        raise EnvironmentFault(f"{name}: import of '{path}': {traced(error)}") from error
+
+
+def _missing(name: str, error: ModuleNotFoundError, path: str = "") -> ValueError | MissingExtra:
+    """What is not there, which the module `path` is or imports: a package, or a module of one that is."""
+    missing = error.name or path or str(error)
+    parent, _, child = missing.rpartition(".")
+    # Python gets to a module only where it has the package.
+    if parent in sys.modules:
+        siblings = [module.name for module in pkgutil.iter_modules(getattr(sys.modules[parent], "__path__", []))]
+        no_module = f"package '{parent}' has no module '{child}'{_nearest(child, siblings)}"
+        return ValueError(f"{name}: {no_module}{place(error)}")
+    package = missing.partition(".")[0]
+    if family := _FAMILY.match(path):
+        return MissingExtra(f"{name} needs '{missing}', which is not installed: pip install 'pettingzoo[{family[1]}]'")
+    if package in _OURS or package != path.partition(".")[0]:
+        return MissingExtra(f"{name} needs the package '{package}', which is not installed: pip install {package}")
+    return MissingExtra(f"{name}: '{package}' is neither installed nor in the current folder; run from where it lies")
+
+
+def foreign_options(task: Task) -> dict[str, str | int | float | bool]:
+    """The options that are the environment's, not ours."""
+    return {key: value for key, value in task.options.items() if key not in OUR_OPTIONS}
+
+
+def build(task: Task, factory: Factory) -> Any:
+    """One environment with the task's options; raises `Unsupported` when it is not a parallel environment."""
+    options = foreign_options(task)
+    try:
+        environment = factory(**options)
+    except ModuleNotFoundError as error:
+        raise _missing(task.name, error) from error
+    except Exception as error:
+        if options:
+            raise ValueError(f"{task.name}: the factory refuses task.options {options}: {told(error)}") from error
+        raise EnvironmentFault(f"{task.name}, factory: {traced(error)}") from error
+    if hasattr(environment, "agent_iter"):
+        raise Unsupported(f"{task.name} makes an AECEnv (agents take turns); {_instead(environment)}")
+    if absent := [method for method in ("reset", "step", "close") if not hasattr(environment, method)]:
+        raise Unsupported(
+            f"{task.name} makes a {type(environment).__name__}, not a ParallelEnv (it has no {absent[0]})"
+        )
+    if not getattr(environment, "possible_agents", None):
+        raise Unsupported(f"{task.name} does not list its possible_agents")
+    return environment
+
+
+def _instead(environment: Any) -> str:
+    """What to do about agents that take turns; PettingZoo's own games say whether they can do without."""
+    metadata = getattr(environment, "metadata", None) or {}
+    if metadata.get("is_parallelizable", True):
+        return "name its parallel_env instead"
+    return "turn-based games are not supported"
+
+
+def _nearest(word: str, choices: list[str]) -> str:
+    nearest = difflib.get_close_matches(word, choices)
+    return f"; nearest: {', '.join(nearest)}" if nearest else ""

@@ -1,0 +1,159 @@
+"""What an agent observes, whatever its Gymnasium space, as one flat vector of float32.
+
+Numbers (`Box`, `MultiBinary`) are flattened, choices (`Discrete`, `MultiDiscrete`) become one-hots, and what is nested
+(`Dict`, `Tuple`) is laid side by side, all in the order of `gymnasium.spaces.utils.flatten`. Images, which are boxes of
+uint8 from 0 to 255, are scaled to 0..1. That function itself is not called, because it believes what it is given: it
+takes a choice of -1 for the last one, and does not see wrong shapes and what is not finite.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from functions.environments.base import FloatArray, Unsupported
+from functions.environments.pettingzoo.guard import Guard, one_line
+
+_SUPPORTED = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these"
+_OUTSIDE = "{what} is {seen}, which is outside its space"
+_BRIGHTEST = np.float32(255)
+
+
+class Sight(Protocol):
+    """Observations of one space as vectors of `size` numbers."""
+
+    @property
+    def size(self) -> int: ...
+
+    def write(self, guard: Guard, method: str, seen: Any, what: str, out: FloatArray) -> None:
+        """Writes `seen` into `out` ``[size]``; raises a fault of `method` that says what is wrong with `what`."""
+
+
+def sight(who: str, space: Any) -> Sight:
+    """How `who` sees `space`; raises `Unsupported` for spaces that cannot be a vector, or are an empty one."""
+    found = _sight(space)
+    if found is None:
+        raise Unsupported(f"{who} observes {one_line(space)}; supported are {_SUPPORTED}")
+    if not found.size:
+        raise Unsupported(f"{who} observes nothing: {one_line(space)}")
+    return found
+
+
+def numbers(shape: tuple[int, ...], space: Any = None) -> Sight:
+    """Sight of arrays of `shape`, which are images where `space` says so."""
+    return _Numbers(shape, _is_image(space))
+
+
+def _sight(space: Any) -> Sight | None:
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Box):
+        return _Numbers(space.shape, _is_image(space))
+    if isinstance(space, spaces.MultiBinary):
+        return _Numbers(space.shape, False)
+    if isinstance(space, spaces.Discrete):
+        return _Choice(int(space.n), int(space.start))
+    if isinstance(space, spaces.MultiDiscrete):
+        return _Choices(space.shape, space.nvec.reshape(-1), space.start.reshape(-1))
+    if isinstance(space, spaces.Dict):
+        return _nested(dict(space.spaces), named=True)
+    if isinstance(space, spaces.Tuple):
+        return _nested(dict(enumerate(space.spaces)), named=False)
+    return None
+
+
+def _is_image(space: Any) -> bool:
+    from gymnasium import spaces
+
+    if not isinstance(space, spaces.Box) or space.dtype != np.uint8:
+        return False
+    return bool((space.low == 0).all() and (space.high == 255).all())
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    """An array of `shape`, flattened."""
+
+    shape: tuple[int, ...]
+    image: bool
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape))
+
+    def write(self, guard: Guard, method: str, seen: Any, what: str, out: FloatArray) -> None:
+        flat = guard.numbers(method, seen, self.shape, what)
+        if self.image:
+            np.divide(flat, _BRIGHTEST, out=out)
+        else:
+            out[:] = flat
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """One of `size` choices, counted from `first`, as a one-hot."""
+
+    size: int
+    first: int
+
+    def write(self, guard: Guard, method: str, seen: Any, what: str, out: FloatArray) -> None:
+        number = guard.number(method, seen, what) - self.first
+        if not (0 <= number < self.size and number.is_integer()):
+            raise guard.fault(method, _OUTSIDE.format(what=what, seen=one_line(seen)))
+        out[:] = 0
+        out[int(number)] = 1
+
+
+class _Choices:
+    """An array of `shape` of choices, each a one-hot of `counts[i]` places; choice i counts from `first[i]`."""
+
+    def __init__(self, shape: tuple[int, ...], counts: NDArray[Any], first: NDArray[Any]) -> None:
+        self._shape = shape
+        self._counts = counts.astype(np.int64)
+        self._first = first
+        self._places = np.cumsum(self._counts) - self._counts
+
+    @property
+    def size(self) -> int:
+        return int(self._counts.sum())
+
+    def write(self, guard: Guard, method: str, seen: Any, what: str, out: FloatArray) -> None:
+        numbers = guard.numbers(method, seen, self._shape, what, np.float64) - self._first
+        chosen = numbers.astype(np.int64)
+        if ((chosen < 0) | (chosen >= self._counts) | (chosen != numbers)).any():
+            raise guard.fault(method, _OUTSIDE.format(what=what, seen=one_line(seen)))
+        out[:] = 0
+        out[self._places + chosen] = 1
+
+
+@dataclass(frozen=True)
+class _Nested:
+    """Several observations side by side: key, how errors name it, sight and place of each; `named`: a dictionary."""
+
+    parts: tuple[tuple[Any, str, Sight, slice], ...]
+    size: int
+    named: bool
+
+    def write(self, guard: Guard, method: str, seen: Any, what: str, out: FloatArray) -> None:
+        if self.named:
+            whole = isinstance(seen, dict) and all(key in seen for key, *_ in self.parts)
+        else:
+            whole = isinstance(seen, tuple | list | np.ndarray) and len(seen) == len(self.parts)
+        if not whole:
+            keys = [key for key, *_ in self.parts]
+            wanted = f"a dictionary with {keys}" if self.named else f"a tuple of {len(keys)}"
+            raise guard.fault(method, f"{what} is not {wanted}")
+        for key, where, part, place in self.parts:
+            part.write(guard, method, seen[key], what + where, out[place])
+
+
+def _nested(spaces: dict[Any, Any], named: bool) -> Sight | None:
+    parts, size = [], 0
+    for key, space in spaces.items():
+        part = _sight(space)
+        if part is None:
+            return None
+        parts.append((key, f"[{key!r}]", part, slice(size, size + part.size)))
+        size += part.size
+    return _Nested(tuple(parts), size, named)

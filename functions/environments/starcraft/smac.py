@@ -1,0 +1,117 @@
+"""The tasks ``smac/<map>`` and ``smacv2/<race>_<n>_vs_<m>``: battles of StarCraft II (Samvelyan et al., 2019; Ellis et
+al., 2023), E games stepped in a loop, each a StarCraft process of its own.
+
+Nothing is downloaded: the packages, StarCraft II and the maps must be there; whoever lacks one is told how to get it.
+StarCraft starts at the first `reset` and ends with `close`. Options are the keyword arguments of the packages'
+`StarCraft2Env`, and `repeatable`. A game's random numbers follow from its seed and the actions since it was started, so
+a `reset` starts every game anew with a seed from its generator. That takes seconds for each; with ``repeatable =
+false`` games go on through resets, and equal generators no longer give equal battles.
+
+Rewards: both packages give one reward for the team, scaled so that a battle won is worth about 20. It is divided
+equally among the agents that were alive before the step, so that the sum over agents, and so the return we report, is
+the packages' own. A unit that falls terminates; from then on it sees zeros and has the no-op alone, as all do once the
+battle is over. The time limit cuts an episode, which published figures count as an end. The scalar `win` is 1 for a
+battle that was won.
+"""
+
+from contextlib import ExitStack
+
+import numpy as np
+
+from functions.environments.base import (
+    ActionArray,
+    AgentClass,
+    BoolArray,
+    Observation,
+    Spec,
+    Step,
+    Task,
+    VectorEnvironment,
+)
+from functions.environments.starcraft.smac_game import Frame, Game, Sizes, sizes_of
+from functions.environments.starcraft.smac_scenarios import Scenario, scenario_of
+
+_SEEDS = 2**31  # StarCraft takes a 32-bit number; a non-negative int32 suits every seeding routine
+
+
+def make(task: Task, copies: int) -> VectorEnvironment:
+    """`copies` games of the scenario in `task.name`, none of them started.
+
+    Raises `ValueError` for a map or an option that there is not, or another number of agents than `task.agents`;
+    `MissingExtra` where the package is not installed; `EnvironmentFault` where it does not load.
+    """
+    options = dict(task.options)
+    repeatable = options.pop("repeatable", True)
+    if not isinstance(repeatable, bool):
+        raise ValueError(f"{task.name}: task.options.repeatable is {repeatable!r}, not true or false")
+    scenario = scenario_of(task, options)
+    sizes = sizes_of(task.name, scenario.build(0))
+    if task.agents not in (None, sizes.agents):
+        raise ValueError(f"{task.name}: task.agents is {task.agents}, but the scenario has {sizes.agents} agents")
+    return SmacEnvironment(scenario, sizes, copies, repeatable)
+
+
+class SmacEnvironment:
+    """E games of one scenario."""
+
+    def __init__(self, scenario: Scenario, sizes: Sizes, copies: int, repeatable: bool) -> None:
+        everybody = tuple(range(sizes.agents))
+        self.copies = copies
+        self.spec = Spec(
+            agents=tuple(f"agent_{i}" for i in everybody),
+            classes=(AgentClass("agent", everybody, sizes.observation, sizes.actions),),
+            horizon=sizes.horizon,
+            state_size=sizes.state,
+            masked=True,
+        )
+        self._repeatable = repeatable
+        self._games = [Game(f"{scenario.name}, copy {number}", scenario, sizes) for number in range(copies)]
+
+    def reset(self, rng: np.random.Generator) -> Observation:
+        """The first observation of every game; `rng` is asked once for each game's seed.
+
+        Raises `MissingExtra` where StarCraft or the map is missing, `EnvironmentFault` where the game fails.
+        """
+        frames = []
+        for game, seed in zip(self._games, rng.integers(_SEEDS, size=self.copies).tolist(), strict=True):
+            frames.append(game.again() if game.goes_on and not self._repeatable else game.start(seed))
+        self._alive = np.ones((self.copies, len(self.spec.agents)), dtype=np.bool_)
+        return _observation(frames, self._alive)
+
+    def step(self, actions: tuple[ActionArray, ...]) -> Step:
+        """Steps the games one after another; raises `EnvironmentFault`."""
+        moves = [game.step(chosen.tolist()) for game, chosen in zip(self._games, actions[0], strict=True)]
+        frames, outcomes = [frame for frame, _ in moves], [outcome for _, outcome in moves]
+        before = self._alive
+        over = np.array([outcome.over for outcome in outcomes])
+        cut = np.array([outcome.cut for outcome in outcomes])
+        self._alive = before & np.stack([frame.alive for frame in frames]) & ~over[:, None]
+        ended = cut | ~self._alive.any(axis=1)
+        team = np.array([outcome.reward for outcome in outcomes])
+        rewards = before * (team / before.sum(axis=1))[:, None]
+        terminated = before & ~self._alive
+        if not ended.any():
+            return Step(_observation(frames, self._alive), rewards, terminated, cut, ended)
+        final = _observation(frames, self._alive)
+        for row in np.flatnonzero(ended):
+            frames[row] = self._games[row].again()
+        self._alive = self._alive | ended[:, None]
+        scalars = {"win": np.array([float(outcome.won) for outcome in outcomes])}
+        return Step(_observation(frames, self._alive), rewards, terminated, cut, ended, final, scalars)
+
+    def close(self) -> None:
+        """Ends every StarCraft that runs, also where one fails to."""
+        with ExitStack() as closing:
+            for game in self._games:
+                closing.callback(game.close)
+
+
+def _observation(frames: list[Frame], alive: BoolArray) -> Observation:
+    """`frames` as those see them who are `alive` ``[E, N]``."""
+    values = np.stack([frame.values for frame in frames]) * alive[:, :, None]
+    masks = np.stack([frame.masks for frame in frames])
+    masks[~alive] = False
+    masks[~alive, 0] = True
+    return Observation(
+        values=(values,), alive=alive.copy(), masks=(masks,), state=np.stack([frame.state for frame in frames])
+    )

@@ -1,0 +1,187 @@
+"""One game of StarCraft II behind SMAC's interface: its life, its random numbers, and its mistakes as faults."""
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from functions.environments.base import BoolArray, FloatArray
+from functions.environments.pettingzoo.guard import Guard, told, traced
+from functions.environments.starcraft.smac_scenarios import Scenario
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What a game says of itself before it is started; `horizon` in steps."""
+
+    agents: int
+    observation: int
+    actions: int
+    state: int
+    horizon: int
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What the game shows: ``[n, observation]``, legal actions ``[n, actions]``, ``[state]``."""
+
+    values: FloatArray
+    masks: BoolArray
+    state: FloatArray
+
+    @property
+    def alive(self) -> BoolArray:
+        """Who can do more than nothing, ``[n]``: action 0 is the no-op, and the dead have no other."""
+        return np.asarray(self.masks[:, 1:].any(axis=1))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A step's team `reward`, and whether the battle is `over`, was `won`, or was `cut` by the time limit."""
+
+    reward: float
+    over: bool
+    won: bool
+    cut: bool
+
+
+class Game:
+    """A game that can be started again; StarCraft runs from the first `start` to `close`.
+
+    `goes_on` says whether `again` may follow: before an episode has ended, both packages would start a second StarCraft
+    and forget the first.
+
+    Both packages draw from the process's generators, and SMACv2 also from generators of its own that it does not seed.
+    Here a game has a state of the former to itself, and the latter are replaced, so that all it draws follows from its
+    seed, whatever other games do.
+    """
+
+    def __init__(self, where: str, scenario: Scenario, sizes: Sizes) -> None:
+        self._where = where
+        self._scenario = scenario
+        self._sizes = sizes
+        self._guard: Guard | None = None
+        self.goes_on = False
+
+    def start(self, seed: int) -> Frame:
+        """A new game with `seed`, once the old one is closed; raises `MissingExtra` and `EnvironmentFault`."""
+        self.close()
+        drawn = np.random.RandomState(seed)
+        self._python, self._numpy = random.Random(seed).getstate(), drawn.get_state()
+        with self._own_numbers():
+            self._guard = Guard(self._where, self._scenario.build(seed))
+            _seed_distributions(self._guard.environment, np.random.default_rng(seed))
+            self._launch(self._guard)
+        return self._frame(self._guard, "reset")
+
+    def again(self) -> Frame:
+        """The next episode of the running game; raises `EnvironmentFault`."""
+        guard = self._started()
+        guard.steps = 0
+        with self._own_numbers():
+            guard.call("reset")
+        return self._frame(guard, "reset")
+
+    def step(self, actions: list[int]) -> tuple[Frame, Outcome]:
+        """Steps the game; raises `EnvironmentFault`."""
+        guard = self._started()
+        guard.steps += 1
+        with self._own_numbers():
+            answer = guard.call("step", actions)
+        if not (isinstance(answer, tuple) and len(answer) == 3 and isinstance(answer[2], dict)):
+            raise guard.fault("step", f"returned {type(answer).__name__}, not (reward, terminated, info)")
+        reward, ended, info = answer
+        if "battle_won" not in info:
+            raise self._crashed(guard, "step")
+        earned = guard.numbers("step", reward, (), "the reward", np.float64)[0]
+        cut = bool(ended) and bool(info.get("episode_limit", False))
+        frame = self._frame(guard, "step")
+        if not (ended or frame.alive.any()):
+            raise guard.fault("step", "no unit can act, but the battle goes on")
+        self.goes_on = self.goes_on or bool(ended)
+        return frame, Outcome(float(earned), bool(ended) and not cut, bool(info["battle_won"]), cut)
+
+    def close(self) -> None:
+        """Ends StarCraft, if it runs."""
+        guard, self._guard, self.goes_on = self._guard, None, False
+        if guard is not None:
+            guard.call("close")
+
+    def _started(self) -> Guard:
+        if self._guard is None:
+            raise RuntimeError(f"{self._where}: step before reset")
+        return self._guard
+
+    def _launch(self, guard: Guard) -> None:
+        """The first reset, which starts StarCraft; PySC2's ways to say that it cannot are told apart."""
+        try:
+            guard.environment.reset()
+        except Exception as error:
+            kind = type(error).__name__
+            if kind == "NoMapError" or (kind == "ValueError" and "not found" in str(error)):
+                raise self._scenario.needs_maps(told(error)) from error
+            if kind in ("SC2LaunchError", "FileNotFoundError") or "it doesn't exist" in str(error):
+                raise self._scenario.needs_game(told(error)) from error
+            raise guard.fault("reset", traced(error)) from error
+
+    def _frame(self, guard: Guard, method: str) -> Frame:
+        """What the game shows now; asked once a step, because SMACv2 draws what is seen."""
+        sizes = self._sizes
+        # Counts the times that the package started StarCraft again by itself; what it shows then is of the old battle.
+        if getattr(guard.environment, "force_restarts", 0):
+            raise self._crashed(guard, method)
+        with self._own_numbers():
+            seen, legal, state = (guard.call(name) for name in ("get_obs", "get_avail_actions", "get_state"))
+        masks = guard.numbers(method, legal, (sizes.agents, sizes.actions), "the available actions")
+        masks = masks.reshape(sizes.agents, sizes.actions) != 0
+        if not masks.any(axis=1).all():
+            raise guard.fault(method, "an agent has no available action")
+        values = guard.numbers(method, seen, (sizes.agents, sizes.observation), "the observations")
+        return Frame(
+            values.reshape(sizes.agents, sizes.observation),
+            masks,
+            guard.numbers(method, state, (sizes.state,), "the state"),
+        )
+
+    def _crashed(self, guard: Guard, method: str) -> Exception:
+        self.goes_on = False
+        return guard.fault(method, "StarCraft II crashed or lost its connection")
+
+    @contextmanager
+    def _own_numbers(self) -> Iterator[None]:
+        """The process's generators as this game left them, for a while."""
+        held = random.getstate(), np.random.get_state()
+        random.setstate(self._python)
+        np.random.set_state(self._numpy)
+        try:
+            yield
+        finally:
+            self._python, self._numpy = random.getstate(), np.random.get_state()
+            random.setstate(held[0])
+            np.random.set_state(held[1])
+
+
+def sizes_of(where: str, game: Any) -> Sizes:
+    """The sizes of a game that is not started; raises `EnvironmentFault`."""
+    guard = Guard(where, game)
+    info = guard.call("get_env_info")
+    try:
+        names = ("n_agents", "obs_shape", "n_actions", "state_shape", "episode_limit")
+        return Sizes(*(int(info[name]) for name in names))
+    except (KeyError, TypeError, ValueError) as error:
+        raise guard.fault("get_env_info", told(error)) from error
+
+
+def _seed_distributions(game: Any, rng: np.random.Generator) -> None:
+    """Gives the generators that SMACv2's distributions hold, at any depth, streams of `rng`."""
+    waiting = list(getattr(game, "env_key_to_distribution_map", {}).values())
+    while waiting:
+        distribution = waiting.pop(0)
+        for name, value in list(vars(distribution).items()):
+            if isinstance(value, np.random.Generator):
+                setattr(distribution, name, rng.spawn(1)[0])
+            elif hasattr(value, "generate"):
+                waiting.append(value)

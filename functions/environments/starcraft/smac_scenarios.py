@@ -1,0 +1,139 @@
+"""From ``smac/<map>`` and ``smacv2/<race>_<n>_vs_<m>`` to the packages that play them.
+
+Each family has its own package: SMACv2 lists the maps of SMAC, but cannot play them (github.com/oxwhirl/smacv2, issue
+30), and one process that imports both can play neither (issue 46). Team sizes of SMACv2 are free; published are 5 and
+10 and 20 of every race against as many, 10 against 11, and 20 against 23.
+"""
+
+import difflib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from functions.contract import MissingExtra
+from functions.environments.base import EnvironmentFault, Task
+from functions.environments.pettingzoo.guard import told, traced
+
+# What installs each package, for neither is on PyPI, and where its maps are. The extra has what SMAC does not declare.
+PACKAGES = {
+    "smac": "pip install 'marless[smac]' 'smac @ git+https://github.com/oxwhirl/smac'",
+    "smacv2": "pip install 'smacv2 @ git+https://github.com/oxwhirl/smacv2'",
+}
+_MAPS = {
+    "smac": "https://github.com/oxwhirl/smac/releases/download/v0.1-beta1/SMAC_Maps.zip",
+    "smacv2": "SMAC_Maps.zip of https://github.com/oxwhirl/smacv2/releases/tag/maps",
+}
+_GAME = (
+    "StarCraft II in the folder that SC2PATH names, ~/StarCraftII by default "
+    "(for Linux: https://github.com/Blizzard/s2client-proto#downloads)"
+)
+
+# Per race the units, how likely each is, and those that cannot be a whole team: `smacv2/examples/configs`.
+_RACES: dict[str, tuple[list[str], list[float], list[str]]] = {
+    "protoss": (["stalker", "zealot", "colossus"], [0.45, 0.45, 0.1], []),
+    "terran": (["marine", "marauder", "medivac"], [0.45, 0.45, 0.1], ["medivac"]),
+    "zerg": (["zergling", "baneling", "hydralisk"], [0.45, 0.1, 0.45], ["baneling"]),
+}
+_MATCH = re.compile(r"([a-z]+)_([1-9]\d*)_vs_([1-9]\d*)")
+# Also of those configurations, where they are not the package's defaults.
+_V2_SETTINGS: dict[str, Any] = {"obs_own_pos": True, "use_unit_ranges": True, "min_attack_range": 2}
+
+# Set here, or without use: nobody would see the replays.
+_OURS = ("map_name", "seed", "capability_config", "continuing_episode", "replay_dir", "replay_prefix")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A task's package, and `build`, which makes a game from a seed without starting StarCraft."""
+
+    name: str
+    package: str
+    build: Callable[[int], Any]
+
+    def needs_game(self, why: str) -> MissingExtra:
+        """What is said when StarCraft does not start."""
+        return MissingExtra(f"{self.name} needs {_GAME}: {why}")
+
+    def needs_maps(self, why: str) -> MissingExtra:
+        """What is said when StarCraft does not have the map."""
+        return MissingExtra(f"{self.name} needs the maps of {_MAPS[self.package]} in $SC2PATH/Maps/SMAC_Maps: {why}")
+
+
+def scenario_of(task: Task, options: dict[str, Any]) -> Scenario:
+    """The scenario that `task` names, with `options` for the package's `StarCraft2Env`.
+
+    Raises `ValueError` for a name or an option that the package does not know, `MissingExtra` where it is not
+    installed, `EnvironmentFault` where it does not load.
+    """
+    if taken := [key for key in _OURS if key in options]:
+        raise ValueError(f"{task.name}: task.options.{taken[0]} cannot be chosen")
+    package, _, wanted = task.name.partition("/")
+    if package == "smac":
+        make, settings = _smac(task.name, wanted)
+    else:
+        make, settings = _smacv2(task.name, wanted)
+
+    def build(seed: int) -> Any:
+        # Only so do the packages say that an episode was cut by the time limit: `info["episode_limit"]`.
+        chosen = {**settings(), **options, "seed": seed, "continuing_episode": True}
+        try:
+            return make(**chosen)
+        except TypeError as error:
+            raise ValueError(f"{task.name}: {package} refuses task.options {options}: {told(error)}") from error
+
+    return Scenario(task.name, package, build)
+
+
+def _smac(name: str, wanted: str) -> tuple[Callable[..., Any], Callable[[], dict[str, Any]]]:
+    make = _module(name, "smac.env").StarCraft2Env
+    maps = _module(name, "smac.env.starcraft2.maps.smac_maps").get_smac_map_registry()
+    if wanted not in maps:
+        nearest = ", ".join(difflib.get_close_matches(wanted, maps, cutoff=0.5) or sorted(maps))
+        raise ValueError(f"{name}: SMAC has no map '{wanted}'; there are: {nearest}")
+    return make, lambda: {"map_name": wanted}
+
+
+def _smacv2(name: str, wanted: str) -> tuple[Callable[..., Any], Callable[[], dict[str, Any]]]:
+    match = _MATCH.fullmatch(wanted)
+    if match is None or match[1] not in _RACES:
+        races = ", ".join(sorted(_RACES))
+        raise ValueError(f"{name}: write it as 'smacv2/<race>_<n>_vs_<m>', a race of {races}")
+    race, allies, enemies = match[1], int(match[2]), int(match[3])
+    make = _module(name, "smacv2.env.starcraft2.wrapper").StarCraftCapabilityEnvWrapper
+
+    def settings() -> dict[str, Any]:
+        # Made anew for every game, because the package writes into it.
+        return {"map_name": f"10gen_{race}", "capability_config": _capabilities(race, allies, enemies), **_V2_SETTINGS}
+
+    return make, settings
+
+
+def _capabilities(race: str, allies: int, enemies: int) -> dict[str, Any]:
+    """Teams drawn by weight, the enemy's like ours, that start half of the time around us and else mirrored."""
+    units, weights, exceptions = _RACES[race]
+    team: dict[str, Any] = {
+        "dist_type": "weighted_teams",
+        "unit_types": list(units),
+        "weights": list(weights),
+        "observe": True,
+    }
+    if exceptions:
+        team["exception_unit_types"] = list(exceptions)
+    start = {"dist_type": "surrounded_and_reflect", "p": 0.5, "map_x": 32, "map_y": 32}
+    return {"n_units": allies, "n_enemies": enemies, "team_gen": team, "start_positions": start}
+
+
+def _module(name: str, path: str) -> Any:
+    try:
+        return import_module(path)
+    except ModuleNotFoundError as error:
+        package = path.partition(".")[0]
+        missing = (error.name or path).partition(".")[0]
+        raise MissingExtra(
+            f"{name} needs the package '{missing}', which is not installed: {PACKAGES[package]}; and {_GAME}; "
+            f"and the maps of {_MAPS[package]} in its Maps/SMAC_Maps"
+        ) from error
+    except Exception as error:
+        raise EnvironmentFault(f"{name}: import of '{path}': {traced(error)}") from error

@@ -1,0 +1,115 @@
+"""The tasks ``smax/<map>``: JaxMARL's SMAX (Rutherford et al., 2024), StarCraft battles without StarCraft.
+
+The enemy is JaxMARL's script (`HeuristicEnemySMAX`). `task.options` are that class's keyword arguments; among them
+`max_steps`, after which JaxMARL allows one step more. All copies are stepped together in one compiled function.
+
+Rewards: JaxMARL gives every ally the team's reward, the fallen too: the share of the enemy's health that went, and 1
+for the victory, so 2 at most for an episode. Here the team's reward is divided equally among the agents that were alive
+before the step. The sum over agents, and so the return we report, is the team's, which is what JaxMARL reports as its
+return. A unit that falls terminates. An episode ends by the rules when one side is gone, and is cut at the time limit.
+The scalar `win` is 1 for an episode in which the enemy is gone and an ally is not. Positions in the global state are
+divided by the size of the map, 32 or so, which mixing networks and critics would choke on.
+
+The generator of `reset` gives every copy one key; whatever follows is drawn from it. Equal bytes need equal versions of
+jax and JaxMARL, on equal processors, and an equal number of copies.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from functions.environments.base import (
+    ActionArray,
+    AgentClass,
+    BoolArray,
+    Observation,
+    RewardArray,
+    Spec,
+    Step,
+    Task,
+    VectorEnvironment,
+)
+from functions.environments.starcraft.smax_engine import Engine, Look, engine
+
+PREFIX = "smax/"
+# What a mask allows an agent that is gone: JaxMARL's 'stop'.
+_STOP = 4
+_OURS = ("scenario", "action_type")
+
+
+def make(task: Task, copies: int) -> VectorEnvironment:
+    """`copies` battles of the scenario in `task.name`.
+
+    Raises `MissingExtra` without JaxMARL, and `ValueError` for a scenario it does not know, options it does not take or
+    another number of agents than `task.agents`.
+    """
+    if taken := [key for key in _OURS if key in task.options]:
+        raise ValueError(f"{task.name}: task.options.{taken[0]} cannot be chosen")
+    battle = engine(task.name, task.name.removeprefix(PREFIX), tuple(sorted(task.options.items())))
+    if task.agents not in (None, len(battle.agents)):
+        raise ValueError(f"{task.name}: task.agents is {task.agents}, but the scenario has {len(battle.agents)} agents")
+    return SmaxEnvironment(battle, copies)
+
+
+class SmaxEnvironment:
+    """E copies of one SMAX battle."""
+
+    def __init__(self, battle: Engine, copies: int) -> None:
+        everybody = tuple(range(len(battle.agents)))
+        self.copies = copies
+        self.spec = Spec(
+            agents=battle.agents,
+            classes=(AgentClass("ally", everybody, battle.observation_size, battle.actions),),
+            horizon=battle.horizon,
+            state_size=battle.state_size,
+            masked=True,
+        )
+        self._engine = battle
+
+    def reset(self, rng: np.random.Generator) -> Observation:
+        """The first observation of every copy; `rng` is asked once for two words for each."""
+        seeds = rng.integers(2**32, size=(self.copies, 2), dtype=np.uint32)
+        everywhere = np.ones(self.copies, dtype=np.bool_)
+        self._keys, self._battles, look = self._engine.renew(*self._engine.blank(seeds), everywhere)
+        self._alive = np.ones((self.copies, len(self.spec.agents)), dtype=np.bool_)
+        return _observation(look, self._alive)
+
+    def step(self, actions: tuple[ActionArray, ...]) -> Step:
+        """Steps all copies at once."""
+        chosen = np.asarray(actions[0], dtype=np.int32)
+        self._keys, self._battles, look, moved = self._engine.step(self._keys, self._battles, chosen)
+        before, over, cut = self._alive, np.asarray(moved.over), np.array(moved.cut)
+        self._alive = np.asarray(moved.alive) & ~over[:, None]
+        ended = over | cut
+        step: dict[str, Any] = {
+            "rewards": _shared(np.asarray(moved.reward, dtype=np.float64), before),
+            "terminated": before & ~self._alive,
+            "truncated": cut,
+            "ended": ended,
+        }
+        if not ended.any():
+            return Step(_observation(look, self._alive), **step)
+        final = _observation(look, self._alive)
+        self._keys, self._battles, look = self._engine.renew(self._keys, self._battles, look, ended)
+        self._alive = self._alive | ended[:, None]
+        scalars = {"win": np.asarray(moved.won, dtype=np.float64)}
+        return Step(_observation(look, self._alive), **step, final=final, scalars=scalars)
+
+    def close(self) -> None:
+        """Nothing is held but memory."""
+
+
+def _shared(team: RewardArray, alive: BoolArray) -> RewardArray:
+    """The team's reward ``[E]`` in equal parts for those who were `alive` ``[E, N]``."""
+    shares: RewardArray = alive * (team / alive.sum(axis=1))[:, None]
+    return shares
+
+
+def _observation(look: Look, alive: BoolArray) -> Observation:
+    masks = np.array(look.masks)
+    masks[~alive] = False
+    masks[~alive, _STOP] = True
+    values = np.asarray(look.values, dtype=np.float32) * alive[:, :, None]
+    return Observation(
+        values=(values,), alive=alive.copy(), masks=(masks,), state=np.array(look.state, dtype=np.float32)
+    )

@@ -1,0 +1,50 @@
+"""Adam on one flat vector, with the norm of the gradient capped first."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from functions.nn.mlp import Array
+
+BETA_FIRST, BETA_SECOND = 0.9, 0.999
+
+
+@dataclass
+class Adam:
+    """Adam (Kingma and Ba, 2015) with the step rule of PyTorch; state is `first`, `second` and `steps`.
+
+    `parameters` is updated in place. One optimiser serves one network, so the norm cap is per network too.
+    """
+
+    parameters: Array
+    first: Array
+    second: Array
+    steps: int
+    lr: float
+    epsilon: float
+    norm_cap: float
+
+    def __post_init__(self) -> None:
+        self._scratch = np.empty_like(self.parameters)
+
+    def step(self, gradient: Array) -> float:
+        """Applies one update and returns the gradient's norm before the cap. `gradient` is scaled in place."""
+        norm = float(np.sqrt(np.dot(gradient, gradient)))
+        if norm > self.norm_cap:
+            gradient *= self.norm_cap / (norm + 1e-6)  # the guard of torch.nn.utils.clip_grad_norm_
+        self.steps += 1
+        scratch = self._scratch
+        self.first *= BETA_FIRST
+        np.multiply(gradient, 1 - BETA_FIRST, out=scratch)
+        self.first += scratch
+        self.second *= BETA_SECOND
+        np.multiply(gradient, gradient, out=scratch)
+        scratch *= 1 - BETA_SECOND
+        self.second += scratch
+        np.sqrt(self.second, out=scratch)
+        scratch /= float(np.sqrt(1 - BETA_SECOND**self.steps))
+        scratch += self.epsilon
+        np.divide(self.first, scratch, out=scratch)
+        scratch *= self.lr / (1 - BETA_FIRST**self.steps)
+        self.parameters -= scratch
+        return norm

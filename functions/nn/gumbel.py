@@ -1,0 +1,70 @@
+"""Choices as one-hots that a gradient passes through: the straight-through Gumbel-softmax, in closed form.
+
+Jang, Gu and Poole, "Categorical Reparameterization with Gumbel-Softmax", 2017; what implementations of MADDPG (Lowe et
+al., 2017) use for discrete actions. Noise is given, so that a sample depends on its address and not on who draws it.
+Rows B, actions A.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from functions.nn.losses import ILLEGAL
+from functions.nn.mlp import Array
+
+
+class Relaxed(NamedTuple):
+    """A choice: `hard` ``[B, A]`` is its one-hot, `soft` ``[B, A]`` the probabilities that the gradient is taken of."""
+
+    hard: Array
+    soft: Array
+    temperature: float
+
+    def backward(self, error: Array) -> Array:
+        """d loss / d logits ``[B, A]`` from d loss / d one-hot `error` ``[B, A]``.
+
+        Straight through: the gradient is that of `soft`, at the loss that `hard` had. Illegal actions get exactly 0.
+        """
+        inner = self.soft * error
+        inner -= self.soft * inner.sum(axis=1, keepdims=True)
+        inner /= self.temperature
+        return inner
+
+
+def noise(uniforms: Array) -> Array:
+    """Standard Gumbel numbers from uniform ones in [0, 1), by inverting the distribution function ``exp(-exp(-x))``."""
+    least = np.finfo(uniforms.dtype).tiny  # 0 has no logarithm; this gives -4.5 in float32, -6.6 in float64
+    return np.asarray(-np.log(-np.log(np.maximum(uniforms, least))))
+
+
+def relax(logits: Array, noise: Array, temperature: float = 1.0, legal: NDArray[np.bool_] | None = None) -> Relaxed:
+    """Draws an action per row: the greatest of ``logits + noise`` among legal ones, all ``[B, A]``.
+
+    The draw follows ``softmax(logits)`` (the Gumbel-max rule) whatever the temperature, which only makes `soft` flatter
+    (above 1) or sharper. Raises `ValueError` for a temperature that is not above 0.
+    """
+    if temperature <= 0:
+        raise ValueError(f"the temperature of a relaxed choice is above 0, not {temperature}")
+    scaled = shown(logits + noise, legal)
+    exponents = (scaled - scaled.max(axis=1, keepdims=True)) / temperature
+    soft = np.exp(exponents)
+    soft /= soft.sum(axis=1, keepdims=True)
+    return Relaxed(one_hot(scaled.argmax(axis=1), logits.shape[1], logits.dtype), soft, temperature)
+
+
+def greedy(logits: Array, legal: NDArray[np.bool_] | None = None) -> Array:
+    """The one-hot ``[B, A]`` of the greatest legal logit: the choice of a target network, without noise or gradient."""
+    return one_hot(shown(logits, legal).argmax(axis=1), logits.shape[1], logits.dtype)
+
+
+def one_hot(actions: NDArray[np.integer], width: int, dtype: np.dtype[np.floating]) -> Array:
+    """``[B]`` numbers as ``[B, width]``."""
+    wide: Array = np.zeros((len(actions), width), dtype)
+    wide[np.arange(len(actions)), actions] = 1
+    return wide
+
+
+def shown(logits: Array, legal: NDArray[np.bool_] | None) -> Array:
+    """Logits of which no illegal one can be chosen."""
+    return logits if legal is None else np.where(legal, logits, logits.dtype.type(ILLEGAL))

@@ -1,0 +1,159 @@
+"""Losses of the PPO family as their gradients at the network's output, in closed form.
+
+Every function is pure; a batch has B rows. A loss carries what its figures need and works them out only when they are
+read, because most steps are never reported.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from functions.nn.heads import Distribution
+from functions.nn.mlp import Array
+
+# Far below any logit, yet exp(ILLEGAL - max) is exactly 0 and 0 * log-probability stays finite in float32.
+ILLEGAL = -1e9
+
+
+@dataclass(frozen=True)
+class PolicyLoss:
+    """`error` is d loss / d outputs ``[B, width]``, `own` that at the head's own parameters ``[own]`` where it has any;
+    the properties are of the batch before the step."""
+
+    error: Array
+    _log_ratio: Array
+    _ratio: Array
+    _advantage: Array
+    _entropy: Array
+    _clip: float
+    own: Array | None = None
+
+    @property
+    def surrogate(self) -> float:
+        """-mean(min(r A, clip(r) A))."""
+        clipped = np.clip(self._ratio, 1 - self._clip, 1 + self._clip)
+        return float(-np.minimum(self._ratio * self._advantage, clipped * self._advantage).mean())
+
+    @property
+    def rows(self) -> dict[str, Array]:
+        """What is told of each row ``[B]``, by the names of the figures that its means are.
+
+        `entropy` is in nats; `clip_fraction` says whether the ratio left the clip range; `kl` is KL(old, new) by the
+        low-variance estimator r - 1 - log r (Schulman, "Approximating KL Divergence").
+        """
+        return {
+            "entropy": self._entropy,
+            "clip_fraction": np.abs(self._ratio - 1) > self._clip,
+            "kl": self._ratio - 1 - self._log_ratio,
+        }
+
+
+def clipped_policy_loss(
+    logits: Array,
+    actions: NDArray[np.integer],
+    old_log_probability: Array,
+    advantage: Array,
+    clip: float,
+    entropy_weight: float,
+    legal: NDArray[np.bool_] | None = None,
+) -> PolicyLoss:
+    """Gradient of -mean(min(r A, clip(r) A)) - entropy_weight * mean(H) with r = exp(log p - old log p).
+
+    Clipped surrogate of PPO (Schulman et al., 2017, eq. 7). `logits` ``[B, actions]``, the others ``[B]``; `legal`
+    ``[B, actions]`` masks actions out of the distribution.
+    """
+    if legal is not None:
+        logits = np.where(legal, logits, logits.dtype.type(ILLEGAL))
+    rows = np.arange(len(actions))
+    log_p = log_softmax(np.ascontiguousarray(logits.T))  # [actions, B]: few actions, long rows
+    p = np.exp(log_p)
+    entropy = -np.add.reduce(p * log_p, axis=0)
+    log_ratio = log_p[actions, rows] - old_log_probability
+    ratio = np.exp(log_ratio)
+    weight = _weight(ratio, advantage, clip)
+    error = log_p + entropy
+    error *= entropy_weight
+    error -= weight
+    error *= p
+    error[actions, rows] += weight
+    error /= len(actions)
+    return PolicyLoss(np.ascontiguousarray(error.T), log_ratio, ratio, advantage, entropy, clip)
+
+
+def clipped_head_loss(
+    head: Distribution,
+    outputs: Array,
+    own: Array | None,
+    actions: Array,
+    old_log_probability: Array,
+    advantage: Array,
+    clip: float,
+    entropy_weight: float,
+) -> PolicyLoss:
+    """`clipped_policy_loss` for any head: `outputs` ``[B, width]``, illegal choices at a large negative number already,
+    `own` the head's own parameters ``[own]``, `actions` ``[B]`` or ``[B, ...]``, the others ``[B]``.
+
+    Numbers are those that were drawn, before anything brought them into bounds: see `functions.nn.heads`.
+    """
+    log_ratio = head.log_probability(outputs, own, actions) - old_log_probability
+    ratio = np.exp(log_ratio)
+    weight = (_weight(ratio, advantage, clip) / len(ratio))[:, None]
+    share = entropy_weight / len(ratio)
+    by_outputs, by_own = head.log_probability_gradient(outputs, own, actions)
+    bonus, own_bonus = head.entropy_gradient(outputs, own)
+    found = None
+    if by_own is not None and own_bonus is not None:
+        found = np.add.reduce(weight * by_own - share * own_bonus, axis=0)
+    entropy = head.entropy(outputs, own)
+    return PolicyLoss(weight * by_outputs - share * bonus, log_ratio, ratio, advantage, entropy, clip, found)
+
+
+def _weight(ratio: Array, advantage: Array, clip: float) -> Array:
+    """d -min(r A, clip(r) A) / d log r ``[B]``."""
+    # The minimum picks the clipped, constant branch exactly when the step would overshoot in the advantage's direction.
+    overshoots = np.where(advantage >= 0, ratio > 1 + clip, ratio < 1 - clip)
+    return np.where(overshoots, ratio.dtype.type(0), -advantage * ratio)
+
+
+def log_softmax(logits: Array) -> Array:
+    """Log-probabilities over the first axis ``[actions, B]``."""
+    shifted: Array = logits - np.maximum.reduce(logits, axis=0)
+    shifted -= np.log(np.add.reduce(np.exp(shifted), axis=0))
+    return shifted
+
+
+@dataclass(frozen=True)
+class ValueLoss:
+    """`error` is d loss / d value ``[B, 1]``; `loss` is the batch mean before the step."""
+
+    error: Array
+    _rows: Array
+    own: None = None
+
+    @property
+    def loss(self) -> float:
+        """Mean over the batch."""
+        return float(self._rows.mean())
+
+
+def huber(difference: Array, delta: float) -> Array:
+    """½d² where |d| <= delta, else delta (|d| - ½ delta)."""
+    capped = np.clip(difference, -delta, delta)
+    return capped * (difference - 0.5 * capped)
+
+
+def clipped_value_loss(values: Array, old_values: Array, targets: Array, clip: float, delta: float) -> ValueLoss:
+    """Gradient of mean(max(huber(v - t), huber(clip(v) - t))), v kept within `clip` of the old value in the second.
+
+    The value loss of MAPPO (Yu et al., 2022). All arrays ``[B]``, in units of the value normaliser.
+    """
+    moved = values - old_values
+    kept = np.clip(moved, -clip, clip)
+    free, held = values - targets, old_values + kept - targets
+    free_loss, held_loss = huber(free, delta), huber(held, delta)
+    # Where the clipped branch is the larger and the clip binds, its value does not depend on v.
+    flat = (free_loss < held_loss) & (kept != moved)
+    error = np.where(flat, values.dtype.type(0), np.clip(free, -delta, delta))
+    error /= len(values)
+    return ValueLoss(error[:, None], np.maximum(free_loss, held_loss))

@@ -1,0 +1,234 @@
+"""A network that may remember: a perceptron, or one whose last hidden layer is a gated recurrent unit.
+
+One flat vector holds all parameters in forward order. Without memory everything is that of `networks`, byte for byte.
+Of Gaussian policies the logarithm of the standard deviation is a parameter too; it is last, and no input decides it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from functions.nn import gru
+from functions.nn import mlp as networks
+from functions.nn.mlp import RECTIFIED, Array, Layer, Mlp, layers_of
+
+# The name of the tensor without numbers that policies have whose numbers are clipped.
+CLIPPED = "clip"
+# The standard deviation that Gaussian policies start from, 0.6: that of OpenAI's "Spinning Up in Deep RL".
+FIRST_LOG_STD = -0.5
+
+
+class Weights(NamedTuple):
+    """Views into a flat vector: the layers `below` the unit, the `unit`, the layers `above` it (the last linear).
+
+    Without memory all layers are above. `log_std` ``[out]`` is there for Gaussian policies only. Hidden layers are
+    tanh, or ReLU where `rectified`; numbers that a Gaussian drew are brought into bounds by tanh, or cut off there
+    where `clipped`. In storage a tensor without numbers tells of each.
+    """
+
+    below: list[Layer]
+    unit: gru.Weights | None
+    above: list[Layer]
+    log_std: Array | None
+    rectified: bool = False
+    clipped: bool = False
+
+    def named(self) -> dict[str, Array]:
+        """The tensors by the names that they are stored under, in forward order."""
+        found: dict[str, Array] = {}
+        for index, (weight, bias) in enumerate(self.below):
+            found |= {f"w{index}": weight, f"b{index}": bias}
+        if self.unit is not None:
+            found |= {f"gru_{name}": array for name, array in self.unit._asdict().items()}
+        for index, (weight, bias) in enumerate(self.above, len(self.below)):
+            found |= {f"w{index}": weight, f"b{index}": bias}
+        if self.rectified:
+            found[RECTIFIED] = np.zeros(0, self.above[0][0].dtype)
+        if self.clipped:
+            found[CLIPPED] = np.zeros(0, self.above[0][0].dtype)
+        return found if self.log_std is None else {**found, "log_std": self.log_std}
+
+
+@dataclass(frozen=True)
+class Network:
+    """The shape of a network.
+
+    `sizes` are the widths from input to output; at least one of them is hidden where the network is `recurrent`.
+    `gaussian`: it has a `log_std`. `rectified`: its hidden layers are ReLU. `clipped`: what the Gaussian draws is cut
+    off at the bounds.
+    """
+
+    sizes: tuple[int, ...]
+    recurrent: bool = False
+    gaussian: bool = False
+    rectified: bool = False
+    clipped: bool = False
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers the network has."""
+        below, above = self._stretches()
+        return below + self._unit_size() + above + self.gaussian * self.sizes[-1]
+
+    @property
+    def memory(self) -> int:
+        """The width of the hidden state, 0 where there is none."""
+        return self.sizes[-2] if self.recurrent else 0
+
+    def weights(self, flat: Array) -> Weights:
+        """Views into a flat vector ``[parameters]``."""
+        below, above = self._stretches()
+        end = below + self._unit_size()
+        log_std = flat[end + above :] if self.gaussian else None
+        if not self.recurrent:
+            return Weights([], None, Mlp(self.sizes).layers(flat[:above]), log_std, self.rectified, self.clipped)
+        under, over = Mlp(self.sizes[:-2]).layers(flat[:below]), Mlp(self.sizes[-2:]).layers(flat[end:])
+        return Weights(under, self._unit(flat[below:end]), over, log_std, self.rectified, self.clipped)
+
+    def _stretches(self) -> tuple[int, int]:
+        """How many parameters stand below and above the unit."""
+        if not self.recurrent:
+            return 0, Mlp(self.sizes).parameters
+        return Mlp(self.sizes[:-2]).parameters, Mlp(self.sizes[-2:]).parameters
+
+    def _unit_size(self) -> int:
+        return (self.sizes[-3] + self.memory + 2) * 3 * self.memory if self.recurrent else 0
+
+    def _unit(self, flat: Array) -> gru.Weights:
+        inputs, width = self.sizes[-3], 3 * self.memory
+        x, h = inputs * width, (inputs + self.memory) * width
+        return gru.Weights(
+            flat[:x].reshape(inputs, width), flat[x:h].reshape(-1, width), flat[h : h + width], flat[h + width :]
+        )
+
+
+class Trace(NamedTuple):
+    """What a forward pass leaves: `outputs` ``[..., out]``, and what `backward` needs.
+
+    `hidden` ``[T, B, H]`` is the state after every step of a network with memory.
+    """
+
+    outputs: Array
+    below: list[Array]
+    unrolled: gru.Unrolled | None
+    above: list[Array]
+
+    @property
+    def hidden(self) -> Array:
+        """Raises `ValueError` for a network without memory."""
+        if self.unrolled is None:
+            raise ValueError("a network without memory has no hidden state")
+        return self.unrolled.hidden
+
+
+def initialise(network: Network, rng: np.random.Generator, output_gain: float) -> NDArray[np.float32]:
+    """A flat vector of orthogonal weights and zero biases.
+
+    Hidden layers have gain √2 and the last `output_gain`, as in `networks.initialise`. Each of the unit's two matrices
+    is one orthogonal matrix of gain 1 over its three parts, as in the code of MAPPO (Yu et al., 2022, `RNNLayer`) and
+    for LSTMs in Huang et al., "The 37 Implementation Details of PPO", 2022.
+    """
+    flat = np.zeros(network.parameters, np.float32)
+    weights = network.weights(flat)
+    if network.recurrent:
+        for weight, _ in weights.below:
+            weight[...] = np.sqrt(2.0) * networks.orthogonal(rng, *weight.shape)
+        if weights.unit is not None:
+            for matrix in (weights.unit.x, weights.unit.h):
+                matrix[...] = networks.orthogonal(rng, *matrix.shape)
+        weights.above[0][0][...] = output_gain * networks.orthogonal(rng, *weights.above[0][0].shape)
+    else:
+        mlp = Mlp(network.sizes)
+        flat[: mlp.parameters] = networks.initialise(mlp, rng, output_gain)
+    if weights.log_std is not None:
+        weights.log_std[...] = FIRST_LOG_STD
+    return flat
+
+
+def forward(
+    weights: Weights, inputs: Array, starts: gru.Flags | None = None, first: Array | None = None, burned: int = 0
+) -> Trace:
+    """Without memory rows ``[rows, in]`` to ``[rows, out]``; with memory sequences ``[T, B, in]`` to ``[T, B, out]``.
+
+    `starts` ``[T, B]``, `first` ``[B, H]`` and `burned` are as in `gru.forward`.
+    """
+    if weights.unit is None:
+        above = networks.forward(weights.above, inputs, weights.rectified)
+        return Trace(above[-1], [], None, above)
+    steps, rows, width = inputs.shape
+    below = networks.forward(weights.below, inputs.reshape(steps * rows, width), weights.rectified)
+    if weights.below:
+        networks.activate(below[-1], weights.rectified)
+    unrolled = gru.forward(weights.unit, _timed(below[-1], steps), starts, first, burned)
+    above = networks.forward(weights.above, unrolled.hidden.reshape(steps * rows, weights.unit.width))
+    return Trace(_timed(above[-1], steps), below, unrolled, above)
+
+
+def backward(weights: Weights, trace: Trace, error: Array, gradient: Weights | None) -> None:
+    """Writes d loss / d parameters into `gradient`, given `error` = d loss / d outputs, shaped like them.
+
+    The gradient of `log_std` is left as it is: the loss knows it, not the network.
+    """
+    _backward(weights, trace, error, gradient)
+
+
+def backward_to_inputs(weights: Weights, trace: Trace, error: Array, gradient: Weights | None = None) -> Array:
+    """As `backward`, and returns d loss / d inputs, shaped like them; without `gradient` it does nothing else."""
+    slope, matrix = _backward(weights, trace, error, gradient)
+    found = slope @ matrix.T
+    return found if trace.unrolled is None else _timed(found, len(error))
+
+
+def _backward(weights: Weights, trace: Trace, error: Array, gradient: Weights | None) -> tuple[Array, Array]:
+    """d loss by the first product's result ``[rows, width]``, and the matrix of that product ``[in, width]``."""
+    error = error.reshape(-1, error.shape[-1])
+    above = None if gradient is None else gradient.above
+    error = networks.backward(weights.above, trace.above, error, above, weights.rectified)
+    if weights.unit is None or trace.unrolled is None:
+        return error, weights.above[0][0]
+    error = (error @ weights.above[0][0].T).reshape(trace.unrolled.hidden.shape)
+    slopes = gru.backward(weights.unit, trace.unrolled, error, None if gradient is None else gradient.unit).inputs
+    error = slopes.reshape(-1, slopes.shape[-1])
+    if not weights.below:
+        return error, weights.unit.x
+    error = error @ weights.unit.x.T
+    networks.through(error, trace.below[-1], weights.rectified)
+    below = None if gradient is None else gradient.below
+    error = networks.backward(weights.below, trace.below, error, below, weights.rectified)
+    return error, weights.below[0][0]
+
+
+def _timed(rows: Array, steps: int) -> Array:
+    """``[T * B, width]`` as ``[T, B, width]``; B may be 0."""
+    return rows.reshape(steps, len(rows) // steps, rows.shape[1])
+
+
+def to_tensors(network: Network, flat: Array, prefix: str) -> dict[str, Array]:
+    """The network by name: ``<prefix>/w0 [in, out]``, ``<prefix>/b0 [out]``, ...; see `Weights.named`."""
+    return {f"{prefix}/{name}": array for name, array in network.weights(flat).named().items()}
+
+
+def from_tensors(tensors: Mapping[str, NDArray[Any]], prefix: str) -> tuple[Network, Array]:
+    """Shape and flat vector (a copy) of a network stored by `to_tensors`; raises `KeyError` when there is none."""
+    weights = weights_of(tensors, prefix)
+    firsts = [weight.shape[0] for weight, _ in (*weights.below, *weights.above)]
+    if weights.unit is not None:
+        firsts.insert(len(weights.below), weights.unit.x.shape[0])
+    sizes = (*firsts, weights.above[-1][0].shape[1])
+    gaussian = weights.log_std is not None
+    network = Network(sizes, weights.unit is not None, gaussian, weights.rectified, weights.clipped)
+    return network, np.concatenate([array.ravel() for array in weights.named().values()])
+
+
+def weights_of(tensors: Mapping[str, NDArray[Any]], prefix: str) -> Weights:
+    """The named tensors of `to_tensors`, not copied; raises `KeyError` when there is no such network."""
+    layers = layers_of(tensors, prefix)
+    rectified, clipped = (f"{prefix}/{mark}" in tensors for mark in (RECTIFIED, CLIPPED))
+    log_std = tensors.get(f"{prefix}/log_std")
+    if f"{prefix}/gru_x" not in tensors:
+        return Weights([], None, layers, log_std, rectified, clipped)
+    unit = gru.Weights(*(tensors[f"{prefix}/gru_{part}"] for part in gru.Weights._fields))
+    return Weights(layers[:-1], unit, layers[-1:], log_std, rectified, clipped)

@@ -1,0 +1,256 @@
+"""Functions on AWS Lambda: the invokers of the AWS back-end."""
+
+import base64
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from threading import Event, Semaphore, Thread
+from typing import Any
+
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    HTTPClientError,
+    IncompleteReadError,
+    ProxyConnectionError,
+)
+
+from functions.contract import Report
+from infra.aws.backoff import retried, until
+from infra.aws.clients import Cloud
+from infra.aws.errors import code, explained, told
+from infra.aws.lambda_reply import LARGEST, LARGEST_EVENT, SMALLER, Ending, Metering, ending, metering
+
+# A function may run for 15 minutes (developer guide, "Lambda quotas"), and may have to be started first.
+_ANSWER_S = 16 * 60.0
+# How long a call is turned away at least before that counts as a failure: being turned away costs nothing.
+PATIENCE_S = 60.0
+# Lambda only takes an event down, so it answers at once.
+_ACCEPT_S = 10.0
+
+# With these, nothing has run and nothing is billed ("Invoke", API reference).
+_TURNED_AWAY = (
+    "TooManyRequestsException",
+    "ThrottlingException",
+    "EC2ThrottledException",
+    "ResourceConflictException",
+    "ResourceNotReadyException",
+)
+_UNSENT = (ConnectTimeoutError, EndpointConnectionError, ProxyConnectionError)
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """An attempt to start; `name` is what Lambda calls the function."""
+
+    function: str
+    name: str
+    id: str
+    attempt: int
+    body: bytes
+    timeout_s: float
+
+
+class LambdaInvoker:
+    """Calls functions and waits for their answers, each on a thread; at most `width` at once, the rest queue here.
+
+    `functions` maps a function's name to what Lambda calls it (name or ARN, best of a published version). One caller,
+    in one thread. A time-out is the function's own to keep: its clock starts with the function, not here.
+
+    Lambda turns calls away when too many functions run. They are repeated for `patience_s`, and at least until the
+    attempt could have ended. Nothing else is: where a connection breaks, the function runs on, and a second one beside
+    it would be billed too.
+    """
+
+    def __init__(self, cloud: Cloud, functions: Mapping[str, str], width: int, patience_s: float = PATIENCE_S) -> None:
+        self._functions, self._width, self._patience_s = functions, width, patience_s
+        self._client = _client(cloud, width, _ANSWER_S)
+        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
+        self._reports: SimpleQueue[Report] = SimpleQueue()
+        self._idle = Semaphore(0)
+        self._threads = 0
+        self._closed = Event()
+
+    def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
+        """Starts the attempt or queues it, first come first served; `body` is JSON.
+
+        Raises `KeyError` for an unknown function.
+        """
+        self._calls.put(_Call(function, self._functions[function], id, attempt, body, timeout_s))
+        if self._idle.acquire(blocking=False) or self._threads == self._width:
+            return
+        self._threads += 1
+        # Not joined at the end of the process, which would wait for functions that nobody listens to.
+        Thread(target=self._serve, name=f"invoker-{self._threads}", daemon=True).start()
+
+    def wait(self, timeout_s: float) -> list[Report]:
+        """Reports that arrived, at once if there are any, else as soon as one comes or `timeout_s` has passed."""
+        reports: list[Report] = []
+        try:
+            reports.append(self._reports.get(timeout=timeout_s))
+            while True:
+                reports.append(self._reports.get_nowait())
+        except Empty:
+            return reports
+
+    def close(self) -> None:
+        """Forgets what is queued and under way, and returns at once; calling it twice is harmless.
+
+        Lambda cannot be told to stop: a function that runs does so to its end or its time-out, is billed for it, and
+        may still store objects, which is harmless because keys are written once.
+        """
+        self._closed.set()
+        for _ in range(self._threads):
+            self._calls.put(None)
+
+    def _serve(self) -> None:
+        while (call := self._calls.get()) is not None and not self._closed.is_set():
+            try:
+                report = self._run(call)
+            except Exception as error:  # a defect here must not leave the coordinator waiting for ever
+                report = _report(call, Ending("crash", detail=f"{type(error).__name__}: {error}"))
+            self._reports.put(report)
+            self._idle.release()
+
+    def _run(self, call: _Call) -> Report:
+        if len(call.body) > LARGEST:
+            return _report(call, Ending("crash", detail=_too_large(call, LARGEST)))
+        try:
+            return retried(
+                lambda: self._ask(call),
+                lambda error: _turned_away(error) and not self._closed.is_set(),
+                until(time.monotonic() + max(call.timeout_s, self._patience_s)),
+                self._closed.wait,
+            )
+        except (ClientError, BotoCoreError) as error:
+            return _unanswered(call, error)
+
+    def _ask(self, call: _Call) -> Report:
+        began = time.monotonic()
+        reply = self._client.invoke(FunctionName=call.name, LogType="Tail", Payload=call.body)
+        payload = reply["Payload"].read()
+        log = base64.b64decode(reply.get("LogResult", "")).decode(errors="replace")
+        end = ending("FunctionError" in reply, payload, log)
+        elapsed = Metering((time.monotonic() - began) * 1000)
+        return _report(call, end, metering(log) or elapsed)
+
+
+class EventInvoker:
+    """Hands attempts to Lambda without waiting for their ends, `threads` at once; how they ended is told elsewhere.
+
+    Lambda may run an event more than once ("Asynchronous invocation", developer guide), so an event whose acceptance
+    is not known is sent again. `functions` as in `LambdaInvoker`.
+    """
+
+    def __init__(self, cloud: Cloud, functions: Mapping[str, str], threads: int) -> None:
+        self._functions, self._threads = functions, threads
+        self._client = _client(cloud, threads, _ACCEPT_S)
+        self._calls: list[_Call] = []
+
+    def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
+        """Keeps the attempt for `flush`; `body` is JSON. Raises `KeyError` for an unknown function."""
+        self._calls.append(_Call(function, self._functions[function], id, attempt, body, timeout_s))
+
+    def flush(self, patience_s: float) -> list[tuple[str, int, str, bool]]:
+        """Sends what was kept; (task, attempt, one line why, whether it may run all the same) for all that Lambda did
+        not say within `patience_s` that it took."""
+        calls, self._calls = self._calls, []
+        deadline = time.monotonic() + patience_s
+        with ThreadPoolExecutor(self._threads) as pool:
+            refusals = pool.map(lambda call: self._send(call, deadline), calls)
+            ended = zip(calls, refusals, strict=True)
+            return [(call.id, call.attempt, *refusal) for call, refusal in ended if refusal]
+
+    def wait(self, timeout_s: float) -> list[Report]:
+        """Nothing, at once."""
+        return []
+
+    def close(self) -> None:
+        """Forgets what was not sent."""
+        self._calls.clear()
+
+    def _send(self, call: _Call, deadline: float) -> tuple[str, bool] | None:
+        """Why Lambda did not take the event, and whether it may have; None if it did."""
+        if len(call.body) > LARGEST_EVENT:
+            return _too_large(call, LARGEST_EVENT), False
+        unclear = False
+
+        def passing(error: Exception) -> bool:
+            nonlocal unclear
+            unclear = unclear or _unclear(error)
+            return _turned_away(error) or _unclear(error)
+
+        try:
+            retried(
+                lambda: self._client.invoke(FunctionName=call.name, InvocationType="Event", Payload=call.body),
+                passing,
+                until(deadline),
+            )
+        except (ClientError, BotoCoreError) as error:
+            return _refusal(call, error), unclear
+        return None
+
+
+def _client(cloud: Cloud, connections: int, answer_s: float) -> Any:
+    """A client that sends nothing twice by itself."""
+    with told("open", "AWS Lambda"):
+        return cloud.client(
+            "lambda",
+            retries={"mode": "standard", "total_max_attempts": 1},
+            read_timeout=answer_s,
+            max_pool_connections=connections,
+            tcp_keepalive=True,  # networks forget connections that are silent for minutes
+        )
+
+
+def _turned_away(error: Exception) -> bool:
+    """Whether the function was certainly not started, for a reason that passes."""
+    return code(error) in _TURNED_AWAY or isinstance(error, _UNSENT)
+
+
+def _unclear(error: Exception) -> bool:
+    """Whether the function may have been started."""
+    return _status(error) >= 500 or isinstance(error, (HTTPClientError, IncompleteReadError))
+
+
+def _status(error: Exception) -> int:
+    """The HTTP status of what Lambda answered, 0 where it did not."""
+    return int(error.response["ResponseMetadata"]["HTTPStatusCode"]) if isinstance(error, ClientError) else 0
+
+
+def _unanswered(call: _Call, error: Exception) -> Report:
+    """The report on an attempt of which no end was heard; one that may have run is metered as the longest there is."""
+    if _turned_away(error):
+        return _report(call, Ending("throttled", detail=_refusal(call, error)))
+    if _unclear(error):
+        detail = f"{_refusal(call, error)}; the function may have run, and its time-out is billed"
+        return _report(call, Ending("crash", detail=detail), Metering(call.timeout_s * 1000))
+    return _report(call, Ending("crash", detail=_refusal(call, error)))
+
+
+def _refusal(call: _Call, error: Exception) -> str:
+    advice = f": {SMALLER}" if _status(error) == 413 else ""
+    return f"cannot invoke {call.name}: {explained(error)}{advice}"
+
+
+def _too_large(call: _Call, limit: int) -> str:
+    return f"cannot invoke {call.name}: the request has {len(call.body):,} bytes, Lambda takes {limit:,}: {SMALLER}"
+
+
+def _report(call: _Call, end: Ending, figures: Metering | None = None) -> Report:
+    figures = figures or Metering()
+    return Report(
+        id=call.id,
+        attempt=call.attempt,
+        function=call.function,
+        outcome=end.outcome,
+        body=end.body,
+        duration_ms=figures.duration_ms,
+        init_ms=figures.init_ms,
+        peak_mb=figures.peak_mb,
+        detail=end.detail,
+    )

@@ -1,0 +1,56 @@
+"""What functions wrote down: events of CloudWatch Logs, one log group for each function."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from infra.aws.clients import Cloud
+from infra.aws.errors import told
+
+# CloudWatch may take in an event seconds after it happened, so a reader that follows looks back so far.
+LATE_S = 60.0
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event: `at` in seconds since 1970; events of one `stream`, an execution environment, are in order."""
+
+    at: float
+    function: str
+    stream: str
+    text: str
+
+
+class Logs:
+    """The events of `groups`, names of log groups by function."""
+
+    def __init__(self, cloud: Cloud, groups: Mapping[str, str]) -> None:
+        self._client = cloud.client("logs")
+        self._groups = dict(groups)
+        self._seen: dict[str, float] = {}
+
+    def since(self, moment: float) -> list[Event]:
+        """What was written at `moment` (seconds since 1970) or later and was not given before, the oldest first.
+
+        Raises `StorageFault`.
+        """
+        found = [event for function in self._groups for event in self._read(function, moment)]
+        # What was given before is asked for again only while it may still be within reach.
+        self._seen = {name: at for name, at in self._seen.items() if at >= moment}
+        # Stable: events of one stream with the same time stay in order.
+        return sorted(found, key=lambda event: event.at)
+
+    def _read(self, function: str, moment: float) -> Iterator[Event]:
+        group = self._groups[function]
+        asked: dict[str, Any] = {"logGroupName": group, "startTime": int(moment * 1000)}
+        with told("read", f"the log {group}"):
+            while True:
+                answer = self._client.filter_log_events(**asked)
+                for event in answer["events"]:
+                    if event["eventId"] not in self._seen:
+                        at = self._seen[event["eventId"]] = event["timestamp"] / 1000
+                        yield Event(at, function, event["logStreamName"], event["message"].rstrip())
+                # A page may be empty and yet not the last one (API_FilterLogEvents, nextToken).
+                if "nextToken" not in answer:
+                    return
+                asked["nextToken"] = answer["nextToken"]

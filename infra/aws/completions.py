@@ -1,0 +1,65 @@
+"""Completion sets in DynamoDB: one item a set, each under a partition key of its own."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from infra.aws.clients import Cloud
+from infra.aws.errors import told
+
+# Sets are of use for the minutes of one ask; the table drops them by itself some days later, which costs nothing.
+_KEPT_S = 7 * 24 * 3600
+# What one BatchGetItem takes (DynamoDB developer guide, "Service quotas").
+_BATCH = 100
+_ITEM = "set"
+
+
+class DynamoCompletions:
+    """The sets of one run under `scope` (``tell/<tenant>/<run>``); safe for any number of threads and processes.
+
+    `ADD` to a set is idempotent, so the SDK may repeat it when a reply is lost.
+    """
+
+    def __init__(self, cloud: Cloud, table: str, scope: str) -> None:
+        self._client = cloud.client("dynamodb")
+        self._table, self._scope = table, scope
+
+    def add(self, name: str, member: bytes) -> frozenset[bytes]:
+        """Adds `member` to the set and returns the whole set as it then is; raises `StorageFault`."""
+        with told("report to the table", self._table):
+            reply = self._client.update_item(
+                TableName=self._table,
+                Key=self._key(name),
+                UpdateExpression="ADD members :member SET expires_at = :expires",
+                ExpressionAttributeValues={
+                    ":member": {"BS": [member]},
+                    ":expires": {"N": str(int(time.time()) + _KEPT_S)},
+                },
+                ReturnValues="ALL_NEW",
+            )
+        return _members(reply["Attributes"])
+
+    def read(self, names: Sequence[str]) -> list[frozenset[bytes]]:
+        """The sets in the order of `names`, read consistently; raises `StorageFault`."""
+        found: dict[str, frozenset[bytes]] = {}
+        for start in range(0, len(names), _BATCH):
+            waiting: Any = {
+                self._table: {
+                    "Keys": [self._key(name) for name in names[start : start + _BATCH]],
+                    "ConsistentRead": True,
+                }
+            }
+            while waiting:
+                with told("read", self._table):
+                    reply = self._client.batch_get_item(RequestItems=waiting)
+                for item in reply["Responses"].get(self._table, []):
+                    found[item["scope"]["S"]] = _members(item)
+                waiting = reply.get("UnprocessedKeys")
+        return [found.get(self._key(name)["scope"]["S"], frozenset()) for name in names]
+
+    def _key(self, name: str) -> dict[str, dict[str, str]]:
+        return {"scope": {"S": f"{self._scope}/{name}"}, "item": {"S": _ITEM}}
+
+
+def _members(attributes: dict[str, Any]) -> frozenset[bytes]:
+    return frozenset(bytes(member) for member in attributes.get("members", {"BS": []})["BS"])

@@ -1,0 +1,70 @@
+"""The outside of detached runs, as the coordinator function finds it in its own surroundings."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from infra.aws.awslambda import EventInvoker
+from infra.aws.clients import Cloud
+from infra.aws.completions import DynamoCompletions
+from infra.aws.dynamodb import DynamoLedger
+from infra.aws.errors import told
+from infra.aws.ranged_reads import S3Heads
+from infra.aws.s3 import S3Storage
+from infra.aws.settings import Settings
+from infra.aws.waking import wake
+
+# Events sent at once; an invocation is accepted in some ten milliseconds.
+_SENDING = 16
+
+
+@dataclass(frozen=True)
+class Outside:
+    """What one run is made of."""
+
+    storage: S3Storage
+    ledger: DynamoLedger
+    completions: DynamoCompletions
+    heads: S3Heads
+
+
+class Deployed:
+    """A tenant's deployment; what it opens for a run is kept for the next event."""
+
+    def __init__(self, settings: Settings, cloud: Cloud) -> None:
+        self.settings, self._cloud = settings, cloud
+        spill = S3Storage(cloud, settings.bucket, settings.listing)
+        self.live = DynamoLedger(cloud, settings.table, settings.live, spill)
+        self._lambda = cloud.client("lambda")
+        self._open: dict[str, Outside] = {}
+        self._senders: dict[frozenset[tuple[str, str]], EventInvoker] = {}
+
+    def wake(self, coordinator: str, run: str) -> None:
+        """Wakes the qualified function `coordinator` for the run; raises `StorageFault`."""
+        with told("wake", coordinator):
+            wake(self._lambda, coordinator, self.settings.tenant, run)
+
+    def outside(self, run: str) -> Outside:
+        """The ports of a run."""
+        if run not in self._open:
+            cloud, settings = self._cloud, self.settings
+            storage = S3Storage(cloud, settings.bucket, settings.objects(run))
+            self._open[run] = Outside(
+                storage=storage,
+                ledger=DynamoLedger(cloud, settings.table, settings.ledger(run), storage),
+                completions=DynamoCompletions(cloud, settings.table, settings.completions(run)),
+                heads=S3Heads(cloud, settings.bucket, settings.objects(run)),
+            )
+        return self._open[run]
+
+    def sender(self, functions: Mapping[str, str]) -> EventInvoker:
+        """Starts these qualified functions without waiting for them."""
+        key = frozenset(functions.items())
+        if key not in self._senders:
+            self._senders[key] = EventInvoker(self._cloud, functions, _SENDING)
+        return self._senders[key]
+
+
+def deployed(environment: Mapping[str, str] = os.environ) -> Deployed:
+    """The deployment that the function of these environment variables belongs to."""
+    return Deployed(Settings.from_environment(environment), Cloud.here())

@@ -1,0 +1,202 @@
+"""Named, versioned items in a DynamoDB table: the ledger of the AWS back-end."""
+
+import hashlib
+import secrets
+import time
+from contextlib import suppress
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from functions.contract import KeyTaken, NoSuchObject, Record, StaleVersion, StorageFault
+from infra.aws.clients import Cloud
+from infra.aws.errors import code, told
+from infra.aws.s3 import S3Storage
+
+# DynamoDB takes items of 400 KB, names of attributes and all (developer guide, "Constraints in Amazon DynamoDB").
+LARGEST = 350 * 1024
+# What an item has beside its body and the run's name: 27 bytes of attributes' names, at most 36 of the partition's and
+# 11 of the item's own name, 4 and 9 of the numbers, and 12 of the mark, which is longer where the others are shorter.
+# So whoever knows the body's size knows what a write is billed.
+BESIDE_BODY = 100
+_NAMES, _MARK = len("scopeitemversionatwritebody"), 12
+# How often an item is read whose object was replaced between the two reads.
+_READS = 5
+
+_Item = dict[str, dict[str, Any]]
+
+
+class DynamoLedger:
+    """The items of one run under the partition key `scope`; safe for any number of threads, processes and machines.
+
+    A body larger than `LARGEST` is stored as an object of `spill` under ``ledger/<item>/<version>-<sha256>``, and the
+    item points to it. The object is there before the item changes, and the objects of earlier versions are deleted
+    after. So whoever is killed in between leaves an object that no item points to, never an item that points to
+    nothing: such objects are deleted with the next spilled body of the item, or with the run.
+
+    What AWS refuses is a `StorageFault`. After one of a commit, the item may have changed or not; a load tells.
+    """
+
+    def __init__(self, cloud: Cloud, table: str, scope: str, spill: S3Storage) -> None:
+        self._table, self._scope, self._spill = table, scope, spill
+        self._partition = len(scope) - len(scope.rpartition("/")[2])
+        self._spilled: set[str] = set()  # items whose last version known here has its body in an object
+        with told("open", f"the table {table}"):
+            self._client = cloud.client("dynamodb")
+
+    def load(self, item: str) -> Record | None:
+        """The item as it stands, None if there is none; `at` is by the clock of the machine that wrote it."""
+        for _ in range(_READS):
+            with told("read", self._at(item)):
+                reply = self._client.get_item(TableName=self._table, Key=self._key(item), ConsistentRead=True)
+            found: _Item | None = reply.get("Item")
+            if found is None:
+                return None
+            if record := self._record(found):
+                return record
+            # Another writer replaced the item after it was read, and deleted the object it pointed to.
+        raise StorageFault(f"cannot read {self._at(item)}: the object in {_folder(item)} with its body is missing")
+
+    def commit(self, item: str, body: bytes, version: int) -> int:
+        """Replaces version `version` of `item` (0: it must not exist yet) and returns the new version.
+
+        DynamoDB itself compares and writes, so of several writers with the same version one wins; the others get
+        `StaleVersion`. Where the word of success is lost, the SDK asks again and is refused because of its own write;
+        that is known by bytes drawn for this commit alone, which DynamoDB returns with the refusal.
+        """
+        new: _Item = {
+            **self._key(item),
+            "version": {"N": str(version + 1)},
+            "at": {"N": f"{time.time():.3f}"},
+        }
+        new["write"] = {"B": secrets.token_bytes(self._mark(item, new))}
+        spilled = len(body) > LARGEST
+        new |= {"spill": {"S": self._store(item, body, version + 1)}} if spilled else {"body": {"B": body}}
+        with told("write", self._at(item)):
+            standing = self._replace(new, version)
+        if standing.get("write") != new["write"]:
+            if spilled and standing.get("spill") != new["spill"]:
+                with suppress(StorageFault):
+                    self._spill.delete([new["spill"]["S"]])
+            raise StaleVersion(f"{item} is no longer at version {version}: another process drives this run")
+        if spilled or item in self._spilled:
+            with suppress(StorageFault):  # the commit stands, and the next one tidies again
+                self._tidy(item, version + 1)
+        self._remember(item, spilled)
+        return version + 1
+
+    def items(self, prefix: str, after: str = "") -> list[tuple[str, bytes]]:
+        """The items whose names start with `prefix`, sorted, with their bodies, read consistently.
+
+        With `after`, a name that starts with `prefix` too, only those that come after it.
+        """
+        condition, values = "#scope = :scope", {":scope": {"S": self._scope}}
+        names = {"#scope": "scope"}
+        if after:
+            # The least string after it, and one after all that start with the prefix: a query takes one condition.
+            condition += " AND #item BETWEEN :from AND :to"
+            values |= {":from": {"S": f"{after}\0"}, ":to": {"S": f"{prefix}\U0010ffff"}}
+            names["#item"] = "item"
+        elif prefix:  # DynamoDB knows no empty one
+            condition += " AND begins_with(#item, :prefix)"
+            values[":prefix"] = {"S": prefix}
+            names["#item"] = "item"
+        pages = self._client.get_paginator("query").paginate(
+            TableName=self._table,
+            KeyConditionExpression=condition,
+            ExpressionAttributeNames=names,
+            ExpressionAttributeValues=values,
+            ConsistentRead=True,
+        )
+        with told("read", self._at(f"{prefix}*")):
+            found: list[_Item] = [entry for page in pages for entry in page["Items"]]
+        bodies = []
+        for entry in found:
+            name = entry["item"]["S"]
+            if record := self._record(entry) or self.load(name):
+                bodies.append((name, record.body))
+        return bodies
+
+    def remove(self, item: str) -> None:
+        """Removes the item, whatever its version; one that does not exist is passed over."""
+        with told("delete", self._at(item)):
+            reply = self._client.delete_item(TableName=self._table, Key=self._key(item), ReturnValues="ALL_OLD")
+        old: _Item = reply.get("Attributes", {})
+        if "spill" in old:
+            self._tidy(item, int(old["version"]["N"]) + 1)
+        self._remember(item, False)
+
+    def persist(self) -> None:
+        """Nothing: no power loss takes what DynamoDB has accepted."""
+
+    def close(self) -> None:
+        """Lets go of the connections; calling it twice is harmless."""
+        self._client.close()
+
+    def _replace(self, new: _Item, version: int) -> _Item:
+        """What stands under the item's key after a conditional write of `new`: itself, or what was in its way."""
+        condition: dict[str, Any] = {"ConditionExpression": "attribute_not_exists(version)"}
+        if version != 0:
+            condition = {
+                "ConditionExpression": "version = :old",
+                "ExpressionAttributeValues": {":old": {"N": str(version)}},
+            }
+        try:
+            self._client.put_item(
+                TableName=self._table, Item=new, ReturnValuesOnConditionCheckFailure="ALL_OLD", **condition
+            )
+        except ClientError as error:
+            if code(error) != "ConditionalCheckFailedException":
+                raise
+            standing: _Item = error.response.get("Item", {})
+            return standing
+        return new
+
+    def _record(self, found: _Item) -> Record | None:
+        """The item's contents, None where the object that holds its body is gone."""
+        spilled = "spill" in found
+        self._remember(found["item"]["S"], spilled)
+        try:
+            body = self._spill.get(found["spill"]["S"]) if spilled else found["body"]["B"]
+        except NoSuchObject:
+            return None
+        return Record(version=int(found["version"]["N"]), body=bytes(body), at=float(found["at"]["N"]))
+
+    def _store(self, item: str, body: bytes, version: int) -> str:
+        """The key under which `body` now lies as an object."""
+        key = f"{_folder(item)}{version}-{hashlib.sha256(body).hexdigest()}"
+        with suppress(KeyTaken):  # the same bytes: its name tells
+            self._spill.put(key, body)
+        return key
+
+    def _tidy(self, item: str, version: int) -> None:
+        """Deletes the objects of all versions before `version`, of which none can become the item's any more."""
+        folder = _folder(item)
+        names = [key.removeprefix(folder) for key in self._spill.list(folder)]
+        # Names with a slash are of other items, whose names begin with this one's.
+        old = [name for name in names if "/" not in name and int(name.partition("-")[0]) < version]
+        self._spill.delete(f"{folder}{name}" for name in old)
+
+    def _remember(self, item: str, spilled: bool) -> None:
+        (self._spilled.add if spilled else self._spilled.discard)(item)
+
+    def _mark(self, item: str, new: _Item) -> int:
+        """The bytes of the mark with which the item has `BESIDE_BODY` bytes."""
+        numbers = sum(_number_bytes(new[name]["N"]) for name in ("version", "at"))
+        return max(_MARK, BESIDE_BODY - _NAMES - self._partition - len(item) - numbers)
+
+    def _key(self, item: str) -> _Item:
+        return {"scope": {"S": self._scope}, "item": {"S": item}}
+
+    def _at(self, item: str) -> str:
+        return f"{self._scope}/{item} in the table {self._table}"
+
+
+def _number_bytes(text: str) -> int:
+    """A byte, and one for every two digits between the first and the last that is not 0 (developer guide, "DynamoDB
+    item sizes and formats")."""
+    return 1 + -(-len(text.replace(".", "").strip("0")) // 2)
+
+
+def _folder(item: str) -> str:
+    return f"ledger/{item}/"

@@ -1,0 +1,52 @@
+"""The beginnings of many objects at once: where tasks that nobody waits for left their answers."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from functions.ports import Head
+from infra.aws.clients import Cloud
+from infra.aws.errors import code, told
+from infra.aws.s3 import SHA256
+from infra.object_keys import checked
+
+# Most headers are shorter; a longer one takes a second request.
+_FIRST = 16 * 1024
+_THREADS = 16
+_LENGTH = 8
+# Headers hold returns and small tables; what claims to be longer is not ours, and is not read into memory.
+_LONGEST = 16 * 1024 * 1024
+
+
+class S3Heads:
+    """Reads headers of objects in `bucket` under `prefix`; safe for any number of threads."""
+
+    def __init__(self, cloud: Cloud, bucket: str, prefix: str) -> None:
+        self._client, self._bucket, self._prefix = cloud.client("s3"), bucket, prefix
+        self._pool = ThreadPoolExecutor(_THREADS)
+
+    def __call__(self, keys: Sequence[str]) -> list[Head | None]:
+        """In the order of `keys`, None where there is no object; raises `StorageFault`."""
+        return list(self._pool.map(self._head, keys))
+
+    def _head(self, key: str) -> Head | None:
+        name = self._prefix + checked(key)
+        with told("read", f"s3://{self._bucket}/{name}"):
+            try:
+                head = self._read(name, _FIRST)
+                # A safetensors object begins with the length of its header.
+                length = min(_LONGEST, _LENGTH + int.from_bytes(head.start[:_LENGTH], "little"))
+                return head if min(length, head.size) <= len(head.start) else self._read(name, length)
+            except ClientError as error:
+                if code(error) == "NoSuchKey":
+                    return None
+                if code(error) == "InvalidRange":  # of an object without a byte
+                    return Head(b"", "", 0)
+                raise
+
+    def _read(self, name: str, size: int) -> Head:
+        reply: dict[str, Any] = self._client.get_object(Bucket=self._bucket, Key=name, Range=f"bytes=0-{size - 1}")
+        total = int(reply["ContentRange"].rpartition("/")[2])
+        return Head(reply["Body"].read(), reply["Metadata"].get(SHA256, ""), total)

@@ -1,0 +1,174 @@
+"""Objects in an S3 bucket: the storage of the AWS back-end."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectionClosedError,
+    FlexibleChecksumError,
+    IncompleteReadError,
+    ReadTimeoutError,
+    ResponseStreamingError,
+)
+
+from functions.contract import KeyTaken, NoSuchObject, StorageFault
+from infra.aws.backoff import few, retried
+from infra.aws.clients import Cloud
+from infra.aws.errors import code, explained, told
+from infra.object_keys import checked, checked_prefix
+
+# An object's hash beside it (x-amz-meta-sha256), for who reads its header alone.
+SHA256 = "sha256"
+
+# The bucket drops objects with this tag some days after they were forgotten; see the lifecycle in template.yaml.
+_TRAJECTORY, _PASSING_BY = ".trajectory.safetensors", {"Tagging": "marless-kind=trajectory"}
+# What one DeleteObjects takes (API reference, "DeleteObjects").
+_BATCH = 1000
+# How many objects are looked for at once.
+_LOOKING = 16
+
+# The SDK hands a body over before it has come, and does not ask again when it never comes whole.
+_TORN = (
+    ConnectionClosedError,
+    FlexibleChecksumError,
+    IncompleteReadError,
+    ReadTimeoutError,
+    ResponseStreamingError,
+)
+# Errors of single keys in an answer of DeleteObjects that pass by themselves (API reference, "Error responses").
+_PASSING = ("InternalError", "OperationAborted", "ServiceUnavailable", "SlowDown")
+
+
+class _Torn(Exception):
+    """The object's bytes did not come whole."""
+
+
+class _Undeleted(ClientError):  # type: ignore[misc]  # published without type information
+    """S3 answered, and did not delete all it was asked to; it carries one of the errors."""
+
+
+class S3Storage:
+    """Write-once objects in `bucket` under `prefix`; safe for any number of threads, processes and machines.
+
+    Keys that could lead outside `prefix` raise `ValueError`. What S3 refuses is a `StorageFault`; what it turns away
+    (503 Slow Down) or does not answer, the SDK has repeated before.
+    """
+
+    def __init__(self, cloud: Cloud, bucket: str, prefix: str) -> None:
+        self._bucket = bucket
+        self._prefix = f"{checked(prefix.removesuffix('/'))}/"
+        with told("open", f"s3://{bucket}"):
+            self._client = cloud.client("s3")
+
+    def get(self, key: str) -> bytes:
+        """The object's bytes; raises `NoSuchObject` or `StorageFault`."""
+        name = self._name(key)
+
+        def read() -> bytes:
+            reply = self._client.get_object(Bucket=self._bucket, Key=name)
+            with closing(reply["Body"]) as body:
+                try:
+                    return bytes(body.read())
+                except _TORN as error:
+                    raise _Torn(error) from error
+
+        with told("read", self._at(name)):
+            try:
+                return retried(read, lambda error: isinstance(error, _Torn), few())
+            except _Torn as torn:
+                raise StorageFault(f"cannot read {self._at(name)}: it never came whole: {torn}") from torn
+            except ClientError as error:
+                if code(error) == "NoSuchKey":
+                    raise NoSuchObject(key) from None
+                raise
+
+    def put(self, key: str, body: bytes) -> None:
+        """Stores `body` whole or not at all; `KeyTaken` if the key holds an object, whatever its bytes.
+
+        S3 itself compares and writes (User Guide, "Conditional writes"), so of any number of writers at most one
+        returns. Where S3's word that it has stored the object is lost, the SDK asks again and hears that the key is
+        taken, by this very writer. So `KeyTaken` does not say who took it: whoever must know reads the object, as all
+        callers do.
+        """
+        name = self._name(key)
+        request = {
+            "Bucket": self._bucket,
+            "Key": name,
+            "Body": body,
+            "Metadata": {SHA256: hashlib.sha256(body).hexdigest()},
+            "IfNoneMatch": "*",
+            **(_PASSING_BY if key.endswith(_TRAJECTORY) else {}),
+        }
+        with told("store", self._at(name)):
+            try:
+                retried(lambda: self._client.put_object(**request), _crossed, few())
+            except ClientError as error:
+                if code(error) == "PreconditionFailed":
+                    raise KeyTaken(key) from None
+                raise
+
+    def persist(self, keys: Iterable[str]) -> None:
+        """Raises `NoSuchObject` if a key holds nothing; no power loss takes what S3 has accepted."""
+        wanted = list(keys)
+        with ThreadPoolExecutor(_LOOKING) as pool:
+            for _ in pool.map(self._find, wanted):
+                pass
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Removes objects; keys that hold nothing are passed over."""
+        names = [self._name(key) for key in keys]
+        for start in range(0, len(names), _BATCH):
+            self._delete(names[start : start + _BATCH])
+
+    def _find(self, key: str) -> None:
+        name = self._name(key)
+        with told("find", self._at(name)):
+            try:
+                self._client.head_object(Bucket=self._bucket, Key=name)
+            except ClientError as error:
+                if code(error) == "404":  # an answer to HEAD has no body that could say more
+                    raise NoSuchObject(key) from None
+                raise
+
+    def _delete(self, names: Sequence[str]) -> None:
+        """Deletes at most `_BATCH` objects, again those that S3 could not delete just now."""
+        left = names
+
+        def delete() -> None:
+            nonlocal left
+            objects = [{"Key": name} for name in left]
+            reply = self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": objects, "Quiet": True})
+            # First what does not pass, so that it is not repeated.
+            errors = sorted(reply.get("Errors", ()), key=lambda error: bool(error["Code"] in _PASSING))
+            if errors:
+                left = [error["Key"] for error in errors]
+                raise _Undeleted({"Error": errors[0]}, "DeleteObjects")
+
+        try:
+            retried(delete, lambda error: isinstance(error, _Undeleted) and code(error) in _PASSING, few())
+        except (ClientError, BotoCoreError) as error:
+            others = f" and {len(left) - 1} more" if len(left) > 1 else ""
+            raise StorageFault(f"cannot delete {self._at(left[0])}{others}: {explained(error)}") from error
+
+    def _name(self, key: str) -> str:
+        return self._prefix + checked(key)
+
+    def _at(self, name: str) -> str:
+        return f"s3://{self._bucket}/{name}"
+
+    def list(self, prefix: str) -> list[str]:
+        """The keys that start with `prefix`, sorted."""
+        start = self._prefix + checked_prefix(prefix)
+        with told("list", self._at(start)):
+            pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=start)
+            names = [entry["Key"] for page in pages for entry in page.get("Contents", ())]
+        return sorted(name.removeprefix(self._prefix) for name in names)
+
+
+def _crossed(error: Exception) -> bool:
+    """Whether another request for the key was under way, after which S3 asks to repeat this one."""
+    return code(error) == "ConditionalRequestConflict"

@@ -1,0 +1,251 @@
+"""The gate of the emulated account: WSGI middleware that holds every request to the policies of who signed it.
+
+What AWS does before a service sees a request is done here: the signer's key stands for a role session, and the role's
+policies, the session's own policy and the bucket's policy are judged together (IAM user guide, "Policy evaluation
+logic"), and who assumes a role must be trusted by it. What cannot be mapped to an action, or a policy that cannot be
+read, is refused; so is a deletion of several objects as a whole, where S3 would refuse only some of them.
+
+The operator's key stands for the account's administrator: it may do all that no bucket policy denies. Signatures are
+not verified; what proves a session is its token, which nobody else is told. Presigned addresses, permission boundaries
+and organisations' policies are not emulated.
+
+There is no TLS on the way to an emulated account, so every request counts as one that came over it, unless its header
+`X-Emulated-Secure-Transport` says `false`, which is for tests.
+"""
+
+import hmac
+import logging
+import secrets
+import string
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
+from xml.sax.saxutils import escape
+
+from infra.emulation.iam.conditions import Context
+from infra.emulation.iam.denials import Denial, deny
+from infra.emulation.iam.policies import Asked, Document, Policy, Verdict, judge, read
+from infra.emulation.iam.requests import Account, Signer, asked, signer
+from infra.emulation.iam.role_policies import Rules
+from infra.emulation.iam.s3_actions import missing
+from infra.emulation.wsgi import App, Environ, Start, body, reply
+
+_log = logging.getLogger(__name__)
+
+_LETTERS = string.ascii_uppercase + string.digits
+_PLAIN_HTTP = "HTTP_X_EMULATED_SECURE_TRANSPORT"
+# Where moto is managed and where it plays an instance's metadata: nobody's business, whatever service is named.
+_CLOSED = ("/moto-api", "/latest/", "/favicon.ico")
+# API_AssumeRole, DurationSeconds.
+_SESSION_S = 3600
+
+
+class UnknownRole(LookupError):
+    """There is no such role in the account."""
+
+
+class Credentials(NamedTuple):
+    """What signs requests."""
+
+    key: str
+    secret: str
+    token: str
+
+
+@dataclass(frozen=True)
+class _Caller:
+    """Whom a key stands for. `names` are what policies may call it, the name in error messages last.
+
+    `role` is None for the operator; `session` is the session's own policy, None where it has none.
+    """
+
+    names: tuple[str, ...]
+    known: Mapping[str, Sequence[str]]
+    role: str | None = None
+    session: Policy | None = None
+    token: str = ""
+    expires: float = float("inf")
+
+
+class Gate:
+    """Lets through to `app` what `rules` allow; safe for any number of threads."""
+
+    def __init__(self, app: App, operator_key: str, rules: Rules, account: str = "123456789012") -> None:
+        self._app, self._operator_key, self._rules = app, operator_key, rules
+        self._account = Account(account, rules.partition_keys)
+        arn = f"arn:aws:iam::{account}:user/operator"
+        self._operator = _Caller((arn,), {"aws:principalarn": (arn,), "aws:principalaccount": (account,)})
+        self._sessions: dict[str, _Caller] = {}
+
+    def __call__(self, environ: Environ, start: Start) -> Iterable[bytes]:
+        by = signer(environ)
+        if by is None:
+            return deny(environ, start, "", Denial.UNSIGNED)
+        caller = self._operator if by.key == self._operator_key else self._sessions.get(by.key)
+        if caller is None or not _same(caller.token, environ.get("HTTP_X_AMZ_SECURITY_TOKEN", "")):
+            return deny(environ, start, by.service, Denial.UNKNOWN_KEY)
+        if time.monotonic() >= caller.expires:
+            return deny(environ, start, by.service, Denial.EXPIRED)
+        wants = None if environ["PATH_INFO"].startswith(_CLOSED) else asked(environ, by, self._account)
+        refused = self._refusal(environ, by, caller, wants)
+        if refused:
+            _log.info("refused: %s", refused)
+            return deny(environ, start, by.service, Denial.DENIED, refused)
+        if by.service == "sts" and wants is not None:
+            return self._of_sts(environ, start, caller)
+        if wants and wants[0].action == "s3:GetObject" and caller.role is not None:
+            return self._get(environ, start, by, caller, wants[0])
+        return self._app(environ, start)
+
+    def issue(
+        self,
+        role: str,
+        session: str,
+        policy: Document | str | None = None,
+        tags: Mapping[str, str] | None = None,
+        lasting_s: float = float("inf"),
+    ) -> Credentials:
+        """New credentials for a session of the role with the ARN `role`, as AssumeRole gives them.
+
+        `policy` bounds the session further; raises `UnknownRole`.
+        """
+        if not self._rules.has_role(role):
+            raise UnknownRole(role)
+        made = Credentials(f"ASIA{_random(16)}", secrets.token_urlsafe(30), secrets.token_urlsafe(120))
+        name, number = role.rpartition("/")[2], self._account.number
+        known = {
+            "aws:principalarn": (role,),
+            "aws:principalaccount": (number,),
+            "aws:principaltype": ("AssumedRole",),
+            "aws:userid": (f"AROA{name.upper()}:{session}",),
+            **{f"aws:principaltag/{key.lower()}": (value,) for key, value in (tags or {}).items()},
+        }
+        self._sessions[made.key] = _Caller(
+            names=(role, f"arn:aws:sts::{number}:assumed-role/{name}/{session}"),
+            known=known,
+            role=role,
+            session=None if policy is None else read(policy),
+            token=made.token,
+            expires=time.monotonic() + lasting_s,
+        )
+        return made
+
+    def _refusal(self, environ: Environ, by: Signer, caller: _Caller, wants: list[Asked] | None) -> str:
+        """Why the caller may not, in the words of AWS; '' if it may."""
+        if wants is None:
+            if caller.role is None:
+                return ""
+            what = environ.get("HTTP_X_AMZ_TARGET") or f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}"
+            return f"User: {caller.names[-1]} is not authorized to perform: {by.service}, {what}, an unknown action"
+        for want in wants:
+            verdict = self._verdict(environ, by, caller, want)
+            if verdict.said != "allow":
+                why = verdict.why or f"because no identity-based policy allows the {want.action} action"
+                return (
+                    f"User: {caller.names[-1]} is not authorized to perform: {want.action} "
+                    f'on resource: "{want.resource}" {why}'
+                )
+        return ""
+
+    def _verdict(self, environ: Environ, by: Signer, caller: _Caller, want: Asked) -> Verdict:
+        """All policies together: one denial is enough, and the session's policy has to allow what another does."""
+        context = {
+            **caller.known,
+            "aws:requestedregion": (by.region,),
+            "aws:securetransport": ("false" if environ.get(_PLAIN_HTTP, "").lower() == "false" else "true",),
+            **want.context,
+        }
+        given = Verdict("allow") if caller.role is None else judge(self._rules.of_role(caller.role), want, context)
+        if given.said == "deny":
+            return given
+        if want.action == "sts:AssumeRole" and given.said == "allow":
+            given = self._trusted(caller, want, context)
+        if want.action.startswith("s3:"):
+            bucket = want.resource.removeprefix("arn:aws:s3:::").partition("/")[0]
+            own = judge(self._rules.of_bucket(bucket), want, context, caller.names)
+            if own.said == "deny":
+                return Verdict("deny", f"{own.why} in a resource-based policy")
+            given = own if given.said == "nothing" else given
+        if caller.session is None:
+            return given
+        bound = judge([caller.session], want, context)
+        if bound.said == "nothing":
+            return Verdict("nothing", f"because no session policy allows the {want.action} action")
+        return bound if bound.said == "deny" else given
+
+    def _trusted(self, caller: _Caller, want: Asked, context: Context) -> Verdict:
+        """What the trust policy of the role says to who may ask for it; administrators are held to it as well."""
+        number = self._account.number
+        names = (*caller.names, f"arn:aws:iam::{number}:root", number)
+        said = judge(self._rules.of_trust(want.resource), want, context, names)
+        return (
+            said if said.why else said._replace(why=f"because no resource-based policy allows the {want.action} action")
+        )
+
+    def _get(self, environ: Environ, start: Start, by: Signer, caller: _Caller, want: Asked) -> Iterable[bytes]:
+        """An object, for a role: that there is none is only told to who may list it."""
+        hidden = False
+
+        def answer(status: str, headers: Any, exc_info: Any = None) -> Any:
+            nonlocal hidden
+            hidden = status.startswith("404") and self._verdict(environ, by, caller, missing(want)).said != "allow"
+            # Nothing is written through it: what moto answers it returns.
+            return (lambda _: None) if hidden else start(status, headers, exc_info)
+
+        found = self._app(environ, answer)
+        if not hidden:
+            return found
+        _drop(found)
+        return deny(environ, start, by.service, Denial.DENIED, self._refusal(environ, by, caller, [missing(want)]))
+
+    def _of_sts(self, environ: Environ, start: Start, caller: _Caller) -> Iterable[bytes]:
+        fields = dict(parse_qsl(body(environ).decode("latin-1")))
+        if fields["Action"] == "GetCallerIdentity":
+            arn, user = caller.names[-1], caller.known.get("aws:userid", ("AIDAOPERATOR",))[0]
+            return _told(start, "GetCallerIdentity", {"Arn": arn, "UserId": user, "Account": self._account.number})
+        lasting_s, session = int(fields.get("DurationSeconds", _SESSION_S)), fields.get("RoleSessionName", "")
+        tags = {
+            fields[f"Tags.member.{number}.Key"]: fields.get(f"Tags.member.{number}.Value", "")
+            for number in range(1, 51)
+            if f"Tags.member.{number}.Key" in fields
+        }
+        made = self.issue(fields["RoleArn"], session, fields.get("Policy"), tags, lasting_s)
+        until = (datetime.now(UTC) + timedelta(seconds=lasting_s)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        told = {
+            "AccessKeyId": made.key,
+            "SecretAccessKey": made.secret,
+            "SessionToken": made.token,
+            "Expiration": until,
+        }
+        return _told(start, "AssumeRole", {"Credentials": {**told, "Expiration": until}})
+
+
+def _drop(answer: Iterable[bytes]) -> None:
+    close = getattr(answer, "close", None)
+    if close:
+        close()
+
+
+def _random(letters: int) -> str:
+    return "".join(secrets.choice(_LETTERS) for _ in range(letters))
+
+
+def _same(left: str, right: str) -> bool:
+    return hmac.compare_digest(left.encode(), right.encode())
+
+
+def _xml(fields: Mapping[str, Any]) -> str:
+    return "".join(
+        f"<{name}>{_xml(value) if isinstance(value, Mapping) else escape(value)}</{name}>"
+        for name, value in fields.items()
+    )
+
+
+def _told(start: Start, action: str, fields: Mapping[str, Any]) -> Iterable[bytes]:
+    """An answer of STS's query API."""
+    inner = f"<{action}Result>{_xml(fields)}</{action}Result>"
+    text = f'<{action}Response xmlns="https://sts.amazonaws.com/doc/2011-06-15/">{inner}</{action}Response>'
+    return reply(start, "200 OK", text.encode(), "text/xml")

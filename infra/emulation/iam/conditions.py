@@ -1,0 +1,151 @@
+"""The conditions of IAM policies, as far as they are emulated. Pure.
+
+Rules: IAM user guide, "IAM JSON policy elements: Condition operators", "Single-valued vs. multivalued context keys",
+"Set operators for multivalued context keys" and "IAM policy elements: Variables and tags".
+"""
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from infra.emulation.iam.wildcards import arn_like, like, plain
+
+Context = Mapping[str, Sequence[str]]
+"""What is known of a request: condition keys, in lower case, to their values."""
+
+# The keys that requests are described by here. One that is not among them would always seem to be absent, which some
+# operators take for a yes.
+_KNOWN = frozenset(
+    {
+        "aws:principalaccount",
+        "aws:principalarn",
+        "aws:principaltype",
+        "aws:requestedregion",
+        "aws:securetransport",
+        "aws:userid",
+        "dynamodb:leadingkeys",
+        "dynamodb:returnvalues",
+        "s3:delimiter",
+        "s3:if-match",
+        "s3:if-none-match",
+        "s3:max-keys",
+        "s3:objectcreationoperation",
+        "s3:prefix",
+        "s3:requestobjecttagkeys",
+        "s3:x-amz-acl",
+        "s3:x-amz-copy-source",
+        "s3:x-amz-server-side-encryption",
+        "s3:x-amz-storage-class",
+    }
+)
+_FAMILIES = ("aws:principaltag/", "s3:requestobjecttag/")
+
+Test = Callable[[str, str, Context], bool]
+"""Whether the policy's value (first) fits the request's."""
+
+
+class NotEmulated(Exception):
+    """A policy uses what is not emulated; the message says what. Whatever it decides goes against the caller."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One operator on one key. `negated` holds where `test` fails; `every`: of a key with many values, all must hold.
+
+    `test` None is the operator Null.
+    """
+
+    key: str
+    values: tuple[str, ...]
+    test: Test | None
+    negated: bool = False
+    every: bool | None = None
+    if_exists: bool = False
+
+    def holds(self, context: Context) -> bool:
+        """Whether the request is as the condition says; raises `NotEmulated`."""
+        given = context.get(self.key)
+        if self.test is None:
+            return (not given) == (self.values[0].lower() == "true")
+        if not given:
+            return self._without()
+        if self.every is None and len(given) > 1:
+            raise NotEmulated(f"{self.key} has several values, and the condition does not say which must hold")
+        told = [self._fits(value, context) for value in given]
+        return any(told) if self.every is False else all(told)
+
+    def _without(self) -> bool:
+        """For a key that the request does not have. ForAllValues holds then, ForAnyValue never does."""
+        if self.every is not None:
+            return self.every or self.if_exists
+        return self.negated or self.if_exists
+
+    def _fits(self, given: str, context: Context) -> bool:
+        assert self.test is not None
+        if self.negated and any(plain(value, context) is None for value in self.values):
+            raise NotEmulated(f"a variable in the condition on {self.key} stands for nothing")
+        return any(self.test(value, given, context) for value in self.values) != self.negated
+
+
+def conditions(block: Mapping[str, Mapping[str, Any]]) -> tuple[Condition, ...]:
+    """The conditions of a statement's block, all of which must hold; raises `NotEmulated`."""
+    return tuple(_condition(name, key, wanted) for name, keys in block.items() for key, wanted in keys.items())
+
+
+def _condition(name: str, key: str, wanted: Any) -> Condition:
+    lower, key = name.lower(), key.lower()
+    if key not in _KNOWN and not key.startswith(_FAMILIES):
+        raise NotEmulated(f"the condition key {key} is not emulated")
+    quantifier, _, rest = lower.rpartition(":")
+    if_exists = rest.endswith("ifexists")
+    test, negated = _OPERATORS.get(rest.removesuffix("ifexists"), (None, False))
+    values = tuple(_text(value) for value in (wanted if isinstance(wanted, list) else [wanted]))
+    if not values or (test is None and rest != "null") or quantifier not in _QUANTIFIERS:
+        raise NotEmulated(f"the condition operator {name} is not emulated")
+    return Condition(key, values, test, negated, _QUANTIFIERS[quantifier], if_exists)
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _equal(wanted: str, given: str, context: Context) -> bool:
+    return plain(wanted, context) == given
+
+
+def _equal_in_any_case(wanted: str, given: str, context: Context) -> bool:
+    text = plain(wanted, context)
+    return text is not None and text.lower() == given.lower()
+
+
+def _number(compare: Callable[[float, float], bool]) -> Test:
+    def test(wanted: str, given: str, context: Context) -> bool:
+        try:
+            return compare(float(given), float(plain(wanted, context) or ""))
+        except ValueError:
+            return False
+
+    return test
+
+
+_QUANTIFIERS = {"": None, "forallvalues": True, "foranyvalue": False}
+_OPERATORS: Mapping[str, tuple[Test, bool]] = {
+    "stringequals": (_equal, False),
+    "stringnotequals": (_equal, True),
+    "stringequalsignorecase": (_equal_in_any_case, False),
+    "stringnotequalsignorecase": (_equal_in_any_case, True),
+    "stringlike": (like, False),
+    "stringnotlike": (like, True),
+    "arnequals": (arn_like, False),
+    "arnlike": (arn_like, False),
+    "arnnotequals": (arn_like, True),
+    "arnnotlike": (arn_like, True),
+    "bool": (_equal_in_any_case, False),
+    "numericequals": (_number(operator.eq), False),
+    "numericnotequals": (_number(operator.eq), True),
+    "numericlessthan": (_number(operator.lt), False),
+    "numericlessthanequals": (_number(operator.le), False),
+    "numericgreaterthan": (_number(operator.gt), False),
+    "numericgreaterthanequals": (_number(operator.ge), False),
+}

@@ -1,0 +1,171 @@
+"""IAM policies and what they say of a request. Pure.
+
+Rules: IAM user guide, "Policy evaluation logic", "IAM JSON policy elements reference" and "How IAM roles differ from
+resource-based policies". What cannot be read is held against the caller: a statement that it touches denies.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from infra.emulation.iam.conditions import Condition, Context, NotEmulated, conditions
+from infra.emulation.iam.wildcards import action_like, arn_like
+
+Document = Mapping[str, Any]
+Said = Literal["allow", "deny", "nothing"]
+
+
+class Asked(NamedTuple):
+    """One thing that a request wants: an action on a resource, and what the conditions of policies may look at."""
+
+    action: str
+    resource: str
+    context: Mapping[str, Sequence[str]] = {}
+
+
+class Verdict(NamedTuple):
+    """What policies say, and why: words for the error message."""
+
+    said: Said
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement, read. `principals` are of resource policies; `trouble` is what of it is not emulated."""
+
+    allows: bool
+    actions: tuple[str, ...]
+    resources: tuple[str, ...]
+    conditions: tuple[Condition, ...] = ()
+    principals: tuple[str, ...] = ()
+    other_actions: bool = False
+    other_resources: bool = False
+    sid: str = ""
+    trouble: str = ""
+
+    def names_action(self, action: str) -> bool:
+        """Whether it is about this action."""
+        return any(action_like(text, action) for text in self.actions) != self.other_actions
+
+    def names_resource(self, resource: str, context: Context) -> bool:
+        """Whether it is about this resource."""
+        return any(arn_like(text, resource, context) for text in self.resources) != self.other_resources
+
+    def names_caller(self, callers: Sequence[str]) -> bool:
+        """Whether it is about somebody of these names; an identity's policy is always about the identity."""
+        return not self.principals or any(name in self.principals for name in ("*", *callers))
+
+
+class Policy:
+    """A policy document, read."""
+
+    def __init__(self, statements: Iterable[Statement]) -> None:
+        self._statements = tuple(statements)
+        self._about: dict[str, tuple[Statement, ...]] = {}
+
+    def about(self, action: str) -> tuple[Statement, ...]:
+        """The statements about an action. There are few actions, and they are asked again and again."""
+        found = self._about.get(action)
+        if found is None:
+            found = tuple(statement for statement in self._statements if statement.names_action(action))
+            self._about[action] = found
+        return found
+
+
+def read(document: Document | str, of_resource: bool = False) -> Policy:
+    """What a policy document says; one that makes no sense denies everything."""
+    try:
+        parsed = json.loads(document) if isinstance(document, str) else document
+        statements = _listed(parsed["Statement"])
+    except (ValueError, KeyError, TypeError):
+        return Policy([_unreadable({}, "the policy cannot be read")])
+    return Policy(_statement(statement, of_resource) for statement in statements)
+
+
+def judge(policies: Iterable[Policy], asked: Asked, context: Context, callers: Sequence[str] = ()) -> Verdict:
+    """What the policies together say: a denial counts more than any permission.
+
+    `context` is all that is known of the request, the context of `asked` included. `callers` are the names of the
+    caller, for the policies of resources.
+    """
+    found = Verdict("nothing")
+    for statement in (statement for policy in policies for statement in policy.about(asked.action)):
+        if not statement.names_caller(callers) or not statement.names_resource(asked.resource, context):
+            continue
+        try:
+            if statement.trouble:
+                raise NotEmulated(statement.trouble)
+            if not all(condition.holds(context) for condition in statement.conditions):
+                continue
+        except NotEmulated as error:
+            return Verdict("deny", f"because a statement cannot be judged: {_named(statement)}{error}")
+        if not statement.allows:
+            return Verdict("deny", f"with an explicit deny{f' ({statement.sid})' if statement.sid else ''}")
+        found = Verdict("allow")
+    return found
+
+
+def _statement(given: Document, of_resource: bool) -> Statement:
+    try:
+        other_actions, other_resources = "NotAction" in given, "NotResource" in given
+        strange = set(given) - _ELEMENTS - ({"Principal"} if of_resource else set())
+        if strange:
+            raise NotEmulated(f"the element {', '.join(sorted(strange))} is not emulated")
+        return Statement(
+            allows={"Allow": True, "Deny": False}[given["Effect"]],
+            actions=_texts(given["NotAction" if other_actions else "Action"]),
+            resources=_texts(given["NotResource" if other_resources else "Resource"]),
+            conditions=_conditions(given),
+            principals=_principals(given["Principal"]) if of_resource else (),
+            other_actions=other_actions,
+            other_resources=other_resources,
+            sid=given.get("Sid", ""),
+        )
+    except NotEmulated as error:
+        return _unreadable(given, str(error))
+    except (KeyError, TypeError, AttributeError) as error:
+        return _unreadable(given, f"it is not a statement ({type(error).__name__} {error})")
+
+
+_ELEMENTS = {"Sid", "Effect", "Action", "NotAction", "Resource", "NotResource", "Condition"}
+
+
+def _unreadable(given: Document, trouble: str) -> Statement:
+    """As much as can be read of it: it denies what it is about."""
+    sid = str(given.get("Sid", "")) if isinstance(given, Mapping) else ""
+    try:
+        return Statement(False, _texts(given["Action"]), _texts(given["Resource"]), sid=sid, trouble=trouble)
+    except (KeyError, TypeError):
+        return Statement(False, ("*",), ("*",), sid=sid, trouble=trouble)
+
+
+def _conditions(given: Document) -> tuple[Condition, ...]:
+    return conditions(given.get("Condition", {}))
+
+
+def _principals(given: Any) -> tuple[str, ...]:
+    """Of a resource's policy: whom a statement is about. Services are not callers here."""
+    if given == "*":
+        return ("*",)
+    strange = set(given) - {"AWS", "Service"}
+    if strange:
+        raise NotEmulated(f"principals of the kind {', '.join(sorted(strange))} are not emulated")
+    # A statement about services alone is about nobody, which is not the same as about everybody.
+    return _texts(given.get("AWS", [])) or ("-",)
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    texts = tuple(_listed(value))
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError("a text is missing")
+    return texts
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else [value]
+
+
+def _named(statement: Statement) -> str:
+    return f"{statement.sid}: " if statement.sid else ""

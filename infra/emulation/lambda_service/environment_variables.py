@@ -1,0 +1,67 @@
+"""What a function finds around it: the variables that Lambda sets."""
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from functions import kernels
+from infra.emulation.lambda_service.versions import FunctionVersion
+
+Credentials = Callable[[str, str], tuple[str, str, str]]
+
+
+@dataclass(frozen=True)
+class Site:
+    """What all functions share: the region, the account's number and end point, and who gives their roles' keys.
+
+    `credentials(role_arn, session_name)` returns access key, secret and token, which must hold for `pool.LIFETIME_S`
+    and the longest time-out.
+    """
+
+    region: str
+    account: str
+    endpoint: str
+    credentials: Credentials
+
+
+def variables(function: FunctionVersion, site: Site, log_stream: str, home: Path, runtime_api: str) -> dict[str, str]:
+    """The whole environment of the function's process; of this process's own nothing gets into it but PATH and what
+    decides how this processor calculates.
+
+    AWS documentation, "Working with Lambda environment variables": the second group may be set by the function, the
+    last one may not. AWS_ENDPOINT_URL belongs to the emulation: nothing a function does by default leaves it.
+    AWS_EXECUTION_ENV names the interpreter that really runs. `home` takes the place of the environment's own /tmp.
+    """
+    key, secret, token = site.credentials(function.role_arn, function.name)
+    folders = [str(folder) for folder in function.code]
+    own = dict(function.environment)
+    if "PYTHONPATH" in own:
+        folders.append(own["PYTHONPATH"])
+    return {
+        **{name: os.environ[name] for name in kernels.VARIABLES if name in os.environ},
+        "PATH": os.environ.get("PATH", os.defpath),
+        "LANG": "C.UTF-8",
+        "TZ": ":UTC",
+        "HOME": str(home),
+        "TMPDIR": str(home),
+        **own,
+        "PYTHONPATH": os.pathsep.join(folders),
+        "AWS_ACCESS_KEY_ID": key,
+        "AWS_SECRET_ACCESS_KEY": secret,
+        "AWS_SESSION_TOKEN": token,
+        "AWS_REGION": site.region,
+        "AWS_DEFAULT_REGION": site.region,
+        "AWS_ENDPOINT_URL": site.endpoint,
+        "AWS_EXECUTION_ENV": f"AWS_Lambda_python{sys.version_info.major}.{sys.version_info.minor}",
+        "AWS_LAMBDA_FUNCTION_NAME": function.name,
+        "AWS_LAMBDA_FUNCTION_VERSION": function.version,
+        "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(function.memory_mb),
+        "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
+        "AWS_LAMBDA_LOG_GROUP_NAME": function.log_group,
+        "AWS_LAMBDA_LOG_STREAM_NAME": log_stream,
+        "AWS_LAMBDA_RUNTIME_API": runtime_api,
+        "LAMBDA_TASK_ROOT": folders[0],
+        "_HANDLER": function.handler,
+    }

@@ -1,0 +1,174 @@
+"""The environments of this machine: handed out, kept warm, and never more than it can bear.
+
+On AWS nothing but the account's concurrency limits the number of environments. Here every one is a process of this
+machine, so there are at most `most` of them. A call beyond that waits for a free one although its function's
+concurrency would let it run at once; its time-out begins when it has one. A function that waits for another one
+keeps its own environment meanwhile, so chains of synchronous calls longer than `most` end in time-outs.
+"""
+
+import threading
+import time
+from collections import deque
+
+from infra.emulation.lambda_service.environment_variables import Site
+from infra.emulation.lambda_service.environments import Environment
+from infra.emulation.lambda_service.versions import FunctionVersion
+
+# Lambda too replaces environments every few hours; the credentials they began with do not last for ever.
+LIFETIME_S = 2 * 3600.0
+# A call for a version that has a free environment goes before older calls, which would have to end that environment,
+# until the oldest has waited this long: versions that take turns would otherwise start a process for every call.
+PATIENCE_S = 2.0
+
+
+class Closed(Exception):
+    """The pool has been closed."""
+
+
+class _Call:
+    """One who waits for an environment; when `ready`, it has got one, or leave to start one, or the pool is closed."""
+
+    def __init__(self, function: FunctionVersion) -> None:
+        self.function = function
+        self.since = time.monotonic()
+        self.ready = threading.Event()
+        self.environment: Environment | None = None
+        self.replaced: Environment | None = None
+        self.granted = False
+
+
+class Pool:
+    """At most `most` environments; those idle for `idle_s` seconds are ended."""
+
+    def __init__(self, site: Site, most: int, idle_s: float) -> None:
+        self._site, self._most, self._idle_s = site, most, idle_s
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._places = 0  # taken: idle, in use, or about to start
+        self._idle: list[tuple[float, Environment]] = []  # oldest first
+        self._busy: dict[Environment, bool] = {}  # true: not to be used again
+        self._waiting: deque[_Call] = deque()
+        self._closed = False
+        self._keeper = threading.Thread(target=self._keep, name="environments", daemon=True)
+        self._keeper.start()
+
+    def take(self, function: FunctionVersion) -> Environment:
+        """An environment for one invocation, warm if there is one; waits for a place. Raises `Closed`, or `OSError`."""
+        call = _Call(function)
+        with self._lock:
+            self._waiting.append(call)
+            self._serve()
+        call.ready.wait()
+        if call.replaced is not None:
+            call.replaced.close()
+        if not call.granted:
+            raise Closed
+        return call.environment or self._start(function)
+
+    def give_back(self, environment: Environment, reusable: bool) -> None:
+        """Ends the caller's use of the environment."""
+        with self._lock:
+            retired = self._busy.pop(environment)
+            young = time.monotonic() - environment.born < LIFETIME_S
+            keep = reusable and young and not retired and not self._closed
+            if keep:
+                self._idle.append((time.monotonic(), environment))
+                self._serve()
+        if not keep:
+            environment.close()
+            self._leave()
+
+    def retire(self, name: str) -> None:
+        """Ends a function's environments, those in use when they are given back."""
+        with self._lock:
+            for environment in self._busy:
+                self._busy[environment] |= environment.function.name == name
+            ended = [environment for _, environment in self._idle if environment.function.name == name]
+            self._idle = [entry for entry in self._idle if entry[1].function.name != name]
+        self._end(ended)
+
+    def close(self) -> None:
+        """Kills every process; returns when all are gone and all who waited have been turned away."""
+        with self._lock:
+            self._closed = True
+            ended, self._idle = [environment for _, environment in self._idle], []
+            for environment in self._busy:
+                environment.kill()
+            while self._waiting:
+                self._waiting.popleft().ready.set()
+            self._changed.notify_all()
+        self._end(ended)
+        with self._changed:
+            self._changed.wait_for(lambda: self._places == 0)
+        self._keeper.join()
+
+    def _start(self, function: FunctionVersion) -> Environment:
+        try:
+            environment = Environment(function, self._site)
+        except BaseException:
+            self._leave()
+            raise
+        with self._lock:
+            if not self._closed:
+                self._busy[environment] = False
+                return environment
+        environment.close()
+        self._leave()
+        raise Closed
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._places -= 1
+            self._serve()
+            self._changed.notify_all()
+
+    def _end(self, environments: list[Environment]) -> None:
+        for environment in environments:
+            environment.close()
+            self._leave()
+
+    def _serve(self) -> None:
+        """Grants what can be granted; under the lock."""
+        while self._waiting:
+            call = self._first()
+            if not self._grant(call):
+                return
+            self._waiting.remove(call)
+            call.granted = True
+            call.ready.set()
+
+    def _first(self) -> _Call:
+        oldest = self._waiting[0]
+        if time.monotonic() - oldest.since >= PATIENCE_S:
+            return oldest
+        warm = [environment.function for _, environment in self._idle]
+        return next((call for call in self._waiting if call.function in warm), oldest)
+
+    def _grant(self, call: _Call) -> bool:
+        """A warm environment, the last one used first; else a free place; else the place of the one idle longest."""
+        for entry in reversed(self._idle):
+            if entry[1].function == call.function:
+                self._idle.remove(entry)
+                call.environment = entry[1]
+                self._busy[entry[1]] = False
+                return True
+        if self._places < self._most:
+            self._places += 1
+            return True
+        if self._idle:
+            call.replaced = self._idle.pop(0)[1]
+            return True
+        return False
+
+    def _keep(self) -> None:
+        """Ends what has been idle for too long; runs until the pool is closed."""
+        while True:
+            with self._changed:
+                if self._closed:
+                    return
+                due = self._idle[0][0] + self._idle_s if self._idle else time.monotonic() + self._idle_s
+                self._changed.wait(max(0.0, due - time.monotonic()))
+                late = time.monotonic() - self._idle_s
+                ended = [environment for since, environment in self._idle if since <= late]
+                self._idle = [entry for entry in self._idle if entry[0] > late]
+            self._end(ended)

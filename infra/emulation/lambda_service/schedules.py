@@ -1,0 +1,86 @@
+"""Scheduled invocations: what EventBridge rules with a rate do on AWS."""
+
+import heapq
+import itertools
+import logging
+import threading
+import time
+from dataclasses import dataclass
+
+from infra.emulation.lambda_service.lambdas import Lambdas
+from infra.emulation.lambda_service.refusals import Refused
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Every `period_s` seconds the function (a name or an ARN) gets the event `payload`, the first after one period."""
+
+    function: str
+    qualifier: str | None
+    payload: bytes
+    period_s: float
+
+
+class Schedules:
+    """Fires schedules on a thread of its own; safe for any number of threads. Periods that were missed are left out."""
+
+    def __init__(self, lambdas: Lambdas) -> None:
+        self._lambdas = lambdas
+        self._changed = threading.Condition()
+        self._schedules: dict[str, Schedule] = {}
+        self._due: list[tuple[float, int, str, Schedule]] = []
+        self._order = itertools.count()
+        self._closed = False
+        self._thread = threading.Thread(target=self._work, name="schedules", daemon=True)
+        self._thread.start()
+
+    def put(self, name: str, schedule: Schedule) -> None:
+        """Begins a schedule, in the place of the one that had the name before."""
+        if not schedule.period_s > 0:
+            raise ValueError("a schedule's period is longer than nothing")
+        with self._changed:
+            self._schedules[name] = schedule
+            self._plan(name, schedule, time.monotonic() + schedule.period_s)
+
+    def remove(self, name: str) -> None:
+        """Ends a schedule; one that is not there is passed over."""
+        with self._changed:
+            self._schedules.pop(name, None)
+
+    def close(self) -> None:
+        """Ends all schedules; nothing is fired any more when it returns. Twice is harmless."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self._thread.join()
+
+    def _plan(self, name: str, schedule: Schedule, due: float) -> None:
+        heapq.heappush(self._due, (due, next(self._order), name, schedule))
+        self._changed.notify_all()
+
+    def _work(self) -> None:
+        while (schedule := self._take()) is not None:
+            try:
+                self._lambdas.submit(schedule.function, schedule.qualifier, schedule.payload)
+            except Refused as refused:
+                _log.warning("the schedule of %s was not followed: %s", schedule.function, refused)
+
+    def _take(self) -> Schedule | None:
+        """The next schedule that is due, when it is due, planned anew; `None` when all is closed."""
+        with self._changed:
+            while not self._closed:
+                if not self._due:
+                    self._changed.wait()
+                    continue
+                due, _, name, schedule = self._due[0]
+                if self._schedules.get(name) is not schedule:
+                    heapq.heappop(self._due)
+                elif (wait_s := due - time.monotonic()) > 0:
+                    self._changed.wait(wait_s)
+                else:
+                    heapq.heappop(self._due)
+                    self._plan(name, schedule, max(due + schedule.period_s, time.monotonic()))
+                    return schedule
+            return None

@@ -1,0 +1,185 @@
+"""Trouble on demand, for tests: WSGI middleware that answers chosen requests as AWS does on a bad day.
+
+Rules are added by ``POST /_marless/faults`` with a JSON list of `Rule`, in front of those that are there, and taken
+away by ``DELETE``; ``GET`` tells what has happened since. The path exists only where the account was started with
+faults allowed.
+"""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from http import HTTPStatus
+from typing import Literal
+from urllib.parse import quote
+
+import msgspec
+
+from infra.emulation.middleware.peers import process_of
+from infra.emulation.wsgi import App, Dropped, Environ, Start, body, operation, reply, service
+
+PATH = "/_marless/faults"
+
+Trouble = Literal[
+    "slow_down", "conflict", "throttle", "too_many", "error", "delay", "drop", "lost_reply", "twice", "swallow", "kill"
+]
+# What changes anything, as opposed to reads: methods of S3 and Lambda, operations of DynamoDB.
+WRITE = "write"
+_WRITES = ("PUT", "DELETE", "POST", "PutItem", "UpdateItem", "DeleteItem")
+
+
+class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What happens to the next `count` requests that it fits.
+
+    `service` as in signatures (s3, dynamodb, lambda). `action` is the operation of a JSON service, else the HTTP
+    method; `write` fits whatever changes anything. `key` is a part of the path, or of the body of a request to DynamoDB
+    or Lambda. '' fits all. With `functions`, only what functions ask for fits, not what the operator does. `skip`
+    requests that fit go free first. `delay_s` is for `delay`.
+
+    `slow_down`: S3's 503. `conflict`: S3's 409 for a conditional write that meets another. `throttle`: DynamoDB's.
+    `too_many`: Lambda's 429. `error`: a 500. `drop`: the connection ends before anything is done; `lost_reply`: after.
+    `twice`: it is done twice. `swallow`: an event is accepted and forgotten. `kill`: it is done, and the function that
+    asked for it is killed before it hears of that.
+    """
+
+    service: str
+    trouble: Trouble
+    functions: bool = False
+    action: str = ""
+    key: str = ""
+    count: int = 1
+    skip: int = 0
+    delay_s: float = 0.0
+
+
+class Struck(msgspec.Struct, frozen=True):
+    """A request that a rule was applied to."""
+
+    trouble: Trouble
+    action: str
+    path: str
+
+
+_RULES = msgspec.json.Decoder(list[Rule])
+_XML = "<?xml version='1.0' encoding='UTF-8'?><Error><Code>{}</Code><Message>{}</Message></Error>"
+_JSON = "application/json"
+
+
+class Faults:
+    """Applies the rules before `app` sees a request."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._lock = threading.Lock()
+        self._rules: list[Rule] = []
+        self._struck: list[Struck] = []
+
+    def __call__(self, environ: Environ, start: Start) -> Iterable[bytes]:
+        if environ["PATH_INFO"] == PATH:
+            return self._manage(environ, start)
+        rule = self._due(environ)
+        if rule is None:
+            return self._app(environ, start)
+        if rule.trouble == "delay":
+            time.sleep(rule.delay_s)
+            return self._app(environ, start)
+        if rule.trouble in ("lost_reply", "twice", "kill"):
+            b"".join(self._app(environ, lambda *_: None))
+            environ["wsgi.input"].seek(0)
+        return self._struck_by(rule.trouble, environ, start)
+
+    def _struck_by(self, trouble: Trouble, environ: Environ, start: Start) -> Iterable[bytes]:
+        if trouble == "twice":
+            return self._app(environ, start)
+        if trouble == "kill":
+            _kill(environ)
+        if trouble in ("drop", "lost_reply", "kill"):
+            raise Dropped
+        return _ANSWERS[trouble](start)
+
+    def _manage(self, environ: Environ, start: Start) -> Iterable[bytes]:
+        method = environ["REQUEST_METHOD"]
+        with self._lock:
+            if method == "POST":
+                self._rules = _RULES.decode(body(environ)) + self._rules
+            elif method == "DELETE":
+                self._rules, self._struck = [], []
+            return reply(start, "200 OK", msgspec.json.encode(self._struck))
+
+    def _due(self, environ: Environ) -> Rule | None:
+        """The first rule that fits, counted."""
+        if not self._rules:
+            return None
+        meant_for, action = service(environ), operation(environ)
+        with self._lock:
+            for place, rule in enumerate(self._rules):
+                if not _fits(rule, meant_for, action, environ):
+                    continue
+                if rule.skip:
+                    self._rules[place] = msgspec.structs.replace(rule, skip=rule.skip - 1)
+                    return None
+                if rule.count > 1:
+                    self._rules[place] = msgspec.structs.replace(rule, count=rule.count - 1)
+                else:
+                    del self._rules[place]
+                self._struck.append(Struck(rule.trouble, action, environ["PATH_INFO"]))
+                return rule
+        return None
+
+
+def _fits(rule: Rule, meant_for: str, action: str, environ: Environ) -> bool:
+    if rule.service not in ("", meant_for) or rule.action not in ("", action, WRITE):
+        return False
+    if rule.action == WRITE and (action not in _WRITES or not meant_for):
+        return False
+    # Access keys of roles begin so (IAM user guide, "Understanding unique ID prefixes").
+    if rule.functions and "Credential=ASIA" not in environ.get("HTTP_AUTHORIZATION", ""):
+        return False
+    return _touches(environ, rule.key)
+
+
+def _kill(environ: Environ) -> None:
+    """Ends the process that made the request, if it is still there."""
+    if pid := process_of(int(environ["REMOTE_PORT"]), int(environ["SERVER_PORT"])):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _touches(environ: Environ, key: str) -> bool:
+    if not key or key in environ["PATH_INFO"] or quote(key) in environ.get("RAW_URI", ""):
+        return True
+    return service(environ) in ("dynamodb", "lambda") and key.encode() in body(environ)
+
+
+def _s3(status: HTTPStatus, code: str, message: str) -> Callable[[Start], Iterable[bytes]]:
+    text = _XML.format(code, message).encode()
+    return lambda start: reply(start, f"{status.value} {status.phrase}", text, "application/xml")
+
+
+def _table_throttled(start: Start) -> Iterable[bytes]:
+    kind = "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException"
+    text = {"__type": kind, "message": "The level of configured provisioned throughput for the table was exceeded."}
+    return reply(start, "400 Bad Request", msgspec.json.encode(text), "application/x-amz-json-1.0")
+
+
+def _function_throttled(start: Start) -> Iterable[bytes]:
+    text = {"Reason": "ConcurrentInvocationLimitExceeded", "Type": "User", "message": "Rate Exceeded."}
+    error = ("x-amzn-ErrorType", "TooManyRequestsException")
+    return reply(start, "429 Too Many Requests", msgspec.json.encode(text), _JSON, error)
+
+
+# "Error responses" of the S3 and DynamoDB API references; "Invoke" of Lambda's.
+_ANSWERS: dict[str, Callable[[Start], Iterable[bytes]]] = {
+    "slow_down": _s3(HTTPStatus.SERVICE_UNAVAILABLE, "SlowDown", "Please reduce your request rate."),
+    "conflict": _s3(
+        HTTPStatus.CONFLICT,
+        "ConditionalRequestConflict",
+        "The conditional request cannot succeed due to a conflicting operation against this resource.",
+    ),
+    "throttle": _table_throttled,
+    "too_many": _function_throttled,
+    "swallow": lambda start: reply(start, "202 Accepted", b""),
+    "error": lambda start: reply(start, "500 Internal Server Error", b'{"message": "injected"}'),
+}

@@ -1,0 +1,41 @@
+"""A process that ends, with all that it started, when the process that needs it is gone.
+
+It imports the standard library alone: an execution environment runs it from its file, see
+`infra.emulation.lambda_service.child`.
+"""
+
+import fcntl
+import os
+import select
+import signal
+import sys
+import threading
+
+_F_SETSIG = 10  # not named by the standard library
+
+
+def end_with(lifeline: int) -> None:
+    """Ends this process group when the far end of the pipe `lifeline` closes, kill -9 of its holder included.
+
+    Nothing is ever written into it. On Linux the kernel does it by itself, so neither a task in the middle of its work
+    nor code that never lets go of the interpreter's lock can delay it. Elsewhere a thread waits for it.
+    """
+    if sys.platform == "linux":
+        fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
+        fcntl.fcntl(lifeline, _F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(lifeline, fcntl.F_SETFL, os.O_ASYNC)
+        if _gone(lifeline, 0):  # before the kernel was asked
+            os.killpg(os.getpgrp(), signal.SIGKILL)
+    else:
+        threading.Thread(target=_watch, args=(lifeline,), daemon=True).start()
+
+
+def _watch(lifeline: int) -> None:
+    _gone(lifeline, None)
+    os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
+def _gone(lifeline: int, timeout_ms: int | None) -> bool:
+    poll = select.poll()
+    poll.register(lifeline, 0)  # no event but the hang-up, which is always reported
+    return bool(poll.poll(timeout_ms))

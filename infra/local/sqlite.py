@@ -1,0 +1,129 @@
+"""Named, versioned items in one SQLite file: the ledger of the local back-end."""
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from functions.contract import Record, StaleVersion, StorageFault
+from infra.local.files import sync
+
+# How long a statement waits for another process's write.
+_BUSY_S = 5.0
+
+_TABLE = "CREATE TABLE IF NOT EXISTS items (item TEXT PRIMARY KEY, version INTEGER NOT NULL, body BLOB NOT NULL)"
+_LOAD = "SELECT version, body FROM items WHERE item = ?"
+_CREATE = "INSERT INTO items (item, version, body) VALUES (?, 1, ?) ON CONFLICT (item) DO NOTHING"
+_REPLACE = "UPDATE items SET version = version + 1, body = ? WHERE item = ? AND version = ?"
+
+_ADVICE = {
+    sqlite3.SQLITE_FULL: "free disk space and try again",
+    sqlite3.SQLITE_BUSY: "another process holds it; end that process and try again",
+    sqlite3.SQLITE_NOTADB: "it is not a ledger; restore it or start another run",
+    sqlite3.SQLITE_CORRUPT: "it is damaged; restore it or start another run",
+    sqlite3.SQLITE_CANTOPEN: "check that the folder exists and may be written",
+    sqlite3.SQLITE_READONLY: "check the permissions of the file and its folder",
+    sqlite3.SQLITE_IOERR: "check the disk (space, quota, file size limit) and try again",
+}
+
+
+class SqliteLedger:
+    """The items of one run in the file `path`, made with its folder if missing.
+
+    Several processes may have it open; one object belongs to one thread. A commit survives the death of this process
+    (write-ahead log), and a power loss only after `persist`. What SQLite refuses is a `StorageFault`; with `read_only`
+    that is every commit, and nothing is made.
+    """
+
+    def __init__(self, path: Path, read_only: bool = False) -> None:
+        self._path = path.absolute()
+        with self._faults("open"):
+            if read_only:
+                self._connection = sqlite3.connect(_read_only(self._path), _BUSY_S, isolation_level=None, uri=True)
+                return
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(self._path, timeout=_BUSY_S, isolation_level=None)
+            try:
+                _use_write_ahead_log(self._connection)
+                self._connection.execute("PRAGMA synchronous = NORMAL")
+                self._connection.execute(_TABLE)
+            except sqlite3.Error:
+                self._connection.close()
+                raise
+
+    def load(self, item: str) -> Record | None:
+        """The item as it stands, None if there is none."""
+        with self._faults("read"):
+            row = self._connection.execute(_LOAD, (item,)).fetchone()
+        return None if row is None else Record(version=row[0], body=row[1])
+
+    def commit(self, item: str, body: bytes, version: int) -> int:
+        """Replaces version `version` of `item` (0: it must not exist yet) and returns the new version.
+
+        One statement compares and writes, so of several writers with the same version one wins; the others get
+        `StaleVersion`.
+        """
+        with self._faults("write"):
+            if version == 0:
+                changed = self._connection.execute(_CREATE, (item, body)).rowcount
+            else:
+                changed = self._connection.execute(_REPLACE, (body, item, version)).rowcount
+        if changed != 1:
+            raise StaleVersion(f"{item} is no longer at version {version}: another process drives this run")
+        return version + 1
+
+    def persist(self) -> None:
+        """Returns once all commits so far would survive a power loss.
+
+        The checkpoint moves the log into the file and syncs both, unless a reader holds it up; so the log and the
+        folder that names it are synced whatever the checkpoint did. The main file must not be opened here: closing it
+        would drop SQLite's locks on it (sqlite.org/howtocorrupt.html, section 2.2).
+        """
+        with self._faults("persist"):
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            for path in (self._path.with_name(f"{self._path.name}-wal"), self._path.parent):
+                sync(path)
+
+    def close(self) -> None:
+        """Closes the file; calling it twice is harmless."""
+        self._connection.close()
+
+    @contextmanager
+    def _faults(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.ProgrammingError:
+            raise
+        except sqlite3.DatabaseError as error:
+            # The low byte is the family; the rest says which system call it was.
+            advice = _ADVICE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, "check the disk and the file")
+            raise StorageFault(f"cannot {doing} {self._path}: {error}; {advice}") from error
+        except OSError as error:
+            raise StorageFault(
+                f"cannot {doing} {self._path}: {error.strerror}; check the disk and the folder"
+            ) from error
+
+
+def _read_only(path: Path) -> str:
+    """The address under which SQLite opens `path` for reading alone.
+
+    A file in write-ahead mode that nobody has open lies without its log, and SQLite would make one beside it to read
+    it, which a read-only folder refuses. All commits are in the file then, so it may be taken for one that cannot
+    change (sqlite.org/wal.html, section 5).
+    """
+    at_rest = not path.with_name(f"{path.name}-wal").exists()
+    return f"{path.as_uri()}?mode=ro{'&immutable=1' if at_rest else ''}"
+
+
+def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
+    """Two processes that open a new file at once collide here, and SQLite does not wait by itself for this lock."""
+    give_up = time.monotonic() + _BUSY_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > give_up:
+                raise
+            time.sleep(0.005)

@@ -1,0 +1,102 @@
+"""A worker process: serves one call after the other until its coordinator is gone.
+
+Started by the pool as ``python -m infra.local.worker REQUESTS REPLIES LIFELINE STARTED BLOBS``: three pipe descriptors,
+the pool's monotonic clock at the start, and the folder of the run's objects.
+"""
+
+import importlib
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from functions.ports import Blobs
+from infra.local.files import FileStorage
+from infra.local.frames import Call, Ended, Inbox, Ready, frame
+from infra.local.lifeline import end_with
+from infra.local.own_process import peak_mb
+
+Handler = Callable[[bytes, Blobs], bytes]
+
+_LOG_LIMIT = 1 << 20
+
+
+def main() -> None:
+    requests, replies, lifeline = (int(text) for text in sys.argv[1:4])
+    for descriptor in (requests, replies, lifeline):
+        os.set_inheritable(descriptor, False)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with(lifeline)
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a log is read after a crash
+    Worker(requests, replies, float(sys.argv[4]), FileStorage(Path(sys.argv[5]))).serve()
+
+
+class Worker:
+    """The modules imported so far, and the loop that calls them."""
+
+    def __init__(self, requests: int, replies: int, started: float, blobs: Blobs) -> None:
+        self._inbox = Inbox(requests)
+        self._replies = replies
+        self._started: float | None = started
+        self._blobs = blobs
+        self._handlers: dict[str, Handler] = {}
+
+    def serve(self) -> None:
+        """Returns when the coordinator has closed its end."""
+        decoder = msgspec.msgpack.Decoder(Call)
+        while self._inbox.fill():
+            for header, body in self._inbox.frames():
+                self._answer(decoder.decode(header), body)
+
+    def _answer(self, call: Call, body: bytes) -> None:
+        error = "" if call.module in self._handlers else self._import(call)
+        if call.warm:
+            return
+        start = time.perf_counter()
+        answer = b""
+        if not error:
+            try:
+                answer = self._handlers[call.module](body, self._blobs)
+                if not isinstance(answer, bytes):
+                    raise TypeError(f"{call.module}.handle must return bytes, not {type(answer).__name__}")
+            except BaseException as escaped:  # SystemExit too: the worker outlives what it runs
+                answer, error = b"", _describe(escaped)
+        duration_ms = (time.perf_counter() - start) * 1000
+        self._send(frame(Ended(duration_ms=duration_ms, peak_mb=peak_mb(), error=error), answer))
+        _trim_log()
+
+    def _import(self, call: Call) -> str:
+        """Imports the module and tells the pool how long it took; returns what went wrong."""
+        start, self._started = self._started or time.monotonic(), None
+        error = ""
+        try:
+            self._handlers[call.module] = importlib.import_module(call.module).handle
+        except BaseException as escaped:
+            error = _describe(escaped)
+        self._send(frame(Ready(module=call.module, init_ms=(time.monotonic() - start) * 1000)))
+        return error
+
+    def _send(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._replies, view) :]
+
+
+def _describe(error: BaseException) -> str:
+    traceback.print_exception(error)
+    return f"{type(error).__name__}: {error}"
+
+
+def _trim_log() -> None:
+    """Starts the log again when a talkative task has filled it; it is opened for appending."""
+    if os.fstat(1).st_size > _LOG_LIMIT:
+        os.ftruncate(1, 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,160 @@
+"""What Lambda is given: one folder for each function with exactly the code it runs, compiled for the runtime's Python.
+
+Built without a container engine, from wheels. Rules of Lambda are from its developer guide: "Lambda quotas" and
+"Working with .zip file archives for Python Lambda functions".
+"""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from infra.packaging import plugins as plug_ins
+from infra.packaging.interpreters import interpreter
+from infra.packaging.package_sources import OURS, sources
+from infra.packaging.plugins import PackageFault
+
+Function = Literal["actor", "learner", "evaluator", "coordinator"]
+Machine = Literal["aarch64", "x86_64"]
+
+ROOT = Path(__file__).resolve().parents[2]
+PINS = Path(__file__).with_name("constraints-functions.txt")
+PYTHON = "3.12"
+LIMIT = 262_144_000  # bytes of an unzipped package
+
+ENTRIES: dict[Function, str] = {
+    "actor": "infra.entry.actor",
+    "learner": "infra.entry.learner",
+    "evaluator": "infra.entry.evaluator",
+    "coordinator": "coordinator.drive.handler",
+}
+_DATA: dict[Function, tuple[str, ...]] = {"coordinator": ("coordinator/pricing/prices",)}
+
+# Amazon Linux 2023, the system of the runtime, has glibc 2.34.
+_GLIBC = range(34, 16, -1)
+
+SERVICES = ("dynamodb", "lambda", "s3")
+"""The services that functions call: botocore's models of the others stay at home."""
+
+# Left out of what pip installs for us; never of a plug-in's own packages. Licences and metadata stay.
+_PRUNED = (
+    "bin",
+    "aws_lambda_powertools/event_handler",
+    "botocore/data/*/*/examples-1.json*",
+    "numpy/**/*.a",
+    "numpy/**/*.h",
+    "numpy/**/*.pxd",
+    "numpy/**/*.pyi",
+    "numpy/**/tests",
+    # They name the machine that installed, and files that are pruned here.
+    "*.dist-info/RECORD",
+    "*.dist-info/INSTALLER",
+    "*.dist-info/REQUESTED",
+    "*.dist-info/direct_url.json",
+)
+
+
+def build(
+    targets: Mapping[Function, Path], plugins: Sequence[str] = (), machine: Machine = "aarch64", python: str = PYTHON
+) -> bool:
+    """Fills the empty or new folder of each function with its package; True if they could be compiled.
+
+    `plugins` travel along with what they depend on, see `infra.packaging.plugins.prepare`. A task is found in them as
+    on this machine, by its entry point or its name; a task named ``pettingzoo:...`` needs as plug-ins the package that
+    it names and ``pettingzoo``. Where a plug-in and we want the same package, pip must find a version that suits both.
+
+    Raises `PackageFault` when pip finds no wheel for the runtime, a plug-in takes our names, or Lambda would refuse the
+    size.
+    """
+    for target in targets.values():
+        plug_ins.require_empty(target)
+    compiler = interpreter(python)
+    with tempfile.TemporaryDirectory() as folder:
+        others = Path(folder, "others")
+        _install_others(others, plugins, machine, python)
+        _compile(compiler, others, others)
+        for function, target in targets.items():
+            shutil.copytree(others, target, dirs_exist_ok=True)
+            _copy(function, target)
+            _compile(compiler, target, *(target / name for name in OURS))
+            require_size(function, target)
+    return compiler is not None
+
+
+def size(folder: Path) -> int:
+    """Bytes of the files below `folder`, which is how Lambda counts."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def require_size(function: Function, folder: Path) -> None:
+    """Raises `PackageFault` with the three largest folders when the package is larger than Lambda takes."""
+    found = size(folder)
+    if found <= LIMIT:
+        return
+    parts = sorted(((size(part), part.name) for part in folder.iterdir() if part.is_dir()), reverse=True)
+    largest = ", ".join(f"{name} {_mb(part)}" for part, name in parts[:3])
+    raise PackageFault(
+        f"the package of {function} is {_mb(found)} unzipped, Lambda takes {_mb(LIMIT)}; largest: {largest}"
+    )
+
+
+def _mb(size: int) -> str:
+    return f"{size / 1e6:.0f} MB"
+
+
+def platforms(machine: Machine) -> list[str]:
+    """The wheel tags that the runtime can load, the most demanding first."""
+    return [*(f"manylinux_2_{minor}_{machine}" for minor in _GLIBC), f"manylinux2014_{machine}"]
+
+
+def _install_others(target: Path, plugins: Sequence[str], machine: Machine, python: str) -> None:
+    """What is not ours, the same for all functions."""
+    with tempfile.TemporaryDirectory() as wheels:
+        ready = plug_ins.prepare(plugins, Path(wheels))
+        places = [f"--platform={tag}" for tag in platforms(machine)]
+        kind = [f"--python-version={python}", "--implementation=cp", "--only-binary=:all:", "--no-compile"]
+        plug_ins.pip(["install", f"--target={target}", *kind, *places, f"--requirement={PINS}", *ready.requirements])
+    _prune(target)
+    plug_ins.copy(ready, target)
+    plug_ins.require_room(target)
+
+
+def _prune(target: Path) -> None:
+    models = (path for path in target.glob("botocore/data/*") if path.is_dir() and path.name not in SERVICES)
+    for path in [*models, *(path for pattern in _PRUNED for path in target.glob(pattern))]:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _copy(function: Function, target: Path) -> None:
+    """Our own code: what the function's entry needs."""
+    for file in [*sources(ROOT, ENTRIES[function]).files, *_data(function)]:
+        (target / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / file, target / file)
+
+
+def _data(function: Function) -> Iterator[Path]:
+    for folder in _DATA.get(function, ()):
+        yield from (path.relative_to(ROOT) for path in (ROOT / folder).iterdir())
+
+
+def _compile(compiler: str | None, package: Path, *folders: Path) -> None:
+    """Puts byte code beside the sources in folders of a package, for a function can write none.
+
+    It is not checked against its source at run time: times are lost in the archive, and reading both would cost what
+    the byte code saves (Python's library reference, `py_compile.PycInvalidationMode`).
+    """
+    if compiler is None:
+        return
+    how: list[str | Path] = ["-qq", "--invalidation-mode=unchecked-hash", "-s", package, "-p", "/var/task"]
+    # Files that do not compile are a plug-in's and may never be imported, so the status says nothing.
+    subprocess.run(
+        [compiler, "-m", "compileall", *how, *folders],
+        env={**os.environ, "PYTHONHASHSEED": "0"},  # the order of a constant set would differ from build to build
+        check=False,
+    )

@@ -1,0 +1,111 @@
+"""What a user wants to travel along in the functions: packages with environments of their own."""
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from infra.packaging.package_sources import OURS
+
+_LEFT_OUT = shutil.ignore_patterns("__pycache__", ".*")
+
+
+class PackageFault(Exception):
+    """A function's package cannot be built, or Lambda would refuse it; the message is one line."""
+
+
+@dataclass(frozen=True)
+class PlugIns:
+    """Plug-ins made ready: what pip is to install, and what is copied as it is (modules and packages' folders)."""
+
+    requirements: tuple[str, ...]
+    copied: tuple[Path, ...]
+
+
+def prepare(plugins: Iterable[str], wheels: Path) -> PlugIns:
+    """Sorts plug-ins by kind, and gathers in the folder `wheels` those that are wheels or projects.
+
+    A plug-in is what pip calls a requirement (``my-tasks==1.2``) or, when it begins with a dot or holds a slash, a
+    path: of a wheel, of a project's folder (with pyproject.toml or setup.py), of a package's folder, or of a module
+    (.py). Raises `PackageFault`.
+    """
+    requirements: list[str] = []
+    copied: list[Path] = []
+    for plugin in plugins:
+        path = Path(plugin).expanduser()
+        if plugin.startswith("-"):
+            raise PackageFault(f"plug-in {plugin} is an option of pip; set it in pip's own configuration")
+        if not _is_path(plugin):
+            requirements.append(plugin)
+        elif _is_project(path) or (path.suffix == ".whl" and path.is_file()):
+            requirements.append(_wheel(path, wheels / str(len(requirements))))
+        elif (path / "__init__.py").is_file() or (path.suffix == ".py" and path.is_file()):
+            copied.append(path.resolve())
+        else:
+            raise PackageFault(f"plug-in {plugin} is neither a wheel, a project, a package's folder nor a module")
+    return PlugIns(tuple(requirements), tuple(copied))
+
+
+def copy(plugins: PlugIns, target: Path) -> None:
+    """Puts the modules and packages' folders into `target`."""
+    if plugins.copied:
+        target.mkdir(parents=True, exist_ok=True)
+    for path in plugins.copied:
+        if path.is_dir():
+            shutil.copytree(path, target / path.name, ignore=_LEFT_OUT, dirs_exist_ok=True)
+        else:
+            shutil.copyfile(path, target / path.name)
+
+
+def stage(plugins: Iterable[str], folder: Path) -> None:
+    """Makes plug-ins ready for the learner's image: what its Dockerfile looks for in build/plugins.
+
+    Raises `PackageFault`.
+    """
+    require_empty(folder)
+    ready = prepare(plugins, folder / "wheels")
+    copy(ready, folder / "modules")
+    # pip reads paths in this file from the folder it runs in, which is where the image has it.
+    lines = [line.replace(f"{folder}/", "./", 1) for line in ready.requirements]
+    (folder / "requirements.txt").write_text("".join(f"{line}\n" for line in lines))
+
+
+def require_empty(folder: Path) -> None:
+    """Makes `folder` where it is missing; raises `PackageFault` when something lies in it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise PackageFault(f"{folder} is not empty; remove it or name another folder")
+
+
+def require_room(target: Path) -> None:
+    """Raises `PackageFault` when a plug-in took one of our packages' names."""
+    for name in OURS:
+        if (target / name).exists() or (target / f"{name}.py").exists():
+            raise PackageFault(f"a plug-in brings a module named {name}, which is a package of MARLess; rename it")
+
+
+def pip(arguments: Sequence[str]) -> None:
+    """Runs this interpreter's pip; raises `PackageFault` with its first error."""
+    command = [sys.executable, "-m", "pip", *arguments, "--quiet", "--no-input", "--disable-pip-version-check"]
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if done.returncode:
+        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        error = next((line for line in lines if re.match(r"error: ", line, re.IGNORECASE)), (lines or ["no word"])[-1])
+        raise PackageFault(f"pip {arguments[0]} failed: {error}")
+
+
+def _is_path(plugin: str) -> bool:
+    return "://" not in plugin and (plugin.startswith(".") or "/" in plugin)
+
+
+def _is_project(path: Path) -> bool:
+    return (path / "pyproject.toml").is_file() or (path / "setup.py").is_file()
+
+
+def _wheel(path: Path, folder: Path) -> str:
+    """The wheel at `path`, or one of the project there, alone in `folder`; what it depends on is resolved later."""
+    pip(["wheel", "--no-deps", f"--wheel-dir={folder}", str(path.resolve())])
+    return str(next(folder.glob("*.whl")))

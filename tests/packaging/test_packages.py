@@ -1,0 +1,273 @@
+"""Functions' packages: what goes in, what stays out, what is refused; pip finds made-up wheels, without a network."""
+
+import importlib.metadata
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+from fake_wheels import project, wheel
+from packaging.requirements import Requirement
+
+from functions.algorithms.registry import BUILT_IN
+from infra.packaging.archives import pack
+from infra.packaging.interpreters import interpreter
+from infra.packaging.package_sources import sources
+from infra.packaging.packages import ENTRIES, LIMIT, PINS, ROOT, SERVICES, build, require_size
+from infra.packaging.plugins import PackageFault, prepare, stage
+
+HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
+PINNED = dict(line.split("==") for line in PINS.read_text().splitlines() if not line.startswith("#"))
+SETTINGS = {
+    "MARLESS_BUCKET": "bucket",
+    "MARLESS_TABLE": "table",
+    "MARLESS_TENANT": "default",
+    "POWERTOOLS_METRICS_NAMESPACE": "MARLess",
+    "AWS_REGION": "us-east-1",
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1769",
+}
+# What a registry imports when a task names it.
+ENVIRONMENTS = {
+    f"functions.environments.{name}"
+    for name in ("corridor", "lbf", "matrix", "mpe", "pettingzoo.adapter", "rware", "starcraft.smac", "starcraft.smax", "toy")
+}
+ALGORITHMS = {spec.implementation for spec in BUILT_IN}
+
+
+@pytest.fixture(scope="module")
+def offline(tmp_path_factory):
+    """pip finds a made-up wheel of every pin, and nothing else."""
+    folder = tmp_path_factory.mktemp("index")
+    files = {
+        "botocore": {"botocore/data/s3/1/service-2.json.gz": "{}", "botocore/data/ec2/1/service-2.json.gz": "{}"},
+        "numpy": {"numpy/__init__.py": "SET = {'a', 'b', 'c'}", "numpy/__init__.pyi": "", "numpy/tests/test.py": ""},
+    }
+    for name, version in PINNED.items():
+        wheel(folder, name, version, files.get(name, {f"{name.replace('-', '_')}.py": ""}))
+    wheel(folder, "with-needs", "2.0", {"with_needs.py": "import needed"}, ["needed>=1", "numpy"])
+    wheel(folder, "needed", "1.5", {"needed.py": ""})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PIP_CONFIG_FILE", "/dev/null")
+        patch.setenv("PIP_NO_INDEX", "1")
+        patch.setenv("PIP_FIND_LINKS", str(folder))
+        yield
+
+
+@pytest.fixture(scope="module")
+def actor(offline, tmp_path_factory):
+    """An actor's package with plug-ins of every kind but a ready wheel."""
+    folder = tmp_path_factory.mktemp("actor")
+    (folder / "meadow").mkdir()
+    (folder / "meadow" / "__init__.py").write_text("GRASS = 1")
+    (folder / "lonely.py").write_text("WHO = 'nobody'")
+    plugins = [str(project(folder / "nests")), str(folder / "meadow"), str(folder / "lonely.py"), "with-needs"]
+    assert build({"actor": folder / "package"}, plugins, python=HERE)
+    return folder / "package"
+
+
+def loaded(function):
+    """The modules, and top-level modules of others, that a fresh interpreter has after importing what runs later."""
+    program = f"""
+import importlib, json, sys
+importlib.import_module({ENTRIES[function]!r})
+for name in {sorted(later(function))!r}:
+    importlib.import_module(name)
+print(json.dumps(sorted(sys.modules)))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=SETTINGS, capture_output=True, text=True, check=True
+    )
+    return set(json.loads(done.stdout))
+
+
+def later(function):
+    return ENVIRONMENTS | ALGORITHMS if function in ("learner", "coordinator") else ENVIRONMENTS
+
+
+def ours(modules):
+    return {name for name in modules if name.partition(".")[0] in ("functions", "coordinator", "infra")}
+
+
+def names(files):
+    return {".".join(file.with_suffix("").parts).removesuffix(".__init__") for file in files}
+
+
+@pytest.mark.parametrize("function", ENTRIES)
+def test_the_sources_of_a_function_are_the_modules_that_it_loads(function):
+    modules = loaded(function)
+    assert names(sources(ROOT, ENTRIES[function]).files) == ours(modules)
+    assert not modules & {"torch", "pydantic", "boto3"}
+
+
+@pytest.mark.parametrize("function", ENTRIES)
+def test_every_foreign_module_is_pinned_or_comes_with_a_plug_in(function):
+    owners = importlib.metadata.packages_distributions()
+    foreign = sources(ROOT, ENTRIES[function]).foreign - {"gymnasium"}
+    pinned = {name.replace("-", "_") for name in PINNED}
+    assert {name for name in foreign if not {one.replace("-", "_") for one in owners[name]} & pinned} == set()
+
+
+def test_the_pins_are_those_of_the_development_environment():
+    developed = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line)
+    assert {name: developed[name] for name in PINNED} == PINNED
+
+
+def test_the_pins_hold_what_they_need_and_nothing_else():
+    roots = {"aws-xray-sdk", "aws_lambda_powertools", "botocore", "msgspec", "numpy", "safetensors"}
+    found, waiting = set(), list(roots)
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            required = map(Requirement, importlib.metadata.requires(name) or [])
+            waiting += [
+                one.name.replace("-", "_") if one.name != "python-dateutil" else one.name
+                for one in required
+                if one.marker is None or one.marker.evaluate({"extra": ""})
+            ]
+    assert found == set(PINNED)
+
+
+def test_a_package_holds_the_models_of_all_services_that_are_called():
+    called = set()
+    for function in ENTRIES:
+        for file in sources(ROOT, ENTRIES[function]).files:
+            called |= set(re.findall(r"\.client\(\"(\w+)\"", (ROOT / file).read_text()))
+    assert called == set(SERVICES)
+
+
+def test_sources_follow_imports_at_the_top_in_functions_and_by_name(tmp_path):
+    files = {
+        "functions/__init__.py": "",
+        "functions/entry.py": "import json\nfrom functions import near\nimport numpy.linalg\n",
+        "functions/near.py": "def f():\n    from functions.late import g\n",
+        "functions/late.py": "NAMED = {'x': 'functions.named.module'}\n",
+        "functions/named/__init__.py": "import yaml\n",
+        "functions/named/module.py": "'see functions.unused for more'\n",
+        "functions/unused.py": "import torch\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    found = sources(tmp_path, "functions.entry")
+    assert {str(file) for file in found.files} == set(files) - {"functions/unused.py"}
+    assert found.foreign == {"numpy", "yaml"}
+
+
+def test_an_entry_that_is_not_there_is_named():
+    with pytest.raises(ModuleNotFoundError, match="there is no module infra"):
+        sources(ROOT, "infra.entry.nobody")
+
+
+def test_a_package_holds_our_code_the_pins_and_the_plug_ins_and_no_ballast(actor):
+    present = {path.relative_to(actor).as_posix() for path in actor.rglob("*") if "__pycache__" not in path.parts}
+    numpy = f"numpy-{PINNED['numpy']}.dist-info"
+    assert {str(file) for file in sources(ROOT, ENTRIES["actor"]).files} <= present
+    assert {"nests.py", "meadow/__init__.py", "lonely.py", "with_needs.py", "needed.py"} <= present
+    assert {"botocore/data/s3/1/service-2.json.gz", f"{numpy}/METADATA", f"{numpy}/licenses/LICENSE"} <= present
+    ballast = {"botocore/data/ec2", "numpy/tests", "numpy/__init__.pyi", f"{numpy}/RECORD"}
+    assert not present & {*ballast, "coordinator", "functions/learner"}
+
+
+def test_plug_ins_are_found_in_a_package_by_entry_point_and_by_name(actor):
+    program = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from importlib.metadata import entry_points
+import lonely, meadow, with_needs
+(found,) = entry_points(group="marless.environments")
+print(found.name, found.load()(None, 1))
+"""
+    done = subprocess.run([sys.executable, "-ISBc", program, str(actor)], capture_output=True, text=True, check=True)
+    assert done.stdout == "nests/egg an egg\n"
+
+
+def test_byte_code_is_not_checked_against_sources_and_names_the_place_on_lambda(actor):
+    (compiled,) = (actor / "functions/actor/__pycache__").glob("handler.*.pyc")
+    data = compiled.read_bytes()
+    # PEP 552: bit 0 of the flags says hash-based, bit 1 that the hash is to be checked.
+    assert int.from_bytes(data[4:8], "little") == 1
+    assert b"/var/task/functions/actor/handler.py" in data
+    assert str(actor).encode() not in data
+
+
+def test_the_same_inputs_give_the_same_archive(offline, tmp_path):
+    digests = set()
+    for name in ("once", "again"):
+        target = tmp_path / name / "coordinator"
+        build({"coordinator": target}, python=HERE)
+        digests.add(pack(target, tmp_path / f"{name}.zip"))
+        assert (target / "coordinator/pricing/prices/aws-us-east-1.toml").is_file()
+    assert len(digests) == 1
+
+
+def test_an_archive_depends_on_names_and_bytes_alone(tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder, order in ((first, ("a/x", "b")), (second, ("b", "a/x"))):
+        for name in order:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(name)
+    (second / "b").chmod(0o600)
+    digest = pack(first, tmp_path / "1.zip")
+    assert digest == pack(second, tmp_path / "2.zip")
+    (second / "b").write_text("c")
+    assert digest != pack(second, tmp_path / "3.zip")
+
+
+def test_without_the_right_interpreter_a_package_goes_without_byte_code(offline, tmp_path):
+    assert interpreter("3.999") is None
+    assert not build({"actor": tmp_path / "actor"}, python="3.999")
+    assert not list((tmp_path / "actor").rglob("*.pyc"))
+
+
+def test_this_interpreter_is_found_by_its_version():
+    assert interpreter(HERE) == sys.executable
+
+
+def test_what_lambda_would_refuse_is_refused_with_the_largest_folders(tmp_path):
+    for name, size in {"scipy": 200_000_000, "numpy": LIMIT - 200_000_000 - 5, "small": 5}.items():
+        (tmp_path / name).mkdir()
+        with (tmp_path / name / "file").open("wb") as file:
+            file.truncate(size)
+    require_size("actor", tmp_path)
+    (tmp_path / "one").write_bytes(b"1")
+    with pytest.raises(
+        PackageFault, match=r"^the package of actor is 262 MB.*: scipy 200 MB, numpy 62 MB, small 0 MB$"
+    ):
+        require_size("actor", tmp_path)
+
+
+def test_a_folder_that_holds_something_is_not_overwritten(tmp_path):
+    (tmp_path / "mine").write_text("precious")
+    with pytest.raises(PackageFault, match="not empty"):
+        build({"actor": tmp_path})
+
+
+def test_a_plug_in_may_not_take_the_name_of_one_of_our_packages(offline, tmp_path):
+    (tmp_path / "infra.py").write_text("")
+    with pytest.raises(PackageFault, match="a module named infra"):
+        build({"actor": tmp_path / "actor"}, [str(tmp_path / "infra.py")], python=HERE)
+
+
+def test_a_plug_in_that_pip_cannot_find_is_one_line(offline, tmp_path):
+    with pytest.raises(PackageFault, match=r"^pip install failed: ERROR: .*no-such-thing.*$"):
+        build({"actor": tmp_path / "actor"}, ["no-such-thing"], python=HERE)
+
+
+@pytest.mark.parametrize("plugin", ["./nothing/here", "--index-url=x"])
+def test_what_is_no_plug_in_is_said_by_name(tmp_path, plugin):
+    with pytest.raises(PackageFault, match=re.escape(plugin)):
+        prepare([plugin], tmp_path)
+
+
+def test_plug_ins_of_the_image_are_wheels_requirements_and_modules_side_by_side(offline, tmp_path):
+    (tmp_path / "lonely.py").write_text("")
+    ready = wheel(tmp_path, "ready", "1.0", {"ready.py": ""})
+    stage([str(project(tmp_path / "nests")), str(ready), "other>=2", str(tmp_path / "lonely.py")], tmp_path / "out")
+    lines = (tmp_path / "out/requirements.txt").read_text().splitlines()
+    wheels = ["./wheels/0/nests-1.0-py3-none-any.whl", "./wheels/1/ready-1.0-py3-none-any.whl"]
+    assert lines == [*wheels, "other>=2"]
+    assert all((tmp_path / "out" / line).is_file() for line in wheels)
+    assert (tmp_path / "out/modules/lonely.py").is_file()

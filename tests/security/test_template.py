@@ -1,0 +1,361 @@
+"""What the template promises, and what its translation makes of it."""
+
+import json
+import re
+from functools import cache
+from typing import Any
+
+import pytest
+import yaml
+from samtranslator.yaml_helper import yaml_parse
+from two_tenants import ROLES, TEMPLATE, resources, roles_of, scope
+
+from infra.emulation.cloudformation.intrinsics import Scope
+from infra.packaging.packages import ENTRIES
+
+HANDLERS = {
+    "Actor": "infra.entry.actor.handler",
+    "Learner": "infra.entry.learner.handler",
+    "Evaluator": "infra.entry.evaluator.handler",
+    "Coordinator": "coordinator.drive.handler.handler",
+}
+# Actions that Lambda needs of every role, and what each role may do beside them.
+OF_ALL = {
+    "logs:CreateLogStream",
+    "logs:PutLogEvents",
+    "sqs:SendMessage",
+    "s3:GetObject",
+    "s3:PutObject",
+    "s3:ListBucket",
+}
+OF_ALL |= {"dynamodb:UpdateItem", "lambda:InvokeFunction"}
+OF_ONE = {
+    "Actor": {"s3:PutObjectTagging"},
+    "Learner": set(),
+    "Evaluator": set(),
+    "Coordinator": {
+        "s3:DeleteObject",
+        *(f"dynamodb:{call}" for call in ("BatchGetItem", "DeleteItem", "GetItem", "PutItem", "Query")),
+    },
+}
+
+
+@cache
+def source() -> dict[str, Any]:
+    return yaml_parse(TEMPLATE.read_text())
+
+
+def of_type(type_: str, **parameters: str) -> dict[str, dict[str, Any]]:
+    """The resources of a type in tenant alpha's stack, as far as they can be resolved without being made."""
+    return dict(resources(scope("alpha", **parameters), type_))
+
+
+def versions(**parameters: str) -> set[str]:
+    return set(of_type("AWS::Lambda::Version", **parameters))
+
+
+def statements(stack: Scope, name: str) -> list[dict[str, Any]]:
+    documents = roles_of(stack)[stack.made[f"{name}Role"][1]["Arn"]]
+    return [statement for document in documents for statement in document["Statement"]]
+
+
+def listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+# ---- The file ----
+
+
+def test_the_file_is_one_that_cloudformation_takes() -> None:
+    text = TEMPLATE.read_text()
+    # API_CreateStack, TemplateBody; YAML aliases: user guide, "CloudFormation template formats".
+    assert len(text.encode()) <= 51_200
+    tokens = yaml.scan(text)
+    assert not [token for token in tokens if isinstance(token, yaml.AnchorToken | yaml.AliasToken)]
+
+
+def test_there_is_a_function_for_every_package() -> None:
+    functions = {name for name, of in source()["Resources"].items() if of["Type"] == "AWS::Serverless::Function"}
+    assert functions == set(HANDLERS)
+    assert {name.lower() for name in functions} == set(ENTRIES)
+    for name, handler in HANDLERS.items():
+        assert handler == f"{ENTRIES[name.lower()]}.handler"
+
+
+def test_the_outputs_are_what_a_deployment_is_described_by() -> None:
+    each = {f"{name}{what}" for name in HANDLERS for what in ("Function", "Version", "Memory", "Timeout")}
+    assert set(source()["Outputs"]) == each | {"Bucket", "Table", "DeadLetterQueue", "Code", "Concurrency"}
+
+
+def test_parameters_are_bounded_as_lambda_bounds_them() -> None:
+    parameters = source()["Parameters"]
+    for name in HANDLERS:
+        # Lambda developer guide, "Lambda quotas".
+        assert (parameters[f"{name}Memory"]["MinValue"], parameters[f"{name}Memory"]["MaxValue"]) == (128, 10240)
+        assert parameters[f"{name}Timeout"]["MaxValue"] == 900
+    # API_PutFunctionEventInvokeConfig.
+    assert (parameters["EventAge"]["MinValue"], parameters["EventAge"]["MaxValue"]) == (60, 21600)
+
+
+@pytest.mark.parametrize(
+    ("tenant", "allowed"),
+    [("default", True), ("a", True), ("lab-2", True), ("2b", True), ("a" * 31, True)]
+    + [(tenant, False) for tenant in ("", "-a", "A", "a/b", "a*", "a b", "ü", "a" * 32, "a\n")],
+)
+def test_a_tenant_has_a_name_that_is_safe_in_keys_and_policies(tenant: str, allowed: bool) -> None:
+    # CloudFormation holds parameters to the whole pattern.
+    assert bool(re.fullmatch(source()["Parameters"]["Tenant"]["AllowedPattern"], tenant)) is allowed
+
+
+def test_the_longest_names_fit() -> None:
+    # API_CreateFunction: at most 64 characters.
+    assert len(f"marless-{'a' * 31}-coordinator") <= 64
+
+
+# ---- Functions ----
+
+
+@pytest.mark.parametrize("name", HANDLERS)
+def test_a_function_is_what_the_plan_says(name: str) -> None:
+    function = of_type("AWS::Lambda::Function")[name]
+    assert function["Architectures"] == ["arm64"]
+    if name == "Learner":
+        assert function["PackageType"] == "Image"
+        assert function["ImageConfig"]["Command"] == [HANDLERS[name]]
+    else:
+        assert (function["Handler"], function["Runtime"]) == (HANDLERS[name], "python3.12")
+    assert function["Role"] == {"Fn::GetAtt": [f"{name}Role", "Arn"]}
+    assert function["LoggingConfig"] == {"LogGroup": {"Ref": f"{name}Logs"}}
+    assert function["RecursiveLoop"] == "Allow"
+    assert function["DeadLetterConfig"] == {"TargetArn": {"Fn::GetAtt": ["DeadLetters", "Arn"]}}
+    assert function["MemorySize"] == {"Ref": f"{name}Memory"}
+    assert function["Timeout"] == {"Ref": f"{name}Timeout"}
+
+
+@pytest.mark.parametrize("name", HANDLERS)
+def test_a_function_knows_its_deployment_and_keeps_to_one_thread(name: str) -> None:
+    variables = of_type("AWS::Lambda::Function")[name]["Environment"]["Variables"]
+    assert variables["MARLESS_BUCKET"] == {"Ref": "Objects"}
+    assert variables["MARLESS_TABLE"] == {"Ref": "Runs"}
+    assert variables["MARLESS_TENANT"] == {"Ref": "Tenant"}
+    assert variables["MARLESS_CODE"] == {"Ref": "Code"}
+    assert variables["POWERTOOLS_SERVICE_NAME"] == name.lower()
+    assert {variables[f"{library}_NUM_THREADS"] for library in ("OMP", "OPENBLAS", "MKL")} == {"1"}
+    assert variables["PYTHONHASHSEED"] == "0"
+
+
+def test_lambda_never_tries_again_by_itself_on_alias_or_version() -> None:
+    configs = of_type("AWS::Lambda::EventInvokeConfig").values()
+    assert len(configs) == 2 * len(HANDLERS)
+    assert {config["MaximumRetryAttempts"] for config in configs} == {0}
+    qualifiers = [config["Qualifier"] for config in configs]
+    assert qualifiers.count("live") == len(HANDLERS)
+    told = {tuple(qualifier["Fn::GetAtt"]) for qualifier in qualifiers if qualifier != "live"}
+    assert told == {(version, "Version") for version in versions()}
+
+
+def test_a_version_stays_with_its_settings_when_another_takes_its_place() -> None:
+    template = scope("alpha").template["Resources"]
+    for logical in versions():
+        assert template[logical]["DeletionPolicy"] == "Retain"
+    for name in HANDLERS:
+        assert template[f"{name}Events"]["UpdateReplacePolicy"] == "Retain"
+
+
+def test_another_release_is_another_version_of_every_function() -> None:
+    first, second = versions(Release="1" * 64), versions(Release="2" * 64)
+    assert len(first) == len(second) == len(HANDLERS)
+    assert not first & second
+    assert versions(Release="1" * 64) == first
+
+
+def test_another_size_alone_publishes_nothing_which_is_what_release_is_for() -> None:
+    assert versions(ActorMemory="512") == versions()
+
+
+@pytest.mark.parametrize(("given", "reserved"), [("0", None), ("25", "25")])
+def test_workers_have_concurrency_of_their_own_only_where_it_is_asked_for(given: str, reserved: str | None) -> None:
+    stack = scope("alpha", WorkerConcurrency=given)
+    functions = {
+        name: stack.resolve(properties.get("ReservedConcurrentExecutions", {"Ref": "AWS::NoValue"}))
+        for name, properties in resources(stack, "AWS::Lambda::Function")
+    }
+    assert functions == {"Actor": reserved, "Learner": reserved, "Evaluator": reserved, "Coordinator": None}
+
+
+def test_the_sweep_wakes_the_coordinators_alias_every_minute_and_never_late() -> None:
+    (rule,) = of_type("AWS::Events::Rule").values()
+    assert rule["ScheduleExpression"] == "rate(1 minute)"
+    (target,) = rule["Targets"]
+    assert target["Arn"] == {"Ref": "CoordinatorAliaslive"}
+    assert json.loads(target["Input"]) == {"sweep": True}
+    assert target["RetryPolicy"] == {"MaximumRetryAttempts": 0, "MaximumEventAgeInSeconds": 60}
+    (permission,) = of_type("AWS::Lambda::Permission").values()
+    assert permission["Principal"] == "events.amazonaws.com"
+    assert permission["FunctionName"] == {"Ref": "CoordinatorAliaslive"}
+    assert permission["SourceArn"] == {"Fn::GetAtt": ["CoordinatorSweep", "Arn"]}
+
+
+# ---- Roles ----
+
+
+@pytest.mark.parametrize("name", ROLES)
+def test_a_role_may_do_what_is_listed_here_and_nothing_by_wildcard(name: str) -> None:
+    found = statements(scope("alpha"), name)
+    assert {statement["Effect"] for statement in found} == {"Allow"}
+    assert all({"NotAction", "NotResource"}.isdisjoint(statement) for statement in found)
+    assert {action for statement in found for action in listed(statement["Action"])} == OF_ALL | OF_ONE[name]
+    for resource in (resource for statement in found for resource in listed(statement["Resource"])):
+        assert re.match(r"arn:aws:(s3:::marless-alpha-objects|\w+:us-east-1:123456789012:)", resource)
+        assert "*" not in resource.split(":", 5)[5].split("/")[0].removesuffix(":*")
+
+
+@pytest.mark.parametrize("name", ROLES)
+def test_a_role_is_held_to_its_tenants_keys(name: str) -> None:
+    for statement in statements(scope("alpha"), name):
+        (service,) = {action.partition(":")[0] for action in listed(statement["Action"])}
+        condition = statement.get("Condition", {})
+        if statement["Action"] == "s3:ListBucket":
+            assert condition["StringLike"]["s3:prefix"].startswith("tenants/alpha/runs/")
+        elif service == "s3":
+            beginning = "arn:aws:s3:::marless-alpha-objects/tenants/alpha/runs/*"
+            assert all(resource.startswith(beginning) for resource in listed(statement["Resource"]))
+        elif service == "dynamodb":
+            keys = listed(condition["ForAllValues:StringLike"]["dynamodb:LeadingKeys"])
+            assert all(re.fullmatch(r"(run|tell)/alpha/\*|live/alpha", key) for key in keys)
+            assert condition["Null"] == {"dynamodb:LeadingKeys": "false"}
+        elif service == "lambda":
+            called = r"arn:aws:lambda:us-east-1:123456789012:function:marless-alpha-[a-z]+:\*"
+            assert all(re.fullmatch(called, resource) for resource in listed(statement["Resource"]))
+
+
+@pytest.mark.parametrize("name", ROLES)
+def test_only_lambda_assumes_a_role(name: str) -> None:
+    (trust,) = of_type("AWS::IAM::Role")[f"{name}Role"]["AssumeRolePolicyDocument"]["Statement"]
+    assert trust == {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
+
+
+@pytest.mark.parametrize(("tracing", "granted"), [("Active", True), ("Disabled", False)])
+def test_traces_may_be_sent_where_they_are_wanted(tracing: str, granted: bool) -> None:
+    stack = scope("alpha", Tracing=tracing)
+    for name in ROLES:
+        wide = [statement for statement in statements(stack, name) if statement["Resource"] == "*"]
+        assert [statement["Sid"] for statement in wide] == (["SendTraces"] if granted else [])
+    functions = [of for _, of in resources(stack, "AWS::Lambda::Function")]
+    modes = {stack.resolve(of["TracingConfig"]["Mode"]) for of in functions if "TracingConfig" in of}
+    assert modes == ({tracing} if granted else set())
+    # What infra.entry.tracing looks at.
+    assert {stack.resolve(of["Environment"]["Variables"]["MARLESS_TRACING"]) for of in functions} == {tracing}
+
+
+# ---- What is stored ----
+
+
+def test_the_bucket_is_closed_and_encrypted_and_forgets_what_is_left_behind() -> None:
+    (bucket,) = of_type("AWS::S3::Bucket").values()
+    assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
+    assert len(bucket["PublicAccessBlockConfiguration"]) == 4
+    assert bucket["OwnershipControls"]["Rules"] == [{"ObjectOwnership": "BucketOwnerEnforced"}]
+    (encryption,) = bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+    assert encryption["ServerSideEncryptionByDefault"]["SSEAlgorithm"] == "AES256"
+    assert "VersioningConfiguration" not in bucket
+    rules = {rule["Id"]: rule for rule in bucket["LifecycleConfiguration"]["Rules"]}
+    assert {rule["Status"] for rule in rules.values()} == {"Enabled"}
+    assert rules["forgotten-trajectories"]["TagFilters"] == [{"Key": "marless-kind", "Value": "trajectory"}]
+    assert rules["torn-uploads"]["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": 1}
+    # Policies and learner state are a run's results: no rule takes them.
+    expiring = [rule for rule in rules.values() if "ExpirationInDays" in rule]
+    assert [rule["Id"] for rule in expiring] == ["forgotten-trajectories"]
+
+
+def test_the_table_is_keyed_by_scope_and_item_and_can_be_brought_back() -> None:
+    (table,) = of_type("AWS::DynamoDB::Table").values()
+    assert [(key["AttributeName"], key["KeyType"]) for key in table["KeySchema"]] == [
+        ("scope", "HASH"),
+        ("item", "RANGE"),
+    ]
+    assert table["BillingMode"] == "PAY_PER_REQUEST"
+    assert table["TimeToLiveSpecification"] == {"AttributeName": "expires_at", "Enabled": True}
+    assert table["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
+
+
+def test_dead_letters_are_kept_as_long_as_there_is() -> None:
+    (queue,) = of_type("AWS::SQS::Queue").values()
+    # API_SetQueueAttributes, MessageRetentionPeriod: at most 14 days.
+    assert queue == {"MessageRetentionPeriod": 14 * 24 * 3600, "SqsManagedSseEnabled": True}
+
+
+def test_logs_are_each_functions_own_and_are_not_kept_for_ever() -> None:
+    logs = of_type("AWS::Logs::LogGroup")
+    assert set(logs) == {f"{name}Logs" for name in ROLES}
+    assert all(group["RetentionInDays"] == {"Ref": "LogRetention"} for group in logs.values())
+    assert len({json.dumps(group["LogGroupName"]) for group in logs.values()}) == len(ROLES)
+
+
+# ---- What is watched ----
+
+
+def test_alarms_watch_every_function_the_dead_letters_and_the_money() -> None:
+    stack = scope("alpha", MonthlyBudget="20")
+    alarms = dict(resources(stack, "AWS::CloudWatch::Alarm"))
+    assert set(alarms) == {"Errors", "Throttles", "DeadLettersSeen", "Spending"}
+    for name in ("Errors", "Throttles"):
+        metrics = [of["MetricStat"]["Metric"] for of in alarms[name]["Metrics"] if "MetricStat" in of]
+        assert {metric["MetricName"] for metric in metrics} == {name}
+        assert [metric["Dimensions"][0]["Value"] for metric in metrics] == [{"Ref": of} for of in HANDLERS]
+    assert {alarm["TreatMissingData"] for alarm in alarms.values()} == {"notBreaching"}
+    assert stack.resolve(alarms["Spending"]["Threshold"]) == "20"
+
+
+def test_a_days_spending_is_taken_for_a_months() -> None:
+    spending = of_type("AWS::CloudWatch::Alarm")["Spending"]["Metrics"]
+    month = next(metric for metric in spending if "Expression" in metric)
+    (spend,) = [metric for metric in spending if "MetricStat" in metric]
+    # PutMetricAlarm: a period is at most a day.
+    assert (month["Expression"], spend["MetricStat"]["Period"]) == (f"{spend['Id']} * 30", 86_400)
+    assert (spend["MetricStat"]["Stat"], spend["ReturnData"]) == ("Sum", False)
+
+
+def test_the_money_is_watched_under_the_names_that_the_coordinator_gives_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from aws_lambda_powertools import Metrics
+    from aws_lambda_powertools.metrics import MetricUnit
+
+    stack = scope("alpha")
+    variables = dict(resources(stack, "AWS::Lambda::Function"))["Coordinator"]["Environment"]["Variables"]
+    for name in ("POWERTOOLS_SERVICE_NAME", "POWERTOOLS_METRICS_NAMESPACE"):
+        monkeypatch.setenv(name, variables[name])
+    metrics = Metrics()
+    metrics.set_default_dimensions(Tenant="alpha")
+    metrics.add_metric(name="Spend", unit=MetricUnit.NoUnit, value=0.5)
+    metrics.flush_metrics()
+    told = json.loads(capsys.readouterr().out)
+    (declared,) = told["_aws"]["CloudWatchMetrics"]
+    spend = dict(resources(stack, "AWS::CloudWatch::Alarm"))["Spending"]["Metrics"][1]["MetricStat"]["Metric"]
+    assert (spend["Namespace"], spend["MetricName"]) == (declared["Namespace"], declared["Metrics"][0]["Name"])
+    watched = {of["Name"]: stack.resolve(of["Value"]) for of in spend["Dimensions"]}
+    assert [set(watched)] == [set(dimensions) for dimensions in declared["Dimensions"]]
+    assert watched == {name: told[name] for name in watched}
+
+
+@pytest.mark.parametrize(("email", "mailed"), [("", False), ("me@example.org", True)])
+def test_alarms_are_mailed_to_who_wants_them(email: str, mailed: bool) -> None:
+    stack = scope("alpha", AlarmEmail=email)
+    assert len(resources(stack, "AWS::SNS::Topic")) == mailed
+    for _, alarm in resources(stack, "AWS::CloudWatch::Alarm"):
+        (choice,) = alarm["AlarmActions"].values()
+        assert choice[1] == [{"Ref": "AlarmTopic"}]
+        assert stack.holds(choice[0]) is mailed
+
+
+def test_the_dashboard_is_json_and_shows_every_function() -> None:
+    (dashboard,) = of_type("AWS::CloudWatch::Dashboard").values()
+    body = json.loads(re.sub(r"\$\{([\w.:]+)\}", r"<\1>", dashboard["DashboardBody"]["Fn::Sub"]))
+    shown = [metric for widget in body["widgets"] for metric in widget["properties"]["metrics"]]
+    for metric in ("Invocations", "Errors", "Throttles", "Duration"):
+        assert [of[3] for of in shown if of[:2] == ["AWS/Lambda", metric]] == [f"<{name}>" for name in HANDLERS]
+    assert {of[1] for of in shown if of[0] == "MARLess"} == {"Spend", "Rounds", "Failures"}
+    assert any(of[:2] == ["AWS/SQS", "ApproximateNumberOfMessagesVisible"] for of in shown)
+    # 24 columns (CloudWatch API, "Dashboard body structure and syntax").
+    assert all(widget["x"] + widget["width"] <= 24 for widget in body["widgets"])

@@ -1,0 +1,196 @@
+"""A detached run without a cloud: its ports in memory, its functions real, its events in a queue that can do harm.
+
+Every write and every event of any function has a number, in the order in which they happen. `World.run` can let a
+function die right after (or right before) any of them, drop an event, or deliver all events twice.
+"""
+
+from collections import Counter, deque
+
+import msgspec
+from simulated import Lines, MemoryLedger, MemoryStorage
+
+from coordinator.config.schema import load
+from coordinator.core import budget
+from coordinator.core.state import Plan
+from coordinator.drive.detached_turn import Surroundings, turn
+from coordinator.drive.driver import Ports
+from coordinator.drive.telling import Detached
+from coordinator.pricing.prices import load_prices
+from coordinator.reports.weights import weights_sha256
+from functions import codec
+from functions.actor.handler import handle as act
+from functions.completion import note, tell
+from functions.contract import Answer, Record, Request, StaleVersion
+from functions.evaluator.handler import handle as evaluate
+from functions.learner.handler import handle as learn
+from functions.ports import Head
+
+HANDLES = {"actor": act, "learner": learn, "evaluator": evaluate}
+SMALL = (
+    "task.name=toy/signal",
+    "algorithm.hidden=[4]",
+    "actors.copies=4",
+    "scaling.units=3",
+    "evaluation.every=2",
+    "evaluation.episodes=2",
+    "evaluation.final_episodes=2",
+    "stop.rounds=2",
+)
+WAKE = "wake"
+
+
+class Death(BaseException):
+    """The function that runs is gone."""
+
+
+class World:
+    """Storage, ledger, completion sets, events and time of one run. `now` moves on only while nothing happens."""
+
+    def __init__(self, *overrides, width=100, twice=False):
+        self.plan = Plan(
+            "r",
+            load(None, [*SMALL, *overrides]),
+            "code",
+            load_prices(),
+            10_000,
+            width,
+            fixed=True,
+            carries=False,
+            coordinator_mb=512,
+        )
+        self.storage, self.ledger, self.journal = Storage(self), Ledger(self), Lines()
+        self.sets, self.events, self.now, self.twice = {}, deque(), 0.0, twice
+        self.written, self.deadly, self.dropped, self.deaths = 0, None, None, 0
+        self.told, self.served = Counter(), Counter()
+        self.state, self.resume, self.asking = None, None, True
+
+    def happen(self, effect):
+        """One write or event; a death comes before it has an effect (`-n`) or after it (`n`)."""
+        self.written += 1
+        if self.deadly == -self.written:
+            raise Death
+        result = effect()
+        if self.deadly == self.written:
+            raise Death
+        return result
+
+    def run(self, deadly=None, dropped=None, most=2000):
+        """Delivers events until the run has ended; when there are none left, time passes and the sweep comes."""
+        self.deadly, self.dropped = deadly, dropped
+        self.events.append(WAKE)
+        for _ in range(most):
+            if self.state is not None and self.state.status != "running":
+                return self
+            if not self.events:
+                self.now += 2000.0
+                self.events.append(WAKE)
+            self.deliver(self.events.popleft())
+        raise AssertionError("the run did not end")
+
+    def send(self, event):
+        def append():
+            if self.dropped == self.written:
+                return
+            self.events.extend([event] * (2 if self.twice else 1))
+
+        self.happen(append)
+
+    def deliver(self, event):
+        try:
+            self.coordinate() if event == WAKE else self.work(*event)
+        except Death:
+            self.deaths += 1
+        except StaleVersion:
+            pass
+
+    def coordinate(self):
+        sender = Sender(self)
+        ports = Ports(self.storage, self.ledger, sender, self.journal)
+        around = Surroundings(self, self.heads, sender, lambda: self.now, 30.0)
+        detached = Detached("coordinator:1", lambda: (1.0, 0.0))
+        self.state = turn(self.plan, ports, around, detached, asking=self.asking, resume=self.resume).after
+
+    def work(self, function, body):
+        request = msgspec.json.decode(body, type=Request)
+        self.served[request.id, request.attempt] += 1
+        answer = msgspec.json.decode(HANDLES[function](body, self.storage), type=Answer)
+        if tell(self, request.tell, note(answer, 1.0, 0.0, 1.0)):
+            self.send(WAKE)
+
+    def add(self, name, member):
+        def put():
+            self.sets[name] = self.sets.get(name, frozenset()) | {member}
+            return self.sets[name]
+
+        return self.happen(put)
+
+    def read(self, names):
+        return [self.sets.get(name, frozenset()) for name in names]
+
+    def heads(self, keys):
+        bodies = [dict.get(self.storage.dict, key) for key in keys]
+        return [
+            Head(body, codec.reference(key, body).sha256, len(body)) if body is not None else None
+            for key, body in zip(keys, bodies, strict=True)
+        ]
+
+    @property
+    def weights(self):
+        return weights_sha256(self.state, self.storage)
+
+    @property
+    def dollars(self):
+        return budget.dollars(self.plan, self.state.meter)
+
+
+class Storage:
+    """Objects in memory, every put an event of the world."""
+
+    def __init__(self, world):
+        self.world, self.dict = world, MemoryStorage()
+
+    def put(self, key, body):
+        self.world.happen(lambda: self.dict.put(key, body))
+
+    def delete(self, names):
+        self.world.happen(lambda: self.dict.delete(names))
+
+    def __getattr__(self, name):
+        return getattr(self.dict, name)
+
+
+class Ledger(MemoryLedger):
+    """Items in memory, every commit an event of the world, with its time."""
+
+    def __init__(self, world):
+        self.world = world
+
+    def commit(self, item, body, version):
+        def put():
+            after = MemoryLedger.commit(self, item, body, version)
+            self[item] = Record(version=after, body=body, at=self.world.now)
+            return after
+
+        return self.world.happen(put)
+
+
+class Sender:
+    """Functions that nobody waits for."""
+
+    def __init__(self, world):
+        self.world, self.queue = world, []
+
+    def invoke(self, function, id, attempt, body, timeout_s):
+        self.queue.append((function, body))
+
+    def flush(self, patience_s):
+        for event in self.queue:
+            self.world.send(event)
+        self.queue.clear()
+        return []
+
+    def wait(self, timeout_s):
+        return []
+
+    def close(self):
+        self.queue.clear()

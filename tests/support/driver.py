@@ -1,0 +1,102 @@
+"""Trains in a folder, from the start or from where its ledger stands: `train` here, or as a process of its own.
+
+    python driver.py FOLDER WORKERS key=value ...
+
+prints ``round N`` as rounds finish and ``STATUS HASH`` at the end; SIGINT and SIGTERM end it resumably. With HOLD=N in
+its environment it stops itself (SIGSTOP) after N rounds, when it has just asked for more, so that a test can act on it
+at a known moment.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+
+from coordinator.config.schema import load
+from coordinator.core import budget
+from coordinator.core.opponents import Fixed
+from coordinator.core.state import Plan, RoundLine, State
+from coordinator.drive.driver import Driver, Ports
+from coordinator.drive.ports import Storage
+from coordinator.pricing.prices import load_prices
+from coordinator.reports.journal import JsonLines, read
+from coordinator.reports.weights import weights_sha256
+from functions.contract import NoSuchObject
+from infra.wiring import Backend, local
+
+# A run of a fraction of a second.
+SMALL = ("actors.copies=8", "evaluation.every=2", "evaluation.episodes=4", "evaluation.final_episodes=4")
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a driver left: its last state, the lines of metrics.jsonl, the hash of the weights, the bill."""
+
+    state: State
+    lines: list[RoundLine]
+    sha256: str
+    dollars: Decimal
+
+
+def train(
+    folder: Path,
+    overrides: Sequence[str],
+    workers: int = 1,
+    leave: Callable[[State], bool] = lambda state: False,
+    asking: Callable[[], bool] = lambda: True,
+    fixed: Fixed | None = None,
+    back_end: Callable[[Path, int], Backend] = local,
+) -> Trained:
+    """Drives to the end, or until `leave` says to drop everything as a kill would; `fixed` are opponents that lie in
+    the folder."""
+    folder.mkdir(exist_ok=True)
+    backend = back_end(folder, workers)
+    try:
+        config = load(None, overrides)
+        plan = Plan("run", config, "code", load_prices(), backend.init_limit_ms, opponents=fixed)
+        metrics = folder / "metrics.jsonl"
+        driver = Driver(plan, Ports(backend.storage, backend.ledger, backend.invoker, JsonLines(metrics)))
+        driver.begin()
+        while not leave(driver.state) and driver.step(asking()):
+            pass
+        state = driver.state
+        dollars = budget.dollars(plan, state.meter)
+        return Trained(state, read(metrics), _weights(state, backend.storage), dollars)
+    finally:
+        backend.close()
+
+
+def _weights(state: State, storage: Storage) -> str:
+    """'' where the newest objects were on their way in messages when the driver was left."""
+    try:
+        return weights_sha256(state, storage)
+    except NoSuchObject:
+        return ""
+
+
+def main() -> None:
+    interrupted: list[int] = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, frame: interrupted.append(number))
+    seen, hold = -1, int(os.environ.get("HOLD", "-1"))
+
+    def tell(state: State) -> bool:
+        nonlocal seen, hold
+        if state.round != seen:
+            seen = state.round
+            print(f"round {seen}", flush=True)
+        if seen == hold and any(slot.waiting for slot in state.slots.values()):
+            hold = -1
+            print("holding", flush=True)
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return False
+
+    trained = train(Path(sys.argv[1]), sys.argv[3:], int(sys.argv[2]), tell, lambda: not interrupted)
+    print(trained.state.status, trained.sha256, flush=True)
+
+
+if __name__ == "__main__":
+    main()

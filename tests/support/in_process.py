@@ -1,0 +1,46 @@
+"""The local back-end without worker processes: a function runs in this process, at the moment it is asked for."""
+
+import time
+from importlib import import_module
+
+from functions.contract import Report
+from infra.local.files import FileStorage
+from infra.local.sqlite import SqliteLedger
+from infra.wiring import FUNCTION_MODULES, LEDGER, Backend
+
+
+class InProcess:
+    """Invokes by a call; what a function raises beyond its own promises reaches the test."""
+
+    def __init__(self, blobs):
+        self._blobs, self._reports = blobs, []
+
+    def invoke(self, function, id, attempt, body, timeout_s):
+        handle = import_module(FUNCTION_MODULES[function]).handle
+        began = time.perf_counter()
+        answer = handle(body, self._blobs)
+        duration_ms = (time.perf_counter() - began) * 1000
+        self._reports.append(
+            Report(
+                id=id,
+                attempt=attempt,
+                function=function,
+                outcome="answered",
+                body=answer,
+                duration_ms=duration_ms,
+                init_ms=0.0,
+            )
+        )
+
+    def wait(self, timeout_s):
+        reports, self._reports = self._reports, []
+        return reports
+
+    def close(self):
+        self._reports.clear()
+
+
+def in_process(folder, workers):
+    """A back-end as `infra.wiring.local` gives it."""
+    storage = FileStorage(folder / "objects")
+    return Backend(storage, SqliteLedger(folder / LEDGER), InProcess(storage), init_limit_ms=0, width=workers)

@@ -1,0 +1,13 @@
+"""The task of the guides as a PettingZoo environment: `pettingzoo:mining:parallel_env`.
+
+A scout and two diggers, whose spaces are not alike; diggers may not dig twice at one place, and run out of food.
+"""
+
+import my_task
+
+from functions.environments.base import Task
+from functions.environments.pettingzoo.parallel import ParallelEnvironment
+
+
+def parallel_env():
+    return ParallelEnvironment(my_task.make(Task(name="my_task"), 1))

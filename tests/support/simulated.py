@@ -1,0 +1,260 @@
+"""Runs without functions: ports in memory, and an invoker that answers as a test scripts it."""
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from coordinator.config.schema import load
+from coordinator.core.state import Plan
+from coordinator.drive.checkpoint import CHECKPOINT, stored
+from coordinator.drive.driver import Driver, Ports
+from coordinator.pricing.prices import load_prices
+from functions import codec, keys
+from functions.contract import (
+    DescribeReply,
+    DescribeTask,
+    Done,
+    EvaluateReply,
+    EvaluateTask,
+    Failed,
+    InitialiseReply,
+    InitialiseTask,
+    KeyTaken,
+    LearnReply,
+    LearnTask,
+    NoSuchObject,
+    Record,
+    RegroupReply,
+    RegroupTask,
+    Report,
+    Request,
+    SampleReply,
+    StaleVersion,
+    Usage,
+    WholeReply,
+    WholeTask,
+)
+from functions.environments.base import AgentClass, Spec
+
+SPEC = Spec(agents=("a", "b"), classes=(AgentClass("all", (0, 1), 3, 3),), horizon=5)
+SMALL = ("actors.copies=2", "evaluation.episodes=2", "evaluation.final_episodes=2", "evaluation.every=2")
+
+_REQUESTS = msgspec.json.Decoder(Request)
+_ENCODER = msgspec.json.Encoder()
+
+Script = Callable[[str, Request], Iterable[Report]]
+
+
+def make_plan(*overrides, init_limit_ms=0):
+    """A plan of small rounds."""
+    return Plan("r", load(None, ["placement.rule=packed", *SMALL, *overrides]), "code", load_prices(), init_limit_ms)
+
+
+def objects(request):
+    """What a task stores: its kinds and references to made-up bodies."""
+    match request:
+        case DescribeTask() | EvaluateTask():
+            kinds = []
+        case InitialiseTask() | WholeTask() | RegroupTask():
+            kinds = ["policies", "learner"]
+        case LearnTask():
+            kinds = ["policies"] * ("policy" in request.stages) + ["tensors"] * request.publish_tensors + ["learner"]
+        case _:
+            kinds = ["trajectory"]
+    named = {kind: keys.object_key(request.output, kind) for kind in kinds}
+    return {kind: codec.reference(key, key.encode()) for kind, key in named.items()}
+
+
+def reply(request, returns=-1.0):
+    """A reply of the right form; every episode gives `returns`."""
+    match request:
+        case DescribeTask():
+            return DescribeReply(spec=SPEC)
+        case InitialiseTask():
+            return InitialiseReply()
+        case LearnTask():
+            return LearnReply(figures={f"{stage}/loss/g00": 0.5 for stage in request.stages})
+        case RegroupTask():
+            return RegroupReply()
+        case WholeTask():
+            sampled, figures = sample_reply(request, returns), {"policy/loss/g00": 0.5}
+            return WholeReply(
+                samples=(sampled,) * request.rounds, learns=(LearnReply(figures=figures),) * request.rounds
+            )
+        case EvaluateTask():
+            return EvaluateReply(returns=(returns,) * request.episodes)
+    return sample_reply(request, returns)
+
+
+def sample_reply(request, returns):
+    """What the units of a request give when every episode gives `returns`."""
+    each = request.copies * request.steps // SPEC.horizon
+    episodes = each * len(request.units)
+    steps = request.copies * len(request.units) * request.steps
+    return SampleReply(
+        env_steps=steps, returns=(returns,) * episodes, agent_returns=((each * returns / 2,) * 2,) * len(request.units)
+    )
+
+
+def report(function, request, answer=None, outcome="answered", duration_ms=10.0, init_ms=0.0):
+    """How the platform reports an attempt; `answer` None where it gave none."""
+    body = _ENCODER.encode(answer) if answer else b""
+    return Report(
+        id=request.id,
+        attempt=request.attempt,
+        function=function,
+        outcome=outcome,
+        body=body,
+        duration_ms=duration_ms,
+        init_ms=init_ms,
+        detail="exit status 1",
+    )
+
+
+def answered(function, request, returns=-1.0, usage=None, **timing):
+    """The report of an attempt that went well."""
+    made = objects(request)
+    usage = usage or Usage(puts=0 if request.carry else len(made), gets=1)
+    carried = {ref.key: ref.key.encode() for ref in made.values()} if request.carry else {}
+    done = Done(
+        id=request.id,
+        attempt=request.attempt,
+        objects=made,
+        reply=reply(request, returns),
+        usage=usage,
+        carried=carried,
+    )
+    return report(function, request, done, **timing)
+
+
+def failed(function, request, again=True, message="it raised"):
+    """The report of an attempt that says what went wrong."""
+    kind = "environment" if again else "not_finite"
+    answer = Failed(id=request.id, attempt=request.attempt, kind=kind, message=message, again=again)
+    return report(function, request, answer)
+
+
+def well(function, request):
+    """The script in which nothing ever goes wrong."""
+    return [answered(function, request)]
+
+
+class MemoryStorage(dict):
+    """Objects in memory."""
+
+    def get(self, key):
+        if key not in self:
+            raise NoSuchObject(key)
+        return self[key]
+
+    def put(self, key, body):
+        if key in self:
+            raise KeyTaken(key)
+        self[key] = body
+
+    def persist(self, names):
+        assert set(names) <= set(self)
+
+    def delete(self, names):
+        for key in list(names):
+            self.pop(key, None)
+
+    def list(self, prefix):
+        return sorted(key for key in self if key.startswith(prefix))
+
+
+class MemoryLedger(dict):
+    """Items in memory; `commits` counts writes."""
+
+    commits = 0
+
+    def load(self, item):
+        return self.get(item)
+
+    def commit(self, item, body, version):
+        if (self[item].version if item in self else 0) != version:
+            raise StaleVersion(item)
+        self[item] = Record(version=version + 1, body=body)
+        self.commits += 1
+        return version + 1
+
+    def persist(self):
+        pass
+
+    def close(self):
+        pass
+
+
+class ScriptedInvoker:
+    """Answers each attempt with the reports that `script` gives it, one a second; `asked` lists the requests."""
+
+    def __init__(self, script, storage):
+        self.script, self.storage = script, storage
+        self.asked, self.queue, self.now = [], [], 0.0
+
+    def invoke(self, function, id, attempt, body, timeout_s):
+        request = _REQUESTS.decode(body)
+        assert (request.id, request.attempt, request.timeout_s) == (id, attempt, timeout_s)
+        self.asked.append(request)
+        reports = list(self.script(function, request))
+        stores = not request.carry and any(isinstance(said(item), Done) for item in reports)
+        if stores:
+            self.storage.update({ref.key: ref.key.encode() for ref in objects(request).values()})
+        self.queue.extend(reports)
+
+    def wait(self, timeout_s):
+        self.now += 1.0
+        reports, self.queue = self.queue[:1], self.queue[1:]
+        return reports
+
+    def close(self):
+        self.queue.clear()
+
+
+def said(item):
+    """The answer in a report."""
+    return msgspec.json.decode(item.body, type=Done | Failed) if item.body else None
+
+
+class Lines(list):
+    """A journal in memory."""
+
+    def record(self, line):
+        self[:] = [*(earlier for earlier in self if earlier.round < line.round), line]
+
+    def persist(self):
+        pass
+
+
+class World:
+    """The outside of one run, which outlives its drivers."""
+
+    def __init__(self, plan, script=well):
+        self.plan = plan
+        self.storage, self.ledger, self.journal = MemoryStorage(), MemoryLedger(), Lines()
+        self.invoker = ScriptedInvoker(script, self.storage)
+
+    def driver(self):
+        """A new driver that has taken up the run; nobody hears of what an earlier one asked."""
+        self.invoker.close()
+        ports = Ports(self.storage, self.ledger, self.invoker, self.journal)
+        driver = Driver(self.plan, ports, lambda: self.invoker.now)
+        driver.begin()
+        return driver
+
+    def finish(self, driver=None, after=lambda state: None, steps=5000):
+        """Drives to the end and returns the state; `after` looks at the state after every step."""
+        driver = driver or self.driver()
+        for _ in range(steps):
+            going = driver.step()
+            after(driver.state)
+            if not going:
+                return driver.state
+        raise AssertionError("the run did not end")
+
+    def missing(self, state):
+        """Keys that the state, the last checkpoint or the round in flight refer to and storage does not hold."""
+        checkpoint = stored(self.ledger, CHECKPOINT)
+        refs = [*state.lasting, *(checkpoint.lasting if checkpoint else ())]
+        refs += [ref for slot in state.slots.values() if slot.done for ref in slot.done.objects.values()]
+        return {ref.key for ref in refs} - set(self.storage)

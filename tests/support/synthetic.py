@@ -1,0 +1,128 @@
+"""Rounds made up at random, for agents of any kind; nobody played them, and rows end in every way in which they can."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+
+from functions.algorithms import registry as algorithms
+from functions.algorithms.base import Context
+from functions.contract import Team
+from functions.data.batch import join
+from functions.data.trajectory import unit_prefix
+from functions.environments.base import AgentClass, Spec
+
+SIZE = 4  # of an observation
+KINDS = {
+    "one choice": {"actions": 3},
+    "several choices": {"actions": 5, "branches": (3, 2)},
+    "numbers": {"actions": 2, "low": (-1.0, -2.0), "high": (1.0, 3.0)},
+}
+
+
+def spec(kind, masked=False, sides=(), state_size=5):
+    """Three agents: two of this kind, one that makes one choice; without a state of the task's own for size 0."""
+    return Spec(
+        agents=("a", "b", "c"),
+        classes=(
+            AgentClass(name="these", agents=(0, 2), observation_size=SIZE, **KINDS[kind]),
+            AgentClass(name="other", agents=(1,), observation_size=SIZE, actions=3),
+        ),
+        horizon=50, state_size=state_size, masked=masked, sides=sides,
+    )  # fmt: skip
+
+
+def episodes(rng, agents, steps, copies):
+    """`terminated`, `alive` ``[N, T, E]``, `ended`, `truncated` ``[T, E]``: deaths, ends by the rules, time limits."""
+    terminated, alive = np.zeros((agents, steps, copies), bool), np.ones((agents, steps, copies), bool)
+    ended, truncated = np.zeros((steps, copies), bool), np.zeros((steps, copies), bool)
+    for t, e in np.ndindex(steps, copies):
+        if t:
+            alive[:, t, e] = True if ended[t - 1, e] else alive[:, t - 1, e] & ~terminated[:, t - 1, e]
+        terminated[:, t, e] = alive[:, t, e] & (rng.random(agents) < 0.08)
+        over = not (alive[:, t, e] & ~terminated[:, t, e]).any()
+        truncated[t, e] = not over and rng.random() < 0.08
+        ended[t, e] = over or truncated[t, e]
+    return terminated, alive, ended, truncated
+
+
+def _acted(rng, kind, shape, masked):
+    """Random legal actions, what was legal, and log-probabilities beside those of a policy that has learnt nothing."""
+    legal, told = np.ones((*shape, kind.actions), bool), 0.1 * rng.standard_normal(shape)
+    if kind.continuous:
+        normal = rng.standard_normal((*shape, kind.actions))
+        width = np.exp(-0.5)
+        return width * normal, legal, told - (normal**2 / 2 + np.log(width * np.sqrt(2 * np.pi))).sum(axis=-1)
+    chosen, sizes = [], kind.branches or (kind.actions,)
+    ends = list(itertools.accumulate(sizes, initial=0))
+    for start, end in itertools.pairwise(ends):
+        part = rng.random((*shape, end - start)) < (0.6 if masked else 2)
+        taken = rng.integers(end - start, size=shape)
+        np.put_along_axis(part, taken[..., None], True, axis=-1)
+        legal[..., start:end] = part
+        told -= np.log(part.sum(axis=-1))
+        chosen.append(taken)
+    return np.stack(chosen, axis=-1) if kind.branches else chosen[0], legal, told
+
+
+def unit_of(spec, rng, steps, copies, precision=np.float64):
+    """A unit as actors name it; agents that are gone see, do and get something, too."""
+    agents, shape = len(spec.agents), (steps, copies)
+    terminated, alive, ended, truncated = episodes(rng, agents, *shape)
+    cut = np.argwhere(truncated | ((np.arange(steps) == steps - 1)[:, None] & ~ended))
+
+    def drawn(*size):
+        return rng.standard_normal(size).astype(precision)
+
+    made = {"terminated": terminated, "alive": alive, "ended": ended, "cut": cut, "reward": drawn(agents, *shape)}
+    for index, kind in enumerate(spec.classes):
+        members = (len(kind.agents), *shape)
+        actions, legal, told = _acted(rng, kind, members, spec.masked)
+        made |= {
+            f"observation/{index}": drawn(*members, SIZE),
+            f"cut_observation/{index}": drawn(len(kind.agents), len(cut), SIZE),
+            f"action/{index}": actions.astype(precision if kind.continuous else np.int32),
+            f"log_probability/{index}": told.astype(precision),
+        }
+        if spec.masked:
+            beyond = rng.random((len(kind.agents), len(cut), kind.actions)) < 0.6
+            beyond[..., -1] = True
+            made |= {f"mask/{index}": legal, f"cut_mask/{index}": beyond}
+    if spec.state_size:
+        made |= {"state": drawn(*shape, spec.state_size), "cut_state": drawn(len(cut), spec.state_size)}
+    return made
+
+
+def meddled(spec, unit):
+    """The unit with anything in place of what agents that are gone saw, did, might have done and got, and of what those
+    that have just gone would see next."""
+    rng, found = np.random.default_rng(9), {name: array.copy() for name, array in unit.items()}
+    there = unit["alive"]
+    left = (there & ~unit["terminated"])[:, unit["cut"][:, 0], unit["cut"][:, 1]]
+    found["reward"][~there] = 50 * rng.standard_normal((~there).sum())
+    names = {"observation": there, "action": there, "log_probability": there, "mask": there}
+    for name, living in {**names, "cut_observation": left, "cut_mask": left}.items():
+        for index, kind in enumerate(spec.classes):
+            if f"{name}/{index}" in found:
+                array, gone = found[f"{name}/{index}"], ~living[list(kind.agents)]
+                drawn = 50 * rng.standard_normal(array[gone].shape)
+                array[gone] = drawn if array.dtype.kind == "f" else drawn > 0
+    return found
+
+
+def joined(spec, unit, units=1):
+    """A batch of one unit, which says that it is of `units`."""
+    return replace(join(spec, {f"{unit_prefix(0)}/{name}": array for name, array in unit.items()}, (0,)), units=units)
+
+
+def context(name, spec, settings, seed=3, precision=np.float64, changed=lambda spec, unit: unit, steps=14, copies=4):
+    """A first round of an algorithm: agents 0 and 2 learn together; `changed` makes another unit of the spec and it."""
+    team = Team(groups=(0, 1, 0), identity=True)
+    algorithm = algorithms.algorithm(name)
+    config = algorithms.configuration(algorithm, settings).resolved(spec)
+    code, state = algorithms.implementation(algorithm), {}
+    for group in (0, 1):
+        state |= code.initialise(spec, team, config, seed, group)
+    state = {key: array.astype(precision) if array.dtype == np.float32 else array for key, array in state.items()}
+    unit = changed(spec, unit_of(spec, np.random.default_rng(seed), steps, copies, precision))
+    return Context(spec, team, config, seed, 0, joined(spec, unit, units=2), state), algorithm

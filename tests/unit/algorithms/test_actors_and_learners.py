@@ -1,0 +1,224 @@
+"""What actors do and what learners make of it, with real actors: memory and every kind of action."""
+
+import numpy as np
+import pytest
+from synthetic import KINDS
+
+from functions.actor.rollout import collect
+from functions.algorithms import registry as algorithms
+from functions.algorithms.base import Context
+from functions.contract import Team
+from functions.data import batch
+from functions.data.replay_buffer import Unit, Window
+from functions.data.trajectory import named, unit_prefix
+from functions.environments.base import AgentClass, Observation, Spec, Step
+from functions.evaluator.episodes import play
+from functions.learner import stages
+from functions.learner.stages import Share
+from functions.policies import Policy
+
+TEAM = Team(groups=(0, 1, 0), identity=True)
+
+
+def firsts(kind):
+    """Where every choice's actions begin."""
+    return np.cumsum((0, *(kind.branches or (kind.actions,))))[:-1]
+
+
+class Wanderers:
+    """Three agents of two kinds who see noise; they die, win and run out of time by chance."""
+
+    def __init__(self, kind, copies):
+        self.copies = copies
+        self.spec = Spec(
+            agents=("a", "b", "c"),
+            classes=(AgentClass("x", (0, 2), 6, **KINDS[kind]), AgentClass("y", (1,), 3, 4)),
+            horizon=40, masked=kind != "numbers",
+        )  # fmt: skip
+
+    def reset(self, rng):
+        self.rng, self.alive = rng, np.ones((self.copies, 3), bool)
+        return self._seen()
+
+    def step(self, actions):
+        assert [part.dtype.kind for part in actions] == ["f" if kind.continuous else "i" for kind in self.spec.classes]
+        for index, (kind, part) in enumerate(zip(self.spec.classes, actions, strict=True)):
+            if kind.continuous:
+                assert (part >= kind.low).all()
+                assert (part <= kind.high).all()
+            elif self.masks:
+                done = part.reshape(*part.shape[:2], -1) + firsts(kind)
+                assert np.take_along_axis(self.masks[index], done, axis=2).all()
+        terminated = self.alive & (self.rng.random(self.alive.shape) < 0.08)
+        self.alive &= ~terminated
+        over = ~self.alive.any(axis=1)
+        truncated = ~over & (self.rng.random(self.copies) < 0.05)
+        ended = over | truncated
+        final = self._seen()
+        self.alive[ended] = True
+        return Step(self._seen(), self.rng.random(terminated.shape), terminated, truncated, ended, final)
+
+    def close(self):
+        """Nothing is held."""
+
+    def _seen(self):
+        def drawn(kind):
+            return self.rng.standard_normal((self.copies, len(kind.agents), kind.observation_size), np.float32)
+
+        self.masks = None
+        if self.spec.masked:
+            masks = [self.rng.random((self.copies, len(kind.agents), kind.actions)) < 0.7 for kind in self.spec.classes]
+            for kind, mask in zip(self.spec.classes, masks, strict=True):  # one is always legal, in every branch
+                mask[..., firsts(kind)] = True
+            self.masks = tuple(masks)
+        return Observation(tuple(drawn(kind) for kind in self.spec.classes), self.alive.copy(), self.masks)
+
+
+def trained(environment, name, settings, rounds, steps, seed=2):
+    """Figures of every round, and the last round's context; `context.tensors` are what it began with."""
+    algorithm = algorithms.algorithm(name)
+    config = algorithms.configuration(algorithm, settings).resolved(environment.spec)
+    code, spec, state, told = algorithms.implementation(algorithm), environment.spec, {}, []
+    team = TEAM if len(spec.agents) == 3 else Team(groups=(0,) * len(spec.agents), identity=True)
+    groups, window, played = sorted(set(team.groups)), Window(spec), {}
+    for group in groups:
+        state |= code.initialise(spec, team, config, seed, group)
+    share = Share([stage.name for stage in algorithm.stages], groups, range(config.updates_per_round))
+    for number in range(rounds):
+        behaviour = config.behaviour(number * steps * environment.copies)
+        units = collect(environment, Policy(spec, team, state), steps, seed, number, 0, behaviour).tensors
+        played[Unit(number, 0, "")] = named(units, f"{unit_prefix(0)}/")
+        window.hold(list(played), lambda missing: {unit: played[unit] for unit in missing})
+        context = Context(spec, team, config, seed, number, batch.join(spec, units, (0,)), state, window)
+        outcome = stages.run(algorithm, code, context, share)
+        state = {**state, **outcome.tensors}
+        told.append(outcome.figures)
+    return told, context
+
+
+@pytest.mark.parametrize("memory", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_before_its_first_step_a_learner_finds_actions_as_likely_as_the_actor_did(kind, memory):
+    environment = Wanderers(kind, 64)  # in fewer rows rounding is less even
+    settings = {"hidden": [16, 12], "recurrent": memory, "chunk": 6, "lr": 0.02, "clip": 1e-4, "minibatches": 1}
+    # In the last of three rounds; the figures are those before a round's only step, the ratios all 1 but for rounding.
+    told, context = trained(environment, "mappo", {**settings, "epochs": 1}, rounds=3, steps=20)
+    for group in ("g00", "g01"):
+        assert told[-1][f"policy/clip_fraction/{group}"] == 0
+        assert abs(told[-1][f"policy/kl/{group}"]) < 1e-8
+        assert told[-1][f"policy/policy_grad_norm/{group}"] > 0
+    assert not context.batch.alive.all()
+    # A policy that is not the actor's is found out.
+    more, _ = trained(environment, "mappo", {**settings, "epochs": 2}, rounds=3, steps=20)
+    assert more[-1]["policy/clip_fraction/g00"] > 0.5
+
+
+class Recall:
+    """Two agents see a sign, then nothing for two steps, and are paid 1 each who then names it: a step's memory more
+    than any chance gives. Blind policies get half of it on average, whatever they do."""
+
+    def __init__(self, copies):
+        self.copies = copies
+        self.spec = Spec(agents=("a", "b"), classes=(AgentClass("x", (0, 1), 3, 2),), horizon=4)
+
+    def reset(self, rng):
+        self.rng, self.t = rng, 0
+        self.sign = rng.integers(2, size=(self.copies, 2))
+        return self._seen()
+
+    def step(self, actions):
+        last = self.t == 3
+        rewards = (last & (actions[0] == self.sign)).astype(float)
+        everyone, ended = np.full((self.copies, 2), last), np.full(self.copies, last)
+        self.t = 0 if last else self.t + 1
+        final = self._seen() if last else None
+        if last:
+            self.sign = self.rng.integers(2, size=(self.copies, 2))
+        return Step(self._seen(), rewards, everyone, np.zeros(self.copies, bool), ended, final)
+
+    def close(self):
+        """Nothing is held."""
+
+    def _seen(self):
+        values = np.zeros((self.copies, 2, 3), np.float32)
+        values[..., 2] = self.t == 3  # now is the time to answer
+        if self.t == 0:
+            values[..., :2] = np.eye(2)[self.sign]
+        return Observation((values,), np.ones((self.copies, 2), bool))
+
+
+def recalled(memory):
+    """Share of right answers in the last round of training."""
+    settings = {"hidden": [16], "recurrent": memory, "chunk": 4, "lr": 0.01, "gamma": 0.95, "minibatches": 2}
+    _, context = trained(Recall(64), "ippo", settings, rounds=20, steps=16)
+    return context.batch.rewards[:, 3::4].mean()
+
+
+def test_a_policy_with_memory_learns_what_one_without_cannot():
+    assert recalled(memory=True) > 0.95
+    assert recalled(memory=False) < 0.6
+
+
+REPLAYED = {"hidden": [16], "gamma": 0.95, "lr": 0.005, "updates": 40, "target_rate": 0.1}
+# Of both the same steps in a minibatch: an episode and one step.
+LONG, SHORT = {"recurrent": True, "stretch": 4, "batch": 32}, {"recurrent": False, "stretch": 1, "batch": 128}
+EXPLORING, FAST_CRITIC = {"epsilon_steps": 8192}, {"critic_lr": 0.01}
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [("iql", EXPLORING), ("vdn", EXPLORING), ("qmix", EXPLORING), ("iddpg", FAST_CRITIC), ("maddpg", FAST_CRITIC)],
+)
+def test_who_learns_from_replay_with_memory_learns_what_one_without_cannot(name, own):
+    assert answered(name, {**REPLAYED, **own, **LONG}) > 0.95
+    assert answered(name, {**REPLAYED, **own, **SHORT}) < 0.6
+
+
+def answered(name, settings):
+    """Share of signs that greedy policies name."""
+    _, context = trained(Recall(64), name, settings, rounds=14, steps=16)
+    policy = Policy(context.spec, context.team, context.tensors)
+    return play(Recall(640), policy, np.random.default_rng(7), greedy=True, count=640).agent_returns().mean()
+
+
+class Naming:
+    """Two agents see two numbers of -1, 0 and 1 and get, at once, the share of them that they name right; or, acting in
+    numbers, less the further they are from a third of each, 0 at best."""
+
+    def __init__(self, copies, kind):
+        self.copies = copies
+        self.spec = Spec(agents=("a", "b"), classes=(AgentClass("x", (0, 1), 2, **kind),), horizon=1)
+
+    def reset(self, rng):
+        self.rng = rng
+        return self._seen()
+
+    def step(self, actions):
+        kind, seen = self.spec.classes[0], self.seen
+        right = -np.abs(actions[0] - seen / 3) if kind.continuous else actions[0] == seen + 1
+        over = np.ones((self.copies, 2), bool)
+        final = self._seen()
+        return Step(self._seen(), right.mean(axis=-1).astype(float), over, np.zeros(len(over), bool), over[:, 0], final)
+
+    def close(self):
+        """Nothing is held."""
+
+    def _seen(self):
+        self.seen = self.rng.integers(-1, 2, size=(self.copies, 2, 2))
+        return Observation((self.seen.astype(np.float32),), np.ones((self.copies, 2), bool))
+
+
+def test_several_choices_are_learned_at_once():
+    environment = Naming(64, {"actions": 6, "branches": (3, 3)})
+    told, context = trained(environment, "mappo", {"lr": 0.01, "hidden": [32]}, rounds=25, steps=8)
+    assert context.batch.rewards.mean() > 0.95  # chance gives a third
+    assert told[-1]["policy/entropy/g00"] < 0.5 < 2 < told[0]["policy/entropy/g00"]  # 2 ln 3 at first
+
+
+def test_numbers_are_learned_and_their_deviation_shrinks():
+    environment = Naming(64, {"actions": 2, "low": (-2.0, -1.0), "high": (2.0, 1.0)})
+    settings = {"lr": 0.01, "hidden": [32], "entropy": 0.0}
+    told, context = trained(environment, "ippo", settings, rounds=40, steps=8)
+    assert context.batch.rewards.mean() > -0.15  # the first deviations alone cost 0.6
+    assert np.exp(context.tensors["policy/g00/log_std"]).max() < 0.2
+    assert told[-1]["policy/entropy/g00"] < told[0]["policy/entropy/g00"] - 1

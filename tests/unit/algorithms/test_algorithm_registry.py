@@ -1,0 +1,274 @@
+"""Names of algorithms: the package's own, plug-ins, what is said of others, and settings on their way to functions."""
+
+import subprocess
+import sys
+import tomllib
+
+import msgspec
+import pytest
+from simulated import SPEC as TASK
+from simulated import make_plan
+
+from coordinator.config.dump import document
+from coordinator.config.schema import ConfigError, RunConfig, convert, load, valid_keys
+from coordinator.core.state import State
+from coordinator.core.tasks import in_flight
+from coordinator.drive import run_manifest
+from coordinator.drive.run_manifest import Charter
+from coordinator.placement.rules import LEARNER_PLACEMENTS
+from functions.algorithms import registry
+from functions.algorithms.schedule import WAVES
+from functions.algorithms.specification import problem, unfit
+from functions.contract import BadRequest, Hyperparameters, MissingExtra, Record, Team
+
+HEADER = """
+from typing import Annotated, Literal
+import msgspec
+from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec, StageSpec, as_base
+"""
+CONFIG = """
+class Config(AlgorithmConfig, frozen=True, kw_only=True, tag_field="name", tag="house"):
+    rate: Annotated[float, msgspec.Meta(gt=0, description="a number")] = 0.5
+    widths: Annotated[tuple[int, ...], msgspec.Meta(description="whole numbers")] = (3, 4)
+    kind: Annotated[Literal["one", "two"], msgspec.Meta(description="a choice")] = "one"
+    late: Annotated[bool, msgspec.Meta(description="a flag")] = False
+    most: Annotated[int, msgspec.Meta(description="a count")] | None = None
+"""
+SPEC = """
+STAGE = StageSpec("policy", (), "group", ("policy",), ("policy",))
+SPEC = AlgorithmSpec("house", Config, (STAGE,), ("policy",), __name__)
+STAGES, SUMMARIES, initialise, merge = {"policy": print}, {}, print, as_base
+"""
+MODULES = {
+    "house_good": HEADER + CONFIG + SPEC,
+    "house_raises": "raise OSError('no licence\\nfound')",
+    "house_lacks": "import a_package_nobody_has",
+    "house_half": "import numpy.nothing",
+    "house_typo": "from house_good import missing_name",
+    "house_heavy": HEADER
+    + CONFIG.replace("house", "heavy")
+    + SPEC.replace('"house"', '"heavy"').replace("__name__", '"house_lacks"'),
+    "house_loose": HEADER + CONFIG.replace("house", "loose") + SPEC.replace('"house"', '"loose"') + "del merge\n",
+    "house_wide": HEADER
+    + CONFIG.replace("house", "wide").replace("tuple[int, ...]", "tuple[float, ...]").replace("(3, 4)", "(0.5, 0.25)")
+    + SPEC.replace('"house"', '"wide"'),
+}  # fmt: skip
+ENTRIES = """[marless.algorithms]
+house = house_good:SPEC
+house_raises = house_raises:SPEC
+house_lacks = house_lacks:SPEC
+house_absent = house_good:NOTHING
+house_nowhere = house_good.nowhere:SPEC
+house_half = house_half:SPEC
+house_typo = house_typo:SPEC
+house_config = house_good:Config
+other_name = house_good:SPEC
+heavy = house_heavy:SPEC
+loose = house_loose:SPEC
+wide = house_wide:SPEC
+mappo = house_raises:SPEC
+"""
+
+
+@pytest.fixture(autouse=True)
+def plug_ins(tmp_path, monkeypatch):
+    """A distribution with plug-ins, installed for this test."""
+    for name, text in MODULES.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    install(tmp_path, "houses", ENTRIES)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    registry._load.cache_clear()
+    for name in MODULES:
+        sys.modules.pop(name, None)
+
+
+def install(folder, name, entries):
+    info = folder / f"{name}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(entries)
+
+
+def test_ours_are_listed_first_and_plug_ins_after_them():
+    assert registry.names()[:2] == ("ippo", "mappo")
+    assert {"house", "heavy"} < {*registry.names()[len(registry.ALGORITHMS) :]}
+    assert len({*registry.names()}) == len(registry.names())
+
+
+def test_a_plug_in_is_found_by_its_name():
+    assert registry.algorithm("house").parts == ("policy",)
+    assert registry.implementation(registry.algorithm("house")).STAGES["policy"] is print
+
+
+def test_a_plug_in_cannot_take_a_name_of_ours():
+    assert registry.algorithm("mappo") is registry.ALGORITHMS["mappo"]
+
+
+REFUSED = {
+    "house_raises": (BadRequest, "'house_raises' (house_raises:SPEC) does not load: OSError: no licence found"),
+    "house_absent": (BadRequest, "does not load: AttributeError"),
+    "house_nowhere": (BadRequest, "does not load: ModuleNotFoundError"),
+    "house_half": (BadRequest, "does not load: ModuleNotFoundError: No module named 'numpy.nothing'"),
+    "house_typo": (BadRequest, "does not load: ImportError: cannot import name 'missing_name'"),
+    "house_config": (BadRequest, "cannot be used: it is of type StructMeta, not AlgorithmSpec"),
+    "other_name": (BadRequest, "cannot be used: it calls itself 'house'; both names must be the same"),
+    "house_lacks": (MissingExtra, "needs the package 'a_package_nobody_has': pip install a_package_nobody_has"),
+    "mapo": (BadRequest, "no algorithm is called 'mapo'; did you mean mappo?"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_algorithm_that_cannot_be_is_refused_in_one_line_by_registry_and_command_line(name):
+    kind, says = REFUSED[name]
+    with pytest.raises(kind) as refused:
+        registry.algorithm(name)
+    assert says in str(refused.value) and "\n" not in str(refused.value)
+    with pytest.raises(ConfigError) as told:
+        load(None, [f"algorithm.name={name}"])
+    assert str(told.value) == f"the command line: algorithm.name: {refused.value}"
+
+
+def test_two_packages_with_one_name_are_both_named(plug_ins, monkeypatch):
+    install(plug_ins, "more", "[marless.algorithms]\nhouse = house_wide:SPEC\n")
+    monkeypatch.syspath_prepend(plug_ins / "elsewhere")  # another path is looked through anew
+    with pytest.raises(BadRequest, match=r"several packages offer the algorithm 'house': .*; uninstall all but one"):
+        registry.algorithm("house")
+
+
+def test_what_the_stages_need_is_asked_for_only_where_they_run():
+    heavy = registry.algorithm("heavy")
+    with pytest.raises(
+        MissingExtra, match=r"algorithm 'heavy' \(house_lacks\) needs the package 'a_package_nobody_has'"
+    ):
+        registry.implementation(heavy)
+
+
+def test_a_module_of_stages_that_lacks_something_is_named():
+    with pytest.raises(BadRequest, match=r"algorithm 'loose' \(house_loose\) cannot be used: it has no merge"):
+        registry.implementation(registry.algorithm("loose"))
+
+
+def test_importing_the_registry_loads_nothing_heavy_and_no_plug_in():
+    code = (
+        "import sys, functions.algorithms.registry, functions.algorithms.conformance.suite\n"
+        "print([m for m in ('torch', 'pydantic', 'boto3', 'house_good') if m in sys.modules])"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert told.stdout.strip() == "[]"
+
+
+OVERRIDES = [
+    "algorithm.name=house",
+    "algorithm.rate=2",
+    "algorithm.widths=[7]",
+    "algorithm.kind=two",
+    "algorithm.most=9",
+]
+
+
+def test_a_plug_in_s_settings_are_typed_in_the_configuration():
+    found = load(None, OVERRIDES).algorithm
+    assert type(found).__name__ == "Config"
+    assert (found.rate, found.widths, found.kind, found.late, found.most) == (2.0, (7,), "two", False, 9)
+
+
+def test_a_plug_in_s_settings_are_listed_with_their_descriptions():
+    keys = valid_keys("house")
+    own = {key: text for key, text in keys.items() if key.startswith("algorithm.") and key != "algorithm.name"}
+    assert own == {
+        "algorithm.rate": "a number",
+        "algorithm.widths": "whole numbers",
+        "algorithm.kind": "a choice",
+        "algorithm.late": "a flag",
+        "algorithm.most": "a count",
+    }
+    assert "house" in keys["algorithm.name"].split(", ")
+
+
+@pytest.mark.parametrize(
+    ("override", "says"),
+    [
+        ("algorithm.rat=1", "there is no key algorithm.rat; did you mean algorithm.rate?"),
+        ("algorithm.gamma=1", "gamma is a key of ippo, mappo, iql, vdn, qmix, iddpg and maddpg, not of house"),
+        ("algorithm.rate=0", "algorithm.rate: Expected `float` > 0.0 (a number)"),
+        ("algorithm.widths=3", "algorithm.widths: Expected `array`, got `int` (whole numbers)"),
+        ("algorithm.widths=[1, true]", "algorithm.widths[1]: Expected `int`, got `bool`"),
+        ("algorithm.kind=three", "algorithm.kind: Invalid enum value 'three' (a choice)"),
+        ("sharing.rule=dynamic", "sharing.rule: teams of house cannot change on the way; use none or all"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused_with_its_key(override, says):
+    with pytest.raises(ConfigError) as refused:
+        load(None, ["algorithm.name=house", override])
+    assert says in str(refused.value)
+
+
+def test_the_printed_configuration_of_a_plug_in_is_the_configuration():
+    config = load(None, OVERRIDES)
+    assert convert(tomllib.loads(document(config)), "printed") == config
+
+
+class Ledger(dict):
+    def load(self, item):
+        return self.get(item)
+
+    def commit(self, item, body, version):
+        self[item] = Record(version=version + 1, body=body)
+
+
+def test_a_plug_in_s_settings_reach_the_coordinator_of_a_detached_run():
+    config, ledger = load(None, OVERRIDES), Ledger()
+    fields = {"run": "r", "tenant": "t", "code": "c", "identity": msgspec.Raw(b"{}"), "functions": {}}
+    numbers = {"init_limit_ms": 0, "width": 1, "grace_s": 0.0, "stretch": True, "detached": True}
+    run_manifest.write(ledger, Charter(config=config, **fields, **numbers))
+    assert run_manifest.read(ledger).config == config
+
+
+def test_a_charter_of_an_algorithm_that_is_not_installed_there_says_so():
+    body = msgspec.json.encode(msgspec.to_builtins(RunConfig()) | {"algorithm": {"name": "uninstalled"}})
+    with pytest.raises(msgspec.ValidationError, match="no algorithm is called 'uninstalled'"):
+        msgspec.json.decode(body, type=RunConfig)
+
+
+@pytest.mark.parametrize("overrides", [OVERRIDES, ["algorithm.name=house"], [], ["algorithm.name=ippo"]])
+def test_settings_are_the_same_after_they_travelled_to_a_function(overrides):
+    config = load(None, overrides).algorithm
+    spec = registry.algorithm(config.__struct_config__.tag)
+    body = msgspec.json.encode(registry.hyperparameters(config))
+    assert registry.configuration(spec, msgspec.json.decode(body, type=Hyperparameters)) == config
+
+
+def test_the_coordinator_sends_a_plug_in_s_settings_with_its_tasks():
+    plan = make_plan(*OVERRIDES)
+    state = State(phase="initialise", spec=TASK, team=Team(groups=(0, 1)))
+    (task,) = in_flight(plan, state)
+    assert task.request.algorithm == "house"
+    assert registry.configuration(registry.algorithm("house"), task.request.hyperparameters) == plan.config.algorithm
+
+
+def test_a_setting_that_cannot_travel_is_refused_before_a_run_begins():
+    with pytest.raises(ConfigError) as refused:
+        load(None, ["algorithm.name=wide"])
+    assert str(refused.value) == (
+        "the command line: algorithm.widths = (0.5, 0.25) cannot travel to functions; "
+        "what can is a number, a text, true or false, or a list of whole numbers"
+    )
+
+
+@pytest.mark.parametrize("spec", registry.BUILT_IN, ids=lambda spec: spec.name)
+def test_our_own_specifications_are_what_plug_ins_must_be(spec):
+    assert problem(spec) == ""
+    assert unfit(spec, registry.implementation(spec)) == ""
+
+
+@pytest.mark.parametrize("spec", registry.BUILT_IN, ids=lambda spec: spec.name)
+@pytest.mark.parametrize("rule", WAVES)
+@pytest.mark.parametrize("updates", [1, 3])
+def test_what_is_tried_out_in_a_check_is_what_the_coordinator_asks_for(spec, rule, updates):
+    for groups in ([0], [0, 1, 4]):
+        asked = LEARNER_PLACEMENTS[rule](spec.stages, groups, updates)
+        works = [
+            [(work.stages, work.groups, range(work.first, work.first + work.updates)) for work in w] for w in asked
+        ]
+        assert [[tuple(share) for share in wave] for wave in WAVES[rule](spec.stages, groups, updates)] == works

@@ -1,0 +1,28 @@
+"""What algorithms tell of the size of their state before it is made is the size that it then has."""
+
+import numpy as np
+import pytest
+
+from functions.algorithms import registry
+from functions.algorithms.conformance.random_tasks import TASKS, teams
+from functions.contract import BadRequest
+
+CASES = [(task, team, group) for task in TASKS.values() for team in teams(task) for group in team.learning]
+
+
+@pytest.mark.parametrize("recurrent", [False, True])
+@pytest.mark.parametrize("spec", registry.BUILT_IN, ids=lambda spec: spec.name)
+def test_told_bytes_are_those_of_all_networks_and_moments(spec, recurrent):
+    """Of numbers of 4 bytes: neither how often an optimiser has stepped nor the scales of rewards and values."""
+    judged = 0
+    for task, team, group in CASES:
+        config = registry.configuration(spec, {"hidden": [8, 4], "recurrent": recurrent}).resolved(task)
+        try:
+            made = registry.implementation(spec).initialise(task, team, config, 1, group)
+        except BadRequest:
+            continue
+        arrays = [(name.split("/")[0], array) for name, array in made.items() if array.dtype == np.float32]
+        large = {part: sum(array.nbytes for of, array in arrays if of == part) for part, _ in arrays}
+        assert spec.part_bytes(task, team, config, group) == large
+        judged += 1
+    assert judged > len(CASES) / 3

@@ -1,0 +1,214 @@
+"""The small parts of the command line: what it writes, reads and says."""
+
+import json
+import sys
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.cli.app import COMMANDS, main
+from coordinator.cli.arguments import split
+from coordinator.config.dump import document
+from coordinator.config.schema import Stop, convert, load, valid_keys
+from coordinator.core.state import RoundLine
+from coordinator.errors import UserError
+from coordinator.reports.provenance import changes, surroundings
+from coordinator.reports.text import money, plus_minus, scalars, seconds, sparkline, table
+from coordinator.runs.folder import RunFolder
+from coordinator.runs.view import progress, seconds_left
+from functions.contract import MissingExtra
+from functions.environments import registry as environments
+from functions.environments.base import Task
+
+
+@pytest.mark.parametrize(
+    ("dollars", "text"),
+    [
+        (0.0, "$0.00"),
+        (0.000214, "$0.00021"),
+        (0.0021, "$0.0021"),
+        (0.5, "$0.50"),
+        (1.239, "$1.24"),
+        (1234, "$1,234.00"),
+    ],
+)
+def test_money_is_shown_with_two_digits_that_matter(dollars, text):
+    assert money(dollars) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(2.71, "2.7 s"), (185, "3:05"), (7385, "2:03:05")])
+def test_seconds_become_minutes_and_hours(value, text):
+    assert seconds(value) == text
+
+
+def test_a_return_is_shown_with_half_its_interval():
+    # Mean 2, standard deviation 1, n = 3: 4.303 / sqrt(3) = 2.484.
+    assert plus_minus([1.0, 2.0, 3.0]) == "2.0 ± 2.5"
+    assert plus_minus([1.0]) == "1.0"
+
+
+def test_figures_of_the_environment_s_own_are_shown_by_name():
+    assert scalars({"win": 0.53125, "lost": 2.0}) == "win 0.531, lost 2.000"
+
+
+def test_a_sparkline_goes_from_lowest_to_highest():
+    assert sparkline([0.0, 3.5, 7.0]) == "▁▅█"
+    assert sparkline([2.0, 2.0]) == "▁▁"
+    assert sparkline([]) == ""
+
+
+def test_columns_of_a_table_stand_below_each_other():
+    assert table(("a", "b"), [("long", "x")]) == "a     b\nlong  x"
+
+
+def line(**used):
+    fields = dict.fromkeys(("round", "env_steps", "units", "learners", "groups", "invocations", "episodes"), 0)
+    fields |= {"seconds": 0.0, "dollars": 0.0, "return_mean": None, "return_sd": None, "agent_returns": ()}
+    return RoundLine(**{**fields, "scalars": {}, "figures": {}, **used})
+
+
+def test_the_nearest_limit_says_how_far_a_run_is():
+    stop = Stop(rounds=100, dollars=1.0)
+    assert progress(stop, line(round=25, dollars=0.5, seconds=30.0)) == 0.5
+    assert seconds_left(stop, line(round=25, dollars=0.5, seconds=30.0)) == 30.0
+    assert seconds_left(Stop(return_=1.0), line(round=25, seconds=30.0)) is None
+
+
+SETTINGS = [
+    [],
+    ["algorithm.name=ippo", "algorithm.lr=3e-4", "algorithm.hidden=[32, 16]"],
+    ["task.name=toy/signal", "task.agents=4", "task.options.masked=true", "task.options.horizon=7"],
+    ["stop.seconds=0.5", "stop.return=-36", "evaluation.every=5", "pricing.architecture=x86"],
+]
+
+
+@pytest.mark.parametrize("overrides", SETTINGS)
+def test_the_printed_configuration_is_the_configuration(overrides):
+    config = load(None, overrides)
+    assert convert(tomllib.loads(document(config)), "printed") == config
+
+
+def test_the_printed_configuration_has_every_key_with_its_meaning():
+    config = load(None)
+    lines, table = document(config).splitlines(), ""
+    found = {}
+    for above, text in zip(["", *lines], lines, strict=False):
+        if text.startswith("["):
+            table = text.strip("[]") + "."
+            found[table.rstrip(".")] = above.removeprefix("# ")
+        elif " =" in text:
+            found[table + text.removeprefix("# ").partition(" =")[0]] = above.removeprefix("# ")
+    assert {key: found.get(key) for key in valid_keys()} == valid_keys()
+    assert all(valid_keys().values())
+
+
+@given(
+    st.text(st.characters(codec="utf-8", exclude_categories=["Cs"])), st.floats(allow_nan=False, allow_infinity=False)
+)
+def test_any_option_of_a_task_survives_being_printed(text, number):
+    task = {"name": "toy/signal", "options": {"a key": text, "number": number, "flag": False}}
+    config = convert({"task": task}, "test")
+    assert convert(tomllib.loads(document(config)), "printed") == config
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", ".hidden", "a/b", "/tmp/x", "a b", "a\n", "latest", "ä", "x" * 101])
+def test_a_run_never_leaves_its_place(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError):
+        RunFolder.create(name, "suggestion")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_runs_without_a_name_get_one_each(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folders = [RunFolder.create(None, "spread-mappo-s1") for _ in range(3)]
+    assert len({folder.name for folder in folders}) == 3
+    assert all(folder.name.startswith("spread-mappo-s1-2") for folder in folders)
+
+
+def test_a_folder_with_anything_of_a_user_s_is_not_taken_for_a_run_s(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs/notes").mkdir(parents=True)
+    assert RunFolder.create("notes", "").path.name == "notes"
+    (tmp_path / "runs/notes/thoughts.txt").write_text("")
+    with pytest.raises(UserError, match="that is not a run"):
+        RunFolder.create("notes", "")
+
+
+def test_the_surroundings_of_a_run_name_the_code_of_its_environment(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    package = tmp_path / "my_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise RuntimeError('looking must not run it')")
+    task, ours = Task(name="pettingzoo:my_package.module:make"), Task(name="mpe/simple_spread")
+    before = surroundings(task, "ippo")
+    assert before == surroundings(task, "ippo") and before.environment.startswith("my_package ")
+    assert changes(before, surroundings(task, "ippo")) == ""
+    (package / "helper.py").write_text("")
+    after = surroundings(task, "ippo")
+    assert changes(before, after) == f"environment was {before.environment} and is {after.environment}"
+    assert surroundings(ours, "ippo").environment is None
+
+
+def test_the_surroundings_of_a_run_name_the_code_of_its_algorithm(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "an_algorithm.py").write_text("raise RuntimeError('looking must not run it')")
+    (tmp_path / "an_algorithm-1.dist-info").mkdir()
+    (tmp_path / "an_algorithm-1.dist-info/METADATA").write_text("Name: an_algorithm\nVersion: 1\n")
+    (tmp_path / "an_algorithm-1.dist-info/entry_points.txt").write_text(
+        "[marless.algorithms]\nmine = an_algorithm:SPEC\n"
+    )
+    task = Task(name="mpe/simple_spread")
+    before = surroundings(task, "mine")
+    assert before.algorithm.startswith("an_algorithm ")
+    (tmp_path / "an_algorithm.py").write_text("SPEC = None")
+    assert changes(before, surroundings(task, "mine")).startswith(f"algorithm was {before.algorithm} and is ")
+    assert surroundings(task, "vdn").algorithm is None
+
+
+def test_the_file_and_the_settings_come_in_any_order():
+    path, settings = split(["seed=1", "run.toml", "stop.rounds=3"])
+    assert (str(path), settings) == ("run.toml", ["seed=1", "stop.rounds=3"])
+    assert split([]) == (None, [])
+
+
+def test_every_command_has_help(capsys):
+    assert main([]) == 0
+    overview = capsys.readouterr().out
+    for command, does in COMMANDS.items():
+        assert f"  {command:<10}{does}" in overview
+        assert main([command, "--help"]) == 0
+        assert does in capsys.readouterr().out
+
+
+def test_a_mistyped_command_is_answered_with_the_nearest(capsys):
+    assert main(["trian"]) == 2
+    assert capsys.readouterr().err == "marless: there is no command trian; did you mean train?\n"
+
+
+@pytest.mark.parametrize(("package", "task"), [("smac", "smac/8m"), ("smacv2", "smacv2/zerg_5_vs_5")])
+def test_doctor_says_of_starcraft_what_its_tasks_say_and_of_other_packages_the_extra(
+    capsys, monkeypatch, package, task
+):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtra) as told:
+        environments.make(Task(name=task), 1)
+    command = str(told.value).partition("not installed: ")[2].partition(";")[0]
+    assert f"'{package} @ git+https://github.com/oxwhirl/{package}'" in command
+    monkeypatch.setattr("coordinator.extras.find_spec", lambda name: None)
+    assert main(["doctor"]) == 0
+    hints = {line.split()[0]: line.partition("missing: ")[2] for line in capsys.readouterr().out.splitlines() if line}
+    assert command in hints["smac"].split(" or ")
+    assert hints["lbf"] == ".venv/bin/pip install -e '.[lbf]'"
+
+
+def test_doctor_tells_what_is_here(capsys):
+    assert main(["doctor"]) == 0
+    told = capsys.readouterr().out
+    assert all(word in told for word in ("python", "cores", "memory", "disk free", "learner", "local     ready"))
+    assert main(["doctor", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert "python" in found["machine"] and found["extras"].keys() >= {"learner"}
+    assert found["backends"]["local"]["ready"] and found["backends"].keys() == {"local", "emulated", "aws"}

@@ -1,0 +1,247 @@
+import msgspec
+import pytest
+
+from coordinator.config.schema import (
+    DEFAULT_ROUNDS,
+    ConfigError,
+    RunConfig,
+    Stop,
+    convert,
+    load,
+    valid_keys,
+)
+from functions.algorithms.ppo.ippo import IppoConfig
+from functions.algorithms.ppo.mappo import MappoConfig
+
+
+def refusal(*overrides, path=None):
+    """The one line that refuses a configuration."""
+    with pytest.raises(ConfigError) as caught:
+        load(path, overrides)
+    message = str(caught.value)
+    assert "\n" not in message and message
+    return message
+
+
+def document(config):
+    """A configuration as the tables of a file, which has no null."""
+
+    def without_null(value):
+        if isinstance(value, dict):
+            return {key: without_null(inner) for key, inner in value.items() if inner is not None}
+        return value
+
+    return without_null(msgspec.to_builtins(config))
+
+
+def test_nothing_given_is_mappo_on_simple_spread_for_the_default_rounds():
+    config = load(None)
+    assert config.task.name == "mpe/simple_spread"
+    assert isinstance(config.algorithm, MappoConfig)
+    assert config.stop == Stop(rounds=DEFAULT_ROUNDS)
+
+
+@pytest.mark.parametrize("limit", ["stop.seconds=3", "stop.env_steps=10", "stop.dollars=1", "stop.return=-36"])
+def test_a_run_with_any_limit_gets_no_default_one(limit):
+    assert load(None, [limit]).stop.rounds is None
+
+
+@pytest.mark.parametrize(
+    "wrong, nearest",
+    [
+        ("actors.copys", "actors.copies"),
+        ("algorithm.lrr", "algorithm.lr"),
+        ("stop.round", "stop.rounds"),
+        ("sharing.rules", "sharing.rule"),
+        ("placment.rule", "placement"),
+        ("functions.actor.memory", "functions.actor.memory_mb"),
+        ("evaluation.episode", "evaluation.episodes"),
+        ("task.agent", "task.agents"),
+        ("sed", "seed"),
+    ],
+)
+def test_an_unknown_key_is_refused_with_the_nearest_one(wrong, nearest):
+    assert f"did you mean {nearest}?" in refusal(f"{wrong}=1")
+
+
+def test_an_unknown_key_like_no_other_says_where_all_are_listed():
+    assert "`marless config` lists all keys" in refusal("xyzzy=1")
+
+
+@pytest.mark.parametrize(
+    "settings, says",
+    [
+        (["algorithm.name=maddpg", "algorithm.priority=0.6"], "priority is a key of iql, vdn and qmix, not of maddpg"),
+        (["algorithm.name=qmix", "algorithm.clipped=true"], "clipped is a key of ippo and mappo, not of qmix"),
+        (["algorithm.embed=64"], "embed is a key of qmix, not of mappo"),
+    ],
+)
+def test_a_key_of_other_algorithms_is_refused_with_those_that_have_it(settings, says):
+    assert refusal(*settings) == f"the command line: algorithm.{says}"
+
+
+def test_a_hyperparameter_of_another_algorithm_is_judged_by_the_algorithm_asked_for():
+    assert set(valid_keys("ippo")) >= {"algorithm.name", "algorithm.lr", "algorithm.gamma"}
+    assert isinstance(load(None, ["algorithm.name=ippo", "algorithm.gamma=0.5"]).algorithm, IppoConfig)
+
+
+def test_settings_without_a_name_belong_to_the_default_task_and_algorithm():
+    config = load(None, ["algorithm.lr=3e-4", "task.agents=4"])
+    assert (config.algorithm, config.task.name) == (MappoConfig(lr=3e-4), "mpe/simple_spread")
+
+
+@pytest.mark.parametrize(
+    "override, read",
+    [
+        ("seed=7", lambda config: config.seed == 7),
+        ("algorithm.lr=3e-4", lambda config: config.algorithm.lr == 3e-4),
+        ("algorithm.hidden=[32, 16]", lambda config: config.algorithm.hidden == (32, 16)),
+        ("task.name=toy/signal", lambda config: config.task.name == "toy/signal"),
+        ('task.name="toy/signal"', lambda config: config.task.name == "toy/signal"),
+        ("task.options.horizon=9", lambda config: config.task.options == {"horizon": 9}),
+        ("stop.return=-36", lambda config: config.stop.return_ == -36.0),
+        ("functions.actor.timeout_s=5", lambda config: config.functions.actor.timeout_s == 5.0),
+        (" seed =7", lambda config: config.seed == 7),
+    ],
+)
+def test_a_dotted_override_sets_its_key(override, read):
+    assert read(load(None, [override]))
+
+
+@pytest.mark.parametrize("text", ["seed", "=3", ".=3", "seed.=3", "a..b=1", ""])
+def test_what_is_not_key_and_value_is_refused_with_an_example(text):
+    assert "is not key=value, such as algorithm.lr=3e-4" in refusal(text)
+
+
+def test_a_later_override_wins_over_an_earlier_one_and_over_the_file(tmp_path):
+    file = tmp_path / "run.toml"
+    file.write_text("seed = 1\n[actors]\ncopies = 3\n")
+    config = load(file, ["seed=2", "seed=4"])
+    assert (config.seed, config.actors.copies) == (4, 3)
+
+
+@pytest.mark.parametrize(
+    "overrides, key, says",
+    [
+        (["seed=one"], "seed", "Expected `int`, got `str`"),
+        (["seed=1.0"], "seed", "Expected `int`, got `float`"),
+        (["seed=true"], "seed", "Expected `int`, got `bool`"),
+        (["seed=-1"], "seed", ">= 0"),
+        (["seed=9223372036854775808"], "seed", "<= 9223372036854775807"),
+        (["seed="], "seed", "Expected `int`, got `str`"),
+        (["seed.x=1"], "seed", "Expected `int`, got `object`"),
+        (["algorithm.lr=-1"], "algorithm.lr", "> 0.0"),
+        (["algorithm.lr=nan"], "algorithm.lr", "> 0.0"),
+        (["algorithm.gamma=1.5"], "algorithm.gamma", "<= 1.0"),
+        (["algorithm.name=mapo"], "algorithm.name", "one of ippo, mappo"),
+        (["algorithm.name=3"], "algorithm.name", "Expected `str`"),
+        (["algorithm.epochs=0"], "algorithm.epochs", ">= 1"),
+        (["algorithm=ippo"], "algorithm", "Expected `object`, got `str`"),
+        (["evaluation=3"], "evaluation", "Expected `object`, got `int`"),
+        (["actors.copies=0"], "actors.copies", ">= 1"),
+        (["scaling.units=10001"], "scaling.units", "<= 10000"),
+        (["sharing.rule=some"], "sharing.rule", "'some'"),
+        (["placement.rule=wide"], "placement.rule", "'wide'"),
+        (["stop.dollars=0"], "stop.dollars", "> 0.0"),
+        (["stop.dollars=nan"], "stop.dollars", "> 0.0"),
+        (["functions.actor.memory_mb=64"], "functions.actor.memory_mb", ">= 128"),
+        (["functions.learner.timeout_s=901"], "functions.learner.timeout_s", "<= 900"),
+        (["attempts=0"], "attempts", ">= 1"),
+        (["task.agents=many"], "task.agents", "got `str`"),
+        (["task.options.far=nan"], "task.options.far", "nan is not a finite number"),
+        (["task.options.far=-inf"], "task.options.far", "-inf is not a finite number"),
+        (["task.options.near=1", "task.options.kind=[1, 2]"], "task.options.kind", "got `array`"),
+        (["task.options.kind.of=1"], "task.options.kind", "got `object`"),
+        (["task.options.day=2020-01-01"], "task.options.day", "got `date`"),
+        (["task.name=mpe/simple_sprad"], "task.name", "did you mean mpe/simple_spread?"),
+        (["task.name=lbf"], "task.name", "lbf/8x8-2p-3f (level-based foraging)"),
+        (["pricing.region=mars-north-1"], "pricing.region", "us-east-1"),
+        (["stop.dollars=1", "pricing.storage=express"], "stop.dollars", "express"),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused_with_its_key_and_what_it_must_be(overrides, key, says):
+    message = refusal(*overrides)
+    assert message.startswith(f"the command line: {key}: ")
+    assert says in message
+
+
+def test_a_value_cannot_become_a_table():
+    assert refusal("seed=1", "seed.x=3") == "seed.x: seed is a value, not a table"
+
+
+def test_a_missing_file_is_named(tmp_path):
+    assert str(tmp_path / "no.toml") in refusal(path=tmp_path / "no.toml")
+
+
+@pytest.mark.parametrize(
+    "body, says", [(b"seed = \n", "is not valid TOML"), (b"\xff\xfe", "cannot be read"), (b"a = 1\na = 2\n", "TOML")]
+)
+def test_a_file_that_cannot_be_understood_is_named_with_the_reason(tmp_path, body, says):
+    file = tmp_path / "run.toml"
+    file.write_bytes(body)
+    message = refusal(path=file)
+    assert str(file) in message and says in message
+
+
+def test_a_folder_is_no_file(tmp_path):
+    assert "cannot be read" in refusal(path=tmp_path)
+
+
+def test_a_wrong_key_in_a_file_is_named_with_the_file(tmp_path):
+    file = tmp_path / "run.toml"
+    file.write_text("[actors]\ncopys = 3\n")
+    assert refusal(path=file) == f"{file}: there is no key actors.copys; did you mean actors.copies?"
+
+
+@pytest.mark.parametrize("name", ["mappo", "ippo"])
+def test_every_key_has_a_description_and_can_be_set(name):
+    for key, text in valid_keys(name).items():
+        assert text, key
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [[], ["algorithm.name=ippo", "stop.return=-40"], ["task.name=toy/signal", "task.options.mixed=true", "seed=3"]],
+)
+def test_a_configuration_written_as_tables_reads_back_as_itself(overrides):
+    config = load(None, overrides)
+    assert convert(document(config), "here") == config
+
+
+def test_a_configuration_cannot_be_changed():
+    with pytest.raises(AttributeError):
+        RunConfig().seed = 3
+
+
+@pytest.mark.parametrize(
+    "overrides, message",
+    [
+        (["sharing.rule=dynamic", "sharing.distance=regret"], "sharing.distance: policies of mappo .* jsd, kde-kl"),
+        (["scaling.least=5"], "scaling.least: 5 is more than scaling.units"),
+        (["placement.deadline_s=1", "placement.dollars_per_hour=2"], "placement.deadline_s: .* not both"),
+    ],
+)
+def test_rules_that_cannot_go_together_are_refused(overrides, message):
+    with pytest.raises(ConfigError, match=message):
+        load(None, overrides)
+
+
+@pytest.mark.parametrize("name", ["ippo", "mappo", "iql", "iddpg"])
+def test_learners_stand_apart_where_nothing_joins_them_within_a_round(name):
+    assert load(None, [f"algorithm.name={name}"]).placement.rule == "fused"
+
+
+@pytest.mark.parametrize(("names", "rule"), [(("ippo", "mappo"), "none"), (("iql", "vdn", "iddpg"), "all")])
+def test_who_learns_from_replay_shares_networks_unless_told_otherwise(names, rule):
+    for name in names:
+        assert load(None, [f"algorithm.name={name}"]).sharing.rule == rule
+        assert load(None, [f"algorithm.name={name}", "sharing.base=return"]).sharing.rule == rule
+        for told in ("none", "all"):
+            assert load(None, [f"algorithm.name={name}", f"sharing.rule={told}"]).sharing.rule == told
+
+
+@pytest.mark.parametrize("name", ["vdn", "qmix", "maddpg"])
+def test_learners_that_meet_in_every_update_are_one_invocation_unless_told_otherwise(name):
+    assert load(None, [f"algorithm.name={name}"]).placement.rule == "packed"
+    assert load(None, [f"algorithm.name={name}", "placement.carry=false"]).placement.rule == "packed"
+    assert load(None, [f"algorithm.name={name}", "placement.rule=fused"]).placement.rule == "fused"

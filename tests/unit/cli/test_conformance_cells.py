@@ -1,0 +1,453 @@
+"""The harness of `make conformance`: what is declared, what runs and is recorded, and what is made of the records."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.conformance import __main__ as command_line
+from benchmarks.conformance import campaign, measures, outcomes, pictures, record, report, tables
+from benchmarks.conformance.campaign import Campaign, Places
+from benchmarks.conformance.cases import REFERENCE, Case, Protocol, missing
+from benchmarks.conformance.outcomes import Outcome
+from benchmarks.conformance.protocols import ALGORITHMS, FULL, GRADIENT, PROTOCOLS, PUBLISHED, QUICK
+from benchmarks.conformance.record import Measured, Record
+from coordinator.ablation.cells import command
+from coordinator.ablation.drawing import COLOURS
+from coordinator.ablation.results import Point, Unreadable
+from coordinator.config.schema import load
+from coordinator.reports.policy import TeamFile, export
+from coordinator.reports.statistics import FinalReturn
+from functions.algorithms.ppo import ippo
+from functions.contract import Team
+from functions.environments import registry
+from functions.environments.base import Task
+
+ROOT = Path(__file__).parents[3]
+TINY = {
+    "task.name": "mpe/simple_spread",
+    "actors.copies": 4,
+    "evaluation.every": 1,
+    "evaluation.episodes": 4,
+    "evaluation.final_episodes": 4,
+    "stop.env_steps": 200,
+}
+
+
+def a_case(algorithm="mappo", treatment="quick", seeds=(1, 2, 3), task="simple_spread_3", **changed):
+    settings = {**TINY, "algorithm.name": algorithm, **changed.pop("settings", {})}
+    return Case(task=task, algorithm=algorithm, treatment=treatment, seeds=seeds, settings=settings, **changed)
+
+
+def a_record(case, seed, mean=-40.0, **changed):
+    """A run of 200 steps in 4 s, from -80 by -50 to -40."""
+    curve = [
+        Point(env_steps=steps, seconds=steps / 50, dollars=0.0, mean=value)
+        for steps, value in ((0, -80.0), (100, -50.0), (200, -40.0))
+    ]
+    fields = {
+        "protocol": "quick",
+        "task": case.task,
+        "algorithm": case.algorithm,
+        "treatment": case.treatment,
+        "seed": seed,
+        "status": "finished",
+        "settings": dict(case.settings),
+        "env_steps": 200,
+        "seconds": 4.0,
+        "curve": tuple(curve),
+        "absolute": FinalReturn(mean=mean, iqm=mean, ci95=None, episodes=3200),
+    }
+    return Record(**(fields | changed))
+
+
+def an_outcome(case, *means, failed=(), protocol="quick"):
+    records = {seed: a_record(case, seed, mean) for seed, mean in zip(case.seeds, means, strict=False)}
+    records |= {seed: record.failed(protocol, case, case.cells[0], "it fell") for seed in failed}
+    return Outcome(protocol, case, records)
+
+
+def columns(*found):
+    return [line.split(" | ") for line in tables.section(found)[0].splitlines()[2:]]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=lambda protocol: protocol.name)
+def test_every_declared_cell_is_a_run_of_its_own(protocol):
+    runs = [cell.run for _, cell in protocol.cells(lambda case: True)]
+    assert len(runs) == len(set(runs)) == sum(len(case.seeds) for case in protocol.cases)
+    for case in protocol.cases:
+        if not missing(case):
+            _, _, *overrides, _, _, _, _ = command(case.cells[0], case.settings, "new")
+            assert load(None, overrides[:-1]).algorithm.__struct_config__.tag == case.algorithm
+
+
+def test_the_long_protocol_keeps_the_benchmarks_terms():
+    for treatment in ("bootstrap", "terminal"):
+        cases = [case for case in FULL.cases if (case.task, case.treatment) == ("simple_spread_3", treatment)]
+        assert {case.algorithm for case in cases} == {"mappo", "ippo", "vdn", "qmix", "iql", "maddpg", "iddpg"}
+        for case in cases:
+            assert case.seeds == (1, 2, 3, 4, 5)
+            settings, on_policy = case.settings, case.algorithm in GRADIENT
+            assert settings["stop.env_steps"] <= (10_000_000 if on_policy else 2_000_000)
+            assert settings["algorithm.gamma"] == 0.9
+            assert settings["algorithm.time_limit"] == treatment
+            assert settings.get("sharing.rule") == (None if on_policy else "all")
+            # The absolute metric takes ten times the episodes of an evaluation, of which the default is 320.
+            assert "evaluation.episodes" not in settings
+    bars = {case.algorithm: case.bar for case in FULL.cases if case.task == "simple_spread_3"}
+    assert bars == {"mappo": -33, "ippo": -34, "vdn": -33, "qmix": -33, "iql": -36, "maddpg": -38, "iddpg": None}
+
+
+def test_the_short_protocol_asks_the_same_of_every_algorithm():
+    assert len(QUICK.cases) == 7
+    assert all((case.bar, case.judged, len(case.seeds)) == (-45, "each seed", 3) for case in QUICK.cases)
+
+
+def test_all_cases_of_a_seed_go_before_the_next_and_blocks_one_after_the_other():
+    first, second, last = a_case("mappo"), a_case("ippo", seeds=(1, 2)), a_case("vdn", seeds=(1,))
+    cells = Protocol("p", ((first, second), (last,))).cells(lambda case: True)
+    found = [(case.algorithm, cell.seed) for case, cell in cells]
+    assert found == [("mappo", 1), ("ippo", 1), ("mappo", 2), ("ippo", 2), ("mappo", 3), ("vdn", 1)]
+
+
+def test_an_algorithm_that_is_not_here_is_named():
+    assert missing(a_case("mappo")) == ""
+    assert missing(a_case("coma")) == "this version has no algorithm coma"
+
+
+def test_means_have_students_interval_over_seeds():
+    outcome = an_outcome(a_case(), -30.0, -32.0, -34.0)
+    assert outcome.mean == pytest.approx(-32)
+    # t(0.975, 2) = 4.30265 times 2 / sqrt(3).
+    assert outcome.ci95 == pytest.approx((-36.9683, -27.0317), abs=1e-3)
+
+
+def test_a_bar_of_the_mean_is_met_by_the_mean_and_one_of_each_seed_by_the_worst():
+    assert an_outcome(a_case(bar=-33.0), -30.0, -32.0, -34.0).passes()
+    assert not an_outcome(a_case(bar=-33.0, judged="each seed"), -30.0, -32.0, -34.0).passes()
+    assert an_outcome(a_case(bar=-34.0, judged="each seed"), -30.0, -32.0, -34.0).passes()
+
+
+def test_a_failed_seed_is_counted_and_a_missing_one_waited_for():
+    failed = an_outcome(a_case(bar=-45.0), -30.0, -30.0, failed=(3,))
+    assert outcomes.verdict(failed, [failed]) == "**missed**, 1 failed"
+    assert outcomes.missed([failed]) == [failed]
+    waiting = an_outcome(a_case(bar=-45.0), -30.0, -30.0)
+    assert outcomes.verdict(waiting, [waiting]) == "2 of 3 seeds so far"
+    assert outcomes.missed([waiting]) == []
+
+
+def test_where_the_best_is_judged_the_others_are_reported():
+    best = an_outcome(a_case("mappo", bar=-35.0, judged="best"), -30.0, -30.0, -30.0)
+    other = an_outcome(a_case("ippo", bar=-35.0, judged="best"), -50.0, -50.0, -50.0)
+    assert [outcomes.verdict(outcome, [best, other]) for outcome in (best, other)] == ["met", "reported"]
+    assert outcomes.missed([best, other]) == []
+
+
+def test_steps_and_seconds_to_the_bar_are_of_the_first_evaluation_that_reached_it():
+    assert outcomes.typical(an_outcome(a_case(bar=-50.0), -40.0, -40.0, -40.0).reached()) == (100, 2.0)
+    assert outcomes.typical(an_outcome(a_case(bar=-39.0), -40.0, -40.0, -40.0).reached()) is None
+
+
+def test_the_layout_of_results_is_task_algorithm_figures():
+    main, other = a_case("vdn", "bootstrap"), a_case("vdn", "terminal")
+    reference = a_case("mappo", REFERENCE, task="simple_tag")
+    found = [an_outcome(main, -30.0, -32.0, -34.0), an_outcome(other, -31.0), an_outcome(reference, -1.0)]
+    layout = outcomes.layout(found)
+    assert list(layout) == ["simple_spread_3"]
+    assert list(layout["simple_spread_3"]) == ["vdn", "vdn-terminal"]
+    figures = layout["simple_spread_3"]["vdn"]
+    assert list(figures) == ["protocol", "mean", "ci95", "seeds", "env_steps", "seconds"]
+    assert (figures["seeds"], figures["env_steps"], figures["seconds"]) == ([1, 2, 3], 200, 4.0)
+
+
+WHOLE, BEGUN, NOTHING = (-28.0, -28.0, -28.0), (-28.0,), ()
+
+
+@pytest.mark.parametrize(
+    ("quick", "full", "told"),
+    [
+        (WHOLE, WHOLE, {"vdn": "full", "vdn-quick": "quick"}),
+        (BEGUN, WHOLE, {"vdn": "full", "vdn-quick": "quick"}),
+        (WHOLE, BEGUN, {"vdn": "quick", "vdn-bootstrap": "full"}),
+        (BEGUN, BEGUN, {"vdn": "full", "vdn-quick": "quick"}),
+        (WHOLE, NOTHING, {"vdn": "quick"}),
+        (BEGUN, NOTHING, {"vdn": "quick"}),
+        (NOTHING, BEGUN, {"vdn": "full"}),
+    ],
+)
+def test_the_plain_name_is_for_the_longest_protocol_that_is_whole_and_what_else_there_is_stands_beside_it(
+    quick, full, told
+):
+    found = [an_outcome(a_case("vdn"), *quick), an_outcome(a_case("vdn", "bootstrap"), *full, protocol="full")]
+    layout = outcomes.layout(found)["simple_spread_3"]
+    assert {name: figures["protocol"] for name, figures in layout.items()} == told
+    assert next(iter(layout)) == "vdn"
+
+
+def test_a_failed_seed_of_the_long_protocol_leaves_the_plain_name_to_the_short_one():
+    quick = an_outcome(a_case("vdn"), -36.0, -36.0, -36.0)
+    full = an_outcome(a_case("vdn", "bootstrap"), -28.0, -28.0, failed=(3,), protocol="full")
+    assert outcomes.layout([quick, full])["simple_spread_3"]["vdn"]["mean"] == -36
+
+
+def test_each_algorithm_has_its_plain_name_for_itself():
+    found = [
+        an_outcome(a_case("vdn"), -36.0, -36.0, -36.0),
+        an_outcome(a_case("iql"), -38.0, -38.0, -38.0),
+        an_outcome(a_case("vdn", "bootstrap"), -28.0, -28.0, -28.0, protocol="full"),
+    ]
+    means = {name: figures["mean"] for name, figures in outcomes.layout(found)["simple_spread_3"].items()}
+    assert means == {"iql": -38, "vdn": -28, "vdn-quick": -36}
+
+
+def test_a_later_treatment_has_no_plain_name_even_where_it_is_alone():
+    first, later = a_case("vdn", "bootstrap"), a_case("vdn", "terminal")
+    found = [an_outcome(first, protocol="full"), an_outcome(later, -30.0, -30.0, -30.0, protocol="full")]
+    assert list(outcomes.layout(found)["simple_spread_3"]) == ["vdn-terminal"]
+
+
+def test_where_both_sides_learn_the_final_policies_count_and_the_side_is_named():
+    case = a_case(task="simple_tag", measure="sides", seeds=(1,), settings={"task.name": "mpe/simple_tag"})
+    outcome = Outcome("quick", case, {1: a_record(case, 1, mean=100.0, final=21.0)})
+    assert outcome.mean == 21
+    assert "of the side of adversary, summed over its agents" in tables.section([outcome])[0]
+
+
+def test_a_row_names_the_programs_that_trained_the_seeds():
+    case = a_case()
+    commits = {1: "0123456789+", 2: "0123456789+", 3: "abcdef0123"}
+    found = Outcome("quick", case, {seed: a_record(case, seed, commit=commit) for seed, commit in commits.items()})
+    assert columns(found)[0][-2] == "0123456+, abcdef0"
+
+
+def test_a_row_tells_the_verdict_and_the_worst_seed():
+    (row,) = columns(an_outcome(a_case(bar=-45.0), -30.0, -32.0, -34.0))
+    assert row[:3] == ["| mappo", "quick", "1, 2, 3"]
+    assert row[4] == "-34.00"
+    assert row[-1] == "met |"
+
+
+def test_a_table_stands_between_its_markers_and_nothing_else_changes():
+    text = "above\n<!-- results -->\nold\n<!-- end of results -->\nbelow\n"
+    once = tables.inserted(text, r"new \1")
+    assert once == "above\n<!-- results -->\n\nnew \\1\n\n<!-- end of results -->\nbelow\n"
+    assert tables.inserted(once, r"new \1") == once
+    with pytest.raises(ValueError, match="does not hold"):
+        tables.inserted("nothing", "new")
+
+
+def test_records_come_back_as_they_were_and_others_are_refused(tmp_path):
+    case = a_case()
+    file, made = record.path(tmp_path, "quick", case.cells[0]), a_record(case, 1)
+    assert record.read(file) is None
+    record.write(file, made)
+    assert record.read(file) == made
+    file.write_text("{")
+    with pytest.raises(Unreadable, match="delete it"):
+        record.read(file)
+
+
+def put(folder, *records):
+    for made in records:
+        case = a_case(made.algorithm, made.treatment, task=made.task)
+        (cell,) = (cell for cell in case.cells if cell.seed == made.seed)
+        record.write(record.path(folder, made.protocol, cell), made)
+
+
+def test_a_report_writes_every_file(tmp_path):
+    case = a_case("vdn")
+    put(tmp_path, *(a_record(case, seed) for seed in case.seeds))
+    page = tmp_path / "algorithms.md"
+    page.write_text("<!-- results --><!-- end of results -->")
+    report.write(tmp_path, page)
+    assert json.loads((tmp_path / "conformance.json").read_text())["simple_spread_3"]["vdn"]["mean"] == -40
+    assert "| vdn | quick | 1, 2, 3 | -40.00" in (tmp_path / "conformance.md").read_text()
+    assert "### simple_spread_3 (quick)" in page.read_text()
+    assert (tmp_path / "conformance-quick-simple_spread_3.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_marl_eval_finds_environment_task_algorithm_run_and_step(tmp_path):
+    case = a_case("vdn")
+    put(tmp_path, *(a_record(case, seed, mean=-seed) for seed in case.seeds))
+    report.write(tmp_path, None)
+    content = json.loads((tmp_path / "simple_spread_3-marl-eval.json").read_text())
+    runs = content["mpe"]["simple_spread"]["vdn_quick"]
+    assert list(runs) == ["seed_1", "seed_2", "seed_3"]
+    assert runs["seed_2"]["step_1"] == {"step_count": 100, "return": [-50.0]}
+    assert runs["seed_2"]["absolute_metrics"] == {"return": [-2.0]}
+
+
+def test_marl_eval_has_a_file_for_each_protocol_so_that_all_algorithms_in_one_have_the_same_seeds(tmp_path):
+    quick, full = a_case("vdn"), a_case("vdn", "bootstrap", seeds=(1, 2, 3))
+    put(tmp_path, *(a_record(quick, seed) for seed in quick.seeds))
+    put(tmp_path, a_record(full, 1, protocol="full"))
+    report.write(tmp_path, None)
+    plain, short = (tmp_path / f"simple_spread_3{name}-marl-eval.json" for name in ("", "-quick"))
+    runs = [json.loads(file.read_text())["mpe"]["simple_spread"] for file in (plain, short)]
+    assert [{name: list(seeds) for name, seeds in found.items()} for found in runs] == [
+        {"vdn_bootstrap": ["seed_1"]},
+        {"vdn_quick": ["seed_1", "seed_2", "seed_3"]},
+    ]
+
+
+def test_figures_whose_records_are_gone_are_told_nowhere(tmp_path):
+    case = a_case("vdn")
+    put(tmp_path, *(a_record(case, seed) for seed in case.seeds))
+    report.write(tmp_path, None)
+    # As `quick --anew` does, after which every seed fails.
+    put(tmp_path, *(record.failed("quick", case, cell, "it fell") for cell in case.cells))
+    report.write(tmp_path, None)
+    assert json.loads((tmp_path / "conformance.json").read_text()) == {}
+    assert list(tmp_path.glob("*-marl-eval.json")) == []
+
+
+def test_sides_have_panels_of_their_own_and_no_sum(tmp_path, monkeypatch):
+    case = a_case(task="simple_adversary", measure="sides", points=(100, 200), seeds=(1,))
+    measured = tuple(Measured(env_steps=at, figures={"adversary against random": -at / 10}) for at in case.points)
+    titles = []
+    monkeypatch.setattr(pictures, "finish", lambda axes, title, about, x, y: titles.append((title, y)))
+    pictures.draw([Outcome("quick", case, {1: a_record(case, 1, measured=measured)})], tmp_path)
+    assert titles == [("simple_adversary, quick", "adversary against random")]
+
+
+def test_a_picture_says_how_many_seeds_its_means_are_over(tmp_path, monkeypatch):
+    said = []
+    monkeypatch.setattr(pictures, "finish", lambda axes, title, about, x, y: said.append(about))
+    whole, begun = an_outcome(a_case(), -30.0, -32.0, -34.0), an_outcome(a_case("vdn"), -30.0)
+    for found in ([whole], [begun], [whole, begun]):
+        pictures.draw(found, tmp_path)
+    band = ", band: 95 % interval"
+    assert said == [f"mean over 3 seeds{band}", "one seed", f"mean over 1 to 3 seeds{band}"]
+
+
+def test_every_algorithm_of_a_picture_has_a_colour_of_its_own_whatever_the_panel(tmp_path, monkeypatch):
+    figures = []
+    monkeypatch.setattr(pictures, "save", lambda figure, path: figures.append(figure))
+    cases = a_case("mappo", "1M"), a_case("vdn", "4M")
+    pictures.draw([an_outcome(case, -30.0, -32.0) for case in cases], tmp_path)
+    labels = [text for axes in figures[0].axes for text in axes.texts if text.arrow_patch]
+    assert [(label.get_text(), label.get_color()) for label in labels] == [("mappo", COLOURS[0]), ("vdn", COLOURS[1])]
+
+
+def a_campaign(folder, told, *blocks):
+    return Campaign(Protocol("tiny", blocks), lambda case: True, Places(folder / "out", folder / "work"), told.append)
+
+
+def test_cells_run_once_and_a_failed_one_is_recorded_as_failed(tmp_path):
+    good, bad = a_case(seeds=(1,)), a_case("iql", seeds=(1,), settings={"task.options": "{continuous_actions = true}"})
+    # What another program began cannot be resumed: it begins anew.
+    left = tmp_path / "work" / "runs" / good.cells[0].run
+    left.mkdir(parents=True)
+    (left / "plan.json").write_text('{"code_sha256": "another"}')
+    told = []
+    a_campaign(tmp_path, told, (good, bad)).run(2, lambda: False)
+    by_name = {made.algorithm: made for made in told}
+    assert by_name["mappo"].status == "finished"
+    assert by_name["mappo"].env_steps == 200
+    assert by_name["mappo"].absolute.episodes == 40
+    assert by_name["mappo"].curve[-1].mean == by_name["mappo"].final
+    found = by_name["mappo"].hyperparameters
+    # The step depends on how many agents there are: three, here.
+    assert (found["name"], found["gamma"], found["lr"], found["actors.copies"]) == ("mappo", 0.9, 1e-3, 4)
+    assert by_name["iql"].status == "failed"
+    assert by_name["iql"].reason
+    assert a_campaign(tmp_path, told, (good, bad)).missing == []
+    assert not left.exists()
+
+
+def test_a_run_that_ended_unseen_is_put_down_without_training_again(tmp_path, monkeypatch):
+    """As a kill leaves it that comes between the end of a run and its record."""
+    case, told = a_case(seeds=(1,)), []
+    spawned = []
+    spawn = campaign.spawn
+    monkeypatch.setattr(campaign, "spawn", lambda *arguments: spawned.append(1) or spawn(*arguments))
+    first = a_campaign(tmp_path, told, (case,))
+    with monkeypatch.context() as killed:
+        killed.setattr(first, "_settled", lambda cell: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            first.run(1, lambda: False)
+    a_campaign(tmp_path, told, (case,)).run(1, lambda: False)
+    assert [made.status for made in told] == ["finished"]
+    assert len(spawned) == 1
+
+
+def test_a_cell_pauses_at_its_points_and_each_side_plays_the_reference(tmp_path, monkeypatch):
+    monkeypatch.setattr(measures, "EPISODES", 2)
+    task = {"task": "simple_adversary", "settings": {"task.name": "mpe/simple_adversary"}}
+    reference = a_case(treatment=REFERENCE, seeds=(100,), **task)
+    sided = a_case("ippo", seeds=(1,), measure="sides", points=(100, 200), **task)
+    told = []
+    # The reference is declared last: the other cell waits for it.
+    a_campaign(tmp_path, told, (sided, reference)).run(2, lambda: False)
+    assert [made.treatment for made in told] == [REFERENCE, "quick"]
+    assert [part.env_steps for part in told[1].measured] == [100, 200]
+    sides = {f"{side} against {who}" for side in ("adversary", "agent") for who in ("random", "reference")}
+    assert set(told[1].measured[1].figures) == sides
+    assert told[1].env_steps == 200
+
+
+def test_the_command_trains_reports_and_says_what_was_missed(tmp_path, monkeypatch, capsys):
+    missed = a_case(seeds=(1,), bar=0.0)
+    protocol = Protocol("quick", ((missed, a_case("coma", seeds=(1,))),))
+    monkeypatch.setitem(command_line.PROTOCOLS, "quick", protocol)
+    monkeypatch.setattr(report, "QUICK", protocol)
+    folders = ["--out", str(tmp_path / "out"), "--work", str(tmp_path / "work")]
+    monkeypatch.setattr("sys.argv", ["conformance", "quick", "--jobs", "1", *folders])
+    assert command_line.main() == 1
+    said = capsys.readouterr().out
+    assert "simple_spread_3-coma-quick: left out; this version has no algorithm coma" in said
+    assert "1 cells, 1 of them to train" in said
+    assert "simple_spread_3-mappo-quick: missed its bar" in said
+    assert "**missed**" in (tmp_path / "out" / "conformance.md").read_text()
+
+
+def test_patterns_pick_cases_and_those_that_they_play_against():
+    sided = a_case("ippo", task="simple_tag", measure="sides")
+    protocol = Protocol("p", ((a_case("vdn"), sided, a_case(treatment=REFERENCE, task="simple_tag")),))
+    picked = [case.arm.name for case in protocol.cases if command_line.Among(protocol, ["simple_tag-ippo"])(case)]
+    assert picked == ["simple_tag-ippo-quick", "simple_tag-mappo-reference"]
+
+
+class EveryOtherWins:
+    """The task with a win in every second copy, whatever is played there."""
+
+    def __init__(self, environment):
+        self._environment = environment
+        self.spec, self.copies = environment.spec, environment.copies
+        self.reset, self.close = environment.reset, environment.close
+
+    def step(self, actions):
+        step = self._environment.step(actions)
+        won = np.arange(self.copies) % 2 == 0
+        return step if step.final is None else replace(step, scalars={"win": won.astype(float)})
+
+
+def test_wins_are_the_share_of_episodes_that_were_won(tmp_path, monkeypatch):
+    task, team = Task(name="mpe/simple_spread"), Team(groups=(0, 1, 2))
+    spec = registry.spec(task)
+    networks = [ippo.initialise(spec, team, ippo.IppoConfig().resolved(spec), 1, group) for group in team.groups]
+    tensors = {name: tensor for network in networks for name, tensor in network.items()}
+    (tmp_path / "policies.safetensors").write_bytes(export(TeamFile(task=task, spec=spec, team=team), tensors))
+    make = registry.make
+    monkeypatch.setattr(registry, "make", lambda task, copies: EveryOtherWins(make(task, copies)))
+    found = measures.wins(tmp_path, seed=1)
+    assert found["win"] == 0.5
+    # Networks that have learned nothing are worth about as much as random play, -80.
+    assert -160 < found["return"] < -40
+
+
+def test_the_returns_in_the_readme_are_those_of_the_full_protocol_and_the_published_ones():
+    section = ROOT.joinpath("README.md").read_text(encoding="utf-8").split("\n## How well\n")[1].split("\n## ")[0]
+    rows = [line[2:].rstrip("|").split("|") for line in section.splitlines() if line.startswith("| `")]
+    found = json.loads(ROOT.joinpath("docs/results/conformance.json").read_bytes())["simple_spread_3"]
+    expected = {}
+    for name in ALGORITHMS:
+        entry = found[name]
+        assert (entry["protocol"], entry["seeds"]) == ("full", [1, 2, 3, 4, 5])
+        low, high = entry["ci95"]
+        told = f"{entry['mean']:.1f} ({low:.1f} to {high:.1f})"
+        expected[f"`{name}`"] = [told, f"{entry['env_steps']:,}", f"{PUBLISHED.get(name, '')}"]
+    assert {name.strip(): [cell.strip() for cell in cells] for name, *cells in rows} == expected

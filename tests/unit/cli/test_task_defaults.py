@@ -1,0 +1,155 @@
+"""Families of tasks have defaults of their own, which give way to what the user says."""
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from coordinator.config.schema import ConfigError, load
+from coordinator.config.task_defaults import ALONE, FAMILIES, filled
+
+TEXT = Path(__file__).parents[3].joinpath("docs/algorithms.md").read_text(encoding="utf-8")
+TABLE = TEXT.split("### By family of tasks\n")[1].split("\n## ")[0]
+
+
+def changed(*settings):
+    """The keys that differ from those of the same settings with another task, with their values."""
+    here, usual = flat(load(None, settings)), flat(load(None, (*settings, "task.name=mpe/simple_spread")))
+    return {key: value for key, value in here.items() if key != "task.name" and usual[key] != value}
+
+
+def flat(config):
+    return {
+        f"{table}.{key}": value
+        for table, values in msgspec.to_builtins(config).items()
+        if isinstance(values, dict)
+        for key, value in leaves(values)
+    }
+
+
+def leaves(table, prefix=""):
+    for key, value in table.items():
+        yield from leaves(value, f"{prefix}{key}.") if isinstance(value, dict) else [(f"{prefix}{key}", value)]
+
+
+KNIGHTS = "pettingzoo.butterfly.knights_archers_zombies"
+STEPPED = {"evaluation.episodes_per_invocation": 320, "functions.evaluator.timeout_s": 300.0}
+BATTLES = {**STEPPED, "sharing.rule": "all", "algorithm.gamma": 0.99}
+
+
+@pytest.mark.parametrize("name", ["mappo", "ippo"])
+def test_battles_are_fought_for_the_team_with_a_long_horizon_and_shared_networks(name):
+    assert changed("task.name=smax/8m", f"algorithm.name={name}") == {**BATTLES, "algorithm.reward": "team"}
+
+
+def test_an_algorithm_is_given_only_settings_that_it_has():
+    # Who learns from replay shares networks anyway.
+    replayed = {key: value for key, value in BATTLES.items() if key != "sharing.rule"}
+    for name in ("iql", "vdn", "qmix"):
+        assert changed("task.name=smax/8m", f"algorithm.name={name}") == {**replayed, "algorithm.ahead": 20}
+    assert changed("task.name=smax/8m", "algorithm.name=maddpg") == replayed
+
+
+def test_value_methods_look_for_food_for_long_and_replay_it_more_often():
+    known = {**STEPPED, "algorithm.gamma": 0.95, "algorithm.updates": 128}
+    searching = {**known, "algorithm.epsilon_steps": 200_000, "algorithm.priority": 0.6}
+    told = {name: changed("task.name=lbf/8x8-2p-2f", f"algorithm.name={name}") for name in ("iql", "qmix", "maddpg")}
+    mixing = {"algorithm.huber": 1000, "algorithm.norm_cap": 10, "algorithm.target_rate": 0.01}
+    assert told == {"iql": searching, "qmix": {**searching, **mixing}, "maddpg": known}
+
+
+def test_evaluations_of_what_is_stepped_copy_by_copy_are_short_and_have_time():
+    for task in ("pettingzoo:some.module:env", "lbf/8x8-2p-2f"):
+        assert changed(f"task.name={task}").items() >= STEPPED.items()
+
+
+@pytest.mark.parametrize("task", ["smac/8m", "smacv2/terran_5_vs_5"])
+def test_few_games_of_starcraft_run_at_once(task):
+    config = load(None, (f"task.name={task}",))
+    assert (config.actors.copies, config.evaluation.episodes_per_invocation) == (8, 8)
+
+
+@pytest.mark.parametrize("name", ["sisl.pursuit_v5", "butterfly.pistonball_v6"])
+def test_tasks_whose_every_step_is_slow_are_played_in_few_copies_with_time_to_do_it(name):
+    config = load(None, (f"task.name=pettingzoo:pettingzoo.{name}:parallel_env",))
+    assert (config.actors.copies, config.evaluation.episodes_per_invocation) == (8, 8)
+    assert config.functions.actor.timeout_s == config.functions.evaluator.timeout_s == 300
+    assert config.task.options == {}
+
+
+def test_actors_have_time_for_the_long_episodes_of_warehouses_only():
+    time = {task: load(None, (f"task.name={task}",)).functions.actor.timeout_s for task in ("rware/x", "lbf/x")}
+    assert time == {"rware/x": 300, "lbf/x": 60}
+
+
+@pytest.mark.parametrize("version", [10, 11, 12])
+def test_a_task_that_forgets_nothing_in_reset_is_made_anew_unless_the_user_says_otherwise(version):
+    settings = (f"task.name=pettingzoo:{KNIGHTS}_v{version}:parallel_env", "task.options.max_cycles=12")
+    assert load(None, settings).task.options == {"rebuild": True, "max_cycles": 12}
+    own = load(None, (*settings, "task.options.rebuild=false"))
+    assert own.task.options == {"rebuild": False, "max_cycles": 12}
+    assert own.actors.copies == 8
+
+
+def test_what_the_user_says_stands():
+    own = ("sharing.rule=none", "algorithm.gamma=0.9", "algorithm.reward=own", "functions.evaluator.timeout_s=60")
+    assert changed("task.name=smax/8m", *own) == {"evaluation.episodes_per_invocation": 320}
+
+
+def test_engines_of_ours_have_the_general_defaults():
+    for task in ("mpe/simple_tag", "toy/signal", "matrix/climbing"):
+        assert changed(f"task.name={task}") == {}
+
+
+@pytest.mark.parametrize("name", ["mappo", "iql", "vdn", "qmix", "maddpg"])
+def test_a_printed_configuration_keeps_its_values_whatever_task_it_is_then_for(name):
+    config = load(None, (f"algorithm.name={name}",))
+    document = msgspec.to_builtins(config)
+    # All that its algorithm has, which is what a run's configuration is filled in from.
+    known = flat(config).keys() & {key for keys in FAMILIES.values() for key in keys}
+    assert ("algorithm.ahead" in known) == (name in ("iql", "vdn", "qmix"))
+    assert filled({**document, "task": {"name": "smax/8m"}}, known) == {**document, "task": {"name": "smax/8m"}}
+
+
+def test_the_callers_document_is_left_as_it_is():
+    document = {"task": {"name": "rware/tiny-2ag"}, "algorithm": {"lr": 1e-3}}
+    assert filled(document, ["algorithm.gamma"])["algorithm"] == {"lr": 1e-3, "gamma": 0.99}
+    assert document == {"task": {"name": "rware/tiny-2ag"}, "algorithm": {"lr": 1e-3}}
+
+
+def test_options_that_are_no_table_are_refused_as_ever():
+    with pytest.raises(ConfigError, match=r"^the command line: task\.options: Expected `object`"):
+        load(None, (f"task.name=pettingzoo:{KNIGHTS}_v11:parallel_env", "task.options=3"))
+
+
+@pytest.mark.parametrize("wrong", ["algorithm=3", "sharing=all", "functions.evaluator=60", "functions=1"])
+def test_what_is_no_table_is_refused_as_ever(wrong):
+    with pytest.raises(ConfigError, match=rf"^the command line: {wrong.partition('=')[0]}: Expected `object`"):
+        load(None, ("task.name=smax/8m", wrong))
+
+
+def test_a_task_whose_name_is_no_text_is_refused_as_ever():
+    with pytest.raises(ConfigError, match=r"task\.name"):
+        load(None, ("task.name=3",))
+
+
+@pytest.mark.parametrize("start", FAMILIES)
+def test_the_docs_tell_the_defaults_of_a_family_and_no_others(start):
+    rows = [line.strip("|").split("|") for line in TABLE.splitlines() if line.startswith("| ")]
+    engine = start in ("matrix/", "mpe/", "toy/")
+    general = [("", cells[1]) for cells in rows if "all but" in cells[0] and not engine]
+    own = [(prefix, cells[1]) for cells in rows if "all but" not in cells[0] for prefix in starts(cells[0])]
+    # Who says it for fewer tasks is right.
+    fitting = sorted((row for row in general + own if start.startswith(row[0])), key=lambda row: len(row[0]))
+    said = [pair for _, cell in fitting for pair in re.findall(r"`([a-z_]+\.[a-z_.]+)=([^`]+)`", cell)]
+    alone = {key: value for (family, _), own in ALONE.items() if family == start for key, value in own.items()}
+    assert {key: read(value) for key, value in dict(said).items()} == {**FAMILIES[start], **alone}
+
+
+def starts(cell):
+    return re.findall(r"`([^`]*)…`", cell)
+
+
+def read(value):
+    return value == "true" if value in ("true", "false") else value if value.isalpha() else float(value)

@@ -1,0 +1,329 @@
+import math
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simulated import World, answered, failed, make_plan, report, well
+
+from coordinator.core import apply as applying
+from coordinator.core.apply import apply, problem
+from coordinator.core.decide import Ask, decide
+from coordinator.core.events import Asked, Checkpointed, Committed, Loaded, Reported, Resumed
+from coordinator.core.state import Slot, State
+from coordinator.drive import checkpoint as saved
+from coordinator.drive import driver as loop
+from coordinator.pricing import bill
+from functions.contract import EvaluateTask, Failed, SampleTask
+
+ENCODE = msgspec.json.Encoder(order="deterministic").encode
+
+
+def waiting_sample(*overrides):
+    """A plan, a state that waits for its samples, and their requests."""
+    world = World(make_plan("stop.rounds=2", *overrides))
+    driver = world.driver()
+    while not (driver.state.phase == "sample" and driver.state.slots):
+        driver.step()
+    requests = [request for request in world.invoker.asked if isinstance(request, SampleTask)]
+    return world.plan, driver.state, requests
+
+
+def heard(plan, state, item):
+    """The state after a report, its answer decoded."""
+    return apply(plan, state, Reported(item.id.split("/", 2)[2], *loop._read(item)))
+
+
+def evaluations(*means):
+    """A script whose evaluations give these means, one after the other; all else goes well."""
+    left = list(means)
+
+    def script(function, request):
+        returns = left.pop(0) if isinstance(request, EvaluateTask) and left else -99.0
+        return [answered(function, request, returns=returns)]
+
+    return script
+
+
+def test_applying_changes_no_state_and_gives_the_same_again(monkeypatch):
+    pure, applied = apply, []
+
+    def watched(plan, state, event):
+        before, told = ENCODE(state), repr(event)
+        first, second = pure(plan, state, event), pure(plan, state, event)
+        assert first == second and ENCODE(state) == before and repr(event) == told
+        applied.append(type(event).__name__)
+        return first
+
+    monkeypatch.setattr(loop, "apply", watched)
+    for carry in ("false", "true"):
+        settings = ("checkpoint_every=2", "placement.rule=split", f"placement.carry={carry}")
+        world = World(make_plan("stop.rounds=4", "scaling.units=2", *settings))
+        driver = world.driver()
+        for _ in range(9):
+            driver.step()
+        world.finish()
+    # A proposal that is let go: test_sharing_flow.py; runs that nobody drives: test_detached.py.
+    elsewhere = {"Forgone", "Lost", "Driven", "Gathered"}
+    assert set(applied) == {event.__name__ for event in applying._HANDLERS} - elsewhere
+
+
+def test_a_state_reads_back_from_the_ledger_as_itself():
+    def check(state):
+        assert msgspec.json.decode(ENCODE(state), type=State) == state
+
+    World(make_plan("stop.rounds=4", "scaling.units=2", "placement.rule=fused")).finish(after=check)
+
+
+def test_an_answer_fills_its_slot_and_is_metered():
+    plan, state, (request,) = waiting_sample()
+    after = heard(plan, state, answered("actor", request, duration_ms=12.3))
+    (slot,) = after.slots.values()
+    assert slot.done is not None and not slot.waiting
+    assert after.meter.actor.invocations == state.meter.actor.invocations + 1
+    assert after.meter.actor.billed_ms == state.meter.actor.billed_ms + 13
+    assert after.slowest["sample"] == 12.3
+
+
+def test_a_doubled_answer_is_metered_and_counted_once():
+    plan, state, (request,) = waiting_sample()
+    once = heard(plan, state, answered("actor", request))
+    twice = heard(plan, once, answered("actor", request))
+    assert twice.slots == once.slots
+    assert twice.meter.actor.invocations == once.meter.actor.invocations + 1
+
+
+def test_a_late_answer_of_an_earlier_attempt_is_metered_and_not_counted():
+    plan, state, (request,) = waiting_sample()
+    resumed = apply(plan, state, Resumed())
+    command = decide(plan, resumed)
+    assert isinstance(command, Ask) and command.tasks[0].request.attempt == 1
+    asked = apply(plan, resumed, Asked(command.tasks))
+    late = heard(plan, asked, answered("actor", request))
+    assert late.slots == asked.slots
+    assert late.meter.actor.invocations == asked.meter.actor.invocations + 1
+
+
+def test_the_first_answer_wins_over_a_failure_that_comes_later():
+    plan, state, (request,) = waiting_sample()
+    answered_once = heard(plan, state, answered("actor", request))
+    assert heard(plan, answered_once, failed("actor", request)).slots == answered_once.slots
+
+
+def test_a_report_of_another_round_is_only_metered():
+    plan, state, (request,) = waiting_sample()
+    other = apply(plan, state, Reported("", answered("actor", request), None))
+    assert other.slots == state.slots and other.meter != state.meter
+
+
+def test_an_attempt_that_was_turned_away_costs_nothing_but_counts_as_a_failure():
+    plan, state, (request,) = waiting_sample()
+    after = heard(plan, state, report("actor", request, outcome="throttled"))
+    assert after.meter == state.meter
+    assert after.slots["sample/00000-00000"].failures == 1
+
+
+def test_a_crash_is_billed_with_all_it_may_have_stored_and_read():
+    plan, state, (request,) = waiting_sample()
+    after = heard(plan, state, report("actor", request, outcome="crash", duration_ms=3.0))
+    (slot,) = state.slots.values()
+    assert after.meter.puts - state.meter.puts == 3
+    assert after.meter.gets - state.meter.gets == slot.gets
+    assert after.meter.actor.billed_ms - state.meter.actor.billed_ms == 3
+
+
+@pytest.mark.parametrize(
+    "outcome, says",
+    [
+        ("timeout", "the actor ran longer than its time-out of 2.5 s (functions.actor.timeout_s)"),
+        ("crash", "the actor died: exit status 1"),
+        ("throttled", "the actor was throttled: exit status 1"),
+    ],
+)
+def test_how_an_attempt_ended_badly_is_one_line(outcome, says):
+    _, _, (request,) = waiting_sample()
+    slot = Slot(function="actor", kind="sample", memory_mb=1769, timeout_s=2.5)
+    assert problem(slot, report("actor", request, outcome=outcome), None) == says
+
+
+def test_a_finished_round_is_a_line_of_sums_and_means():
+    def script(function, request):
+        unit = request.units[0] if isinstance(request, SampleTask) else 0
+        return [answered(function, request, returns=-1.0 - 2 * unit)]
+
+    world = World(make_plan("stop.rounds=2", "scaling.units=2", "placement.rule=split"), script)
+    state = world.finish()
+    first, second = world.journal
+    assert (first.round, first.env_steps, second.env_steps) == (1, 20, 40)
+    # Two copies of one episode each return -1, two return -3.
+    assert (first.episodes, first.return_mean) == (4, -2.0)
+    assert first.return_sd == pytest.approx((4 / 3) ** 0.5)
+    assert first.agent_returns == (-1.0, -1.0)
+    assert (first.units, first.learners, first.groups, first.invocations) == (2, 5, 2, 7)
+    assert set(first.figures) == {f"{stage}/loss/g00" for stage in ("postprocess", "critic", "policy")}
+    assert state.line == second and second.seconds > first.seconds and second.dollars > first.dollars
+
+
+def test_the_best_policies_are_those_of_the_best_evaluation():
+    world = World(make_plan("stop.rounds=6"), evaluations(-50.0, -40.0, -60.0))
+    state = world.finish()
+    assert (state.best.round, state.best.mean) == (4, -40.0)
+    assert [ref.key for ref in state.best.policies] == ["rounds/000003/learn/all.policies.safetensors"]
+    assert [line.evaluation.mean for line in world.journal if line.evaluation] == [-50.0, -40.0]
+    absolute = [r for r in world.invoker.asked if isinstance(r, EvaluateTask) and r.stream == "absolute"]
+    assert absolute[0].policies == state.best.policies
+
+
+def test_an_equal_evaluation_does_not_replace_the_best():
+    state = World(make_plan("stop.rounds=6"), evaluations(-50.0, -50.0, -50.0)).finish()
+    assert state.best.round == 2
+
+
+def test_the_final_policies_may_be_the_best():
+    state = World(make_plan("stop.rounds=5"), evaluations(-50.0, -40.0, -30.0)).finish()
+    assert (state.best.round, state.best.mean) == (5, -30.0)
+    assert set(state.best.policies) <= set(state.objects)
+
+
+def test_resuming_bills_lost_attempts_at_their_reservation_once():
+    plan, state, _ = waiting_sample("scaling.units=2")
+    resumed = apply(plan, state, Resumed())
+    assert resumed.meter.actor.attempts_lost == 2
+    assert resumed.meter.actor.billed_ms - state.meter.actor.billed_ms == 2 * 60_000
+    assert apply(plan, resumed, Resumed()) == resumed
+
+
+def test_stopping_bills_what_nobody_will_hear_of_and_resuming_does_not_bill_it_again():
+    plan, state, _ = waiting_sample("scaling.units=2")
+    stopped = apply(plan, state, applying.Stopped("failed", "why"))
+    assert stopped.meter.actor.attempts_lost == 2
+    assert apply(plan, stopped, Resumed()).meter == stopped.meter
+
+
+def test_resuming_a_finished_run_lets_it_train_on():
+    world = World(make_plan("stop.rounds=2"))
+    resumed = apply(world.plan, world.finish(), Resumed())
+    assert (resumed.status, resumed.phase, resumed.round) == ("running", "sample", 2)
+    assert (resumed.final, resumed.absolute, resumed.slots) == ((), (), {})
+
+
+def test_resuming_under_another_placement_begins_the_round_in_flight_anew():
+    plan, state, _ = waiting_sample("scaling.units=2")
+    other = make_plan("stop.rounds=2", "scaling.units=2", "placement.units_per_invocation=2")
+    assert set(apply(plan, state, Resumed()).slots) == set(state.slots)
+    resumed = apply(other, state, Resumed())
+    assert (resumed.slots, resumed.phase, resumed.meter.actor.attempts_lost) == ({}, "sample", 2)
+
+
+def test_a_commit_is_metered_by_the_kilobyte():
+    plan = make_plan()
+    assert apply(plan, State(), Committed(2049)).meter.write_units == 3
+
+
+def test_a_load_is_metered_by_four_kilobytes():
+    assert apply(make_plan(), State(), Loaded(4097)).meter.read_units == 2
+
+
+def test_every_read_of_the_ledger_is_on_the_bill(monkeypatch):
+    world = World(make_plan("stop.rounds=3", "checkpoint_every=2"))
+    sizes, load = [], world.ledger.load
+
+    def measured(item):
+        record = load(item)
+        sizes.append(len(record.body) if record else 0)
+        return record
+
+    monkeypatch.setattr(world.ledger, "load", measured)
+    state = world.finish()
+    # At the beginning, after round 2, and at the end.
+    assert len(sizes) == 3
+    assert state.meter.read_units == sum(max(1, math.ceil(size / 4096)) for size in sizes)
+
+
+def test_a_checkpoint_holds_what_the_state_needs_and_frees_what_the_last_one_held():
+    world = World(make_plan("stop.rounds=2"))
+    state = msgspec.structs.replace(world.finish(), held=("old",), retired=())
+    after = apply(world.plan, state, Checkpointed())
+    assert set(after.held) == {ref.key for ref in state.lasting}
+    assert after.retired == ("old",)
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(
+    means=st.lists(st.floats(-100, 0), min_size=5, max_size=12),
+    every=st.integers(1, 3),
+    checkpoint=st.integers(1, 4),
+    placement=st.sampled_from(["packed", "fused", "split"]),
+    kills=st.sets(st.integers(0, 150), max_size=3),
+)
+def test_nothing_that_is_needed_is_deleted_and_nothing_else_is_left(means, every, checkpoint, placement, kills):
+    plan = make_plan(
+        "stop.rounds=8", f"evaluation.every={every}", f"checkpoint_every={checkpoint}", f"placement.rule={placement}"
+    )
+    world = World(plan, evaluations(*means))
+    driver = world.driver()
+    for step in range(1000):
+        if step in kills:
+            driver = world.driver()
+        going = driver.step()
+        assert not world.missing(driver.state)
+        if not going:
+            break
+    assert driver.state.status == "finished"
+    assert set(world.storage) == {ref.key for ref in driver.state.lasting}
+    assert [line.round for line in world.journal] == list(range(1, 9))
+
+
+def test_time_that_a_failed_attempt_took_is_training_time():
+    def script(function, request):
+        bad = isinstance(request, SampleTask) and request.attempt == 0
+        return [failed(function, request)] if bad else well(function, request)
+
+    # The simulated functions take a second each: describe, initialise, sample, learn, final, absolute.
+    assert World(make_plan("stop.rounds=1")).finish().seconds == 6.0
+    assert World(make_plan("stop.rounds=1"), script).finish().seconds == 7.0
+
+
+def test_a_failure_with_megabytes_to_say_is_one_short_line_in_the_ledger():
+    _, _, (request,) = waiting_sample()
+    slot = Slot(function="actor", kind="sample", memory_mb=1769, timeout_s=2.5)
+    answer = Failed(id=request.id, attempt=0, kind="environment", message="wrong\n" * 400_000, again=True)
+    says = problem(slot, report("actor", request), answer)
+    assert says.startswith("wrong wrong") and len(says) <= 400 and "\n" not in says
+
+
+def test_an_answer_that_cannot_be_read_is_as_good_as_a_crash():
+    _, _, (request,) = waiting_sample()
+    garbled = msgspec.structs.replace(report("actor", request), body=b'{"type":"done","returns":[null]}')
+    read, answer = loop._read(garbled)
+    assert (read.outcome, answer) == ("crash", None)
+
+
+@pytest.mark.parametrize("phase", ["final", "absolute"])
+def test_a_limit_that_is_raised_while_the_run_was_ending_counts(phase):
+    met = []
+    World(make_plan("stop.rounds=2")).finish(after=met.append)
+    ending = next(state for state in met if state.phase == phase)
+    assert apply(make_plan("stop.rounds=4"), ending, Resumed()).phase == "sample"
+
+
+def wavering(state):
+    """A write of more units makes the state shorter, by the byte that another unit is billed for."""
+    body = saved.encoded(state)
+    return body.ljust(-(-len(body) // 16) * 16 + state.meter.write_units % 2, b"\0")
+
+
+@pytest.mark.parametrize("encoded", [saved.encoded, wavering])
+def test_every_write_is_billed_by_the_size_it_has(monkeypatch, encoded):
+    # Units of 16 bytes, so that what the write itself adds to the bill shows: its digits change the size.
+    monkeypatch.setattr(bill, "write_units", lambda size: math.ceil(size / 16))
+    monkeypatch.setattr(loop, "encoded", encoded)
+    world, written = World(make_plan("stop.rounds=40", "scaling.units=3", "placement.rule=split")), []
+    commit = world.ledger.commit
+
+    def weighed(item, body, version):
+        written.append(math.ceil(len(body) / 16))
+        return commit(item, body, version)
+
+    monkeypatch.setattr(world.ledger, "commit", weighed)
+    assert world.finish().meter.write_units == sum(written)

@@ -1,0 +1,201 @@
+from dataclasses import replace
+from decimal import Decimal
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simulated import World, answered, failed, make_plan, report
+
+from coordinator.core import budget
+from coordinator.core.state import Slot, State
+from coordinator.core.tasks import EXTRA_GETS, MOST_PUTS, in_flight
+from coordinator.pricing.bill import Meter
+from functions.contract import Report, SampleTask, Usage
+
+OUTCOMES = ("well", "slow", "timeout", "crash", "throttled", "failed", "doubled", "late timeout")
+
+
+def most(plan, state):
+    """What the run costs if every waiting attempt costs its most."""
+    meter = state.meter
+    for slot in state.slots.values():
+        if slot.waiting:
+            meter = budget.lost(plan, meter, slot.function, slot.memory_mb, slot.timeout_s, slot.gets)
+    return budget.dollars(plan, meter)
+
+
+class Misfortune:
+    """A script that takes the next of `outcomes`, in a circle; `beyond` adds up what second deliveries cost."""
+
+    def __init__(self, outcomes):
+        self.outcomes, self.turn, self.beyond = outcomes, 0, Meter()
+
+    def __call__(self, function, request):
+        outcome = self.outcomes[self.turn % len(self.outcomes)]
+        self.turn += 1
+        limit_ms = request.timeout_s * 1000
+        usage = Usage(puts=MOST_PUTS, gets=EXTRA_GETS + len(getattr(request, "policies", ())))
+        match outcome:
+            case "slow":
+                return [answered(function, request, usage=usage, duration_ms=limit_ms * 0.9, init_ms=limit_ms * 0.09)]
+            case "timeout":
+                return [report(function, request, outcome="timeout", duration_ms=limit_ms)]
+            case "late timeout":
+                return [report(function, request, outcome="timeout", duration_ms=limit_ms + 3456.7, init_ms=12.3)]
+            case "crash":
+                return [report(function, request, outcome="crash", duration_ms=limit_ms / 2)]
+            case "throttled":
+                return [report(function, request, outcome="throttled", duration_ms=0.0)]
+            case "failed":
+                return [failed(function, request)]
+            case "doubled":
+                self.beyond = self.beyond.add_invocation(function, 1769, 10.0, 0.0, Usage(puts=MOST_PUTS, gets=1))
+                return [answered(function, request)] * 2
+        return [answered(function, request)]
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(
+    cap=st.sampled_from(["0.0002", "0.0005", "0.001", "0.003"]),
+    outcomes=st.lists(st.sampled_from(OUTCOMES), min_size=1, max_size=12),
+    placement=st.sampled_from(["packed", "split", "whole", "auto"]),
+    carry=st.sampled_from(["true", "false"]),
+    units=st.integers(1, 3),
+    kills=st.sets(st.integers(0, 120), max_size=4),
+)
+def test_the_bill_never_passes_the_cap_whatever_happens(cap, outcomes, placement, carry, units, kills):
+    placed = (f"placement.rule={placement}", f"placement.carry={carry}", f"scaling.units={units}")
+    plan = make_plan(f"stop.dollars={cap}", "stop.rounds=12", *placed, "attempts=4", "checkpoint_every=2")
+    script = Misfortune(outcomes)
+    world = World(plan, script)
+    driver = world.driver()
+    for step in range(1500):
+        if step in kills:
+            driver = world.driver()
+        going = driver.step()
+        # A second delivery is a second execution that nobody asked for: the one cost that no reservation can cover.
+        assert most(plan, driver.state) <= Decimal(cap) + budget.dollars(plan, script.beyond)
+        if not going:
+            break
+    assert driver.state.status in ("finished", "stopped", "failed")
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(cap=st.sampled_from(["0.0003", "0.0006", "0.001"]), share=st.floats(0.05, 1.0))
+def test_attempts_that_take_up_to_their_whole_time_out_stay_within_the_cap(cap, share):
+    plan = make_plan(f"stop.dollars={cap}", "stop.rounds=30")
+
+    def script(function, request):
+        return [answered(function, request, duration_ms=request.timeout_s * 1000 * share)]
+
+    state = World(plan, script).finish()
+    assert most(plan, state) <= Decimal(cap)
+
+
+def test_resuming_an_exhausted_run_again_and_again_costs_nothing():
+    world = World(make_plan("stop.dollars=0.00003"))
+    state = world.finish()
+    assert state.status == "stopped"
+    commits = world.ledger.commits
+    for _ in range(50):
+        assert world.finish().status == "stopped"
+    assert world.ledger.commits == commits
+
+
+def test_a_cap_too_small_for_one_attempt_ends_with_one_reason_and_a_higher_one_goes_on():
+    world = World(make_plan("stop.dollars=0.00001"))
+    state = world.finish()
+    assert (state.status, state.round) == ("stopped", 0)
+    assert "stop.dollars (1e-05)" in state.reason and "\n" not in state.reason
+    world.plan = make_plan("stop.dollars=1.0", "stop.rounds=2")
+    assert world.finish().round == 2
+
+
+def test_without_a_cap_everything_is_affordable_and_time_outs_are_the_users():
+    plan = make_plan("functions.actor.timeout_s=7")
+    state = World(plan).driver().state
+    (task,) = in_flight(plan, state)
+    assert budget.allowed_s(plan, state, task) == 7.0
+    assert budget.affordable(plan, state, [task] * 1000)
+
+
+def test_under_a_cap_an_unseen_attempt_may_take_a_tenth_of_it():
+    # 0.002 x 0.1 / (1769/1024 GB x $1.33334e-5 per GB-s on arm) = 8.683 s
+    plan = make_plan("stop.dollars=0.002")
+    (task,) = in_flight(plan, State())
+    assert budget.allowed_s(plan, State(), task) == pytest.approx(0.0002 / (1769 / 1024 * 1.33334e-5), abs=0.0006)
+
+
+def test_every_failure_doubles_what_an_attempt_may_take_up_to_the_users_limit():
+    plan = make_plan("stop.dollars=0.002")
+    (task,) = in_flight(plan, State())
+    first = budget.allowed_s(plan, State(), task)
+
+    def after(failures):
+        slots = {"describe": Slot(function="actor", kind="describe", memory_mb=1769, timeout_s=1.0, failures=failures)}
+        return budget.allowed_s(plan, State(slots=slots), task)
+
+    assert after(1) == pytest.approx(2 * first, abs=0.001)
+    assert after(2) == pytest.approx(4 * first, abs=0.001)
+    assert after(9) == 60.0
+
+
+def test_a_seen_kind_may_take_ten_times_the_longest_and_at_least_a_second():
+    plan = make_plan("stop.dollars=0.002")
+    (task,) = in_flight(plan, State())
+    assert budget.allowed_s(plan, State(slowest={"describe": 200.0}), task) == 2.0
+    assert budget.allowed_s(plan, State(slowest={"describe": 3.0}), task) == 1.0
+
+
+def test_many_actors_share_what_an_unseen_kind_may_take():
+    plan = make_plan("stop.dollars=0.1", "scaling.units=50", "stop.rounds=3")
+    world = World(plan)
+    state = world.finish()
+    assert (state.status, state.round) == ("finished", 3)
+    timeouts = [request.timeout_s for request in world.invoker.asked if isinstance(request, SampleTask)]
+    # A tenth of $0.1 over fifty: 0.1 x 0.1 / 50 / 2.3034e-5 = 8.68 s while unseen, then a second.
+    assert timeouts == pytest.approx([0.0002 / (1769 / 1024 * 1.33334e-5)] * 50 + [1.0] * 100, abs=0.0006)
+
+
+def test_a_lost_attempt_is_billed_at_its_time_out_and_most_requests():
+    plan = make_plan(init_limit_ms=500)
+    charge = budget.lost(plan, Meter(), "learner", plan.config.functions.learner.memory_mb, 2.0, 7)
+    assert charge.learner.billed_ms == 2500
+    assert (charge.learner.attempts_lost, charge.puts, charge.gets) == (1, MOST_PUTS, 7)
+
+
+@pytest.mark.parametrize(
+    "duration_ms, init_ms, init_limit_ms, billed",
+    [(100.2, 0.0, 0, 101), (100.2, 50.3, 0, 151), (2100.0, 0.0, 0, 2000), (2100.0, 700.0, 500, 2500)],
+)
+def test_an_attempt_is_billed_by_the_millisecond_and_never_beyond_its_time_out(
+    duration_ms, init_ms, init_limit_ms, billed
+):
+    plan = make_plan(init_limit_ms=init_limit_ms)
+    (task,) = in_flight(plan, State())
+    ended = report("actor", task.request, outcome="timeout", duration_ms=duration_ms, init_ms=init_ms)
+    assert budget.ended(plan, Meter(), ended, 2.0, 1769, Usage()).actor.billed_ms == billed
+
+
+def test_a_meter_keeps_its_digits_through_the_ledger():
+    meter = budget.lost(make_plan(), Meter(), "actor", 1769, 1.2345, 3)
+    assert msgspec.json.decode(msgspec.json.encode(meter), type=Meter) == meter
+
+
+def test_a_coordinator_that_is_a_function_is_reserved_too():
+    cap = Decimal("0.002")
+    plan = make_plan(f"stop.dollars={cap}")
+    assert budget.affordable(plan, State(), [])
+    # Three turns of 5 s and a start of 10 s at 10 GB: 450 GB-s at $0.0000133334 are $0.006.
+    assert not budget.affordable(replace(plan, coordinator_mb=10_240, init_limit_ms=10_000), State(), [])
+
+
+def test_what_a_platform_measured_is_billed_even_beyond_the_time_out():
+    plan = make_plan()
+    report = Report(id="r", attempt=0, function="actor", outcome="answered", duration_ms=5000.0)
+    here = budget.ended(plan, Meter(), report, 1.0, 1024, Usage())
+    there = budget.ended(replace(plan, fixed=True, stretch=False), Meter(), report, 1.0, 1024, Usage())
+    # 1 s and no start-up against 5 s, at 1 GB: 4 GB-s.
+    difference = budget.dollars(plan, there) - budget.dollars(replace(plan, stretch=False), here)
+    assert difference > 0

@@ -1,0 +1,153 @@
+"""The mind as a whole; its rules have tests of their own."""
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from coordinator.config.schema import load
+from coordinator.core.controller import Mind, Seen, began, looks_at_rounds, settled, summaries, think
+from functions.contract import Team
+from functions.environments.base import AgentClass, Spec
+from functions.keys import agent_name
+from functions.tables import pack
+
+SPEC = Spec(
+    agents=("a", "b", "c", "d", "e"),
+    classes=(AgentClass("good", (0, 1, 2, 3), 3, 2), AgentClass("bad", (4,), 4, 2)),
+    horizon=5,
+)
+APART = Team(groups=(0, 1, 2, 3, 4), identity=True)
+# Under this threshold every full window flips: slopes of normalised returns are far below 100.
+ALWAYS = ("trend.rule=paper", "trend.gamma=100.0", "trend.window=3")
+DYNAMIC = (*ALWAYS, "sharing.rule=dynamic", "sharing.start=apart")
+
+
+def settings(*overrides):
+    return load(None, ["scaling.units=8", *overrides])
+
+
+def seen(probabilities=(0.1, 0.1, 0.9, 0.9, 0.1), returns=(1.0, 2.0, 3.0, 4.0, 5.0), **figures):
+    """A round in which agent i takes its first action with `probabilities[i]`, whatever it observes."""
+    tables = {
+        f"behaviour/{agent_name(agent)}": pack(np.tile([p, 1 - p], (16, 1))) for agent, p in enumerate(probabilities)
+    }
+    return Seen(tuple(returns), {name.replace("__", "/"): value for name, value in figures.items()}, tables)
+
+
+def after(rounds, config, team=APART, mind=None, show=seen):
+    """The last thought of some equal rounds."""
+    mind, thought = mind or began(config), None
+    for round_ in range(rounds):
+        thought = think(config, SPEC, team, mind, show(), round_, overhead=10.0)
+        mind = thought.mind
+    return thought
+
+
+def test_nothing_is_proposed_before_the_window_is_full():
+    assert after(2, settings(*DYNAMIC)).proposal is None
+    assert after(2, settings(*DYNAMIC)).slope is None
+    assert after(3, settings(*DYNAMIC)).proposal is not None
+
+
+def test_agents_that_act_alike_are_to_share_and_classes_never_mix():
+    proposal = after(3, settings(*DYNAMIC)).proposal
+    # The adversary acts as agents 0 and 1 do, and is of another class.
+    assert proposal.kind == "share"
+    assert proposal.team.groups == (0, 0, 2, 2, 4)
+    assert proposal.team.identity
+
+
+def test_a_group_goes_on_from_the_member_with_the_highest_returns():
+    assert after(3, settings(*DYNAMIC)).proposal.bases == {0: 1, 2: 3}
+
+
+def test_a_group_goes_on_from_the_member_nearest_to_a_local_optimum_with_base_convexity():
+    config = settings(*DYNAMIC, "sharing.base=convexity")
+    curvature = {}
+    for agent, smallest in enumerate((-1.0, -2.0, -4.0, -3.0, -1.0)):  # ratios 6, 3, 1.5, 2, 6
+        curvature |= {f"curvature__largest__g{agent:02d}": 6.0, f"curvature__smallest__g{agent:02d}": smallest}
+    assert after(3, config, show=lambda: seen(**curvature)).proposal.bases == {0: 0, 2: 3}
+
+
+def test_when_nobody_is_alike_sharing_is_put_off_until_the_window_is_full_again():
+    config = settings(*DYNAMIC, "sharing.epsilon=0.1")
+    thought = after(3, config, show=lambda: seen(probabilities=(0.0, 0.35, 0.7, 1.0, 0.5)))
+    assert (thought.proposal, thought.event) == (None, "alone")
+    assert thought.mind.trend.window == ()
+
+
+def test_while_sharing_a_decline_gives_every_agent_a_copy_of_its_own():
+    config, shared = settings(*DYNAMIC), Team(groups=(0, 0, 2, 0, 4), identity=True)
+    thought = after(3, config, team=shared, mind=replace(began(config), shared=True, times=1))
+    assert thought.proposal.kind == "split"
+    assert thought.proposal.team.groups == (0, 1, 2, 3, 4)
+    # Agent 2 and the adversary learn alone already and are left alone.
+    assert thought.proposal.bases == {0: 0, 1: 0, 3: 0}
+    assert thought.proposal.margin is None
+
+
+def test_the_margin_of_a_trial_is_a_share_of_what_the_run_has_gained():
+    config = settings(*DYNAMIC, "sharing.margin=0.25")
+    mind = replace(began(config), lowest=-5.0, highest=7.0)
+    # The rounds return 15 in all, so the run has gone from -5 to 15.
+    assert after(3, config, mind=mind).proposal.margin == pytest.approx(5.0)
+    assert after(3, settings(*DYNAMIC, "sharing.trial=false")).proposal.margin is None
+
+
+@pytest.mark.parametrize("rule", ["none", "all"])
+def test_without_dynamic_sharing_the_trend_is_told_and_nothing_is_proposed(rule):
+    thought = after(4, settings(*ALWAYS, f"sharing.rule={rule}"))
+    assert thought.proposal is None
+    assert thought.slope == pytest.approx(0.0)
+
+
+def test_taking_a_proposal_switches_sharing_and_counts_how_often():
+    config = settings(*DYNAMIC)
+    share = after(3, config).proposal
+    on = settled(Mind(times=1), share)
+    assert (on.shared, on.times) == (True, 2)
+    off = settled(on, replace(share, kind="split"))
+    assert (off.shared, off.times) == (False, 2)
+
+
+def test_a_round_without_a_finished_episode_leaves_the_trend_as_it_was():
+    config = settings(*DYNAMIC)
+    before = after(2, config).mind
+    assert after(1, config, mind=before, show=lambda: seen(returns=())).mind.trend == before.trend
+
+
+def test_equal_rounds_give_equal_thoughts():
+    assert after(3, settings(*DYNAMIC, "sharing.grouping=kmeans")) == after(
+        3, settings(*DYNAMIC, "sharing.grouping=kmeans")
+    )
+
+
+def test_diversity_is_the_mean_distance_of_the_largest_class():
+    # sqrt(JSD) of (0.1, 0.9) and (0.9, 0.1): m = (0.5, 0.5), KL(p||m) = ln 2 - H(0.1).
+    entropy = -(0.1 * np.log(0.1) + 0.9 * np.log(0.9))
+    apart = np.sqrt(np.log(2) - entropy)
+    assert after(1, settings()).diversity == pytest.approx(4 / 6 * apart, rel=1e-5)
+
+
+def test_learners_are_asked_only_for_what_a_rule_will_read():
+    assert summaries(settings(), Mind()) == ("behaviour",)
+    assert summaries(settings("scaling.rule=gns"), Mind()) == ("behaviour", "noise")
+    assert summaries(settings("scaling.rule=shuffled:paper"), Mind()) == ("behaviour", "curvature")
+    config = settings(*DYNAMIC, "sharing.distance=kde-kl", "sharing.base=convexity")
+    assert summaries(config, Mind()) == ("behaviour",)
+    deciding = after(2, config).mind
+    assert summaries(config, deciding) == ("behaviour", "curvature", "density")
+    assert summaries(config, replace(deciding, shared=True)) == ("behaviour",)
+
+
+def test_rounds_are_looked_at_by_dynamic_sharing_and_by_every_scaling_rule_but_constant():
+    assert not looks_at_rounds(settings())
+    assert not looks_at_rounds(settings("sharing.rule=all"))
+    assert looks_at_rounds(settings("sharing.rule=dynamic"))
+    assert looks_at_rounds(settings("scaling.rule=shuffled:gns"))
+
+
+def test_dynamic_sharing_that_begins_together_is_on_from_the_start():
+    assert began(settings("sharing.rule=dynamic")).shared
+    assert not began(settings("sharing.rule=dynamic", "sharing.start=apart")).shared
+    assert not began(settings("sharing.rule=all")).shared

@@ -1,0 +1,264 @@
+import msgspec
+import pytest
+from simulated import World, answered, failed, make_plan, report
+
+from coordinator.core.apply import apply
+from coordinator.core.decide import Advance, Ask, Finish, Stop, Wait, decide
+from coordinator.core.events import Finishing, Reported, Resumed, Stopped
+from coordinator.core.state import State
+from coordinator.drive import driver as loop
+from functions.contract import EvaluateTask, LearnTask, SampleTask
+
+ENCODE = msgspec.json.Encoder(order="deterministic").encode
+
+
+def journey(*overrides, script=None, limit=400):
+    """(state, command) pairs of a whole run, in order."""
+    plan = make_plan(*overrides)
+    world = World(plan, script) if script else World(plan)
+    driver, met = world.driver(), []
+
+    def watched(plan, state):
+        met.append((state, decide(plan, state)))
+        return met[-1][1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "decide", watched)
+        for _ in range(limit):
+            if not driver.step():
+                return plan, [*met, (driver.state, decide(plan, driver.state))], world
+    raise AssertionError("the run did not end")
+
+
+def state_in(phase, kind, *overrides):
+    """The first state of a run in `phase` whose command is of `kind`."""
+    plan, met, _ = journey("stop.rounds=2", *overrides)
+    return plan, next(state for state, command in met if state.phase == phase and isinstance(command, kind))
+
+
+def works(command):
+    return [task.work for task in command.tasks]
+
+
+def test_a_run_asks_for_its_phases_in_order():
+    _, met, _ = journey("stop.rounds=3", "placement.rule=split", "sharing.rule=all")
+    asked = [(state.round, works(command)) for state, command in met if isinstance(command, Ask)]
+    first = [["learn/postprocess"], ["learn/critic/g00", "learn/policy/g00"]]
+    assert asked == [
+        (0, ["describe"]),
+        (0, ["initialise"]),
+        (0, ["sample/00000-00000"]),
+        *((0, wave) for wave in first),
+        (1, ["sample/00000-00000"]),
+        *((1, wave) for wave in first),
+        (2, ["sample/00000-00000", "evaluate/000"]),
+        *((2, wave) for wave in first),
+        (3, ["final/000"]),
+        (3, ["absolute/000"]),
+    ]
+    assert isinstance(met[-1][1], Stop) and met[-1][1] == Stop("finished", "rounds")
+
+
+@pytest.mark.parametrize("phase", ["describe", "initialise", "sample", "learn", "final", "absolute"])
+@pytest.mark.parametrize("kind", [Ask, Wait, Advance])
+def test_every_phase_asks_then_waits_then_advances(phase, kind):
+    plan, state = state_in(phase, kind)
+    command = decide(plan, state)
+    assert isinstance(command, kind)
+    if kind is Ask:
+        assert not any(slot.waiting for slot in state.slots.values())
+    else:
+        waiting = [slot.waiting for slot in state.slots.values() if slot.done is None]
+        assert (waiting == []) is (kind is Advance) and all(waiting)
+
+
+def test_deciding_changes_nothing_and_says_the_same_again():
+    plan, met, _ = journey("stop.rounds=3", "stop.dollars=1", "scaling.units=2")
+    for state, command in met:
+        before = ENCODE(state)
+        assert decide(plan, state) == command
+        assert ENCODE(state) == before
+
+
+def test_a_state_from_the_ledger_is_decided_as_the_one_in_memory():
+    plan, met, _ = journey("stop.rounds=3", "placement.rule=fused")
+    for state, command in met:
+        stored = msgspec.json.decode(ENCODE(state), type=State)
+        assert stored == state
+        assert decide(plan, stored) == command
+
+
+def test_a_round_asks_for_its_units_in_packs():
+    _, met, world = journey("stop.rounds=1", "scaling.units=5", "placement.units_per_invocation=2")
+    sample = next(command for state, command in met if state.phase == "sample" and isinstance(command, Ask))
+    assert works(sample) == ["sample/00000-00001", "sample/00002-00003", "sample/00004-00004"]
+    requests = [request for request in world.invoker.asked if isinstance(request, SampleTask)]
+    assert [request.units for request in requests] == [(0, 1), (2, 3), (4,)]
+    assert {request.id for request in requests} == {f"r/000000/{work}" for work in works(sample)}
+    assert {request.steps for request in requests} == {5}
+
+
+def test_learners_get_every_trajectory_and_only_the_state_they_read():
+    _, _, world = journey("stop.rounds=2", "scaling.units=2", "placement.rule=split")
+    second = [request for request in world.invoker.asked if isinstance(request, LearnTask) and request.round == 1]
+    for request in second:
+        assert [ref.key for ref in request.trajectories] == [
+            f"rounds/000001/sample/0000{unit}-0000{unit}.trajectory.safetensors" for unit in (0, 1)
+        ]
+    policy = next(request for request in second if request.stages == ("policy",) and request.groups == (1,))
+    assert [ref.key for ref in policy.state] == [
+        "rounds/000000/learn/policy/g01.learner.safetensors",
+        "rounds/000000/learn/policy/g01.policies.safetensors",
+    ]
+    assert [ref.key for ref in policy.tensors] == ["rounds/000001/learn/postprocess.tensors.safetensors"]
+
+
+def test_an_evaluation_comes_every_k_rounds_and_not_at_the_start():
+    _, _, world = journey("stop.rounds=7", "evaluation.every=3")
+    streams = [(request.round, request.stream) for request in world.invoker.asked if isinstance(request, EvaluateTask)]
+    assert streams == [(3, "evaluate"), (6, "evaluate"), (7, "final"), (7, "absolute")]
+
+
+def test_the_absolute_metric_takes_ten_times_the_episodes_in_parts_of_the_users_size():
+    _, met, world = journey("stop.rounds=1", "evaluation.episodes=4", "evaluation.episodes_per_invocation=16")
+    parts = [r for r in world.invoker.asked if isinstance(r, EvaluateTask) and r.stream == "absolute"]
+    assert [(part.part, part.episodes) for part in parts] == [(0, 16), (1, 16), (2, 8)]
+    assert len(met[-1][0].absolute) == 40
+
+
+@pytest.mark.parametrize(
+    "limit, rounds, reason",
+    [
+        ("stop.rounds=0", 0, "rounds"),
+        ("stop.rounds=3", 3, "rounds"),
+        ("stop.env_steps=25", 3, "env_steps"),  # 2 copies x 5 steps a round: 10, 20, 30
+        ("stop.seconds=3", None, "seconds"),
+        ("stop.dollars=0.002", None, "dollars"),
+    ],
+)
+def test_each_limit_ends_the_run_at_the_end_of_a_round(limit, rounds, reason):
+    _, met, _ = journey(limit, limit=20_000)
+    state = met[-1][0]
+    assert (state.status, state.reason) == ("finished", reason)
+    assert rounds is None or state.round == rounds
+    assert state.round > 0 or rounds == 0
+    assert len(state.final) == 2 and len(state.absolute) == 20
+
+
+def test_the_first_limit_that_is_met_ends_the_run():
+    _, met, _ = journey("stop.rounds=5", "stop.env_steps=20")
+    assert (met[-1][0].round, met[-1][0].reason) == (2, "env_steps")
+
+
+def test_a_limit_of_seconds_is_met_by_the_training_time():
+    _, met, _ = journey("stop.seconds=5", limit=2000)
+    finish = next(state for state, command in met if isinstance(command, Finish))
+    before = [state.seconds for state, _ in met if state.round == finish.round - 1]
+    assert finish.seconds >= 5 > before[0]
+
+
+def test_a_target_return_ends_the_run_with_the_policies_that_reached_it():
+    def script(function, request):
+        return [answered(function, request, returns=-30.0 if request.round >= 4 else -60.0)]
+
+    _, met, world = journey("stop.return=-36", script=script)
+    state = met[-1][0]
+    assert (state.status, state.reason, state.round) == ("finished", "return", 4)
+    final = next(r for r in world.invoker.asked if isinstance(r, EvaluateTask) and r.stream == "final")
+    assert [ref.key for ref in final.policies] == ["rounds/000003/learn/all.policies.safetensors"]
+    assert not any(isinstance(request, LearnTask) and request.round == 4 for request in world.invoker.asked)
+
+
+def test_a_failed_attempt_is_asked_again_with_the_next_number_up_to_the_limit():
+    def script(function, request):
+        bad = isinstance(request, SampleTask) and request.round == 1
+        return [report(function, request, outcome="crash") if bad else answered(function, request)]
+
+    _, met, world = journey("stop.rounds=3", "attempts=4", script=script)
+    tries = [r.attempt for r in world.invoker.asked if isinstance(r, SampleTask) and r.round == 1]
+    assert tries == [0, 1, 2, 3]
+    assert met[-1][1] == Stop(
+        "failed", "sample/00000-00000 of round 1 failed after 4 attempts, last: the actor died: exit status 1"
+    )
+
+
+@pytest.mark.parametrize("outcome", ["crash", "timeout", "throttled", "failed"])
+def test_an_attempt_that_ends_badly_once_leaves_no_trace_in_the_result(outcome):
+    def script(function, request):
+        if request.attempt == 0 and isinstance(request, LearnTask):
+            bad = failed(function, request) if outcome == "failed" else report(function, request, outcome=outcome)
+            return [bad]
+        return [answered(function, request)]
+
+    _, met, _ = journey("stop.rounds=3", script=script)
+    _, smooth, _ = journey("stop.rounds=3")
+    state, undisturbed = met[-1][0], smooth[-1][0]
+    assert (state.status, state.round, state.env_steps) == ("finished", 3, 30)
+    assert [state.lasting, state.final] == [undisturbed.lasting, undisturbed.final]
+
+
+def test_a_failure_that_no_attempt_can_better_stops_the_run_at_once():
+    def script(function, request):
+        if isinstance(request, LearnTask):
+            return [failed(function, request, again=False, message="policy/g00/w0 is not finite")]
+        return [answered(function, request)]
+
+    plan, met, world = journey("stop.rounds=3", script=script)
+    assert met[-1][1] == Stop("failed", "learn/all of round 0: policy/g00/w0 is not finite")
+    assert [r.attempt for r in world.invoker.asked if isinstance(r, LearnTask)] == [0]
+    assert met[-1][0].diverged
+    resumed = apply(plan, met[-1][0], Resumed())
+    assert works(decide(plan, resumed)) == ["learn/all"] and not resumed.diverged
+
+
+@pytest.mark.parametrize("kind", [SampleTask, LearnTask])
+@pytest.mark.parametrize("again", [False, True])
+def test_who_makes_what_is_no_number_has_diverged_and_whom_an_environment_fails_has_not(kind, again):
+    def script(function, request):
+        bad = isinstance(request, kind)
+        return [failed(function, request, again=again) if bad else answered(function, request)]
+
+    _, met, _ = journey("stop.rounds=3", script=script)
+    assert met[-1][0].status == "failed" and met[-1][0].diverged == (not again)
+
+
+def test_one_failure_among_several_is_asked_again_alone():
+    def script(function, request):
+        bad = isinstance(request, SampleTask) and request.units == (1,) and request.attempt == 0
+        return [failed(function, request) if bad else answered(function, request)]
+
+    _, _, world = journey("stop.rounds=1", "scaling.units=3", script=script)
+    asked = [(r.units, r.attempt) for r in world.invoker.asked if isinstance(r, SampleTask)]
+    assert sorted(asked) == [((0,), 0), ((1,), 0), ((1,), 1), ((2,), 0)]
+
+
+@pytest.mark.parametrize("status", ["finished", "stopped", "failed"])
+def test_a_run_that_ended_stays_ended(status):
+    plan, state = state_in("sample", Wait)
+    ended = apply(plan, state, Stopped(status, "why"))
+    assert decide(plan, ended) == Stop(status, "why")
+
+
+def test_a_late_report_wakes_nothing():
+    plan, state = state_in("sample", Wait)
+    (work,) = state.slots
+    request = SampleTask(
+        id="r/000000/" + work, run="r", round=0, output="x", attempt=7, timeout_s=1.0, seed=1,
+        environment=plan.config.task, team=state.team, policies=(), units=(0,), copies=2, steps=5,
+    )  # fmt: skip
+    late = apply(plan, state, Reported(work, report("actor", request, outcome="crash"), None))
+    assert decide(plan, late) == Wait()
+
+
+def test_finishing_asks_for_the_final_evaluation():
+    plan, state = state_in("sample", Ask)
+    assert works(decide(plan, apply(plan, state, Finishing("rounds")))) == ["final/000"]
+
+
+def test_the_order_of_answers_does_not_matter():
+    plan = make_plan("scaling.units=4", "stop.rounds=2")
+    forward, backward = World(plan), World(plan)
+    backward.invoker.wait = lambda timeout_s: [backward.invoker.queue.pop()] if backward.invoker.queue else []
+    first, second = forward.finish(), backward.finish()
+    assert [line.return_mean for line in forward.journal] == [line.return_mean for line in backward.journal]
+    assert (first.objects, first.parts, first.best) == (second.objects, second.parts, second.best)

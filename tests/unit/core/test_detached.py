@@ -1,0 +1,168 @@
+"""A detached run ends with the same bytes whatever becomes of its events and its functions."""
+
+import functools
+
+import msgspec
+import pytest
+from detached_runs import SMALL, WAKE, Sender, World
+from driver import train
+
+from coordinator.drive.driver import Driver, Ports
+from functions.completion import Note
+from functions.contract import StaleVersion
+
+PLACEMENTS = ("split", "fused", "packed", "whole")
+
+
+@functools.cache
+def undisturbed(placement="fused"):
+    return World(f"placement.rule={placement}").run()
+
+
+def same(world, expected):
+    """What may never differ: weights, final returns, figures of the rounds but time and money."""
+    assert world.state.status == "finished"
+    assert world.weights == expected.weights
+    assert world.state.final == expected.state.final
+    assert world.state.absolute == expected.state.absolute
+    assert [line.return_mean for line in world.journal] == [line.return_mean for line in expected.journal]
+    assert [line.round for line in world.journal] == [1, 2]
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_a_detached_run_has_the_weights_of_one_that_is_driven(placement, tmp_path):
+    driven = train(tmp_path / "run", [*SMALL, f"placement.rule={placement}"])
+    assert undisturbed(placement).weights == driven.sha256
+    assert undisturbed(placement).state.final == driven.state.final
+
+
+def test_every_event_twice_changes_nothing():
+    world = World(twice=True).run()
+    same(world, undisturbed())
+    assert max(world.served.values()) >= 2
+
+
+def events(placement="fused"):
+    return range(1, undisturbed(placement).written + 1)
+
+
+@pytest.mark.parametrize("placement", ["fused", "whole"])
+def test_a_death_after_any_write_or_event_changes_nothing(placement):
+    for number in events(placement):
+        world = World(f"placement.rule={placement}").run(deadly=number)
+        same(world, undisturbed(placement))
+        assert world.deaths == 1
+
+
+@pytest.mark.parametrize("placement", ["fused", "whole"])
+def test_a_death_before_any_write_or_event_changes_nothing(placement):
+    for number in events(placement):
+        world = World(f"placement.rule={placement}").run(deadly=-number)
+        same(world, undisturbed(placement))
+        assert world.deaths == 1
+
+
+def test_any_event_may_be_dropped():
+    dropped = 0
+    for number in events():
+        world = World().run(dropped=number)
+        same(world, undisturbed())
+        dropped += world.now > 0
+    assert dropped > 10
+
+
+def stopped():
+    """A run that stands still after its first round."""
+    world = World()
+    world.events.append(WAKE)
+    while world.events:
+        world.asking = world.state is None or world.state.round < 1
+        world.deliver(world.events.popleft())
+    assert world.state.status == "running" and not any(slot.waiting for slot in world.state.slots.values())
+    world.asking = True
+    return world
+
+
+def test_a_run_that_stood_still_is_taken_up_by_whatever_wakes_it_first():
+    world = stopped()
+    world.resume = world.ledger["state"].version
+    same(world.run(), undisturbed())
+
+
+def test_a_run_that_goes_on_is_not_taken_up_again_by_a_late_event():
+    world = stopped()
+    world.resume = world.ledger["state"].version
+    world.deliver(WAKE)
+    asked, version = world.served.copy(), world.ledger["state"].version
+    for _ in range(3):
+        world.deliver(WAKE)
+    assert (world.served, world.ledger["state"].version) == (asked, version)
+    same(world.run(), undisturbed())
+
+
+class Forged(World):
+    """A run in which somebody adds `member` to every set of tasks first."""
+
+    def __init__(self, member):
+        super().__init__()
+        self.member = member
+
+    def add(self, name, member):
+        if "/0/" in name and self.member is not None:
+            self.sets.setdefault(name, frozenset({self.member}))
+        return super().add(name, member)
+
+
+FORGERIES = {
+    "no note": b"\x00garbage",
+    "of another attempt": bytes([0]) + msgspec.msgpack.encode(Note(attempt=7, duration_ms=1)),
+    "of no task": bytes([63]) + msgspec.msgpack.encode(Note(attempt=0, duration_ms=1)),
+    "of a place beyond the set": bytes([200]) + msgspec.msgpack.encode(Note(attempt=0, duration_ms=1)),
+    "of less than no time": bytes([0]) + msgspec.msgpack.encode([0, -5]),
+    "of a crash": bytes([0]) + msgspec.msgpack.encode(Note(attempt=0, duration_ms=1, kind="crash")),
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_a_note_that_nobody_should_have_written_changes_no_result(forgery):
+    same(Forged(FORGERIES[forgery]).run(), undisturbed())
+
+
+def test_of_a_doubled_event_the_answer_counts_and_not_the_crash():
+    world = Forged(FORGERIES["of a crash"]).run()
+    assert {attempt for _, attempt in world.served} == {0}
+
+
+def test_an_object_that_is_gone_although_it_was_reported_is_made_again():
+    world = World()
+    world.events.append(WAKE)
+    while not any("trajectory" in key for key in world.storage.dict):
+        world.deliver(world.events.popleft())
+    key = next(key for key in world.storage.dict if "trajectory" in key)
+    del world.storage.dict[key]
+    same(world.run(), undisturbed())
+
+
+def test_what_a_later_driver_stored_is_not_deleted_by_one_that_slept():
+    world = stopped()
+    driver = Driver(world.plan, Ports(world.storage, Slept(world), Sender(world), world.journal), detached=None)
+    before = dict(world.storage.dict)
+    world.storage.dict["rounds/000009/sample/00000-00000.trajectory.safetensors"] = b"of an attempt in flight"
+    with pytest.raises(StaleVersion):
+        driver.begin()
+    assert world.storage.dict.keys() > before.keys()
+
+
+class Slept:
+    """A ledger for a driver that is overtaken right after its commit."""
+
+    def __init__(self, world):
+        self.ledger = world.ledger
+
+    def commit(self, item, body, version):
+        after = self.ledger.commit(item, body, version)
+        self.ledger.commit(item, body, after)
+        return after
+
+    def __getattr__(self, name):
+        return getattr(self.ledger, name)

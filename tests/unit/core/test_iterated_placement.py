@@ -1,0 +1,236 @@
+"""Stages that run many times a round: who runs them when, what each is told, and that nobody waits for nothing."""
+
+import functools
+
+import pytest
+import remembered
+import simulated
+from driver import train
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simulated import World, make_plan
+
+from coordinator.config.schema import load
+from coordinator.core import round_placement
+from coordinator.core.state import Plan
+from coordinator.placement.rules import LEARNER_PLACEMENTS, Work, fused, packed, split, whole
+from coordinator.placement.workload import Layout
+from coordinator.pricing.prices import load_prices
+from functions.algorithms.base import StageSpec
+from functions.algorithms.value import iql, qmix, vdn
+from functions.contract import InitialiseTask, LearnTask, WholeTask
+
+# Agents 0 and 1 value, a team mixes: utility -> mix -> policy.
+MIXED = qmix.SPEC.stages
+GRAPHS = {
+    "one stage": iql.SPEC.stages,
+    "mixed": MIXED,
+    # As in an actor-critic whose critics see all: actions go up, everything else is a group's own.
+    "coupled": (
+        StageSpec("actions", (), "group", (), ()),
+        StageSpec("critic", ("actions",), "group", (), (), couples=True),
+        StageSpec("policy", ("critic",), "group", (), ()),
+    ),
+    "side by side": (
+        StageSpec("first", (), "group", (), ()),
+        StageSpec("left", ("first",), "group", (), ()),
+        StageSpec("right", ("first",), "group", (), ()),
+        StageSpec("last", ("left", "right"), "team", (), (), couples=True),
+    ),
+}
+
+
+def in_update(update):
+    name = f"learn/{update:05d}"
+    return [
+        [
+            Work(f"{name}/utility/g00", ("utility",), (0,), publish=True, first=update),
+            Work(f"{name}/utility/g02", ("utility",), (2,), publish=True, first=update),
+        ],
+        [Work(f"{name}/mix", ("mix",), (0, 2), publish=True, first=update)],
+        [
+            Work(f"{name}/policy/g00", ("policy",), (0,), first=update),
+            Work(f"{name}/policy/g02", ("policy",), (2,), first=update),
+        ],
+    ]
+
+
+def test_a_mixed_value_is_split_update_after_update():
+    assert split(MIXED, (0, 2), 3) == in_update(0) + in_update(1) + in_update(2)
+    assert split(vdn.SPEC.stages, (0, 2), 2) == in_update(0) + in_update(1)
+
+
+def test_what_groups_cannot_go_on_into_alone_is_not_fused():
+    assert fused(MIXED, (0, 2), 2) == split(MIXED, (0, 2), 2)
+
+
+def test_a_stage_that_couples_is_fused_with_what_follows_it_and_not_with_what_comes_before():
+    works = [[(work.name, work.stages) for work in wave] for wave in fused(GRAPHS["coupled"], (0, 1), 2)]
+    assert works == [
+        [(f"learn/{u:05d}/{'+'.join(names)}/g{g:02d}", names) for g in (0, 1)]
+        for u in (0, 1)
+        for names in (("actions",), ("critic", "policy"))
+    ]
+
+
+def test_a_stage_that_is_alone_goes_through_all_updates_in_one_invocation():
+    assert split(GRAPHS["one stage"], (0, 2), 32) == [
+        [Work(f"learn/g{group:02d}", ("policy",), (group,), updates=32) for group in (0, 2)]
+    ]
+    assert fused(GRAPHS["one stage"], (0, 2), 32) == [
+        [Work(f"learn/g{group:02d}", ("policy",), (group,), updates=32) for group in (0, 2)]
+    ]
+
+
+def test_packed_is_one_invocation_for_all_updates_and_whole_is_none():
+    names = ("utility", "mix", "policy")
+    assert packed(MIXED, (0, 2), 32) == [[Work("learn/all", names, (0, 2), updates=32)]]
+    assert whole(MIXED, (0, 2), 32) == []
+
+
+def test_stages_that_need_nothing_of_each_other_run_side_by_side_in_every_update():
+    waves = [[work.name for work in wave] for wave in split(GRAPHS["side by side"], (0,), 2)]
+    assert waves == [
+        [f"learn/{u:05d}/{name}" for name in names]
+        for u in (0, 1)
+        for names in (["first/g00"], ["left/g00", "right/g00"], ["last"])
+    ]
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("rule", sorted(set(LEARNER_PLACEMENTS) - {"whole"}))
+@given(groups=st.sets(st.integers(0, 20), min_size=1).map(sorted).map(tuple), updates=st.integers(1, 5))
+@settings(max_examples=15, deadline=None, derandomize=True)
+def test_every_stage_runs_for_every_group_in_every_update_once_and_in_order(rule, graph, groups, updates):
+    """A stage needs those before it in its update, of all groups where it couples them, and the update before."""
+    stages = {stage.name: stage for stage in GRAPHS[graph]}
+    done, names = set(), []
+    for wave in LEARNER_PLACEMENTS[rule](GRAPHS[graph], groups, updates):
+        before = set(done)
+        for work in wave:
+            names.append(work.name)
+            inside = set()
+            for update in range(work.first, work.first + work.updates):
+                for name in work.stages:
+                    whose = groups if stages[name].couples or stages[name].scope == "team" else work.groups
+                    needed = {(update, earlier, group) for earlier in stages[name].after for group in whose}
+                    # A group's own networks, and all that goes into what couples it with others, are an update older.
+                    own = {(update - 1, other, group) for other in stages for group in work.groups if update}
+                    assert needed | own <= before | inside
+                    inside |= {(update, name, group) for group in work.groups}
+            assert not inside & done
+            done |= inside
+    assert done == {(update, name, group) for update in range(updates) for name in stages for group in groups}
+    assert len(set(names)) == len(names)
+
+
+# -- what tasks are told
+
+SETTINGS = ("sharing.rule=none", "algorithm.replay=60", "algorithm.updates=3", "scaling.units=2", "stop.rounds=2")
+
+
+@functools.cache
+def asked(name, rule):
+    """The requests of a run, in order, of two agents that learn apart."""
+    world = World(make_plan(f"algorithm.name={name}", f"placement.rule={rule}", *SETTINGS))
+    world.finish()
+    return world.invoker.asked
+
+
+def of_round(name, rule, round_):
+    return [request for request in asked(name, rule) if isinstance(request, LearnTask) and request.round == round_]
+
+
+def made(refs, round_):
+    prefix = f"rounds/{round_:06d}/"
+    assert all(ref.key.startswith(prefix) for ref in refs), [ref.key for ref in refs]
+    return {ref.key.removeprefix(prefix).removesuffix(".safetensors") for ref in refs}
+
+
+@pytest.mark.parametrize("name", ["vdn", "qmix"])
+def test_every_wave_reads_what_the_wave_before_it_wrote_and_nothing_older(name):
+    requests = of_round(name, "split", 1)
+    assert len(requests) == 3 * (2 + 1 + 2)
+    for request in requests:
+        update, stage = request.first_update, request.stages[0]
+        assert (request.updates, len(request.stages)) == (1, 1)
+        # The round's data, and the round before it.
+        assert len(request.trajectories) == 2
+        assert [(past.round, past.units) for past in request.past] == [(0, 2)]
+        where = (1, f"learn/{update - 1:05d}") if update else (0, "learn/00002")
+        if stage in ("utility", "policy"):
+            (group,) = request.groups
+            kinds = {f"{where[1]}/policy/g{group:02d}.{kind}" for kind in ("policies", "learner")}
+            assert made(request.state, where[0]) == kinds
+        else:
+            # Parts of the mixing network and the normaliser; those of a group that is not its side's first were never
+            # made by anybody, and the state says where they would be.
+            assert made(request.state, where[0]) == {f"{where[1]}/mix.learner"}
+        now = f"learn/{update:05d}"
+        utilities = {f"{now}/utility/g{group:02d}.tensors" for group in (0, 1)}
+        expected = {"utility": set(), "mix": utilities, "policy": utilities | {f"{now}/mix.tensors"}}[stage]
+        assert made(request.tensors, 1) == expected
+        assert request.publish_tensors == (stage != "policy")
+
+
+def test_the_first_round_reads_the_networks_of_round_0_and_remembers_nothing():
+    for request in of_round("qmix", "split", 0):
+        assert request.past == ()
+        if request.first_update == 0:
+            assert {ref.key.rsplit("/", 1)[1].split(".")[0] for ref in request.state} == {"initialise"}
+
+
+@pytest.mark.parametrize(("name", "rule"), [("iql", "split"), ("iql", "fused"), ("iql", "packed"), ("qmix", "packed")])
+def test_who_has_all_stages_or_the_only_one_goes_through_all_updates(name, rule):
+    requests = of_round(name, rule, 1)
+    assert {(request.first_update, request.updates, request.tensors) for request in requests} == {(0, 3, ())}
+    assert [request.groups for request in requests] == ([(0, 1)] if rule == "packed" else [(0,), (1,)])
+
+
+def test_what_actors_do_is_told_with_the_task_and_falls_with_the_steps(monkeypatch):
+    """Epsilon from 1 to 0.5 in 80 steps; a round has 20. Rounds that go on together know it of each."""
+    more = ("algorithm.epsilon_steps=80", "algorithm.epsilon_end=0.5", "evaluation.every=9", "placement.rounds=4")
+    told = {}
+    monkeypatch.setattr(simulated, "objects", remembered.objects)
+    for rule in ("packed", "whole"):
+        world = World(make_plan("algorithm.name=iql", f"placement.rule={rule}", *SETTINGS[:-1], "stop.rounds=6", *more))
+        world.finish()
+        samples = [request for request in world.invoker.asked if hasattr(request, "behaviour")]
+        wholes = [request for request in world.invoker.asked if isinstance(request, WholeTask)]
+        told[rule] = [request.behaviour for request in samples if request.units == (0,)]
+        told[rule] += [behaviour for request in wholes for behaviour in request.behaviours]
+    amounts = [behaviour.amount for behaviour in told["packed"]]
+    assert amounts == pytest.approx([1.0, 0.875, 0.75, 0.625, 0.5, 0.5])
+    assert told["whole"] == told["packed"]
+    assert {behaviour.kind for behaviour in told["packed"]} == {"epsilon"}
+
+
+def test_the_settings_of_a_value_method_travel_to_who_draws_its_networks():
+    (request,) = (request for request in asked("qmix", "split") if isinstance(request, InitialiseTask))
+    assert (request.algorithm, request.hyperparameters["replay"], request.hyperparameters["updates"]) == ("qmix", 60, 3)
+
+
+# -- what a round is taken to be, against what it is
+
+COUNTED = (
+    "task.name=toy/signal", "algorithm.replay=10000", "algorithm.updates=3", "algorithm.batch=8",
+    "algorithm.hidden=[4]", "actors.copies=2", "scaling.units=3", "evaluation.every=100", "evaluation.episodes=2",
+    "evaluation.final_episodes=2", "checkpoint_every=100", "placement.units_per_invocation=2", "sharing.rule=none",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", ["split", "fused", "packed", "whole"])
+@pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
+def test_the_operations_that_the_planner_counts_are_those_of_a_round(tmp_path, name, rule):
+    settings = [*COUNTED, f"algorithm.name={name}", f"placement.rule={rule}", "placement.rounds=1"]
+    runs = {rounds: train(tmp_path / str(rounds), [*settings, f"stop.rounds={rounds}"]).state for rounds in (3, 4)}
+    plan = Plan("run", load(None, settings), "code", load_prices(), 0)
+    state = runs[3]
+    counted = Layout(round_placement.workload(plan, state)).operations(state.place)
+    for kind in ("puts", "gets"):
+        assert getattr(runs[4].meter, kind) - getattr(runs[3].meter, kind) == getattr(counted, kind), kind
+    for function in ("actor", "learner"):
+        before, after, round_ = (
+            getattr(meter, function).invocations for meter in (runs[3].meter, runs[4].meter, counted)
+        )
+        assert after - before == round_

@@ -1,0 +1,90 @@
+"""Who drives a run: one process or the cloud, never both."""
+
+import pytest
+from simulated import MemoryLedger
+
+from coordinator.drive import lease
+from coordinator.drive.lease import CLOUD, KEPT_S, RENEW_S, Held, Keeper, Lease
+from functions.contract import StaleVersion
+
+
+def test_a_second_process_is_refused_and_told_who_drives():
+    ledger = MemoryLedger()
+    Keeper(ledger, "process 1 on a", lambda: 0.0)
+    with pytest.raises(Held, match="process 1 on a"):
+        lease.take(ledger, "process 2 on b", KEPT_S - 1)
+
+
+def test_a_process_that_died_is_followed_when_its_hold_has_ended():
+    ledger = MemoryLedger()
+    Keeper(ledger, "one", lambda: 0.0)
+    lease.take(ledger, "two", KEPT_S)
+    assert lease.read(ledger)[0].holder == "two"
+
+
+def test_the_cloud_holds_a_run_until_it_lets_go():
+    ledger = MemoryLedger()
+    lease.hand_over(ledger, lease.take(ledger, "one", 0.0), resume=7)
+    assert lease.read(ledger)[0] == Lease(holder=CLOUD, resume=7)
+    with pytest.raises(Held, match="marless watch"):
+        lease.take(ledger, "one", 1e12)
+    lease.clear(ledger, "it could not")
+    assert lease.read(ledger)[0] == Lease(problem="it could not")
+    lease.take(ledger, "one", 0.0)
+
+
+def test_of_two_processes_that_hand_a_run_over_only_its_holder_can():
+    ledger = MemoryLedger()
+    first = lease.take(ledger, "one", 0.0)
+    second = lease.take(ledger, "two", KEPT_S)
+    with pytest.raises(Held):
+        lease.hand_over(ledger, first, None)
+    lease.hand_over(ledger, second, None)
+    with pytest.raises(Held, match="marless watch"):
+        lease.take(ledger, "three", 1e12)
+
+
+def test_a_hold_is_renewed_now_and_then_and_outlives_its_first_end():
+    ledger, now = MemoryLedger(), [0.0]
+    keeper = Keeper(ledger, "one", lambda: now[0])
+    writes = ledger.commits
+    for _ in range(200):
+        now[0] += 1.0
+        keeper.renew()
+    assert ledger.commits - writes == 200 // RENEW_S
+    with pytest.raises(Held):
+        lease.take(ledger, "two", now[0])
+    keeper.release()
+    lease.take(ledger, "two", now[0])
+
+
+def test_a_process_that_slept_too_long_hears_that_it_was_followed():
+    ledger, now = MemoryLedger(), [0.0]
+    keeper = Keeper(ledger, "one", lambda: now[0])
+    lease.take(ledger, "two", KEPT_S + 1)
+    now[0] = KEPT_S + 2
+    with pytest.raises(StaleVersion):
+        keeper.renew()
+    keeper.release()
+    assert lease.read(ledger)[0].holder == "two"
+
+
+def test_only_the_cloud_is_asked_to_stop():
+    ledger = MemoryLedger()
+    assert not lease.ask_to_stop(ledger)
+    Keeper(ledger, "one", lambda: 0.0)
+    assert not lease.ask_to_stop(ledger)
+    lease.hand_over(ledger, lease.take(ledger, "one", 0.0), None)
+    assert lease.ask_to_stop(ledger)
+    assert lease.read(ledger)[0].stop
+
+
+def test_of_two_that_take_at_once_one_is_refused():
+    class Racing(MemoryLedger):
+        def commit(self, item, body, version):
+            if not self.commits:
+                super().commit(item, lease._ENCODER.encode(Lease(holder="quicker", until=99.0)), version)
+            return super().commit(item, body, version)
+
+    with pytest.raises(Held, match="just begun"):
+        lease.take(Racing(), "one", 0.0)

@@ -1,0 +1,212 @@
+"""Agents that do not learn beside agents that do: who acts how, and that neither is disturbed by the other."""
+
+import numpy as np
+import pytest
+from test_players import NUMBERS, SPEC, observed, seen_at, tensors_of
+
+from coordinator.config.schema import load
+from coordinator.core.compatibility import misfit
+from coordinator.core.opponents import judged
+from coordinator.reports.crossplay import totals
+from coordinator.reports.policy import TeamFile, TeamPolicy
+from functions import codec
+from functions.actor.handler import play
+from functions.contract import BadRequest, Behaviour, EvaluateTask, LearnTask, Opponents, SampleTask, TaskHeader, Team
+from functions.environments import registry
+from functions.environments.base import Task
+from functions.evaluator.handler import evaluate
+from functions.learner.handler import learn
+from functions.nn.batched import lone
+from functions.policies import Policy, draws
+
+TAG = Task(name="mpe/simple_tag")
+EPSILON = Behaviour(kind="epsilon", amount=0.3)
+ORDER = {"id": "r/000000/x", "run": "r", "round": 0, "output": "x", "timeout_s": 9.0, "seed": 1}
+
+
+def team(acting=None, agents=(2,), groups=(0, 1, 2), identity=False):
+    return Team(groups=groups, identity=identity, opponents=Opponents(agents=agents, acting=acting) if acting else None)
+
+
+def acted(spec, who, tensors, behaviour, noisy=True, copies=64, masks=None):
+    """What `who` does in two steps from the start."""
+    policy, values = Policy(spec, who, tensors), observed(spec, 2, copies)
+    noise, memory, choices = draws(spec, 2, copies, np.random.default_rng(4)), None, []
+    for t in range(2):
+        now = tuple(part[t] for part in noise) if noisy else None
+        choice, memory = policy.act(seen_at(values, t, masks), now, memory, behaviour, chance=now)
+        choices.append(choice)
+    return choices
+
+
+@pytest.mark.parametrize("recurrent", [False, True])
+@pytest.mark.parametrize("spec", [SPEC, NUMBERS], ids=["choices", "numbers"])
+@pytest.mark.parametrize("agents", [(2,), (1,), (0, 1)])
+def test_opponents_that_draw_do_what_they_did_as_learners_to_the_last_bit(spec, recurrent, agents):
+    tensors = tensors_of(spec, team(), (8,), recurrent)
+    together = acted(spec, team(), tensors, Behaviour())
+    for own, other in zip(acted(spec, team("drawn", agents), tensors, Behaviour()), together, strict=True):
+        for field in ("actions", "log_probability", "played"):
+            for part, expected in zip(getattr(own, field), getattr(other, field), strict=True):
+                np.testing.assert_array_equal(part, expected)
+
+
+@pytest.mark.parametrize("acting", ["drawn", "greedy", "random"])
+def test_learners_act_the_same_whoever_plays_against_them(acting):
+    """Agent 2 is of the class of agent 0, and its network is of another shape."""
+    tensors, other = tensors_of(SPEC, team(), (8,)), tensors_of(SPEC, team(), (5, 7), recurrent=False)
+    wider = {**{name: array for name, array in tensors.items() if "g02" not in name}}
+    wider |= {name: array for name, array in other.items() if "g02" in name}
+    pairs = zip(acted(SPEC, team(acting), wider, Behaviour()), acted(SPEC, team(), tensors, Behaviour()), strict=True)
+    for own, undivided in pairs:
+        np.testing.assert_array_equal(own.actions[0][0], undivided.actions[0][0])
+        np.testing.assert_array_equal(own.actions[1], undivided.actions[1])
+        np.testing.assert_array_equal(own.log_probability[0][0], undivided.log_probability[0][0])
+        probable = own.log_probability[0][1]
+        if acting == "random":
+            np.testing.assert_allclose(probable, np.log(1 / 5), rtol=1e-6)
+        assert (probable == 0).all() == (acting == "greedy")
+
+
+def test_who_is_greedy_against_learners_that_explore_does_not_explore():
+    tensors = tensors_of(SPEC, team(), (8,), recurrent=False)
+    explored, best = acted(SPEC, team("greedy"), tensors, EPSILON), acted(SPEC, team(), tensors, EPSILON, noisy=False)
+    for own, greedy in zip(explored, best, strict=True):
+        assert own.log_probability is None
+        np.testing.assert_array_equal(own.actions[0][1], greedy.actions[0][1])
+        assert (own.actions[0][0] != greedy.actions[0][0]).any()
+
+
+def test_in_evaluations_opponents_with_policies_are_greedy():
+    tensors = tensors_of(SPEC, team(), (8,))
+    own, undivided = (acted(SPEC, who, tensors, Behaviour(), noisy=False) for who in (team("drawn"), team()))
+    np.testing.assert_array_equal(own[1].actions[0], undivided[1].actions[0])
+
+
+def test_who_chooses_at_random_chooses_evenly_among_what_is_legal():
+    copies = 30_000
+    masks = (np.ones((copies, 2, 5), bool), np.ones((copies, 1, 3), bool))
+    masks[0][:, 1, 3] = False
+    choice = acted(SPEC, team("random"), tensors_of(SPEC, team(), (8,)), Behaviour(), copies=copies, masks=masks)[0]
+    counts = np.bincount(choice.actions[0][1], minlength=5)
+    # Four legal actions, each with a quarter: five standard deviations of a count are 375.
+    assert counts[3] == 0 and np.all(abs(np.delete(counts, 3) - copies / 4) < 375)
+
+
+def test_who_acts_in_numbers_at_random_has_every_number_within_the_bounds_as_often():
+    choice = acted(NUMBERS, team("random"), tensors_of(NUMBERS, team(), (8,)), Behaviour(), copies=30_000)[0]
+    low, high = np.array([-1.0, 0.0]), np.array([1.0, 8.0])
+    shares = np.sort((choice.played[0][:, 1] - low) / (high - low), axis=0)
+    # Kolmogorov: the largest distance stays below 1.95 / sqrt(n) in 999 of 1,000 samples.
+    assert np.all(np.abs(shares - np.linspace(0, 1, len(shares))[:, None]).max(axis=0) < 1.95 / len(shares) ** 0.5)
+
+
+def test_only_those_who_learn_have_to_behave_as_the_run_does():
+    policy = Policy(NUMBERS, team("drawn", (0, 1)), tensors_of(NUMBERS, team(), (8,)))
+    with pytest.raises(BadRequest, match="numbers"):
+        policy.require(Behaviour(kind="noise", amount=0.1))  # the last agent draws from a Gaussian
+    silent = tensors_of(NUMBERS, team(), (8,), gaussian=False)
+    Policy(NUMBERS, team("drawn", (1,)), silent).require(Behaviour(kind="noise", amount=0.1))
+
+
+@pytest.mark.parametrize("recurrent", [False, True])
+@pytest.mark.parametrize("before", [False, True])
+@pytest.mark.parametrize("after", [False, True])
+def test_a_network_that_is_taken_out_of_its_team_acts_as_it_did(recurrent, before, after):
+    """In `before` agents 0 and 2 share a network, told apart by their one-hots or not at all."""
+    shared = team(groups=(0, 1, 0), identity=before)
+    tensors, apart = tensors_of(SPEC, shared, (8,), recurrent), {}
+    for agent in range(3):
+        apart |= lone(tensors, SPEC, shared, agent, after)
+    own = acted(SPEC, team(identity=after), apart, Behaviour())
+    for step, expected in zip(own, acted(SPEC, shared, tensors, Behaviour()), strict=True):
+        for part, other in zip(step.log_probability, expected.log_probability, strict=True):
+            np.testing.assert_array_equal(part, other)
+
+
+def chase(prey):
+    """Networks of one linear layer: chasers go where the prey is (numbers 12 and 13 of what they see), the prey does
+    always the same."""
+    tensors = {}
+    for agent, features in enumerate((16, 16, 16, 14)):
+        weight, bias = np.zeros((features, 5), np.float32), np.zeros(5, np.float32)
+        if agent < 3:
+            weight[12, [1, 2]] = weight[13, [3, 4]] = -1, 1
+        else:
+            bias[prey] = 1
+        tensors[f"policy/g{agent:02d}/w0"], tensors[f"policy/g{agent:02d}/b0"] = weight, bias
+    return tensors
+
+
+class Blobs(dict):
+    def get(self, key):
+        return self[key]
+
+
+def stored(blobs, key, tensors):
+    blobs[key] = codec.encode(tensors, TaskHeader(task="before"))
+    return codec.reference(key, blobs[key])
+
+
+@pytest.mark.parametrize(("side", "agents", "prey"), [(0, (3,), 2), (1, (0, 1, 2), 0)])
+def test_evaluations_against_chance_give_what_cross_play_gives(side, agents, prey):
+    """Neither the same starts nor the same draws: the means differ by less than four of their standard errors."""
+    spec, blobs = registry.spec(TAG), Blobs()
+    tensors, who = chase(prey), Team(groups=(0, 1, 2, 3))
+    against = Team(groups=who.groups, opponents=Opponents(agents=agents, acting="random"))
+    refs = (stored(blobs, "policies", tensors),)
+    task = EvaluateTask(
+        **ORDER, environment=TAG, side=side, team=against, policies=refs, stream="s", part=0, episodes=1600
+    )
+    found = np.array(evaluate(task, blobs)[1].returns)
+    name = ("adversary", "agent")[side]
+    expected = totals(TAG, TeamPolicy(TeamFile(task=TAG, spec=spec, team=who), tensors), name, None, 1600, 9)
+    error = np.hypot(found.std(), expected.std()) / 1600**0.5
+    assert abs(found.mean() - expected.mean()) < 4 * error
+    undivided = evaluate(EvaluateTask(**{**fields(task), "team": who}), blobs)[1].returns
+    assert abs(found.mean() - np.mean(undivided)) > 4 * error  # so that the first bound says something
+
+
+def fields(task):
+    return {name: getattr(task, name) for name in task.__struct_fields__}
+
+
+@pytest.mark.parametrize("name", ["mappo", "ippo"])
+def test_what_is_recorded_of_how_probable_opponents_were_changes_nothing_that_is_learned(name):
+    spec, blobs = registry.spec(TAG), Blobs()
+    config = {"algorithm": name, "hyperparameters": {"hidden": [4]}, "spec": spec}
+    who = Team(groups=(0, 1, 2, 3), opponents=Opponents(agents=(0, 1, 2), acting="drawn"))
+    from functions.contract import InitialiseTask
+    from functions.learner.handler import initialise
+
+    objects, _ = initialise(InitialiseTask(**ORDER, **config, team=Team(groups=(0, 1, 2, 3))), blobs)
+    state = {key: array for _, tensors in objects for key, array in tensors.items()}
+    sampling = SampleTask(**ORDER, environment=TAG, team=who, policies=(), units=(0,), copies=4, steps=25)
+    played, _ = play(sampling, state, 0)
+
+    def learned(trajectory):
+        task = LearnTask(
+            **ORDER, **config, team=who, stages=("postprocess", "critic", "policy"), groups=who.learning, units=(0,),
+            trajectories=(stored(blobs, "t", trajectory),), state=(stored(blobs, "s", state),),
+        )  # fmt: skip
+        return {key: array for _, tensors in learn(task, blobs)[0] for key, array in tensors.items()}
+
+    index, place = spec.class_of[0], f"u00000/log_probability/{spec.class_of[0]}"
+    assert spec.classes[index].agents == (0, 1, 2)
+    scrambled, expected = learned({**played, place: played[place] - 3}), learned(played)
+    assert scrambled.keys() == expected.keys() and {key.split("/")[1] for key in expected} == {"g03"}
+    assert all(np.array_equal(scrambled[key], expected[key]) for key in expected)
+    own = f"u00000/log_probability/{spec.class_of[3]}"
+    moved = learned({**played, own: played[own] - 3})
+    assert any(not np.array_equal(moved[key], expected[key]) for key in expected)
+
+
+def test_a_run_is_judged_by_the_side_that_learns():
+    spec = registry.spec(TAG)
+    for settings, name in (((), "adversary"), (("opponents.side=0",), "agent"), (("opponents.side=1",), "adversary")):
+        assert judged(load(None, ["task.name=mpe/simple_tag", *settings]), spec).name == name
+
+
+def test_policies_that_were_not_brought_are_missed():
+    config = load(None, ["task.name=mpe/simple_tag", "opponents.side=0", "opponents.policies=first"])
+    assert "begun without them" in misfit(config, registry.spec(TAG))

@@ -1,0 +1,146 @@
+"""What lines of metrics, and the end of a run, say of sides, of the environment's own figures and of exploration, over
+whole runs with scripted functions."""
+
+import msgspec
+import pytest
+import simulated
+from simulated import World, answered, make_plan, said
+
+from coordinator.core.apply import apply
+from coordinator.core.events import Resumed
+from functions import codec, keys
+from functions.contract import EvaluateTask, WholeTask
+
+COMPETING = msgspec.structs.replace(simulated.SPEC, sides=(0, 1))
+
+
+def competing(function, request):
+    """Every sampled episode gives each agent -0.5; evaluated ones give agent a 1 and agent b -3."""
+    item = answered(function, request)
+    if not isinstance(request, EvaluateTask):
+        return [item]
+    done = said(item)
+    reply = msgspec.structs.replace(done.reply, agent_returns=(1.0, -3.0))
+    body = msgspec.json.encode(msgspec.structs.replace(done, reply=reply))
+    return [msgspec.structs.replace(item, body=body)]
+
+
+@pytest.fixture
+def sides(monkeypatch):
+    monkeypatch.setattr(simulated, "SPEC", COMPETING)
+
+
+def test_lines_say_what_each_side_got(sides):
+    world = World(make_plan("stop.rounds=4", "sharing.rule=none"), competing)
+    world.finish()
+    assert [line.side_returns for line in world.journal] == [{"a": -0.5, "b": -0.5}] * 4
+    evaluated = [line.evaluation.side_returns for line in world.journal if line.evaluation]
+    assert evaluated == [{"a": 1.0, "b": -3.0}]
+
+
+def test_parts_of_an_evaluation_weigh_as_many_as_their_episodes(sides):
+    def uneven(function, request):
+        item = competing(function, request)[0]
+        if isinstance(request, EvaluateTask) and request.part:
+            done = said(item)
+            reply = msgspec.structs.replace(done.reply, agent_returns=(7.0, 0.0))
+            return [msgspec.structs.replace(item, body=msgspec.json.encode(msgspec.structs.replace(done, reply=reply)))]
+        return [item]
+
+    many = ("evaluation.episodes=4", "evaluation.episodes_per_invocation=3")
+    world = World(make_plan("stop.rounds=3", *many), uneven)
+    world.finish()
+    # Three episodes of 1 and -3, one of 7 and 0.
+    [found] = [line.evaluation.side_returns for line in world.journal if line.evaluation]
+    assert found == {"a": 2.5, "b": -2.25}
+
+
+def test_where_all_are_on_one_side_nothing_is_said_of_sides():
+    world = World(make_plan("stop.rounds=4"))
+    world.finish()
+    assert all(line.side_returns == {} for line in world.journal)
+    assert all(line.evaluation is None or line.evaluation.side_returns == {} for line in world.journal)
+
+
+def scoring(of):
+    """The script in which the environment reports `of(task)` of evaluated episodes."""
+
+    def script(function, request):
+        item = answered(function, request)
+        if not isinstance(request, EvaluateTask):
+            return [item]
+        done = said(item)
+        reply = msgspec.structs.replace(done.reply, scalars=of(request))
+        return [msgspec.structs.replace(item, body=msgspec.json.encode(msgspec.structs.replace(done, reply=reply)))]
+
+    return script
+
+
+UNEVEN = ("evaluation.episodes=4", "evaluation.final_episodes=5", "evaluation.episodes_per_invocation=3")
+
+
+def test_the_environment_s_own_figures_are_means_over_all_episodes_of_an_evaluation():
+    world = World(make_plan("stop.rounds=3", *UNEVEN), scoring(lambda task: {"win": 1.0 - task.part, "time": 0.5}))
+    state = world.finish()
+    # Parts of three episodes and one; of three and two; the absolute metric has fourteen parts, of 40 episodes.
+    [found] = [line.evaluation.scalars for line in world.journal if line.evaluation]
+    assert found == {"time": 0.5, "win": 0.75}
+    assert state.final_scalars == {"time": 0.5, "win": pytest.approx(3 / 5)}
+    parts = [(1.0 - part, 3 if part < 13 else 1) for part in range(14)]
+    expected = sum(value * episodes for value, episodes in parts) / 40
+    assert state.absolute_scalars == {"time": 0.5, "win": pytest.approx(expected)}
+
+
+def test_a_part_that_is_silent_on_a_figure_does_not_count_for_it():
+    silent = scoring(lambda task: {"win": 0.25, "late": 2.0} if task.part else {"win": 0.5})
+    world = World(make_plan("stop.rounds=3", *UNEVEN), silent)
+    world.finish()
+    [found] = [line.evaluation.scalars for line in world.journal if line.evaluation]
+    assert found == {"late": 2.0, "win": (3 * 0.5 + 0.25) / 4}
+
+
+def test_an_environment_without_figures_of_its_own_leaves_the_run_s_documents_as_they_were():
+    world = World(make_plan("stop.rounds=3"))
+    state = world.finish()
+    assert all(line.evaluation.scalars == {} for line in world.journal if line.evaluation)
+    assert (state.final_scalars, state.absolute_scalars) == ({}, {})
+    assert all(b"scalars" not in msgspec.json.encode(line.evaluation) for line in world.journal)
+    assert b"_scalars" not in msgspec.json.encode(state)
+
+
+def test_a_run_that_goes_on_has_no_final_figures_any_more():
+    state = World(make_plan("stop.rounds=2"), scoring(lambda task: {"win": 1.0})).finish()
+    assert (state.final_scalars, state.absolute_scalars) == ({"win": 1.0}, {"win": 1.0})
+    going_on = apply(make_plan("stop.rounds=4"), state, Resumed())
+    assert (going_on.final_scalars, going_on.absolute_scalars) == ({}, {})
+
+
+def remembering(storage):
+    """A script in which tasks of several rounds also store what was played in them."""
+
+    def script(function, request):
+        item = answered(function, request)
+        if not isinstance(request, WholeTask):
+            return [item]
+        done, key = said(item), keys.object_key(request.output, "played")
+        storage[key] = key.encode()
+        objects = {**done.objects, "played": codec.reference(key, key.encode())}
+        return [msgspec.structs.replace(item, body=msgspec.json.encode(msgspec.structs.replace(done, objects=objects)))]
+
+    return script
+
+
+@pytest.mark.parametrize("placement", ["packed", "whole"])
+def test_lines_say_how_much_actors_explored(placement):
+    schedule = ("algorithm.epsilon_start=1.0", "algorithm.epsilon_end=0.2", "algorithm.epsilon_steps=40")
+    world = World(make_plan("algorithm.name=iql", f"placement.rule={placement}", "stop.rounds=6", *schedule))
+    world.invoker.script = remembering(world.storage)
+    world.finish()
+    # Rounds of 10 steps: four of them from 1 to 0.2 in a straight line.
+    assert [line.exploration for line in world.journal] == pytest.approx([1.0, 0.8, 0.6, 0.4, 0.2, 0.2])
+
+
+def test_policies_that_are_drawn_from_explore_by_themselves():
+    world = World(make_plan("stop.rounds=2"))
+    world.finish()
+    assert [line.exploration for line in world.journal] == [0.0, 0.0]

@@ -1,0 +1,69 @@
+"""Who is on which side, and what each side got: by hand."""
+
+import pytest
+from simulated import SPEC
+
+from coordinator.core import sides
+from coordinator.core.sides import Side, classes_by_side, measured, misfit, sides_of
+from coordinator.rules.grouping import groups_of
+from coordinator.rules.sharing import initial
+from functions.environments import registry
+from functions.environments.base import AgentClass, Spec, Task
+
+
+def a_spec(names, of):
+    kinds = (AgentClass("all", tuple(range(len(names))), 3, 2),)
+    return Spec(agents=tuple(names), classes=kinds, horizon=5, sides=tuple(of))
+
+
+def test_a_side_is_named_after_its_agents():
+    spec = registry.spec(Task(name="mpe/simple_world_comm"))
+    assert sides_of(spec) == (Side(0, "leadadversary+adversary", (0, 1, 2, 3)), Side(1, "agent", (4, 5)))
+    assert [side.name for side in sides_of(registry.spec(Task(name="mpe/simple_crypto")))] == ["eve", "bob+alice"]
+
+
+def test_where_numbers_alone_tell_the_agents_apart_sides_have_their_full_names():
+    assert [side.name for side in sides_of(a_spec(("player_0", "player_1"), (0, 1)))] == ["player_0", "player_1"]
+    assert [side.name for side in sides_of(a_spec(("0", "1", "2"), (0, 1, 0)))] == ["0+2", "1"]
+
+
+def test_a_task_where_all_are_on_one_side_has_none():
+    assert (sides_of(SPEC), measured(SPEC, None), sides.returns_of(SPEC, (1.0, 2.0))) == ((), None, {})
+
+
+def test_a_side_gets_the_sum_over_its_agents():
+    spec = a_spec(("red_0", "blue_0", "red_1"), (0, 1, 0))
+    assert sides.returns_of(spec, (1.0, -7.0, 0.5)) == {"red": 1.5, "blue": -7.0}
+    assert sides.returns_of(spec, ()) == {}
+
+
+def test_the_largest_side_is_measured_unless_another_is_asked_for():
+    spec = registry.spec(Task(name="mpe/simple_adversary"))
+    assert (measured(spec, None).name, measured(spec, 0).name) == ("agent", "adversary")
+    assert measured(a_spec(("a_0", "b_0"), (0, 1)), None).name == "a"  # the first of equals
+
+
+@pytest.mark.parametrize(
+    ("spec", "wanted", "said"),
+    [
+        (a_spec(("a_0", "b_0"), (0, 1)), 2, "the task has no side 2; there are 0 (a), 1 (b)"),
+        (SPEC, 0, "0 is asked for, and all agents of the task are on one side"),
+        (a_spec(("a_0", "b_0"), (0, 1)), 1, ""),
+        (SPEC, None, ""),
+    ],
+)
+def test_a_side_that_there_is_not_is_refused(spec, wanted, said):
+    assert said in misfit(spec, wanted) and bool(said) == bool(misfit(spec, wanted))
+
+
+def test_groups_never_span_sides():
+    spec = a_spec(("red_0", "blue_0", "red_1", "blue_1"), (0, 1, 0, 1))  # all of one class
+    assert initial("all", "together", classes_by_side(spec)) == (0, 1, 0, 1)
+    assert initial("dynamic", "together", classes_by_side(spec)) == (0, 1, 0, 1)
+    assert groups_of(classes_by_side(spec), lambda agents: [0] * len(agents)) == (0, 1, 0, 1)
+
+
+def test_classes_of_one_side_stay_apart():
+    spec = registry.spec(Task(name="mpe/simple_world_comm"))
+    assert initial("all", "together", classes_by_side(spec)) == (0, 1, 1, 1, 4, 4)
+    assert classes_by_side(SPEC) == SPEC.class_of

@@ -1,0 +1,598 @@
+"""PettingZoo environments through our protocol, ours through PettingZoo's, and what is said when either cannot be."""
+
+import sys
+import types
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from adapter.test import parallel_api_test, parallel_seed_test
+from gymnasium import spaces
+from mpe2 import simple_adversary_v3, simple_spread_v3
+from pettingzoo import ParallelEnv
+
+from coordinator.core.apply import LONGEST_PROBLEM
+from functions.contract import MissingExtra
+from functions.environments import registry
+from functions.environments.base import AgentClass, EnvironmentFault, Task, Unsupported
+from functions.environments.conformance import check
+from functions.environments.pettingzoo import adapter
+from functions.environments.pettingzoo.factory import OUR_OPTIONS
+from functions.environments.pettingzoo.guard import Guard
+from functions.environments.pettingzoo.parallel import ParallelEnvironment
+
+TURNS = "pettingzoo:pettingzoo.classic.tictactoe_v3"
+SPREAD = "pettingzoo:mpe2.simple_spread_v3:parallel_env"
+ADVERSARY = "pettingzoo:mpe2.simple_adversary_v3:parallel_env"
+SPEAKER = "pettingzoo:mpe2.simple_speaker_listener_v4:parallel_env"
+
+
+class Relay(ParallelEnv):
+    """Agents 0, 1, ... of `count` terminate in steps 2, 3, ... (`dying`), the rest is truncated in step 5.
+
+    An agent sees ``[[number, step], [draw, last action]]``; actions start at 3; a step pays the agent's number + 1.
+    """
+
+    metadata = types.MappingProxyType({"name": "relay_v0"})
+
+    def __init__(self, count=3, dying=True, masked=False, fault="", max_cycles=5):
+        self.possible_agents = [f"runner_{i}" for i in range(count)]
+        self.dying, self.masked, self.fault = dying, masked, fault
+        if max_cycles:
+            self.max_cycles = max_cycles
+        box = spaces.Box(-np.inf, np.inf, (2, 2), np.float64)
+        masked_box = spaces.Dict({"observation": box, "action_mask": spaces.Box(0, 1, (4,), np.int8)})
+        self.box = dict.fromkeys(self.possible_agents, masked_box if masked else box)
+        self.actions = {agent: spaces.Discrete(4, start=3) for agent in self.possible_agents}
+        self.closed = 0
+
+    def observation_space(self, agent):
+        return self.box[agent]
+
+    def action_space(self, agent):
+        return self.actions[agent]
+
+    def reset(self, seed=None, options=None):
+        self.draws = np.random.default_rng(seed)
+        self.agents = self.possible_agents[1:] if self.fault == "late agent" else self.possible_agents[:]
+        self.steps, self.last = 0, dict.fromkeys(self.agents, 0)
+        if self.fault == "reset":
+            raise KeyError("no\nseed")
+        return self.observations(), {agent: {} for agent in self.agents}
+
+    def observations(self):
+        return {agent: self.observe(agent) for agent in self.agents}
+
+    def observe(self, agent):
+        number = self.possible_agents.index(agent)
+        box = np.array([[number, self.steps], [self.draws.random(), self.last[agent]]])
+        mask = np.array([number != i for i in range(4)], dtype=np.int8)
+        return {"observation": box, "action_mask": mask} if self.masked else box
+
+    def step(self, actions):
+        assert {*actions} == {*self.agents}, f"actions for {sorted(actions)}"
+        assert all(self.actions[agent].contains(action) for agent, action in actions.items()), actions
+        self.steps += 1
+        self.last = {agent: int(action) for agent, action in actions.items()}
+        number = {agent: self.possible_agents.index(agent) for agent in self.agents}
+        terminated = {agent: self.dying and self.steps == 2 + i for agent, i in number.items()}
+        truncated = dict.fromkeys(self.agents, self.steps == 5)
+        rewards = {agent: i + 1.0 for agent, i in number.items()}
+        answer = (self.observations(), rewards, terminated, truncated, {agent: {} for agent in self.agents})
+        if self.fault and self.steps == 2:
+            answer = FAULTS[self.fault](self, *answer)
+        self.agents = [a for a in self.agents if not (answer[2].get(a, True) or answer[3].get(a, True))]
+        return answer
+
+    def close(self):
+        self.closed += 1
+
+
+class Speaking(Relay):
+    """A relay with a state of its own."""
+
+    def state(self):
+        return np.array([[self.steps, len(self.agents)]])
+
+
+def _changed(part, agent, value):
+    def change(environment, *answer):
+        answer[part][agent] = value
+        return answer
+
+    return change
+
+
+def _without(part, agent):
+    def change(environment, *answer):
+        del answer[part][agent]
+        return answer
+
+    return change
+
+
+def _raise(environment, *answer):
+    raise RuntimeError("wheel\nlost")
+
+
+def _join(environment, *answer):
+    environment.agents.append("stranger")
+    return *(part | {"stranger": 0.0} for part in answer[:2]), *(part | {"stranger": False} for part in answer[2:4]), {}
+
+
+def _drop(environment, *answer):
+    environment.agents.remove("runner_2")
+    return answer
+
+
+FAULTS = {
+    "reset": lambda environment, *answer: answer,
+    "late agent": lambda environment, *answer: answer,
+    "raises": _raise,
+    "four parts": lambda environment, *answer: answer[:4],
+    "nan": _changed(0, "runner_1", np.full((2, 2), np.nan)),
+    "too large": _changed(0, "runner_1", np.full((2, 2), 1e300)),
+    "shape": _changed(0, "runner_1", np.zeros(4)),
+    "words": _changed(0, "runner_1", "far away"),
+    "infinite reward": _changed(1, "runner_1", np.inf),
+    "no observation": _without(0, "runner_1"),
+    "no reward": _without(1, "runner_1"),
+    "no termination": _without(2, "runner_1"),
+    "truncated alone": _changed(3, "runner_1", True),
+    "joins": _join,
+    "drops": _drop,
+    "no mask": _changed(0, "runner_1", np.zeros((2, 2))),
+    "all masked": _changed(0, "runner_1", {"observation": np.zeros((2, 2)), "action_mask": np.zeros(4, np.int8)}),
+}
+
+
+class Stateful(Relay):
+    """Calls something else its state, as some games of PettingZoo do."""
+
+    state: types.MappingProxyType = types.MappingProxyType({"runner_0": 3})
+
+
+class Housed(Relay):
+    """Keeps its length in the game inside, as some games of PettingZoo do."""
+
+    def __init__(self, **options):
+        super().__init__(max_cycles=0)
+        self.env = Relay(max_cycles=17)
+
+
+class Mute(Relay):
+    """Takes its length and does not tell it."""
+
+    def __init__(self, max_cycles):
+        super().__init__(max_cycles=0)
+
+
+class Boundless(Relay):
+    def __init__(self):
+        super().__init__(max_cycles=0)
+
+
+class Pictured(Relay):
+    """Its state is an image."""
+
+    state_space = spaces.Box(0, 255, (1, 2), np.uint8)
+
+    def state(self):
+        return np.array([[51, 255]], dtype=np.uint8)
+
+
+class Tired(Relay):
+    """Forgets with `reset` how far it ran, unless it is made anew."""
+
+    ran = 0
+
+    def reset(self, seed=None, options=None):
+        self.ran += 1
+        return super().reset(seed)
+
+    def observe(self, agent):
+        return super().observe(agent) * self.ran
+
+
+class Anonymous(Relay):
+    def __init__(self):
+        super().__init__()
+        del self.possible_agents
+
+
+def relay(kind="Relay", agents=None, **options):
+    return Task(name=f"pettingzoo:{__name__}:{kind}", agents=agents, options=options)
+
+
+def act(environment, number=0):
+    shapes = [(environment.copies, len(kind.agents)) for kind in environment.spec.classes]
+    return tuple(np.full(shape, number) for shape in shapes)
+
+
+def opened(task, copies=1, seed=0):
+    environment = adapter.make(task, copies)
+    return environment, environment.reset(np.random.default_rng(seed))
+
+
+def test_spread_has_one_class_and_its_own_state():
+    spec = registry.spec(Task(name=SPREAD, options={"N": 2, "max_cycles": 7}))
+    assert spec.agents == ("agent_0", "agent_1")
+    assert spec.classes == (AgentClass("agent", (0, 1), 12, 5),)
+    assert (spec.horizon, spec.state_size, spec.masked) == (7, 24, False)
+
+
+def test_speaker_and_listener_are_different_classes():
+    spec = registry.spec(Task(name=SPEAKER))
+    assert spec.classes == (AgentClass("speaker", (0,), 3, 3), AgentClass("listener", (1,), 11, 5))
+
+
+@pytest.mark.parametrize(("name", "module"), [(SPREAD, simple_spread_v3), (ADVERSARY, simple_adversary_v3)])
+def test_the_adapter_shows_what_the_environment_itself_gives(name, module):
+    copies, choices, rng = 2, np.random.default_rng(1), np.random.default_rng(3)
+    environment, _ = opened(Task(name=name, options={"max_cycles": 4}), copies, seed=3)
+    own = [module.parallel_env(max_cycles=4) for _ in range(copies)]
+    observations = [env.reset(seed=int(rng.integers(2**31)))[0] for env in own]
+    for t in range(1, 10):
+        numbers = tuple(
+            choices.integers(kind.actions, size=(copies, len(kind.agents))) for kind in environment.spec.classes
+        )
+        step = environment.step(numbers)
+        for e, env in enumerate(own):
+            actions = dict(zip(environment.spec.agents, np.concatenate([part[e] for part in numbers]), strict=True))
+            observations[e], rewards, *_ = env.step(actions)
+            np.testing.assert_array_equal(step.rewards[e], [rewards[agent] for agent in environment.spec.agents])
+            if t % 4 == 0:
+                _assert_sees(environment.spec, step.final, e, observations[e])
+                np.testing.assert_array_equal(step.final.state[e], env.state())
+                observations[e] = env.reset(seed=int(rng.integers(2**31)))[0]
+            _assert_sees(environment.spec, step.observation, e, observations[e])
+        assert step.ended.all() == step.truncated.all() == (t % 4 == 0)
+
+
+def _assert_sees(spec, observation, copy, expected):
+    for kind, values in zip(spec.classes, observation.values, strict=True):
+        np.testing.assert_array_equal(values[copy], [expected[spec.agents[i]] for i in kind.agents])
+
+
+def test_agents_that_terminate_are_gone_until_the_copy_is_reset():
+    environment, seen = opened(relay("Speaking"))
+    alive, terminated, rewards, states = [], [], [], [seen.state[0]]
+    for _ in range(4):
+        step = environment.step(act(environment, 1))
+        alive.append(step.observation.alive[0].tolist())
+        terminated.append(step.terminated[0].tolist())
+        rewards.append(step.rewards[0].tolist())
+        states.append(step.observation.state[0])
+    assert alive == [[True, True, True], [False, True, True], [False, False, True], [True, True, True]]
+    assert terminated == [[False] * 3, [True, False, False], [False, True, False], [False, False, True]]
+    assert rewards == [[1, 2, 3], [1, 2, 3], [0, 2, 3], [0, 0, 3]]
+    np.testing.assert_array_equal(states, [[0, 3], [1, 3], [2, 2], [3, 1], [0, 3]])
+    assert step.ended.tolist() == [True] and step.truncated.tolist() == [False]
+    assert not step.final.alive.any() and not step.final.values[0].any()
+
+
+def test_an_agent_sees_its_box_flattened_and_zeros_when_it_is_gone():
+    environment, seen = opened(relay())
+    draw = np.random.default_rng(int(np.random.default_rng(0).integers(2**31))).random()
+    np.testing.assert_allclose(seen.values[0][0, 0], [0, 0, draw, 0], rtol=1e-7)
+    environment.step(act(environment, 1))
+    step = environment.step(act(environment, 2))
+    np.testing.assert_array_equal(step.observation.values[0][0, 0], np.zeros(4))
+    np.testing.assert_array_equal(step.observation.values[0][0, 1, [0, 1, 3]], [1, 2, 3 + 2])
+
+
+def test_those_left_at_the_time_limit_are_truncated_and_the_others_are_not_alive_in_the_final_observation():
+    environment, _ = opened(relay(count=5))
+    for _ in range(5):
+        step = environment.step(act(environment))
+    assert step.truncated.all() and step.ended.all()
+    assert step.terminated.tolist() == [[False, False, False, True, False]]
+    assert step.final.alive.tolist() == [[False, False, False, False, True]]
+    np.testing.assert_array_equal(step.final.values[0][0, 4, :2], [4, 5])
+
+
+def test_masks_come_with_the_observation_and_those_who_are_gone_may_do_anything():
+    environment, seen = opened(relay(masked=True))
+    assert environment.spec.masked and environment.spec.classes[0].observation_size == 4
+    np.testing.assert_array_equal(seen.masks[0][0], [[i != j for j in range(4)] for i in range(3)])
+    environment.step(act(environment))
+    step = environment.step(act(environment))
+    np.testing.assert_array_equal(step.observation.masks[0][0, 0], [True] * 4)
+
+
+def test_a_horizon_shorter_than_the_episode_truncates_it():
+    environment, _ = opened(relay(dying=False, max_cycles=0, horizon=3))
+    steps = [environment.step(act(environment)) for _ in range(3)]
+    assert [bool(step.truncated[0]) for step in steps] == [False, False, True]
+    assert steps[-1].final.values[0][0, 0, 1] == 3.0
+    assert not steps[-1].terminated.any()
+
+
+def test_the_horizon_is_also_found_in_the_game_inside_and_in_the_options():
+    assert registry.spec(relay("Housed")).horizon == 17
+    name = "pettingzoo:mpe2.simple_spread_v3:parallel_env"
+    assert registry.spec(Task(name=name, options={"max_cycles": 9, "horizon": 4})).horizon == 4
+    assert registry.spec(relay("Mute", max_cycles=11)).horizon == 11
+
+
+def test_a_state_that_cannot_be_called_is_none():
+    assert registry.spec(relay("Stateful")).state_size == 0
+
+
+def test_a_state_that_is_an_image_is_scaled():
+    _, seen = opened(relay("Pictured"))
+    np.testing.assert_allclose(seen.state, [[0.2, 1.0]], rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("sides", "expected"),
+    [("runner_2,runner", (1, 1, 0)), ("runner, runner_0", (1, 0, 0)), ("runner_1,runner_2,runner_0", (2, 0, 1))],
+)
+def test_agents_are_on_the_side_whose_start_of_their_names_is_longest(sides, expected):
+    assert registry.spec(relay(sides=sides)).sides == expected
+    assert registry.spec(relay()).sides == ()
+
+
+def test_what_reset_leaves_behind_is_found_and_mended_by_making_the_copies_anew():
+    with pytest.raises(AssertionError, match="reset leaves something behind"):
+        check(lambda copies: registry.make(relay("Tired"), copies))
+    check(lambda copies: registry.make(relay("Tired", rebuild=True), copies))
+
+
+def test_numbers_of_the_particle_environments_lie_between_their_bounds():
+    spec = registry.spec(Task(name=SPREAD, options={"continuous_actions": True}))
+    assert spec.classes == (AgentClass("agent", (0, 1, 2), 18, 5, low=(0.0,) * 5, high=(1.0,) * 5),)
+
+
+def test_closing_twice_closes_every_copy_once():
+    made = []
+
+    class Watched(Relay):
+        def __init__(self):
+            super().__init__()
+            made.append(self)
+
+    globals()["Watched"] = Watched
+    environment = adapter.make(relay("Watched"), 2)
+    environment.close()
+    environment.close()
+    with pytest.raises(ValueError, match=r"task\.agents is 2, but the environment has 3 agents"):
+        adapter.make(relay("Watched", agents=2), 2)
+    assert [env.closed for env in made] == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("raises", "step: RuntimeError: wheel lost"),
+        ("four parts", "step: returned tuple, not a tuple of 5 dictionaries"),
+        ("nan", "step: the observation of agent 'runner_1' is not finite"),
+        ("too large", "step: the observation of agent 'runner_1' is not finite"),
+        ("shape", r"step: the observation of agent 'runner_1' has shape \(4,\), not \(2, 2\)"),
+        ("words", "step: the observation of agent 'runner_1' is not numeric"),
+        ("infinite reward", "step: the reward of agent 'runner_1' is not finite"),
+        ("no observation", "step: returned no observation for agent 'runner_1'"),
+        ("no reward", "step: returned no reward for agent 'runner_1'"),
+        ("no termination", "step: returned no termination for agent 'runner_1'"),
+        ("drops", r"step: agents \['runner_2'\] are gone, but neither terminated nor truncated"),
+    ],
+)
+def test_what_the_environment_does_wrong_is_one_line_with_task_copy_step_and_method(fault, message):
+    environment, _ = opened(relay(fault=fault))
+    environment.step(act(environment))
+    with pytest.raises(EnvironmentFault, match=f"{__name__}:Relay, copy 0, step 2, {message}") as fell:
+        environment.step(act(environment))
+    assert "\n" not in str(fell.value)
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [("no mask", "is not a dictionary with its action_mask"), ("all masked", "allows no action")],
+)
+def test_a_missing_or_empty_mask_is_a_fault(fault, message):
+    environment, _ = opened(relay(masked=True, fault=fault))
+    environment.step(act(environment))
+    with pytest.raises(EnvironmentFault, match=f"step 2, step: .*'runner_1' {message}"):
+        environment.step(act(environment))
+
+
+def test_a_fault_says_in_which_line_the_environment_raised():
+    environment, _ = opened(relay(fault="raises"))
+    environment.step(act(environment))
+    with pytest.raises(EnvironmentFault) as fell:
+        environment.step(act(environment))
+    assert str(fell.value).endswith(f": wheel lost ({__file__}:{_raise.__code__.co_firstlineno + 1})")
+
+
+class Uneven:
+    """Gives numpy what it cannot take."""
+
+    def step(self):
+        return np.stack([np.zeros(2), np.zeros(3)])
+
+
+def test_the_line_of_a_fault_is_the_environment_s_and_not_numpy_s_or_ours():
+    with pytest.raises(EnvironmentFault) as fell:
+        Guard("house/uneven", Uneven()).call("step")
+    assert str(fell.value).endswith(f" ({__file__}:{Uneven.step.__code__.co_firstlineno + 1})")
+    with pytest.raises(EnvironmentFault, match=r"AttributeError: 'Uneven' object has no attribute 'reset'$"):
+        Guard("house/uneven", Uneven()).call("reset")
+
+
+class Loud:
+    """Says more than a line can hold."""
+
+    def step(self):
+        raise RuntimeError("no " * 1000)
+
+
+def test_a_long_error_leaves_room_for_its_line():
+    with pytest.raises(EnvironmentFault, match=r"step: RuntimeError: no no .*\.\.\. \(.*:\d+\)$") as fell:
+        Guard("house/loud", Loud()).call("step")
+    assert len(str(fell.value).partition(" (")[0]) < LONGEST_PROBLEM * 2 / 3
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("\nraise OSError('no licence')", r"import of 'sour_games': OSError: no licence \(.*sour_games\.py:2\)$"),
+        ("def Game():\n\n    raise OSError('no map')", r"factory: OSError: no map \(.*sour_games\.py:3\)$"),
+    ],
+)
+def test_a_module_or_factory_that_raises_says_in_which_line(tmp_path, monkeypatch, source, says):
+    (tmp_path / "sour_games.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "sour_games", raising=False)
+    with pytest.raises(EnvironmentFault, match=says):
+        adapter.make(Task(name="pettingzoo:sour_games:Game"), 1)
+
+
+def test_a_fault_in_reset_names_its_error():
+    with pytest.raises(EnvironmentFault, match=r"Relay, copy 0, step 0, reset: KeyError: 'no\\nseed'"):
+        adapter.make(relay(fault="reset"), 1)
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("truncated alone", r"step 2, step: agents \['runner_1'\] are truncated while others go on"),
+        ("joins", r"step 2, step: agents \['stranger'\] are not in possible_agents"),
+        ("late agent", r"step 0, reset: an episode starts without agents \['runner_0'\] of possible_agents"),
+    ],
+)
+def test_ways_of_playing_that_are_not_supported_are_refused_by_name(fault, message):
+    environment = adapter.make(relay(fault=fault), 1)
+    with pytest.raises(Unsupported, match=message):
+        environment.reset(np.random.default_rng(0))
+        environment.step(act(environment))
+        environment.step(act(environment))
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        (relay("Anonymous"), "does not list its possible_agents"),
+        (Task(name="pettingzoo:mpe2.simple_spread_v3:env"), "makes an AECEnv .*; name its parallel_env instead"),
+        (Task(name=f"{TURNS}:env"), r"makes an AECEnv .*; turn-based games are not supported$"),
+        (Task(name=f"{TURNS}:parallel_env"), "the game of module '.*tictactoe_v3' is turn-based, which is not supp"),
+        (Task(name="pettingzoo:collections:OrderedDict"), "makes a OrderedDict, not a ParallelEnv"),
+    ],
+)
+def test_environments_that_are_not_supported_are_refused_by_name(task, message):
+    with pytest.raises(Unsupported, match=message) as refused:
+        adapter.make(task, 1)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_package_that_an_environment_needs_is_named(tmp_path, monkeypatch):
+    (tmp_path / "lame_games.py").write_text("import nobody_has_this")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(MissingExtra, match=r"needs the package 'nobody_has_this', .*: pip install nobody_has_this$"):
+        adapter.make(Task(name="pettingzoo:lame_games:Game"), 1)
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("\nimport numpy.foo", r"package 'numpy' has no module 'foo' \(.*tame_games\.py:2\)$"),
+        ("import json.scaner", r"'json' has no module 'scaner'; nearest: scanner \(.*tame_games\.py:1\)$"),
+        ("def Game():\n    import numpy.foo", r"package 'numpy' has no module 'foo' \(.*tame_games\.py:2\)$"),
+    ],
+)
+def test_a_module_that_is_missing_in_a_package_that_is_there_is_named_with_who_imports_it(
+    tmp_path, monkeypatch, source, says
+):
+    (tmp_path / "tame_games.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "tame_games", raising=False)
+    with pytest.raises(ValueError, match=f"^pettingzoo:tame_games:Game: .*{says}"):
+        adapter.make(Task(name="pettingzoo:tame_games:Game"), 1)
+
+
+def test_a_family_of_pettingzoo_that_is_not_installed_is_named_as_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "multi_agent_ale_py", None)
+    with pytest.raises(MissingExtra, match=r"needs 'multi_agent_ale_py', .*: pip install 'pettingzoo\[atari\]'$"):
+        adapter.make(Task(name="pettingzoo:pettingzoo.atari.pong_v3:parallel_env"), 1)
+
+
+@pytest.mark.parametrize(
+    ("task", "error", "message"),
+    [
+        (Task(name="pettingzoo:mpe2.simple_spread_v3"), ValueError, "write it as 'pettingzoo:package.module:factory'"),
+        (Task(name="pettingzoo:mpe2.simple_spread_v9:x"), ValueError, "no module 'simple_spread_v9'; nearest: .*_v3"),
+        (Task(name="pettingzoo:mpe2.simple_spread_v3:paralel_env"), ValueError, "nearest: parallel_env"),
+        (
+            Task(name="pettingzoo:nobody_has_this.x:y"),
+            MissingExtra,
+            "'nobody_has_this' is neither installed",
+        ),
+        (Task(name=SPREAD, options={"M": 3}), ValueError, "refuses task.options {'M': 3}: TypeError: .*'M'"),
+        (relay("Boundless"), ValueError, "add task.options.horizon"),
+        (relay(horizon=0), ValueError, "the horizon is 0; it must be a whole number of steps, at least 1"),
+        (relay(horizon=True), ValueError, "the horizon is True"),
+        (relay(sides="runner"), ValueError, "task.options.sides is 'runner'; it lists .* two or more sides"),
+        (relay(sides="runner,runner"), ValueError, "task.options.sides is 'runner,runner'; it lists"),
+        (relay(sides="runner,"), ValueError, "task.options.sides is 'runner,'; it lists"),
+        (relay(sides=True), ValueError, "task.options.sides is True; it lists"),
+        (relay(sides="runner_0,runner_1"), ValueError, "agent 'runner_2' is on none of the sides"),
+        (relay(sides="runner,walker"), ValueError, r"no agent is on side 'walker' .*; there are \['runner_0', "),
+        (relay(agents=4), ValueError, "task.agents is 4, but the environment has 3 agents"),
+    ],
+)
+def test_what_a_user_gets_wrong_is_answered_in_one_line(task, error, message):
+    with pytest.raises(error, match=message) as refused:
+        adapter.make(task, 1)
+    assert task.name in str(refused.value) and "\n" not in str(refused.value)
+
+
+OURS = [
+    Task(name="toy/signal", agents=3, options={"mixed": True}),
+    Task(name="toy/signal", options={"masked": True, "elimination": True}),
+    Task(name="mpe/simple_spread"),
+    Task(name="mpe/simple_adversary"),
+]
+
+
+@pytest.mark.parametrize("task", OURS, ids=str)
+def test_our_environments_pass_the_test_of_pettingzoo(task):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        parallel_api_test(ParallelEnvironment(registry.make(task, 1)), num_cycles=60)
+
+
+@pytest.mark.parametrize("task", [OURS[0], OURS[2]], ids=str)
+def test_our_environments_pass_the_seed_test_of_pettingzoo(task):
+    parallel_seed_test(lambda: ParallelEnvironment(registry.make(task, 1)), num_cycles=30)
+
+
+def test_a_parallel_environment_tells_terminated_from_truncated():
+    environment = ParallelEnvironment(registry.make(Task(name="toy/signal", options={"horizon": 1}), 1))
+    seen, _ = environment.reset(seed=0)
+    right = {agent: int(values.argmax()) for agent, values in seen.items()}
+    *_, terminated, truncated, _ = environment.step(right)
+    assert (*terminated.values(), *truncated.values()) == (False, False, True, True)
+    assert environment.agents == [] and environment.step({}) == ({}, {}, {}, {}, {})
+    assert environment.state()[-1] == 0.0
+    environment.reset(seed=0)
+    *_, terminated, truncated, _ = environment.step({agent: (number + 1) % 3 for agent, number in right.items()})
+    assert (*terminated.values(), *truncated.values()) == (True, True, False, False)
+
+
+def test_a_parallel_environment_is_one_copy():
+    with pytest.raises(ValueError, match="has 2 copies"):
+        ParallelEnvironment(registry.make(Task(name="toy/signal"), 2))
+
+
+def test_an_environment_goes_through_both_adapters_unchanged():
+    environment = ParallelEnvironment(registry.make(relay(masked=True), 1))
+    seen, _ = environment.reset(seed=1)
+    assert {*seen["runner_1"]} == {"observation", "action_mask"}
+    np.testing.assert_array_equal(seen["runner_1"]["action_mask"], [1, 0, 1, 1])
+    environment.close()
+
+
+def test_the_guide_tells_every_option_that_is_not_the_factory_s():
+    text = Path(__file__).parents[3].joinpath("docs/your-environment.md").read_text(encoding="utf-8")
+    table = text.split("\n| `task.options.` | |\n")[1].split("\n\n")[0]
+    assert {line.split("`")[1] for line in table.splitlines()[1:]} == {*OUR_OPTIONS}

@@ -1,0 +1,67 @@
+"""PettingZoo's own families, and others of its interface, through the adapter, where their packages are installed."""
+
+import pytest
+
+from coordinator.config.schema import load
+from functions.environments import registry
+from functions.environments.base import Task
+from functions.environments.conformance import check
+
+KNIGHTS = "pettingzoo.butterfly.knights_archers_zombies_v11:parallel_env"
+# Name, the packages it needs, options beside its family's defaults, and whether its first observations depend on the
+# seed.
+FAMILIES = [
+    ("pettingzoo.classic.rps_v2:parallel_env", ["pygame"], {"max_cycles": 4}, False),
+    (KNIGHTS, ["pygame"], {"max_cycles": 12}, False),
+    ("pettingzoo.butterfly.cooperative_pong_v6:parallel_env", ["pygame"], {"max_cycles": 1}, False),
+    (
+        "pettingzoo.butterfly.pistonball_v6:parallel_env",
+        ["pygame", "pymunk"],
+        {"max_cycles": 2, "n_pistons": 3},
+        True,
+    ),
+    ("pettingzoo.sisl.multiwalker_v9:parallel_env", ["pygame", "Box2D"], {"max_cycles": 12}, True),
+    (
+        "pettingzoo.sisl.pursuit_v5:parallel_env",
+        ["pygame", "scipy", "pymunk"],
+        {"max_cycles": 8, "x_size": 6, "y_size": 6, "n_pursuers": 2, "n_evaders": 2},
+        True,
+    ),
+    (
+        "magent2.environments.adversarial_pursuit_v4:parallel_env",
+        ["magent2"],
+        {"max_cycles": 8, "map_size": 16, "sides": "predator,prey"},
+        True,
+    ),
+    (
+        "gymnasium_robotics.envs.multiagent_mujoco.mamujoco_v1:parallel_env",
+        ["gymnasium_robotics"],
+        {"scenario": "HalfCheetah", "agent_conf": "6x1", "horizon": 8},
+        True,
+    ),
+]
+# Which of the packages `make test` does not install.
+LARGE = {"pymunk", "Box2D"}
+ROWS = [
+    pytest.param(*row, id=row[0], marks=[pytest.mark.packages] if LARGE.intersection(row[1]) else [])
+    for row in FAMILIES
+]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("name", "packages", "options", "random_starts"), ROWS)
+def test_a_family_keeps_every_promise_with_its_defaults(name, packages, options, random_starts):
+    for package in packages:
+        pytest.importorskip(package)
+    name = f"pettingzoo:{name}"
+    task = Task(name=name, options=load(None, (f"task.name={name}",)).task.options | options)
+    check(lambda copies: registry.make(task, copies), episodes=1, random_starts=random_starts)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_knights_that_are_not_made_anew_remember_the_last_episode():
+    pytest.importorskip("pygame")
+    # Once this fails the family's default can go.
+    task = Task(name=f"pettingzoo:{KNIGHTS}", options={"max_cycles": 12})
+    with pytest.raises(AssertionError, match="reset leaves something behind"):
+        check(lambda copies: registry.make(task, copies), episodes=1, random_starts=False)

@@ -1,0 +1,98 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks import planted_groups
+from benchmarks.planted_groups import Found, adjusted_rand, cells, compressed, played, separation, tables, twins
+from coordinator.rules.similarity import DISTANCES
+from functions.algorithms import registry as algorithms
+from functions.contract import Team
+from functions.environments import registry as environments
+from functions.policies import Policy
+
+SPEC = environments.spec(planted_groups.TASK)
+TEAM = Team(groups=tuple(range(6)))
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    """The networks of round 0, policies and critics."""
+    ippo = algorithms.algorithm("ippo")
+    config = algorithms.configuration(ippo, {}).resolved(SPEC)
+    code = algorithms.implementation(ippo)
+    return {
+        name: array for group in TEAM.groups for name, array in code.initialise(SPEC, TEAM, config, 1, group).items()
+    }
+
+
+def test_the_adjusted_rand_index_by_hand():
+    # Kept together: 1 + 1 = 2 pairs by both, 3 by the first, 1 + 3 = 4 by the second, of 15. Expected by chance
+    # 3 * 4 / 15 = 0.8, mean of either 3.5: (2 - 0.8) / (3.5 - 0.8) = 4 / 9.
+    assert adjusted_rand((0, 0, 1, 1, 2, 2), (0, 0, 1, 1, 1, 2)) == pytest.approx(4 / 9)
+    # None by both, 3 by either: (0 - 0.6) / (3 - 0.6) = -1 / 4.
+    assert adjusted_rand((0, 0, 1, 1, 2, 2), (0, 1, 0, 2, 1, 2)) == pytest.approx(-1 / 4)
+
+
+def test_partitions_that_are_the_same_agree_whatever_they_are_called():
+    assert adjusted_rand((0, 0, 1, 2), (5, 5, 0, 1)) == 1
+    assert adjusted_rand((0, 1, 2), (2, 1, 0)) == 1
+    assert adjusted_rand((0, 0, 0), (1, 1, 1)) == 1
+
+
+def test_one_group_for_all_agrees_with_nothing_more_than_chance():
+    assert adjusted_rand((0, 0, 1, 1), (0, 0, 0, 0)) == 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=10))
+def test_agreement_does_not_depend_on_who_is_first_and_is_at_most_one(labels):
+    one, other = zip(*labels, strict=True)
+    assert adjusted_rand(one, other) == pytest.approx(adjusted_rand(other, one))
+    assert adjusted_rand(one, other) <= 1
+
+
+def test_separation_is_the_least_between_over_the_most_within():
+    distance = np.array([[0, 2, 7, 5], [2, 0, 6, 8], [7, 6, 0, 4], [5, 8, 4, 0]])
+    assert separation(distance, (0, 0, 1, 1)) == 5 / 4
+    assert separation(np.ones((2, 2)) - np.eye(2), (0, 1)) == float("inf")
+
+
+def test_components_keep_what_varies_and_forget_units():
+    # The first two features are the same but for their units, the last never changes; the third is independent.
+    rng = np.random.default_rng(1)
+    shared, alone = rng.normal(size=(2, 2, 50))
+    samples = np.stack([shared, 1000 * shared + 3, alone, np.full_like(shared, 7), *np.zeros((2, 2, 50))], axis=-1)
+    found = compressed(samples).reshape(-1, planted_groups.COMPONENTS)
+    whole = (shared.ravel() - shared.mean()) / shared.std(), (alone.ravel() - alone.mean()) / alone.std()
+    assert abs(np.corrcoef(found[:, -1], whole[0])[0, 1]) > 0.99
+    assert np.sum(found**2) == pytest.approx(3 * 100)  # three features of variance 1 in 100 rows
+
+
+def test_twins_are_nearly_alike_and_come_from_three_of_the_six(drawn):
+    copies = twins(drawn, np.random.default_rng(2))
+    assert {name.split("/")[0] for name in copies} == {"policy"}
+    assert {name.split("/")[1] for name in copies} == {f"g{agent:02d}" for agent in range(6)}
+    first = [copies[f"policy/g{agent:02d}/w0"] for agent in range(6)]
+    for i in range(6):
+        for j in range(i):
+            alike = np.corrcoef(first[i].ravel(), first[j].ravel())[0, 1]
+            assert 0.99 < alike < 1 if i // 2 == j // 2 else alike < 0.2
+
+
+def test_every_distance_that_is_compared_gets_its_table(drawn):
+    rng = np.random.default_rng(3)
+    policy = Policy(SPEC, TEAM, twins(drawn, rng))
+    observations, actions = played(policy, 50, address=0)
+    told = tables(policy, observations, actions, rng)
+    assert {DISTANCES[name].needs for name in planted_groups.COMPARED} == set(told)
+    assert told["behaviour"].shape == told["values"].shape == (6, 256, 5)
+    assert told["density"].shape == (6, 50, 4)
+    np.testing.assert_allclose(told["behaviour"].sum(axis=-1), 1, rtol=1e-5)
+    np.testing.assert_array_equal(told["behaviour"].argmax(axis=-1), told["values"].argmax(axis=-1))
+
+
+def test_a_row_has_a_cell_for_every_column():
+    found = Found(kmeans=[1.0, 0.5], linkage=[1.0], separation=[2.0, 4.0, 9.0], seconds=[0.25, 0.5, 0.75])
+    row = ["10", "250", "jsd", *cells(found)]
+    assert len(row) == len(planted_groups.HEADER)
+    assert row[3:] == ["0.75 (0.50)", "1.00 (1.00)", "4.00 (2.00)", "500.0"]

@@ -1,0 +1,364 @@
+"""docs/tasks.md, against the code that makes the tasks."""
+
+import inspect
+import re
+import sys
+import tomllib
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+import smac_stand_in
+
+from coordinator.core.sides import sides_of
+from functions.algorithms.registry import BUILT_IN as ALGORITHMS
+from functions.contract import BadRequest, MissingExtra
+from functions.environments import corridor, matrix, registry, toy
+from functions.environments.base import Task
+from functions.environments.pettingzoo import factory
+from functions.environments.pettingzoo.tuple_environment import registered
+from functions.environments.starcraft import smac_scenarios
+
+ROOT = Path(__file__).parents[3]
+TEXT = ROOT.joinpath("docs/tasks.md").read_text(encoding="utf-8")
+PROSE = re.sub("```.*?```", "", TEXT, flags=re.DOTALL)
+
+
+def cells(line):
+    return [cell.strip().replace(r"\|", "|") for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))]
+
+
+def rows(text, first):
+    """Those of all tables whose first column is called so, by the names of their columns."""
+    tables = (block.splitlines() for block in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE))
+    return [
+        dict(zip(cells(table[0]), cells(line), strict=True))
+        for table in tables
+        if cells(table[0])[0] == first
+        for line in table[2:]
+    ]
+
+
+def names(cell):
+    return re.findall(r"`([^`]+)`", cell)
+
+
+TASKS = {row["task"].strip("`"): row for row in rows(TEXT, "task")}
+BUILT_IN = sorted({*registry.names()} - entry_points(group=registry.GROUP).names)
+# Of the tasks that an option is told to be of, one to try it with.
+ONE = {
+    "lbf/…": "lbf/8x8-2p-3f",
+    "rware/…": "rware/tiny-2ag",
+    "smac/…": "smac/3m",
+    "smacv2/…": "smacv2/terran_3_vs_3",
+    "smax/…": "smax/3m",
+    "pettingzoo:…": "pettingzoo:mpe2.simple_spread_v3:parallel_env",
+}
+OPTIONS = [
+    (row["`task.options.`"].strip("`"), row["type"], row["default"], name)
+    for row in rows(TEXT, "`task.options.`")
+    for told in names(row["of"])
+    for name in (BUILT_IN if told == "mpe/…" else [ONE.get(told, told)])
+    if told != "mpe/…" or name.startswith("mpe/")
+]
+SWITCHES = ("joint_actions", "rebuild")
+OURS = [row for row in OPTIONS if row[3] in BUILT_IN or row[0] == "repeatable"]
+CHECKED = [*OURS, *(row for row in OPTIONS if row[0] in SWITCHES)]
+# Of each type as it is told, what is none of it.
+WRONG = {
+    "true or false": "x",
+    "number": "x",
+    "number from 0 to 1": 1.5,
+    "number, 0 at most": 0.5,
+    "text": 3,
+    **{f"whole number from {least}": least - 1 for least in (0, 1, 2)},
+}
+EXTRAS = {row["extra"].strip("`"): row for row in rows(TEXT, "extra")}
+PACKAGES = tomllib.loads(ROOT.joinpath("pyproject.toml").read_text())["project"]["optional-dependencies"]
+EXAMPLES = sorted(
+    {name for name in names(PROSE) if re.fullmatch(r"(mpe|matrix|toy|smacv2|smac|smax|lbf|rware)/\w[\w-]*", name)}
+    | set(re.findall(r"`(pettingzoo:[\w.]+:\w+)`", TEXT))
+    | set(re.findall(r"task\.name=(\S+)", TEXT))
+)
+
+
+def installed_by(name):
+    """The marks of tests of a task by what installs its package: those of SMAX are slow to begin."""
+    large = name.startswith("pettingzoo:") and any(f".{part}" in name for part in ("sisl", "pistonball"))
+    return [pytest.mark.conformance] * name.startswith("smax/") + [pytest.mark.packages] * large
+
+
+def each(tasks):
+    return [pytest.param(name, marks=installed_by(name)) for name in tasks]
+
+
+def spec(name, **options):
+    try:
+        return registry.spec(Task(name=name, options=options))
+    except MissingExtra as missing:
+        pytest.skip(str(missing))
+
+
+def read(default):
+    if default in ("true", "false"):
+        return default == "true"
+    if re.fullmatch(r"-?\d+", default):
+        return int(default)
+    return float(default) if re.fullmatch(r"-?[\d.]+", default) else default
+
+
+@pytest.fixture
+def starcraft(monkeypatch):
+    """A stand-in for the packages of SMAC and SMACv2, with maps for all races."""
+    for race in ("protoss", "zerg"):
+        monkeypatch.setitem(smac_stand_in.MAPS, f"10gen_{race}", smac_stand_in.MAPS["10gen_terran"])
+    for name, module in smac_stand_in.modules(smac_stand_in.World()).items():
+        monkeypatch.setitem(sys.modules, name, module)
+
+
+def test_every_built_in_task_has_a_row_and_every_row_is_of_one():
+    assert sorted(TASKS) == BUILT_IN
+
+
+def test_every_family_has_a_row_with_its_names_and_an_example():
+    families = rows(TEXT, "family")
+    starts = {*registry._FAMILIES, *(f"{name.partition('/')[0]}/" for name in BUILT_IN)}
+    for column in ("names", "for example"):
+        told = [name for row in families for name in names(row[column])]
+        assert {start for start in starts if any(name.startswith(start) for name in told)} == starts
+        assert all(name.startswith(tuple(starts)) for name in told)
+
+
+@pytest.mark.parametrize("name", each(EXAMPLES))
+@pytest.mark.filterwarnings("ignore")
+def test_every_name_in_the_text_is_a_task(starcraft, name):
+    assert registry.known(name)
+    # Which maps SMAC has says nobody but SMAC.
+    if not name.startswith("smac/"):
+        assert spec(name).agents
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_agents_sides_and_choices_are_the_tasks_own(name):
+    row, found = TASKS[name], registry.spec(Task(name=name))
+    assert int(row["agents"].split()[0]) == len(found.agents)
+    assert row["sides"] == ", ".join(side.name for side in sides_of(found))
+    assert row["choices"] == ", ".join(str(kind.actions) for kind in found.classes)
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_the_number_of_agents_can_be_chosen_where_the_least_is_told(name):
+    own, *least = map(int, re.findall(r"\d+", TASKS[name]["agents"]))
+    for agents in least:
+        assert len(registry.spec(Task(name=name, agents=agents)).agents) == agents
+        assert len(registry.spec(Task(name=name, agents=own + 1)).agents) == own + 1
+    with pytest.raises(BadRequest):
+        registry.spec(Task(name=name, agents=least[0] - 1 if least else own + 1))
+
+
+def known_options(name):
+    """What the code of a built-in task takes."""
+    if name.startswith("mpe/"):
+        with pytest.raises(BadRequest, match="there are: ") as refused:
+            registry.make(Task(name=name, options={"no option": 1}), 1)
+        return set(str(refused.value).split("there are: ")[1].rstrip(")").split(", "))
+    own = {
+        "toy/signal": toy.SignalOptions,
+        "toy/corridor": corridor.CorridorOptions,
+        "matrix/penalty": matrix.PenaltyOptions,
+    }
+    return {field.name for field in msgspec.structs.fields(own.get(name, matrix.NoOptions))}
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_option_of_a_built_in_task_is_told(name):
+    assert {option for option, _, _, task in OPTIONS if task == name} == known_options(name)
+
+
+def test_every_option_of_the_adapters_is_told():
+    assert {option for option, _, _, task in OPTIONS if task == ONE["pettingzoo:…"]} == {*factory.OUR_OPTIONS}
+    for start in ("smac/…", "smacv2/…"):
+        assert [option for option, _, _, task in OPTIONS if task == ONE[start]] == ["repeatable"]
+
+
+def played(name, **options):
+    """What random play gives: the same numbers for the same task."""
+    try:
+        environment = registry.make(Task(name=name, options=options), 16)
+    except MissingExtra as missing:
+        pytest.skip(str(missing))
+    rng, told = np.random.default_rng(0), [environment.spec]
+    # The second reset tells of what goes on through resets.
+    for _ in range(2):
+        seen = environment.reset(np.random.default_rng(1))
+        for _ in range(14):
+            step = environment.step(tuple(acted(environment.spec, seen, rng)))
+            seen = step.observation
+            told += [*seen.values, seen.alive, step.rewards, step.terminated, step.ended, *step.scalars.values()]
+    environment.close()
+    return told
+
+
+def acted(task, seen, rng):
+    for index, kind in enumerate(task.classes):
+        shape = (16, len(kind.agents))
+        if kind.continuous:
+            yield rng.uniform(kind.low, kind.high, (*shape, kind.actions)).astype(np.float32)
+        elif seen.masks is None:
+            yield rng.integers(kind.actions, size=shape)
+        else:
+            yield (rng.random((*shape, kind.actions)) * seen.masks[index]).argmax(axis=2)
+
+
+def equal(one, other):
+    return one[0] == other[0] and all(np.array_equal(*pair) for pair in zip(one[1:], other[1:], strict=True))
+
+
+@pytest.mark.parametrize(("option", "kind", "default", "name"), OURS)
+def test_a_default_that_is_told_changes_nothing_where_it_is_set(starcraft, option, kind, default, name):
+    assert equal(played(name, **{option: read(default)}), played(name))
+
+
+def test_the_adapters_switches_are_off_as_it_is_told():
+    pytest.importorskip("rware")
+    assert {default for option, _, default, _ in OPTIONS if option in SWITCHES} == {"false"}
+    environment = registry.make(Task(name="rware/tiny-2ag", options={"msg_bits": 2}), 1)
+    assert environment.spec.classes[0].branches and environment._rebuild is None
+
+
+@pytest.mark.parametrize(("option", "kind", "default", "name"), CHECKED)
+def test_what_is_not_of_the_type_that_is_told_is_refused(starcraft, option, kind, default, name):
+    spec(name, **{option: read(default)})
+    with pytest.raises(BadRequest):
+        registry.spec(Task(name=name, options={option: WRONG[kind]}))
+
+
+def said(found):
+    """A package's own default as the table writes it."""
+    return "none" if found is None else str(getattr(found, "name", found)).lower()
+
+
+def check_options_of_a_package(told, own, left):
+    """`told` are defaults by option as the table has them, `own` the package's, `left` what no option can say."""
+    assert told.keys() == own.keys() - left
+    assert {option: default for option, default in told.items() if default != "by name"} == {
+        option: said(own[option]) for option, default in told.items() if default != "by name"
+    }
+
+
+def defaults(function):
+    parameters = inspect.signature(function).parameters.values()
+    return {one.name: one.default for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD and one.name != "self"}
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "pattern", "horizon", "left"),
+    [
+        (
+            ONE["lbf/…"],
+            "lbforaging",
+            "Foraging-{}-v3",
+            "max_episode_steps",
+            {"field_size", "grid_observation", "render_mode"},
+        ),
+        (ONE["rware/…"], "rware", "rware-{}-v2", "max_steps", {"image_observation_layers", "render_mode"}),
+    ],
+)
+def test_options_of_packages_are_theirs_with_their_defaults(name, package, pattern, horizon, left):
+    pytest.importorskip(package)
+    creator, standard = registered(name, package, pattern, "")
+    own = defaults(creator) | standard
+    own["horizon"] = own.pop(horizon)
+    adapters = {"sides", "rebuild", "joint_actions"}
+    told = {option: default for option, _, default, task in OPTIONS if task == name and option not in adapters}
+    check_options_of_a_package(told, own, left)
+
+
+@pytest.mark.parametrize("option", ["players", "field", "sight", "force_coop", "max_num_food"])
+def test_what_a_name_of_foraging_says_is_told_so(option):
+    pytest.importorskip("lbforaging")
+    one, other = (
+        registered(f"lbf/{name}", "lbforaging", "Foraging-{}-v3", "")[1] for name in ("8x8-2p-3f", "2s-9x9-3p-2f-coop")
+    )
+    option = "field_size" if option == "field" else option
+    assert one[option] != other[option]
+
+
+@pytest.mark.conformance
+@pytest.mark.skipif(find_spec("jaxmarl") is None, reason="JaxMARL is not installed")
+def test_options_and_maps_of_smax_are_jaxmarls():
+    registry.spec(Task(name="smax/3m"))  # sets jax up
+    from jaxmarl.environments import smax
+
+    own = defaults(smax.SMAX.__init__) | defaults(smax.HeuristicEnemySMAX.__init__)
+    # What is a list, what the map says, and what the task says.
+    left = {option for option in own if option.startswith(("unit_type_", "smacv2_", "num_"))} | {
+        "scenario",
+        "action_type",
+    }
+    told = {option: default for option, _, default, task in OPTIONS if task == ONE["smax/…"]}
+    check_options_of_a_package(told, own, left)
+    maps = TEXT.split("**SMAX** has the maps ")[1].split(". ")[0]
+    assert {*names(maps)} == {*smax.smax_env.MAP_NAME_TO_SCENARIO}
+
+
+def test_the_ways_to_install_starcraft_are_those_that_are_told_when_it_is_missing():
+    for command in smac_scenarios.PACKAGES.values():
+        assert f"\n{command}\n" in TEXT
+
+
+def test_extras_are_those_of_the_package_and_bring_what_they_are_told_to_bring():
+    assert EXTRAS.keys() == PACKAGES.keys() - {"learner", "aws", "emulated", "report", "dev"}
+    for extra, row in EXTRAS.items():
+        brought = {re.split("[<>=]", requirement)[0] for requirement in PACKAGES[extra]}
+        assert {*names(row["brings"])} == brought
+
+
+def test_targets_of_make_install_the_extras_that_they_are_told_to_install():
+    makefile = ROOT.joinpath("Makefile").read_text()
+    stamps = {"make train": "use", "make test": "develop", "make conformance": "tasks"}
+    for target, stamp in stamps.items():
+        assert re.search(rf"^{target.split()[1]}: \$\(STAMPS\)/.*\b{stamp}\b", makefile, re.MULTILINE)
+        recipe = re.search(rf"^\$\(STAMPS\)/{stamp}:.*?'\.\[([\w,]+)\]'", makefile, re.MULTILINE | re.DOTALL)
+        told = {extra for extra, row in EXTRAS.items() if row[f"`{target}`"] == "installs it"}
+        assert told == {*recipe[1].split(",")} & EXTRAS.keys()
+
+
+def test_algorithms_are_those_that_take_the_actions():
+    text = ROOT.joinpath("docs/algorithms.md").read_text(encoding="utf-8")
+    taken = {row["`algorithm.name`"].strip("`"): row["actions"].split(", ") for row in rows(text, "`algorithm.name`")}
+    assert taken.keys() == {algorithm.name for algorithm in ALGORITHMS}
+    for row in rows(TEXT, "an agent's actions"):
+        kind = row["an agent's actions"].removesuffix(" choices at once")
+        assert {*names(row["algorithms"])} == {name for name, kinds in taken.items() if kind in kinds}
+
+
+@pytest.mark.parametrize("row", [pytest.param(row, marks=installed_by(row["name"])) for row in rows(TEXT, "name")])
+@pytest.mark.filterwarnings("ignore")
+def test_agents_and_actions_of_pettingzoos_families_are_theirs(row):
+    found = spec(row["name"].strip("`"))
+    assert int(row["agents"]) == len(found.agents)
+    assert {row["actions"]} == {"numbers" if kind.continuous else "one choice" for kind in found.classes}
+    assert row["extra"].strip("`") in EXTRAS
+
+
+def test_the_example_in_python_runs(capsys):
+    (example,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    exec(example, {})
+    assert "agents=('adversary_0', 'adversary_1', 'adversary_2', 'agent_0', 'agent_1')" in capsys.readouterr().out
+
+
+def anchors(text):
+    """The addresses of a document's headings, as they are made of them."""
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+
+
+def test_links_lead_to_headings_and_the_other_guides_lead_here():
+    for file, anchor in re.findall(r"\]\(([\w-]*\.md)?(?:#([\w-]+))?\)", TEXT):
+        assert not anchor or anchor in anchors((ROOT / "docs" / file).read_text() if file else TEXT), anchor
+    for document in ("README.md", "docs/algorithms.md", "docs/your-environment.md"):
+        assert "tasks.md" in ROOT.joinpath(document).read_text(encoding="utf-8")

@@ -1,0 +1,278 @@
+"""Gymnasium environments of several agents as tasks: an own one always, level-based foraging and warehouses where their
+packages are installed."""
+
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from functions.contract import BadRequest, MissingExtra
+from functions.environments import registry
+from functions.environments.base import EnvironmentFault, Task
+from functions.environments.conformance import check
+from functions.environments.pettingzoo.adapter import assemble
+from functions.environments.pettingzoo.tuple_environment import TupleEnvironment, registered
+
+
+class Pot(gymnasium.Env):
+    """Two agents see what is in the pot, at first less than 1, and put in 0, 1 or 2; done at 6, or after `steps`."""
+
+    def __init__(self, steps=4, share=1.0):
+        self.steps, self.share = steps, share
+        self.action_space = spaces.Tuple([spaces.Discrete(3)] * 2)
+        self.observation_space = spaces.Tuple([spaces.Box(0, 9, (1,), np.float32), spaces.Discrete(10)])
+        self.closed = 0
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        self.step_number, self.pot = 0, self.np_random.random(dtype=np.float32)
+        return self.observations(), {}
+
+    def observations(self):
+        return np.array([self.pot], dtype=np.float32), int(self.pot)
+
+    def step(self, actions):
+        self.step_number += 1
+        self.pot += sum(actions)
+        done = self.pot >= 6 or self.step_number == self.steps
+        return self.observations(), [self.share * action for action in actions], done, False, {}
+
+    def close(self):
+        self.closed += 1
+
+
+def pots(copies=1, **options):
+    made = []
+
+    def build():
+        made.append(Pot(**options))
+        return TupleEnvironment(made[-1], made[-1].steps, lambda environment: environment.pot < 6)
+
+    return assemble(Task(name="house/pot"), copies, build), made
+
+
+def put(first, second, copies=1):
+    return np.full((copies, 1), first), np.full((copies, 1), second)
+
+
+def test_agents_of_a_tuple_have_names_spaces_and_rewards_of_their_own():
+    environment, _ = pots()
+    seen = environment.reset(np.random.default_rng(0))
+    assert environment.spec.agents == ("agent_0", "agent_1")
+    assert [(kind.observation_size, kind.actions) for kind in environment.spec.classes] == [(1, 3), (10, 3)]
+    assert (environment.spec.horizon, environment.spec.state_size) == (4, 0)
+    start = seen.values[0][0, 0, 0]
+    assert 0 < start < 1 and seen.values[1][0, 0].tolist() == [1.0] + [0.0] * 9
+    step = environment.step(put(2, 1))
+    assert step.rewards.tolist() == [[2.0, 1.0]]
+    assert step.observation.values[0][0, 0].tolist() == [start + np.float32(3)]
+    assert step.observation.values[1][0, 0].tolist() == [0.0] * 3 + [1.0] + [0.0] * 6
+
+
+def test_an_episode_that_reached_its_end_is_terminated():
+    environment, _ = pots()
+    environment.reset(np.random.default_rng(0))
+    environment.step(put(2, 2))
+    step = environment.step(put(2, 2))
+    assert step.terminated.tolist() == [[True, True]] and step.truncated.tolist() == [False]
+    assert step.ended.tolist() == [True]
+
+
+def test_an_episode_whose_time_ran_out_is_truncated():
+    environment, _ = pots()
+    environment.reset(np.random.default_rng(0))
+    steps = [environment.step(put(1, 0)) for _ in range(4)]
+    assert [step.ended.tolist() for step in steps] == [[False], [False], [False], [True]]
+    assert steps[-1].truncated.tolist() == [True] and not steps[-1].terminated.any()
+    assert steps[-1].final.values[0][0, 0, 0] >= 4
+
+
+def test_an_end_that_is_reached_in_the_last_step_is_an_end():
+    environment, _ = pots(steps=2)
+    environment.reset(np.random.default_rng(0))
+    environment.step(put(2, 2))
+    step = environment.step(put(2, 2))
+    assert step.terminated.all() and not step.truncated.any()
+
+
+def test_a_tuple_environment_keeps_every_promise_and_is_closed():
+    check(lambda copies: pots(copies)[0])
+    environment, made = pots(2)
+    environment.close()
+    environment.close()
+    assert [pot.closed for pot in made] == [1, 1]
+
+
+def test_a_tuple_of_another_length_is_a_fault():
+    environment, made = pots()
+    environment.reset(np.random.default_rng(0))
+    made[0].observations = lambda: (np.zeros(1, dtype=np.float32),)
+    with pytest.raises(EnvironmentFault, match="house/pot, copy 0, step 1, step: ValueError"):
+        environment.step(put(0, 0))
+
+
+@pytest.fixture
+def registered_pot(tmp_path, monkeypatch):
+    """A package that registers pots of two sizes."""
+    (tmp_path / "pot_package.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    for size in ("small", "large"):
+        gymnasium.register(id=f"Pot-{size}-v1", entry_point=f"{__name__}:Pot", kwargs={"steps": len(size)})
+    yield
+    for size in ("small", "large"):
+        del gymnasium.registry[f"Pot-{size}-v1"]
+
+
+FORM = "pot/<size>"
+
+
+def test_a_registered_environment_is_found_by_its_label(registered_pot):
+    creator, arguments = registered("pot/small", "pot_package", "Pot-{}-v1", FORM)
+    assert creator.__name__ == "Pot" and arguments == {"steps": 5}
+    arguments["steps"] = 9
+    assert registered("pot/small", "pot_package", "Pot-{}-v1", FORM)[1] == {"steps": 5}
+
+
+def test_a_label_that_is_not_registered_is_answered_with_the_nearest(registered_pot):
+    with pytest.raises(
+        ValueError, match=r"pot_package has no environment 'Pot-smal-v1' for pot/smal; nearest: pot/small$"
+    ):
+        registered("pot/smal", "pot_package", "Pot-{}-v1", FORM)
+
+
+def test_a_label_like_no_other_is_answered_with_how_tasks_are_named(registered_pot):
+    with pytest.raises(ValueError, match=r"has no environment 'Pot-xyz-v1' for pot/xyz; write it as pot/<size>$"):
+        registered("pot/xyz", "pot_package", "Pot-{}-v1", FORM)
+
+
+@pytest.mark.parametrize(("name", "package"), [("lbf/8x8-2p-3f", "lbforaging"), ("rware/tiny-2ag", "rware")])
+def test_a_family_whose_package_is_missing_says_so_in_one_line(monkeypatch, name, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtra, match=f"^{name} needs the package '{package}', .*: pip install {package}$"):
+        registry.make(Task(name=name), 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("lbf/8x8-2p-3f", True),
+        ("rware/tiny-2ag", True),
+        ("pettingzoo:a.b:c", True),
+        ("toy/signal", True),
+        ("toy/lbf/8x8-2p-3f", False),
+        ("rware", False),
+    ],
+)
+def test_a_name_is_known_when_it_is_listed_or_of_a_family(name, known):
+    assert registry.known(name) == known
+
+
+def test_a_name_that_nobody_knows_is_answered_with_the_families():
+    with pytest.raises(BadRequest, match=r"lbf/8x8-2p-3f .*rware/tiny-2ag .* and pettingzoo:package.module:factory "):
+        registry.make(Task(name="xyz"), 1)
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        Task(name="lbf/8x8-2p-3f", options={"horizon": 12}),
+        Task(name="lbf/2s-5x5-2p-1f-coop", options={"horizon": 12}),
+        Task(name="lbf/8x8-4p-2f", options={"horizon": 9, "penalty": 0.1}),
+    ],
+    ids=str,
+)
+def test_level_based_foraging_keeps_every_promise(task):
+    pytest.importorskip("lbforaging")
+    check(lambda copies: registry.make(task, copies), episodes=5)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"msg_bits": 2},
+        {"msg_bits": 2, "joint_actions": True},
+        {"observation_type": "dict"},
+        {"observation_type": "image"},
+        {"observation_type": "image_dict"},
+    ],
+    ids=str,
+)
+def test_a_warehouse_keeps_every_promise(options):
+    pytest.importorskip("rware")
+    check(lambda copies: registry.make(Task(name="rware/tiny-2ag", options=options | {"horizon": 8}), copies))
+
+
+def test_a_player_that_gathers_all_food_ends_the_episode_and_is_paid_alone():
+    pytest.importorskip("lbforaging")
+    environment = registry.make(Task(name="lbf/5x5-2p-1f", agents=2), 1)
+    assert environment.spec.horizon == 50 and environment.spec.classes[0].actions == 6
+    environment.reset(np.random.default_rng(0))
+    game = environment._copies[0]._guard.environment._environment
+    game.field[:] = 0
+    game.field[2, 2], game._food_spawned = 1, 1
+    game.players[0].position, game.players[0].level = (1, 2), 1
+    game.players[1].position = (4, 4)
+    game._gen_valid_moves()
+    step = environment.step((np.array([[5, 0]]),))
+    assert step.rewards.tolist() == [[1.0, 0.0]]
+    assert step.terminated.tolist() == [[True, True]] and step.truncated.tolist() == [False]
+
+
+def test_foraging_that_takes_too_long_is_truncated():
+    pytest.importorskip("lbforaging")
+    environment = registry.make(Task(name="lbf/8x8-2p-3f", options={"horizon": 3}), 2)
+    environment.reset(np.random.default_rng(0))
+    for _ in range(3):
+        step = environment.step((np.zeros((2, 2), dtype=np.int64),))
+    assert step.truncated.tolist() == [True, True] and not step.terminated.any()
+    assert environment.spec.horizon == 3
+
+
+def test_a_warehouse_pays_whom_it_is_told_to():
+    pytest.importorskip("rware")
+    paid = {}
+    for kind in ("individual", "global"):
+        environment = registry.make(Task(name="rware/tiny-2ag", options={"reward_type": kind}), 1)
+        environment.reset(np.random.default_rng(0))
+        house = environment._copies[0]._guard.environment._environment
+        (x, y), shelf = house.goals[0], house.request_queue[0]
+        robot, other = house.agents
+        robot.x, robot.y, robot.carrying_shelf = x, y, shelf
+        shelf.x, shelf.y = x, y
+        other.x, other.y = 0, 0
+        house._recalc_grid()
+        step = environment.step((np.zeros((1, 2), dtype=np.int64),))
+        paid[kind] = step.rewards.tolist()
+    assert paid == {"individual": [[1.0, 0.0]], "global": [[1.0, 1.0]]}
+
+
+def test_a_warehouse_is_truncated_at_its_horizon():
+    pytest.importorskip("rware")
+    environment = registry.make(Task(name="rware/tiny-2ag", options={"horizon": 2}), 1)
+    environment.reset(np.random.default_rng(0))
+    steps = [environment.step((np.zeros((1, 2), dtype=np.int64),)) for _ in range(2)]
+    assert [step.truncated.tolist() for step in steps] == [[False], [True]]
+    assert not steps[-1].terminated.any()
+
+
+@pytest.mark.parametrize(
+    ("package", "name", "options", "message"),
+    [
+        ("lbforaging", "lbf/8x8-2p-99f", {}, "lbforaging has no environment .*; nearest: lbf/8x8-2p-"),
+        ("lbforaging", "lbf/xyz", {}, "write it as lbf/.* such as lbf/8x8-2p-3f$"),
+        ("lbforaging", "lbf/8x8-2p-3f", {"players": "x"}, "refuses task.options"),
+        ("lbforaging", "lbf/8x8-2p-3f", {"horizon": 0}, "the horizon is 0; it must be a whole number"),
+        ("rware", "rware/tiny-2agg", {}, "rware has no environment .*; nearest: rware/tiny-2ag"),
+        ("rware", "rware/xyz", {}, "write it as rware/.* such as rware/tiny-2ag$"),
+        ("rware", "rware/tiny-2ag", {"reward_type": "all"}, "is 'all'; there are global, individual, two_stage"),
+        ("rware", "rware/tiny-2ag", {"shelves": 3}, "refuses task.options {'shelves': 3}"),
+    ],
+)
+def test_what_a_user_gets_wrong_is_answered_in_one_line(package, name, options, message):
+    pytest.importorskip(package)
+    with pytest.raises(BadRequest, match=message) as refused:
+        registry.make(Task(name=name, options=options), 1)
+    assert "\n" not in str(refused.value)

@@ -1,0 +1,309 @@
+"""Heads against torch's distributions and its automatic differentiation, and their draws against theory."""
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from functions.contract import BadRequest, Behaviour
+from functions.environments.base import AgentClass
+from functions.nn import heads
+from functions.nn.continuous import Bounds, Deterministic, Gaussian
+from functions.nn.discrete import Branches, OneChoice, epsilon_greedy
+
+SIZES = (3, 2, 4)
+BOUNDS = Bounds((-1.0, 0.0, -3.0), (1.0, 10.0, -1.0))
+ROWS = 500
+LAST = np.float32(1 - 2**-24)  # the largest float32 below 1
+
+
+def one_choice(outputs, own):
+    return torch.distributions.Categorical(logits=outputs)
+
+
+class Joint:
+    """Several independent choices, with the interface of a torch distribution."""
+
+    def __init__(self, outputs):
+        self.parts = [torch.distributions.Categorical(logits=part) for part in outputs.split(SIZES, dim=-1)]
+
+    def log_prob(self, actions):
+        return sum(part.log_prob(actions[..., i]) for i, part in enumerate(self.parts))
+
+    def entropy(self):
+        return sum(part.entropy() for part in self.parts)
+
+
+def gaussian(outputs, own):
+    return torch.distributions.Independent(torch.distributions.Normal(outputs, own.exp()), 1)
+
+
+KINDS = {
+    "one choice": (OneChoice(5), one_choice),
+    "branches": (Branches(SIZES), lambda outputs, own: Joint(outputs)),
+    "gaussian": (Gaussian(BOUNDS), gaussian),
+}
+
+
+def case(name, masked=False, seed=0):
+    """Random outputs, own parameters and actions in float64, with the head's counterpart in torch."""
+    head, reference = KINDS[name]
+    rng = np.random.default_rng(seed)
+    outputs = 3 * rng.standard_normal((ROWS, head.width))
+    if masked:
+        legal = rng.random(outputs.shape) < 0.6
+        legal[:, [0, 3] if name == "one choice" else [0, 3, 5]] = True  # the first of every branch
+        outputs = np.where(legal, outputs, -1e9)
+    own = rng.standard_normal(head.own) - 0.5 if head.own else None
+    noise = head.noise((1, ROWS), rng)
+    actions = head.draw(outputs[None], own, noise)[0][0]
+    return head, reference, outputs, own, actions
+
+
+def in_torch(reference, outputs, own):
+    outputs = torch.tensor(outputs, requires_grad=True)
+    own = None if own is None else torch.tensor(own, requires_grad=True)
+    return reference(outputs, own), outputs, own
+
+
+ALL = [("one choice", False), ("one choice", True), ("branches", False), ("branches", True), ("gaussian", False)]
+
+
+@pytest.mark.parametrize(("name", "masked"), ALL)
+def test_log_probabilities_and_their_gradients_are_those_of_torch(name, masked):
+    head, reference, outputs, own, actions = case(name, masked)
+    expected, at_outputs, at_own = in_torch(reference, outputs, own)
+    probable = expected.log_prob(torch.tensor(actions))
+    found = head.log_probability(outputs, own, actions)
+    assert found.shape == (ROWS,)
+    np.testing.assert_allclose(found, probable.detach().numpy(), rtol=1e-12, atol=1e-12)
+    weight = np.random.default_rng(1).standard_normal(ROWS)
+    (probable * torch.tensor(weight)).sum().backward()
+    slope, own_slope = head.log_probability_gradient(outputs, own, actions)
+    np.testing.assert_allclose(weight[:, None] * slope, at_outputs.grad.numpy(), rtol=1e-10, atol=1e-12)
+    if own is None:
+        assert own_slope is None
+    else:
+        np.testing.assert_allclose(weight @ own_slope, at_own.grad.numpy(), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize(("name", "masked"), ALL)
+def test_entropies_and_their_gradients_are_those_of_torch(name, masked):
+    head, reference, outputs, own, _ = case(name, masked)
+    expected, at_outputs, at_own = in_torch(reference, outputs, own)
+    entropy = expected.entropy()
+    found = head.entropy(outputs, own)
+    assert found.shape == (ROWS,)
+    np.testing.assert_allclose(found, entropy.detach().numpy(), rtol=1e-12, atol=1e-12)
+    weight = np.random.default_rng(1).standard_normal(ROWS)
+    (entropy * torch.tensor(weight)).sum().backward()
+    slope, own_slope = head.entropy_gradient(outputs, own)
+    wanted = np.zeros_like(outputs) if at_outputs.grad is None else at_outputs.grad.numpy()
+    np.testing.assert_allclose(weight[:, None] * slope, wanted, rtol=1e-10, atol=1e-12)
+    if own is not None:
+        np.testing.assert_allclose(weight @ own_slope, at_own.grad.numpy(), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_draw_tells_the_log_probability_of_what_was_drawn(name):
+    head, _, outputs, own, _ = case(name)
+    actions, probable = head.draw(outputs[None], own, head.noise((1, ROWS), np.random.default_rng(2)))
+    np.testing.assert_allclose(probable, head.log_probability(outputs[None], own, actions), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", KINDS)
+def test_everything_learned_from_has_the_precision_of_the_outputs(name, dtype):
+    head, _, outputs, own, actions = case(name)
+    outputs, own = outputs.astype(dtype), None if own is None else own.astype(dtype)
+    actions = actions.astype(dtype) if head.own else actions
+    slopes = [*head.log_probability_gradient(outputs, own, actions), *head.entropy_gradient(outputs, own)]
+    found = [head.log_probability(outputs, own, actions), head.entropy(outputs, own), *slopes]
+    assert {array.dtype for array in found if array is not None} == {np.dtype(dtype)}
+
+
+def test_branches_are_drawn_independently_each_as_its_softmax():
+    copies = 200_000
+    probability = [np.array([0.5, 0.2, 0.3]), np.array([0.9, 0.1]), np.array([0.1, 0.2, 0.0, 0.7])]
+    row = np.log(np.maximum(np.concatenate(probability), 1e-300))
+    row = np.where(np.concatenate(probability) > 0, row, -1e9)
+    head = Branches(SIZES)
+    noise = head.noise((1, copies), np.random.default_rng(3))
+    actions, _ = head.draw(np.tile(row, (1, copies, 1)).astype(np.float32), None, noise)
+    assert actions.shape == (1, copies, 3)
+    counts = np.zeros(SIZES)
+    np.add.at(counts, tuple(actions[0].T), 1)
+    expected = copies * np.einsum("i,j,k->ijk", *probability)
+    assert counts[expected == 0].sum() == 0
+    assert stats.chisquare(counts[expected > 0], expected[expected > 0]).pvalue > 0.01
+
+
+def test_numbers_are_drawn_from_the_gaussian_of_mean_and_log_std():
+    head, copies = Gaussian(BOUNDS), 100_000
+    mean, log_std = np.array([0.5, -2.0, 0.0]), np.array([-1.0, 0.0, 0.7])
+    noise = head.noise((1, copies), np.random.default_rng(4))
+    actions, _ = head.draw(np.tile(mean, (1, copies, 1)), log_std, noise)
+    for i in range(3):
+        assert stats.kstest(actions[0, :, i], stats.norm(mean[i], np.exp(log_std[i])).cdf).pvalue > 0.01
+    # Correlations of independent numbers have the standard deviation 1/√n.
+    correlation = np.corrcoef(actions[0].T) - np.eye(3)
+    assert np.abs(correlation).max() < 4 / np.sqrt(copies)
+
+
+def test_the_most_probable_actions_are_the_highest_of_every_branch_and_the_means():
+    outputs = np.array([[[1.0, 3.0, 2.0, 0.0, -1.0, 5.0, 5.0, 2.0, 1.0]]])
+    np.testing.assert_array_equal(Branches(SIZES).greedy(outputs), [[[1, 0, 0]]])
+    np.testing.assert_array_equal(OneChoice(9).greedy(outputs), [[5]])
+    means = np.array([[[0.5, -2.0, 0.0]]])
+    np.testing.assert_array_equal(Gaussian(BOUNDS).greedy(means), means)
+    np.testing.assert_allclose(Deterministic(BOUNDS).greedy(means), np.tanh(means))
+
+
+def test_numbers_reach_the_environment_between_its_bounds():
+    # -1 is low, 0 the middle, 1 high; before tanh that is far below, 0 and far above.
+    expected = [[-1.0, 0.0, -3.0], [0.0, 5.0, -2.0], [1.0, 10.0, -1.0]]
+    for head, far in ((Deterministic(BOUNDS), 1.0), (Gaussian(BOUNDS), 50.0)):
+        actions = np.repeat([[-far], [0.0], [far]], 3, axis=1)
+        found = head.to_environment(actions)
+        assert found.dtype == np.float32
+        np.testing.assert_array_equal(found, np.array(expected, np.float32))
+    half = Gaussian(BOUNDS).to_environment(np.full((1, 3), np.arctanh(0.5)))  # three quarters of the way
+    np.testing.assert_allclose(half, [[0.5, 7.5, -1.5]], rtol=1e-6)
+
+
+def test_clipped_numbers_are_what_was_drawn_up_to_the_bounds():
+    head = Gaussian(BOUNDS, clipped=True)
+    found = head.to_environment(np.repeat([[-1.2], [-1.0], [0.0], [0.5], [1.0], [7.0]], 3, axis=1))
+    low, middle, high = [-1.0, 0.0, -3.0], [0.0, 5.0, -2.0], [1.0, 10.0, -1.0]
+    np.testing.assert_array_equal(found, np.array([low, low, middle, [0.5, 7.5, -1.5], high, high], np.float32))
+
+
+def test_no_number_leaves_the_bounds_by_rounding():
+    rng = np.random.default_rng(5)
+    low = np.append(rng.uniform(-1, 1, 200), -3e38).astype(np.float32)
+    high = np.append(low[:-1] + rng.uniform(1e-3, 9, 200), 3e38).astype(np.float32)
+    head = Deterministic(Bounds(tuple(low.tolist()), tuple(high.tolist())))
+    squashed = np.concatenate([[-1, 1, 1 - 2**-24, 2**-24 - 1], rng.uniform(-1, 1, 1000)]).astype(np.float32)
+    found = head.to_environment(np.repeat(squashed[:, None], 201, axis=1))
+    assert (found >= low).all()
+    assert (found <= high).all()
+    np.testing.assert_array_equal(found[:2], [low, high])
+
+
+def test_ratios_of_the_squashed_densities_are_those_before_tanh():
+    head, _, means, own, actions = case("gaussian")
+    moved, wider = means + 0.3, own + 0.2
+    squash = torch.distributions.transforms.TanhTransform(cache_size=1)
+    raw = torch.tensor(np.clip(actions, -3, 3))
+    squashed = squash(raw)
+
+    def density(mean, log_std):
+        normal = torch.distributions.Normal(torch.tensor(mean), torch.tensor(log_std).exp())
+        return torch.distributions.TransformedDistribution(normal, [squash]).log_prob(squashed).sum(-1)
+
+    wanted = (density(moved, wider) - density(means, own)).numpy()
+    found = head.log_probability(moved, wider, raw.numpy()) - head.log_probability(means, own, raw.numpy())
+    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
+
+
+def test_a_deterministic_policys_gradient_passes_through_tanh():
+    outputs = np.random.default_rng(6).standard_normal((50, 3))
+    error = np.random.default_rng(7).standard_normal((50, 3))
+    head = Deterministic(BOUNDS)
+    reference = torch.tensor(outputs, requires_grad=True)
+    (torch.tanh(reference) * torch.tensor(error)).sum().backward()
+    found = head.greedy_gradient(head.greedy(outputs), error)
+    np.testing.assert_allclose(found, reference.grad.numpy(), rtol=1e-12)
+
+
+def act(head, outputs, own, noise, kind, amount, legal=None):
+    return heads.act(head, outputs, own, noise, Behaviour(kind=kind, amount=amount), legal)
+
+
+def test_noise_on_numbers_is_cut_off_at_the_ends():
+    outputs = np.arctanh(np.array([[[0.5, -0.5, 0.9]]]))
+    found, probable = act(Deterministic(BOUNDS), outputs, None, np.array([[[1.0, -3.0, 2.0]]]), "noise", 0.2)
+    np.testing.assert_allclose(found, [[[0.7, -1.0, 1.0]]])
+    assert probable is None
+
+
+def test_who_chooses_explores_as_the_distribution_says_beside_noise_on_numbers():
+    rng = np.random.default_rng(0)
+    for head in (OneChoice(3), Branches(SIZES)):
+        outputs, luck = rng.standard_normal((2, 5, head.width)), head.noise((2, 5), rng)
+        found, probable = act(head, outputs, None, luck, "noise", 0.2)
+        drawn, expected = head.draw(outputs, None, luck)
+        np.testing.assert_array_equal(found, drawn)
+        np.testing.assert_array_equal(probable, expected)
+
+
+def test_deterministic_policies_draw_what_they_always_give():
+    outputs = np.array([[[0.5, -0.5, 0.9]]])
+    found, probable = act(Deterministic(BOUNDS), outputs, None, np.ones((1, 1, 3)), "sample", 0.0)
+    np.testing.assert_allclose(found, np.tanh(outputs))
+    assert probable is None
+
+
+LEGAL = np.array([True, False, True, True, False, True])
+VALUES = np.array([0.0, 9.0, 2.0, 7.0, 8.0, 1.0])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_epsilon_greedy_takes_every_legal_action_as_often_as_it_should(dtype):
+    # A thousand uniforms in the middle of a thousand equal stretches: 300 explore, 75 for each of four legal actions.
+    uniform = ((np.arange(1000) + 0.5) / 1000).astype(dtype)[None]
+    values = np.where(LEGAL, VALUES, -1e9)
+    found, probable = act(
+        OneChoice(6), np.tile(values, (1, 1000, 1)), None, uniform, "epsilon", 0.3, np.tile(LEGAL, (1, 1000, 1))
+    )
+    assert probable is None
+    np.testing.assert_array_equal(np.bincount(found[0], minlength=6), [75, 0, 75, 775, 0, 75])
+    # The uniforms that explore name the actions in order.
+    np.testing.assert_array_equal(found[0, :300], np.repeat([0, 2, 3, 5], 75))
+    free, _ = act(OneChoice(6), np.tile(VALUES, (1, 1000, 1)), None, uniform, "epsilon", 0.3)
+    np.testing.assert_array_equal(np.bincount(free[0], minlength=6), [50, 750, 50, 50, 50, 50])
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 0.1, 1 / 3, 0.5, 0.7, 1.0])
+def test_epsilon_greedy_never_takes_an_illegal_action(epsilon):
+    rng = np.random.default_rng(8)
+    edge = np.float32(epsilon)
+    ends = [0, 2**-24, np.nextafter(edge, np.float32(0)), min(edge, LAST), LAST]
+    copies = 20_000
+    legal = rng.random((5, copies, 7)) < 0.3
+    legal[np.arange(5)[:, None], np.arange(copies), rng.integers(7, size=(5, copies))] = True
+    uniform = rng.random((5, copies), dtype=np.float32)
+    uniform[:, ::3] = np.array(ends, np.float32)[:, None]
+    values = np.where(legal, rng.standard_normal(legal.shape), -1e9)
+    found = epsilon_greedy(values, uniform, epsilon, legal)
+    assert np.take_along_axis(legal, found[..., None], axis=-1).all()
+
+
+def test_without_epsilon_the_highest_value_is_taken_always():
+    uniform = np.array([[0.0, 0.5, LAST]], np.float32)
+    found = epsilon_greedy(np.tile(VALUES, (1, 3, 1)), uniform, 0.0, None)
+    np.testing.assert_array_equal(found, [[1, 1, 1]])
+
+
+@pytest.mark.parametrize(
+    ("head", "kind", "message"),
+    [
+        (Branches(SIZES), "epsilon", "epsilon is for agents that make one choice only"),
+        (Gaussian(BOUNDS), "epsilon", "epsilon is for agents that make one choice only"),
+        (Gaussian(BOUNDS), "noise", "noise is not for policies that draw numbers from a distribution"),
+    ],
+)
+def test_a_behaviour_that_a_head_does_not_have_is_refused(head, kind, message):
+    outputs = np.zeros((1, 1, head.width))
+    with pytest.raises(BadRequest, match=message):
+        act(head, outputs, np.zeros(head.own) if head.own else None, head.noise((1, 1), np.random.default_rng(0)),
+            kind, 0.1)  # fmt: skip
+
+
+def test_a_class_has_the_head_of_its_actions():
+    numbers = AgentClass("n", (0,), 4, 2, low=(-1.0, 0.0), high=(1.0, 2.0))
+    assert heads.head_of(AgentClass("c", (0,), 4, 5), own=False) == OneChoice(5)
+    assert heads.head_of(AgentClass("b", (0,), 4, 5, branches=(2, 3)), own=False) == Branches((2, 3))
+    assert heads.head_of(numbers, own=True) == Gaussian(Bounds((-1.0, 0.0), (1.0, 2.0)))
+    assert heads.head_of(numbers, own=False) == Deterministic(Bounds((-1.0, 0.0), (1.0, 2.0)))
+    assert heads.distribution(numbers) == heads.head_of(numbers, own=True)

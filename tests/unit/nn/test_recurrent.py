@@ -1,0 +1,158 @@
+"""Networks with and without memory on one flat vector: against torch in float64, and the promises of their tensors."""
+
+import numpy as np
+import pytest
+import torch
+
+from functions.nn import mlp as networks
+from functions.nn import recurrent
+from functions.nn.mlp import Mlp
+from functions.nn.recurrent import Network
+
+SHAPES = [
+    Network((4, 6, 3)),
+    Network((4, 6, 3), gaussian=True),
+    Network((4, 6, 3), recurrent=True),
+    Network((5, 8, 7, 2), recurrent=True, gaussian=True),
+    Network((5, 8, 6, 7, 2), recurrent=True),
+    Network((4, 6, 5, 3), rectified=True),
+    Network((5, 8, 7, 2), recurrent=True, rectified=True),
+    Network((4, 6, 3), gaussian=True, clipped=True),
+]
+
+
+def random_network(network, seed=0):
+    return np.random.default_rng(seed).standard_normal(network.parameters) / 2
+
+
+def torch_outputs(named, inputs, starts, first):
+    """By torch's own layers, from tensors by name; ``[T, B, in] -> [T, B, out]``, step by step."""
+    unit = None
+    if "gru_x" in named:
+        width = named["gru_h"].shape[0]
+        unit = {
+            "weight_ih": named["gru_x"].T, "weight_hh": named["gru_h"].T,
+            "bias_ih": named["gru_bx"], "bias_hh": named["gru_bh"],
+        }  # fmt: skip
+        cell = torch.nn.GRUCell(named["gru_x"].shape[0], width, dtype=torch.float64)
+    count, state, found = sum(name.startswith("w") for name in named), first, []
+    for values, begins in zip(inputs, starts, strict=True):
+        for layer in range(count - 1):
+            values = values @ named[f"w{layer}"] + named[f"b{layer}"]
+            values = torch.relu(values) if "relu" in named else torch.tanh(values)
+        if unit is not None:
+            state = torch.where(begins[:, None], 0.0, state)
+            values = state = torch.func.functional_call(cell, unit, (values, state))
+        found.append(values @ named[f"w{count - 1}"] + named[f"b{count - 1}"])
+    return torch.stack(found)
+
+
+@pytest.mark.parametrize("network", SHAPES)
+def test_outputs_and_gradients_are_those_of_torch(network):
+    flat, rng = random_network(network), np.random.default_rng(1)
+    inputs = rng.standard_normal((9, 5, network.sizes[0]))
+    error = rng.standard_normal((9, 5, network.sizes[-1]))
+    starts, first = rng.random((9, 5)) < 0.2, rng.standard_normal((5, network.memory))
+    parameters, x = (torch.tensor(array, requires_grad=True) for array in (flat, inputs))
+    named, start = {}, 0
+    for name, array in network.weights(flat).named().items():
+        named[name] = parameters[start : start + array.size].reshape(array.shape)
+        start += array.size
+    expected = torch_outputs(named, x, torch.tensor(starts), torch.tensor(first))
+    expected.backward(torch.tensor(error))
+
+    weights, gradient = network.weights(flat), np.zeros_like(flat)
+    if network.recurrent:
+        trace = recurrent.forward(weights, inputs, starts, first)
+    else:
+        trace, error = recurrent.forward(weights, inputs.reshape(45, -1)), error.reshape(45, -1)
+    recurrent.backward(weights, trace, error, network.weights(gradient))
+    wanted, outputs = parameters.grad.numpy(), expected.detach().numpy()
+    np.testing.assert_allclose(gradient, wanted, rtol=0, atol=1e-10 * np.abs(wanted).max())
+    np.testing.assert_allclose(trace.outputs.reshape(outputs.shape), outputs, rtol=0, atol=1e-12)
+    other = np.zeros_like(flat)
+    for found in (
+        recurrent.backward_to_inputs(weights, trace, error),
+        recurrent.backward_to_inputs(weights, trace, error, network.weights(other)),
+    ):
+        assert found.shape == (*error.shape[:-1], network.sizes[0])
+        np.testing.assert_allclose(found.reshape(inputs.shape), x.grad.numpy(), rtol=0, atol=1e-10)
+    np.testing.assert_array_equal(other, gradient)
+
+
+def test_without_memory_every_byte_is_that_of_the_perceptron():
+    network, mlp = Network((7, 6, 5, 3)), Mlp((7, 6, 5, 3))
+    flat = recurrent.initialise(network, np.random.default_rng(2), 0.01)
+    assert flat.tobytes() == networks.initialise(mlp, np.random.default_rng(2), 0.01).tobytes()
+    inputs = np.random.default_rng(3).standard_normal((20, 7), np.float32)
+    trace, activations = recurrent.forward(network.weights(flat), inputs), networks.forward(mlp.layers(flat), inputs)
+    assert trace.outputs.tobytes() == activations[-1].tobytes()
+    one, two = np.zeros_like(flat), np.zeros_like(flat)
+    recurrent.backward(network.weights(flat), trace, trace.outputs, network.weights(one))
+    networks.backward(mlp.layers(flat), activations, activations[-1], mlp.layers(two))
+    assert one.tobytes() == two.tobytes()
+    assert list(recurrent.to_tensors(network, flat, "p")) == list(networks.to_tensors(mlp, flat, "p"))
+
+
+def test_tensors_stand_in_forward_order_under_the_names_of_the_wire():
+    network = Network((5, 8, 7, 2), recurrent=True, gaussian=True)
+    flat = np.arange(network.parameters)
+    named = recurrent.to_tensors(network, flat, "policy/g00")
+    assert {name: array.shape for name, array in named.items()} == {
+        "policy/g00/w0": (5, 8), "policy/g00/b0": (8,), "policy/g00/gru_x": (8, 21), "policy/g00/gru_h": (7, 21),
+        "policy/g00/gru_bx": (21,), "policy/g00/gru_bh": (21,), "policy/g00/w1": (7, 2), "policy/g00/b1": (2,),
+        "policy/g00/log_std": (2,),
+    }  # fmt: skip
+    np.testing.assert_array_equal(np.concatenate([array.ravel() for array in named.values()]), flat)
+    assert network.parameters == 48 + 21 * 17 + 16 + 2
+    assert network.memory == 7
+    named["policy/g00/log_std"][0] = -1
+    assert flat[-2] == -1
+
+
+@pytest.mark.parametrize("network", SHAPES)
+def test_a_network_comes_back_from_its_tensors(network):
+    flat = random_network(network)
+    tensors = recurrent.to_tensors(network, flat, "policy/g01") | {"policy/g02/log_std": np.zeros(3)}
+    back, copy = recurrent.from_tensors(tensors, "policy/g01")
+    assert back == network
+    np.testing.assert_array_equal(copy, flat)
+    views = recurrent.weights_of(tensors, "policy/g01").named()
+    assert [f"policy/g01/{name}" for name in views] == list(tensors)[:-1]
+    copy[:] = 0
+    assert (flat != 0).all()
+    with pytest.raises(KeyError, match="critic/g01"):
+        recurrent.from_tensors(tensors, "critic/g01")
+
+
+def test_a_unit_starts_orthogonal_with_gain_one_and_the_deviations_at_their_own_value():
+    network = Network((10, 48, 32, 5), recurrent=True, gaussian=True)
+    weights = network.weights(recurrent.initialise(network, np.random.default_rng(4), 0.01))
+    for matrix, gain in (
+        (weights.below[0][0], np.sqrt(2)), (weights.unit.x, 1), (weights.unit.h, 1), (weights.above[0][0], 0.01)
+    ):  # fmt: skip
+        short = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
+        np.testing.assert_allclose(short @ short.T, gain**2 * np.eye(len(short)), atol=1e-6)
+    for bias in (weights.below[0][1], weights.unit.bx, weights.unit.bh, weights.above[0][1]):
+        assert not bias.any()
+    np.testing.assert_array_equal(weights.log_std, np.float32(-0.5))
+
+
+def test_only_a_network_with_memory_has_a_state():
+    network = Network((2, 3, 1))
+    trace = recurrent.forward(network.weights(random_network(network)), np.ones((4, 2)))
+    assert network.memory == 0
+    with pytest.raises(ValueError, match="no hidden state"):
+        _ = trace.hidden
+
+
+@pytest.mark.parametrize("network", SHAPES)
+def test_no_rows_give_no_outputs_and_no_gradient(network):
+    flat = random_network(network)
+    shape = (3, 0) if network.recurrent else (0,)
+    weights, gradient = network.weights(flat), np.zeros_like(flat)
+    trace = recurrent.forward(weights, np.empty((*shape, network.sizes[0])))
+    assert trace.outputs.shape == (*shape, network.sizes[-1])
+    recurrent.backward(weights, trace, trace.outputs, network.weights(gradient))
+    assert not gradient.any()
+    assert recurrent.backward_to_inputs(weights, trace, trace.outputs).shape == (*shape, network.sizes[0])

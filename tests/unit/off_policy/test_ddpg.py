@@ -1,0 +1,330 @@
+"""MADDPG and IDDPG in pieces that can be checked by hand, and on tasks whose best actions are known."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from coordinator.placement.rules import fused, split
+from functions.algorithms import registry as algorithms
+from functions.algorithms.base import Context
+from functions.algorithms.ddpg.actors import acting_next, acting_now, taken
+from functions.contract import BadRequest, Behaviour, Opponents, Team
+from functions.data.replay_buffer import Unit, Window
+from functions.environments.base import AgentClass, Spec
+from functions.learner import stages
+from functions.learner.stages import Share
+
+EACH = pytest.mark.parametrize("name", ["maddpg", "iddpg"])
+EACH_KIND = pytest.mark.parametrize("numbers", [False, True], ids=["choices", "numbers"])
+COPIES, SIZE = 16, 2
+APART = Team(groups=(0, 1))
+
+
+def pair(numbers=False, masked=False, sides=(), state=0):
+    """Two agents of one class, that choose one of three or give one number of 0 to 1."""
+    kind = {"actions": 1, "low": (0.0,), "high": (1.0,)} if numbers else {"actions": 3}
+    return Spec(("a", "b"), (AgentClass("x", (0, 1), SIZE, **kind),), 1, state, masked, sides)
+
+
+def unit(spec, rng, steps=1, **given):
+    """A unit of one-step episodes with all sorts of actions; `given` replaces tensors."""
+    kind, shape = spec.classes[0], (2, steps, COPIES)
+    action = rng.uniform(-1, 1, (*shape, 1)) if kind.continuous else rng.integers(kind.actions, size=shape)
+    made = {
+        "observation/0": rng.standard_normal((*shape, SIZE)),
+        "action/0": action,
+        "reward": rng.standard_normal(shape),
+        "terminated": np.ones(shape, bool),
+        "alive": np.ones(shape, bool),
+        "ended": np.ones(shape[1:], bool),
+        "cut": np.empty((0, 2), np.int64),
+        "cut_observation/0": np.empty((2, 0, SIZE)),
+    }
+    if spec.state_size:
+        made |= {
+            "state": rng.standard_normal((*shape[1:], spec.state_size)),
+            "cut_state": np.empty((0, spec.state_size)),
+        }
+    if spec.masked:
+        made |= {"mask/0": np.ones((*shape, kind.actions), bool), "cut_mask/0": np.empty((2, 0, kind.actions), bool)}
+    return {**made, **given}
+
+
+def scene(name, spec, made, team=APART, precision=np.float64, **settings):
+    """The algorithm, and the context of a round whose window is one unit."""
+    algorithm, state = algorithms.algorithm(name), {}
+    noise = {"noise_start": 0.1} if spec.classes[0].continuous else {}
+    config = algorithms.configuration(algorithm, {"hidden": [8], "batch": 64, "updates": 1, **noise, **settings})
+    for group in sorted(set(team.groups)):
+        state |= algorithms.implementation(algorithm).initialise(spec, team, config, 1, group)
+    state = {key: array.astype(precision) if array.dtype == np.float32 else array for key, array in state.items()}
+    window = Window(spec)
+    window.hold([Unit(0, 0, "")], lambda wanted: {wanted[0]: made})
+    steps, copies = made["ended"].shape
+    return algorithm, Context(spec, team, config, 1, 0, window.of(np.arange(copies), steps), state, window)
+
+
+def learned(algorithm, context, **tensors):
+    """What a round's updates make of everything."""
+    groups = sorted(set(context.team.groups))
+    share = Share([stage.name for stage in algorithm.stages], groups, range(context.config.updates))
+    known = dataclasses.replace(context, tensors={**context.tensors, **tensors})
+    return stages.run(algorithm, algorithms.implementation(algorithm), known, share)
+
+
+@EACH
+@pytest.mark.parametrize(("numbers", "best"), [(False, (2, 0)), (True, (0.5, -0.5))], ids=["choices", "numbers"])
+def test_policies_learn_what_pays_best(name, numbers, best):
+    spec, rng = pair(numbers), np.random.default_rng(0)
+    made = unit(spec, rng, steps=8)
+    done = made["action/0"][..., 0] if numbers else made["action/0"]
+    wanted = np.array(best)[:, None, None]
+    made["reward"] = -((done - wanted) ** 2) if numbers else 1.0 * (done == wanted)
+    settings = {"hidden": [16], "reward": "own", "updates": 500, "lr": 0.0005 if numbers else 0.005, "critic_lr": 0.02}
+    algorithm, context = scene(name, spec, made, precision=np.float32, **settings)
+    tensors = learned(algorithm, context).tensors
+    outputs = [policy_outputs(tensors, agent, made["observation/0"][agent].reshape(-1, SIZE)) for agent in (0, 1)]
+    if numbers:
+        np.testing.assert_allclose([np.tanh(own).mean() for own in outputs], best, atol=0.2)
+    else:
+        assert [set(own.argmax(axis=1)) for own in outputs] == [{choice} for choice in best]
+
+
+def policy_outputs(tensors, agent, seen):
+    prefix = f"policy/g{agent:02d}"
+    return (
+        np.tanh(seen @ tensors[f"{prefix}/w0"] + tensors[f"{prefix}/b0"]) @ tensors[f"{prefix}/w1"]
+        + tensors[f"{prefix}/b1"]
+    )
+
+
+def judged_by(state, group, weights):
+    """A critic of one hidden unit whose value is 2 tanh(x . weights), in place of the group's."""
+    sized = np.array(weights, float)[:, None]
+    one = {"w0": sized, "b0": np.zeros(1), "w1": np.array([[2.0]]), "b1": np.zeros(1)}
+    flat = {"first": np.zeros(sized.size + 3), "second": np.zeros(sized.size + 3), "steps": np.zeros(1, np.int64)}
+    named = {f"{part}/{group}/{key}": array for part in ("critic", "critic_target") for key, array in one.items()}
+    return {**state, **named, **{f"critic_optimiser/{group}/{key}": array for key, array in flat.items()}}
+
+
+def one_number(name, weights, **fields):
+    """Agent a sees (1, 0) and b (0, 1); a did 0.5 and b -0.5; both policies give 0 now. All copies are alike."""
+    made = unit(pair(numbers=True), np.random.default_rng(0), **fields)
+    made["observation/0"][:] = np.eye(2)[:, None, None]
+    made["action/0"][0], made["action/0"][1] = 0.5, -0.5
+    algorithm, context = scene(name, pair(numbers=True), made, critic_lr=1e-13, regularisation=0.0)
+    quiet = {k: np.zeros_like(v) if k.startswith(("policy/", "target/")) else v for k, v in context.tensors.items()}
+    quiet |= {k: np.array([0, 1.0, 1.0, 0]) for k in quiet if k.startswith("normaliser/")}  # of level 0
+    context = dataclasses.replace(context, tensors=judged_by(quiet, "g00", weights))
+    return algorithm, context
+
+
+def test_the_slope_of_an_independent_critic_is_that_worked_out_by_hand():
+    # x = (1, 0, a) and the value is 2 tanh(0.3 + 0.7 a); at a = 0 its slope is 2 (1 - tanh(0.3)^2) 0.7. The loss is
+    # minus the mean over 64 rows, so each has the 64th part.
+    algorithm, context = one_number("iddpg", [0.3, 5.0, 0.7])
+    found = algorithms.implementation(algorithm).STAGES["critic"](context, 0).tensors["slope/g00"]
+    assert found.shape == (1, 1, 64, 1)
+    np.testing.assert_allclose(found, -2 * (1 - np.tanh(0.3) ** 2) * 0.7 / 64, rtol=1e-9)
+
+
+def test_the_slope_of_a_central_critic_has_what_others_did():
+    # x = (1, 0, 0, 1, a, -0.5): the value is 2 tanh(0.3 - 0.2 + 0.7 a + 0.4 * -0.5), so at a = 0 tanh is taken of -0.1.
+    algorithm, context = one_number("maddpg", [0.3, 5.0, 5.0, -0.2, 0.7, 0.4])
+    code = algorithms.implementation(algorithm)
+    for group in (0, 1):
+        context = dataclasses.replace(
+            context, tensors={**context.tensors, **code.STAGES["actors"](context, group).tensors}
+        )
+    found = code.STAGES["critic"](context, 0).tensors["slope/g00"]
+    np.testing.assert_allclose(found, -2 * (1 - np.tanh(-0.1) ** 2) * 0.7 / 64, rtol=1e-9)
+
+
+def test_a_target_sees_what_target_policies_do_where_something_follows():
+    # Nothing is over; the next state is (0, 1, 1, 0) and target policies give tanh(0.5) and tanh(-1). With rewards 1
+    # and gamma 0.9 the target is 1 + 0.9 * 2 tanh(0.1 - 0.25 + 0.7 tanh(0.5) + 0.4 tanh(-1)). What was done in
+    # (1, 0, 0, 1) has the value 2 tanh(0.3 - 0.2 + 0.7 * 0.5 + 0.4 * -0.5), and the loss is the squared difference.
+    cut = np.stack([np.zeros(COPIES, int), np.arange(COPIES)], axis=1)
+    beyond = np.broadcast_to(np.eye(2)[::-1][:, None], (2, COPIES, 2)).copy()
+    algorithm, context = one_number(
+        "maddpg", [0.3, 0.1, -0.25, -0.2, 0.7, 0.4], cut=cut, reward=np.ones((2, 1, COPIES)),
+        terminated=np.zeros((2, 1, COPIES), bool), **{"cut_observation/0": beyond},
+    )  # fmt: skip
+    config = algorithms.configuration(
+        algorithm,
+        {"hidden": [8], "batch": 64, "updates": 1, "noise_start": 0.1, "standardise": False, "reward": "own"},
+    )
+    code, biases = algorithms.implementation(algorithm), {"target/g00/b1": [0.5], "target/g01/b1": [-1.0]}
+    given = {**context.tensors, **{key: np.array(value) for key, value in biases.items()}}
+    context = dataclasses.replace(context, config=config, tensors=given)
+    for group in (0, 1):
+        context = dataclasses.replace(
+            context, tensors={**context.tensors, **code.STAGES["actors"](context, group).tensors}
+        )
+    target = 1 + 0.9 * 2 * np.tanh(0.1 - 0.25 + 0.7 * np.tanh(0.5) + 0.4 * np.tanh(-1))
+    value = 2 * np.tanh(0.3 - 0.2 + 0.7 * 0.5 + 0.4 * -0.5)
+    figures = code.STAGES["critic"](context, 0).figures
+    assert figures["td_loss"] == pytest.approx((value - target) ** 2, rel=1e-9)
+    assert figures["value"] == pytest.approx(value, rel=1e-9)
+
+
+@EACH
+def test_agents_that_are_gone_have_no_part_in_what_is_learned(name):
+    spec, rng = pair(state=3), np.random.default_rng(2)
+    made = unit(spec, rng)
+    made["alive"][1, 0, ::3] = False
+    made["terminated"][1, 0, ::3] = False
+    gone = ~made["alive"]
+    other = {key: array.copy() for key, array in made.items()}
+    other["reward"][gone], other["action/0"][gone], other["observation/0"][gone] = 0.0, 0, 9.0
+    # A side's reward is that of all of it, so rewards of those who are gone are told apart by what is each one's own.
+    found = [learned(*scene(name, spec, content, reward="own")).tensors for content in (made, other)]
+    assert [key for key in found[0] if found[0][key].tobytes() != found[1][key].tobytes()] == []
+
+
+@pytest.mark.parametrize(("name", "sees"), [("maddpg", True), ("iddpg", False)])
+def test_a_central_critic_sees_what_the_other_side_does(name, sees):
+    spec, rng = pair(sides=(0, 1)), np.random.default_rng(3)
+    made = unit(spec, rng)
+    other = {**made, "action/0": made["action/0"].copy()}
+    other["action/0"][1] = (other["action/0"][1] + 1) % 3
+    found = [learned(*scene(name, spec, content)).tensors["critic/g00/w0"] for content in (made, other)]
+    assert (found[0] != found[1]).any() == sees
+
+
+def test_rewards_are_those_of_ones_own_side():
+    spec, rng = pair(sides=(0, 1)), np.random.default_rng(3)
+    made = unit(spec, rng)
+    other = {**made, "reward": made["reward"].copy()}
+    other["reward"][1, :, ::2] += 1
+    found = [learned(*scene("maddpg", spec, content)).tensors for content in (made, other)]
+    assert found[0]["critic/g00/w0"].tobytes() == found[1]["critic/g00/w0"].tobytes()
+    assert found[0]["critic/g01/w0"].tobytes() != found[1]["critic/g01/w0"].tobytes()
+
+
+def test_what_is_not_legal_is_done_neither_now_nor_next():
+    spec, rng = pair(masked=True), np.random.default_rng(4)
+    made = unit(spec, rng, steps=2, terminated=np.zeros((2, 2, COPIES), bool), ended=np.zeros((2, COPIES), bool))
+    made["mask/0"] = rng.random((2, 2, COPIES, 3)) < 0.5
+    made["mask/0"][..., 1] |= ~made["mask/0"].any(axis=-1)
+    made["cut"] = np.stack([np.ones(COPIES, int), np.arange(COPIES)], axis=1)
+    made["cut_observation/0"] = rng.standard_normal((2, COPIES, SIZE))
+    made["cut_mask/0"] = np.zeros((2, COPIES, 3), bool)
+    made["cut_mask/0"][..., 2] = True
+    _, context = scene("maddpg", spec, made)
+    batch = context.window.draw(rng, 64, length=2)
+    context = dataclasses.replace(context, batch=batch)
+    for agent in (0, 1):
+        now, after = acting_now(context, agent), acting_next(context, agent)
+        legal = batch.masks[0][agent]
+        assert ((now[0] == 1).sum(axis=-1) == 1).all()
+        assert legal[now[0] == 1].all()
+        assert legal[1][after[0, 0] == 1].all()
+        assert (after[0, 1] == [0, 0, 1]).all()
+
+
+def test_critics_see_choices_as_one_hots_and_numbers_as_they_are():
+    for numbers in (False, True):
+        made = unit(pair(numbers), np.random.default_rng(5))
+        made["alive"][0, 0, :4] = False
+        _, context = scene("iddpg", pair(numbers), made)
+        context = dataclasses.replace(context, batch=context.window.of(np.arange(COPIES)))
+        done, found = made["action/0"][0, 0], taken(context, 0)[0]
+        wanted = done if numbers else np.eye(3)[done]
+        assert (found[:4] == 0).all()
+        assert (found[4:] == wanted[4:]).all()
+
+
+@pytest.mark.parametrize(("name", "width"), [("maddpg", 2 * SIZE + 2 * 3), ("iddpg", SIZE + 3)])
+def test_a_critic_is_as_wide_as_what_it_sees(name, width):
+    made = unit(pair(), np.random.default_rng(0))
+    _, context = scene(name, pair(), made)
+    assert context.tensors["critic/g00/w0"].shape == (width, 8)
+    _, context = scene(name, pair(), made, Team(groups=(0, 0), identity=True))
+    assert context.tensors["critic/g00/w0"].shape == (width + 2, 8)
+    assert context.tensors["policy/g00/w0"].shape == (SIZE + 2, 8)
+
+
+def test_noise_falls_in_a_straight_line():
+    config = algorithms.algorithm("maddpg").config(noise_start=0.5, noise_end=0.1, noise_steps=1000)
+    found = [config.behaviour(steps) for steps in (0, 500, 1000, 5000)]
+    assert [behaviour.kind for behaviour in found] == ["noise"] * 4
+    assert [behaviour.amount for behaviour in found] == pytest.approx([0.5, 0.3, 0.1, 0.1])
+    assert algorithms.algorithm("maddpg").config().behaviour(500) == Behaviour()
+
+
+@EACH
+@pytest.mark.parametrize(
+    ("settings", "amounts"),
+    [
+        ({}, [0.5, 0.275, 0.05]),
+        ({"noise_start": 0.2}, [0.2, 0.11, 0.02]),
+        ({"noise_end": 0.3}, [0.5, 0.4, 0.3]),
+        ({"noise_start": 0.1, "noise_end": 0.0}, [0.1, 0.05, 0.0]),
+    ],
+    ids=str,
+)
+def test_numbers_are_explored_by_default_and_as_the_settings_say(name, settings, amounts):
+    config = algorithms.configuration(algorithms.algorithm(name), settings).resolved(pair(numbers=True))
+    found = [config.behaviour(steps) for steps in (0, 25_000, 50_000)]
+    assert [behaviour.kind for behaviour in found] == ["noise"] * 3
+    assert [behaviour.amount for behaviour in found] == pytest.approx(amounts)
+
+
+@EACH
+def test_choices_have_no_noise_by_default(name):
+    config = algorithms.configuration(algorithms.algorithm(name), {}).resolved(pair())
+    assert (config.noise_start, config.noise_end, config.behaviour(0)) == (0, 0, Behaviour())
+
+
+MIXED = Spec(("a", "b"), (AgentClass("x", (0,), 2, 3), AgentClass("y", (1,), 2, 1, low=(0.0,), high=(1.0,))), 5)
+SEVERAL = Spec(("a",), (AgentClass("x", (0,), 2, 4, branches=(2, 2)),), 5)
+
+
+@EACH
+@pytest.mark.parametrize(
+    ("spec", "settings", "message"),
+    [
+        (MIXED, {"noise_start": 0}, "agents act in numbers, and nothing explores: set noise_start"),
+        (
+            SEVERAL,
+            {},
+            "a makes several choices at once; the algorithm takes one, or numbers: use ippo or mappo, or with "
+            "PettingZoo and RWARE task.options.joint_actions=true",
+        ),
+        (pair(numbers=True), {"noise_start": 0}, "agents act in numbers, and nothing explores: set noise_start"),
+        (pair(), {"noise_end": 0.1}, "agents choose, and noise is for numbers: set noise_start and noise_end to 0"),
+    ],
+    ids=["numbers without noise beside choices", "several", "numbers without noise", "choices with noise"],
+)
+def test_tasks_that_it_cannot_explore_are_refused_in_one_line(name, spec, settings, message):
+    algorithm = algorithms.algorithm(name)
+    config = algorithms.configuration(algorithm, settings).resolved(spec)
+    with pytest.raises(BadRequest, match=message) as caught:
+        algorithms.implementation(algorithm).initialise(spec, Team(groups=(0, 1)), config, 1, 0)
+    assert "\n" not in str(caught.value)
+
+
+@EACH
+def test_opponents_that_do_not_learn_may_act_in_another_way(name):
+    opponents = Opponents(agents=(1,))
+    for classes in (MIXED.classes, (MIXED.classes[0], AgentClass("y", (1,), 2, 4, branches=(2, 2)))):
+        spec = Spec(MIXED.agents, classes, MIXED.horizon, sides=(0, 1))
+        algorithm = algorithms.algorithm(name)
+        config = algorithms.configuration(algorithm, {}).resolved(spec)
+        made = algorithms.implementation(algorithm).initialise(
+            spec, Team(groups=(0, 1), opponents=opponents), config, 1, 0
+        )
+        assert made["policy/g00/b2"].shape == (3,)
+
+
+def test_only_the_central_critic_waits_for_other_groups():
+    independent, central = (algorithms.algorithm(name).stages for name in ("iddpg", "maddpg"))
+    assert [work.name for wave in split(central, [0, 2]) for work in wave] == [
+        f"learn/{stage}/{group}" for stage in ("actors", "critic", "policy") for group in ("g00", "g02")
+    ]
+    assert [work.stages for wave in fused(central, [0, 2]) for work in wave] == [
+        ("actors",), ("actors",), ("critic", "policy"), ("critic", "policy"),
+    ]  # fmt: skip
+    assert [work.stages for wave in fused(independent, [0, 2], 8) for work in wave] == [("critic", "policy")] * 2

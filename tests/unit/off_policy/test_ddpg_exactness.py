@@ -1,0 +1,198 @@
+"""MADDPG and IDDPG against a plain computation in torch, in float64, wherever their stages run."""
+
+import functools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from plain_ddpg import Agents
+from synthetic import SIZE, meddled, unit_of
+
+from coordinator.placement.rules import LEARNER_PLACEMENTS
+from functions.algorithms import registry as algorithms
+from functions.algorithms.base import Context
+from functions.contract import Team
+from functions.data.replay_buffer import Unit, Window
+from functions.environments.base import AgentClass, Spec
+from functions.learner import stages
+from functions.learner.stages import Share
+from functions.learner.update import as_stored
+
+ROUNDS, UPDATES, STEPS = 2, 2, 12
+POOLED, APART = Team(groups=(0, 1, 0), identity=True), Team(groups=(0, 1, 2))
+# Caps that bind for every network, and on both sides. Adam's guard is large enough for gradients near 0 to stay
+# comparable.
+TIGHT, MIDDLE = 0.01, 0.4
+SETTINGS = {
+    "updates": UPDATES,
+    "batch": 6,
+    "hidden": [7, 5],
+    "lr": 0.02,
+    "critic_lr": 0.05,
+    "target_rate": 0.3,
+    "adam_epsilon": 1e-3,
+    "norm_cap": TIGHT,
+}
+NUMBERS = {"noise_start": 0.1}
+MEMORY = {"recurrent": True, "stretch": 4}
+CASES = {
+    "choices": ("one choice", POOLED, {"norm_cap": MIDDLE}),
+    "choices apart": ("one choice", APART, {"huber": 0.2, "target_every": 2}),
+    "numbers": ("numbers", POOLED, {**NUMBERS, "norm_cap": MIDDLE, "time_limit": "terminal"}),
+    "stretches of numbers": ("numbers", APART, {**NUMBERS, "stretch": 3, "reward": "own", "burn_in": 1}),
+    "choices beside numbers": ("both", POOLED, {**NUMBERS, "reward": "own"}),
+    "choices beside numbers, with memory": ("both", APART, {**NUMBERS, **MEMORY}),
+    "choices with memory": ("one choice", POOLED, {**MEMORY, "burn_in": 1, "temperature": 0.5}),
+    "numbers with memory": ("numbers", POOLED, {**NUMBERS, **MEMORY, "standardise": False}),
+    "choices from the first update on": ("one choice", POOLED, {}),
+    "numbers from the first update on": ("numbers", APART, {**NUMBERS, "stretch": 3, "reward": "own", "burn_in": 1}),
+    "whole units with memory": ("one choice", APART, {"recurrent": True, "batch": 2, "target_every": 3}),
+}
+# Whose rewards have a scale and a level already, which in the others the first update makes.
+LATER = [case for case in CASES if "first update" not in case]
+EACH_CASE = pytest.mark.parametrize("case", CASES)
+EACH = pytest.mark.parametrize("name", ["maddpg", "iddpg"])
+
+
+def spec_of(kind, state_size=5):
+    """Three agents on two sides: two of one class, one of another, all of this kind; with both only the two choose."""
+    numbers = {"actions": 2, "low": (-1.0, -2.0), "high": (1.0, 3.0)}
+    own = numbers if kind == "numbers" else {"actions": 3}
+    other = {"actions": 4} if kind == "one choice" else {"actions": 1, "low": (0.0,), "high": (1.0,)}
+    return Spec(
+        agents=("a", "b", "c"),
+        classes=(AgentClass("these", (0, 2), SIZE, **own), AgentClass("other", (1,), SIZE, **other)),
+        horizon=50, state_size=state_size, masked=kind != "numbers", sides=(0, 1, 0),
+    )  # fmt: skip
+
+
+@functools.cache
+def units(spec):
+    """Two units of made-up steps, named as actors name them."""
+    rng, found = np.random.default_rng(5), {}
+    for number in range(2):
+        tensors = found[Unit(number, 0, str(number))] = unit_of(spec, rng, STEPS, copies=3)
+        for c, kind in enumerate(spec.classes):
+            if kind.continuous:
+                tensors[f"action/{c}"] = np.tanh(tensors[f"action/{c}"])
+    return found
+
+
+def scene(name, case, changed=None, state_size=5):
+    """The algorithm, and the context of its first round; `changed` makes other units of the spec and each unit."""
+    kind, team, own = CASES[case]
+    spec, algorithm, state = spec_of(kind, state_size), algorithms.algorithm(name), {}
+    config = algorithms.configuration(algorithm, {**SETTINGS, **own}).resolved(spec)
+    for group in sorted(set(team.groups)):
+        state |= algorithms.implementation(algorithm).initialise(spec, team, config, 3, group)
+    state = {key: array.astype(np.float64) if array.dtype == np.float32 else array for key, array in state.items()}
+    # Networks whose last layers do not begin near 0: masks, ties and saturation are then met at once.
+    rng = np.random.default_rng(1)
+    for key in state:
+        if key.split("/")[0] in ("policy", "target", "critic", "critic_target"):
+            state[key] = state[key] + 0.5 * rng.standard_normal(state[key].shape)
+        elif key.startswith("normaliser/") and case in LATER:
+            state[key] = np.array([0.002, 0.01, 0.004, 0.3])
+    kept = window(spec, changed)
+    return algorithm, Context(spec, team, config, 3, 0, played(kept), state, kept)
+
+
+def window(spec, changed=None):
+    made = units(spec)
+    made = {unit: changed(spec, tensors) for unit, tensors in made.items()} if changed else made
+    kept = Window(spec)
+    kept.hold(list(made), lambda wanted: {unit: made[unit] for unit in wanted})
+    return kept
+
+
+def played(kept):
+    """The first unit as the round's own data."""
+    return kept.of(np.arange(3), STEPS)
+
+
+def readable(algorithm, work, tensors):
+    """The parts that the work's task would be given."""
+    parts = {part for stage in work.stages for part in algorithm.stage(stage).reads}
+    wanted = tuple(f"{part}/g{group:02d}" for part in parts for group in work.groups)
+    return {key: array for key, array in tensors.items() if "/".join(key.split("/")[:2]) in wanted}
+
+
+@functools.cache
+def learned(name, case, rule, changed=None, state_size=5):
+    """The learner's state after some rounds of a placement, and the figures of the last: every work sees what its task
+    would be given."""
+    algorithm, context = scene(name, case, changed, state_size)
+    groups, code = sorted(set(context.team.groups)), algorithms.implementation(algorithm)
+    state = dict(context.tensors)
+    for round_ in range(ROUNDS):
+        passing, figures = {}, {}
+        for wave in LEARNER_PLACEMENTS[rule](algorithm.stages, groups, UPDATES):
+            given = []
+            for work in wave:
+                known = {**readable(algorithm, work, state), **passing.get(work.first, {})}
+                kept = window(context.spec, changed)
+                own = replace(context, round=round_, batch=played(kept), tensors=as_stored(known), window=kept)
+                share = Share(work.stages, work.groups, range(work.first, work.first + work.updates))
+                outcome = stages.run(algorithm, code, own, share)
+                given.append((work, outcome.tensors))
+                figures |= outcome.figures
+            for work, tensors in given:
+                for key, array in tensors.items():
+                    home = state if key in state else passing.setdefault(work.first, {}) if work.publish else {}
+                    home[key] = array
+    return state, figures
+
+
+def plainly(name, case):
+    _, context = scene(name, case)
+    agents = Agents(context.spec, context.team, context.config, name == "maddpg", 3, context.tensors, context.batch)
+    whole = context.window.steps if context.config.recurrent else 1
+    for round_ in range(ROUNDS):
+        for update in range(UPDATES):
+            rng = agents.address(round_, update)
+            agents.update(
+                context.window.draw(rng, context.config.batch, context.config.stretch or whole), round_, update
+            )
+    return agents
+
+
+@EACH
+@EACH_CASE
+def test_all_placements_give_the_same_bytes(name, case):
+    packed, told = learned(name, case, "packed")
+    for rule in ("split", "fused"):
+        found, figures = learned(name, case, rule)
+        assert found.keys() == packed.keys() and figures == told
+        assert [key for key in packed if found[key].tobytes() != packed[key].tobytes()] == []
+
+
+@EACH
+@EACH_CASE
+def test_several_rounds_are_those_of_a_plain_computation(name, case):
+    (found, figures), plain = learned(name, case, "packed"), plainly(name, case)
+    wanted = plain.tensors()
+    before = scene(name, case)[1].tensors
+    assert found.keys() == before.keys()
+    for key in sorted(found):
+        if key.endswith("/steps"):
+            assert found[key] == ROUNDS * UPDATES
+            continue
+        scale = np.abs(wanted[key]).max()
+        np.testing.assert_allclose(found[key], wanted[key], rtol=0, atol=1e-10 * scale, err_msg=key)
+        assert np.abs(found[key] - before[key]).max() > 1e-4 * scale, f"{key} did not move"
+    told = {key: value for key, value in figures.items() if "grad_norm" in key}
+    assert told == {key: pytest.approx(norm, rel=1e-9) for key, norm in plain.norms.items()}
+    capped = [network.capped for networks in (plain.policy, plain.critic) for network in networks.values()]
+    most = len(capped) * ROUNDS * UPDATES
+    assert all(capped) if CASES[case][2].get("norm_cap") is None else 0 < sum(capped) < most
+
+
+@pytest.mark.parametrize("state_size", [5, 0])
+@EACH
+@EACH_CASE
+def test_what_dead_agents_saw_did_and_got_changes_no_byte(name, case, state_size):
+    found, figures = learned(name, case, "packed", meddled, state_size)
+    expected, told = learned(name, case, "packed", state_size=state_size)
+    assert any(not unit["alive"].all() for unit in units(spec_of(CASES[case][0])).values())
+    assert [key for key in expected if found[key].tobytes() != expected[key].tobytes()] == []
+    assert figures == told

@@ -1,0 +1,168 @@
+"""What priorities are after an update, worked out by hand, and whose they are when the window moves on."""
+
+import numpy as np
+import pytest
+
+from functions.algorithms import registry as algorithms
+from functions.algorithms.base import Context
+from functions.algorithms.off_policy.priorities import Draw, Judged, Priorities
+from functions.contract import Team
+from functions.data.replay_buffer import Unit, Window
+from functions.environments.base import AgentClass, Spec
+from functions.learner import stages
+
+ALONE = Spec(agents=("a",), classes=(AgentClass("a", (0,), 1, 2),), horizon=4)
+# Values are 0 and stay there, so that |value - target| is the reward.
+STILL = {"lr": 1e-30, "gamma": 0.9, "hidden": [2], "updates": 3, "standardise": False, "priority": 0.5}
+
+
+def unit(*rewards):
+    """Steps of one copy, in which nothing ends; what is seen is nothing."""
+    shape, at_the_end = (len(rewards), 1), np.array([[len(rewards) - 1, 0]])
+    return {
+        "terminated": np.zeros((1, *shape), bool), "alive": np.ones((1, *shape), bool), "ended": np.zeros(shape, bool),
+        "cut": at_the_end, "reward": np.array(rewards, np.float32).reshape(1, *shape),
+        "observation/0": np.zeros((1, *shape, 1), np.float32), "cut_observation/0": np.zeros((1, 1, 1), np.float32),
+        "action/0": np.zeros((1, *shape), np.int32),
+    }  # fmt: skip
+
+
+class Alone:
+    """An agent that learns by itself, its tensors, and its window of units by (round, unit)."""
+
+    def __init__(self, **settings):
+        self.algorithm = algorithms.algorithm("iql")
+        self.code = algorithms.implementation(self.algorithm)
+        self.config = algorithms.configuration(self.algorithm, {**STILL, **settings})
+        self.team, self.window, self.round = Team(groups=(0,)), Window(ALONE), 0
+        made = self.code.initialise(ALONE, self.team, self.config, 1, 0)
+        still = ("policy/", "target/")
+        self.tensors = {key: 0 * array if key.startswith(still) else array for key, array in made.items()}
+        self.tensors["normaliser/g00"] = np.array([0, 1.0, 1.0, 0])  # of level 0
+
+    def hold(self, round_, units):
+        self.round = round_
+        self.window.hold(
+            [Unit(*name, "x") for name in units], lambda missing: {u: units[u.round, u.unit] for u in missing}
+        )
+
+    def context(self, update):
+        batch = self.window.at(np.zeros(1, int))
+        return Context(ALONE, self.team, self.config, 7, self.round, batch, self.tensors, self.window, update)
+
+    def learn(self, update):
+        share = stages.Share(("policy",), (0,), range(update, update + 1))
+        self.tensors |= stages.run(self.algorithm, self.code, self.context(update), share).tensors
+
+    @property
+    def values(self):
+        return self.tensors["priorities/g00/values"]
+
+
+def test_two_updates_are_worked_out_by_hand():
+    """Four transitions with errors 1, 0, 3 and 8, alpha ½."""
+    agent = Alone(batch=4, priority_beta=0.4, priority_steps=8)
+    agent.hold(0, {(0, 0): unit(1, 0, 3, 8)})
+    # All are new, so each of four equal parts of the total holds one, and weights are 1.
+    draw = Draw.of(agent.context(0), "g00")
+    assert (draw.places.tolist(), draw.weights.tolist()) == ([0, 1, 2, 3], [1, 1, 1, 1])
+    agent.learn(0)
+    # The square roots of 1, 0.000001, 3 and 8, but for the little that is added to each.
+    np.testing.assert_allclose(agent.values, [1, 0.001, 3**0.5, 8**0.5], rtol=1e-6)
+    # Of the total 5.5615 the places hold up to 1, 1.001, 2.733 and the rest; the parts of draws begin at 0, 1.390,
+    # 2.781 and 4.171. So the last two draws fall into the last place, whatever the random numbers.
+    draw = Draw.of(agent.context(1), "g00")
+    assert draw.places[2:].tolist() == [3, 3]
+    assert draw.places[1] in (2, 3)
+    # Half of the way from 0.4 to 1: (least over own) to the power of 0.7, which is (N P)^-0.7 over its maximum.
+    np.testing.assert_allclose(draw.weights[2:], (0.001 / 8**0.5) ** 0.7, rtol=1e-6)
+
+
+def test_the_exponent_of_the_weights_rises_with_all_steps_there_ever_were_and_stays_at_one():
+    agent = Alone(batch=4, priority_beta=0.4, priority_steps=16)
+    told = []
+    for round_ in range(6):
+        agent.hold(round_, {(round_, 0): unit(1, 0, 3, 8)})  # a window of one round
+        agent.learn(0)
+        told.append(agent.config.beta(int(agent.tensors["priorities/g00/steps"][0])))
+        agent.learn(1)
+    assert told == pytest.approx([0.55, 0.7, 0.85, 1, 1, 1])
+
+
+def test_units_that_leave_are_forgotten_and_new_ones_come_first():
+    agent = Alone(batch=4)
+    agent.hold(0, {(0, 0): unit(1, 1, 1, 1), (0, 1): unit(0, 0, 0, 0)})
+    agent.learn(0)
+    old = {(0, 1): unit(0, 0, 0, 0)}
+    before = agent.values[4:].copy()
+    agent.hold(1, {**old, (1, 0): unit(8, 8, 8, 8), (1, 1): unit(8, 8, 8, 8)})
+    known = Priorities.load(agent.context(0), "g00")
+    assert known.units.tolist() == [[0, 1], [1, 0], [1, 1]]
+    np.testing.assert_array_equal(known.values[:4], before)
+    np.testing.assert_allclose(known.values[4:], 1, rtol=1e-5)
+    agent.learn(0)
+    assert agent.tensors["priorities/g00/units"].tolist() == [[0, 1], [1, 0], [1, 1]]
+    # One judged at the square root of 8 makes it what is to come begins with.
+    agent.hold(2, {(1, 1): unit(8, 8, 8, 8), (2, 0): unit(0, 0, 0, 0)})
+    np.testing.assert_allclose(Priorities.load(agent.context(0), "g00").values[4:], 8**0.5, rtol=1e-6)
+
+
+def test_units_are_found_by_name_in_any_order():
+    known = Priorities(np.array([[3, 0], [3, 1]]), np.array([1, 2, 3, 4], np.float32), 40)
+    found = known.aligned(np.array([[4, 0], [3, 1]]), 2, 10)
+    assert (found.values.tolist(), found.values.dtype, found.steps) == ([4, 4, 3, 4], np.float32, 50)
+    again = found.aligned(np.array([[4, 0], [3, 1]]), 2, 10)
+    assert (again.values.tolist(), again.steps) == ([4, 4, 3, 4], 50)
+
+
+def test_the_priority_of_a_stretch_is_that_of_its_mean_error_over_rows_that_are_learned_from():
+    """Two agents, two steps, three stretches: errors 1, 2, 3 and 6 are 3 in the mean, 4 and 0 of an agent that lives
+    are 2, and a stretch in which nobody lives is worth nothing."""
+    difference = np.array([[[1, -4, 0], [2, 0, 0]], [[-3, 0, 0], [6, 0, 0]]], np.float64)
+    learned = np.array([[[True, True, False], [True, True, False]], [[True, False, False], [True, False, False]]])
+    config = Alone(priority=1.0).config
+    judged = Judged.by(Draw(np.array([5, 0, 2]), np.ones(3)), config, difference, learned)
+    assert judged.places.tolist() == [5, 0, 2]
+    np.testing.assert_allclose(judged.worth, [3 + 1e-6, 2 + 1e-6, 0], rtol=1e-12)
+
+
+def test_what_nothing_can_be_learned_from_is_not_drawn_again_unless_there_is_nothing_else():
+    agent = Alone(batch=4)
+    living, dead = unit(1, 1, 1, 1), unit(1, 1, 1, 1)
+    dead["alive"][:] = False
+    agent.hold(0, {(0, 0): dead, (0, 1): living})
+    agent.learn(0)
+    places = agent.tensors["priorities/g00/values"][:4] == 0
+    assert places.sum() == 2  # one in each of the four parts of two transitions
+    for update in range(1, 9):
+        agent.learn(update)
+        assert not places[[place for place in Draw.of(agent.context(update), "g00").places if place < 4]].any()
+        places = agent.tensors["priorities/g00/values"][:4] == 0
+    alone = Alone(batch=4)
+    alone.hold(0, {(0, 0): dead})
+    alone.learn(0)
+    assert not alone.values.any()
+    draw = Draw.of(alone.context(1), "g00")
+    assert (draw.places.tolist(), draw.weights.tolist()) == ([0, 1, 2, 3], [1, 1, 1, 1])
+
+
+def test_groups_that_draw_by_other_priorities_are_shown_other_rows():
+    """The window keeps the last minibatch only; whoever asks for another gets another."""
+    agent = Alone(batch=2)
+    agent.hold(0, {(0, 0): unit(10, 11, 12, 13)})
+    shown = [Draw(np.array(places), np.ones(2)).shown(agent.context(0)) for places in ([0, 1], [3, 2], [0, 1])]
+    assert [context.batch.rewards[0, 0].tolist() for context in shown] == [[10, 11], [13, 12], [10, 11]]
+
+
+@pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
+def test_where_draws_are_uniform_there_is_no_part_of_priorities(name):
+    algorithm = algorithms.algorithm(name)
+    code = algorithms.implementation(algorithm)
+    for alpha, parts in ((0.0, 0), (0.1, 3)):
+        config = algorithms.configuration(algorithm, {"priority": alpha})
+        made = code.initialise(ALONE, Team(groups=(0,)), config, 1, 0)
+        assert sum(key.startswith("priorities/") for key in made) == parts
+        fitted = algorithm.without(config.idle_parts)
+        lists = [fitted.parts, *(stage.reads for stage in fitted.stages), *(stage.writes for stage in fitted.stages)]
+        assert any("priorities" in names for names in lists) == bool(parts)
+        assert len(fitted.parts) == len(algorithm.parts) - (not parts)

@@ -1,0 +1,58 @@
+"""Units of values, by hand."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from functions.algorithms.off_policy.replay import scaled
+from functions.algorithms.off_policy.reward_scale import RewardScale
+from functions.algorithms.returns import Outcome
+
+REWARDS = np.array([-4.0, -2.0, -2.0, 0.0])  # mean -2, mean square 6, variance 2
+
+
+def once():
+    return RewardScale().updated(REWARDS, lambda: -20.0)
+
+
+def test_values_are_in_units_of_the_standard_deviation_above_the_level():
+    assert once().units(True) == pytest.approx((2**0.5, -20 / 2**0.5))
+
+
+def test_rewards_as_they_are_have_the_level_too():
+    assert once().units(False) == (1.0, -20.0)
+
+
+def test_the_level_stays_when_rewards_change_while_the_scale_follows():
+    twice = once().updated(REWARDS + 6, lambda: pytest.fail("it was asked for once"))
+    assert twice.level == -20
+    # Both count nearly alike: mean 1, mean square (6 + 18) / 2 = 12.
+    assert twice.units(True).reward == pytest.approx(11**0.5, rel=1e-3)
+
+
+def test_before_any_reward_nothing_changes():
+    assert RewardScale().units(True) == (1.0, 0.0)
+    assert RewardScale().updated(REWARDS[:0], lambda: 1.0) == RewardScale()
+
+
+def test_it_is_kept_as_four_numbers():
+    scale = once()
+    assert RewardScale.of(scale.tensor) == scale and scale.tensor.shape == (4,)
+
+
+def test_the_level_is_the_mean_of_what_was_still_to_come_in_the_first_round():
+    # Two agents, three steps, one copy, gamma 1/2; the first is gone after two steps, the second goes on beyond them.
+    rewards = np.array([[[4.0], [2.0], [9.0]], [[0.0], [0.0], [8.0]]])
+    over = np.array([[[False], [True], [True]], [[False], [False], [False]]])
+    came = Outcome(rewards, over, learned=np.array([[[True], [True], [False]], [[True], [True], [True]]]))
+    context = SimpleNamespace(
+        tensors={"normaliser/g00": np.zeros(4)},
+        config=SimpleNamespace(gamma=0.5, standardise=False),
+        batch=SimpleNamespace(ended=np.zeros((3, 1), bool)),
+    )
+    found = scaled(context, "g00", came, lambda _: came)
+    # 4 + 2/2 = 5, and 2; 0 + 0/2 + 8/4 = 2, 0 + 8/2 = 4, and 8.
+    assert found.offset == pytest.approx((5 + 2 + 2 + 4 + 8) / 5)
+    assert found.normaliser[3] == found.offset
+    assert found.rewards.tolist() == rewards.tolist()

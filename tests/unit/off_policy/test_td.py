@@ -1,0 +1,196 @@
+"""Targets worked out by hand, and losses against automatic differentiation."""
+
+import numpy as np
+import pytest
+import torch
+
+from functions.algorithms.off_policy import td
+from functions.algorithms.off_policy.targets import hard, polyak
+
+GAMMA = 0.5
+
+
+def test_a_termination_removes_what_follows_and_a_truncation_does_not():
+    # 1 + ½ 8 where the episode goes on or was cut (its next value is that before the reset), 1 where it terminated.
+    got = td.one_step(np.array([1.0, 1.0]), np.array([8.0, 8.0]), np.array([False, True]), GAMMA)
+    np.testing.assert_array_equal(got, [5.0, 1.0])
+
+
+# Rewards 1, 2, 4, 8 from step 0 to 3, values after each step 16, 32, 64, 128, a discount of ½: r_t + ½ r_{t+1} + ... as
+# far as the m steps go, and ½^m times the value after the last one. (returns, discount, last, target)
+ROWS = {
+    # Nothing ends: the sequence itself stops the sums of steps 2 and 3 early.
+    # t=0: 1 + ½2 + ¼4 = 3, ⅛ of 64; t=1: 2 + ½4 + ¼8 = 6, ⅛ of 128; t=2: 4 + ½8 = 8, ¼ of 128; t=3: 8, ½ of 128.
+    "runs on": ((), (), [3, 6, 8, 8], [1 / 8, 1 / 8, 1 / 4, 1 / 2], [2, 3, 3, 3], [11, 22, 40, 72]),
+    # Step 1 terminates. t=0: 1 + ½2 = 2 and no value; t=1: 2 and no value; then as above.
+    "terminates": ((1,), (1,), [2, 2, 8, 8], [0, 0, 1 / 4, 1 / 2], [1, 1, 3, 3], [2, 2, 40, 72]),
+    # Step 1 is cut. t=0: 2, ¼ of 32; t=1: 2, ½ of 32: the value before the reset.
+    "is cut": ((), (1,), [2, 2, 8, 8], [1 / 4, 1 / 2, 1 / 4, 1 / 2], [1, 1, 3, 3], [10, 18, 40, 72]),
+    # The agent dies at step 1 and its copy plays on.
+    "dies": ((1,), (), [2, 2, 8, 8], [0, 0, 1 / 4, 1 / 2], [1, 1, 3, 3], [2, 2, 40, 72]),
+}
+REWARDS, NEXT = np.array([1.0, 2, 4, 8])[:, None], np.array([16.0, 32, 64, 128])[:, None]
+
+
+def flags(places):
+    return np.isin(np.arange(4), places)[:, None]
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_three_step_targets_are_those_worked_out_by_hand(row):
+    terminated, ended, returns, discount, last, targets = ROWS[row]
+    ahead = td.look_ahead(REWARDS, flags(terminated), flags(ended), GAMMA, 3)
+    np.testing.assert_array_equal(ahead.returns[:, 0], returns)
+    np.testing.assert_array_equal(ahead.discount[:, 0], discount)
+    np.testing.assert_array_equal(ahead.last[:, 0], last)
+    np.testing.assert_array_equal(ahead.targets(NEXT)[:, 0], targets)
+
+
+def random_sequences(seed, dtype=np.float64):
+    """Three agents, 12 steps, 40 copies; agents die on their own, copies are cut or end with all."""
+    rng = np.random.default_rng(seed)
+    shape = (3, 12, 40)
+    rewards, following = rng.standard_normal(shape).astype(dtype), rng.standard_normal(shape).astype(dtype)
+    terminated = rng.random(shape) < 0.1
+    ended = (rng.random(shape[1:]) < 0.15) | terminated.all(axis=0)
+    return rewards, following, terminated, ended
+
+
+def walk(t, steps, rewards, following, terminated, ended):
+    """The n-step target at `t` of one agent in one copy, one step at a time."""
+    total = 0.0
+    for k in range(steps):
+        total += GAMMA**k * rewards[t + k]
+        if terminated[t + k]:
+            return total
+        if ended[t + k] or t + k + 1 == len(rewards) or k + 1 == steps:
+            return total + GAMMA ** (k + 1) * following[t + k]
+    raise AssertionError
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5, 30])
+def test_n_step_targets_are_those_of_walking_step_by_step(steps):
+    rewards, following, terminated, ended = random_sequences(0)
+    got = td.look_ahead(rewards, terminated, ended, GAMMA, steps).targets(following)
+    for agent, t, copy in np.ndindex(rewards.shape):
+        one = rewards[agent, :, copy], following[agent, :, copy], terminated[agent, :, copy], ended[:, copy]
+        assert got[agent, t, copy] == pytest.approx(walk(t, steps, *one), rel=1e-12, abs=1e-14)
+
+
+def test_looking_one_step_ahead_gives_the_one_step_targets():
+    rewards, following, terminated, ended = random_sequences(1)
+    got = td.look_ahead(rewards, terminated, ended, 0.9, 1).targets(following)
+    np.testing.assert_array_equal(got, td.one_step(rewards, following, terminated, 0.9))
+
+
+@pytest.mark.parametrize("steps", [0, -1])
+def test_a_target_looks_at_least_one_step_ahead(steps):
+    with pytest.raises(ValueError, match=f"at least 1 step ahead, not {steps}"):
+        td.look_ahead(REWARDS, flags(()), flags(()), GAMMA, steps)
+
+
+def test_double_q_takes_the_targets_value_of_the_online_choice_among_legal_actions():
+    online = np.array([[1.0, 3, 2], [1.0, 3, 2], [5.0, 5, 0], [-9.0, -9, -8]])
+    target = np.array([[10.0, 20, 30], [10.0, 20, 30], [7.0, 8, 9], [1.0, 2, 3]])
+    legal = np.array([[True, True, True], [True, False, True], [True, True, True], [True, True, False]])
+    # Free: action 1, although the target prefers 2. Without action 1: action 2. A tie: the first. The best one of row 3
+    # is illegal; of the two left the first.
+    np.testing.assert_array_equal(td.double_q(online, target, legal), [20, 30, 7, 1])
+    np.testing.assert_array_equal(td.double_q(online, target), [20, 20, 7, 3])
+    wide = (array.reshape(2, 1, 2, 3) for array in (online, target, legal))
+    np.testing.assert_array_equal(td.double_q(*wide), [[[20, 30]], [[7, 1]]])
+
+
+def test_the_error_of_the_values_taken_goes_to_the_actions_taken():
+    values, actions = np.array([[1.0, 2, 3], [4.0, 5, 6]]), np.array([2, 0])
+    np.testing.assert_array_equal(td.chosen(values, actions), [3, 4])
+    np.testing.assert_array_equal(td.at_actions(np.array([0.5, -1.0]), actions, 3), [[0, 0, 0.5], [-1, 0, 0]])
+
+
+def test_the_joint_error_is_the_sum_over_living_agents():
+    # Row 0: both live and play on: (3 + 4) - (1 + ½2) - (1 + ½6) = 1. Row 1: agent 1 terminates here:
+    # 7 - (1 + ½2) - 1 = 4. Row 2: agent 1 was dead before, whatever its network says: 3 - (1 + ½2) = 1.
+    utilities, following = np.array([[3.0, 4]] * 3).T, np.array([[2.0, 6]] * 3).T
+    rewards = np.array([[1.0, 1], [1, 1], [1, 0]]).T
+    terminated = np.array([[False, False], [False, True], [False, False]]).T
+    alive = np.array([[True, True], [True, True], [True, False]]).T
+    targets = td.one_step(rewards, following, terminated, GAMMA)
+    loss = td.td_loss(td.joint_sum(utilities, alive), td.joint_sum(targets, alive))
+    np.testing.assert_array_equal(loss.difference, [1, 4, 1])
+    np.testing.assert_allclose(loss.error, np.array([2, 8, 2]) / 3)
+    np.testing.assert_array_equal(loss.rows, [1, 16, 1])
+
+
+@pytest.mark.parametrize("delta", [None, 0.7])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dying", [False, True])
+def test_the_loss_and_its_error_are_those_of_automatic_differentiation(delta, weighted, dying):
+    rng = np.random.default_rng(3)
+    values, targets, weights = rng.standard_normal((3, 64, 2))
+    weights = np.abs(weights) if weighted else np.ones((64, 2))
+    alive = rng.random((64, 2)) < 0.6 if dying else np.ones((64, 2), bool)
+    v, t = torch.tensor(values, requires_grad=True), torch.tensor(targets)
+    each = (v - t) ** 2 if delta is None else torch.nn.functional.huber_loss(v, t, reduction="none", delta=delta)
+    living = torch.tensor(alive, dtype=torch.float64)
+    expected = (each * torch.tensor(weights) * living).sum() / living.sum()
+    expected.backward()
+    loss = td.td_loss(values, targets, delta, weights if weighted else None, alive if dying else None)
+    assert loss.rows.sum() / alive.sum() == pytest.approx(expected.item(), rel=1e-12)
+    assert not loss.rows[~alive].any()
+    np.testing.assert_allclose(loss.error, v.grad.numpy(), rtol=1e-10, atol=0)
+    np.testing.assert_array_equal(loss.difference, np.where(alive, values - targets, 0))  # before weights
+
+
+def test_a_batch_without_a_living_agent_has_no_loss():
+    loss = td.td_loss(np.ones(2), np.full(2, np.inf), alive=np.zeros(2, bool))
+    np.testing.assert_array_equal([loss.error, loss.rows], [[0, 0], [0, 0]])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_targets_and_losses_keep_the_type_of_their_inputs(dtype):
+    rewards, following, terminated, ended = random_sequences(4, dtype)
+    ahead = td.look_ahead(rewards, terminated, ended, 0.9, 3)
+    loss = td.td_loss(following, rewards, 1.0, np.ones_like(rewards), ~terminated)
+    joint = td.joint_sum(following, terminated)
+    arrays = (ahead.returns, ahead.targets(following), loss.error, loss.difference, joint)
+    arrays += (td.one_step(rewards, following, terminated, 0.9), td.double_q(rewards[0], following[0], ~terminated[0]))
+    arrays += (td.at_actions(following[0, 0], np.zeros(40, int), 2),)
+    assert {array.dtype for array in arrays} == {np.dtype(dtype)}
+
+
+ONLINE, TARGET = (
+    {"w0": np.array([1.0, 2.0]), "b0": np.array([4.0])},
+    {"w0": np.array([3.0, 6.0]), "b0": np.array([0.0])},
+)
+
+
+def test_a_hard_target_is_copied_after_every_third_update():
+    for updates, source in ((1, TARGET), (2, TARGET), (3, ONLINE), (4, TARGET), (6, ONLINE)):
+        got = hard(ONLINE, TARGET, updates, every=3)
+        assert {name: tensor.tolist() for name, tensor in got.items()} == {n: t.tolist() for n, t in source.items()}
+
+
+def test_a_copied_target_does_not_move_with_the_online_network():
+    online = {"w0": np.array([1.0])}
+    copied = hard(online, {"w0": np.array([0.0])}, 1, every=1)
+    online["w0"] += 5
+    assert copied["w0"].tolist() == [1.0]
+
+
+def test_a_soft_update_moves_a_part_of_the_way():
+    got = polyak(ONLINE, TARGET, 0.25)  # 3 - ¼2, 6 - ¼4, 0 + ¼4
+    assert {name: tensor.tolist() for name, tensor in got.items()} == {"w0": [2.5, 5.0], "b0": [1.0]}
+    assert TARGET["w0"].tolist() == [3.0, 6.0]
+    for rate, end in ((0.0, TARGET), (1.0, ONLINE)):
+        assert all(np.array_equal(tensor, end[name]) for name, tensor in polyak(ONLINE, TARGET, rate).items())
+
+
+def test_targets_refuse_networks_with_other_tensors_and_rates_out_of_range():
+    with pytest.raises(ValueError, match="do not have the same tensors: b0"):
+        hard(ONLINE, {"w0": TARGET["w0"]}, 1, 1)
+    with pytest.raises(ValueError, match="do not have the same tensors: b0"):
+        polyak({"w0": ONLINE["w0"]}, TARGET, 0.5)
+    with pytest.raises(ValueError, match="not every 0"):
+        hard(ONLINE, TARGET, 1, 0)
+    with pytest.raises(ValueError, match=r"from 0 to 1, not 1\.5"):
+        polyak(ONLINE, TARGET, 1.5)

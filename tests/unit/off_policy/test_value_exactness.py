@@ -1,0 +1,352 @@
+"""Value methods in stages are value methods at once: the same weights as a plain loop with automatic differentiation,
+and the same bytes wherever the stages run."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from plain_values import Plain
+from synthetic import episodes, meddled
+
+from coordinator.placement.rules import LEARNER_PLACEMENTS
+from functions import codec
+from functions.algorithms import registry as algorithms
+from functions.algorithms.base import Context
+from functions.algorithms.off_policy.replay import unrolled
+from functions.algorithms.value import decomposed
+from functions.algorithms.value.utilities import seen_by, utilities
+from functions.contract import TaskHeader, Team
+from functions.data.replay_buffer import Unit, Window
+from functions.environments.base import AgentClass, Spec
+from functions.learner import stages
+from functions.nn import recurrent
+from functions.randomness import generator
+
+STEPS, COPIES, UNITS, FIRST = 6, 3, 3, 2
+TIGHT, WIDE = 0.05, 1e9  # caps of norms that bind for every network, and for none
+NAMES = ("iql", "vdn", "qmix")
+
+
+def spec(sides=(), masked=True, state_size=3):
+    """Four agents of two classes that interleave; agents die, episodes are cut."""
+    return Spec(
+        agents=("a", "b", "c", "d"),
+        classes=(AgentClass("x", (0, 2), 3, 3), AgentClass("y", (1, 3), 2, 4)),
+        horizon=STEPS, state_size=state_size, masked=masked, sides=sides,
+    )  # fmt: skip
+
+
+def unit(spec, seed, dtype=np.float64):
+    """A unit made up at random; actions are legal."""
+    rng = np.random.default_rng(seed)
+    shape = (STEPS, COPIES)
+    terminated, alive, ended, truncated = episodes(rng, len(spec.agents), *shape)
+    cut = np.argwhere(truncated | ((np.arange(STEPS) == STEPS - 1)[:, None] & ~ended))
+
+    def drawn(*size):
+        return rng.standard_normal(size).astype(dtype)
+
+    made = {
+        "terminated": terminated, "alive": alive, "ended": ended, "cut": cut, "reward": drawn(len(spec.agents), *shape),
+    }  # fmt: skip
+    if spec.state_size:
+        made |= {"state": drawn(*shape, spec.state_size), "cut_state": drawn(len(cut), spec.state_size)}
+    for index, kind in enumerate(spec.classes):
+        n = len(kind.agents)
+        actions = rng.integers(kind.actions, size=(n, *shape))
+        made |= {
+            f"observation/{index}": drawn(n, *shape, kind.observation_size),
+            f"cut_observation/{index}": drawn(n, len(cut), kind.observation_size),
+            f"action/{index}": actions.astype(np.int32),
+        }
+        if spec.masked:
+            legal = rng.random((n, *shape, kind.actions)) < 0.5
+            np.put_along_axis(legal, actions[..., None], True, axis=-1)
+            beyond = rng.random((n, len(cut), kind.actions)) < 0.5
+            beyond[..., 0] |= ~beyond.any(axis=-1)
+            made |= {f"mask/{index}": legal, f"cut_mask/{index}": beyond}
+    return made
+
+
+APART = Team(groups=(0, 1, 2, 3))
+PAIRED = Team(groups=(0, 1, 0, 3), identity=True)
+TOGETHER = Team(groups=(0, 1, 0, 1), identity=True)
+
+
+class Scene:
+    """Some units, a team, and the tensors that it begins with; targets and moments are not those of round 0, and the
+    scale of rewards is only where this is the `first` update."""
+
+    def __init__(
+        self, name, team=PAIRED, sides=(), dtype=np.float64, units=None, state_size=3, first=False, **settings
+    ):
+        self.name, self.team, self.spec = name, team, spec(sides, state_size=state_size)
+        self.algorithm = algorithms.algorithm(name)
+        given = {"hidden": [5, 4], "updates": 2, "batch": 7, "lr": 0.02, "norm_cap": TIGHT, **settings}
+        self.config = algorithms.configuration(self.algorithm, given)
+        self.units = units or [unit(self.spec, seed, dtype) for seed in range(UNITS)]
+        self.window = Window(self.spec)
+        wanted = [Unit(index, 0, "x") for index in range(len(self.units))]
+        self.window.hold(wanted, lambda missing: dict(zip(wanted, self.units, strict=True)))
+        self.tensors = self.drawn(1, dtype)
+        other = self.drawn(2, dtype)
+        self.tensors |= {key: array for key, array in other.items() if key.split("/")[0].endswith("target")}
+        for key in self.tensors:
+            if key.startswith("normaliser/") and not first:
+                self.tensors[key] = np.array([0.002, 0.01, 0.004, 0.3])
+
+    def drawn(self, seed, dtype):
+        code, made = algorithms.implementation(self.algorithm), {}
+        for group in sorted(set(self.team.groups)):
+            made |= code.initialise(self.spec, self.team, self.config, seed, group)
+        return {key: array.astype(dtype) if array.dtype == np.float32 else array for key, array in made.items()}
+
+    def context(self, round_, tensors, update=0):
+        batch = self.window.of(np.arange(COPIES), STEPS)
+        return Context(self.spec, self.team, self.config, 5, round_, batch, tensors, self.window, update)
+
+    def run(self, rule="packed", rounds=2, stored=lambda tensors: tensors):
+        """The tensors after some rounds, works placed by a rule; `stored` is what becomes of them between works."""
+        return self.learned(rule, rounds, stored)[0]
+
+    def learned(self, rule="packed", rounds=2, stored=lambda tensors: tensors):
+        """The same, and the figures of the last round."""
+        known, code = dict(self.tensors), algorithms.implementation(self.algorithm)
+        groups = sorted(set(self.team.groups))
+        for round_ in range(FIRST, FIRST + rounds):
+            figures = {}
+            for wave in LEARNER_PLACEMENTS[rule](self.algorithm.stages, groups, self.config.updates):
+                told = {}
+                for work in wave:
+                    share = stages.Share(work.stages, work.groups, range(work.first, work.first + work.updates))
+                    outcome = stages.run(self.algorithm, code, self.context(round_, known), share)
+                    told |= stored(outcome.tensors)
+                    figures |= outcome.figures
+                known |= told
+        return {key: array for key, array in known.items() if key.split("/")[0] in self.algorithm.parts}, figures
+
+
+def as_plain(scene, rounds=2):
+    """The same rounds in the plain loop."""
+    config = scene.config
+    length = config.stretch or (STEPS if config.recurrent else 1)
+    plain = Plain(scene.name, scene.spec, scene.team, config, scene.tensors, scene.units)
+    for round_ in range(FIRST, FIRST + rounds):
+        for update in range(config.updates):
+            plain.update(scene.context(round_, {}, update), length)
+    return plain
+
+
+CASES = {
+    "one step ahead": {},
+    "huber, not double": {"huber": 0.3, "double": False, "norm_cap": WIDE},
+    "three steps ahead": {"stretch": 3, "ahead": 3},
+    "three steps ahead, time limits are ends": {"stretch": 6, "ahead": 3, "time_limit": "terminal"},
+    "two steps ahead in stretches of three, hard targets": {"stretch": 3, "ahead": 2, "target_every": 3},
+    "fast targets, rewards as they are": {"target_rate": 0.5, "standardise": False, "gamma": 1.0},
+    "time limits are ends": {"time_limit": "terminal"},
+    "memory": {"recurrent": True, "batch": 4},
+    "memory, burnt in": {"recurrent": True, "stretch": 3, "burn_in": 1, "ahead": 2, "huber": 1.0},
+    "memory over three steps, not double": {"recurrent": True, "ahead": 3, "double": False, "batch": 3, "hidden": [4]},
+    "burnt in without memory": {"stretch": 2, "burn_in": 1},
+    "priorities": {"priority": 0.7, "priority_beta": 0.5, "priority_steps": 100},
+    "priorities of stretches": {"priority": 1.0, "stretch": 3, "ahead": 2, "burn_in": 1, "huber": 0.3},
+    "priorities, memory": {"priority": 0.5, "priority_steps": 1, "recurrent": True, "batch": 3, "ahead": 2},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("name", NAMES)
+def test_stages_give_the_weights_of_one_loss_through_all_networks(name, case):
+    equals_plain(Scene(name, **CASES[case]))
+
+
+@pytest.mark.parametrize("team", [APART, TOGETHER], ids=["apart", "together"])
+@pytest.mark.parametrize("sides", [(), (0, 1, 0, 1)], ids=["one side", "two sides"])
+@pytest.mark.parametrize("name", NAMES)
+def test_so_they_do_for_every_team_and_for_sides_that_compete(name, sides, team):
+    equals_plain(Scene(name, team, sides, stretch=2, ahead=2))
+
+
+@pytest.mark.parametrize("team", [APART, TOGETHER], ids=["apart", "together"])
+@pytest.mark.parametrize("name", NAMES)
+def test_so_they_do_where_each_side_or_group_draws_by_priorities_of_its_own(name, team):
+    equals_plain(Scene(name, team, (0, 1, 0, 1), priority=0.8, stretch=2, updates=4))
+
+
+def test_so_do_independent_learners_of_their_own_rewards():
+    equals_plain(Scene("iql", reward="own", stretch=2))
+    equals_plain(Scene("iql", reward="own", stretch=2, first=True))
+
+
+@pytest.mark.parametrize("case", ["one step ahead", "time limits are ends", "memory, burnt in"])
+@pytest.mark.parametrize("sides", [(), (0, 1, 0, 1)], ids=["one side", "two sides"])
+@pytest.mark.parametrize("name", NAMES)
+def test_so_they_do_from_the_first_update_on_which_finds_the_scale_of_rewards(name, sides, case):
+    equals_plain(Scene(name, sides=sides, first=True, **CASES[case]))
+
+
+@pytest.mark.parametrize("hyper", [0, 6])
+def test_so_does_a_mixer_with_and_without_hidden_hypernetworks(hyper):
+    equals_plain(Scene("qmix", hyper=hyper, embed=3))
+
+
+def equals_plain(scene):
+    (found, figures), plain = scene.learned(), as_plain(scene)
+    assert found.keys() == plain.tensors.keys()
+    for key, array in plain.tensors.items():
+        np.testing.assert_allclose(found[key], array, rtol=1e-10, atol=1e-13, err_msg=key)
+        # Something was learned, everywhere.
+        assert not array.size or not np.array_equal(found[key], scene.tensors[key]), key
+    told = {key: value for key, value in figures.items() if "grad_norm" in key}
+    assert told == {figure_of(key): pytest.approx(norm, rel=1e-9) for key, norm in plain.norms.items()}
+    for key, capped in plain.capped.items():  # the cap took part
+        assert capped == 0 if scene.config.norm_cap == WIDE else capped > 0, (key, capped)
+
+
+def figure_of(network):
+    """The name of the norm of the network's gradient."""
+    part, group = network.split("/")
+    return f"mix/mixer_grad_norm/{group}" if part == "mixer" else f"policy/policy_grad_norm/{group}"
+
+
+def through_storage(tensors):
+    return codec.decode(codec.encode(tensors, TaskHeader(task="t")), "t")
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("name", NAMES)
+def test_the_bytes_are_the_same_wherever_stages_run(name, case):
+    for dtype in (np.float32, np.float64):
+        scene = Scene(name, dtype=dtype, **CASES[case])
+        together = scene.run("packed", rounds=1)
+        for rule in ("split", "fused"):
+            same_bytes(scene.run(rule, rounds=1, stored=through_storage), together)
+        assert {array.dtype for key, array in together.items() if key.startswith("policy/")} == {np.dtype(dtype)}
+
+
+@pytest.mark.parametrize("sides", [(), (0, 1, 0, 1)], ids=["one side", "two sides"])
+@pytest.mark.parametrize("team", [APART, TOGETHER], ids=["apart", "together"])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_bytes_are_the_same_for_every_team(name, team, sides):
+    for settings in ({"batch": 1}, {"priority": 0.6}):
+        scene = Scene(name, team, sides, dtype=np.float32, **settings)
+        same_bytes(scene.run("split", stored=through_storage), scene.run("packed"))
+
+
+def same_bytes(found, expected):
+    assert found.keys() == expected.keys()
+    for key, array in expected.items():
+        assert (found[key].dtype, found[key].shape) == (array.dtype, array.shape), key
+        assert found[key].tobytes() == array.tobytes(), key
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_settings_of_priorities_change_no_byte_where_draws_are_uniform(name):
+    found = Scene(name, priority_beta=0.9, priority_steps=3).run()
+    same_bytes(found, Scene(name).run())
+    assert not any(key.startswith("priorities/") for key in found)
+
+
+def test_who_learns_together_draws_by_equal_priorities_and_who_learns_alone_by_its_own():
+    for name, kinds in (("iql", 4), ("vdn", 2), ("qmix", 2)):
+        found = Scene(name, APART, (0, 1, 0, 1), priority=1.0).run()
+        assert len({found[f"priorities/g{group:02d}/values"].tobytes() for group in range(4)}) == kinds
+
+
+@pytest.mark.parametrize("state_size", [3, 0])
+@pytest.mark.parametrize("case", ["one step ahead", "three steps ahead", "memory", "memory, burnt in"])
+@pytest.mark.parametrize("name", NAMES)
+def test_what_dead_agents_saw_did_and_got_changes_no_byte(name, case, state_size):
+    scene = Scene(name, state_size=state_size, **CASES[case])
+    units = [meddled(scene.spec, unit) for unit in scene.units]
+    other = Scene(name, units=units, state_size=state_size, **CASES[case])
+    assert any(not unit["alive"].all() for unit in scene.units)
+    same_bytes(other.run(), scene.run())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_was_not_drawn_changes_no_byte(name):
+    """A minibatch of two steps out of 54: the other rows are not looked at."""
+    scene = Scene(name, batch=2, updates=1)
+    batch = scene.window.draw(generator(5, FIRST, "replay", 0), 2)
+    wanted = {float(value) for value in batch.observations[0][0, 0, :, 0]}
+    units = []
+    for unit_ in scene.units:
+        found = {key: array.copy() for key, array in unit_.items()}
+        keep = np.isin(found["observation/0"][0, ..., 0], list(wanted))
+        assert keep.sum() <= 2
+        found["reward"][:, ~keep] += 1000
+        units.append(found)
+    same_bytes(Scene(name, batch=2, updates=1, units=units).run(rounds=1), scene.run(rounds=1))
+
+
+@pytest.mark.parametrize(("rule", "passes"), [("packed", 1), ("split", 2)])
+@pytest.mark.parametrize("name", ["vdn", "qmix"])
+def test_a_function_with_all_stages_makes_utilities_of_a_minibatch_once(name, rule, passes, monkeypatch):
+    scene, made = Scene(name), []
+
+    def counted(context, group, **settings):
+        made.append(context.update)
+        return utilities(context, group, **settings)
+
+    monkeypatch.setattr(decomposed, "utilities", counted)
+    scene.run(rule, rounds=1)
+    # Of the round's own data once more, in its last update, for the figures.
+    for update, whole in ((0, 0), (1, 1)):
+        assert made.count(update) == (passes + whole) * len(set(scene.team.groups))
+
+
+def test_the_gradient_of_a_sum_is_each_networks_own():
+    """VDN: the slope that comes down is the same for all who are alive, so a network knows no other's weights."""
+    scene = Scene("vdn", APART, stretch=2, ahead=2)
+    code, groups = algorithms.implementation(scene.algorithm), (0, 1, 2, 3)
+    known = dict(scene.tensors)
+    for names in (("utility",), ("mix",)):
+        share = stages.Share(names, groups, range(1))
+        known |= stages.run(scene.algorithm, code, scene.context(FIRST, known), share).tensors
+    slopes = np.concatenate([known[f"slope/g{group:02d}"] for group in groups])
+    alive = scene.window.draw(generator(5, FIRST, "replay", 0), 7, 2).alive
+    for t, b in np.ndindex(alive.shape[1:]):
+        assert len({*slopes[alive[:, t, b], t, b].tolist()}) <= 1
+    assert not slopes[~alive].any() and slopes[alive].any()
+
+
+def test_a_stage_leaves_the_minibatch_as_it_was():
+    """All stages of an update see the same arrays; none may write into them."""
+    for name in NAMES:
+        scene = Scene(name, recurrent=True, burn_in=1, ahead=2)
+        drawn = scene.window.draw
+
+        def frozen(*arguments, drawn=drawn):
+            batch = drawn(*arguments)
+            for value in vars(batch).values():
+                for array in value if isinstance(value, tuple) else (value,):
+                    if isinstance(array, np.ndarray):
+                        array.flags.writeable = False
+            return batch
+
+        scene.window.draw = frozen
+        scene.run()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_stretches_that_begin_where_episodes_do_are_unrolled_like_whole_units(name):
+    scene = Scene(name, recurrent=True)
+    units = [{**unit, "ended": np.zeros((STEPS, COPIES), bool)} for unit in scene.units]
+    for unit_ in units:
+        unit_["ended"][[1, 3]] = True  # episodes of two steps each
+    scene = Scene(name, recurrent=True, units=units)
+    weights = recurrent.weights_of(scene.tensors, "policy/g00")
+
+    def values(first, length):
+        context = replace(scene.context(FIRST, scene.tensors), batch=scene.window.of(first, length))
+        outputs, _ = unrolled(weights, seen_by(context, 0))
+        return outputs.reshape(length, 2, len(first), -1)  # group 0 has two agents
+
+    whole = values(np.arange(COPIES), STEPS)
+    for begin in range(0, STEPS, 2):
+        part = values(begin * COPIES + np.arange(COPIES), 2)
+        np.testing.assert_allclose(part, whole[begin : begin + 2], rtol=1e-12)
+        if begin:  # a stretch that begins amid an episode has forgotten what came before
+            assert not np.allclose(values((begin - 1) * COPIES + np.arange(COPIES), 1), whole[begin - 1 : begin])

@@ -1,0 +1,349 @@
+"""What IQL, VDN and QMIX learn where it is known what they can learn, and what they refuse."""
+
+import msgspec
+import numpy as np
+import pytest
+import taught as teaching
+from simulated import MemoryStorage
+from taught import ask, returned, taught
+
+from coordinator.config.schema import ConfigError, load
+from functions import codec
+from functions.algorithms import registry as algorithms
+from functions.algorithms.value.mixer import mixer_of
+from functions.contract import Answer, Failed, InitialiseTask, Team
+from functions.environments import registry
+from functions.environments.base import AgentClass, Observation, Spec, Task
+from functions.environments.matrix import optimal_return
+from functions.evaluator.episodes import play
+from functions.learner.handler import handle as learn
+from functions.nn import recurrent
+
+SMALL = {"gamma": 0.99, "hidden": [32], "lr": 1e-2, "batch": 64, "updates": 40, "replay": 10_000, "target_rate": 0.1}
+# Whatever is done is done at random, so that all pairs of actions are seen equally often.
+EXPLORING = {**SMALL, "epsilon_start": 1.0, "epsilon_end": 1.0}
+OWN = {"iql": {}, "vdn": {}, "qmix": {"embed": 8, "hyper": 8}}
+TWO_STEP, CORRIDOR = Task(name="matrix/two_step"), Task(name="toy/corridor")
+
+
+def learned(task, name, seed=0, rounds=8, copies=32, **settings):
+    return taught(task, name, {**EXPLORING, **OWN[name], **settings}, rounds, copies, seed=seed)
+
+
+def outputs(policy, places):
+    """For all actions ``[agents, places, actions]`` of agents that see each place of a task as a one-hot."""
+    seen = np.repeat(np.eye(places, dtype=np.float32)[:, None], 2, axis=1)
+    return policy.outputs(Observation(values=(seen,), alive=np.ones((places, 2), bool)))[0][0]
+
+
+def values(task, name, places, **settings):
+    """What two agents make of their actions: outputs, and the level above which they stand, half of a joint one."""
+    policy, tensors = teaching.learned(task, name, {**EXPLORING, **OWN[name], **settings, "standardise": False}, 10, 64)
+    levels = [array[3] for key, array in sorted(tensors.items()) if key.startswith("normaliser/")]
+    each = levels if len(levels) == 2 else [levels[0] / 2] * 2
+    return outputs(policy, places) + np.array(each)[:, None, None]
+
+
+# -- what can be learned
+
+
+@pytest.mark.parametrize(("name", "earned"), [("qmix", 8), ("vdn", 7), ("iql", 7)])
+def test_the_two_step_game_is_solved_by_who_can_say_that_values_do_not_add_up(name, earned):
+    """The game of the QMIX paper (section 5): the best is 8, and a sum of values prefers the safe 7."""
+    assert returned(TWO_STEP, learned(TWO_STEP, name)) == earned
+
+
+@pytest.mark.conformance
+@pytest.mark.parametrize(("name", "earned"), [("qmix", 8), ("vdn", 7), ("iql", 7)])
+def test_so_it_is_whatever_the_networks_begin_with(name, earned):
+    assert [returned(TWO_STEP, learned(TWO_STEP, name, seed)) for seed in range(1, 21)] == [earned] * 20
+
+
+def test_the_values_of_vdn_are_the_closest_sum_to_what_is_paid():
+    """By least squares over the four pairs of state 2B, all alike: -1.5, 2.5, 2.5 and 6.5, against 0, 1, 1 and 8."""
+    one, two = values(TWO_STEP, "vdn", 3, batch=128, updates=60, hidden=[16])
+    np.testing.assert_allclose(one[2][:, None] + two[2], [[-1.5, 2.5], [2.5, 6.5]], atol=0.5)
+    np.testing.assert_allclose(one[1][:, None] + two[1], np.full((2, 2), 7), atol=0.5)
+
+
+def test_the_joint_values_of_qmix_are_those_of_the_game():
+    """What each pair is worth, discounted by 0.99 in the first state: 7 and 8 follow the one and the other of the first
+    agent's actions. The paper's table 2 has 6.93, 6.93, 7.92, 7.92; 7.00 four times; 0.00, 1.00, 1.00, 8.00."""
+    settings = {**EXPLORING, **OWN["qmix"], "standardise": False}
+    policy, tensors = teaching.learned(TWO_STEP, "qmix", settings, 8, 64)
+    mixer, flat = mixer_of(tensors, "mixer/g00")
+    level = float(tensors["normaliser/g00"][3])
+    one, two = outputs(policy, 3)
+    found = []
+    for state in range(3):
+        seen = np.repeat(np.eye(3, dtype=np.float32)[state : state + 1], 4, axis=0)
+        pairs = np.stack([one[state].repeat(2), np.tile(two[state], 2)], axis=1)
+        found.append(mixer.forward(flat, seen, pairs)[0] + level)
+    np.testing.assert_allclose(found, [[6.93, 6.93, 7.92, 7.92], [7, 7, 7, 7], [0, 1, 1, 8]], atol=0.05)
+
+
+@pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
+def test_who_explores_less_and_less_may_find_the_best_where_the_penalty_is_high(name):
+    """With -7 a corner is worth 1 beside a partner at random and the middle 2/3, so that it depends on the seed whether
+    both settle on the same corner: of ten seeds 4, 6 and 8 do. This one does."""
+    task, settings = Task(name="matrix/penalty", options={"k": -7}), {**SMALL, **OWN[name], "epsilon_steps": 300}
+    assert returned(task, taught(task, name, settings, rounds=6, copies=64)) == optimal_return(task) == 10
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
+def test_who_explores_less_and_less_finds_the_best_of_the_penalty_game(name, seed):
+    """With a penalty of -3 the corners, 7/3 in the mean over a partner that acts at random, are worth more than the
+    middle, 2/3; which of the two pairs that pay 10 it is, both settle on as they explore less."""
+    task = Task(name="matrix/penalty", options={"k": -3})
+    settings = {**SMALL, **OWN[name], "epsilon_steps": 1000, "replay": 500}
+    found = returned(task, taught(task, name, settings, rounds=20, copies=64, seed=seed))
+    assert found == optimal_return(task) == 10
+
+
+def test_the_central_critic_of_maddpg_tells_what_every_pair_of_the_climbing_game_pays():
+    """A joint value of any shape: the optimum of 11 stands among penalties that no mean over partners would show."""
+    pays = [[11, -30, 0], [-30, 7, 6], [0, 0, 5]]
+    settings = {
+        "gamma": 0.9, "hidden": [32], "lr": 1e-9, "critic_lr": 0.01, "batch": 64, "updates": 60, "replay": 10_000,
+        "target_rate": 0.1, "standardise": False,
+    }  # fmt: skip
+    _, tensors = teaching.learned(Task(name="matrix/climbing"), "maddpg", settings, rounds=8, copies=64)
+    pairs = np.eye(3, dtype=np.float32)[np.indices((3, 3)).reshape(2, 9)]
+    seen = np.concatenate([np.ones((9, 1), np.float32), *pairs], axis=1)
+    for group in ("g00", "g01"):
+        critic = recurrent.weights_of(tensors, f"critic/{group}")
+        found = recurrent.forward(critic, seen).outputs.reshape(3, 3) + tensors[f"normaliser/{group}"][3]
+        np.testing.assert_allclose(found, pays, atol=0.5)
+
+
+@pytest.mark.parametrize(("game", "earned"), [("climbing", 5), ("penalty", 2)])
+@pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
+def test_who_averages_over_a_partner_that_explores_misses_the_best(name, game, earned):
+    """Means over the partner's actions, climbing: -19/3, -17/3, 5/3 for the row player and -19/3, -23/3, 11/3 for the
+    other, so both play the last action, which pays 5 of 11; penalty: -30, 2/3, -30, so both play the middle, 2 of 10.
+    A sum of values has the same greatest entry: row mean plus column mean. No joint value that rises with each agent's
+    own can have a best pair whose neighbours are worse than what they are neighbours of, so that `qmix` does no better.
+    """
+    task = Task(name=f"matrix/{game}")
+    assert returned(task, learned(task, name, rounds=6, copies=64)) == earned
+
+
+@pytest.mark.parametrize(("time_limit", "going_on"), [("bootstrap", [7.29, 8.1, 9, 10]), ("terminal", [0.9, 0, 9, 10])])
+def test_the_values_of_the_corridor_are_those_worked_out_by_hand(time_limit, going_on):
+    """See `functions.environments.corridor`: who takes a time limit for an end sees nothing behind the first leg."""
+    settings = {"batch": 128, "updates": 60, "gamma": 0.9, "hidden": [16]}
+    found = values(CORRIDOR, "iql", 4, reward="own", time_limit=time_limit, **settings)
+    for agent in found:
+        np.testing.assert_allclose(agent, np.stack([np.ones(4), going_on], axis=1), atol=0.1)
+
+
+@pytest.mark.parametrize(("time_limit", "walks"), [("bootstrap", [1, 1, 1, 1]), ("terminal", [0, 0, 1, 1])])
+@pytest.mark.parametrize("name", ["vdn", "qmix"])
+def test_a_joint_value_walks_the_corridor_only_where_a_time_limit_is_no_end(name, time_limit, walks):
+    found = outputs(learned(CORRIDOR, name, gamma=0.9, time_limit=time_limit), 4).argmax(axis=2)
+    assert found.tolist() == [walks, walks]
+
+
+ANSWERING = {**SMALL, "gamma": 0.9, "hidden": [16], "batch": 128, "replay": 2000, "epsilon_steps": 1500}
+HARD = {"masked": True, "elimination": True, "mixed": True}
+
+
+@pytest.mark.parametrize("options", [{}, HARD], ids=["plain", "agents die, actions are masked"])
+@pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
+def test_agents_that_explore_less_and_less_answer_every_signal(name, options):
+    """Two agents, five steps, a right answer each is the best there is: 10."""
+    task = Task(name="toy/signal", options=options)
+    assert mean_return(task, taught(task, name, {**ANSWERING, **OWN[name]}, rounds=10)) == 10
+
+
+@pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
+def test_so_they_do_where_what_surprises_is_replayed_more_often(name):
+    task = Task(name="toy/signal", options=HARD)
+    settings = {**ANSWERING, **OWN[name], "priority": 0.6, "priority_steps": 1500}
+    assert mean_return(task, taught(task, name, settings, rounds=10)) == 10
+
+
+def test_agents_that_remember_answer_every_signal():
+    task = Task(name="toy/signal", options=HARD)
+    settings = {**ANSWERING, **OWN["qmix"], "recurrent": True, "batch": 16}
+    assert mean_return(task, taught(task, "qmix", settings, rounds=10)) == 10
+
+
+def mean_return(task, policy, episodes=64):
+    """Of greedy episodes, summed over agents."""
+    found = play(registry.make(task, episodes), policy, np.random.default_rng(1), True, episodes)
+    return found.agent_returns().sum(axis=1).mean()
+
+
+# -- how they explore
+
+
+@pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
+def test_exploring_falls_in_a_straight_line_and_then_stays(name):
+    algorithm = algorithms.algorithm(name)
+    config = algorithms.configuration(algorithm, {"epsilon_start": 0.9, "epsilon_end": 0.1, "epsilon_steps": 400})
+    told = [config.behaviour(steps) for steps in (0, 100, 200, 400, 10_000)]
+    assert {behaviour.kind for behaviour in told} == {"epsilon"}
+    assert [behaviour.amount for behaviour in told] == pytest.approx([0.9, 0.7, 0.5, 0.1, 0.1])
+
+
+# -- what they learn from
+
+
+@pytest.mark.parametrize(
+    ("settings", "length", "batch"),
+    [
+        ({}, 1, 256),
+        ({"stretch": 5}, 5, 51),  # 256 / 5
+        ({"ahead": 3}, None, 10),  # units of 25 steps: 256 / 25
+        ({"recurrent": True}, None, 10),
+        ({"recurrent": True, "stretch": 5, "ahead": 2}, 5, 51),
+        ({"stretch": 100}, 100, 4),
+        ({"batch": 7}, 1, 7),
+        ({"ahead": 3, "batch": 300}, None, 300),
+    ],
+)
+@pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
+def test_minibatches_have_as_many_steps_whatever_they_are_made_of(name, settings, length, batch):
+    spec = registry.spec(Task(name="mpe/simple_spread"))
+    config = algorithms.configuration(algorithms.algorithm(name), settings).resolved(spec)
+    assert (config.length, config.batch) == (length, batch)
+
+
+@pytest.mark.parametrize(
+    ("settings", "huber"),
+    [
+        ({}, None),
+        ({"time_limit": "terminal"}, 1.0),
+        ({"time_limit": "terminal", "huber": 0.3}, 0.3),
+        ({"huber": 0.3}, 0.3),
+    ],
+)
+@pytest.mark.parametrize("name", ["iql", "vdn", "maddpg", "iddpg"])
+def test_where_time_limits_are_ends_one_jump_does_not_decide_the_gradient(name, settings, huber):
+    config = algorithms.configuration(algorithms.algorithm(name), settings)
+    assert config.resolved(registry.spec(TWO_STEP)).huber == huber
+
+
+# -- what is refused
+
+
+REFUSED = {
+    "more steps ahead than a stretch": (
+        ["algorithm.ahead=3", "algorithm.stretch=1"],
+        "ahead is 3, and a stretch has 1 steps; set a longer stretch or a lower algorithm.ahead",
+    ),
+    "more steps ahead than burn-in leaves": (
+        ["algorithm.recurrent=true", "algorithm.stretch=5", "algorithm.burn_in=4", "algorithm.ahead=2"],
+        "ahead is 2, and a stretch has 5 steps, 4 of them burn-in; set a longer stretch or a lower algorithm.ahead",
+    ),
+    "the default of StarCraft in a short stretch": (
+        ["task.name=smax/8m", "algorithm.stretch=10"],
+        "ahead is 20, and a stretch has 10 steps; set a longer stretch or a lower algorithm.ahead",
+    ),
+    "ahead of a short stretch": (["algorithm.ahead=3", "algorithm.stretch=2"], "ahead is 3, and a stretch has 2 steps"),
+    "nothing but burn-in": (["algorithm.burn_in=1"], "burn_in is 1, and a stretch has 1 steps"),
+    "nothing but burn-in with memory": (
+        ["algorithm.recurrent=true", "algorithm.stretch=4", "algorithm.burn_in=4"],
+        "burn_in is 4, and a stretch has 4 steps",
+    ),
+    "no replay": (["algorithm.replay=0"], "algorithm.replay: Expected `int` >= 1"),
+    "no updates": (["algorithm.updates=0"], "algorithm.updates: Expected `int` >= 1"),
+    "targets that never move": (["algorithm.target_rate=0"], "algorithm.target_rate: Expected `float` > 0.0"),
+    "copies that never come": (["algorithm.target_every=0"], "algorithm.target_every: Expected `int` >= 1"),
+    "another time limit": (["algorithm.time_limit=never"], "algorithm.time_limit: Invalid enum value 'never'"),
+    "negative priorities": (["algorithm.priority=-0.1"], "algorithm.priority: Expected `float` >= 0.0"),
+    "priorities beyond proportion": (["algorithm.priority=1.5"], "algorithm.priority: Expected `float` <= 1.0"),
+    "too much of a correction": (["algorithm.priority_beta=2"], "algorithm.priority_beta: Expected `float` <= 1.0"),
+    "a correction that never comes": (["algorithm.priority_steps=0"], "algorithm.priority_steps: Expected `int` >= 1"),
+    "priorities without values": (["algorithm.name=maddpg", "algorithm.priority=1"], "a key of iql, vdn and qmix"),
+    "a setting of another algorithm": (["algorithm.epochs=3"], "epochs is a key of ippo and mappo, not of vdn"),
+    "gradient noise": (["scaling.rule=gns"], "scaling.rule: learners of vdn do not tell what gns goes by"),
+    "teams that change": (
+        ["sharing.rule=dynamic"],
+        "sharing.rule: teams of vdn cannot change on the way; use none or all",
+    ),
+    "a memory that travels": (["placement.carry=true"], "placement.carry: vdn learns from earlier rounds"),
+}
+
+
+@pytest.mark.parametrize("wrong", REFUSED)
+def test_settings_that_cannot_be_are_refused_in_one_line(wrong):
+    settings, tells = REFUSED[wrong]
+    with pytest.raises(ConfigError) as refused:
+        load(None, ["algorithm.name=vdn", *settings])
+    assert tells in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("algorithm.ahead=3", "algorithm.stretch=3"),
+        ("algorithm.ahead=3", "algorithm.recurrent=true"),
+        ("algorithm.ahead=3", "algorithm.stretch=5", "algorithm.burn_in=2"),
+        ("algorithm.replay=1",),
+    ],
+)
+def test_settings_that_can_be_are_taken(settings):
+    assert load(None, ["algorithm.name=qmix", *settings]).algorithm.replayed_steps >= 1
+
+
+def initialised(name, spec, groups):
+    task = InitialiseTask(
+        id="i", run="r", round=0, output="i", timeout_s=1.0, seed=0, spec=spec, algorithm=name, hyperparameters={},
+        team=Team(groups=groups, identity=True),
+    )  # fmt: skip
+    return msgspec.json.decode(learn(msgspec.json.encode(task), MemoryStorage()), type=Answer)
+
+
+@pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
+@pytest.mark.parametrize(
+    ("kind", "what", "advice"),
+    [
+        (
+            {"low": (-1.0, -1.0), "high": (1.0, 1.0), "actions": 2},
+            "numbers",
+            "use ippo, mappo, iddpg or maddpg",
+        ),
+        (
+            {"branches": (3, 2), "actions": 5},
+            "several choices at once",
+            "use ippo or mappo, or with PettingZoo and RWARE task.options.joint_actions=true",
+        ),
+    ],
+)
+def test_agents_that_do_not_make_one_choice_are_refused_by_name_with_what_to_do(name, kind, what, advice):
+    kinds = (AgentClass("one", (0,), 4, 3), AgentClass("other", (1,), 4, **kind))
+    answer = initialised(name, Spec(("a", "b"), kinds, horizon=5), (0, 1))
+    assert isinstance(answer, Failed)
+    assert (answer.kind, answer.again) == ("request", False)
+    assert answer.message == f"b acts in {what}; the algorithm values single choices only: {advice}"
+
+
+RIVALS = Spec(("a", "b", "c"), (AgentClass("all", (0, 1, 2), 4, 3),), horizon=5, sides=(0, 1, 0))
+
+
+@pytest.mark.parametrize("name", ["vdn", "qmix"])
+def test_rivals_that_share_networks_have_no_joint_value(name):
+    answer = initialised(name, RIVALS, (0, 0, 0))
+    assert isinstance(answer, Failed) and not answer.again
+    assert answer.message == "a, b, c share networks and are not on one side, so that they have no joint value"
+
+
+@pytest.mark.parametrize(("name", "parts"), [("iql", [0, 1, 2]), ("vdn", [0, 1]), ("qmix", [0, 1])])
+def test_what_a_side_has_once_its_first_group_keeps(name, parts):
+    storage = MemoryStorage()
+    task = InitialiseTask(
+        id="i", run="r", round=0, output="i", timeout_s=1.0, seed=0, spec=RIVALS, algorithm=name, hyperparameters={},
+        team=Team(groups=(0, 1, 2)),
+    )  # fmt: skip
+    made = set()
+    for ref in ask(task, storage).objects.values():
+        made |= {" ".join(key.split("/")[:2]) for key in codec.decode(storage[ref.key], ref.key)}
+    for part in ("normaliser", "mixer", "mixer_target", "mixer_optimiser"):
+        expected = parts if part == "normaliser" or name == "qmix" else []
+        assert {name for name in made if name.startswith(f"{part} ")} == {f"{part} g{group:02d}" for group in expected}
+    for part in ("policy", "policy_optimiser", "target"):
+        assert {name for name in made if name.startswith(f"{part} ")} == {f"{part} g{group:02d}" for group in (0, 1, 2)}

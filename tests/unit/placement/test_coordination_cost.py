@@ -1,0 +1,46 @@
+"""What the coordinator's place adds to a round."""
+
+from dataclasses import replace as changed
+
+from simulated import World, make_plan
+
+from coordinator.core import round_placement
+from coordinator.placement.coordination_cost import HERE, Site, detached, outside, reports
+from coordinator.pricing.bill import LOG_BYTES, Charge, Meter
+from coordinator.pricing.latency import EMULATED, STANDARD
+
+
+def test_a_process_beside_its_functions_adds_nothing():
+    assert HERE.added(100) == Meter() and not HERE.outside
+
+
+def test_deployed_functions_log_and_answer_to_the_outside():
+    there = outside(STANDARD)
+    assert there.added(7) == Meter(log_bytes=7 * LOG_BYTES)
+    assert there.outside and there.wave_s == STANDARD.asking_s
+
+
+def test_a_turn_is_an_invocation_that_loads_what_stands_and_reads_the_reports():
+    # A turn of 110 ms at 1,024 MB: 40 of work, 6 x 5 for the table, 20 for headers, 15 for handing over: 105. Charter
+    # (4,000 bytes), lease, topmost set: a unit each; the state of 9,000 bytes: three.
+    latency = changed(STANDARD, turn=40, ledger=5, get=20, hand_over=15)
+    there = detached(latency, ledger_bytes=9000, memory_mb=1024)
+    turn = Meter(
+        coordinator=Charge(invocations=1, billed_ms=105, mb_ms=1024 * 105), read_units=3 + 3, log_bytes=LOG_BYTES
+    )
+    assert there.added(3) == turn + reports(3) + Meter(log_bytes=3 * LOG_BYTES)
+    # The line of a round: two units.
+    assert there.line == Meter(write_units=2)
+    assert not there.outside
+
+
+def test_a_plan_says_where_its_coordinator_is():
+    plan = make_plan("stop.rounds=1")
+    state = World(plan).finish()
+    assert round_placement.terms(plan, state).site == HERE
+    driven, gone = (changed(plan, fixed=True, stretch=False, carries=carries) for carries in (True, False))
+    assert round_placement.terms(driven, state).site == outside(STANDARD)
+    assert round_placement.terms(gone, state).site == detached(STANDARD, state.item_bytes)
+    assert round_placement.terms(changed(driven, stretch=True), state).site == outside(EMULATED)
+    assert (round_placement.terms(gone, state).fixed, round_placement.terms(gone, state).carries) == (True, False)
+    assert isinstance(round_placement.place(plan, state), Site)

@@ -1,0 +1,97 @@
+"""How large the messages of real functions are, against what the planner reckons with."""
+
+import msgspec
+import pytest
+from simulated import Lines, MemoryLedger, MemoryStorage, World
+
+from coordinator.config.schema import load
+from coordinator.core import round_placement
+from coordinator.core.state import Plan
+from coordinator.drive.driver import Driver, Ports
+from coordinator.placement.message_size import ENVELOPE_BYTES
+from coordinator.placement.workload import Layout
+from coordinator.pricing.prices import load_prices
+from functions.actor import handler as actor
+from functions.contract import Answer, Done, RegroupTask, Report, Request
+from functions.evaluator import handler as evaluator
+from functions.learner import handler as learner
+
+HANDLERS = {"actor": actor.handle, "learner": learner.handle, "evaluator": evaluator.handle}
+# Three agents of real tasks that begin apart, share after the first full window and are split again by the next.
+FLIPPING = ("trend.rule=paper", "trend.gamma=100.0", "trend.window=3", "sharing.rule=dynamic", "sharing.start=apart")
+EASY = ("sharing.epsilon=10", "sharing.confidence=0.5", "sharing.trial=false", "sharing.distil_steps=1")
+SMALL = ("evaluation.episodes=4", "evaluation.final_episodes=4", "actors.copies=8", "stop.rounds=7")
+
+
+class Here:
+    """Runs functions in this process, one after the other, and keeps (request, its bytes, its answer's bytes)."""
+
+    def __init__(self, storage):
+        self.storage, self.reports, self.seen = storage, [], []
+
+    def invoke(self, function, id, attempt, body, timeout_s):
+        answer = HANDLERS[function](body, self.storage)
+        assert isinstance(msgspec.json.decode(answer, type=Answer), Done)
+        self.seen.append((msgspec.json.decode(body, type=Request), len(body), len(answer)))
+        self.reports.append(Report(id=id, attempt=attempt, function=function, outcome="answered", body=answer))
+
+    def wait(self, timeout_s):
+        reports, self.reports = self.reports, []
+        return reports
+
+
+def messages(*settings):
+    """(request, largest request and answer reckoned with, request and answer as they were) of all tasks of rounds."""
+    plan = Plan("a-run-with-a-name-20261121-121700", load(None, [*SMALL, *settings]), "code", load_prices(), 0)
+    here = Here(MemoryStorage())
+    driver = Driver(plan, Ports(here.storage, MemoryLedger(), here, Lines()))
+    driver.begin()
+    found = []
+    while driver.step():
+        state = driver.state
+        if state.placing and state.phase not in ("final", "absolute"):
+            layout = Layout(round_placement.workload(plan, state))
+            reckoned = layout.request_bytes(state.placing), layout.answer_bytes(state.placing)
+            found += [(request, *reckoned, *sizes) for request, *sizes in here.seen]
+        here.seen.clear()
+    assert driver.state.status == "finished"
+    return found
+
+
+@pytest.mark.parametrize(
+    "placement",
+    [
+        ("placement.rule=packed", "placement.carry=true", "scaling.units=3"),
+        ("placement.rule=packed", "placement.carry=true", "scaling.units=3", *FLIPPING, *EASY),
+        ("placement.rule=fused", "placement.carry=true", *FLIPPING, *EASY, "sharing.distance=kde-kl"),
+        ("placement.rule=whole", "placement.carry=true", *FLIPPING, *EASY, "algorithm.name=ippo"),
+        ("placement.rule=whole", "evaluation.every=10"),
+        ("placement.rule=split", "scaling.units=3", "scaling.rule=gns", "task.name=mpe/simple_adversary"),
+    ],
+    ids=lambda settings: " ".join(settings[:3]),
+)
+def test_no_message_of_a_round_is_larger_than_the_planner_reckons_with(placement):
+    found = messages(*placement)
+    regrouped = any(isinstance(request, RegroupTask) for request, *_ in found)
+    assert regrouped == ("sharing.rule=dynamic" in placement)
+    for request, most_asked, most_answered, asked, answered in found:
+        assert asked <= most_asked, type(request)
+        assert answered <= most_answered, type(request)
+    # Nor does it reckon with much more: beside what is around every message, the largest of each fill most of it.
+    assert max(item[3] / (item[1] - ENVELOPE_BYTES) for item in found) > 0.7
+    assert max(item[4] / (item[2] - ENVELOPE_BYTES) for item in found) > 0.5
+
+
+def test_what_a_user_sets_is_kept_as_far_as_messages_of_deployed_functions_hold_it():
+    settings = ("placement.rule=whole", "placement.rounds=100", "placement.carry=true", "scaling.units=100")
+    config = load(None, [*settings, "evaluation.every=100", "actors.copies=64", "stop.rounds=1"])
+    state = World(Plan("r", config, "code", load_prices(), 0)).finish()
+    here, deployed, detached = (
+        round_placement.wanted(Plan("r", config, "code", load_prices(), 0, **fields), state)
+        for fields in ({}, {"fixed": True}, {"fixed": True, "carries": False})
+    )
+    assert (here.rounds, here.carry) == (100, True)
+    # 100 units of 64 copies end an episode each: 100 x (64 + 2) x 25 bytes and 2 KB more of returns a round, four KB of
+    # figures; a third more again in the header of what is carried.
+    assert deployed.carry and 10 < deployed.rounds < 20
+    assert (detached.rounds, detached.carry) == (100, False)

@@ -1,0 +1,171 @@
+"""Advantages and next values against numbers worked out by hand and against the definition as a sum."""
+
+from types import SimpleNamespace
+
+import numpy as np
+
+from functions.algorithms.advantages import any_of_side, gae, next_values, team_rewards, truncations
+from functions.algorithms.returns import Outcome
+
+GAMMA, LAMBDA = 0.5, 0.5  # γλ = 0.25
+
+
+def column(*numbers):
+    """One copy's series ``[T, 1]``."""
+    return np.array(numbers, dtype=float)[:, None]
+
+
+def flags(*numbers):
+    return column(*numbers).astype(bool)
+
+
+def advantages(rewards, values, following, terminated, ended):
+    return gae(rewards, values, following, terminated, ended, GAMMA, LAMBDA)
+
+
+def test_a_termination_has_no_bootstrap():
+    # δ2 = 3 - 2 = 1; δ1 = 2 + 0.5 * 2 - 1 = 2; δ0 = 1 + 0.5 * 1 - 0.5 = 1
+    # A2 = 1; A1 = 2 + 0.25 * 1 = 2.25; A0 = 1 + 0.25 * 2.25 = 1.5625
+    found = advantages(column(1, 2, 3), column(0.5, 1, 2), column(1, 2, 1e6), flags(0, 0, 1), flags(0, 0, 1))
+    np.testing.assert_array_equal(found, column(1.5625, 2.25, 1))
+
+
+def test_a_truncation_bootstraps_and_stops_the_sum_and_a_unit_end_bootstraps():
+    # The episode is cut after step 1 (value after the cut: 4), the unit ends after step 2 within the next one (6).
+    # δ2 = 3 + 0.5 * 6 - 2 = 4; δ1 = 2 + 0.5 * 4 - 1 = 3; δ0 = 1 + 0.5 * 1 - 0.5 = 1
+    # A2 = 4; A1 = 3, nothing of the next episode; A0 = 1 + 0.25 * 3 = 1.75
+    found = advantages(column(1, 2, 3), column(0.5, 1, 2), column(1, 4, 6), flags(0, 0, 0), flags(0, 1, 0))
+    np.testing.assert_array_equal(found, column(1.75, 3, 4))
+
+
+def test_lambda_shortens_the_sum_and_gamma_alone_discounts_the_bootstrap():
+    # γλ = 1/8. δ2 = 3 - 2 = 1; δ1 = 2 + 0.5 * 2 - 1 = 2; δ0 = 1 + 0.5 * 1 - 0.5 = 1
+    # A2 = 1; A1 = 2 + 1/8 = 2.125; A0 = 1 + 2.125 / 8 = 1.265625
+    series = column(1, 2, 3), column(0.5, 1, 2), column(1, 2, 1e6), flags(0, 0, 1), flags(0, 0, 1)
+    np.testing.assert_array_equal(gae(*series, 0.5, 0.25), column(1.265625, 2.125, 1))
+
+
+def test_an_agent_that_dies_takes_nothing_from_what_follows_while_its_team_goes_on():
+    rewards = np.stack([column(1, 2, 3), column(1, 0, 0)])
+    values = np.stack([column(0.5, 1, 2), column(0.5, 8, 8)])
+    following = np.stack([column(1, 2, 6), column(8, 8, 8)])
+    terminated = np.stack([flags(0, 0, 0), flags(1, 0, 0)])
+    found = advantages(rewards, values, following, terminated, flags(0, 0, 0))
+    # Agent 0: δ = 1, 2, 3 + 3 - 2 = 4; A2 = 4, A1 = 2 + 1 = 3, A0 = 1 + 0.75 = 1.75.
+    np.testing.assert_array_equal(found[0], column(1.75, 3, 4))
+    # Agent 1 at its death: 1 - 0.5. Its later rows are never learnt from.
+    assert found[1, 0, 0] == 0.5
+
+
+def test_an_episode_that_ends_by_the_rules_for_all_is_apart_from_the_next():
+    # Step 0 terminates and resets: A0 = 1 - 2 = -1, whatever came later. Step 1 is cut by the unit's end with value 2:
+    # A1 = 5 + 0.5 * 2 - 1 = 5.
+    found = advantages(column(1, 5), column(2, 1), column(1, 2), flags(1, 0), flags(1, 0))
+    np.testing.assert_array_equal(found, column(-1, 5))
+
+
+def test_advantages_are_the_discounted_sum_of_residuals_up_to_the_first_stop():
+    rng = np.random.default_rng(1)
+    agents, steps, copies, gamma, lambda_ = 3, 20, 4, 0.93, 0.8
+    rewards, values, following = rng.standard_normal((3, agents, steps, copies))
+    terminated = rng.random((agents, steps, copies)) < 0.1
+    ended = rng.random((steps, copies)) < 0.15
+    expected = np.zeros((agents, steps, copies))
+    for n, t, e in np.ndindex(agents, steps, copies):
+        for k in range(t, steps):
+            bootstrap = 0.0 if terminated[n, k, e] else gamma * following[n, k, e]
+            residual = rewards[n, k, e] + bootstrap - values[n, k, e]
+            expected[n, t, e] += (gamma * lambda_) ** (k - t) * residual
+            if terminated[n, k, e] or ended[k, e]:
+                break
+    np.testing.assert_allclose(gae(rewards, values, following, terminated, ended, gamma, lambda_), expected, rtol=1e-12)
+
+
+def test_next_values_are_the_next_row_but_after_a_cut_what_stands_there():
+    values = np.array([[[1.0, 2], [3, 4], [5, 6]], [[10, 20], [30, 40], [50, 60]]])  # [2 agents, 3 steps, 2 copies]
+    cut = np.array([[1, 0], [2, 0], [2, 1]])  # copy 0 cut after step 1, the unit's end cuts both
+    after = np.array([[-1.0, -2, -3], [-10, -20, -30]])
+    expected = [[[3, 4], [-1, 6], [-2, -3]], [[30, 40], [-10, 60], [-20, -30]]]
+    np.testing.assert_array_equal(next_values(values, after, cut), expected)
+
+
+def test_a_last_row_without_a_cut_has_no_next_value():
+    # Copy 1 ended by the rules at the unit's last step: nothing follows.
+    found = next_values(np.ones((1, 2, 2)), np.array([[7.0]]), np.array([[1, 0]]))
+    np.testing.assert_array_equal(found, [[[1, 1], [7, 0]]])
+
+
+# One walk of three steps, reward 1 each, values 2 and after the last step 4; gamma and lambda 1/2. Worked by hand:
+#   how the third step ends          d2                 d1, d0             A2   A1           A0
+#   by the rules                     1 - 2 = -1         1 + 2/2 - 2 = 0    -1   0 - 1/4      -1/16
+#   by a time limit, "bootstrap"     1 + 4/2 - 2 = 1    0                  1    1/4          1/16
+#   by a time limit, "terminal"      as by the rules: nothing is said to follow
+WALK = {"rules": (-1.0, -0.25, -0.0625), "bootstrap": (1.0, 0.25, 0.0625)}
+
+
+def walked(terminated):
+    found = advantages(column(1, 1, 1), column(2, 2, 2), column(2, 2, 4), terminated, flags(0, 0, 1))
+    return tuple(found[::-1, 0].tolist())
+
+
+def test_what_a_time_limit_cut_off_counts_or_not_as_one_says_and_the_sign_of_the_advantages_changes_with_it():
+    ended, cut = flags(0, 0, 1), np.array([[2, 0]])
+    assert walked(flags(0, 0, 1)) == WALK["rules"]
+    assert walked(flags(0, 0, 0)) == WALK["bootstrap"]
+    assert walked(flags(0, 0, 0) | truncations(ended, cut)) == WALK["rules"]
+
+
+def test_a_unit_that_ends_amid_an_episode_is_no_time_limit():
+    ended = np.array([[False, True, False], [True, False, False]])
+    # Copy 0 was cut by a time limit; copy 1 ended by the rules, then the unit ended; copy 2 was never reset.
+    cut = np.array([[1, 0], [1, 1], [1, 2]])
+    np.testing.assert_array_equal(truncations(ended, cut), [[0, 0, 0], [1, 0, 0]])
+
+
+def test_everyone_gets_the_sum_of_its_side():
+    rewards = np.array([1.0, 10.0, 100.0])[:, None, None] * np.array([[[1, 2], [3, 4]]])
+    together = np.array([[111.0, 222], [333, 444]])
+    np.testing.assert_array_equal(team_rewards(rewards, ()), [together] * 3)
+    found = team_rewards(rewards, (0, 1, 0))
+    np.testing.assert_array_equal(found[0], [[101, 202], [303, 404]])
+    np.testing.assert_array_equal(found[1], rewards[1])
+    np.testing.assert_array_equal(found[2], found[0])
+
+
+def test_a_teams_return_goes_on_when_one_of_it_falls():
+    # Agent 0 falls at step 0, agent 1 wins at step 2 and gets 8 for it. Nothing is expected, λ is 1: what agent 0 did
+    # was worth 0.5 * 0.5 * 8 = 2 to the team, and nothing to itself.
+    alive = np.stack([flags(1, 0, 0), flags(1, 1, 1)])
+    terminated = np.stack([flags(1, 0, 0), flags(0, 0, 1)])
+    rewards = np.stack([column(0, 0, 0), column(0, 0, 8)])
+    ended, nothing = flags(0, 0, 1), np.zeros((2, 3, 1))
+    spec = SimpleNamespace(sides=())
+    batch = SimpleNamespace(alive=alive, terminated=terminated, rewards=rewards, ended=ended)
+    for reward, worth, learned in (("team", [2, 4, 8], [1, 1, 1]), ("own", [0, 0, 0], [1, 0, 0])):
+        context = SimpleNamespace(spec=spec, batch=batch, config=SimpleNamespace(time_limit="bootstrap"))
+        paid, over, rows = Outcome.of(context, [0, 1], reward == "team")
+        found = gae(paid, nothing, nothing, over, ended, GAMMA, 1.0)
+        np.testing.assert_array_equal(found[:, :, 0], [worth, [2, 4, 8]])
+        np.testing.assert_array_equal(rows[:, :, 0], np.array([learned, [1, 1, 1]], bool))
+
+
+def test_a_side_that_is_gone_has_nothing_to_come_though_the_other_plays_on():
+    alive = np.stack([flags(1, 0, 0), flags(1, 1, 1), flags(1, 1, 0)])
+    np.testing.assert_array_equal(
+        any_of_side(alive, (0, 1, 0))[:, :, 0], np.array([[1, 1, 0], [1, 1, 1], [1, 1, 0]], bool)
+    )
+    np.testing.assert_array_equal(any_of_side(alive, ())[:, :, 0], np.ones((3, 3), bool))
+
+
+def test_a_side_is_over_when_nobody_of_it_plays_on():
+    # Copy by copy: both end here, one does, the last one does, the last one goes on, both were gone before; agent 2 is
+    # of the other side and goes on.
+    alive = np.array([[1, 1, 1, 1, 0], [1, 1, 0, 0, 0], [1, 1, 1, 1, 1]], bool)[:, None]
+    terminated = np.array([[1, 1, 1, 0, 0], [1, 0, 0, 0, 0], [0, 0, 0, 0, 0]], bool)[:, None]
+    batch = SimpleNamespace(alive=alive, terminated=terminated, rewards=np.zeros((3, 1, 5)))
+    context = SimpleNamespace(
+        spec=SimpleNamespace(sides=(0, 0, 1)), batch=batch, config=SimpleNamespace(time_limit="bootstrap")
+    )
+    found = Outcome.of(context, [0, 1, 2], team=True)
+    np.testing.assert_array_equal(found.over[:, 0], np.array([[1, 0, 1, 0, 1]] * 2 + [[0] * 5], bool))
+    np.testing.assert_array_equal(found.learned[:, 0], np.array([[1, 1, 1, 1, 0]] * 2 + [[1] * 5], bool))

@@ -1,0 +1,156 @@
+"""Merging policies with memory and of every kind of action, against the policies by torch."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import synthetic
+import torch
+from plain_ppo import Group
+
+from functions.algorithms import registry as algorithms
+from functions.algorithms.ppo import distil
+from functions.algorithms.rows import unrolled, with_identity
+from functions.contract import Team
+from functions.nn import recurrent
+from functions.nn.continuous import Bounds, Gaussian
+from functions.nn.discrete import Branches
+from functions.nn.normaliser import Normaliser
+
+ALONE, MERGED = Team(groups=(0, 1, 2), identity=True), Team(groups=(0, 1, 0), identity=True)
+CASES = [
+    ("one choice", True),
+    ("several choices", False),
+    ("several choices", True),
+    ("numbers", False),
+    ("numbers", True),
+]
+ALL = pytest.mark.parametrize(("kind", "remembers"), CASES)
+
+
+def scene(kind, remembers):
+    """Everyone alone, with policies, critics and normalisers that differ."""
+    made = synthetic.spec(kind, masked=kind != "numbers")
+    settings = {"hidden": [12, 12], "recurrent": remembers}
+    context, algorithm = synthetic.context("ippo", made, settings, precision=np.float32)
+    code, state = algorithms.implementation(algorithm), {}
+    for group in (0, 1, 2):
+        state |= code.initialise(made, ALONE, context.config, 3, group)
+        state[f"normaliser/g{group:02d}"] = np.array([group, 3.0 + 2 * group, 1.0])
+    # The first policies act alike whatever they see; a larger last layer makes them differ.
+    last, scale = ("w1", 400) if remembers else ("w2", 60)
+    state |= {key: scale * array for key, array in state.items() if key.startswith("policy/") and key.endswith(last)}
+    if kind == "numbers":
+        state["policy/g00/log_std"] = np.array([-1.0, 0.3], np.float32)
+    return dataclasses.replace(context, team=ALONE, tensors=state), code
+
+
+def outputs_of(context, tensors, group, agent):
+    """By torch, in single precision: what the policy gives for the agent's living rows, and its deviations."""
+    plain = Group(dataclasses.replace(context, tensors=tensors, team=MERGED), algorithms.algorithm("ippo"), 0)
+    network = type(plain.policy)(tensors, "policy", f"g{group:02d}", context.config)
+    batch = context.batch
+    begins = torch.ones(batch.ended.shape, dtype=torch.bool)
+    begins[1:] = torch.tensor(batch.ended[:-1])
+    inputs = torch.cat(
+        [torch.tensor(batch.of(batch.observations, agent)), torch.eye(3)[agent].expand(*batch.ended.shape, 3)], dim=-1
+    )
+    with torch.no_grad():
+        outputs = network.unrolled(inputs, begins, network.empty(batch.ended.shape[1]).float())[0]
+    return outputs[torch.tensor(batch.alive[agent])].double(), network.named.get("log_std")
+
+
+def divergence(context, new):
+    """Mean KL of every member's old policy from the merged one, by torch.distributions."""
+    found, batch = [], context.batch
+    for agent in (0, 2):
+        (taught, taught_std), (got, got_std) = (
+            outputs_of(context, tensors, group, agent)
+            for tensors, group in ((context.tensors, agent), ({**context.tensors, **new}, 0))
+        )
+        if taught_std is not None:
+            old, now = (
+                torch.distributions.Normal(mean, std.detach().double().exp())
+                for mean, std in ((taught, taught_std), (got, got_std))
+            )
+            found.append(torch.distributions.kl_divergence(old, now).sum(dim=1))
+            continue
+        legal = torch.tensor(batch.of(batch.masks, agent)[batch.alive[agent]])
+        total, sizes = 0, context.spec.classes[0].branches or (3,)
+        for one, other in zip(
+            *(torch.where(legal, outputs, -1e9).split(sizes, dim=1) for outputs in (taught, got)), strict=True
+        ):
+            old, now = (torch.distributions.Categorical(logits=part) for part in (one, other))
+            total = total + torch.distributions.kl_divergence(old, now)
+        found.append(total)
+    return torch.cat(found).mean().item()
+
+
+def least_for_one_deviation(context):
+    """Of one Gaussian for rows of two: its variance is the mean of theirs, and KL half the log of that over each's."""
+    rows = context.batch.alive[[0, 2]].sum(axis=(1, 2))
+    variances = np.exp(2 * np.stack([context.tensors[f"policy/g{g:02d}/log_std"] for g in (0, 2)]).astype(float))
+    share = (rows / rows.sum())[:, None]
+    return float((share * np.log((share * variances).sum(axis=0) / variances) / 2).sum())
+
+
+@ALL
+def test_after_lessons_the_merged_policy_acts_more_like_every_member(kind, remembers):
+    context, code = scene(kind, remembers)
+    base = {key.replace("g02", "g00"): array for key, array in context.tensors.items() if "policy/g02" in key}
+    result = code.merge(context, MERGED, 0, 2, 400)
+    before, after = divergence(context, base), divergence(context, result.tensors)
+    assert result.figures["distil_kl_before"] == pytest.approx(before, rel=1e-3)
+    assert result.figures["distil_kl_after"] == pytest.approx(after, rel=1e-2, abs=1e-5)
+    least = least_for_one_deviation(context) if kind == "numbers" else 0.0
+    assert before - least > 0.05
+    assert after - least < 0.2 * (before - least)
+    assert {key for key in context.tensors if key.startswith(("policy/g00", "critic/g00"))} <= set(result.tensors)
+
+
+@ALL
+def test_a_merge_without_lessons_keeps_what_the_bases_critic_predicts(kind, remembers):
+    context, code = scene(kind, remembers)
+    result = code.merge(context, MERGED, 0, 2, 0)
+    predicted = []
+    for tensors, group in ((context.tensors, 2), (result.tensors, 0)):
+        normaliser = Normaliser(*tensors[f"normaliser/g{group:02d}"].tolist())
+        weights = recurrent.weights_of(tensors, f"critic/g{group:02d}")
+        inputs = with_identity(context, 0, context.batch.observations[0][0])
+        predicted.append(normaliser.denormalise(unrolled(context, weights, inputs)[0].astype(np.float64)))
+    np.testing.assert_allclose(*predicted, rtol=0, atol=1e-5)
+    assert np.ptp(predicted[0]) > 0.1
+    assert not any(key.startswith("policy/") for key in result.tensors)
+
+
+def test_the_lesson_of_numbers_is_the_one_worked_out_by_hand():
+    # Teacher N(0, 1), student N(1, 2): KL = ln 2 + (1 + 1) / (2 * 4) - 1/2; slopes (1 - 0) / 4 and 1 - 2/4.
+    lesson = distil.lesson(Gaussian(Bounds((-1.0,), (1.0,))), np.zeros((1, 1)), np.zeros((1, 1)), None)
+    outputs, own = np.ones((1, 1)), np.log([2.0])
+    assert lesson.divergence(outputs, own) == pytest.approx(np.log(2) + 0.25 - 0.5, rel=1e-12)
+    taught = lesson.loss(outputs, own, np.array([0]))
+    np.testing.assert_allclose(taught.error, [[0.25]], rtol=1e-12)
+    np.testing.assert_allclose(taught.own, [0.5], rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["numbers", "several choices"])
+def test_the_gradient_of_a_lesson_is_that_of_automatic_differentiation(kind):
+    rng, rows = np.random.default_rng(2), np.array([3, 0, 4])
+    width = 2 if kind == "numbers" else 5
+    outputs, taught, own = rng.standard_normal((3, width)), rng.standard_normal((5, width)), rng.standard_normal(2)
+    z, free = torch.tensor(outputs, requires_grad=True), torch.tensor(own, requires_grad=True)
+    if kind == "numbers":
+        spread = rng.standard_normal((5, 2))
+        lesson = distil.lesson(Gaussian(Bounds((-1.0, -1.0), (1.0, 1.0))), taught, spread, None)
+        old = torch.distributions.Normal(torch.tensor(taught[rows]), torch.tensor(spread[rows]).exp())
+        wanted = torch.distributions.kl_divergence(old, torch.distributions.Normal(z, free.exp())).sum(dim=1).mean()
+    else:
+        lesson, wanted = distil.lesson(Branches((3, 2)), taught, None, None), 0
+        for one, other in zip(torch.tensor(taught[rows]).split((3, 2), 1), z.split((3, 2), 1), strict=True):
+            pair = (torch.distributions.Categorical(logits=part) for part in (one, other))
+            wanted = wanted + torch.distributions.kl_divergence(*pair).mean()
+    wanted.backward()
+    found = lesson.loss(outputs, own, rows)
+    np.testing.assert_allclose(found.error, z.grad.numpy(), rtol=0, atol=1e-13)
+    if kind == "numbers":
+        np.testing.assert_allclose(found.own, free.grad.numpy(), rtol=1e-12)

@@ -1,0 +1,120 @@
+"""Minibatches of rows and of stretches: every living row once an epoch, and what is remembered as a stretch begins."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import synthetic
+
+from functions.algorithms.chunks import Alone, material, parts
+from functions.algorithms.rows import members, observations, pooled, starts, unrolled
+from functions.algorithms.trainable import outputs
+from functions.nn import recurrent
+
+LENGTHS = pytest.mark.parametrize("length", [1, 4, 7, 14, 99, None])
+
+
+def scene(recurrent_=True):
+    settings = {"hidden": [6], "recurrent": recurrent_}
+    context, _ = synthetic.context("ippo", synthetic.spec("one choice"), settings)
+    return context, recurrent.weights_of(context.tensors, "policy/g00")
+
+
+def pieces_of(context, weights, length):
+    return material(context, 0, weights, lambda agent: observations(context, agent), length)
+
+
+@LENGTHS
+def test_stretches_give_what_the_whole_sequence_gives(length):
+    context, weights = scene()
+    whole = pooled(context, 0, lambda agent: unrolled(context, weights, observations(context, agent))[0])
+    found = outputs(weights, pieces_of(context, weights, length))
+    np.testing.assert_allclose(found, whole, rtol=0, atol=1e-14)
+    assert np.abs(whole).max() > 1e-3
+
+
+@LENGTHS
+def test_every_living_row_stands_in_one_stretch_of_neighbouring_steps(length):
+    context, weights = scene()
+    alive = context.batch.alive[members(context.team, 0)]
+    pieces = pieces_of(context, weights, length)
+    rows = pieces.rows[pieces.rows >= 0]
+    np.testing.assert_array_equal(np.sort(rows), np.arange(alive.sum()))
+    agent, step, copy = (place[pieces.rows.clip(0)] for place in np.nonzero(alive))
+    here = pieces.rows >= 0
+    for column in range(len(pieces)):
+        own = here[:, column]
+        assert own.any()
+        assert len({*agent[own, column]}) == len({*copy[own, column]}) == 1
+        place = np.flatnonzero(own)
+        assert len({*(step[own, column] - place)}) == 1
+        np.testing.assert_array_equal(
+            pieces.starts[place, column], starts(context)[step[own, column], copy[own, column]]
+        )
+    assert len(pieces.rows) == min(length or 14, 14)
+
+
+def test_what_is_remembered_where_a_stretch_begins_is_what_a_whole_unrolling_has_there():
+    context, weights = scene()
+    pieces = pieces_of(context, weights, 4)
+    agent, step, copy = (place[pieces.rows.clip(0)] for place in np.nonzero(context.batch.alive[[0, 2]]))
+    seen = 0
+    for column in np.flatnonzero(pieces.rows[0] >= 0):
+        t, e = step[0, column], copy[0, column]
+        _, hidden = unrolled(context, weights, observations(context, (0, 2)[agent[0, column]]))
+        wanted = hidden[t - 1, e] if t else np.zeros(6)
+        np.testing.assert_allclose(pieces.first[column], wanted, rtol=0, atol=1e-14)
+        seen += t > 0
+    assert seen > 5
+
+
+def test_what_came_before_an_episode_changes_nothing_in_it():
+    context, weights = scene()
+    (t, e), *_ = np.argwhere(context.batch.ended[:-1])
+    whole = unrolled(context, weights, observations(context, 0))[0].reshape(14, 4, -1)
+    other = tuple(array.copy() for array in context.batch.observations)
+    other[0][0, : t + 1, e] += 1
+    changed = dataclasses.replace(context, batch=dataclasses.replace(context.batch, observations=other))
+    found = unrolled(changed, weights, observations(changed, 0))[0].reshape(14, 4, -1)
+    assert (found[t, e] != whole[t, e]).any()
+    np.testing.assert_array_equal(found[t + 1 :, e], whole[t + 1 :, e])
+
+
+@pytest.mark.parametrize("remembers", [False, True])
+def test_an_epoch_takes_every_row_once_and_minibatches_know_where_their_rows_stand(remembers):
+    context, weights = scene(remembers)
+    pieces = pieces_of(context, weights, 4)
+    found = list(parts(pieces, np.random.default_rng(1), epochs=2, count=3))
+    assert len(found) == 6
+    for epoch in (found[:3], found[3:]):
+        rows = np.concatenate([part.rows for part in epoch])
+        np.testing.assert_array_equal(np.sort(rows), np.arange(len(rows)))
+    assert (found[0].rows != found[3].rows[: len(found[0].rows)]).any()
+    for part in found:
+        trace = recurrent.forward(weights, part.inputs, part.starts, part.first)
+        picked = part.picked(trace.outputs)
+        assert len(picked) == len(part.rows)
+        wide = part.spread(picked)
+        assert wide.shape == trace.outputs.shape
+        np.testing.assert_array_equal(part.picked(wide), picked)
+        assert np.count_nonzero(wide) == np.count_nonzero(picked)
+
+
+def test_with_fewer_pieces_than_minibatches_every_piece_is_one():
+    found = list(parts(Alone(np.arange(6.0).reshape(3, 2)), np.random.default_rng(0), epochs=2, count=8))
+    assert [len(part.rows) for part in found] == 6 * [1]
+    assert not list(parts(Alone(np.empty((0, 2))), np.random.default_rng(0), epochs=2, count=8))
+
+
+@pytest.mark.parametrize("remembers", [False, True])
+def test_pieces_are_found_by_their_rows(remembers):
+    context, weights = scene(remembers)
+    pieces = pieces_of(context, weights, 4)
+    marked = np.zeros(int(context.batch.alive[[0, 2]].sum()), bool)
+    assert not len(pieces.having(marked))
+    marked[[3, 40]] = True
+    having = pieces.having(marked)
+    assert {3, 40} <= {*pieces.part(having).rows.tolist()}
+    assert len(having) == 2
+    others = np.setdiff1d(np.arange(len(pieces)), having)
+    assert not {3, 40} & {*pieces.part(others).rows.tolist()}

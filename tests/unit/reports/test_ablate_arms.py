@@ -1,0 +1,172 @@
+"""Arms, their crosses, and the settings that they put over the user's."""
+
+import msgspec
+import pytest
+
+from coordinator.ablation.arms import (
+    ARMS,
+    PLACEMENT,
+    SCALING,
+    SHARING,
+    configuration,
+    controls,
+    cross,
+    named,
+    refuse_clashes,
+)
+from coordinator.ablation.study import FILE, Study, joined, read, write
+from coordinator.config.schema import ConfigError, load
+
+BASE = load(None, ["scaling.units=8", "algorithm.lr=0.002"])
+
+
+@pytest.mark.parametrize("name", ARMS)
+def test_every_arm_is_a_configuration_that_can_run(name):
+    found = configuration(ARMS[name], BASE)
+    assert (found.scaling.units, found.algorithm.lr) == (8, 0.002)
+
+
+def test_every_cross_of_rules_is_a_configuration_that_can_run():
+    arms = cross(list(SHARING), list(SCALING), list(PLACEMENT))
+    assert len({arm.name for arm in arms}) == len({arm.slug for arm in arms}) == len(arms) == 4 * 7 * 5
+    for arm in arms:
+        configuration(arm, BASE)
+
+
+def test_the_paper_arm_holds_the_rules_of_the_paper():
+    found = configuration(ARMS["marless"], BASE)
+    assert (found.trend.rule, found.trend.gamma, found.trend.window) == ("paper", 0.1, 10)
+    sharing = found.sharing
+    assert (sharing.rule, sharing.distance, sharing.grouping) == ("dynamic", "kde-kl", "kmeans")
+    assert (sharing.cap, sharing.base, sharing.trial) == ("figure", "convexity", False)
+    assert (found.scaling.rule, found.scaling.beta, found.placement.rule) == ("paper", 0.5, "split")
+
+
+def test_the_controls_differ_from_what_they_control_in_one_thing():
+    paper, shuffled, constant = (configuration(ARMS[name], BASE) for name in ("marless", "shuffled", "constant-mean"))
+    assert msgspec.structs.replace(shuffled, scaling=paper.scaling) == paper
+    assert msgspec.structs.replace(constant, scaling=paper.scaling) == paper
+    packed, minus = configuration(ARMS["packed"], BASE), configuration(ARMS["marless-minus"], BASE)
+    assert msgspec.structs.replace(packed, placement=minus.placement) == minus
+
+
+def test_a_cross_is_named_after_its_rules():
+    [arm] = cross(["paper"], ["shuffled:paper"], ["split"])
+    assert (arm.name, arm.slug) == ("paper+shuffled:paper@split", "paper-shuffled-paper-split")
+    assert arm.settings == ARMS["shuffled"].settings
+
+
+def test_units_that_were_worked_out_are_the_constant_number():
+    found = configuration(ARMS["constant-mean"], BASE, units=5)
+    assert (found.scaling.rule, found.scaling.units) == ("constant", 5)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (
+            lambda: named(["marles"]),
+            "there is no arm called 'marles'; did you mean marless.*marless-minus, marless, ours",
+        ),
+        (lambda: cross(["some"], ["gns"], ["split"]), "there is no sharing called 'some'.*none, all, paper, ours"),
+        (lambda: named(["ours", "constant-mean"]), "constant-mean: it takes its units from the arm marless"),
+    ],
+)
+def test_what_there_is_not_is_refused_with_what_there_is(call, says):
+    with pytest.raises(ConfigError, match=says):
+        call()
+
+
+def test_an_arm_that_cannot_be_is_named():
+    with pytest.raises(ConfigError, match=r"^arm ours: scaling.least"):
+        configuration(ARMS["ours"], msgspec.convert(msgspec.to_builtins(BASE) | {"scaling": {"least": 9}}, type(BASE)))
+
+
+@pytest.mark.parametrize(
+    ("override", "says"),
+    [
+        (
+            "scaling.rule=gns",
+            "scaling.rule=gns clashes with the arm marless-minus, which sets scaling.rule to constant",
+        ),
+        ("sharing={rule='none'}", "clashes with the arm ours, which sets sharing.rule to dynamic"),
+        ("seed=3", "--seeds"),
+    ],
+)
+def test_settings_that_an_arm_would_undo_are_refused(override, says):
+    with pytest.raises(ConfigError, match=says):
+        refuse_clashes(named(["marless-minus", "ours"]), [override])
+
+
+def test_settings_that_no_arm_undoes_are_let_through():
+    refuse_clashes(named(["marless-minus"]), ["scaling.rule=constant", "scaling.units=4", "sharing.epsilon=0.1"])
+
+
+def a_study(**changed):
+    fields = {"settings": {"algorithm": {"lr": 0.1}, "attempts": 3}, "arms": {"ours": {"scaling.rule": "gns"}}}
+    return Study(**(fields | changed))
+
+
+def test_an_ablation_takes_further_arms_and_keeps_what_it_worked_out(tmp_path):
+    old = a_study(units={"constant-mean": 3})
+    write(tmp_path, old)
+    found = joined(tmp_path, read(tmp_path), a_study(arms={"packed": {"placement.rule": "packed"}}))
+    assert found.arms == {"ours": {"scaling.rule": "gns"}, "packed": {"placement.rule": "packed"}}
+    assert found.units == {"constant-mean": 3}
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"settings": {"algorithm": {"lr": 0.2}, "attempts": 3}}, "algorithm.lr = 0.1, not 0.2; give another folder"),
+        ({"settings": {"attempts": 3}}, "algorithm.lr = 0.1, not its default"),
+        ({"arms": {"ours": {"scaling.rule": "paper"}}}, "scaling.rule = gns in the arm ours, not paper"),
+    ],
+)
+def test_other_settings_are_refused_with_the_one_that_differs(tmp_path, changed, says):
+    with pytest.raises(ConfigError, match=says):
+        joined(tmp_path, a_study(), a_study(**changed))
+
+
+def test_a_new_folder_is_of_nothing_and_a_damaged_one_is_refused(tmp_path):
+    assert read(tmp_path) is None
+    (tmp_path / FILE).write_text("{")
+    with pytest.raises(ConfigError, match=r"ablation\.json cannot be read"):
+        read(tmp_path)
+
+
+def test_a_combination_of_a_cross_can_be_named_among_the_arms():
+    assert named(["packed", "ours+gns@whole"]) == [ARMS["packed"], *cross(["ours"], ["gns"], ["whole"])]
+    with pytest.raises(ConfigError, match="scaling"):
+        named(["ours+gsn@whole"])
+
+
+def test_the_controls_of_the_papers_signal_are_controls_of_its_arm_and_packed_of_none():
+    assert controls(ARMS) == [("shuffled", "marless"), ("constant-mean", "marless")]
+
+
+def test_a_control_without_the_arm_that_it_controls_has_nothing_to_say():
+    assert controls(["marless-minus", "shuffled", "ours", "none+shuffled:gns@split"]) == []
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (["ours+gns@whole", "ours+shuffled:gns@whole"], [("ours+shuffled:gns@whole", "ours+gns@whole")]),
+        (["ours+gns@whole", "ours+shuffled:gns@split"], []),
+        (["ours", "ours+shuffled:gns@split"], [("ours+shuffled:gns@split", "ours")]),
+        (["shuffled", "paper+paper@split"], [("shuffled", "paper+paper@split")]),
+    ],
+)
+def test_a_shuffled_signal_in_a_cross_controls_the_same_rules_with_the_signal_in_order(names, found):
+    assert controls(names) == found
+
+
+def test_every_control_in_a_cross_differs_from_what_it_controls_in_its_scaling_alone():
+    arms = {arm.name: arm for arm in cross(list(SHARING), list(SCALING), list(PLACEMENT))}
+    pairs = controls(arms)
+    assert len(pairs) == 4 * 3 * 5
+    for name, tested in pairs:
+        own, other = arms[name].settings, arms[tested].settings
+        assert {key for key in own | other if own.get(key) != other.get(key)} == {"scaling.rule"}
+        assert own["scaling.rule"] == f"shuffled:{other['scaling.rule']}"

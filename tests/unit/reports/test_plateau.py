@@ -1,0 +1,129 @@
+"""When a run is said to stand still: by hand where there is no noise, and how often it is wrong where there is."""
+
+import math
+
+import numpy as np
+import pytest
+from simulated import make_plan
+from test_cli import line
+
+from coordinator.reports.plateau import FEWEST, FEWEST_EVER, Plateau, blocks, plateau
+from coordinator.runs.plateau_monitor import Course, warning
+
+ROUNDS = 400
+
+
+def noise(rng, series, rho, heavy, rounds=ROUNDS):
+    """Stationary AR(1) noise ``[series, rounds]`` of standard deviation one, Gaussian or Student t3."""
+    shape = series, rounds + 40  # 0.6^40 = 1e-9: the start is forgotten
+    shocks = rng.standard_t(3, shape) / math.sqrt(3) if heavy else rng.normal(size=shape)
+    for round_ in range(1, rounds + 40):
+        shocks[:, round_] += rho * shocks[:, round_ - 1]
+    return shocks[:, 40:] * math.sqrt(1 - rho**2)
+
+
+def ever(series):
+    """Whether a look at every tenth round finds a plateau."""
+    return any(plateau(series[:rounds]) for rounds in range(FEWEST, len(series) + 1, 10))
+
+
+def share(rows):
+    return float(np.mean([ever(row) for row in rows]))
+
+
+def test_points_are_means_of_the_last_stretches():
+    assert blocks(np.arange(8.0), 2, 3).tolist() == [2.5, 4.5, 6.5]
+
+
+def test_a_run_that_stays_where_it_is_is_on_a_plateau_and_one_that_rises_is_not():
+    rises = np.minimum(np.arange(400.0), 200.0)
+    # The points are means of 6 rounds, the first of rounds 4 to 9 (from 0), the last 30 of them all at 200.
+    assert plateau(rises) == Plateau(rounds=180, of=400, rise=0.0, gain=200.0 - 6.5)
+    assert plateau(np.arange(400.0)) is None
+    assert plateau(np.sqrt(np.arange(400.0))) is None  # the last half brings 0.29 of the gain
+
+
+def test_a_run_that_falls_does_not_rise():
+    found = plateau(np.minimum(np.arange(400.0), 200.0) - np.maximum(np.arange(400.0) - 200, 0))
+    assert found is not None and found.rise < 0
+
+
+def test_returns_that_never_change_are_a_plateau_once_there_are_enough():
+    assert plateau([-3.0] * (FEWEST_EVER - 1)) is None
+    found = plateau([-3.0] * FEWEST_EVER)
+    assert found is not None and (found.rounds, found.rise, found.gain) == (180, 0.0, 0.0)
+
+
+def test_too_few_rounds_say_nothing():
+    assert plateau(np.minimum(np.arange(99.0), 20.0)) is None
+    assert plateau([]) is None
+
+
+def test_where_returns_begin_and_in_what_unit_they_are_does_not_matter():
+    series = np.minimum(np.arange(300.0), 100.0) + noise(np.random.default_rng(5), 1, 0.3, False, 300)[0]
+    found, scaled = plateau(series), plateau(50 * series - 1000)
+    assert found is not None and scaled is not None
+    assert (scaled.rise, scaled.gain) == (pytest.approx(50 * found.rise), pytest.approx(50 * found.gain))
+
+
+# The worst of noises for false alarms and for power; the rest is a conformance test.
+@pytest.mark.parametrize(("rho", "heavy"), [(0.6, True), (0.0, False)])
+def test_a_run_that_still_improves_is_seldom_warned_of(rho, heavy):
+    rng, time = np.random.default_rng(7), np.arange(1, ROUNDS + 1) / ROUNDS
+    slow = time ** -math.log2(0.9)  # the last half always brings a tenth of all there is
+    assert share(slow + 0.02 * noise(rng, 40, rho, heavy)) <= 0.1
+    assert share(time + 0.1 * noise(rng, 40, rho, heavy)) <= 0.1
+
+
+@pytest.mark.parametrize(("rho", "heavy"), [(0.6, True), (0.0, False)])
+def test_a_run_that_stands_still_is_found(rho, heavy):
+    rng, time = np.random.default_rng(8), np.arange(1, ROUNDS + 1) / ROUNDS
+    assert share(np.minimum(4 * time, 1) + 0.03 * noise(rng, 40, rho, heavy)) >= 0.95
+    assert share(noise(rng, 40, rho, heavy)) >= 0.95
+
+
+def course_of(plan, returns, **used):
+    return Course(plan, [line(round=number, return_mean=value, **used) for number, value in enumerate(returns, 1)])
+
+
+STILL = [min(number, 100.0) for number in range(400)]
+
+
+def test_a_plateau_is_told_once_with_what_to_try():
+    course = course_of(make_plan(), STILL)
+    said = course.look()
+    assert said.startswith("a plateau: in the last 180 rounds the return changed by +0, of 93.5 in all; ")
+    assert said.endswith("try another algorithm.gamma or algorithm.lr or algorithm.entropy")
+    assert course.plateau is not None and course.look() == ""
+
+
+def test_the_warning_names_settings_that_the_algorithm_has():
+    plan = make_plan("algorithm.name=iql", "placement.carry=false")
+    assert "algorithm.epsilon_steps" in warning(plan, Plateau(rounds=180, of=400, rise=0.0, gain=1.0))
+    assert "has not risen beyond chance in 200 rounds" in warning(plan, Plateau(rounds=180, of=200, rise=0.0, gain=1.0))
+
+
+def test_a_run_that_gets_better_again_is_on_no_plateau():
+    course = course_of(make_plan(), STILL)
+    assert course.look()
+    for number in range(400):
+        course.add(line(round=401 + number, return_mean=100.0 + number))
+    assert course.look() == "" and course.plateau is None
+
+
+def test_sides_that_compete_are_not_warned_of():
+    course = course_of(make_plan(), STILL, side_returns={"a": 1.0, "b": -1.0})
+    assert course.look() == "" and course.plateau is None
+
+
+def test_a_side_that_learns_against_one_that_stays_is_warned_of():
+    fixed = make_plan("opponents.side=1", "algorithm.name=ippo")
+    course = Course(fixed, [])
+    for number, value in enumerate(STILL, 1):
+        course.add(line(round=number, return_mean=float(number), side_returns={"a": value, "b": float(number)}))
+    assert course.look() == course_of(make_plan("algorithm.name=ippo"), STILL).look() != ""
+
+
+def test_rounds_in_which_no_episode_ended_do_not_count():
+    returns = [value for pair in zip(STILL, [None] * 400, strict=True) for value in pair]
+    assert course_of(make_plan(), returns).look() == course_of(make_plan(), STILL).look() != ""

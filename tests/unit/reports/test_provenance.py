@@ -1,0 +1,56 @@
+"""Which program made a run."""
+
+import shutil
+import subprocess
+
+import pytest
+
+from coordinator.reports import provenance
+from functions import kernels
+from functions.environments.base import Task
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """A folder with a program and a page beside it, both committed; the place of the program."""
+    if shutil.which("git") is None:
+        pytest.skip("there is no git")
+    for name in (*provenance.PACKAGES, "docs"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "one.py").write_text("1")
+    (tmp_path / ".gitignore").write_text("*.pyc")
+    for command in (["init", "-q"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=b", "commit", "-qm", "c"]):
+        subprocess.run(["git", "-C", tmp_path, *command], check=True)
+    monkeypatch.setattr(provenance, "ROOT", tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("file", "mark"), [
+    ("docs/one.py", ""),
+    ("docs/two.py", ""),
+    ("functions/one.pyc", ""),
+    ("functions/one.py", "+"),
+    ("infra/two.py", "+"),
+])  # fmt: skip
+def test_a_plus_stands_behind_a_commit_that_the_program_is_not(checkout, file, mark):
+    before, sha256 = provenance.commit(), provenance.code_sha256()
+    assert len(before) == 40
+    (checkout / file).write_text("2")
+    assert provenance.commit() == before + mark
+    assert (provenance.code_sha256() != sha256) == bool(mark)
+
+
+def test_a_run_depends_on_the_instructions_that_libraries_are_told_to_use(monkeypatch):
+    for name in kernels.VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    task, found = Task(name="toy/signal"), []
+    for setting in (None, "Haswell", "Zen"):
+        if setting:
+            monkeypatch.setenv("OPENBLAS_CORETYPE", setting)
+        found.append(provenance.surroundings(task, "ippo").machine)
+    assert len({*found}) == 3
+
+
+def test_a_folder_within_another_checkout_has_no_commit(checkout, monkeypatch):
+    monkeypatch.setattr(provenance, "ROOT", checkout / "functions")
+    assert provenance.commit() is None

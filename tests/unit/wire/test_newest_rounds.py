@@ -1,0 +1,191 @@
+"""What a run remembers of its rounds: how far back it goes, what is kept for it in storage, and what is not."""
+
+import itertools
+
+import pytest
+import remembered
+import simulated
+from detached_runs import World as Detached
+from driver import train
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simulated import World, make_plan
+
+from functions import keys
+from functions.contract import LearnTask, Past, WholeTask
+from functions.data.newest import newest
+
+# Units of two copies of five steps.
+UNIT = 10
+
+
+def past(*units):
+    """Rounds 0, 1, ... of so many units."""
+    return tuple(Past(round=number, units=of, trajectories=()) for number, of in enumerate(units))
+
+
+@pytest.mark.parametrize(
+    ("units", "most", "kept"),
+    [
+        ((1, 1, 1, 1), 40, [0, 1, 2, 3]),
+        ((1, 1, 1, 1), 39, [1, 2, 3]),
+        ((1, 1, 1, 1), 30, [1, 2, 3]),
+        ((1, 1, 1, 1), 1, [3]),  # the last always
+        ((1, 1, 5), 49, [2]),
+        ((1, 1, 5), 60, [1, 2]),
+        ((5, 1, 1), 60, [1, 2]),  # 20, and 70 are too many: rounds are whole
+        ((1, 9, 1), 20, [2]),  # none is left out in between
+        ((), 100, []),
+    ],
+)
+def test_the_newest_rounds_are_remembered_whole(units, most, kept):
+    assert [round_.round for round_ in newest(past(*units), UNIT, most)] == kept
+
+
+@pytest.fixture(autouse=True)
+def what_was_played_is_stored(monkeypatch):
+    monkeypatch.setattr(simulated, "objects", remembered.objects)
+
+
+def plan(rule, replay, *overrides, name="iql"):
+    settings = (f"algorithm.name={name}", f"algorithm.replay={replay}", "algorithm.updates=2", "scaling.units=2")
+    return make_plan(*settings, f"placement.rule={rule}", *overrides)
+
+
+def rounds_of(request):
+    return [round_.round for round_ in request.past]
+
+
+@pytest.mark.parametrize(("replay", "most"), [(1, 1), (20, 1), (39, 1), (40, 2), (70, 3), (10_000, 8)])
+@pytest.mark.parametrize("rule", ["split", "packed"])
+def test_every_learner_is_told_of_the_rounds_before_its_own_that_fit_with_it(rule, replay, most):
+    """A round has 20 steps; `most` rounds fit, the one in flight among them."""
+    world = World(plan(rule, replay, "stop.rounds=8"))
+    state = world.finish()
+    learned = [request for request in world.invoker.asked if isinstance(request, LearnTask)]
+    assert {request.round for request in learned} == set(range(8))
+    for request in learned:
+        assert rounds_of(request) == list(range(max(0, request.round + 1 - most), request.round))
+        assert len(request.trajectories) == 2 and len(request.units) == 2
+        for round_ in request.past:
+            prefix = keys.output_prefix(round_.round, "sample/")
+            assert round_.units == 2 and [ref.key.startswith(prefix) for ref in round_.trajectories] == [True] * 2
+    assert [round_.round for round_ in state.past] == list(range(8 - most, 8))
+
+
+@pytest.mark.parametrize(("replay", "most"), [(1, 1), (60, 3), (10_000, 10)])
+def test_rounds_that_go_on_together_are_told_of_the_rounds_before_them(replay, most):
+    world = World(plan("whole", replay, "stop.rounds=10", "evaluation.every=4", "placement.rounds=3"))
+    state = world.finish()
+    asked = {request.round: request for request in world.invoker.asked if isinstance(request, WholeTask)}
+    # Nothing goes on together over an evaluation, after rounds 4 and 8.
+    assert {round_: request.rounds for round_, request in asked.items()} == {0: 3, 3: 1, 4: 3, 7: 1, 8: 2}
+    for first, request in asked.items():
+        assert rounds_of(request) == list(range(max(0, first + 1 - most), first))
+        assert (request.replayed_steps, request.updates) == (replay, 2)
+    # Rounds of one task share its object.
+    assert [round_.round for round_ in state.past] == list(range(10 - most, 10))
+    assert len({ref.key for round_ in state.past for ref in round_.trajectories}) == {1: 1, 3: 2, 10: 5}[most]
+
+
+def test_an_algorithm_that_learns_from_its_round_alone_remembers_nothing_and_stores_nothing_more():
+    world = World(make_plan("algorithm.name=ippo", "placement.rule=whole", "stop.rounds=4"))
+    state = world.finish()
+    asked = [request for request in world.invoker.asked if isinstance(request, WholeTask)]
+    assert asked and not any(request.past or request.replayed_steps for request in asked)
+    assert state.past == ()
+    assert not any("trajectory" in key or "played" in key for key in world.storage)
+
+
+@given(
+    rule=st.sampled_from(["packed", "fused", "split", "whole"]),
+    replay=st.sampled_from([1, 40, 60, 130, 10_000]),
+    every=st.integers(1, 4),
+    checkpoint=st.integers(1, 6),
+    kills=st.sets(st.integers(0, 150), max_size=3),
+    name=st.sampled_from(["iql", "qmix"]),
+)
+@settings(max_examples=20, deadline=None, derandomize=True)
+def test_what_may_be_learned_from_is_never_deleted_and_nothing_else_is_left(
+    rule, replay, every, checkpoint, kills, name
+):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(simulated, "objects", remembered.objects)
+        overrides = ("stop.rounds=9", f"evaluation.every={every}", f"checkpoint_every={checkpoint}")
+        world = World(plan(rule, replay, *overrides, "placement.rounds=3", name=name))
+        driver = world.driver()
+        for step in range(2000):
+            if step in kills:
+                driver = world.driver()
+            going = driver.step()
+            assert not world.missing(driver.state)
+            if not going:
+                break
+        assert driver.state.status == "finished"
+        assert set(world.storage) == {ref.key for ref in driver.state.lasting}
+        rounds = [round_.round for round_ in driver.state.past]
+        assert rounds == list(range(9 - min(9, max(1, replay // 20)), 9))
+
+
+def test_a_round_that_slides_out_is_retired_when_no_checkpoint_needs_it():
+    """Rounds 0 to 3 come and go between two checkpoints: nothing ever held them."""
+    world, left = World(plan("packed", 20, "stop.rounds=4", "checkpoint_every=100", "evaluation.every=100")), {}
+
+    def look(state):
+        left[state.round] = {int(key.split("/")[1]) for key in world.storage if "trajectory" in key}
+
+    world.finish(after=look)
+    # That of the round before, and of the round in flight once it was sampled.
+    assert left == {0: {0}, 1: {0, 1}, 2: {1, 2}, 3: {2, 3}, 4: {3}}
+
+
+def test_what_a_checkpoint_holds_of_the_window_outlives_the_window():
+    world, seen = World(plan("packed", 20, "stop.rounds=6", "checkpoint_every=3", "evaluation.every=100")), []
+    world.finish(after=seen.append)
+    held = {ref.key for ref in next(state for state in seen if state.saved == 3).past[0].trajectories}
+    assert held and all("/000002/" in key for key in held)
+    assert all(held <= set(state.held) for state in seen if state.saved == 3)
+    assert not held & set(world.storage)
+
+
+SMALL = (
+    "algorithm.name=vdn", "algorithm.replay=60", "algorithm.updates=2", "algorithm.batch=8", "algorithm.hidden=[4]",
+    "actors.copies=2", "scaling.units=2", "algorithm.epsilon_steps=40", "placement.rounds=2",
+)  # fmt: skip
+TASK = ("task.name=toy/signal", "evaluation.every=2", "evaluation.episodes=2", "evaluation.final_episodes=2")
+
+
+@pytest.mark.parametrize("rule", ["packed", "whole"])
+def test_a_detached_run_that_loses_functions_learns_from_the_same_rounds(rule, tmp_path):
+    settings = (*SMALL, f"placement.rule={rule}", "stop.rounds=4")
+    undisturbed = Detached(*settings).run()
+    driven = train(tmp_path / "run", [*TASK, *settings])
+    assert undisturbed.weights == driven.sha256
+    for number in range(3, undisturbed.written, 11):
+        world = Detached(*settings).run(deadly=number if number % 2 else -number)
+        assert (world.state.status, world.deaths) == ("finished", 1)
+        assert world.weights == undisturbed.weights
+        assert world.state.past == undisturbed.state.past
+
+
+def test_a_run_that_goes_on_after_its_end_still_remembers():
+    world = World(plan("packed", 60, "stop.rounds=3"))
+    world.finish()
+    world.plan = plan("packed", 60, "stop.rounds=6")
+    state = world.finish(world.driver())
+    learned = {request.round: request for request in world.invoker.asked if isinstance(request, LearnTask)}
+    assert rounds_of(learned[3]) == [1, 2]
+    assert [round_.round for round_ in state.past] == [3, 4, 5]
+
+
+def test_a_placement_that_changes_on_the_way_changes_nothing_that_is_remembered():
+    """Round after round somewhere else: one object of several rounds, one of a round, one of a unit."""
+    rules = ("whole", "packed", "split", "whole", "fused")
+    world = World(plan(rules[0], 100, "stop.rounds=2", "placement.rounds=2"))
+    world.finish()
+    for rule, rounds in itertools.islice(zip(rules, itertools.count(2, 2), strict=False), 1, None):
+        world.plan = plan(rule, 100, f"stop.rounds={rounds}", "placement.rounds=2")
+        state = world.finish(world.driver())
+        assert not world.missing(state)
+        assert [round_.round for round_ in state.past] == list(range(max(0, rounds - 5), rounds))
+    assert [len(round_.trajectories) for round_ in state.past] == [2, 1, 1, 2, 2]

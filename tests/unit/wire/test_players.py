@@ -1,0 +1,307 @@
+"""Policies with memory against torch's GRU, and what players do with heads of every kind."""
+
+import numpy as np
+import pytest
+import torch
+
+from functions.actor.rollout import collect
+from functions.contract import BadRequest, Behaviour, Team
+from functions.environments.base import AgentClass, Observation, Spec, Step
+from functions.evaluator.episodes import play
+from functions.nn.heads import distribution
+from functions.policies import Player, Policy, draws
+
+# Two classes that interleave: agents 0 and 2 are equal, agent 1 is not.
+SPEC = Spec(("a", "b", "c"), (AgentClass("x", (0, 2), 6, 5), AgentClass("y", (1,), 4, 3)), horizon=1)
+NUMBERS = Spec(
+    ("a", "b", "c"),
+    (AgentClass("x", (0, 2), 6, 2, low=(-1.0, 0.0), high=(1.0, 8.0)), AgentClass("y", (1,), 4, 5, branches=(2, 3))),
+    horizon=1,
+)
+ALONE = Team(groups=(0, 1, 2))
+SHARED = Team(groups=(0, 1, 0), identity=True)
+
+
+def tensors_of(spec, team, hidden, recurrent=True, dtype=np.float32, gaussian=True, seed=0):
+    """Random networks by tensor name; where one remembers, its last hidden layer does."""
+    rng, tensors = np.random.default_rng(seed), {}
+
+    def add(group, weight, bias, shape):
+        tensors[f"policy/g{group:02d}/{weight}"] = (1.4 * rng.standard_normal(shape) / shape[0] ** 0.5).astype(dtype)
+        tensors[f"policy/g{group:02d}/{bias}"] = rng.standard_normal(shape[1]).astype(dtype)
+
+    for kind in spec.classes:
+        for group in sorted({team.groups[agent] for agent in kind.agents}):
+            sizes = (kind.observation_size + team.identity * len(spec.agents), *hidden, kind.actions)
+            plain = len(sizes) - 1 - recurrent
+            for layer in range(plain):
+                last = recurrent and layer == plain - 1
+                add(group, f"w{layer}", f"b{layer}", sizes[-2:] if last else sizes[layer : layer + 2])
+            if recurrent:
+                add(group, "gru_x", "gru_bx", (sizes[-3], 3 * hidden[-1]))
+                add(group, "gru_h", "gru_bh", (hidden[-1], 3 * hidden[-1]))
+            if kind.continuous and gaussian:
+                tensors[f"policy/g{group:02d}/log_std"] = rng.standard_normal(kind.actions).astype(dtype) - 0.5
+    return tensors
+
+
+def in_torch(tensors, team, agent, values):
+    """One agent's outputs over ``values [T, E, F]`` from no memory, its one-hot written out as inputs."""
+    named = {
+        name.split("/")[2]: torch.tensor(array)
+        for name, array in tensors.items()
+        if name.startswith(f"policy/g{team.groups[agent]:02d}/")
+    }
+    hidden = torch.tensor(values)
+    if team.identity:
+        one_hot = torch.zeros((*hidden.shape[:2], len(team.groups)), dtype=hidden.dtype)
+        one_hot[..., agent] = 1
+        hidden = torch.cat([hidden, one_hot], dim=-1)
+    last = sum(name.startswith("w") for name in named) - 1
+    for layer in range(last):
+        hidden = hidden @ named[f"w{layer}"] + named[f"b{layer}"]
+        hidden = torch.relu(hidden) if "relu" in named else torch.tanh(hidden)
+    gru = torch.nn.GRU(hidden.shape[-1], len(named["gru_h"]), dtype=hidden.dtype)
+    with torch.no_grad():
+        gru.weight_ih_l0[...], gru.weight_hh_l0[...] = named["gru_x"].T, named["gru_h"].T
+        gru.bias_ih_l0[...], gru.bias_hh_l0[...] = named["gru_bx"], named["gru_bh"]
+        return (gru(hidden)[0] @ named[f"w{last}"] + named[f"b{last}"]).numpy()
+
+
+def seen_at(values, t, masks=None):
+    copies = values[0].shape[2]
+    return Observation(tuple(part[:, t].swapaxes(0, 1) for part in values), np.ones((copies, 3), bool), masks)
+
+
+def observed(spec, steps, copies, dtype=np.float32, seed=1):
+    """Per class ``[n, T, E, F]``."""
+    rng = np.random.default_rng(seed)
+    return [
+        rng.standard_normal((len(kind.agents), steps, copies, kind.observation_size)).astype(dtype)
+        for kind in spec.classes
+    ]
+
+
+@pytest.mark.parametrize("hidden", [(16, 12), (12,), (8, 8, 12)], ids=str)
+@pytest.mark.parametrize("team", [ALONE, SHARED], ids=["alone", "shared with identity"])
+@pytest.mark.parametrize("layers", ["tanh", "relu"])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-12), (np.float32, 1e-5)])
+def test_a_policy_with_memory_gives_over_a_hundred_steps_what_torch_gives(dtype, tolerance, layers, team, hidden):
+    tensors, values = tensors_of(SPEC, team, hidden, dtype=dtype), observed(SPEC, 100, 9, dtype)
+    if layers == "relu":
+        tensors |= {f"policy/g{group:02d}/relu": np.zeros(0, dtype) for group in set(team.groups)}
+    policy = Policy(SPEC, team, tensors)
+    memory, found = policy.start(9), []
+    for t in range(100):
+        outputs, memory = policy.outputs(seen_at(values, t), memory)
+        found.append(outputs)
+    for index, kind in enumerate(SPEC.classes):
+        for position, agent in enumerate(kind.agents):
+            expected = in_torch(tensors, team, agent, values[index][position])
+            own = np.stack([outputs[index][position] for outputs in found])
+            assert own.dtype == dtype
+            np.testing.assert_allclose(own, expected, rtol=0, atol=tolerance * max(1, np.abs(expected).max()))
+
+
+@pytest.mark.parametrize("copies", [1, 2, 7, 64])
+@pytest.mark.parametrize("spec", [SPEC, NUMBERS], ids=["choices", "numbers and branches"])
+@pytest.mark.parametrize("recurrent", [True, False])
+def test_a_block_of_copies_does_and_remembers_what_it_does_alone(recurrent, spec, copies):
+    units, steps = 3, 6
+    policy = Policy(spec, ALONE, tensors_of(spec, ALONE, (16, 12), recurrent))
+    values, rng = observed(spec, steps, units * copies), np.random.default_rng(2)
+    noise, ended = draws(spec, steps, units * copies, rng), rng.random((steps, units * copies)) < 0.3
+    parts = [slice(unit * copies, (unit + 1) * copies) for unit in range(units)]
+    together, alone = Player(policy, units * copies, units), [Player(policy, copies) for _ in parts]
+    for t in range(steps):
+        choice = together.act(seen_at(values, t), tuple(part[t] for part in noise))
+        together.forget(ended[t])
+        for part, player in zip(parts, alone, strict=True):
+            own = [np.ascontiguousarray(array[:, :, part]) for array in values]
+            single = player.act(seen_at(own, t), tuple(np.ascontiguousarray(array[t][:, part]) for array in noise))
+            player.forget(ended[t][part])
+            for index in range(2):
+                assert single.actions[index].tobytes() == choice.actions[index][:, part].tobytes()
+                assert single.log_probability[index].tobytes() == choice.log_probability[index][:, part].tobytes()
+                assert single.played[index].tobytes() == choice.played[index][part].tobytes()
+
+
+def test_what_agents_with_memory_do_has_the_same_bytes_whoever_plays_beside_them():
+    tensors, values = tensors_of(SPEC, ALONE, (16, 12)), observed(SPEC, 5, 9)
+    single = Spec(("c",), (AgentClass("x", (0,), 6, 5),), horizon=1)
+    own = {name.replace("g02", "g00"): tensor for name, tensor in tensors.items() if "g02" in name}
+    noise = draws(SPEC, 5, 9, np.random.default_rng(3))
+    together, alone = Player(Policy(SPEC, ALONE, tensors), 9), Player(Policy(single, Team(groups=(0,)), own), 9)
+    for t in range(5):
+        joint = together.act(seen_at(values, t), tuple(part[t] for part in noise))
+        seen = Observation((np.ascontiguousarray(values[0][1:, t].swapaxes(0, 1)),), np.ones((9, 1), bool))
+        apart = alone.act(seen, (noise[0][t, 1:],))
+        assert apart.actions[0].tobytes() == joint.actions[0][1:].tobytes()
+        assert apart.log_probability[0].tobytes() == joint.log_probability[0][1:].tobytes()
+
+
+class Story:
+    """Copies whose episodes have the given lengths and show random numbers, whatever is done; agents get what they do
+    (of several numbers, their sum)."""
+
+    def __init__(self, spec, lengths, total=40, seed=5):
+        self.copies, self.lengths = len(lengths), np.array(lengths)
+        self.spec = Spec(spec.agents, spec.classes, horizon=max(lengths))
+        self.values = observed(spec, total + 1, self.copies, seed=seed)
+        self.played = []
+
+    def reset(self, rng):
+        self.t, self.at = 0, np.zeros(self.copies, int)
+        return seen_at(self.values, 0)
+
+    def step(self, actions):
+        self.played.append(actions)
+        self.t, self.at = self.t + 1, self.at + 1
+        rewards = np.zeros((self.copies, 3))
+        for kind, done in zip(self.spec.classes, actions, strict=True):
+            rewards[:, kind.agents] = done.reshape(self.copies, len(kind.agents), -1).sum(axis=-1)
+        ended = self.at == self.lengths
+        self.at[ended] = 0
+        seen = seen_at(self.values, self.t)
+        return Step(seen, rewards, np.zeros((self.copies, 3), bool), ended, ended, seen if ended.any() else None)
+
+    def close(self):
+        pass
+
+
+def episodes_of(length, steps):
+    return [slice(start, min(start + length, steps)) for start in range(0, steps, length)]
+
+
+@pytest.mark.parametrize("spec", [SPEC, NUMBERS], ids=["choices", "numbers and branches"])
+def test_a_unit_with_ends_in_it_is_what_its_episodes_are_one_by_one(spec):
+    lengths, steps = [3, 5, 4], 11
+    tensors = tensors_of(spec, ALONE, (16, 12))
+    environment = Story(spec, lengths)
+    found = collect(environment, Policy(spec, ALONE, tensors), steps, 1, 2, 0).tensors
+    for index, kind in enumerate(spec.classes):
+        head = distribution(kind)
+        for position, agent in enumerate(kind.agents):
+            taken = found[f"u00000/action/{index}"][position]
+            probable = found[f"u00000/log_probability/{index}"][position]
+            log_std = tensors.get(f"policy/g{agent:02d}/log_std")
+            for copy, length in enumerate(lengths):
+                for episode in episodes_of(length, steps):
+                    seen = environment.values[index][position][episode, copy : copy + 1]
+                    outputs = in_torch(tensors, ALONE, agent, seen)[:, 0]
+                    expected = head.log_probability(outputs, log_std, taken[episode, copy])
+                    np.testing.assert_allclose(probable[episode, copy], expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("spec", [SPEC, NUMBERS], ids=["choices", "numbers and branches"])
+def test_an_evaluation_remembers_from_step_to_step(spec):
+    lengths = [3, 6, 4]
+    tensors = tensors_of(spec, SHARED, (16, 12))
+    environment = Story(spec, lengths)
+    found = play(environment, Policy(spec, SHARED, tensors), np.random.default_rng(0), greedy=True, count=3)
+    expected = np.zeros((3, 3))
+    for index, kind in enumerate(spec.classes):
+        head = distribution(kind)
+        for position, agent in enumerate(kind.agents):
+            outputs = in_torch(tensors, SHARED, agent, environment.values[index][position])
+            done = head.to_environment(head.greedy(outputs)).reshape(len(outputs), 3, -1).sum(axis=-1)
+            for copy, length in enumerate(lengths):
+                expected[copy, agent] = done[:length, copy].sum()
+    # Copies end in the order of their lengths.
+    np.testing.assert_allclose(found.agent_returns(), expected[[0, 2, 1]], rtol=1e-5)
+
+
+@pytest.mark.parametrize(("marks", "within"), [((), np.tanh), (("clip",), lambda raw: np.clip(raw, -1, 1))])
+def test_actions_are_recorded_as_they_were_drawn_and_played_within_the_bounds(marks, within):
+    tensors = tensors_of(NUMBERS, ALONE, (8,), recurrent=False)
+    tensors |= {f"policy/g{agent:02d}/{mark}": np.zeros(0, np.float32) for mark in marks for agent in (0, 2)}
+    environment = Story(NUMBERS, [4, 5])
+    found = collect(environment, Policy(NUMBERS, ALONE, tensors), 7, 1, 2, 3).tensors
+    raw, chosen = found["u00003/action/0"], found["u00003/action/1"]
+    assert (raw.dtype, raw.shape) == (np.float32, (2, 7, 2, 2))
+    assert (chosen.dtype, chosen.shape) == (np.int32, (1, 7, 2, 2))
+    assert np.abs(raw).max() > 1  # what is drawn is not squashed yet
+    assert found["u00003/log_probability/0"].shape == (2, 7, 2)
+    for t, (numbers, choices) in enumerate(environment.played):
+        expected = np.array([-1.0, 0.0]) + (within(raw[:, t]) + 1) / 2 * np.array([2.0, 8.0])
+        assert numbers.dtype == np.float32
+        np.testing.assert_allclose(numbers, expected.swapaxes(0, 1), rtol=1e-5, atol=1e-6)
+        np.testing.assert_array_equal(choices, chosen[:, t].swapaxes(0, 1))
+
+
+TWO = Spec(("a", "b", "c"), (AgentClass("x", (0, 1, 2), 6, 2, low=(-1.0, 0.0), high=(1.0, 8.0)),), horizon=1)
+
+
+def test_deterministic_policies_with_noise_leave_numbers_between_one_and_minus_one_and_no_probabilities():
+    tensors = tensors_of(TWO, ALONE, (8,), recurrent=False, gaussian=False)
+    policy, environment = Policy(TWO, ALONE, tensors), Story(TWO, [4, 5])
+    plain = collect(environment, policy, 20, 1, 2, 0).tensors
+    found = collect(environment, policy, 20, 1, 2, 0, Behaviour(kind="noise", amount=0.5)).tensors
+    assert not any("log_probability" in name for name in [*plain, *found])
+    assert np.abs(found["u00000/action/0"]).max() == 1.0
+    for position, agent in enumerate(TWO.classes[0].agents):
+        hidden = environment.values[0][position, :20]
+        for layer in range(2):
+            group = f"policy/g{agent:02d}"
+            hidden = np.tanh(hidden @ tensors[f"{group}/w{layer}"] + tensors[f"{group}/b{layer}"])
+        np.testing.assert_allclose(plain["u00000/action/0"][position], hidden, atol=1e-5)
+    assert np.abs(found["u00000/action/0"] - plain["u00000/action/0"]).std() > 0.1
+
+
+def test_agents_that_explore_leave_no_probabilities():
+    policy = Policy(SPEC, ALONE, tensors_of(SPEC, ALONE, (8,)))
+    found = collect(Story(SPEC, [4]), policy, 8, 1, 2, 0, Behaviour(kind="epsilon", amount=0.5)).tensors
+    assert not any("log_probability" in name for name in found)
+    assert found["u00000/action/0"].dtype == np.int32
+
+
+def test_a_player_refuses_a_behaviour_that_not_all_its_agents_have():
+    policy = Policy(NUMBERS, ALONE, tensors_of(NUMBERS, ALONE, (8,)))
+    with pytest.raises(BadRequest, match="the behaviour epsilon is for agents that make one choice only"):
+        Player(policy, 4, behaviour=Behaviour(kind="epsilon", amount=0.1))
+
+
+def without(tensors, name):
+    return {key: array for key, array in tensors.items() if key != name}
+
+
+REFUSED = {
+    "wide log_std": ({"policy/g00/log_std": np.zeros(3, np.float32)}, r"of a has log_std \(3,\); it acts in 2 numbers"),
+    "numbers for choices": ({"policy/g01/log_std": np.zeros(5, np.float32)}, "the policy of b acts in numbers"),
+    "other inputs": ({"policy/g01/w0": np.zeros((7, 16), np.float32)}, "the policy of b takes 7 numbers and knows 5"),
+    "other outputs": (
+        {"policy/g00/w1": np.zeros((12, 4), np.float32), "policy/g00/b1": np.zeros(4, np.float32)},
+        "knows 4 actions; the task gives 6 numbers and 2 actions",
+    ),
+    "a unit of another width": ({"policy/g00/gru_h": np.zeros((12, 30), np.float32)}, "the policy of a is no network"),
+    "a layer out of line": (
+        {"policy/g01/w0": np.zeros((4, 9), np.float32), "policy/g01/b0": np.zeros(9, np.float32)},
+        "the policy of b is no network: its layer 1 does not fit what is before it",
+    ),
+    "a bias of another width": ({"policy/g01/gru_bx": np.zeros(3, np.float32)}, "the policy of b is no network"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_network_of_another_shape_is_refused_by_name(name):
+    changes, message = REFUSED[name]
+    with pytest.raises(BadRequest, match=message):
+        Policy(NUMBERS, ALONE, tensors_of(NUMBERS, ALONE, (16, 12)) | changes)
+
+
+def test_networks_of_one_class_must_be_alike():
+    tensors = tensors_of(NUMBERS, ALONE, (16, 12))
+    for other in (
+        without(tensors, "policy/g02/log_std"),
+        tensors | {"policy/g02/relu": np.zeros(0, np.float32)},
+        tensors | {n: a for n, a in tensors_of(NUMBERS, ALONE, (16, 9)).items() if "g02" in n},
+    ):
+        with pytest.raises(BadRequest, match="the policies of a and c are networks of different shapes"):
+            Policy(NUMBERS, ALONE, other)
+
+
+@pytest.mark.parametrize("name", ["gru_h", "b1", "w0"])
+def test_a_network_with_a_part_missing_is_refused_by_name(name):
+    tensors = tensors_of(NUMBERS, ALONE, (16, 12))
+    with pytest.raises(BadRequest, match="the task's policies hold no network for group g01"):
+        Policy(NUMBERS, ALONE, without(tensors, f"policy/g01/{name}"))

@@ -1,0 +1,239 @@
+"""What a function remembers of a run, and what it reads where it does not: the same either way."""
+
+import msgspec
+import numpy as np
+import pytest
+import remembered
+from detached_runs import World
+from simulated import MemoryStorage
+
+from functions import codec, keys
+from functions.contract import (
+    Answer,
+    Behaviour,
+    Done,
+    InitialiseTask,
+    LearnTask,
+    NoSuchObject,
+    Past,
+    TaskHeader,
+    Team,
+    WholeTask,
+)
+from functions.data import recall as memory
+from functions.data.recall import of_round, recall, window
+from functions.environments import registry
+from functions.environments.base import Task
+from functions.learner import whole
+from functions.learner.handler import handle as learn
+
+SPEC = remembered.spec(masked=True)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_remembered():
+    memory._kept.clear()
+    yield
+    memory._kept.clear()
+
+
+def learning(run="r", spec=SPEC):
+    """A task of a run; which one does not matter."""
+    return LearnTask(
+        id="r/1/learn", run=run, round=1, output="o", timeout_s=1.0, seed=0, spec=spec, algorithm="iql",
+        hyperparameters={}, team=Team(groups=(0, 1, 2)), stages=(), groups=(), units=(0,), trajectories=(), state=(),
+    )  # fmt: skip
+
+
+class Stored(MemoryStorage):
+    """Storage that lists what was read of it."""
+
+    def __init__(self):
+        super().__init__()
+        self.asked = []
+
+    def get(self, key):
+        self.asked.append(key)
+        return super().get(key)
+
+
+def played(*numbers, units=(0, 1)):
+    """Rounds as actors name them: unit u of round n is number 10 n + u."""
+    named = {}
+    for number in numbers:
+        tensors = {
+            f"u{u:05d}/{name}": array for u in units for name, array in remembered.unit(10 * number + u, SPEC).items()
+        }
+        named |= tensors if len(numbers) == 1 else of_round(tensors, number)
+    return named
+
+
+def store(storage, key, *numbers, units=(0, 1)):
+    """An object with some rounds; what remembers of each of them."""
+    storage.put(key, codec.encode(played(*numbers, units=units), TaskHeader(task=key)))
+    return codec.reference(key, storage[key])
+
+
+def firsts(kept):
+    """The first place of every unit in the window."""
+    rows = remembered.STEPS * remembered.COPIES
+    return [int(found) for found in kept.of(np.arange(0, kept.size, rows)).observations[0][0, 0, :, 0]]
+
+
+def test_rounds_are_found_in_objects_of_several_rounds_and_in_several_objects_of_a_round():
+    storage, kept = Stored(), window(learning())
+    together = store(storage, "whole", 1, 2)
+    halves = (store(storage, "one", 3, units=(0,)), store(storage, "two", 3, units=(1,)))
+    past = [Past(round=n, units=2, trajectories=(together,)) for n in (1, 2)]
+    past.append(Past(round=3, units=2, trajectories=halves))
+    recall(kept, past, {}, storage)
+    assert firsts(kept) == [10_000, 11_000, 20_000, 21_000, 30_000, 31_000]
+    assert storage.asked == ["whole", "one", "two"]
+
+
+def test_what_is_kept_or_at_hand_is_not_read_again():
+    storage, kept = Stored(), window(learning())
+    past = [Past(round=n, units=2, trajectories=(store(storage, f"round {n}", n),)) for n in (1, 2, 3)]
+    recall(kept, past[:2], {2: played(2)}, storage)
+    assert storage.asked == ["round 1"]
+    recall(kept, past[1:], {3: played(3)}, storage)
+    assert storage.asked == ["round 1"]
+    assert firsts(kept) == [20_000, 21_000, 30_000, 31_000]
+
+
+def test_of_a_round_played_again_the_new_bytes_count():
+    storage, kept = Stored(), window(learning())
+    recall(kept, [Past(round=1, units=2, trajectories=(store(storage, "first", 1),))], {}, storage)
+    again = Past(round=1, units=2, trajectories=(store(storage, "again", 7),))
+    recall(kept, [again], {}, storage)
+    assert firsts(kept) == [70_000, 71_000]
+
+
+def test_a_function_remembers_one_run_at_a_time_and_its_task():
+    first = window(learning())
+    assert window(learning()) is first
+    other = window(learning(spec=remembered.spec()))
+    assert other is not first
+    window(learning("another"))
+    assert window(learning(spec=remembered.spec())) is not other
+
+
+def test_an_object_that_is_gone_leaves_the_memory_whole():
+    storage, kept = Stored(), window(learning())
+    past = [Past(round=n, units=2, trajectories=(store(storage, f"round {n}", n),)) for n in (1, 2)]
+    recall(kept, past[:1], {}, storage)
+    body = storage.pop("round 2")
+    with pytest.raises(NoSuchObject):
+        recall(kept, past, {}, storage)
+    storage["round 2"] = body
+    recall(kept, past, {}, storage)
+    assert firsts(kept) == [10_000, 11_000, 20_000, 21_000]
+
+
+OFF_POLICY = (
+    "algorithm.replay=35", "algorithm.updates=2", "algorithm.batch=6", "algorithm.epsilon_steps=30", "scaling.units=2",
+    "actors.copies=2", "stop.rounds=4", "sharing.rule=none",
+)  # fmt: skip  # Rounds of 2 * 2 * 5 steps: the window is one round.
+LONGER = ("algorithm.replay=45",)  # Two rounds.
+
+
+class Forgetful(World):
+    """Every function is a new process; `gets` are of all learners together."""
+
+    forgets, gets = True, 0
+
+    def work(self, function, body):
+        if self.forgets:
+            memory._kept.clear()
+        super().work(function, body)
+
+
+class Mindful(Forgetful):
+    """One process does it all."""
+
+    forgets = False
+
+
+# Who takes several rounds at once remembers only what is stored, so that it takes more of them to see it.
+PLACED = {"split": LONGER, "packed": LONGER, "whole": ("placement.rounds=2", "algorithm.replay=85", "stop.rounds=6")}
+
+
+@pytest.mark.parametrize("rule", PLACED)
+@pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
+def test_a_process_that_remembers_learns_what_one_that_does_not_learns(name, rule):
+    settings = (*OFF_POLICY, *PLACED[rule], f"algorithm.name={name}", f"placement.rule={rule}")
+    cold, warm = Forgetful(*settings).run(), Mindful(*settings).run()
+    assert cold.state.status == warm.state.status == "finished"
+    assert cold.weights == warm.weights
+    assert [line.figures for line in cold.journal] == [line.figures for line in warm.journal]
+    read = [world.state.meter.gets for world in (cold, warm)]
+    assert read[0] > read[1]
+
+
+def test_a_longer_memory_is_learned_from():
+    worlds = [Mindful(*OFF_POLICY, *more, "algorithm.name=iql").run() for more in ((), LONGER)]
+    assert worlds[0].weights != worlds[1].weights
+
+
+def test_a_replay_smaller_than_a_round_learns_from_the_last_round():
+    tiny, one = (Mindful(*OFF_POLICY, f"algorithm.replay={steps}", "algorithm.name=iql").run() for steps in (1, 20))
+    assert tiny.weights == one.weights
+    assert [past.round for past in tiny.state.past] == [3]
+
+
+def whole_task(**changes):
+    environment = Task(name="toy/signal")
+    fields = {
+        "id": "r/0/w", "run": "r", "round": 0, "output": "w", "timeout_s": 9.0, "seed": 3, "algorithm": "iql",
+        "hyperparameters": {"hidden": [4], "updates": 2, "batch": 8, "replay": 1000}, "environment": environment,
+        "spec": registry.spec(environment), "team": Team(groups=(0, 1)), "units": (0, 1), "copies": 2, "steps": 5,
+        "behaviours": (Behaviour(kind="epsilon", amount=1.0),) * 2, "state": (), "updates": 2, "replayed_steps": 1000,
+    }  # fmt: skip
+    return WholeTask(**{**fields, **changes})
+
+
+def started(storage):
+    """The networks of round 0 of `whole_task`, stored."""
+    task = whole_task()
+    made = InitialiseTask(
+        id="r/0/i", run="r", round=0, output="i", timeout_s=9.0, seed=3, algorithm=task.algorithm,
+        hyperparameters=task.hyperparameters, spec=task.spec, team=task.team,
+    )  # fmt: skip
+    return tuple(done(learn(msgspec.json.encode(made), storage)).objects.values())
+
+
+def done(body):
+    answer = msgspec.json.decode(body, type=Answer)
+    assert isinstance(answer, Done), answer
+    return answer
+
+
+def test_rounds_that_are_not_stored_yet_are_not_those_of_another_attempt(monkeypatch):
+    """Who plays a task twice may see other episodes: what was learned belongs to what was stored."""
+    storage = MemoryStorage()
+    state = started(storage)
+    first = done(learn(msgspec.json.encode(whole_task(state=state)), storage))
+    played_once, play = storage.copy(), whole.play
+
+    def otherwise(task, known, round_, behaviour):
+        tensors, reply = play(task, known, round_, behaviour)
+        return {k: a + 1 if "reward" in k else a for k, a in tensors.items()}, reply
+
+    monkeypatch.setattr(whole, "play", otherwise)
+    again = whole_task(state=state, output="again")
+    learned = done(learn(msgspec.json.encode(again), storage))
+    memory._kept.clear()
+    fresh = done(learn(msgspec.json.encode(msgspec.structs.replace(again, output="fresh")), storage))
+    assert learned.objects["policies"].sha256 == fresh.objects["policies"].sha256
+    assert learned.objects["policies"].sha256 != first.objects["policies"].sha256
+    assert all(storage[key] == body for key, body in played_once.items())
+
+
+def test_a_task_of_several_rounds_stores_what_it_played_once_by_round():
+    storage = MemoryStorage()
+    answer = done(learn(msgspec.json.encode(whole_task(state=started(storage))), storage))
+    assert list(answer.objects) == ["played", "policies", "learner"]
+    tensors = codec.decode(storage[answer.objects["played"].key], "")
+    assert {tuple(name.split("/")[:2]) for name in tensors} == {
+        (keys.round_name(round_), f"u{unit:05d}") for round_ in (0, 1) for unit in (0, 1)
+    }

@@ -1,0 +1,305 @@
+"""What is drawn from earlier rounds are their rows, with what followed them, wherever and however long they lie."""
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+import remembered
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from remembered import COPIES, FATES, STEPS, followed, legal, observed, shown
+
+from functions.contract import BadRequest, Past, Ref
+from functions.data.batch import join
+from functions.data.replay_buffer import Unit, Window, units_of
+
+ROWS = STEPS * COPIES
+
+
+def units(*numbers):
+    return [Unit(number, 0, f"hash of {number}") for number in numbers]
+
+
+def holding(spec, *numbers, window=None, fates=None):
+    """A window of such units; `asked` are those it read."""
+    window, asked = window or Window(spec), []
+
+    def read(missing):
+        asked.extend(unit.round for unit in missing)
+        return {unit: remembered.unit(unit.round, spec, *([fates[unit.round]] if fates else [])) for unit in missing}
+
+    window.hold(units(*numbers), read)
+    return window, asked
+
+
+def bytes_of(batch):
+    """All of a batch, to compare."""
+    found = []
+    for field in dataclasses.fields(batch):
+        value = getattr(batch, field.name)
+        for array in value if isinstance(value, tuple) else (value,):
+            found.append((field.name, array.shape, array.tobytes()) if isinstance(array, np.ndarray) else array)
+    return found
+
+
+def places(batch):
+    """Where the drawn rows are from ``[L, B]``, as agent 0 saw it."""
+    return batch.observations[0][0, ..., 0]
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("own_state", [False, True])
+@pytest.mark.parametrize("length", [1, 2, 4])
+def test_every_stretch_has_its_own_rows_and_what_followed_them(masked, own_state, length):
+    spec = remembered.spec(masked, own_state)
+    window, _ = holding(spec, 5, 2, 7)
+    starts = [
+        (k, t, e) for k in range(3) for t in range(0, STEPS, length) for e in range(COPIES)
+    ]  # by place in the window, not by number
+    batch = window.of(np.array([ROWS * k + COPIES * t + e for k, t, e in starts]), length)
+    cuts = {(int(t), int(e)): index for index, (t, e) in enumerate(batch.cut)}
+    for column, (k, first, e) in enumerate(starts):
+        number = (5, 2, 7)[k]
+        for row in range(length):
+            t, here = first + row, shown(number, first + row, e)
+            stands_at(batch, (row, column), here, masked, own_state)
+            assert bool(batch.ended[row, column]) == (FATES[e][t] != ".")
+            follows = followed(FATES, t, e)
+            assert batch.terminated[:, row, column].tolist() == [follows == "end"] * 3
+            inside = follows == "on" and row < length - 1
+            if inside:
+                assert (row, column) not in cuts
+            elif follows != "end":
+                there = shown(number, t, e, after=True) if follows == "cut" else shown(number, t + 1, e)
+                stands_after(batch, cuts[row, column], there, masked, own_state)
+            else:
+                # Nothing follows, so it does not matter; but a stretch always says what stands at its end.
+                assert ((row, column) in cuts) == (row == length - 1)
+
+
+def stands_at(batch, at, here, masked, own_state):
+    """All arrays of a row say that it is this place."""
+    for index, kind in enumerate(batch.spec.classes):
+        for position, agent in enumerate(kind.agents):
+            seen = observed(here, agent, kind.observation_size)
+            assert batch.observations[index][(position, *at)].tolist() == seen
+            assert batch.actions[index][(position, *at)] == (here + agent) % kind.actions
+            if masked:
+                assert batch.masks[index][(position, *at)].tolist() == legal(here, agent, kind.actions).tolist()
+    assert batch.rewards[(slice(None), *at)].tolist() == [here, here + 0.25, here + 0.5]
+    assert batch.state[at].tolist() == state_of(here, own_state)
+
+
+def stands_after(batch, index, there, masked, own_state):
+    """What stands after a cut is that of this place."""
+    for c, kind in enumerate(batch.spec.classes):
+        for position, agent in enumerate(kind.agents):
+            assert batch.cut_observations[c][position, index].tolist() == observed(there, agent, kind.observation_size)
+            if masked:
+                found = batch.cut_masks[c][position, index]
+                assert found.tolist() == legal(there, agent, kind.actions).tolist()
+    assert batch.cut_state[index].tolist() == state_of(there, own_state)
+
+
+def state_of(place, own):
+    """The task's own, or what the agents saw, one after the other: a and c see two numbers, b one."""
+    return [place, -place] if own else [place, 100, place, place, 102]
+
+
+def test_nothing_is_masked_and_no_probability_is_known_where_nobody_said_so():
+    batch = holding(remembered.spec(), 0)[0].of(np.arange(3))
+    assert batch.masks is None and batch.cut_masks is None and batch.log_probability is None
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_whole_units_are_what_a_round_of_them_would_be(masked):
+    """A stretch of a whole unit in every copy is the batch that on-policy stages get of the same units."""
+    spec = remembered.spec(masked, own_state=True)
+    window, _ = holding(spec, 3, 4)
+    stretches = window.of(np.array([*range(COPIES), *range(ROWS, ROWS + COPIES)]), STEPS)
+    named = {f"u{u:05d}/{name}": array for u in (3, 4) for name, array in remembered.unit(u, spec).items()}
+    expected = join(spec, named, (3, 4))
+    ends = {(int(t), int(e)): index for index, (t, e) in enumerate(stretches.cut)}
+    for name in ("observations", "actions", "rewards", "terminated", "alive", "ended", "state", "masks"):
+        np.testing.assert_equal(getattr(stretches, name), getattr(expected, name))
+    for index, (t, e) in enumerate(expected.cut):
+        found = ends[int(t), int(e)]
+        np.testing.assert_equal(stretches.cut_state[found], expected.cut_state[index])
+        for own, others in zip(stretches.cut_observations, expected.cut_observations, strict=True):
+            np.testing.assert_equal(own[:, found], others[:, index])
+
+
+def test_what_is_drawn_begins_where_stretches_begin_and_goes_on_in_the_same_copy():
+    window, _ = holding(remembered.spec(), 0, 1, 2)
+    for length in (1, 2, 4):
+        found = places(window.draw(np.random.default_rng(length), 300, length))
+        first = found[0]
+        np.testing.assert_array_equal(found, first + 10 * np.arange(length)[:, None])
+        expected = {shown(k, t, e) for k in range(3) for t in range(0, STEPS, length) for e in range(COPIES)}
+        assert {*first.tolist()} == expected
+
+
+@pytest.mark.parametrize("length", [1, 2])
+def test_every_stretch_is_drawn_as_often_as_every_other(length):
+    window, _ = holding(remembered.spec(), 0, 1)
+    size, cells = 24_000, 2 * ROWS // length
+    _, times = np.unique(places(window.draw(np.random.default_rng(0), size, length))[0], return_counts=True)
+    assert len(times) == cells
+    # Chi-square with `cells - 1` degrees of freedom: mean cells - 1, variance twice that. Within five deviations.
+    statistic = ((times - size / cells) ** 2 / (size / cells)).sum()
+    assert abs(statistic - (cells - 1)) < 5 * np.sqrt(2 * (cells - 1))
+
+
+def test_a_row_may_be_drawn_twice_and_the_same_address_draws_the_same():
+    window, _ = holding(remembered.spec(), 0)
+    one, two = (bytes_of(window.draw(np.random.default_rng(8), 40)) for _ in range(2))
+    assert one == two
+    assert bytes_of(window.draw(np.random.default_rng(9), 40)) != one
+
+
+def test_the_window_slides_and_reads_only_what_is_new():
+    spec = remembered.spec(masked=True)
+    window, asked = holding(spec, 0, 1, 2)
+    assert (asked, window.size, window.steps) == ([0, 1, 2], 3 * ROWS, STEPS)
+    window, asked = holding(spec, 1, 2, 3, window=window)
+    assert asked == [3]
+    assert {int(place) // 1000 for place in places(window.draw(np.random.default_rng(0), 500)).ravel()} == {1, 2, 3}
+    window, asked = holding(spec, 3, window=window)
+    assert (asked, window.size) == ([], ROWS)
+    assert {int(place) // 1000 for place in places(window.draw(np.random.default_rng(0), 500)).ravel()} == {3}
+    # What was dropped is read again.
+    assert holding(spec, 1, 3, window=window)[1] == [1]
+
+
+def test_the_same_unit_with_other_bytes_is_read_anew():
+    spec = remembered.spec()
+    window, _ = holding(spec, 0)
+    read = []
+    other = Unit(0, 0, "hash of another attempt")
+    window.hold([other], lambda missing: read.extend(missing) or {other: remembered.unit(9, spec)})
+    assert read == [other]
+    assert places(window.of(np.zeros(1, int)))[0, 0] == shown(9, 0, 0)
+
+
+def test_what_was_drawn_for_an_address_is_drawn_once_and_never_of_another_window():
+    spec, asked = remembered.spec(), []
+    window, _ = holding(spec, 0)
+
+    def draw():
+        asked.append(places(window.of(np.zeros(1, int)))[0, 0])
+        return window.of(np.zeros(1, int))
+
+    assert window.once((1, 0), draw) is window.once((1, 0), draw)
+    assert window.once((1, 1), draw) is not window.once((1, 0), draw)
+    holding(spec, 1, window=window)
+    assert places(window.once((1, 0), draw))[0, 0] == shown(1, 0, 0)
+    assert asked == [0, 0, 0, shown(1, 0, 0)]
+
+
+def test_what_is_not_stored_yet_can_be_forgotten():
+    spec, read = remembered.spec(), []
+
+    def reading(missing):
+        read.extend(missing)
+        return {unit: remembered.unit(unit.round, spec) for unit in missing}
+
+    window, unstored = Window(spec), Unit(1, 0, "")
+    window.hold([*units(0), unstored], reading)
+    window.hold([*units(0), unstored], reading)
+    assert read == [*units(0), unstored]
+    window.forget_unstored()
+    window.hold([*units(0), unstored], reading)
+    assert read == [*units(0), unstored, unstored]
+
+
+ENDS = list(itertools.product(("....", "c.c.", "t..t", "..ct"), repeat=2))
+
+
+@given(
+    windows=st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=6, unique=True), min_size=1, max_size=8),
+    length=st.sampled_from([1, 2, 4]),
+    seed=st.integers(0, 5),
+)
+@settings(max_examples=25, deadline=None, derandomize=True)
+def test_what_was_kept_changes_no_byte_of_what_is_drawn(windows, length, seed):
+    """Units here have from none to six cuts, so that slots grow in every way."""
+    spec = remembered.spec(masked=True, own_state=True)
+    fates = {number: ENDS[(5 * number + seed) % len(ENDS)] for number in range(10)}
+    warm = Window(spec)
+    for wanted in windows:
+        holding(spec, *wanted, window=warm, fates=fates)
+        cold, _ = holding(spec, *wanted, fates=fates)
+        one, two = (window.draw(np.random.default_rng(seed), 30, length) for window in (warm, cold))
+        assert bytes_of(one) == bytes_of(two)
+
+
+def test_the_order_is_that_of_what_is_wanted():
+    spec = remembered.spec()
+    window, _ = holding(spec, 4, 1, 3)
+    starts = np.arange(3) * ROWS
+    assert places(window.of(starts))[0].tolist() == [4000, 1000, 3000]
+    holding(spec, 3, 5, 4, window=window)
+    assert places(window.of(starts))[0].tolist() == [3000, 5000, 4000]
+
+
+def test_a_window_grows_unit_by_unit_without_losing_any():
+    spec = remembered.spec(masked=True, own_state=True)
+    fates = {number: ENDS[number % len(ENDS)] for number in range(40)}
+    window = Window(spec)
+    for last in range(1, 41):
+        _, asked = holding(spec, *range(last), window=window, fates=fates)
+        assert asked == [last - 1]
+    cold, _ = holding(spec, *range(40), fates=fates)
+    every = np.arange(40 * STEPS * 2)
+    assert bytes_of(window.of(every)) == bytes_of(cold.of(every))
+
+
+def test_a_unit_in_which_all_episodes_end_by_the_rules_has_nothing_after_it():
+    spec = remembered.spec(own_state=True)
+    window, _ = holding(spec, 0, 1, fates={0: ("...t", "t..t"), 1: ("...t", ".t.t")})
+    batch = window.of(np.arange(2 * STEPS * 2))
+    assert batch.terminated[0, 0, [6, 7]].all()
+    stands_after(batch, 0, shown(0, 1, 0), masked=False, own_state=True)
+
+
+@pytest.mark.parametrize("odd", [("..",) * 3, ("....",) * 2, ("......",) * 3])
+def test_units_of_other_shapes_are_refused_in_words(odd):
+    spec = remembered.spec()
+    fates = {0: FATES, 1: odd}
+    window, _ = holding(spec, 0, fates=fates)
+    steps, copies = len(odd[0]), len(odd)
+    with pytest.raises(BadRequest, match=rf"a unit of {steps} steps in {copies} copies, among others of \(4, 3\)"):
+        holding(spec, 0, 1, window=window, fates=fates)
+    # What is left is whole, and a window of nothing but the other shape is one.
+    holding(spec, 0, window=window, fates=fates)
+    assert places(window.of(np.arange(1)))[0, 0] == 0
+    holding(spec, 1, window=window, fates=fates)
+    assert (window.steps, window.size) == (steps, steps * copies)
+
+
+def test_stretches_that_do_not_fill_a_unit_are_refused_in_words():
+    window, _ = holding(remembered.spec(), 0)
+    for length in (3, 5, 8):
+        with pytest.raises(BadRequest, match=f"stretches of {length} steps do not fill a unit of 4"):
+            window.draw(np.random.default_rng(0), 1, length)
+
+
+def test_numbers_keep_their_type():
+    spec = remembered.spec(own_state=True)
+    for dtype in (np.float32, np.float64):
+        window = Window(spec)
+        window.hold(units(0), lambda missing, dtype=dtype: {u: remembered.unit(0, spec, dtype=dtype) for u in missing})
+        batch = window.of(np.arange(4))
+        arrays = (*batch.observations, *batch.cut_observations, batch.rewards, batch.state, batch.cut_state)
+        assert {array.dtype for array in arrays} == {np.dtype(dtype)}
+
+
+def test_a_unit_is_known_by_its_round_its_number_and_the_bytes_of_its_round():
+    one, two = Ref(key="a", sha256="aa", size=1), Ref(key="b", sha256="bb", size=1)
+    past = [
+        Past(round=3, units=2, trajectories=(one, two)),
+        Past(round=4, units=1, trajectories=(two,)),
+        Past(round=5, units=1, trajectories=()),
+    ]
+    assert units_of(past) == [Unit(3, 0, "aabb"), Unit(3, 1, "aabb"), Unit(4, 0, "bb"), Unit(5, 0, "")]

@@ -1,0 +1,269 @@
+"""What actors record and what evaluations count, with a scripted environment and with the toy."""
+
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+
+from functions.actor.handler import sample
+from functions.actor.rollout import collect
+from functions.algorithms.ppo import mappo
+from functions.codec import encode, reference
+from functions.contract import BadRequest, Behaviour, SampleTask, TaskHeader, Team
+from functions.environments import registry
+from functions.environments.base import AgentClass, Observation, Spec, Step, Task
+from functions.episodes import summary
+from functions.evaluator.episodes import play
+from functions.policies import Policy
+from functions.randomness import generator
+
+TOY = Task(name="toy/signal", agents=3, options={"masked": True, "elimination": True, "mixed": True, "horizon": 4})
+TEAM = Team(groups=(0, 1, 2))
+
+
+class Scripted:
+    """Two agents; copy e plays episodes of `lengths[e]` steps. What is seen is (100 episode + step), and agent i gets
+    (i + 1) times the number of the step."""
+
+    def __init__(self, lengths):
+        self.copies, self.lengths = len(lengths), np.array(lengths)
+        self.spec = Spec(("a", "b"), (AgentClass("x", (0, 1), 1, 2),), horizon=max(lengths))
+
+    def reset(self, rng):
+        self.episode, self.at = np.zeros(self.copies), np.zeros(self.copies)
+        return self._seen()
+
+    def step(self, actions):
+        self.at += 1
+        rewards = self.at[:, None] * np.array([1.0, 2.0])
+        ended = self.at == self.lengths
+        final, scalars = self._seen(), {"steps": self.at.copy()}
+        self.episode[ended] += 1
+        self.at[ended] = 0
+        terminated = np.zeros((self.copies, 2), bool)
+        return Step(self._seen(), rewards, terminated, ended, ended, final if ended.any() else None, scalars)
+
+    def close(self):
+        pass
+
+    def _seen(self):
+        shown = np.repeat(100 * self.episode + self.at, 2).reshape(-1, 2, 1)
+        return Observation((shown.astype(np.float32),), np.ones((self.copies, 2), bool))
+
+
+def zero_policy(spec, team):
+    """Every action equally likely; greedy takes the first."""
+    shapes = {
+        team.groups[agent]: (kind.observation_size, kind.actions) for kind in spec.classes for agent in kind.agents
+    }
+    return Policy(
+        spec,
+        team,
+        {f"policy/g{g:02d}/w0": np.zeros(shape, np.float32) for g, shape in shapes.items()}
+        | {f"policy/g{g:02d}/b0": np.zeros(shape[1], np.float32) for g, shape in shapes.items()},
+    )
+
+
+def toy_weights(seed=3):
+    """Freshly drawn policies, sharpened so that they are far from even."""
+    spec, config = registry.spec(TOY), mappo.MappoConfig(hidden=(8,))
+    tensors = {}
+    for group in range(3):
+        tensors |= mappo.initialise(spec, TEAM, config, seed, group)
+    return {name: tensor * (100 if "/w1" in name else 1) for name, tensor in tensors.items() if "policy/" in name}
+
+
+def toy_rollout(unit=0, steps=9, copies=6, seed=1, round_=2):
+    environment = registry.make(TOY, copies)
+    return collect(environment, Policy(environment.spec, TEAM, toy_weights()), steps, seed, round_, unit)
+
+
+def same_bytes(left, right):
+    return sorted(left) == sorted(right) and all(left[name].tobytes() == right[name].tobytes() for name in left)
+
+
+class Shelf:
+    """One stored object."""
+
+    def __init__(self, body):
+        self.body = body
+
+    def get(self, key):
+        return self.body
+
+    def put(self, key, body):
+        raise AssertionError("sampling itself stores nothing")
+
+
+def sample_units(units, **changes):
+    body = encode(toy_weights(), TaskHeader(task="t"))
+    task = SampleTask(
+        id="t", run="r", round=2, output="o", timeout_s=1, seed=1, environment=TOY, team=TEAM,
+        policies=(reference("k", body),), units=units, copies=6, steps=9,
+    )  # fmt: skip
+    objects, reply = sample(msgspec.structs.replace(task, **changes), Shelf(body))
+    return dict(objects)["trajectory"], reply
+
+
+def test_a_cut_keeps_what_was_seen_before_the_reset_and_a_unit_end_what_is_seen_next():
+    environment = Scripted([3, 5])
+    tensors = collect(environment, zero_policy(environment.spec, Team(groups=(0, 1))), 5, 1, 0, 7).tensors
+    # Copy 0 ends with step 2 and is at step 2 of its second episode when the unit ends; copy 1 ends with the unit.
+    np.testing.assert_array_equal(tensors["u00007/observation/0"][1, :, :, 0].T, [[0, 1, 2, 100, 101], [0, 1, 2, 3, 4]])
+    np.testing.assert_array_equal(tensors["u00007/cut"], [[2, 0], [4, 1], [4, 0]])
+    np.testing.assert_array_equal(tensors["u00007/cut_observation/0"][1, :, 0], [3, 5, 102])
+    np.testing.assert_array_equal(tensors["u00007/ended"].T, [[0, 0, 1, 0, 0], [0, 0, 0, 0, 1]])
+    np.testing.assert_array_equal(tensors["u00007/reward"][1].T, [[2, 4, 6, 2, 4], [2, 4, 6, 8, 10]])
+
+
+def test_returns_are_the_sums_of_the_rewards_of_finished_episodes():
+    environment = Scripted([3, 5])
+    rollout = collect(environment, zero_policy(environment.spec, Team(groups=(0, 1))), 6, 1, 0, 0)
+    # Copy 0: 1 + 2 + 3 = 6 for agent 0, twice; copy 1: 15; agent 1 gets double. They end after steps 3, 5 and 6.
+    np.testing.assert_array_equal(rollout.episodes.agent_returns(), [[6, 12], [15, 30], [6, 12]])
+    assert summary([rollout.episodes]) == ((18.0, 45.0, 18.0), (9.0, 18.0), {"steps": 11 / 3})
+
+
+def test_the_same_address_gives_the_same_bytes_and_another_gives_others():
+    first = toy_rollout().tensors
+    assert same_bytes(first, toy_rollout().tensors)
+    others = toy_rollout(seed=2).tensors, toy_rollout(round_=3).tensors
+    for other in others:
+        assert not same_bytes(first, other)
+    unit = {name.replace("u00001", "u00000"): array for name, array in toy_rollout(unit=1).tensors.items()}
+    assert not same_bytes(first, unit)
+
+
+def test_actions_are_drawn_anew_for_every_seed_round_and_unit_in_a_task_without_chance():
+    taken = []
+    for seed, round_, unit in ((1, 0, 0), (2, 0, 0), (1, 1, 0), (1, 0, 1)):
+        environment = Scripted([8, 8])
+        rollout = collect(environment, zero_policy(environment.spec, Team(groups=(0, 1))), 40, seed, round_, unit)
+        taken.append(rollout.tensors[f"u{unit:05d}/action/0"].tobytes())
+    assert len(set(taken)) == 4
+
+
+def test_a_units_bytes_do_not_depend_on_the_units_packed_with_it():
+    together, reply = sample_units((4, 5, 6))
+    apart = [sample_units((unit,)) for unit in (4, 5, 6)]
+    assert same_bytes(together, {name: array for tensors, _ in apart for name, array in tensors.items()})
+    assert reply.returns == tuple(value for _, one in apart for value in one.returns)
+    assert reply.env_steps == 3 * 9 * 6
+
+
+def test_a_unit_shorter_than_an_episode_is_refused():
+    with pytest.raises(BadRequest, match=r"actors\.steps is 3, shorter than an episode of toy/signal \(4 steps\)"):
+        sample_units((0,), steps=3)
+
+
+def test_agents_explore_as_a_task_says_and_within_their_masks():
+    # Two of agent 0's three actions are legal while it is in play, so chance takes the best one every second time.
+    plain, _ = sample_units((0,), behaviour=Behaviour(kind="epsilon", amount=0.0), steps=400)
+    free, _ = sample_units((0,), behaviour=Behaviour(kind="epsilon", amount=1.0), steps=400)
+    weights = toy_weights()
+    for tensors, share in ((plain, 1.0), (free, 0.5)):
+        assert not any("log_probability" in name for name in tensors)
+        seen, legal, taken, alive = (
+            tensors[f"u00000/{name}"] for name in ("observation/0", "mask/0", "action/0", "alive")
+        )
+        assert np.take_along_axis(legal, taken[..., None].astype(int), axis=-1).all()
+        hidden = np.tanh(seen[0] @ weights["policy/g00/w0"] + weights["policy/g00/b0"])
+        values = hidden @ weights["policy/g00/w1"] + weights["policy/g00/b1"]
+        best = np.where(legal[0], values, -np.inf).argmax(axis=-1) == taken[0]
+        in_play = alive[0]
+        assert in_play.sum() > 500
+        assert abs(best[in_play].mean() - share) <= 5 * np.sqrt(share * (1 - share) / in_play.sum())
+
+
+def test_recorded_log_probabilities_belong_to_the_recorded_observations_masks_and_actions():
+    tensors, weights = toy_rollout().tensors, toy_weights()
+    for index, kind in enumerate(registry.spec(TOY).classes):
+        for position, agent in enumerate(kind.agents):
+            seen, legal, taken, found = (
+                torch.tensor(tensors[f"u00000/{name}/{index}"][position])
+                for name in ("observation", "mask", "action", "log_probability")
+            )
+            w0, b0, w1, b1 = (torch.tensor(weights[f"policy/g{agent:02d}/{name}"]) for name in ("w0", "b0", "w1", "b1"))
+            logits = torch.where(legal, torch.tanh(seen @ w0 + b0) @ w1 + b1, -torch.inf)
+            wanted = torch.distributions.Categorical(logits=logits).log_prob(taken)
+            np.testing.assert_allclose(found.numpy(), wanted.numpy(), atol=1e-5)
+
+
+def test_the_recorded_actions_played_again_give_the_recorded_observations_and_rewards():
+    tensors = toy_rollout(unit=3).tensors
+    environment = registry.make(TOY, 6)
+    seen = environment.reset(generator(1, 2, "environment", 3))
+    cuts = []
+    for t in range(9):
+        actions = []
+        for index in range(2):
+            np.testing.assert_array_equal(
+                tensors[f"u00003/observation/{index}"][:, t], seen.values[index].swapaxes(0, 1)
+            )
+            np.testing.assert_array_equal(tensors[f"u00003/mask/{index}"][:, t], seen.masks[index].swapaxes(0, 1))
+            actions.append(tensors[f"u00003/action/{index}"][:, t].T)
+        np.testing.assert_array_equal(tensors["u00003/alive"][:, t], seen.alive.T)
+        np.testing.assert_array_equal(tensors["u00003/state"][t], seen.state)
+        step = environment.step(tuple(actions))
+        np.testing.assert_array_equal(tensors["u00003/reward"][:, t], step.rewards.T.astype(np.float32))
+        np.testing.assert_array_equal(tensors["u00003/terminated"][:, t], step.terminated.T)
+        np.testing.assert_array_equal(tensors["u00003/ended"][t], step.ended)
+        follows = step.truncated | ~step.ended if t == 8 else step.truncated
+        cuts += [(t, e) for e in np.flatnonzero(follows)]
+        for place, (at, copy) in enumerate(tensors["u00003/cut"]):
+            if at == t:
+                after = step.final if step.ended[copy] else step.observation
+                for index in range(2):
+                    for name, expected in (("observation", after.values[index]), ("mask", after.masks[index])):
+                        found = tensors[f"u00003/cut_{name}/{index}"][:, place]
+                        np.testing.assert_array_equal(found, expected[copy])
+        seen = step.observation
+    # Copies that ended by the rules need nothing after them and keep nothing.
+    assert sorted(map(tuple, tensors["u00003/cut"].tolist())) == cuts
+    assert cuts[0][0] < 8 and len(cuts) < 12  # a time limit, and copies that ended by the rules
+
+
+@pytest.mark.parametrize("greedy", [True, False])
+def test_an_evaluation_counts_the_first_episode_of_every_copy_and_no_other(greedy):
+    environment = Scripted([2, 5, 3])
+    policy = zero_policy(environment.spec, Team(groups=(0, 1)))
+    episodes = play(environment, policy, np.random.default_rng(0), greedy, 3)
+    # 1 + 2 = 3, 15 and 6 for agent 0, in the order of their ends; copies 0 and 2 play on uncounted.
+    np.testing.assert_array_equal(np.sort(episodes.agent_returns(), axis=0), [[3, 6], [6, 12], [15, 30]])
+    assert sorted(episodes.scalars["steps"]) == [2, 3, 5]
+
+
+def test_an_evaluation_of_fewer_episodes_does_not_favour_the_short_ones():
+    environment = Scripted([5, 2, 3])
+    episodes = play(environment, zero_policy(environment.spec, Team(groups=(0, 1))), np.random.default_rng(0), True, 2)
+    # The first two copies last 5 and 2 steps; the third ends second and is nobody's episode.
+    assert episodes.scalars["steps"] == [2, 5]
+
+
+def test_a_figure_that_no_counted_episode_has_is_left_out():
+    class Sparing(Scripted):
+        """Tells how long an episode was when it had two steps."""
+
+        def step(self, actions):
+            told = super().step(actions)
+            return replace(told, scalars=told.scalars if (told.scalars["steps"] == 2)[told.ended].any() else {})
+
+    environment = Sparing([5, 3, 2])
+    policy = zero_policy(environment.spec, Team(groups=(0, 1)))
+    found = summary([play(environment, policy, np.random.default_rng(0), True, 2)])
+    assert (len(found.returns), found.scalars) == (2, {})
+
+
+def test_a_greedy_evaluation_draws_start_states_only():
+    environment = registry.make(TOY, 40)
+    policy = Policy(environment.spec, TEAM, toy_weights())
+    first, again, other = (
+        play(environment, policy, np.random.default_rng(seed), greedy=True, count=40).agent_returns()
+        for seed in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+    sampled = play(environment, policy, np.random.default_rng(1), greedy=False, count=40).agent_returns()
+    assert not np.array_equal(first, sampled)

@@ -1,0 +1,338 @@
+"""Units that are played side by side have, to the byte, what each has when it is played alone."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from functions.actor import handler
+from functions.actor.handler import play
+from functions.actor.rollout import InBlocks, collect, collect_side_by_side
+from functions.algorithms.ppo import mappo
+from functions.contract import BadRequest, NotFinite, SampleTask, Team
+from functions.environments import mpe, registry
+from functions.environments.base import AgentClass, EnvironmentFault, Observation, Spec, Step, Task
+from functions.environments.mpe.engine import Body, Engine, Scenario
+from functions.policies import Policy
+
+TOY = Task(name="toy/signal", agents=3, options={"masked": True, "elimination": True, "mixed": True, "horizon": 4})
+TASKS = {
+    "spread": Task(name="mpe/simple_spread"),
+    "spread of six": Task(name="mpe/simple_spread", agents=6),
+    "adversary": Task(name="mpe/simple_adversary", agents=4),
+    "toy": TOY,
+}
+COPIES = (1, 2, 3, 7, 64)
+
+
+def bytes_of(*arrays):
+    return [np.asarray(array).tobytes() for array in arrays]
+
+
+def six(sizes, seed=0):
+    """A policy of six agents with networks of `sizes`."""
+    rng, tensors = np.random.default_rng(seed), {}
+    for group, (layer, shape) in itertools.product(range(6), enumerate(itertools.pairwise(sizes))):
+        weight = 2 * rng.standard_normal(shape) / shape[0] ** 0.5
+        tensors[f"policy/g{group:02d}/w{layer}"] = weight.astype(np.float32)
+        tensors[f"policy/g{group:02d}/b{layer}"] = rng.standard_normal(shape[1], dtype=np.float32)
+    kind = AgentClass("x", tuple(range(6)), sizes[0], sizes[-1])
+    return Policy(Spec(tuple("abcdef"), (kind,), 1), Team(groups=tuple(range(6))), tensors)
+
+
+def logits(policy, values, blocks=1):
+    """Of ``[n, E, features]``."""
+    (found,) = policy.logits(Observation((values.swapaxes(0, 1),), np.ones((values.shape[1], 6), bool)), blocks)
+    return found
+
+
+@pytest.mark.parametrize("order", ["agents first", "copies first"])
+@pytest.mark.parametrize("sizes", [(36, 64, 64, 5), (7, 16, 3), (1, 1, 2), (130, 33, 9)], ids=str)
+@pytest.mark.parametrize("copies", COPIES)
+def test_a_block_of_copies_has_the_logits_that_it_has_alone(copies, sizes, order):
+    policy = six(sizes)
+    for units in (1, 2, 5, 50):
+        values = np.random.default_rng(1).standard_normal((6, units * copies, sizes[0]), dtype=np.float32)
+        if order == "copies first":
+            values = np.ascontiguousarray(values.swapaxes(0, 1)).swapaxes(0, 1)
+        together = logits(policy, values, units)
+        for unit in range(units):
+            own = slice(unit * copies, (unit + 1) * copies)
+            # The layout that an environment of the unit's own gives.
+            alone = values[:, own].copy(order="K")
+            assert bytes_of(logits(policy, alone)) == bytes_of(together[:, own])
+
+
+def two_classes(copies, masked, seed):
+    spec = Spec(("a", "b", "c"), (AgentClass("x", (0, 2), 6, 5), AgentClass("y", (1,), 4, 3)), 1, masked=masked)
+    rng = np.random.default_rng(seed)
+    values, masks, uniforms = [], [], []
+    for kind in spec.classes:
+        shape = (copies, len(kind.agents))
+        values.append(3 * rng.standard_normal((*shape, kind.observation_size), dtype=np.float32))
+        masks.append(rng.random((*shape, kind.actions)) < 0.6)
+        masks[-1][..., 0] = True
+        uniforms.append(rng.random(shape[::-1], dtype=np.float32))
+    seen = Observation(tuple(values), np.ones((copies, 3), bool), tuple(masks) if masked else None)
+    return spec, seen, tuple(uniforms)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("units", [2, 5])
+def test_a_block_of_any_size_draws_the_actions_that_it_draws_alone(units, masked):
+    team = Team(groups=(0, 1, 2))
+    for copies in range(1, 70):
+        spec, seen, uniforms = two_classes(units * copies, masked, copies)
+        policy = Policy(spec, team, weights(spec, team, copies))
+        together = policy.sample(seen, uniforms, units)
+        for unit in range(units):
+            own = slice(unit * copies, (unit + 1) * copies)
+            masks = tuple(mask[own] for mask in seen.masks) if masked else None
+            part = Observation(tuple(array[own] for array in seen.values), seen.alive[own], masks)
+            alone = policy.sample(part, tuple(np.ascontiguousarray(array[:, own]) for array in uniforms))
+            for index in range(2):
+                assert bytes_of(alone.actions[index], alone.log_probability[index]) == bytes_of(
+                    together.actions[index][:, own], together.log_probability[index][:, own]
+                )
+
+
+def weights(spec, team, seed=3):
+    """Freshly drawn policies, sharpened so that they are far from even."""
+    tensors = {}
+    for group in sorted(set(team.groups)):
+        tensors |= mappo.initialise(spec, team, mappo.MappoConfig(hidden=(64, 64)), seed, group)
+    return {name: array * (100 if "/w2" in name else 1) for name, array in tensors.items() if "policy/" in name}
+
+
+class Hunt(Scenario):
+    """A scenario with starts of its own, speed limits, contacts and exponentials."""
+
+    goals = 2
+
+    def __init__(self):
+        self.agents = tuple(Body(f"agent_{i}", 0.2, collides=True, max_speed=0.4 + 0.3 * i) for i in range(3))
+        self.landmarks = tuple(Body(f"landmark_{i}", 0.3, collides=i > 0) for i in range(2))
+        self.classes = (AgentClass("x", (0, 1, 2), 10, 5),)
+
+    def start(self, world, rng):
+        world.position[: world.bodies] = 0.4 * rng.standard_normal((world.bodies, 2, world.copies))
+        world.velocity[:] = rng.uniform(-1, 1, world.velocity.shape)
+        world.goals[:] = rng.permuted(np.arange(world.goals.size) % 2).reshape(world.goals.shape)
+
+    def observe(self, world, features):
+        features[0][:, :8] = world.surroundings(slice(0, 3))
+        features[0][:, 8:] = world.velocity
+
+    def reward(self, world, out):
+        out[:] = np.exp(-world.distance[:, world.bodies]) - world.distance[:, world.bodies + 1] ** 2
+
+
+def engines(name, copies, units):
+    """An engine for all units, and one for each."""
+    if name == "hunt":
+        return Engine(Hunt(), copies * units, 25), [Engine(Hunt(), copies, 25) for _ in range(units)]
+    return mpe.make(TASKS[name], copies * units), [mpe.make(TASKS[name], copies) for _ in range(units)]
+
+
+@pytest.mark.parametrize("copies", COPIES)
+@pytest.mark.parametrize("name", ["spread", "spread of six", "adversary", "hunt"])
+def test_a_block_of_an_engine_has_the_bytes_of_an_engine_of_its_own(name, copies):
+    units, choices = 3, np.random.default_rng(0)
+    joint, alone = engines(name, copies, units)
+    assert isinstance(joint, InBlocks)
+    seen = joint.reset_blocks([np.random.default_rng(seed) for seed in range(units)])
+    parts = [engine.reset(np.random.default_rng(seed)) for seed, engine in enumerate(alone)]
+    assert_same_blocks(seen, parts)
+    for _ in range(60):  # two resets and more
+        actions = tuple(choices.integers(0, 5, (joint.copies, len(kind.agents))) for kind in joint.spec.classes)
+        step = joint.step(actions)
+        steps = [
+            engine.step(tuple(numbers[unit * copies : (unit + 1) * copies] for numbers in actions))
+            for unit, engine in enumerate(alone)
+        ]
+        assert_same_blocks(step.observation, [part.observation for part in steps])
+        assert bytes_of(step.rewards) == bytes_of(np.concatenate([part.rewards for part in steps]))
+        assert step.ended.tolist() == [end for part in steps for end in part.ended.tolist()]
+        assert (step.final is None) == (steps[0].final is None)
+        if step.final is not None:
+            assert_same_blocks(step.final, [part.final for part in steps])
+
+
+def assert_same_blocks(seen, parts):
+    for index, values in enumerate(seen.values):
+        assert bytes_of(values) == bytes_of(np.concatenate([part.values[index] for part in parts]))
+
+
+def test_an_engine_forgets_its_blocks_when_it_is_reset_as_one():
+    engine, other = (mpe.make(TASKS["adversary"], 6) for _ in range(2))
+    engine.reset_blocks([np.random.default_rng(seed) for seed in range(3)])
+    one, two = (each.reset(np.random.default_rng(9)) for each in (engine, other))
+    assert_same_blocks(one, [two])
+
+
+@pytest.mark.parametrize("blocks", [0, 2, 5])
+def test_copies_that_cannot_be_shared_out_equally_are_refused(blocks):
+    engine = mpe.make(TASKS["spread"], 3)
+    with pytest.raises(ValueError, match=f"3 copies are not {blocks} equal blocks"):
+        engine.reset_blocks([np.random.default_rng(0)] * blocks)
+
+
+class SideBySide:
+    """Several environments as the blocks of one: episodes of any length, masks, states and figures of their own."""
+
+    def __init__(self, environments):
+        self.environments, self.spec = environments, environments[0].spec
+        self.copies = sum(environment.copies for environment in environments)
+
+    def reset(self, rng):
+        raise AssertionError("blocks have a generator each")
+
+    def reset_blocks(self, rngs):
+        return joined([part.reset(rng) for part, rng in zip(self.environments, rngs, strict=True)])
+
+    def step(self, actions):
+        ends = np.cumsum([part.copies for part in self.environments])[:-1]
+        shares = zip(*(np.split(numbers, ends) for numbers in actions), strict=True)
+        steps = [part.step(share) for part, share in zip(self.environments, shares, strict=True)]
+        finals = [step.final or step.observation for step in steps]
+        names = ("rewards", "terminated", "truncated", "ended")
+        rewards, terminated, truncated, ended = (np.concatenate([getattr(s, name) for s in steps]) for name in names)
+        return Step(
+            joined([step.observation for step in steps]), rewards, terminated, truncated, ended,
+            joined(finals) if ended.any() else None,
+            {name: np.concatenate([step.scalars[name] for step in steps]) for name in steps[0].scalars},
+        )  # fmt: skip
+
+    def close(self):
+        pass
+
+
+def joined(parts):
+    values, masks = (
+        tuple(np.concatenate(arrays) for arrays in zip(*found, strict=True))
+        for found in ([part.values for part in parts], [part.masks or () for part in parts])
+    )
+    state = None if parts[0].state is None else np.concatenate([part.state for part in parts])
+    return Observation(values, np.concatenate([part.alive for part in parts]), masks or None, state)
+
+
+def assert_same_rollouts(together, alone):
+    assert len(together) == len(alone)
+    for found, expected in zip(together, alone, strict=True):
+        assert list(found.tensors) == list(expected.tensors)
+        for name, array in expected.tensors.items():
+            assert (found.tensors[name].dtype, found.tensors[name].shape) == (array.dtype, array.shape), name
+            assert found.tensors[name].flags.c_contiguous, name
+            assert bytes_of(found.tensors[name]) == bytes_of(array), name
+        assert bytes_of(found.episodes.agent_returns()) == bytes_of(expected.episodes.agent_returns())
+        assert found.episodes.scalars == expected.episodes.scalars
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    copies=st.integers(1, 6), units=st.lists(st.integers(0, 99), min_size=1, max_size=4, unique=True),
+    steps=st.integers(1, 12), masked=st.booleans(), elimination=st.booleans(), mixed=st.booleans(),
+)  # fmt: skip
+def test_units_whose_episodes_end_at_any_time_are_recorded_apart(copies, units, steps, masked, elimination, mixed):
+    options = {"masked": masked, "elimination": elimination, "mixed": mixed, "horizon": 4}
+    task, team = Task(name="toy/signal", agents=3, options=options), Team(groups=(0, 1, 2))
+    joint = SideBySide([registry.make(task, copies) for _ in units])
+    policy = Policy(joint.spec, team, weights(joint.spec, team))
+    together = collect_side_by_side(joint, policy, steps, 5, 6, units)
+    assert_same_rollouts(together, [collect(registry.make(task, copies), policy, steps, 5, 6, unit) for unit in units])
+
+
+def sampling(task, units, copies, steps):
+    team = Team(groups=tuple(range(len(registry.spec(task).agents))), identity=True)
+    return SampleTask(
+        id="t", run="r", round=2, output="o", timeout_s=1, seed=1, environment=task, team=team, policies=(),
+        units=units, copies=copies, steps=steps,
+    ), weights(registry.spec(task), team)  # fmt: skip
+
+
+def assert_as_alone(task, units, copies, steps):
+    """Plays the units in one invocation, in one each, and each without a handler."""
+    together, tensors = sampling(task, units, copies, steps)
+    found, reply = play(together, tensors, 3)
+    returns = ()
+    for unit in units:
+        one, own = play(sampling(task, (unit,), copies, steps)[0], tensors, 3)
+        environment = registry.make(task, copies)
+        plain = collect(environment, Policy(environment.spec, together.team, tensors), steps, 1, 3, unit)
+        assert sorted(one) == sorted(plain.tensors) == sorted(name for name in found if f"u{unit:05d}" in name)
+        for name, array in plain.tensors.items():
+            assert bytes_of(found[name]) == bytes_of(one[name]) == bytes_of(array), name
+        returns += own.returns
+    assert reply.returns == returns
+    assert len(returns) >= len(units) * copies * (steps // registry.spec(task).horizon)
+    assert reply.env_steps == len(units) * copies * steps
+    return found, reply
+
+
+@pytest.mark.parametrize(("copies", "units"), [(1, range(10)), (3, (4, 7, 8)), (64, (0, 1))])
+@pytest.mark.parametrize("name", TASKS)
+def test_an_invocation_gives_a_unit_the_bytes_that_it_has_alone(name, copies, units):
+    _, reply = assert_as_alone(TASKS[name], tuple(units), copies, 30 if copies > 1 else 100)
+    assert bool(reply.scalars) == (name == "toy")
+
+
+def test_no_more_copies_are_stepped_together_than_memory_is_meant_for(monkeypatch):
+    monkeypatch.setattr(handler, "ROWS", 5)
+    made, make = [], registry.make
+
+    class Watched:
+        """A registry that keeps what it made."""
+
+        @staticmethod
+        def make(task, copies):
+            made.append(make(task, copies))
+            made[-1].stepped, made[-1].closed = 0, 0
+            step, close = made[-1].step, made[-1].close
+
+            def count(actions, environment=made[-1]):
+                environment.stepped += 1
+                return step(actions)
+
+            def note(environment=made[-1]):
+                environment.closed += 1
+                close()
+
+            made[-1].step, made[-1].close = count, note
+            return made[-1]
+
+    monkeypatch.setattr(handler, "registry", Watched)
+    for copies, expected in ((2, [4, 4, 2]), (5, [5] * 5), (6, [6] * 5), (1, [5])):
+        made.clear()
+        play(*sampling(TASKS["spread"], (0, 1, 2, 3, 4), copies, 25), 3)
+        assert [environment.copies for environment in made if environment.stepped] == expected
+        assert all(environment.closed == 1 for environment in made)
+    monkeypatch.undo()
+    monkeypatch.setattr(handler, "ROWS", 5)
+    assert_as_alone(TASKS["spread"], (0, 1, 2, 3, 4), 2, 25)
+
+
+def test_the_unit_that_is_not_finite_is_named():
+    class Broken(Hunt):
+        def reward(self, world, out):
+            out[:] = 1.0
+            out[0, 4:] = np.nan
+
+    engine = Engine(Broken(), 6, 3)
+    policy = Policy(engine.spec, Team(groups=(0, 1, 2)), weights(engine.spec, Team(groups=(0, 1, 2))))
+    with pytest.raises(EnvironmentFault, match="unit 13: reward holds NaN or infinity"):
+        collect_side_by_side(engine, policy, 3, 0, 0, (11, 12, 13))
+
+
+def test_what_a_policy_makes_that_is_not_finite_is_the_policys():
+    engine, team = registry.make(TASKS["spread"], 3), Team(groups=(0, 1, 2))
+    made = {name: np.full_like(array, np.nan) for name, array in weights(engine.spec, team).items()}
+    with pytest.raises(NotFinite, match="unit 7: log_probability/0 holds NaN or infinity"):
+        collect_side_by_side(engine, Policy(engine.spec, team, made), 3, 0, 0, (7,))
+
+
+def test_units_shorter_than_an_episode_are_refused():
+    task, tensors = sampling(TASKS["adversary"], (0, 1), 2, 24)
+    with pytest.raises(BadRequest, match=r"actors\.steps is 24, shorter than an episode of mpe/simple_adversary"):
+        play(task, tensors, 0)

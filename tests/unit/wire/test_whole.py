@@ -1,0 +1,224 @@
+"""Rounds in one function give what functions of their own give, byte for byte, under any placement of these."""
+
+import functools
+
+import msgspec
+import numpy as np
+import pytest
+from simulated import MemoryStorage
+
+from coordinator.placement.rules import LEARNER_PLACEMENTS, packs
+from functions import codec, keys
+from functions.actor.handler import handle as act
+from functions.algorithms import registry as algorithms
+from functions.contract import (
+    Answer,
+    Behaviour,
+    Done,
+    InitialiseTask,
+    LearnTask,
+    SampleTask,
+    Team,
+    WholeTask,
+)
+from functions.environments import registry
+from functions.environments.base import Task
+from functions.learner.handler import handle as learn
+from functions.learner.update import update
+
+OPTIONS = {"masked": True, "elimination": True, "horizon": 3}
+SCENES = {
+    "separate": (Task(name="toy/signal", agents=3, options={**OPTIONS, "mixed": True}), Team(groups=(0, 1, 2))),
+    "with identity": (Task(name="toy/signal", agents=3, options=OPTIONS), Team(groups=(0, 1, 2), identity=True)),
+    "shared": (Task(name="toy/signal", agents=3, options=OPTIONS), Team(groups=(0, 1, 0), identity=True)),
+    "mpe": (Task(name="mpe/simple_adversary", options={"max_cycles": 4}), Team(groups=(0, 1, 1), identity=True)),
+    "memory": (Task(name="toy/signal", agents=3, options=OPTIONS), Team(groups=(0, 1, 0), identity=True)),
+    "numbers": (
+        Task(name="mpe/simple_spread", options={"max_cycles": 4, "continuous_actions": True}),
+        Team(groups=(0, 1, 1), identity=True),
+    ),
+}
+FIRST, ROUNDS, UNITS, COPIES, STEPS = 4, 3, (0, 1, 2), 5, 7
+SETTINGS = {"hidden": [8, 6], "minibatches": 3, "epochs": 2, "lr": 0.01, "value_decay": 0.9}
+MORE = {"memory": {"recurrent": True, "chunk": 3}, "numbers": {"recurrent": True, "chunk": 2, "reward": "team"}}
+SUMMARIES = ("behaviour", "density", "curvature", "noise")
+
+
+def ask(handler, task, blobs):
+    return msgspec.json.decode(handler(msgspec.json.encode(task), blobs), type=Answer)
+
+
+class Run:
+    """One run of the functions in a store of its own."""
+
+    def __init__(self, name, scene):
+        self.environment, self.team = SCENES[scene]
+        self.blobs, self.algorithm = MemoryStorage(), algorithms.algorithm(name)
+        settings = {**SETTINGS, **MORE.get(scene, {})}
+        self.learning = {"algorithm": name, "hyperparameters": settings, "spec": registry.spec(self.environment)}
+        drawn = self.done(learn, self.task(InitialiseTask, 0, "initialise", **self.learning))
+        self.state = tuple(drawn.objects.values())
+
+    def task(self, kind, round_, work, **fields):
+        return kind(
+            id=keys.task_id("run", round_, work), run="run", round=round_, output=keys.output_prefix(round_, work),
+            timeout_s=9.0, seed=3, team=self.team, **fields,
+        )  # fmt: skip
+
+    def done(self, handler, task):
+        answer = ask(handler, task, self.blobs)
+        assert isinstance(answer, Done), answer
+        return answer
+
+    def whole(self, **changes):
+        fields = {
+            "environment": self.environment, "units": UNITS, "copies": COPIES, "steps": STEPS,
+            "behaviours": (Behaviour(),) * ROUNDS,
+            "state": self.state, "summaries": SUMMARIES, **self.learning, **changes,
+        }  # fmt: skip
+        return self.task(WholeTask, FIRST, "whole", **fields)
+
+    def sampled(self, round_, per_invocation):
+        """The round's `SampleTask`s, answered."""
+        return [
+            self.done(act, self.task(
+                SampleTask, round_, f"sample/{keys.units_name(pack)}", environment=self.environment, copies=COPIES,
+                policies=self.policies(), units=pack, steps=STEPS,
+            ))
+            for pack in packs(len(UNITS), per_invocation)
+        ]  # fmt: skip
+
+    def learnt(self, round_, rule, trajectories):
+        """The round's `LearnTask`s, placed by `rule` and answered."""
+        answers, published = [], ()
+        for wave in LEARNER_PLACEMENTS[rule](self.algorithm.stages, sorted(set(self.team.groups))):
+            found = [
+                self.done(learn, self.task(
+                    LearnTask, round_, work.name, stages=work.stages, groups=work.groups, units=UNITS,
+                    trajectories=trajectories, state=self.state, tensors=published, publish_tensors=work.publish,
+                    summaries=SUMMARIES, **self.learning,
+                ))
+                for work in wave
+            ]  # fmt: skip
+            published += tuple(done.objects["tensors"] for done in found if "tensors" in done.objects)
+            answers += found
+        return answers
+
+    def policies(self):
+        return tuple(ref for ref in self.state if ".policies." in ref.key)
+
+    def tensors(self, refs):
+        return functools.reduce(dict.__or__, (codec.decode(self.blobs[ref.key], ref.key) for ref in refs), {})
+
+
+@functools.cache
+def whole(name, scene):
+    """The run, and the answer to its `WholeTask`."""
+    run = Run(name, scene)
+    return run, run.done(learn, run.whole())
+
+
+@pytest.mark.parametrize(("rule", "per_invocation"), [("packed", 3), ("fused", 1), ("split", 2)])
+@pytest.mark.parametrize("scene", SCENES)
+@pytest.mark.parametrize("name", ["ippo", "mappo"])
+def test_rounds_in_one_function_give_the_bytes_of_functions_of_their_own(name, scene, rule, per_invocation):
+    together, done = whole(name, scene)
+    run = Run(name, scene)
+    for number in range(ROUNDS):
+        sampled = run.sampled(FIRST + number, per_invocation)
+        learnt = run.learnt(FIRST + number, rule, tuple(answer.objects["trajectory"] for answer in sampled))
+        run.state = tuple(
+            ref for answer in learnt for kind, ref in answer.objects.items() if kind in ("policies", "learner")
+        )
+        told, replies = done.reply.samples[number], [answer.reply for answer in sampled]
+        assert told.returns == sum((reply.returns for reply in replies), ())
+        assert len(told.returns) >= len(UNITS)
+        assert told.env_steps == sum(reply.env_steps for reply in replies) == len(UNITS) * COPIES * STEPS
+        if per_invocation == len(UNITS):
+            assert [told] == replies
+        figures = functools.reduce(dict.__or__, (answer.reply.figures for answer in learnt))
+        tables = functools.reduce(dict.__or__, (answer.reply.tables for answer in learnt))
+        assert (done.reply.learns[number].figures, done.reply.learns[number].tables) == (figures, tables)
+        shown = {"density"} if scene == "numbers" else {"behaviour", "density"}
+        assert {key.split("/")[0] for key in tables} == shown
+    expected, found = run.tensors(run.state), together.tensors(done.objects.values())
+    assert sorted(expected) == sorted(found)
+    for key, array in expected.items():
+        assert (found[key].dtype, found[key].shape) == (array.dtype, array.shape), key
+        assert found[key].tobytes() == array.tobytes(), key
+
+
+def test_one_object_of_policies_and_one_of_the_rest_leave_the_function():
+    run, done = whole("mappo", "shared")
+    policies, learner = (codec.decode(run.blobs[done.objects[kind].key], "") for kind in ("policies", "learner"))
+    assert list(done.objects) == ["policies", "learner"]
+    assert {key.split("/")[0] for key in policies} == {"policy"}
+    assert {key.split("/")[0] for key in learner} == set(run.algorithm.parts) - {"policy"}
+    for tensors in (policies, learner):
+        assert {key.split("/")[1] for key in tensors} == {"g00", "g01"}
+    usage, sizes = done.usage, [done.objects[kind].size for kind in ("policies", "learner")]
+    assert (usage.puts, usage.bytes_written, usage.gets) == (2, sum(sizes), len(run.state))
+    assert not [key for key in run.blobs if "trajectory" in key]
+
+
+def test_a_round_begins_where_the_one_before_it_ended():
+    run, done = whole("ippo", "with identity")
+    other = Run("ippo", "with identity")
+    first = other.done(learn, other.whole(behaviours=(Behaviour(),)))
+    other.state = tuple(first.objects.values())
+    task = msgspec.structs.replace(
+        other.whole(behaviours=(Behaviour(),) * (ROUNDS - 1)), round=FIRST + 1, id="run/rest", output="rest"
+    )
+    rest = other.done(learn, task)
+    assert first.reply.samples + rest.reply.samples == done.reply.samples
+    assert first.reply.learns + rest.reply.learns == done.reply.learns
+    for kind in ("policies", "learner"):
+        one, two = (codec.decode(blobs[ref.key], "") for blobs, ref in (
+            (run.blobs, done.objects[kind]), (other.blobs, rest.objects[kind]),
+        ))  # fmt: skip
+        assert codec.tensors_sha256(one) == codec.tensors_sha256(two)
+
+
+def test_a_round_gets_arrays_as_they_come_back_from_storage_however_the_one_before_left_them(monkeypatch):
+    run, seen = Run("ippo", "shared"), []
+
+    def transposed(task, round_, share, trajectories, known, window):
+        seen.append(known)
+        outcome = update(task, round_, share, trajectories, known, window)
+        return outcome._replace(tensors={name: np.asfortranarray(array) for name, array in outcome.tensors.items()})
+
+    monkeypatch.setattr("functions.learner.whole.update", transposed)
+    run.done(learn, run.whole())
+    wide = [array for known in seen for array in known.values() if min(array.shape) > 1]
+    assert len(seen) == ROUNDS
+    assert wide
+    assert all(array.flags.c_contiguous for array in wide)
+
+
+def test_a_repeated_attempt_answers_from_storage():
+    run = Run("ippo", "shared")
+    done = run.done(learn, run.whole())
+    again = run.done(learn, msgspec.structs.replace(run.whole(), attempt=1))
+    assert again == msgspec.structs.replace(done, attempt=1, usage=again.usage)
+    assert (again.usage.gets, again.usage.puts) == (1, 0)
+
+
+def test_units_shorter_than_an_episode_are_refused():
+    run = Run("ippo", "shared")
+    failed = ask(learn, run.whole(steps=2), run.blobs)
+    assert (failed.kind, failed.message) == (
+        "request", "actors.steps is 2, shorter than an episode of toy/signal (3 steps)",
+    )  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_an_update_that_is_not_finite_stops_the_rounds_as_it_stops_a_task_of_its_own():
+    run = Run("ippo", "mpe")
+    run.learning["hyperparameters"] = {**SETTINGS, "lr": 1e38}
+    failed = ask(learn, run.whole(summaries=()), run.blobs)
+    assert (failed.kind, failed.again) == ("not_finite", False)
+    assert not [key for key in run.blobs if "whole" in key]
+    sampled = run.sampled(FIRST, len(UNITS))
+    with pytest.raises(AssertionError) as stopped:
+        run.learnt(FIRST, "packed", (sampled[0].objects["trajectory"],))
+    assert repr(failed.message) in str(stopped.value)
