@@ -217,8 +217,13 @@ def test_several_choices_are_learned_at_once():
 
 def test_numbers_are_learned_and_their_deviation_shrinks():
     environment = Naming(64, {"actions": 2, "low": (-2.0, -1.0), "high": (2.0, 1.0)})
-    settings = {"lr": 0.01, "hidden": [32], "entropy": 0.0}
+    # Nothing here is left to chance, so the deviation shrinks for ever, and Adam's steps do not. With lr 0.01 a step
+    # soon throws means so many deviations away that no row has a gradient: about one run in three ends so, here and
+    # with CleanRL's `ppo_continuous_action` (Huang et al., 2022) at the same settings and a constant step.
+    settings = {"lr": 0.003, "hidden": [32], "entropy": 0.0}
     told, context = trained(environment, "ippo", settings, rounds=40, steps=8)
-    assert context.batch.rewards.mean() > -0.15  # the first deviations alone cost 0.6
-    assert np.exp(context.tensors["policy/g00/log_std"]).max() < 0.2
+    # Who does not look loses 2/9 at least: the mean distance of -1/3, 0 and 1/3 from their middle. The first
+    # deviations alone cost 0.6; 0.1 costs 0.15 √(2/π) at most, as numbers are stretched by 2 and 1, 1.5 on average.
+    assert context.batch.rewards.mean() > -1 / 9
+    assert np.exp(context.tensors["policy/g00/log_std"]).max() < 0.1
     assert told[-1]["policy/entropy/g00"] < told[0]["policy/entropy/g00"] - 1
