@@ -17,8 +17,8 @@ from functions.policies import Policy
 ENGINE = Task(name="mpe/simple_spread")
 ADAPTER = Task(name="pettingzoo:mpe2.simple_spread_v3:parallel_env")
 # The default unit is the first.
-UNIT_COPIES = (64, 160, 320, 640)
-ADAPTER_COPIES = 16
+ROLLOUT_NUM_ENVS = (64, 160, 320, 640)
+ADAPTER_NUM_ENVS = 16
 
 Round = Callable[[], int]
 
@@ -34,15 +34,15 @@ def untrained_policy(task: Task) -> Policy:
     return Policy(spec, team, {name: array for tensors in groups for name, array in tensors.items()})
 
 
-def unit(task: Task, copies: int) -> Round:
+def rollout(task: Task, num_envs: int) -> Round:
     """Samples a unit of one episode per copy and returns how many environment steps that is."""
     policy = untrained_policy(task)
 
     def play() -> int:
-        environment = environments.make(task, copies)
+        environment = environments.make(task, num_envs)
         try:
-            collect(environment, policy, environment.spec.horizon, seed=1, round_=1, unit=0)
-            return copies * environment.spec.horizon
+            collect(environment, policy, environment.spec.horizon, seed=1, round_=1, rollout=0)
+            return num_envs * environment.spec.horizon
         finally:
             environment.close()
 
@@ -51,15 +51,15 @@ def unit(task: Task, copies: int) -> Round:
 
 def adapter_stepping() -> Round:
     """Steps our adapter at random: what it adds to `mpe2`, without policies and recording."""
-    environment = environments.make(ADAPTER, ADAPTER_COPIES)
+    environment = environments.make(ADAPTER, ADAPTER_NUM_ENVS)
     rng = np.random.default_rng(1)
     agents, horizon = len(environment.spec.agents), environment.spec.horizon
     environment.reset(rng)
 
     def play() -> int:
         for _ in range(horizon):
-            environment.step((rng.integers(5, size=(ADAPTER_COPIES, agents)),))
-        return ADAPTER_COPIES * horizon
+            environment.step((rng.integers(5, size=(ADAPTER_NUM_ENVS, agents)),))
+        return ADAPTER_NUM_ENVS * horizon
 
     return play
 
@@ -97,10 +97,10 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.4, help="of each subject in each repetition")
     args = parser.parse_args()
-    subjects = {f"unit of {copies}": unit(ENGINE, copies) for copies in UNIT_COPIES}
+    subjects = {f"unit of {num_envs}": rollout(ENGINE, num_envs) for num_envs in ROLLOUT_NUM_ENVS}
     subjects |= {
         "adapter stepping": adapter_stepping(),
-        "adapter unit": unit(ADAPTER, ADAPTER_COPIES),
+        "adapter unit": rollout(ADAPTER, ADAPTER_NUM_ENVS),
         "mpe2": raw_stepping(),
     }
     for play in subjects.values():

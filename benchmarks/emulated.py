@@ -14,7 +14,7 @@ from benchmarks.table import Row, quotients
 
 ON = ("--backend", "emulated")
 # A task and networks that take next to no time, so that what is left is the traffic of units.
-LARGE = ("task.name=toy/signal", "algorithm.hidden=[8]", "actors.copies=1", "evaluation.final_episodes=4")
+LARGE = ("task.name=toy/signal", "algorithm.hidden=[8]", "actors.num_envs=1", "evaluation.final_episodes=4")
 ROUNDS = 40
 # What the template gives a function.
 _MEMORY_MB = 1769
@@ -38,7 +38,7 @@ def rounds(repetitions: int) -> list[Row]:
     ]
 
 
-def units(sizes: tuple[int, ...]) -> list[Row]:
+def rollouts(sizes: tuple[int, ...]) -> list[Row]:
     """Milliseconds of the coordinator's function a unit, of detached rounds with so many units; starts not counted."""
     rows = []
     with tempfile.TemporaryDirectory() as folder, _account(folder):
@@ -59,7 +59,7 @@ def _account(folder: str) -> Iterator[None]:
 
 
 def _detached(folder: str, name: str, size: int) -> str:
-    _marless(folder, "train", *LARGE, "stop.rounds=1", f"scaling.units={size}", *ON, "--detach", "--run", name)
+    _marless(folder, "train", *LARGE, "stop.rounds=1", f"scaling.rollouts={size}", *ON, "--detach", "--run", name)
     time.sleep(1.0)
     _marless(folder, "watch", name)
     return name

@@ -23,7 +23,7 @@ from functions.learner import stages
 from functions.policies import Policy
 
 TASK = Task(name="mpe/simple_spread")
-COPIES = 64
+NUM_ENVS = 64
 LARGE = 1024
 
 Array = NDArray[Any]
@@ -48,10 +48,11 @@ class Record:
 
 
 class Round:
-    """Sampling and learning of one round of `units` units of `copies` copies, at first with the policies of round 0."""
+    """Sampling and learning of one round of `rollouts` units of `num_envs` copies, at first with the policies of round
+    0."""
 
-    def __init__(self, task: Task = TASK, copies: int = COPIES, units: int = 1) -> None:
-        self._task, self._copies, self._units = task, copies, tuple(range(units))
+    def __init__(self, task: Task = TASK, num_envs: int = NUM_ENVS, rollouts: int = 1) -> None:
+        self._task, self._envs, self._rollouts = task, num_envs, tuple(range(rollouts))
         self.spec = environments.spec(task)
         self._mappo = algorithms.algorithm("mappo")
         self.config = algorithms.configuration(self._mappo, {}).resolved(self.spec)
@@ -65,16 +66,16 @@ class Round:
     def sample(self) -> Context:
         """The units, as the stages read them."""
         sampled: dict[str, Array] = {}
-        for unit in self._units:
-            environment = environments.make(self._task, self._copies)
-            sampled |= collect(environment, self._policy, self.spec.horizon, 1, self._number, unit).tensors
+        for rollout in self._rollouts:
+            environment = environments.make(self._task, self._envs)
+            sampled |= collect(environment, self._policy, self.spec.horizon, 1, self._number, rollout).tensors
         return Context(
             spec=self.spec,
             team=self.team,
             config=self.config,
             seed=1,
             round=self._number,
-            batch=batch.join(self.spec, sampled, self._units),
+            batch=batch.join(self.spec, sampled, self._rollouts),
             tensors=self._tensors,
         )
 
@@ -111,8 +112,8 @@ def round_products(context: Context) -> list[tuple[Shape, int]]:
     agents, config = len(context.spec.agents), context.config
     rows = context.batch.ended.size
     policy, critic = networks(context)
-    passes = agents * config.epochs * config.minibatches
-    training = [*products(policy, rows // config.minibatches), *products(critic, rows // config.minibatches)]
+    passes = agents * config.epochs * config.num_minibatches
+    training = [*products(policy, rows // config.num_minibatches), *products(critic, rows // config.num_minibatches)]
     valued = rows + len(context.batch.cut)
     values = [((valued, i, o), agents) for i, o in itertools.pairwise(critic)]
     return [(shape, passes) for shape in training] + values

@@ -23,9 +23,9 @@ from functions.nn.discrete import draw
 from functions.policies import as_environment_actions
 from functions.randomness import generator
 
-COPIES, HIDDEN = 64, 64
+NUM_ENVS, HIDDEN = 64, 64
 EPOCHS, MINIBATCHES = 4, 8
-LEARNING_RATE, EPSILON, NORM_CAP = 1e-3, 1e-5, 10.0
+LEARNING_RATE, EPSILON, MAX_GRAD_NORM = 1e-3, 1e-5, 10.0
 GAMMA, LAMBDA = 0.9, 0.95
 CLIP, ENTROPY, VALUE_CLIP, HUBER = 0.2, 0.01, 0.2, 10.0
 NORMALISER_MEMORY, LEAST_VARIANCE = 0.99, 1e-2
@@ -54,10 +54,10 @@ class Networks:
         return torch.baddbmm(bias, x, weight)
 
     def cap_gradients(self) -> None:
-        """Scales each network's gradient to a norm of at most `NORM_CAP`."""
+        """Scales each network's gradient to a norm of at most `MAX_GRAD_NORM`."""
         gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
         norms = torch.stack([torch.linalg.vector_norm(gradient, dim=(1, 2)) for gradient in gradients])
-        scale = (NORM_CAP / (torch.linalg.vector_norm(norms, dim=0) + 1e-6)).clamp_(max=1.0)[:, None, None]
+        scale = (MAX_GRAD_NORM / (torch.linalg.vector_norm(norms, dim=0) + 1e-6)).clamp_(max=1.0)[:, None, None]
         for gradient in gradients:
             gradient.mul_(scale)
 
@@ -108,13 +108,13 @@ class Learner:
 
     def update(self, episodes: Episodes) -> None:
         """All epochs on one round's episodes."""
-        agents, steps, copies = episodes.rewards.shape
-        rows = steps * copies
+        agents, steps, num_envs = episodes.rewards.shape
+        rows = steps * num_envs
         observation = torch.from_numpy(episodes.observations[:, :-1].reshape(agents, rows, -1))
-        state = torch.from_numpy(episodes.observations.transpose(1, 2, 0, 3).reshape((steps + 1) * copies, -1))
+        state = torch.from_numpy(episodes.observations.transpose(1, 2, 0, 3).reshape((steps + 1) * num_envs, -1))
         with torch.no_grad():
             old = self.critic(state.expand(agents, -1, -1))[..., 0]
-        advantages, targets = self._advantages(episodes.rewards, old.numpy().reshape(agents, steps + 1, copies))
+        advantages, targets = self._advantages(episodes.rewards, old.numpy().reshape(agents, steps + 1, num_envs))
         columns = [torch.from_numpy(a.reshape(agents, rows)) for a in (episodes.log_probability, advantages, targets)]
         actions = torch.from_numpy(episodes.actions.reshape(agents, rows, 1))
         numbers = torch.stack([*columns, old[:, :rows]])
@@ -134,10 +134,10 @@ class Learner:
         values = raw * self._normaliser.scale + self._normaliser.centre
         residuals = rewards + GAMMA * values[:, 1:] - values[:, :-1]
         advantages = np.empty_like(residuals)
-        carried = np.zeros_like(residuals[:, 0])
+        inlined = np.zeros_like(residuals[:, 0])
         for t in reversed(range(residuals.shape[1])):
-            carried = residuals[:, t] + GAMMA * LAMBDA * carried
-            advantages[:, t] = carried
+            inlined = residuals[:, t] + GAMMA * LAMBDA * inlined
+            advantages[:, t] = inlined
         targets = advantages + values[:, :-1]
         self._normaliser.update(targets)
         targets = (targets - self._normaliser.centre) / self._normaliser.scale
@@ -167,12 +167,12 @@ class Learner:
 
 def play(environment: VectorEnvironment, actors: StackedMlp, rng: np.random.Generator) -> Episodes:
     """One sampled episode in every copy."""
-    spec, copies = environment.spec, environment.copies
-    shape = (len(spec.agents), spec.horizon, copies)
-    observations = np.empty((shape[0], shape[1] + 1, copies, spec.classes[0].observation_size), np.float32)
+    spec, num_envs = environment.spec, environment.num_envs
+    shape = (len(spec.agents), spec.horizon, num_envs)
+    observations = np.empty((shape[0], shape[1] + 1, num_envs, spec.classes[0].observation_size), np.float32)
     actions, log_probability = np.empty(shape, np.int64), np.empty(shape, np.float32)
     rewards = np.empty(shape, np.float32)
-    uniforms = rng.random((spec.horizon, shape[0], copies), dtype=np.float32)
+    uniforms = rng.random((spec.horizon, shape[0], num_envs), dtype=np.float32)
     seen = environment.reset(rng).values[0].swapaxes(0, 1)
     for t in range(spec.horizon):
         observations[:, t] = seen
@@ -194,7 +194,7 @@ def greedy_return(environment: VectorEnvironment, actors: StackedMlp, rng: np.ra
         step = environment.step(as_environment_actions((actions,)))
         total += float(step.rewards.sum())
         seen = step.observation
-    return total / environment.copies
+    return total / environment.num_envs
 
 
 @dataclass(frozen=True)
@@ -222,12 +222,12 @@ def train(task: Task, seed: int, steps: int, evaluate_every: int) -> Record:
     """Trains for at least `steps` environment steps; evaluates every `evaluate_every` rounds, never if that is 0."""
     torch.set_num_threads(1)
     torch.manual_seed(seed)
-    environment, arena = make(task, COPIES), make(task, EVALUATION_EPISODES)
+    environment, arena = make(task, NUM_ENVS), make(task, EVALUATION_EPISODES)
     learner = Learner(environment.spec)
     actors = learner.policy.in_numpy()
     record = Record(seed)
     rng = generator(seed, "plain loop")
-    per_round = COPIES * environment.spec.horizon
+    per_round = NUM_ENVS * environment.spec.horizon
     first = 0.0
     for round_ in range(1, -(-steps // per_round) + 1):
         began = time.perf_counter()

@@ -26,7 +26,7 @@ from coordinator.rules.grouping import agglomerate, kmeans
 from coordinator.rules.similarity import DISTANCES, Distance, matrix
 from functions.actor.rollout import collect
 from functions.contract import Team
-from functions.data.trajectory import unit_prefix
+from functions.data.trajectory import rollout_prefix
 from functions.environments import registry as environments
 from functions.environments.base import Observation, Task
 from functions.keys import group_name
@@ -81,21 +81,21 @@ def train(folder: Path, rounds: int) -> dict[str, Array]:
 def twins(tensors: Mapping[str, Array], rng: np.random.Generator) -> dict[str, Array]:
     """Networks of six agents after `PLANTED`: three of the trained six, twice each, no copy without noise."""
     originals = rng.choice(AGENTS, GROUPS, replace=False)
-    copies = {}
+    num_envs = {}
     for agent, planted in enumerate(PLANTED):
         original = f"policy/{group_name(int(originals[planted]))}/"
         for name in sorted(name for name in tensors if name.startswith(original)):
             weights = tensors[name]
             noise = NOISE * weights.std() * rng.standard_normal(weights.shape)
-            copies[name.replace(original, f"policy/{group_name(agent)}/")] = (weights + noise).astype(np.float32)
-    return copies
+            num_envs[name.replace(original, f"policy/{group_name(agent)}/")] = (weights + noise).astype(np.float32)
+    return num_envs
 
 
 def played(policy: Policy, transitions: int, address: int) -> tuple[Array, Array]:
     """Observations ``[agents, transitions, features]`` and actions ``[agents, transitions]`` of whole episodes."""
     steps = policy.spec.horizon
-    rollout = collect(environments.make(TASK, transitions // steps), policy, steps, SEED, address, unit=0)
-    observations, actions = (rollout.tensors[f"{unit_prefix(0)}/{name}/0"] for name in ("observation", "action"))
+    rollout = collect(environments.make(TASK, transitions // steps), policy, steps, SEED, address, rollout=0)
+    observations, actions = (rollout.tensors[f"{rollout_prefix(0)}/{name}/0"] for name in ("observation", "action"))
     return observations.reshape(AGENTS, transitions, -1), actions.reshape(AGENTS, transitions)
 
 

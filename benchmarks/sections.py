@@ -15,7 +15,7 @@ from coordinator.pricing.prices import load_prices
 
 PLAIN_RATE = 23_000  # measured for a plain loop on a 2-core AMD EPYC; the plain loop here must not be slower by much
 INSTANCE = "c6a.large"  # what a plain loop would be rented on
-UNITS = (10, 100, 1000)
+ROLLOUTS = (10, 100, 1000)
 TARGETS = ("-46", "-36")
 # Of the plain loop's rate, for the default placement. Named here, not picked from the measurements, because the best of
 # three is luck in part.
@@ -49,7 +49,7 @@ def sections() -> Iterator[tuple[str, Callable[[Effort], list[Row]]]]:
     yield "what learners tell", lambda effort: summaries.rows(4 * effort.repetitions)
     yield "start-up", start_up
     yield "memory", peak_memory
-    yield "emulated account", lambda effort: emulated.rounds(effort.repetitions) + emulated.units(UNITS)
+    yield "emulated account", lambda effort: emulated.rounds(effort.repetitions) + emulated.rollouts(ROLLOUTS)
     if peers.wanted():
         yield "peers", other_frameworks
 
@@ -172,7 +172,7 @@ def start_up(effort: Effort) -> list[Row]:
     """From the command to the first unit."""
     rows = []
     for name, cold, most in (("cold", True, None), ("warm", False, 2.0)):
-        times = [startup.seconds_to_first_unit(2, cold) for _ in range(effort.repetitions)]
+        times = [startup.seconds_to_first_rollout(2, cold) for _ in range(effort.repetitions)]
         rows.append(Row(f"command to first unit, {name}", times, ".2f", "s", most=most))
     return rows
 

@@ -12,12 +12,12 @@ from benchmarks.launch import ROOT, environment
 from benchmarks.training import UNEVALUATED, command
 
 # A unit is stored once all its steps are done, so what is timed ends some milliseconds after the first of them.
-FIRST_UNIT = "runs/*/objects/rounds/*/sample/*.trajectory.safetensors"
+FIRST_ROLLOUT = "runs/*/objects/rounds/*/sample/*.trajectory.safetensors"
 PATIENCE_S = 60.0
 POLL_S = 0.002
 
 
-def seconds_to_first_unit(workers: int, cold: bool) -> float:
+def seconds_to_first_rollout(workers: int, cold: bool) -> float:
     """Starts a run of one round and returns when its first unit was there."""
     if cold:
         forget(files())
@@ -27,7 +27,7 @@ def seconds_to_first_unit(workers: int, cold: bool) -> float:
             command(workers, *UNEVALUATED, "stop.rounds=1"), cwd=folder, env=environment(), stdout=subprocess.DEVNULL
         )
         try:
-            while not any(Path(folder).glob(FIRST_UNIT)):
+            while not any(Path(folder).glob(FIRST_ROLLOUT)):
                 if time.perf_counter() - began > PATIENCE_S or process.poll() is not None:
                     raise RuntimeError(f"no unit within {PATIENCE_S:g} s of the command, or before it ended")
                 time.sleep(POLL_S)

@@ -32,9 +32,9 @@ class Seats:
     head: Head
     networks: Stack | None
 
-    def start(self, copies: int) -> FloatArray | None:
+    def start(self, num_envs: int) -> FloatArray | None:
         """What is remembered when episodes start."""
-        return None if self.networks is None else self.networks.start(copies)
+        return None if self.networks is None else self.networks.start(num_envs)
 
     def outputs(
         self, observation: Observation, memory: FloatArray | None, blocks: int

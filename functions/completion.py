@@ -15,7 +15,7 @@ from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
-from functions.contract import Answer, Failed, FailureKind, Tell, Usage
+from functions.contract import Answer, Failed, FailureKind, ReportTo, Usage
 from functions.ports import Completions
 
 # Positions fit in a byte, and a full set of ordinary members in one or two billed units of 1 KB.
@@ -78,7 +78,7 @@ def note(answer: Answer, duration_ms: float, start_ms: float, peak_mb: float) ->
     return msgspec.structs.replace(ended, kind=answer.kind, message=message, again=answer.again)
 
 
-def tell(completions: Completions, address: Tell, ended: Note) -> bool:
+def tell(completions: Completions, address: ReportTo, ended: Note) -> bool:
     """Reports the end of a task; True when all tasks of its ask have ended: whoever hears that wakes the coordinator.
 
     True again for a report that came before: the first may have died between its write and the wake-up.

@@ -93,15 +93,15 @@ class Behaviour(Message, frozen=True, kw_only=True):
 
 
 class Past(Message, frozen=True, kw_only=True):
-    """What `units` of an earlier round gave: objects that hold their trajectories, for algorithms that learn from more
-    than the last round."""
+    """What `rollouts` of an earlier round gave: objects that hold their trajectories, for algorithms that learn from
+    more than the last round."""
 
     round: int
-    units: int
+    rollouts: int
     trajectories: tuple[Ref, ...]
 
 
-class Tell(Message, frozen=True, kw_only=True):
+class ReportTo(Message, frozen=True, kw_only=True):
     """Where a task reports that it ended, when nobody waits for its answer; see `functions.completion`.
 
     It is number `index` of the `count` tasks that were asked together; `ask` tells these from all others of the run.
@@ -118,9 +118,9 @@ class Order(Message, frozen=True, kw_only=True):
     """The part every task has.
 
     `id` is the task's address (`<run>/000007/sample/00000-00003`), the same for every attempt. `output` is the key
-    prefix its objects go under. `timeout_s` is how long this attempt may run. `carried` are objects by key that travel
-    inside the message instead of through storage, and `carry` asks that the answer's objects do so too. With `tell`
-    the answer is stored whole, for who asked will read it there.
+    prefix its objects go under. `timeout_s` is how long this attempt may run. `inlined` are objects by key that travel
+    inside the message instead of through storage, and `inline_objects` asks that the answer's objects do so too. With
+    `tell` the answer is stored whole, for who asked will read it there.
     """
 
     id: str
@@ -130,9 +130,9 @@ class Order(Message, frozen=True, kw_only=True):
     attempt: int = 0
     timeout_s: float
     seed: int
-    carry: bool = False
-    carried: dict[str, bytes] = {}
-    tell: Tell | None = None
+    inline_objects: bool = False
+    inlined: dict[str, bytes] = {}
+    tell: ReportTo | None = None
 
 
 class DescribeTask(Order, frozen=True, kw_only=True, tag="describe"):
@@ -151,19 +151,20 @@ class InitialiseTask(Order, frozen=True, kw_only=True, tag="initialise"):
 
 
 class SampleTask(Order, frozen=True, kw_only=True, tag="sample"):
-    """Collect `steps` steps in each of `copies` copies for every unit in `units`, with the policies of `policies`."""
+    """Collect `rollouts`: `rollout_length` steps in each of `num_envs` environments for each, with the policies of
+    `policies`."""
 
     environment: Environment
     team: Team
     policies: tuple[Ref, ...]
-    units: tuple[int, ...]
-    copies: int
-    steps: int
+    rollouts: tuple[int, ...]
+    num_envs: int
+    rollout_length: int
     behaviour: Behaviour = Behaviour()
 
 
 class LearnTask(Order, frozen=True, kw_only=True, tag="learn"):
-    """Run `stages` for `groups` on the round's trajectories of `units`.
+    """Run `stages` for `groups` on the round's trajectories of `rollouts`.
 
     `state` holds the incoming policies and learner state; `tensors` what earlier stages of this round left.
     `publish_tensors` asks for the stages' intermediate tensors to be stored for later tasks of the round. `summaries`
@@ -178,7 +179,7 @@ class LearnTask(Order, frozen=True, kw_only=True, tag="learn"):
     team: Team
     stages: tuple[str, ...]
     groups: tuple[int, ...]
-    units: tuple[int, ...]
+    rollouts: tuple[int, ...]
     trajectories: tuple[Ref, ...]
     state: tuple[Ref, ...]
     tensors: tuple[Ref, ...] = ()
@@ -202,9 +203,9 @@ class WholeTask(Order, frozen=True, kw_only=True, tag="whole"):
     algorithm: str
     hyperparameters: Hyperparameters
     team: Team
-    units: tuple[int, ...]
-    copies: int
-    steps: int
+    rollouts: tuple[int, ...]
+    num_envs: int
+    rollout_length: int
     behaviours: tuple[Behaviour, ...]
     state: tuple[Ref, ...]
     summaries: tuple[SummaryName, ...] = ()
@@ -222,8 +223,9 @@ class RegroupTask(Order, frozen=True, kw_only=True, tag="regroup"):
     """Make the networks of the team `target` out of those of `team`.
 
     `bases[group]` is the old group whose networks the new group starts from, for every new group that does not go on
-    as it is. `trajectories` of `units` are the round's data; where there are none the units are played once more with
-    `policies`, which gives the same bytes. A merged policy is taught `distil_steps` steps to act as its members did.
+    as it is. `trajectories` of `rollouts` are the round's data; where there are none the units are played once more
+    with `policies`, which gives the same bytes. A merged policy is taught `distil_steps` steps to act as its members
+    did.
     """
 
     environment: Environment
@@ -233,9 +235,9 @@ class RegroupTask(Order, frozen=True, kw_only=True, tag="regroup"):
     team: Team
     target: Team
     bases: dict[int, int]
-    units: tuple[int, ...]
-    copies: int
-    steps: int
+    rollouts: tuple[int, ...]
+    num_envs: int
+    rollout_length: int
     trajectories: tuple[Ref, ...]
     policies: tuple[Ref, ...]
     behaviour: Behaviour = Behaviour()
@@ -320,7 +322,7 @@ class Done(Message, frozen=True, kw_only=True, tag="done"):
     """A task's answer: the objects it made and its reply.
 
     Objects are `policies`, `learner`, `tensors`, `trajectory`, and `played`: the trajectories of several rounds.
-    `carried` holds by key the objects that travel in this message; none of them is stored.
+    `inlined` holds by key the objects that travel in this message; none of them is stored.
     """
 
     id: str
@@ -328,7 +330,7 @@ class Done(Message, frozen=True, kw_only=True, tag="done"):
     objects: dict[str, Ref] = {}
     reply: Reply
     usage: Usage = Usage()
-    carried: dict[str, bytes] = {}
+    inlined: dict[str, bytes] = {}
 
 
 FailureKind = Literal[

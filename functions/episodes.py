@@ -12,8 +12,8 @@ from functions.environments.base import BoolArray, Step
 class Episodes:
     """Running returns of E copies and N agents; an entry closes whenever a copy ends. All returns are undiscounted."""
 
-    def __init__(self, copies: int, agents: int) -> None:
-        self._running = np.zeros((copies, agents))
+    def __init__(self, num_envs: int, agents: int) -> None:
+        self._running = np.zeros((num_envs, agents))
         self._closed: list[NDArray[np.float64]] = []
         self.scalars: dict[str, list[float]] = {}
 

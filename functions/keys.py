@@ -28,9 +28,9 @@ def object_key(output: str, kind: str) -> str:
     return f"{output}.{kind}{OBJECT_SUFFIX}"
 
 
-def units_name(units: tuple[int, ...]) -> str:
+def rollouts_name(rollouts: tuple[int, ...]) -> str:
     """The name of a pack of consecutive units, first to last."""
-    return f"{units[0]:05d}-{units[-1]:05d}"
+    return f"{rollouts[0]:05d}-{rollouts[-1]:05d}"
 
 
 def group_name(group: int) -> str:

@@ -63,9 +63,9 @@ class Policy:
             if seats.acting == "learning":
                 heads.require(seats.head, behaviour)
 
-    def start(self, copies: int) -> Memory:
+    def start(self, num_envs: int) -> Memory:
         """What is remembered when episodes start."""
-        return tuple(seats.start(copies) for seats in self._seats)
+        return tuple(seats.start(num_envs) for seats in self._seats)
 
     def outputs(
         self, observation: Observation, memory: Memory | None = None, blocks: int = 1
@@ -137,13 +137,13 @@ class Policy:
 
 
 class Player:
-    """A policy at play in `copies` copies, whose episodes have just begun."""
+    """A policy at play in `num_envs` copies, whose episodes have just begun."""
 
-    def __init__(self, policy: Policy, copies: int, blocks: int = 1, behaviour: Behaviour = SAMPLE) -> None:
+    def __init__(self, policy: Policy, num_envs: int, blocks: int = 1, behaviour: Behaviour = SAMPLE) -> None:
         """Raises `BadRequest` when not all agents can behave so."""
         policy.require(behaviour)
         self._policy, self._blocks, self._behaviour = policy, blocks, behaviour
-        self._memory = policy.start(copies)
+        self._memory = policy.start(num_envs)
 
     def act(
         self,
@@ -165,9 +165,9 @@ class Player:
                     part[:, ended] = 0.0
 
 
-def draws(spec: Spec, steps: int, copies: int, rng: np.random.Generator) -> tuple[FloatArray, ...]:
+def draws(spec: Spec, steps: int, num_envs: int, rng: np.random.Generator) -> tuple[FloatArray, ...]:
     """The noise of a whole unit, per class ``[T, n, E]`` or ``[T, n, E, numbers]``, drawn at once."""
-    return tuple(heads.head_of(kind, own=True).noise((steps, len(kind.agents), copies), rng) for kind in spec.classes)
+    return tuple(heads.head_of(kind, own=True).noise((steps, len(kind.agents), num_envs), rng) for kind in spec.classes)
 
 
 def as_environment_actions(actions: tuple[ActionArray, ...]) -> tuple[ActionArray, ...]:

@@ -122,7 +122,7 @@ class Counted:
         return Usage(puts=self._puts, gets=self._gets, bytes_written=self._written, bytes_read=self._read)
 
 
-class Carried:
+class Inlined:
     """The objects of a message before those of `blobs`."""
 
     def __init__(self, objects: Mapping[str, bytes], blobs: Blobs) -> None:
@@ -167,10 +167,10 @@ def serve(body: bytes, blobs: Blobs, works: Mapping[type[Request], Work]) -> byt
 
 def _answer(request: Request, counted: Counted, work: Work) -> Done:
     """The work done, checked, and published as the request asks."""
-    objects, reply = work(request, Carried(request.carried, counted))
+    objects, reply = work(request, Inlined(request.inlined, counted))
     for name in _unsound(reply):
         raise NotFinite(f"the answer's {name} hold NaN or infinity")
-    return (_carry if request.carry else _store)(request, counted, objects, reply)
+    return (_inline if request.inline_objects else _store)(request, counted, objects, reply)
 
 
 def _unsound(value: object, name: str = "") -> Iterator[str]:
@@ -198,7 +198,7 @@ def last_object(request: Request) -> str | None:
 def _earlier(request: Request, blobs: Counted) -> Done | None:
     """The answer that an earlier attempt of this task left in storage, if one got so far."""
     kind = last_object(request)
-    if request.attempt == 0 or kind is None or request.carry:
+    if request.attempt == 0 or kind is None or request.inline_objects:
         return None
     try:
         body = blobs.get(keys.object_key(request.output, kind))
@@ -225,15 +225,15 @@ def _store(request: Request, blobs: Counted, objects: Objects, reply: Reply) -> 
     return Done(id=request.id, attempt=request.attempt, objects=refs, reply=reply, usage=blobs.usage)
 
 
-def _carry(request: Request, blobs: Counted, objects: Objects, reply: Reply) -> Done:
+def _inline(request: Request, blobs: Counted, objects: Objects, reply: Reply) -> Done:
     """The answer with its objects inside; nothing is stored."""
     refs: dict[str, Ref] = {}
-    carried: dict[str, bytes] = {}
+    inlined: dict[str, bytes] = {}
     for kind, tensors in objects:
         key = keys.object_key(request.output, kind)
-        carried[key] = _encoded(request, kind, tensors, refs, reply)
-        refs = {**refs, kind: codec.reference(key, carried[key])}
-    return Done(id=request.id, attempt=request.attempt, objects=refs, reply=reply, usage=blobs.usage, carried=carried)
+        inlined[key] = _encoded(request, kind, tensors, refs, reply)
+        refs = {**refs, kind: codec.reference(key, inlined[key])}
+    return Done(id=request.id, attempt=request.attempt, objects=refs, reply=reply, usage=blobs.usage, inlined=inlined)
 
 
 def _encoded(request: Request, kind: str, tensors: Tensors, refs: dict[str, Ref], reply: Reply) -> bytes:

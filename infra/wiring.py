@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from infra.aws.residence import Residence
+from infra.aws.deployment_ref import DeploymentRef
 from infra.local.files import FileStorage
 from infra.local.processes import WorkerPool
 from infra.local.sqlite import SqliteLedger
@@ -38,7 +38,7 @@ class Backend:
     """Storage, ledger and invoker of one run.
 
     `init_limit_ms`: start-up time that a time-out does not cover. `width`: functions that run at once. `fixed`:
-    functions have the sizes they were deployed with. `grace_s`: how long events may be on their way. `stretch`:
+    functions have the sizes they were deployed with. `grace_s`: how long events may be on their way. `cpu_scaling`:
     durations are measured on whole cores, whatever share of one a function's memory buys.
     """
 
@@ -49,7 +49,7 @@ class Backend:
     width: int
     fixed: bool = False
     grace_s: float = 0.0
-    stretch: bool = True
+    cpu_scaling: bool = True
 
     def prewarm(self) -> None:
         """Lets worker processes import what the first tasks need while this process is still getting ready."""
@@ -65,14 +65,14 @@ class Backend:
 
 class Open(Protocol):
     """Opens the back-end of the run in `folder`; with `read_only` its ledger takes no commits and its folder stays as
-    it is. `residence`: where a run lives that is not on this machine."""
+    it is. `deployment_ref`: where a run lives that is not on this machine."""
 
     def __call__(
-        self, folder: Path, workers: int, read_only: bool = False, residence: Residence | None = None
+        self, folder: Path, workers: int, read_only: bool = False, deployment_ref: DeploymentRef | None = None
     ) -> Backend: ...
 
 
-def local(folder: Path, workers: int, read_only: bool = False, residence: Residence | None = None) -> Backend:
+def local(folder: Path, workers: int, read_only: bool = False, deployment_ref: DeploymentRef | None = None) -> Backend:
     """Files, SQLite and warm worker processes below the run's folder."""
     objects = folder / "objects"
     return Backend(
@@ -84,15 +84,17 @@ def local(folder: Path, workers: int, read_only: bool = False, residence: Reside
     )
 
 
-def emulated(folder: Path, workers: int, read_only: bool = False, residence: Residence | None = None) -> Backend:
+def emulated(
+    folder: Path, workers: int, read_only: bool = False, deployment_ref: DeploymentRef | None = None
+) -> Backend:
     """The emulated account beside the run's folder; durations are measured on this machine's cores."""
     from infra.aws.remote import emulated_cloud, remote
 
-    assert residence is not None
-    return remote(emulated_cloud(folder.parent / EMULATED), residence, grace_s=2.0, stretch=True)
+    assert deployment_ref is not None
+    return remote(emulated_cloud(folder.parent / EMULATED), deployment_ref, grace_s=2.0, cpu_scaling=True)
 
 
-def aws(folder: Path, workers: int, read_only: bool = False, residence: Residence | None = None) -> Backend:
+def aws(folder: Path, workers: int, read_only: bool = False, deployment_ref: DeploymentRef | None = None) -> Backend:
     """The user's account; the platform itself measures.
 
     Events may wait for minutes where other runs, or other users of the account, take the room: Lambda keeps them.
@@ -100,17 +102,17 @@ def aws(folder: Path, workers: int, read_only: bool = False, residence: Residenc
     from infra.aws.clients import Cloud
     from infra.aws.remote import remote
 
-    assert residence is not None
-    return remote(Cloud(residence.region), residence, grace_s=300.0, stretch=False)
+    assert deployment_ref is not None
+    return remote(Cloud(deployment_ref.region), deployment_ref, grace_s=300.0, cpu_scaling=False)
 
 
-def deployed(backend: BackendName, folder: Path, residence: Residence) -> "Deployed":
+def deployed(backend: BackendName, folder: Path, deployment_ref: DeploymentRef) -> "Deployed":
     """The deployment that the run in `folder` lives in."""
     from infra.aws.clients import Cloud
     from infra.aws.remote import emulated_cloud, settled
 
-    there = emulated_cloud(folder.parent / EMULATED) if backend == "emulated" else Cloud(residence.region)
-    return settled(there, residence)
+    there = emulated_cloud(folder.parent / EMULATED) if backend == "emulated" else Cloud(deployment_ref.region)
+    return settled(there, deployment_ref)
 
 
 BACKENDS: dict[BackendName, Open] = {"local": local, "emulated": emulated, "aws": aws}

@@ -115,7 +115,7 @@ def work(functions: Functions) -> None:
     assert isinstance(described, DescribeReply)
     policies = initialise(functions, described.spec)
     sample = SampleTask(
-        environment=TASK, team=_TEAM, policies=policies, units=(0,), copies=2, steps=25, **order("sample")
+        environment=TASK, team=_TEAM, policies=policies, rollouts=(0,), num_envs=2, rollout_length=25, **order("sample")
     )
     _done(functions, "actor", sample)
     evaluate = EvaluateTask(

@@ -21,14 +21,14 @@ MARLESS = (sys.executable, "-c", "import sys; from coordinator.cli.app import ma
 SMALL = (
     "seed=7",
     "stop.rounds=6",
-    "actors.copies=8",
+    "actors.num_envs=8",
     "evaluation.every=3",
     "evaluation.episodes=16",
     "evaluation.final_episodes=16",
     "algorithm.hidden=[16,16]",
 )
-PPO = ("algorithm.epochs=2", "algorithm.minibatches=2")
-REPLAY = ("algorithm.updates=3", "algorithm.batch=64")
+PPO = ("algorithm.epochs=2", "algorithm.num_minibatches=2")
+REPLAY = ("algorithm.updates_per_round=3", "algorithm.batch_size=64")
 # Every full window switches sharing, every team may share and every trial passes: a merge and a split in six rounds.
 SWITCHING = (
     "algorithm.name=ippo",
@@ -42,8 +42,8 @@ SWITCHING = (
     "sharing.trial_episodes=16",
     "sharing.distil_steps=5",
     "scaling.rule=gns",
-    "scaling.units=6",
-    "scaling.least=2",
+    "scaling.rollouts=6",
+    "scaling.min_rollouts=2",
     "stop.rounds=8",
 )
 PAPER = (
@@ -58,8 +58,8 @@ PAPER = (
     "sharing.base=convexity",
     "sharing.trial=false",
     "scaling.rule=paper",
-    "scaling.units=5",
-    "scaling.least=2",
+    "scaling.rollouts=5",
+    "scaling.min_rollouts=2",
     "stop.rounds=7",
 )
 RUNS = {
@@ -72,15 +72,15 @@ RUNS = {
     "maddpg": ("algorithm.name=maddpg", *REPLAY),
     "recurrent-mappo": ("algorithm.name=mappo", "algorithm.recurrent=true", *PPO),
     "recurrent-qmix": ("algorithm.name=qmix", "algorithm.recurrent=true", *REPLAY),
-    "qmix-prioritised": ("algorithm.name=qmix", "algorithm.priority=0.6", "algorithm.ahead=3", *REPLAY),
+    "qmix-prioritised": ("algorithm.name=qmix", "algorithm.priority=0.6", "algorithm.n_step=3", *REPLAY),
     "shared": ("algorithm.name=mappo", "sharing.rule=all", *PPO),
     "dynamic": SWITCHING,
     "dynamic-paper": PAPER,
-    "split": ("placement.rule=split", "placement.units_per_invocation=2", "scaling.units=4", *PPO),
-    "packed": ("placement.rule=packed", "algorithm.name=maddpg", "scaling.units=2", *REPLAY),
-    "whole": ("placement.rule=whole", "placement.carry=true", "algorithm.name=ippo", *PPO),
+    "split": ("placement.rule=split", "placement.rollouts_per_invocation=2", "scaling.rollouts=4", *PPO),
+    "packed": ("placement.rule=packed", "algorithm.name=maddpg", "scaling.rollouts=2", *REPLAY),
+    "whole": ("placement.rule=whole", "placement.inline_objects=true", "algorithm.name=ippo", *PPO),
     "whole-replay": ("placement.rule=whole", "algorithm.name=vdn", *REPLAY),
-    "auto": ("placement.rule=auto", "scaling.units=2", *PPO),
+    "auto": ("placement.rule=auto", "scaling.rollouts=2", *PPO),
     "pettingzoo": ("task.name=pettingzoo:mpe2.simple_spread_v3:parallel_env", "task.options.N=2", *PPO),
     "adversarial": ("task.name=mpe/simple_tag", "algorithm.name=maddpg", *REPLAY),
     "fixed-side": ("task.name=mpe/simple_adversary", "opponents.side=0", *PPO),

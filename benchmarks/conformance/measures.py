@@ -12,7 +12,7 @@ from functions.episodes import Episodes
 from functions.randomness import generator
 
 EPISODES = 640
-_COPIES = 160
+_NUM_ENVS = 160
 
 
 def sides(run: Path, reference: Path, seed: int) -> dict[str, float]:
@@ -23,7 +23,7 @@ def sides(run: Path, reference: Path, seed: int) -> dict[str, float]:
 def wins(run: Path, seed: int) -> dict[str, float]:
     """The share of episodes that a run's policies win, greedy, and their mean return summed over agents."""
     team = load_policy(run)
-    blocks = [_played(team, seed, block) for block in range(EPISODES // _COPIES)]
+    blocks = [_played(team, seed, block) for block in range(EPISODES // _NUM_ENVS)]
     returns = np.concatenate([block.agent_returns().sum(axis=1) for block in blocks])
     won = np.concatenate([block.scalars["win"] for block in blocks])
     return {"win": float(won.mean()), "return": float(returns.mean())}
@@ -31,11 +31,11 @@ def wins(run: Path, seed: int) -> dict[str, float]:
 
 def _played(team: TeamPolicy, seed: int, block: int) -> Episodes:
     """One whole episode in each of the copies."""
-    environment = registry.make(team.task, _COPIES)
+    environment = registry.make(team.task, _NUM_ENVS)
     try:
-        player, episodes = team.player(_COPIES), Episodes(_COPIES, len(team.agents))
+        player, episodes = team.player(_NUM_ENVS), Episodes(_NUM_ENVS, len(team.agents))
         seen = environment.reset(generator(seed, "conformance", block))
-        running = np.ones(_COPIES, dtype=np.bool_)
+        running = np.ones(_NUM_ENVS, dtype=np.bool_)
         while running.any():
             step = environment.step(player.act(seen).played)
             episodes.add(step, running)

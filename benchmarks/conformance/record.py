@@ -29,9 +29,10 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """A cell that is over. Returns: greedy, undiscounted, summed over agents.
 
     `commit` and `code_sha256` are of the program, `hyperparameters` all that the algorithm goes by on this task and how
-    many `actors.copies` played for it, `settings` what the case sets. `seconds` and `dollars` are of training. `curve`
-    ends with the final policies; `absolute` is of the policies after `absolute_round` rounds, the best of the curve, or
-    the final ones where several sides learned. A failed cell has `reason`, and nothing of a run that came to nothing.
+    many `actors.num_envs` played for it, `settings` what the case sets. `seconds` and `dollars` are of training.
+    `curve` ends with the final policies; `absolute` is of the policies after `absolute_round` rounds, the best of the
+    curve, or the final ones where several sides learned. A failed cell has `reason`, and nothing of a run that came to
+    nothing.
     """
 
     protocol: str
@@ -126,7 +127,7 @@ def _hyperparameters(config: dict[str, Any]) -> dict[str, Any]:
     task, settings = msgspec.convert(config["task"], Task), dict(config["algorithm"])
     algorithm = algorithms.algorithm(settings.pop("name"))
     resolved = algorithms.configuration(algorithm, settings).resolved(registry.spec(task))
-    return {**msgspec.to_builtins(resolved), "actors.copies": config["actors"]["copies"]}
+    return {**msgspec.to_builtins(resolved), "actors.num_envs": config["actors"]["num_envs"]}
 
 
 def failed(protocol: str, case: Case, cell: Cell, reason: str) -> Record:

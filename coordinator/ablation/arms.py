@@ -50,7 +50,7 @@ _SHUFFLED = "shuffled:"
 
 @dataclass(frozen=True)
 class Arm:
-    """`about` is a line for tables. `units_of`: the arm whose mean number of units this one takes every round.
+    """`about` is a line for tables. `rollouts_of`: the arm whose mean number of units this one takes every round.
 
     `control_of`: the arm whose signal this one is without, all else equal; empty for an arm that controls none.
     """
@@ -58,7 +58,7 @@ class Arm:
     name: str
     about: str
     settings: Settings = field(hash=False)
-    units_of: str = ""
+    rollouts_of: str = ""
     control_of: str = ""
 
     @property
@@ -89,7 +89,7 @@ ARMS = {
             "constant-mean",
             "control: the paper's sharing, its mean number of units in every round",
             _crossed("paper", "constant", "split"),
-            units_of="marless",
+            rollouts_of="marless",
             control_of="marless",
         ),
     )
@@ -100,8 +100,10 @@ def named(names: Sequence[str]) -> list[Arm]:
     """The arms of these names, one of a cross spelled out; raises `ConfigError` for one that there is not."""
     found = [_combination(name) or ARMS[_known(name, ARMS, "arm")] for name in names]
     for arm in found:
-        if arm.units_of and arm.units_of not in names:
-            raise ConfigError(f"arm {arm.name}: it takes its units from the arm {arm.units_of}, which has to run too")
+        if arm.rollouts_of and arm.rollouts_of not in names:
+            raise ConfigError(
+                f"arm {arm.name}: it takes its units from the arm {arm.rollouts_of}, which has to run too"
+            )
     return found
 
 
@@ -149,18 +151,18 @@ def _combination(name: str) -> Arm | None:
     return cross([sharing], [scaling], [placement])[0] if at and plus else None
 
 
-def configuration(arm: Arm, base: RunConfig, units: int | None = None) -> RunConfig:
+def configuration(arm: Arm, base: RunConfig, rollouts: int | None = None) -> RunConfig:
     """The arm's configuration over the user's; raises `ConfigError` naming the arm when it cannot be."""
     document: dict[str, Any] = msgspec.to_builtins(base)
-    for key, value in settings(arm, units).items():
+    for key, value in settings(arm, rollouts).items():
         table, _, name = key.partition(".")
         document[table][name] = value
     return convert(document, f"arm {arm.name}")
 
 
-def settings(arm: Arm, units: int | None = None) -> dict[str, Value]:
+def settings(arm: Arm, rollouts: int | None = None) -> dict[str, Value]:
     """The arm's settings, with the constant number of units that was worked out for it."""
-    return dict(arm.settings) if units is None else {**arm.settings, "scaling.units": units}
+    return dict(arm.settings) if rollouts is None else {**arm.settings, "scaling.rollouts": rollouts}
 
 
 def refuse_clashes(arms: Iterable[Arm], overrides: Iterable[str]) -> None:

@@ -73,25 +73,25 @@ class Campaign:
 
     def _ready(self, cell: Cell) -> bool:
         """Whether the arm's settings are known, or never will be."""
-        sources = [other for other in self._cells if other.arm.name == cell.arm.units_of]
-        return cell.arm.name in self._study.units or all(map(self._over, sources))
+        sources = [other for other in self._cells if other.arm.name == cell.arm.rollouts_of]
+        return cell.arm.name in self._study.rollouts or all(map(self._over, sources))
 
     def _begin(self, cell: Cell) -> Process | None:
-        units = self._units(cell.arm) if cell.arm.units_of else None
-        if cell.arm.units_of and units is None:
-            self._failed(cell, f"no run of the arm {cell.arm.units_of} finished, so its units are not known")
+        rollouts = self._rollouts(cell.arm) if cell.arm.rollouts_of else None
+        if cell.arm.rollouts_of and rollouts is None:
+            self._failed(cell, f"no run of the arm {cell.arm.rollouts_of} finished, so its units are not known")
             return None
-        arguments = command(cell, settings(cell.arm, units), standing(cell.folder(self._folder)))
+        arguments = command(cell, settings(cell.arm, rollouts), standing(cell.folder(self._folder)))
         return spawn(arguments, self._folder, cell.log(self._folder), self._modules)
 
-    def _units(self, arm: Arm) -> int | None:
+    def _rollouts(self, arm: Arm) -> int | None:
         """The constant number of units of an arm; once worked out it stays, also when seeds are added."""
-        sources = list(self.results[arm.units_of].values())
-        if arm.name not in self._study.units and sources:
-            units = {**self._study.units, arm.name: results.mean_units(sources)}
-            self._study = msgspec.structs.replace(self._study, units=units)
+        sources = list(self.results[arm.rollouts_of].values())
+        if arm.name not in self._study.rollouts and sources:
+            rollouts = {**self._study.rollouts, arm.name: results.mean_rollouts(sources)}
+            self._study = msgspec.structs.replace(self._study, rollouts=rollouts)
             study.write(self._folder, self._study)
-        return self._study.units.get(arm.name)
+        return self._study.rollouts.get(arm.name)
 
     def _ended(self, cell: Cell, code: int, stopping: bool) -> None:
         if standing(cell.folder(self._folder)) == "finished":

@@ -37,7 +37,7 @@ MEANS = (
     "storage",
     "rounds",
     "env_steps",
-    "units",
+    "rollouts",
     "learners",
     "sharing",
     "flips",
@@ -92,7 +92,7 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
 
     `dollars` until the target return, None where one of the two costs nothing or runs of both miss the target; `bound`
     is as in `Reach`, and `savings` of dollars against the baseline are None unless `tested` and the baseline always
-    reach it. `difference` in final return and ratio of `units` per round are the tested arm's against the control's.
+    reach it. `difference` in final return and ratio of `rollouts` per round are the tested arm's against the control's.
     """
 
     arm: str
@@ -103,7 +103,7 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict
     savings: Savings | None
     difference: Estimate
-    units: Estimate | None
+    rollouts: Estimate | None
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
@@ -256,7 +256,7 @@ def _control(name: str, tested: str, arms: Mapping[str, Runs], base: Runs, goal:
         verdict=verdict(dollars, bound),
         savings=_savings(arms[tested], arms[name], base, goal),
         difference=estimate([a.final_return - b.final_return for a, b in pairs], tested, name, "final"),
-        units=ratio([a.units for a, _ in pairs], [b.units for _, b in pairs], tested, name, "units"),
+        rollouts=ratio([a.rollouts for a, _ in pairs], [b.rollouts for _, b in pairs], tested, name, "rollouts"),
     )
 
 

@@ -121,7 +121,7 @@ def _rounds(arms: Arms, path: Path, title: str) -> None:
     figure = sheet(9, 1.6 + 0.95 * len(arms))
     grid = figure.subplots(len(arms), 2, sharex=True, sharey="col", squeeze=False)
     kinds: dict[str, Callable[[Result], list[int]]] = {
-        "sampling units per round": lambda result: [line.units for line in result.history],
+        "sampling units per round": lambda result: [line.rollouts for line in result.history],
         "learner invocations per round": lambda result: [line.learners for line in result.history],
     }
     for column, (what, of) in zip(grid.T, kinds.items(), strict=True):

@@ -39,7 +39,7 @@ def write(
     The first arm of `results` needs a run. Raises `StorageFault`.
     """
     compared = compare(results, random)
-    shown = {name: (arms[name].about, settings(arms[name], found.units.get(name))) for name in results}
+    shown = {name: (arms[name].about, settings(arms[name], found.rollouts.get(name))) for name in results}
     rows = [result for runs in results.values() for result in runs.values()]
     try:
         drawn = _drawn({name: runs for name, runs in results.items() if runs}, folder, title)

@@ -27,7 +27,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 class Round(msgspec.Struct, frozen=True, kw_only=True):
     """One round as pictures need it: sampling units, learner invocations, the group of every agent, and the event."""
 
-    units: int
+    rollouts: int
     learners: int
     team: tuple[int, ...]
     event: str
@@ -37,10 +37,11 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """A finished run in figures.
 
     `dollars` and `seconds` are of training, to the end of the last round. `actor`, `learner`, `evaluator` (compute),
-    `requests` (of functions) and `storage` are the bill of the whole run, which plays the final policies too. `units`
-    and `learners` (invocations) are means per round, `sharing` is the share of rounds in which some agents shared a
-    network; `flips` counts switches of sharing, `rejected` those that a trial turned down. `final_return` is greedy, of
-    the final policies. `curve` ends with it. `plays` are returns against other teams by name, see `reports.crossplay`.
+    `requests` (of functions) and `storage` are the bill of the whole run, which plays the final policies too.
+    `rollouts` and `learners` (invocations) are means per round, `sharing` is the share of rounds in which some agents
+    shared a network; `flips` counts switches of sharing, `rejected` those that a trial turned down. `final_return` is
+    greedy, of the final policies. `curve` ends with it. `plays` are returns against other teams by name, see
+    `reports.crossplay`.
     """
 
     arm: str
@@ -54,7 +55,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     evaluator: float
     requests: float
     storage: float
-    units: float
+    rollouts: float
     learners: float
     sharing: float
     flips: int
@@ -128,7 +129,7 @@ def result(arm: str, seed: int, summary: _Summary, lines: Sequence[RoundLine], c
         evaluator=paid.evaluator,
         requests=paid.requests,
         storage=paid.storage,
-        units=float(np.mean([line.units for line in lines])),
+        rollouts=float(np.mean([line.rollouts for line in lines])),
         learners=float(np.mean([line.learners for line in lines])),
         sharing=float(np.mean([len(set(line.team)) < len(line.team) for line in lines])),
         flips=sum(event in FLIPS for event in events),
@@ -137,14 +138,14 @@ def result(arm: str, seed: int, summary: _Summary, lines: Sequence[RoundLine], c
         code=code,
         curve=_curve(lines, summary.final_return.mean),
         history=tuple(
-            Round(units=line.units, learners=line.learners, team=line.team, event=line.event) for line in lines
+            Round(rollouts=line.rollouts, learners=line.learners, team=line.team, event=line.event) for line in lines
         ),
     )
 
 
-def mean_units(results: Sequence[Result]) -> int:
+def mean_rollouts(results: Sequence[Result]) -> int:
     """Units per round over these runs, each counting the same, as a setting; needs one run."""
-    return max(1, round(float(np.mean([result.units for result in results]))))
+    return max(1, round(float(np.mean([result.rollouts for result in results]))))
 
 
 def _curve(lines: Sequence[RoundLine], final: float) -> tuple[Point, ...]:

@@ -16,12 +16,12 @@ FILE = "ablation.json"
 class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`settings`: the user's configuration without the seed. `arms`: settings that each arm puts over it.
 
-    `units`: the constant number of units by arm, where it was worked out from another arm's runs.
+    `rollouts`: the constant number of units by arm, where it was worked out from another arm's runs.
     """
 
     settings: dict[str, Any]
     arms: dict[str, dict[str, Value]]
-    units: dict[str, int] = {}
+    rollouts: dict[str, int] = {}
 
 
 def read(folder: Path) -> Study | None:
@@ -50,7 +50,7 @@ def joined(folder: Path, old: Study | None, new: Study) -> Study:
     _require_equal(folder, old.settings, new.settings, "")
     for name in old.arms.keys() & new.arms.keys():
         _require_equal(folder, old.arms[name], new.arms[name], f" in the arm {name}")
-    return Study(settings=old.settings, arms=old.arms | new.arms, units=old.units)
+    return Study(settings=old.settings, arms=old.arms | new.arms, rollouts=old.rollouts)
 
 
 def _require_equal(folder: Path, old: dict[str, Any], new: dict[str, Any], where: str) -> None:

@@ -154,7 +154,7 @@ def _rules(table: Table) -> Section:
     names = {
         "rounds": (".0f", "rounds"),
         "env_steps": (",.0f", "environment steps"),
-        "units": (".1f", "units per round"),
+        "rollouts": (".1f", "units per round"),
         "learners": (".1f", "learners per round"),
         "sharing": (".0%", "rounds with sharing"),
         "flips": (".1f", "switches"),
@@ -233,7 +233,7 @@ def _controls(table: Table, digits: int) -> Section:
             _probability(item).removeprefix("= "),
             _signal(item),
             _difference(item.difference, digits),
-            _ratio(item.units),
+            _ratio(item.rollouts),
         )
         for item in table.controls
     ]

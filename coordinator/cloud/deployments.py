@@ -11,10 +11,10 @@ from coordinator.errors import UserError
 from coordinator.reports import provenance
 from coordinator.runs.folder import ROOT
 from infra.aws.clients import Cloud
+from infra.aws.deployment_ref import DeploymentRef
 from infra.aws.detached import Deployed
-from infra.aws.errors import told
+from infra.aws.errors import storage_errors
 from infra.aws.remote import emulated_cloud, settled
-from infra.aws.residence import Residence
 from infra.deployment import Deployment, describe, stack_name
 from infra.wiring import EMULATED, TENANT, BackendName
 
@@ -23,7 +23,7 @@ from infra.wiring import EMULATED, TENANT, BackendName
 class Found:
     """A deployment: where runs in it live, and a way in."""
 
-    residence: Residence
+    deployment_ref: DeploymentRef
     deployed: Deployed
     backend: BackendName
 
@@ -71,8 +71,8 @@ def _found(
     if code not in (None, found.code):
         again = _deploy(backend, tenant, region)
         raise UserError(f"the deployed functions are of another version of marless; renew them with: {again}")
-    residence = _residence(run, found, cloud)
-    return Found(residence, settled(cloud, residence), backend)
+    deployment_ref = _deployment_ref(run, found, cloud)
+    return Found(deployment_ref, settled(cloud, deployment_ref), backend)
 
 
 def fitted(config: RunConfig, found: Found) -> RunConfig:
@@ -86,7 +86,7 @@ def fitted(config: RunConfig, found: Found) -> RunConfig:
 
 def _fitted(name: str, size: Function, found: Found) -> Function:
     usual = getattr(Functions(), name)
-    memory, limit = found.residence.memory_mb[name], found.residence.timeout_s[name]
+    memory, limit = found.deployment_ref.memory_mb[name], found.deployment_ref.timeout_s[name]
     if size.memory_mb not in (usual.memory_mb, memory):
         raise UserError(
             f"functions.{name}.memory_mb: {size.memory_mb} was asked for, and {memory} is deployed; leave it out, or"
@@ -100,8 +100,8 @@ def _fitted(name: str, size: Function, found: Found) -> Function:
     return replace(size, memory_mb=memory, timeout_s=min(size.timeout_s, limit))
 
 
-def _residence(run: str, found: Deployment, cloud: Cloud) -> Residence:
-    return Residence(
+def _deployment_ref(run: str, found: Deployment, cloud: Cloud) -> DeploymentRef:
+    return DeploymentRef(
         run=run,
         tenant=found.tenant,
         region=found.region,
@@ -117,7 +117,7 @@ def _residence(run: str, found: Deployment, cloud: Cloud) -> Residence:
 
 def account_concurrency(cloud: Cloud) -> int:
     """How many functions the account may run at once, beside those for which it is reserved."""
-    with told("ask", "Lambda for its quotas"):
+    with storage_errors("ask", "Lambda for its quotas"):
         settings = cloud.client("lambda").get_account_settings()
     return int(settings["AccountLimit"]["UnreservedConcurrentExecutions"])
 

@@ -13,7 +13,7 @@ from coordinator.runs.folder import RunFolder, everything
 from functions.contract import StorageFault
 from infra import wiring
 from infra.aws.clients import Cloud
-from infra.aws.errors import told
+from infra.aws.errors import storage_errors
 from infra.deployment import DeploymentFault, deploy, describe, stack_name
 from infra.emulation import account as accounts
 from infra.emulation.account import Account, AccountFault
@@ -86,7 +86,7 @@ def end(running: Account) -> None:
 
 def stacks(running: Account) -> list[str]:
     """The names of the stacks in it; raises `StorageFault`."""
-    with told("list", "stacks"):
+    with storage_errors("list", "stacks"):
         return [stack["StackName"] for stack in running.cloud.client("cloudformation").describe_stacks()["Stacks"]]
 
 
@@ -118,7 +118,7 @@ def _unfinished(folder: RunFolder) -> bool:
         identity = folder.identity()
         if identity.backend != "emulated":
             return False
-        backend = wiring.BACKENDS["emulated"](folder.path, 1, read_only=True, residence=identity.residence)
+        backend = wiring.BACKENDS["emulated"](folder.path, 1, read_only=True, deployment_ref=identity.deployment_ref)
         try:
             state = stored(backend.ledger)
         finally:

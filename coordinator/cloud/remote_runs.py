@@ -40,20 +40,20 @@ def forget(ledger: "DynamoLedger", identity: Identity) -> None:
         found = run_manifest.read(ledger)
         if found is None or msgspec.json.decode(found.identity, type=Identity) != identity:
             return
-        for item in (STATE, CHECKPOINT, run_manifest.CHARTER, lease.LEASE):
+        for item in (STATE, CHECKPOINT, run_manifest.MANIFEST, lease.LEASE):
             ledger.remove(item)
 
 
 def _fetched(run: str, found: "Found") -> RunFolder:
     ledger = found.deployed.outside(run).ledger
     try:
-        drawn_up = run_manifest.read(ledger)
-        identity = msgspec.json.decode(drawn_up.identity, type=Identity) if drawn_up else None
+        manifest_of = run_manifest.read(ledger)
+        identity = msgspec.json.decode(manifest_of.identity, type=Identity) if manifest_of else None
     except msgspec.MsgspecError as error:
         raise UserError(f"{run} was begun by another version of marless: {error}") from error
-    if drawn_up is None or identity is None:
-        raise UserError(f"tenant {found.residence.tenant} has no run {run}")
+    if manifest_of is None or identity is None:
+        raise UserError(f"tenant {found.deployment_ref.tenant} has no run {run}")
     folder = RunFolder.create(run, run)
-    folder.write(CONFIG, dump.document(drawn_up.config).encode(), durable=True)
+    folder.write(CONFIG, dump.document(manifest_of.config).encode(), durable=True)
     folder.identify(identity)
     return folder

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from infra.aws.clients import Cloud
-from infra.aws.errors import told
+from infra.aws.errors import storage_errors
 from infra.deployment import stack_name, template
 from infra.deployment.stack import Stacks
 
@@ -21,7 +21,7 @@ def renewed(cloud: Cloud, tenant: str, given: Mapping[str, str]) -> dict[str, st
     They are complete, so that deploying twice asks twice for the same. Raises `StorageFault`.
     """
     name, usual = stack_name(tenant), defaults(template.text())
-    with told("look for", f"stack {name}"):
+    with storage_errors("look for", f"stack {name}"):
         stack = Stacks(cloud).find(name)
     # A newer template may have dropped one.
     before = {key: value for key, value in stack.parameters.items() if key in usual} if stack else {}

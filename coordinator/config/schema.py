@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, get_args
 import msgspec
 from msgspec import Meta, field
 
+from coordinator.config.renamed import RENAMED
 from coordinator.config.task_defaults import filled
 from coordinator.placement import rules
 from coordinator.pricing.prices import Architecture, StorageClass, load_prices
@@ -58,8 +59,10 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 class Actors(Section, frozen=True, kw_only=True):
     """What one sampling unit is. A unit is an amount of data; how units are packed into invocations is placement's."""
 
-    copies: Annotated[int, Meta(ge=1, description="copies of the environment in one unit")] = 64
-    steps: Annotated[int, Meta(ge=1, description="steps of every copy per round; default: one episode")] | None = None
+    num_envs: Annotated[int, Meta(ge=1, description="copies of the environment in one unit")] = 64
+    rollout_length: (
+        Annotated[int, Meta(ge=1, description="steps of every copy per round; default: one episode")] | None
+    ) = None
 
 
 class Trend(Section, frozen=True, kw_only=True):
@@ -121,8 +124,12 @@ class Scaling(Section, frozen=True, kw_only=True):
         scaling.Rule,
         Meta(description="constant; gns: gradient noise; paper, offset: convexity; shuffled:<rule>: its control"),
     ] = "constant"
-    units: Annotated[int, Meta(ge=1, le=10_000, description="sampling units per round; the most, for other rules")] = 1
-    least: Annotated[int, Meta(ge=1, description="fewest units per round; default: units / agents")] | None = None
+    rollouts: Annotated[
+        int, Meta(ge=1, le=10_000, description="sampling units per round; the most, for other rules")
+    ] = 1
+    min_rollouts: Annotated[int, Meta(ge=1, description="fewest units per round; default: units / agents")] | None = (
+        None
+    )
     beta: Annotated[float, Meta(ge=0, le=1, description="threshold of the rules paper and offset")] = 0.5
 
 
@@ -136,9 +143,9 @@ class Placement(Section, frozen=True, kw_only=True):
             " where learners meet in every update; whole: rounds in one function; auto: the cheapest"
         ),
     ] = "fused"
-    units_per_invocation: Annotated[int, Meta(ge=1, description="sampling units in one actor invocation")] = 1
+    rollouts_per_invocation: Annotated[int, Meta(ge=1, description="sampling units in one actor invocation")] = 1
     rounds: Annotated[int, Meta(ge=1, le=100, description="most rounds in one invocation of whole")] = 10
-    carry: Annotated[
+    inline_objects: Annotated[
         bool, Meta(description="objects travel inside messages and are stored at checkpoints only; auto decides itself")
     ] = False
     deadline_s: Annotated[float, Meta(gt=0, description="auto: longest round")] | None = None
@@ -337,12 +344,13 @@ def _unruly(config: RunConfig) -> str:
         return f"sharing.distance: policies of {name} cannot be compared by {config.sharing.distance}; use one of {fit}"
     if not set(scaling.needs(config.scaling.rule)) <= set(known):
         return f"scaling.rule: learners of {name} do not tell what {config.scaling.rule} goes by; use constant"
-    if config.scaling.least is not None and config.scaling.least > config.scaling.units:
-        return f"scaling.least: {config.scaling.least} is more than scaling.units ({config.scaling.units})"
+    least, most = config.scaling.min_rollouts, config.scaling.rollouts
+    if least is not None and least > most:
+        return f"scaling.min_rollouts: {least} is more than scaling.rollouts ({most})"
     if config.opponents.side is None and config.opponents.policies != RANDOM:
         return "opponents.policies: say which side does not learn, as opponents.side"
-    if config.placement.carry and config.algorithm.replayed_steps:
-        return f"placement.carry: {name} learns from earlier rounds, which are kept in storage; leave it false"
+    if config.placement.inline_objects and config.algorithm.replayed_steps:
+        return f"placement.inline_objects: {name} learns from earlier rounds, which are kept in storage; leave it false"
     if config.placement.deadline_s is not None and config.placement.dollars_per_hour is not None:
         return "placement.deadline_s: give a deadline or placement.dollars_per_hour, not both"
     return ""
@@ -429,6 +437,8 @@ def _refuse_unknown(document: Mapping[str, Any], where: str, algorithm: str) -> 
     tables = {".".join(key.split(".")[:depth]) for key in known for depth in range(1, key.count(".") + 1)}
     for key in _flatten(document, tables):
         if key not in known and not key.startswith("task.options."):
+            if new := RENAMED.get(key):
+                raise ConfigError(f"{where}: {key} is now called {new}")
             if others := _others_with(key):
                 raise ConfigError(f"{where}: {key} is a key of {others}, not of {algorithm}")
             nearest = difflib.get_close_matches(key, [*known, *tables], n=1, cutoff=0.4)

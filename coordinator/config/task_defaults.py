@@ -20,13 +20,13 @@ _BATTLES: Settings = {
     "sharing.rule": "all",
     "algorithm.gamma": 0.99,
     "algorithm.reward": "team",
-    "algorithm.ahead": 20,
+    "algorithm.n_step": 20,
 }
 # Every copy is a StarCraft process, which takes seconds to start; 8 are those of Yu et al. (2022), 32 test episodes
 # those of Samvelyan et al. (2019).
 _STARCRAFT: Settings = {
     **_BATTLES,
-    "actors.copies": 8,
+    "actors.num_envs": 8,
     "evaluation.episodes": 32,
     "evaluation.final_episodes": 320,
     "evaluation.episodes_per_invocation": 8,
@@ -40,7 +40,7 @@ _RARE: Settings = {**_STEPPED, "sharing.rule": "all", "algorithm.gamma": 0.99}
 _FORAGING: Settings = {
     **_RARE,
     "algorithm.gamma": 0.95,
-    "algorithm.updates": 128,
+    "algorithm.updates_per_round": 128,
     "algorithm.epsilon_steps": 200_000,
     "algorithm.priority": 0.6,
 }
@@ -50,7 +50,7 @@ _WAREHOUSES: Settings = {**_RARE, "functions.actor.timeout_s": 300.0}
 # most. An evaluation as long as that of other tasks would take longer than the training between two of them.
 _SLOW: Settings = {
     **_STEPPED,
-    "actors.copies": 8,
+    "actors.num_envs": 8,
     "evaluation.episodes": 16,
     "evaluation.final_episodes": 160,
     "evaluation.episodes_per_invocation": 8,
@@ -77,7 +77,7 @@ FAMILIES: Mapping[str, Settings] = {
 # What one algorithm has beside its family's, by both. The values of QMIX were made where every step is paid, and with
 # them it gathered nothing; which of the three it needs was not looked at.
 ALONE: Mapping[tuple[str, str], Settings] = {
-    ("lbf/", "qmix"): {"algorithm.huber": 1000.0, "algorithm.norm_cap": 10.0, "algorithm.target_rate": 0.01},
+    ("lbf/", "qmix"): {"algorithm.huber_delta": 1000.0, "algorithm.max_grad_norm": 10.0, "algorithm.tau": 0.01},
 }
 
 

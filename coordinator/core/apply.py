@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from coordinator.core import budget, opponents, round_placement, teams
-from coordinator.core.compatibility import misfit
-from coordinator.core.controller import Thought, began, settled, think
+from coordinator.core import budget, opponents, planning, teams
+from coordinator.core.compatibility import incompatibility
+from coordinator.core.controller import Decision, began, plan_next_round, settled
 from coordinator.core.events import (
+    Abandoned,
     Advanced,
     Asked,
     Checkpointed,
@@ -17,7 +18,6 @@ from coordinator.core.events import (
     Driven,
     Event,
     Finishing,
-    Forgone,
     Gathered,
     Loaded,
     Lost,
@@ -100,7 +100,7 @@ def _reported(plan: Plan, state: State, event: Reported) -> State:
             waiting=False,
             failures=slot.failures + 1,
             problem=problem(slot, report, answer),
-            hopeless=isinstance(answer, Failed) and not answer.again,
+            not_retryable=isinstance(answer, Failed) and not answer.again,
             diverged=isinstance(answer, Failed) and answer.kind == "not_finite",
         )
     return replace(state, slots={**state.slots, event.work: slot})
@@ -157,7 +157,7 @@ def _advanced(plan: Plan, state: State, event: Advanced) -> State:
 def _described(plan: Plan, state: State) -> State:
     reply = _done(state, "describe").reply
     assert isinstance(reply, DescribeReply)
-    if problem := misfit(plan.config, reply.spec, plan.opponents):
+    if problem := incompatibility(plan.config, reply.spec, plan.opponents):
         return replace(state, slots={}, spec=reply.spec, status="failed", reason=problem)
     team = teams.first(plan.config, reply.spec, plan.opponents)
     return replace(state, phase="initialise", slots={}, spec=reply.spec, team=team)
@@ -171,12 +171,12 @@ def _initialised(plan: Plan, state: State) -> State:
     if plan.opponents and state.team:
         parts |= dict.fromkeys(opponents.parts(state.team, plan.opponents), len(refs))
         refs = (*refs, plan.opponents.policies)
-    return _placed(plan, replace(state, slots={}, objects=refs, parts=parts, mind=began(plan.config)))
+    return _placed(plan, replace(state, slots={}, objects=refs, parts=parts, controller=began(plan.config)))
 
 
 def _placed(plan: Plan, state: State) -> State:
     """At the start of the coming round, with the functions it will run in chosen."""
-    return replace(state, phase="sample", wave=0, placing=round_placement.placed(plan, state))
+    return replace(state, phase="sample", wave=0, round_placement=planning.placed(plan, state))
 
 
 def _sampled(plan: Plan, state: State) -> State:
@@ -228,23 +228,23 @@ def _made(state: State) -> set[str]:
 
 def _learned(plan: Plan, state: State) -> State:
     """Every learner has answered: the round is over, unless the mind proposes another team."""
-    proposal = _thoughts(plan, state, played(state))[-1].proposal
+    proposal = _decisions(plan, state, played(state))[-1].proposal
     if proposal is None:
         return _rounded(plan, state, "")
     return replace(state, phase="regroup", proposal=proposal)
 
 
-def _thoughts(plan: Plan, state: State, rounds: list[Played]) -> list[Thought]:
+def _decisions(plan: Plan, state: State, rounds: list[Played]) -> list[Decision]:
     """What the mind makes of the rounds that went on together, one after the other."""
     config = plan.config
     assert state.team is not None
     overhead = scaling.list_overhead(plan.prices, len(state.task.agents), spec_of(plan).stages, config.pricing.storage)
-    thoughts, memory = [], state.mind
+    decisions, memory = [], state.controller
     for index, round_ in enumerate(rounds):
         number = state.round + index
-        thoughts.append(think(config, state.task, state.team, memory, round_.seen, number, overhead))
-        memory = thoughts[-1].mind
-    return thoughts
+        decisions.append(plan_next_round(config, state.task, state.team, memory, round_.seen, number, overhead))
+        memory = decisions[-1].controller
+    return decisions
 
 
 def _regrouped(plan: Plan, state: State) -> State:
@@ -276,7 +276,7 @@ def _tried(plan: Plan, state: State) -> State:
 _TAKEN = {"share": "shared", "split": "split"}
 
 
-def _forgone(plan: Plan, state: State, event: Forgone) -> State:
+def _proposal_abandoned(plan: Plan, state: State, event: Abandoned) -> State:
     """The round ends with the team it has."""
     return _rounded(plan, _abandoned(plan, state), event.event)
 
@@ -284,12 +284,17 @@ def _forgone(plan: Plan, state: State, event: Forgone) -> State:
 def _rounded(plan: Plan, state: State, event: str) -> State:
     """The round happened: new objects, lines of metrics, and a list of what nobody needs any more."""
     rounds = played(state)
-    thoughts = _thoughts(plan, state, rounds)
-    lines = round_lines(plan, state, rounds, thoughts, event or thoughts[-1].event)
-    (objects, parts), team, mind = learned(plan, state), state.team, thoughts[-1].mind
+    decisions = _decisions(plan, state, rounds)
+    lines = round_lines(plan, state, rounds, decisions, event or decisions[-1].event)
+    (objects, parts), team, controller = learned(plan, state), state.team, decisions[-1].controller
     if state.proposal is not None and event in _TAKEN.values():
         proposal = state.proposal
-        objects, parts, team, mind = proposal.objects, proposal.parts, proposal.team, settled(mind, proposal)
+        objects, parts, team, controller = (
+            proposal.objects,
+            proposal.parts,
+            proposal.team,
+            settled(controller, proposal),
+        )
     following = replace(
         state,
         round=lines[-1].round,
@@ -297,7 +302,7 @@ def _rounded(plan: Plan, state: State, event: str) -> State:
         objects=objects,
         parts=parts,
         team=team,
-        mind=mind,
+        controller=controller,
         proposal=None,
         slots={},
         lines=lines,
@@ -345,17 +350,17 @@ def _resumed(plan: Plan, state: State, event: Resumed) -> State:
     """Lets the run go on; what was given up may be tried anew, and limits that were raised count."""
     state = _abandoned(plan, state)
     slots = {
-        work: replace(slot, failures=0, problem="", hopeless=False, diverged=False)
+        work: replace(slot, failures=0, problem="", not_retryable=False, diverged=False)
         for work, slot in state.slots.items()
     }
     going_on = replace(state, status="running", slots=slots)
     if state.phase in ("final", "absolute") and not (state.status == "running" and _target_reached(plan, state)):
         return _placed(plan, replace(_unended(going_on), slots={}, reason=""))
-    if state.placing is not None and not state.slots:
+    if state.round_placement is not None and not state.slots:
         return (
-            replace(going_on, placing=round_placement.placed(plan, going_on)) if state.phase == "sample" else going_on
+            replace(going_on, round_placement=planning.placed(plan, going_on)) if state.phase == "sample" else going_on
         )
-    if state.placing is not None and round_placement.changed(plan, state):
+    if state.round_placement is not None and planning.changed(plan, state):
         # The round in flight begins anew, for its shares no longer fit together.
         return _placed(plan, replace(going_on, slots={}, proposal=None))
     return going_on
@@ -427,8 +432,8 @@ def _lost(plan: Plan, state: State, event: Lost) -> State:
 
 
 def _driven(plan: Plan, state: State, event: Driven) -> State:
-    stretch, used = budget.per_vcpu(plan), (plan.coordinator_mb, event.duration_ms, event.init_ms)
-    meter = state.meter.add_invocation("coordinator", *used, Usage(), stretch).add_log(LOG_BYTES)
+    cpu_scaling, used = budget.per_vcpu(plan), (plan.coordinator_mb, event.duration_ms, event.init_ms)
+    meter = state.meter.add_invocation("coordinator", *used, Usage(), cpu_scaling).add_log(LOG_BYTES)
     for size in event.loads:
         meter = meter.add_load(budget.item_bytes(plan, size))
     return replace(state, meter=meter)
@@ -470,7 +475,7 @@ _HANDLERS: dict[type[Event], Callable[[Plan, State, Any], State]] = {
     Loaded: _loaded,
     Checkpointed: _checkpointed,
     Persisted: _persisted,
-    Forgone: _forgone,
+    Abandoned: _proposal_abandoned,
     Lost: _lost,
     Driven: _driven,
     Gathered: _gathered,

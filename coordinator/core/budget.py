@@ -121,7 +121,7 @@ def ended(
 
 def per_vcpu(plan: Plan) -> int | None:
     """By what durations are stretched to a function's share of a vCPU; None where the platform itself measures."""
-    return plan.prices.lambda_.mb_per_vcpu if plan.stretch else None
+    return plan.prices.lambda_.mb_per_vcpu if plan.cpu_scaling else None
 
 
 def item_bytes(plan: Plan, body: int) -> int:
@@ -159,10 +159,10 @@ def _ledger_bytes(plan: Plan, state: State) -> int:
     """The most that the ledger may take until the next decision and for the end of the run."""
     sizes, actors = plan.config.evaluation, plan.config.actors
     horizon = state.spec.horizon if state.spec else 1
-    sampled = plan.config.scaling.units * actors.copies * ((actors.steps or horizon) // horizon)
+    sampled = plan.config.scaling.rollouts * actors.num_envs * ((actors.rollout_length or horizon) // horizon)
     returns = WRITES * (sampled + sizes.episodes + sizes.final_episodes) + ABSOLUTE_WRITES * 10 * sizes.episodes
-    slots = len(state.slots) + plan.config.scaling.units + 3 * len(state.groups)
-    lines = state.placing.together - 1 if state.placing else 0
+    slots = len(state.slots) + plan.config.scaling.rollouts + 3 * len(state.groups)
+    lines = state.round_placement.together - 1 if state.round_placement else 0
     told = WRITES * (SLOT_BYTES * slots + LINE_BYTES * lines)
     return LEDGER_BYTES + RETURN_BYTES * returns + told + _proposal_bytes(plan, state)
 
@@ -178,7 +178,7 @@ def _proposal_bytes(plan: Plan, state: State) -> int:
 
 def _checkpoint_puts(plan: Plan, state: State) -> int:
     """The most objects that the coordinator stores itself until the run ends: two from every learner, twice over."""
-    if state.placing is None or not state.placing.carry:
+    if state.round_placement is None or not state.round_placement.inline_objects:
         return 0
     works = sum(map(len, learner_waves(plan, state))) or 1
     return 2 * (2 * works + len(state.groups))

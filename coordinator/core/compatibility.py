@@ -4,7 +4,7 @@ from coordinator.config.schema import MOST_MB, RunConfig
 from coordinator.core import footprint, opponents, sides, teams
 from coordinator.core.footprint import Footprint
 from coordinator.core.opponents import Fixed
-from coordinator.core.round_placement import unit_bytes
+from coordinator.core.planning import rollout_bytes
 from coordinator.rules import similarity
 from coordinator.rules.similarity import Distance
 from functions.environments.base import Spec
@@ -13,11 +13,11 @@ from functions.environments.base import Spec
 _HELD = 3
 
 
-def misfit(config: RunConfig, spec: Spec, fixed: Fixed | None = None) -> str:
+def incompatibility(config: RunConfig, spec: Spec, fixed: Fixed | None = None) -> str:
     """Why the run cannot be, and what to set instead; '' when it can."""
-    if problem := sides.misfit(spec, config.evaluation.side) or opponents.misfit(config, spec, fixed):
+    if problem := sides.incompatibility(spec, config.evaluation.side) or opponents.incompatibility(config, spec, fixed):
         return problem
-    if problem := config.algorithm.misfit(config.actors.steps or spec.horizon):
+    if problem := config.algorithm.incompatibility(config.actors.rollout_length or spec.horizon):
         return f"algorithm.{problem}"
     if problem := _too_large(config, spec) or _too_small(config, spec, fixed):
         return problem
@@ -26,19 +26,19 @@ def misfit(config: RunConfig, spec: Spec, fixed: Fixed | None = None) -> str:
 
 def _too_large(config: RunConfig, spec: Spec) -> str:
     """Why an actor cannot hold what it plays; '' when it can."""
-    copies, steps = config.actors.copies, config.actors.steps or spec.horizon
+    num_envs, steps = config.actors.num_envs, config.actors.rollout_length or spec.horizon
     memory_mb = config.functions.actor.memory_mb
-    units = min(config.placement.units_per_invocation, config.scaling.units)
-    needed_mb = _HELD * units * unit_bytes(spec, copies * steps, copies * -(-steps // spec.horizon)) / 2**20
+    rollouts = min(config.placement.rollouts_per_invocation, config.scaling.rollouts)
+    needed_mb = _HELD * rollouts * rollout_bytes(spec, num_envs * steps, num_envs * -(-steps // spec.horizon)) / 2**20
     # In `whole` no actor plays, and nothing need be stored.
     if needed_mb <= memory_mb or config.placement.rule == "whole":
         return ""
-    most = int(copies * memory_mb / needed_mb)
+    most = int(num_envs * memory_mb / needed_mb)
     shorter = "not one fits: shorten episodes (such as task.options.max_cycles), or shrink what agents see"
     advice = f"set at most {most:,}" if most else shorter
     return (
-        f"actors.copies: to play and store {units * copies:,} copies of {steps} steps an actor needs {needed_mb:,.0f}"
-        f" MB, and functions.actor.memory_mb is {memory_mb:,}; {advice}"
+        f"actors.num_envs: to play and store {rollouts * num_envs:,} copies of {steps} steps an actor needs"
+        f" {needed_mb:,.0f} MB, and functions.actor.memory_mb is {memory_mb:,}; {advice}"
     )
 
 
@@ -65,7 +65,7 @@ def _lack(config: RunConfig, who: str, needed: Footprint) -> str:
     more = f"set well over {needed.megabytes:,}, or" if needed.megabytes < MOST_MB else "none can have so much:"
     smaller = "shrink the networks (such as algorithm.hidden) or what agents see"
     if needed.data > needed.networks:
-        less = "algorithm.replay" if config.algorithm.replayed_steps else "actors.copies"
+        less = "algorithm.buffer_size" if config.algorithm.replayed_steps else "actors.num_envs"
         smaller = f"learn from less ({less}), or shrink what agents see"
     return (
         f"functions.{name}.memory_mb: {who} needs over {needed.networks / 2**20:,.0f} MB for networks{learned}, and it"

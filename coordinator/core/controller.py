@@ -26,14 +26,14 @@ from functions.randomness import generator
 from functions.tables import unpack
 
 
-class Mind(Message, frozen=True, kw_only=True):
+class ControllerState(Message, frozen=True, kw_only=True):
     """What the rules remember.
 
-    `units`: of the coming round. `shared`: whether sharing is on, `times` how often it was switched on. `lowest` and
+    `rollouts`: of the coming round. `shared`: whether sharing is on, `times` how often it was switched on. `lowest` and
     `highest`: mean return of a round, over the run.
     """
 
-    units: int = 0
+    rollouts: int = 0
     trend: TrendMemory = TrendMemory()
     scaling: ScalingMemory = ScalingMemory()
     shared: bool = False
@@ -61,7 +61,7 @@ class Proposal(Message, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True)
-class Seen:
+class RoundSignals:
     """What a finished round showed: mean returns per agent (empty without a finished episode), figures and tables."""
 
     returns: tuple[float, ...]
@@ -69,30 +69,30 @@ class Seen:
     tables: Mapping[str, Table]
 
 
-class Thought(NamedTuple):
+class Decision(NamedTuple):
     """`slope` of the trend once its window is full; `diversity` of the agents' policies; `event`: '' or 'alone', when
     sharing was due and no two agents are alike."""
 
-    mind: Mind
+    controller: ControllerState
     proposal: Proposal | None
     slope: float | None
     diversity: float | None
     event: str
 
 
-def began(config: RunConfig) -> Mind:
+def began(config: RunConfig) -> ControllerState:
     """The mind before the first round."""
     together = config.sharing.rule == "dynamic" and config.sharing.start == "together"
-    return Mind(units=config.scaling.units, shared=together)
+    return ControllerState(rollouts=config.scaling.rollouts, shared=together)
 
 
-def summaries(config: RunConfig, mind: Mind) -> tuple[SummaryName, ...]:
+def summaries(config: RunConfig, controller: ControllerState) -> tuple[SummaryName, ...]:
     """What the learners of the coming round are asked to tell."""
     known = algorithm(config.algorithm.name).summaries
     asked: set[SummaryName] = {*scaling.needs(config.scaling.rule)}
     if "behaviour" in known:
         asked.add("behaviour")
-    deciding = len(mind.trend.window) + 1 >= config.trend.window and not mind.shared
+    deciding = len(controller.trend.window) + 1 >= config.trend.window and not controller.shared
     if config.sharing.rule == "dynamic" and deciding:
         asked.add(cast(SummaryName, similarity.DISTANCES[config.sharing.distance].needs))  # checked with the config
         if config.sharing.base == "convexity":
@@ -105,41 +105,53 @@ def looks_at_rounds(config: RunConfig) -> bool:
     return config.sharing.rule == "dynamic" or config.scaling.rule != "constant"
 
 
-def think(config: RunConfig, spec: Spec, team: Team, mind: Mind, seen: Seen, round_: int, overhead: float) -> Thought:
+def plan_next_round(
+    config: RunConfig,
+    spec: Spec,
+    team: Team,
+    controller: ControllerState,
+    seen: RoundSignals,
+    round_: int,
+    overhead: float,
+) -> Decision:
     """What round `round_` makes of the next; `overhead` as in `scaling.Bounds`."""
-    mind = _remembered(config, team, mind, seen)
+    controller = _remembered(config, team, controller, seen)
     proposal, slope, event = None, None, ""
-    if len(mind.trend.window) == config.trend.window:
-        values = trend.values(mind.trend)
+    if len(controller.trend.window) == config.trend.window:
+        values = trend.values(controller.trend)
         slope = trend.slope(values)
         flips = trend.TRENDS[config.trend.rule](values, config.trend.gamma, config.trend.alpha)
         if flips and config.sharing.rule == "dynamic":
-            proposal = _proposed(config, spec, team, mind, seen, round_)
+            proposal = _proposed(config, spec, team, controller, seen, round_)
             event = "" if proposal else "alone"
-            mind = replace(mind, trend=trend.emptied(mind.trend))
+            controller = replace(controller, trend=trend.emptied(controller.trend))
     rng = generator(config.seed, round_, "scaling")
-    units = scaling.units(config.scaling.rule, mind.scaling, _bounds(config, spec, overhead), rng)
-    return Thought(replace(mind, units=units), proposal, slope, _diversity(spec, team, seen), event)
+    rollouts = scaling.rollouts(config.scaling.rule, controller.scaling, _bounds(config, spec, overhead), rng)
+    return Decision(replace(controller, rollouts=rollouts), proposal, slope, _diversity(spec, team, seen), event)
 
 
-def settled(mind: Mind, proposal: Proposal) -> Mind:
+def settled(controller: ControllerState, proposal: Proposal) -> ControllerState:
     """The mind once the proposal is taken."""
     sharing = proposal.kind == "share"
-    return replace(mind, shared=sharing, times=mind.times + sharing, scaling=scaling.emptied(mind.scaling))
+    return replace(
+        controller, shared=sharing, times=controller.times + sharing, scaling=scaling.emptied(controller.scaling)
+    )
 
 
-def _remembered(config: RunConfig, team: Team, mind: Mind, seen: Seen) -> Mind:
+def _remembered(config: RunConfig, team: Team, controller: ControllerState, seen: RoundSignals) -> ControllerState:
     signals = {group: _signal(seen.figures, group) for group in team.learning}
-    mind = replace(mind, scaling=scaling.observed(mind.scaling, signals, config.trend.window, config.scaling.rule))
+    controller = replace(
+        controller, scaling=scaling.observed(controller.scaling, signals, config.trend.window, config.scaling.rule)
+    )
     if not seen.returns:
-        return mind
+        return controller
     returns = [seen.returns[agent] for agent in team.learners]
     total = sum(returns)
     return replace(
-        mind,
-        trend=trend.observed(mind.trend, returns, config.trend.window),
-        lowest=total if mind.lowest is None else min(mind.lowest, total),
-        highest=total if mind.highest is None else max(mind.highest, total),
+        controller,
+        trend=trend.observed(controller.trend, returns, config.trend.window),
+        lowest=total if controller.lowest is None else min(controller.lowest, total),
+        highest=total if controller.highest is None else max(controller.highest, total),
     )
 
 
@@ -154,37 +166,41 @@ def _signal(figures: Mapping[str, float], group: int) -> scaling.Signal:
 
 
 def _bounds(config: RunConfig, spec: Spec, overhead: float) -> scaling.Bounds:
-    most = config.scaling.units
-    least = config.scaling.least or -(-most // len(spec.agents))
+    most = config.scaling.rollouts
+    least = config.scaling.min_rollouts or -(-most // len(spec.agents))
     if "noise" in scaling.needs(config.scaling.rule):
         least = max(2, least)  # a single unit does not tell how units differ
     return scaling.Bounds(most=most, least=min(least, most), beta=config.scaling.beta, overhead=overhead)
 
 
-def _proposed(config: RunConfig, spec: Spec, team: Team, mind: Mind, seen: Seen, round_: int) -> Proposal | None:
+def _proposed(
+    config: RunConfig, spec: Spec, team: Team, controller: ControllerState, seen: RoundSignals, round_: int
+) -> Proposal | None:
     """The other mode: everyone apart, or those who act alike together; None when nobody does."""
-    if mind.shared:
+    if controller.shared:
         apart = tuple(range(len(spec.agents)))
         bases = {agent: group for agent, group in enumerate(team.groups) if team.groups.count(group) > 1}
         return Proposal(kind="split", team=replace(team, groups=apart), bases=bases) if bases else None
-    groups = _grouped(config, spec, team, mind, seen, round_)
+    groups = _grouped(config, spec, team, controller, seen, round_)
     bases = {}
     for group in sorted(set(groups)):
         members = [agent for agent, of in enumerate(groups) if of == group]
         if len(members) > 1:
-            bases[group] = team.groups[grouping.choose_base(members, _scores(config, team, mind, seen))]
+            bases[group] = team.groups[grouping.choose_base(members, _scores(config, team, controller, seen))]
     if not bases:
         return None
-    return Proposal(kind="share", team=replace(team, groups=groups), bases=bases, margin=_margin(config, mind))
+    return Proposal(kind="share", team=replace(team, groups=groups), bases=bases, margin=_margin(config, controller))
 
 
-def _margin(config: RunConfig, mind: Mind) -> float | None:
-    if not config.sharing.trial or mind.lowest is None or mind.highest is None:
+def _margin(config: RunConfig, controller: ControllerState) -> float | None:
+    if not config.sharing.trial or controller.lowest is None or controller.highest is None:
         return None
-    return config.sharing.margin * (mind.highest - mind.lowest)
+    return config.sharing.margin * (controller.highest - controller.lowest)
 
 
-def _grouped(config: RunConfig, spec: Spec, team: Team, mind: Mind, seen: Seen, round_: int) -> tuple[int, ...]:
+def _grouped(
+    config: RunConfig, spec: Spec, team: Team, controller: ControllerState, seen: RoundSignals, round_: int
+) -> tuple[int, ...]:
     sharing = config.sharing
     distance, rule = similarity.DISTANCES[sharing.distance], grouping.GROUPINGS[sharing.grouping]
 
@@ -195,7 +211,7 @@ def _grouped(config: RunConfig, spec: Spec, team: Team, mind: Mind, seen: Seen, 
         return rule(
             similarity.matrix(distance, tables),
             similarity.upper(distance, tables, sharing.confidence, rng),
-            grouping.policy_count(mind.times + 1, len(agents), sharing.cap),
+            grouping.policy_count(controller.times + 1, len(agents), sharing.cap),
             sharing.epsilon,
             rng,
         )
@@ -205,16 +221,16 @@ def _grouped(config: RunConfig, spec: Spec, team: Team, mind: Mind, seen: Seen, 
     return grouping.groups_of(classes, label)
 
 
-def _scores(config: RunConfig, team: Team, mind: Mind, seen: Seen) -> dict[int, float]:
+def _scores(config: RunConfig, team: Team, controller: ControllerState, seen: RoundSignals) -> dict[int, float]:
     """How good a base each agent would be."""
     if config.sharing.base == "convexity":
         ratios = {group: scaling.convexity(_signal(seen.figures, group)) for group in set(team.groups)}
         return {agent: ratios[group] for agent, group in enumerate(team.groups)}
-    means = np.mean(mind.trend.window, axis=0)
+    means = np.mean(controller.trend.window, axis=0)
     return dict(zip(team.learners, means.tolist(), strict=True))
 
 
-def _diversity(spec: Spec, team: Team, seen: Seen) -> float | None:
+def _diversity(spec: Spec, team: Team, seen: RoundSignals) -> float | None:
     """System neural diversity of the largest class of agents that learn, by the Jensen-Shannon distance."""
     agents = max((tuple(sorted({*kind.agents} & {*team.learners})) for kind in spec.classes), key=len)
     if not all(f"behaviour/{agent_name(agent)}" in seen.tables for agent in agents):
@@ -223,5 +239,5 @@ def _diversity(spec: Spec, team: Team, seen: Seen) -> float | None:
     return similarity.diversity(similarity.matrix(distance, _stacked(seen, distance.needs, agents)))
 
 
-def _stacked(seen: Seen, summary: str, agents: Sequence[int]) -> NDArray[np.float32]:
+def _stacked(seen: RoundSignals, summary: str, agents: Sequence[int]) -> NDArray[np.float32]:
     return np.stack([unpack(seen.tables[f"{summary}/{agent_name(agent)}"]) for agent in agents])

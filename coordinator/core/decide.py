@@ -29,7 +29,7 @@ class Advance:
 
 
 @dataclass(frozen=True)
-class Forgo:
+class Abandon:
     """The proposed team is not worth more trouble: end the round with the present one. `event` as in `RoundLine`."""
 
     event: str
@@ -50,7 +50,7 @@ class Stop:
     reason: str
 
 
-Command = Ask | Wait | Advance | Forgo | Finish | Stop
+Command = Ask | Wait | Advance | Abandon | Finish | Stop
 
 
 def decide(plan: Plan, state: State) -> Command:
@@ -66,8 +66,8 @@ def decide(plan: Plan, state: State) -> Command:
     ready = [task for task in tasks if task.work not in state.slots or _may_be_asked(state.slots[task.work])]
     if not ready:
         return Advance()
-    if state.phase in ("regroup", "trial") and (event := _forgoing(plan, state, ready)):
-        return Wait() if any(slot.waiting for slot in open_slots) else Forgo(event)
+    if state.phase in ("regroup", "trial") and (event := _abandoning(plan, state, ready)):
+        return Wait() if any(slot.waiting for slot in open_slots) else Abandon(event)
     if ending := _cannot_go_on(plan, state, ready):
         # What is in flight is paid for: it is heard out first.
         return Wait() if any(slot.waiting for slot in open_slots) else ending
@@ -108,10 +108,10 @@ def _may_be_asked(slot: Slot) -> bool:
     return slot.done is None and not slot.waiting
 
 
-def _forgoing(plan: Plan, state: State, ready: list[Planned]) -> str:
+def _abandoning(plan: Plan, state: State, ready: list[Planned]) -> str:
     """Why another team, which the run can do without, is not looked at further; '' when it is."""
     if any(_given_up(plan, state, task) for task in ready):
-        return "untried"
+        return "skipped"
     return "" if affordable(plan, state, ready) else "unaffordable"
 
 
@@ -130,7 +130,7 @@ def _given_up(plan: Plan, state: State, task: Planned) -> str:
     slot = state.slots.get(task.work)
     if slot is None:
         return ""
-    if slot.hopeless:
+    if slot.not_retryable:
         return f"{task.work} of round {state.round}: {slot.problem}"
     if slot.failures >= plan.config.attempts:
         attempts = f"{slot.failures} attempt{'s' if slot.failures > 1 else ''}"

@@ -80,7 +80,7 @@ class Persisted:
 
 
 @dataclass(frozen=True)
-class Forgone:
+class Abandoned:
     """The proposed team is not looked at further, for the reason that `event` names."""
 
     event: str
@@ -125,7 +125,7 @@ Event = (
     | Loaded
     | Checkpointed
     | Persisted
-    | Forgone
+    | Abandoned
     | Lost
     | Driven
     | Gathered

@@ -104,9 +104,9 @@ def _learned_from(config: RunConfig, spec: Spec) -> int:
     """What agents saw in a round: as it is read, joined where there are several units, and side by side where the task
     has no state of its own; and in the rounds that are remembered."""
     observations = 4 * sum(len(kind.agents) * kind.observation_size for kind in spec.classes)
-    step, units = observations + 4 * spec.state_size, config.scaling.units
-    joined = (step if units > 1 else 0) + (0 if spec.state_size else observations)
-    steps = units * config.actors.copies * (config.actors.steps or spec.horizon)
+    step, rollouts = observations + 4 * spec.state_size, config.scaling.rollouts
+    joined = (step if rollouts > 1 else 0) + (0 if spec.state_size else observations)
+    steps = rollouts * config.actors.num_envs * (config.actors.rollout_length or spec.horizon)
     return steps * (step + joined + step * _remembered(config, steps))
 
 

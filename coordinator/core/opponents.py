@@ -42,7 +42,7 @@ def parts(team: Team, fixed: Fixed | None) -> tuple[str, ...]:
     return tuple(f"policy/{keys.group_name(agent)}" for agent in team.fixed) if fixed else ()
 
 
-def misfit(config: RunConfig, spec: Spec, fixed: Fixed | None) -> str:
+def incompatibility(config: RunConfig, spec: Spec, fixed: Fixed | None) -> str:
     """Why the opponents asked for cannot be; '' when they can."""
     side, found = config.opponents.side, sides_of(spec)
     if side is None:

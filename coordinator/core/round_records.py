@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from coordinator.core import budget, sides
-from coordinator.core.controller import Seen, Thought
+from coordinator.core.controller import Decision, RoundSignals
 from coordinator.core.opponents import judged
 from coordinator.core.state import Evaluated, Plan, RoundLine, State
 from coordinator.core.tasks import behaviour
@@ -32,18 +32,18 @@ class Played:
         episodes = sum(len(reply.returns) for reply in self.samples)
         if not episodes:
             return ()
-        units = [unit for reply in self.samples for unit in reply.agent_returns]
-        return tuple(math.fsum(sums) / episodes for sums in zip(*units, strict=True))
+        rollouts = [rollout for reply in self.samples for rollout in reply.agent_returns]
+        return tuple(math.fsum(sums) / episodes for sums in zip(*rollouts, strict=True))
 
     @property
-    def seen(self) -> Seen:
+    def seen(self) -> RoundSignals:
         """What the rules look at."""
         figures: dict[str, float] = {}
         tables: dict[str, Table] = {}
         for reply in self.learns:
             figures |= reply.figures
             tables |= reply.tables
-        return Seen(self.agent_returns, figures, tables)
+        return RoundSignals(self.agent_returns, figures, tables)
 
 
 def played(state: State) -> list[Played]:
@@ -57,7 +57,7 @@ def played(state: State) -> list[Played]:
 
 
 def round_lines(
-    plan: Plan, state: State, rounds: list[Played], thoughts: list[Thought], event: str
+    plan: Plan, state: State, rounds: list[Played], decisions: list[Decision], event: str
 ) -> tuple[RoundLine, ...]:
     """A line for each round that went on together, time and money shared evenly among them.
 
@@ -67,7 +67,7 @@ def round_lines(
     start = (before.seconds, before.dollars) if before else (0.0, 0.0)
     end = (state.seconds, float(budget.dollars(plan, state.meter)))
     lines, env_steps = [], state.env_steps
-    for index, (round_, thought) in enumerate(zip(rounds, thoughts, strict=True)):
+    for index, (round_, decision) in enumerate(zip(rounds, decisions, strict=True)):
         share = (index + 1) / len(rounds)
         env_steps += round_.env_steps
         returns = np.array([value for reply in round_.samples for value in reply.returns])
@@ -78,7 +78,7 @@ def round_lines(
                 env_steps=env_steps,
                 seconds=end[0] if last else start[0] + share * (end[0] - start[0]),
                 dollars=end[1] if last else start[1] + share * (end[1] - start[1]),
-                units=state.mind.units,
+                rollouts=state.controller.rollouts,
                 learners=sum(slot.function == "learner" for slot in state.slots.values()),
                 groups=len(state.groups),
                 invocations=len(state.slots),
@@ -90,8 +90,8 @@ def round_lines(
                 figures=dict(round_.seen.figures),
                 evaluation=evaluated(plan, state) if index == 0 else None,
                 team=state.team.groups if state.team else (),
-                slope=thought.slope,
-                diversity=thought.diversity,
+                slope=decision.slope,
+                diversity=decision.diversity,
                 event=event if last else "",
                 trial_episodes=len(state.proposal.differences) if state.proposal and last else 0,
                 placement=state.place.rule,

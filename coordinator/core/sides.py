@@ -38,7 +38,7 @@ def sides_of(spec: Spec) -> tuple[Side, ...]:
 def measured(spec: Spec, wanted: int | None, fixed: int | None = None) -> Side | None:
     """The side by whose return a run is judged: number `wanted`, or the largest (the first of equals) but the one that
     is `fixed`; None where all agents are on one side, whose sum counts. A number that no side has is refused by
-    `misfit` before a run begins."""
+    `incompatibility` before a run begins."""
     found = sides_of(spec)
     if not found:
         return None
@@ -59,7 +59,7 @@ def returns_of(spec: Spec, agent_returns: Sequence[float]) -> dict[str, float]:
     return {side.name: sum(agent_returns[agent] for agent in side.agents) for side in sides_of(spec)}
 
 
-def misfit(spec: Spec, wanted: int | None) -> str:
+def incompatibility(spec: Spec, wanted: int | None) -> str:
     """Why the side asked for cannot be measured; '' when it can."""
     if wanted is None:
         return ""

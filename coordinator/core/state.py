@@ -10,9 +10,9 @@ from typing import Literal
 from msgspec import field
 
 from coordinator.config.schema import RunConfig
-from coordinator.core.controller import Mind, Proposal
+from coordinator.core.controller import ControllerState, Proposal
 from coordinator.core.opponents import Fixed
-from coordinator.placement.placing import Placing
+from coordinator.placement.round_placement import RoundPlacement
 from coordinator.placement.timings import Timings
 from coordinator.pricing.bill import Meter
 from coordinator.pricing.prices import Prices
@@ -28,8 +28,8 @@ class Plan:
     """What the user asked for, and what the back-end is like.
 
     `code` is the hash of the program that began the run. `init_limit_ms` is how long a start-up may take on top of the
-    time-out. `width` functions run at once. `fixed`: functions are deployed, with sizes that stay. `carries`:
-    messages may carry objects, which needs a coordinator that lives from round to round. `stretch`: durations are
+    time-out. `width` functions run at once. `fixed`: functions are deployed, with sizes that stay. `can_inline`:
+    messages may carry objects, which needs a coordinator that lives from round to round. `cpu_scaling`: durations are
     measured on whole cores, whatever share of one a function's memory buys. `coordinator_mb` is the memory of the
     coordinator where that is a function, else 0. `opponents` are those that have policies.
     """
@@ -41,8 +41,8 @@ class Plan:
     init_limit_ms: int
     width: int = 1
     fixed: bool = False
-    carries: bool = True
-    stretch: bool = True
+    can_inline: bool = True
+    cpu_scaling: bool = True
     coordinator_mb: int = 0
     opponents: Fixed | None = None
 
@@ -51,8 +51,8 @@ class Slot(Message, frozen=True, kw_only=True):
     """A task of the round in flight: the attempt asked last, and the answer once there is one.
 
     `waiting` while nobody has heard of the attempt. `failures` counts attempts that ended badly; `problem` says how the
-    last one did, `hopeless` that no attempt can do better, and `diverged` that what networks or learners made is NaN
-    or infinite. The other fields are as in `tasks.Planned`.
+    last one did, `not_retryable` that no attempt can do better, and `diverged` that what networks or learners made is
+    NaN or infinite. The other fields are as in `tasks.Planned`.
     """
 
     function: str
@@ -67,7 +67,7 @@ class Slot(Message, frozen=True, kw_only=True):
     waiting: bool = True
     failures: int = 0
     problem: str = ""
-    hopeless: bool = False
+    not_retryable: bool = False
     diverged: bool = False
     done: Done | None = None
 
@@ -112,7 +112,7 @@ class RoundLine(Message, frozen=True, kw_only=True):
     `evaluation` is of the policies that sampled the round. `team[i]` is the group in which agent i learned it. `slope`
     is the trend of the normalised returns, `diversity` how differently the agents act (system neural diversity, see
     `coordinator.core.controller`). `event` is what became of sharing at its end: '', 'shared', 'split', 'rejected' (by
-    a trial of `trial_episodes` episodes in each arm), 'untried', 'unaffordable' or 'alone'. `placement` is where the
+    a trial of `trial_episodes` episodes in each arm), 'skipped', 'unaffordable' or 'alone'. `placement` is where the
     round ran.
     """
 
@@ -120,7 +120,7 @@ class RoundLine(Message, frozen=True, kw_only=True):
     env_steps: int
     seconds: float
     dollars: float
-    units: int
+    rollouts: int
     learners: int
     groups: int
     invocations: int
@@ -148,11 +148,11 @@ class State(Message, frozen=True, kw_only=True):
     in `slots` by work name. `parts[part/group]` is the position in `objects` of the object that holds it. `held` are
     keys that the last checkpoint needs, `retired` keys that nobody needs any more. `slowest` holds the longest
     milliseconds seen per kind of task (per episode, for evaluations). `seconds` is training time, interruptions left
-    out. `placing` is how the round in flight is spread over functions; `timings`, `peaks` (most megabytes by function)
-    and `item_bytes` (of the last ledger write) are what the planner goes by. `proposal` is a team that the round may
-    end with, `lines` are of the rounds that ended last, `saved` is the round of the last checkpoint. `past` are the
-    rounds that the next one may learn from, oldest first. `final` and `absolute` are returns as those of `Evaluated`,
-    with the means of all sides and of the environment's own figures.
+    out. `round_placement` is how the round in flight is spread over functions; `timings`, `peaks` (most megabytes by
+    function) and `item_bytes` (of the last ledger write) are what the planner goes by. `proposal` is a team that the
+    round may end with, `lines` are of the rounds that ended last, `saved` is the round of the last checkpoint. `past`
+    are the rounds that the next one may learn from, oldest first. `final` and `absolute` are returns as those of
+    `Evaluated`, with the means of all sides and of the environment's own figures.
     """
 
     status: Status = "running"
@@ -173,8 +173,8 @@ class State(Message, frozen=True, kw_only=True):
     peaks: dict[str, float] = field(default_factory=dict)
     saved: int | None = None
     item_bytes: int = 0
-    mind: Mind = Mind()
-    placing: Placing | None = None
+    controller: ControllerState = ControllerState()
+    round_placement: RoundPlacement | None = None
     proposal: Proposal | None = None
     lines: tuple[RoundLine, ...] = ()
     best: Best | None = None
@@ -212,11 +212,11 @@ class State(Message, frozen=True, kw_only=True):
         return self.lines[-1] if self.lines else None
 
     @property
-    def place(self) -> Placing:
+    def place(self) -> RoundPlacement:
         """Where the round in flight runs, known from the first one on."""
-        if self.placing is None:
+        if self.round_placement is None:
             raise ValueError("no round is placed yet")
-        return self.placing
+        return self.round_placement
 
     @property
     def groups(self) -> tuple[int, ...]:

@@ -85,19 +85,19 @@ def samples(plan: Plan, state: State) -> list[Planned]:
     """The round's sampling, and all of its learning where that goes on in the same function."""
     if state.place.rule == "whole":
         return [_whole(plan, state)]
-    shares = packs(state.mind.units, state.place.units_per_invocation)
+    shares = packs(state.controller.rollouts, state.place.rollouts_per_invocation)
     return [_sample(plan, state, pack, len(shares)) for pack in shares]
 
 
 def _sample(plan: Plan, state: State, pack: tuple[int, ...], peers: int) -> Planned:
-    work = f"sample/{keys.units_name(pack)}"
+    work = f"sample/{keys.rollouts_name(pack)}"
     request = SampleTask(
         **_address(plan, state, work),
-        **_unit(plan, state),
+        **_rollout_fields(plan, state),
         environment=plan.config.task,
         team=_team(state),
         policies=state.policies,
-        units=pack,
+        rollouts=pack,
         behaviour=behaviour(plan, state),
     )
     gets = EXTRA_GETS + len(state.policies)
@@ -113,26 +113,26 @@ def _whole(plan: Plan, state: State) -> Planned:
     request = WholeTask(
         **address,
         **_learning(plan),
-        **_unit(plan, state),
+        **_rollout_fields(plan, state),
         environment=plan.config.task,
         spec=state.task,
         team=_team(state),
-        units=tuple(range(state.mind.units)),
+        rollouts=tuple(range(state.controller.rollouts)),
         behaviours=tuple(behaviour(plan, state, index) for index in range(rounds)),
         state=refs,
-        summaries=controller.summaries(plan.config, state.mind),
+        summaries=controller.summaries(plan.config, state.controller),
         updates=plan.config.algorithm.updates_per_round,
         replayed_steps=plan.config.algorithm.replayed_steps,
         past=past(plan, state),
     )
     gets = EXTRA_GETS + len(refs) + sum(len(round_.trajectories) for round_ in request.past)
-    size = state.mind.units * rounds
+    size = state.controller.rollouts * rounds
     return Planned(WHOLE, "learner", function_memory(plan, state, "learner"), request, "whole", gets, rounds, size)
 
 
-def behaviour(plan: Plan, state: State, ahead: int = 0) -> Behaviour:
+def behaviour(plan: Plan, state: State, rounds_later: int = 0) -> Behaviour:
     """How actors act in the round in flight, or so many rounds after it."""
-    steps = ahead * state.mind.units * unit_steps(plan, state)
+    steps = rounds_later * state.controller.rollouts * rollout_steps(plan, state)
     return plan.config.algorithm.resolved(state.task).behaviour(state.env_steps + steps)
 
 
@@ -146,7 +146,7 @@ def to_checkpoint(state: State) -> int:
 
     One is due at once where objects begin to travel inside messages, for there must be one to come back to.
     """
-    if state.place.carry and state.saved is None:
+    if state.place.inline_objects and state.saved is None:
         return 0
     return state.place.checkpoint_every - (state.round - (state.saved or 0))
 
@@ -160,7 +160,7 @@ def undisturbed(plan: Plan, state: State) -> int:
     if config.stop.rounds is not None:
         most = min(most, config.stop.rounds - first)
     if config.stop.env_steps is not None:
-        steps = state.mind.units * unit_steps(plan, state)
+        steps = state.controller.rollouts * rollout_steps(plan, state)
         most = min(most, -(-(config.stop.env_steps - state.env_steps) // steps))
     return max(1, most)
 
@@ -181,9 +181,10 @@ def remembered(plan: Plan, state: State, rounds: int) -> tuple[Past, ...]:
     whole = state.slots.get(WHOLE)
     trajectories = (whole.done.objects["played"],) if most and whole and whole.done else _trajectories(state)
     new = [
-        Past(round=state.round + index, units=state.mind.units, trajectories=trajectories) for index in range(rounds)
+        Past(round=state.round + index, rollouts=state.controller.rollouts, trajectories=trajectories)
+        for index in range(rounds)
     ]
-    return newest((*state.past, *new), unit_steps(plan, state), most) if most else ()
+    return newest((*state.past, *new), rollout_steps(plan, state), most) if most else ()
 
 
 def _trajectories(state: State) -> tuple[Ref, ...]:
@@ -204,12 +205,12 @@ def _learn(plan: Plan, state: State, work: Work, tensors: tuple[Ref, ...]) -> Pl
         team=team,
         stages=work.stages,
         groups=work.groups,
-        units=tuple(range(state.mind.units)),
+        rollouts=tuple(range(state.controller.rollouts)),
         trajectories=trajectories,
         state=state.refs(needed),
         tensors=tensors,
         publish_tensors=work.publish,
-        summaries=controller.summaries(plan.config, state.mind) if trains else (),
+        summaries=controller.summaries(plan.config, state.controller) if trains else (),
         first_update=work.first,
         updates=work.updates,
         past=past(plan, state),
@@ -224,7 +225,7 @@ def _learn(plan: Plan, state: State, work: Work, tensors: tuple[Ref, ...]) -> Pl
         request,
         learning_kind(plan, work),
         gets,
-        size=members * state.mind.units * unit_steps(plan, state),
+        size=members * state.controller.rollouts * rollout_steps(plan, state),
         peers=sum(map(len, learner_waves(plan, state))),
     )
 
@@ -235,15 +236,15 @@ def learning_kind(plan: Plan, work: Work) -> str:
     return "learn" if whole else f"learn:{'+'.join(work.stages)}"
 
 
-def unit_steps(plan: Plan, state: State) -> int:
+def rollout_steps(plan: Plan, state: State) -> int:
     """Environment steps of one unit."""
-    return plan.config.actors.copies * (plan.config.actors.steps or state.task.horizon)
+    return plan.config.actors.num_envs * (plan.config.actors.rollout_length or state.task.horizon)
 
 
 def past(plan: Plan, state: State) -> tuple[Past, ...]:
     """What the round learns from beside its own data."""
-    own = Past(round=state.round, units=state.mind.units, trajectories=())
-    return newest((*state.past, own), unit_steps(plan, state), plan.config.algorithm.replayed_steps)[:-1]
+    own = Past(round=state.round, rollouts=state.controller.rollouts, trajectories=())
+    return newest((*state.past, own), rollout_steps(plan, state), plan.config.algorithm.replayed_steps)[:-1]
 
 
 def _published(state: State, works: list[Work]) -> tuple[Ref, ...]:
@@ -262,13 +263,13 @@ def _regroup(plan: Plan, state: State) -> list[Planned]:
     request = RegroupTask(
         **_address(plan, state, REGROUP),
         **_learning(plan),
-        **_unit(plan, state),
+        **_rollout_fields(plan, state),
         environment=plan.config.task,
         spec=state.task,
         team=team,
         target=proposal.team,
         bases=proposal.bases,
-        units=tuple(range(state.mind.units)),
+        rollouts=tuple(range(state.controller.rollouts)),
         trajectories=trajectories,
         policies=state.policies,
         behaviour=behaviour(plan, state),
@@ -362,12 +363,15 @@ def function_memory(plan: Plan, state: State, function: str) -> int:
     """Megabytes of a function: what the placement chose, else what the user set."""
     sizes = plan.config.functions
     usual = {"actor": sizes.actor, "learner": sizes.learner, "evaluator": sizes.evaluator}[function].memory_mb
-    return state.placing.memory_mb.get(function, usual) if state.placing else usual
+    return state.round_placement.memory_mb.get(function, usual) if state.round_placement else usual
 
 
-def _unit(plan: Plan, state: State) -> dict[str, Any]:
+def _rollout_fields(plan: Plan, state: State) -> dict[str, Any]:
     """The shape of a unit."""
-    return {"copies": plan.config.actors.copies, "steps": plan.config.actors.steps or state.task.horizon}
+    return {
+        "num_envs": plan.config.actors.num_envs,
+        "rollout_length": plan.config.actors.rollout_length or state.task.horizon,
+    }
 
 
 def _address(plan: Plan, state: State, work: str) -> dict[str, Any]:
@@ -379,7 +383,7 @@ def _address(plan: Plan, state: State, work: str) -> dict[str, Any]:
         "output": keys.output_prefix(state.round, work),
         "timeout_s": 0.0,
         "seed": plan.config.seed,
-        "carry": state.placing is not None and state.placing.carry,
+        "inline_objects": state.round_placement is not None and state.round_placement.inline_objects,
     }
 
 

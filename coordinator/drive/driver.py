@@ -10,8 +10,9 @@ import msgspec
 
 from coordinator.core.apply import apply
 from coordinator.core.budget import item_bytes
-from coordinator.core.decide import Advance, Ask, Finish, Forgo, Stop, Wait, decide
+from coordinator.core.decide import Abandon, Advance, Ask, Finish, Stop, Wait, decide
 from coordinator.core.events import (
+    Abandoned,
     Advanced,
     Asked,
     Checkpointed,
@@ -19,7 +20,6 @@ from coordinator.core.events import (
     Driven,
     Event,
     Finishing,
-    Forgone,
     Gathered,
     Loaded,
     Lost,
@@ -94,7 +94,7 @@ class Driver:
         self._standing = 0
         self._stored: State | None = None
         # Objects that travel inside messages, until nobody needs them; those of the last checkpoint are stored too.
-        self._carried: dict[str, bytes] = {}
+        self._inlined: dict[str, bytes] = {}
         self._unloaded: set[str] = set()
         # Whether a round has ended that no commit holds yet.
         self._ended = False
@@ -174,8 +174,8 @@ class Driver:
                 self._ask(command)
             case Advance():
                 self._advance(asking)
-            case Forgo(event):
-                self._advance(asking, Forgone(event))
+            case Abandon(event):
+                self._advance(asking, Abandoned(event))
             case Finish(reason):
                 self._become(Finishing(reason))
             case Stop(status, reason):
@@ -193,8 +193,8 @@ class Driver:
         tells = telling(self.state, self._version, self._detached) if self._detached else {}
         for task in command.tasks:
             request = task.request
-            if self._carried:
-                request = msgspec.structs.replace(request, carried=self._needed_by(request))
+            if self._inlined:
+                request = msgspec.structs.replace(request, inlined=self._needed_by(request))
             if tells:
                 request = msgspec.structs.replace(request, tell=tells[task.work])
             body = _ENCODER.encode(request)
@@ -205,7 +205,7 @@ class Driver:
     def _needed_by(self, request: Request) -> dict[str, bytes]:
         fields = (getattr(request, name) for name in request.__struct_fields__)
         refs = [item for field in fields if isinstance(field, tuple) for item in field if isinstance(item, Ref)]
-        return {ref.key: self._carried[ref.key] for ref in refs if ref.key in self._carried}
+        return {ref.key: self._inlined[ref.key] for ref in refs if ref.key in self._inlined}
 
     def _listen(self) -> bool:
         for report in self._ports.invoker.wait(PATIENCE_S):
@@ -213,9 +213,9 @@ class Driver:
             # An attempt of an earlier round is metered; no task of this round waits for it.
             work = report.id.removeprefix(prefix) if report.id.startswith(prefix) else ""
             report, answer = _read(report)
-            if isinstance(answer, Done) and answer.carried:
-                self._carried |= answer.carried
-                answer = msgspec.structs.replace(answer, carried={})
+            if isinstance(answer, Done) and answer.inlined:
+                self._inlined |= answer.inlined
+                answer = msgspec.structs.replace(answer, inlined={})
             self._become(Reported(work, report, answer))
         return True
 
@@ -226,7 +226,7 @@ class Driver:
             self._settle()
         return False
 
-    def _advance(self, asking: bool, event: Forgone | None = None) -> None:
+    def _advance(self, asking: bool, event: Abandoned | None = None) -> None:
         before = self.state
         self._become(event or Advanced(self._elapsed()))
         if self._checkpoint_due(before):
@@ -259,7 +259,7 @@ class Driver:
         self._record()
         self._ports.storage.delete(self.state.retired)
         for key in self.state.retired:
-            self._carried.pop(key, None)
+            self._inlined.pop(key, None)
             self._unloaded.discard(key)
 
     def _checkpoint_due(self, before: State) -> bool:
@@ -269,7 +269,7 @@ class Driver:
             return True
         if state.phase != "sample" or state.slots:
             return False
-        begins = state.place.carry and not (before.placing and before.placing.carry)
+        begins = state.place.inline_objects and not (before.round_placement and before.round_placement.inline_objects)
         return begins or to_checkpoint(state) <= 0
 
     def _record(self) -> None:
@@ -279,9 +279,9 @@ class Driver:
     def _unload(self) -> None:
         """Stores what the run cannot go on without and no function has stored."""
         for ref in self.state.lasting:
-            if ref.key not in self._carried or ref.key in self._unloaded:
+            if ref.key not in self._inlined or ref.key in self._unloaded:
                 continue
-            body = self._carried[ref.key]
+            body = self._inlined[ref.key]
             # An attempt that was lost before the message changed its way may have stored the same bytes.
             with suppress(KeyTaken):
                 self._ports.storage.put(ref.key, body)

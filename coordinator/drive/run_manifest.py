@@ -8,10 +8,10 @@ from coordinator.core.state import Plan
 from coordinator.drive.ports import Ledger
 from coordinator.pricing.prices import load_prices
 
-CHARTER = "plan"
+MANIFEST = "plan"
 
 
-class Charter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class RunManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A run's configuration, and the deployed functions, by qualified name, that it keeps to the end.
 
     `functions` has the actor, the learner, the evaluator and the coordinator; `identity` is what the run's folder says
@@ -28,7 +28,7 @@ class Charter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     init_limit_ms: int
     width: int
     grace_s: float
-    stretch: bool
+    cpu_scaling: bool
     detached: bool
     opponents: Fixed | None = None
 
@@ -42,23 +42,23 @@ class Charter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
             init_limit_ms=self.init_limit_ms,
             width=self.width,
             fixed=True,
-            carries=not self.detached,
-            stretch=self.stretch,
+            can_inline=not self.detached,
+            cpu_scaling=self.cpu_scaling,
             opponents=self.opponents,
         )
 
 
 _ENCODER = msgspec.json.Encoder()
-_DECODER = msgspec.json.Decoder(Charter)
+_DECODER = msgspec.json.Decoder(RunManifest)
 
 
-def write(ledger: Ledger, charter: Charter) -> None:
+def write(ledger: Ledger, manifest: RunManifest) -> None:
     """Writes the charter, or replaces it where the user changed the limits of a run that stands still."""
-    record = ledger.load(CHARTER)
-    ledger.commit(CHARTER, _ENCODER.encode(charter), record.version if record else 0)
+    record = ledger.load(MANIFEST)
+    ledger.commit(MANIFEST, _ENCODER.encode(manifest), record.version if record else 0)
 
 
-def read(ledger: Ledger) -> Charter | None:
+def read(ledger: Ledger) -> RunManifest | None:
     """The run's charter; None when the ledger knows no such run. Raises `msgspec.MsgspecError`."""
-    record = ledger.load(CHARTER)
+    record = ledger.load(MANIFEST)
     return _DECODER.decode(record.body) if record else None

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from coordinator.core.state import State
-from functions.contract import Tell
+from functions.contract import ReportTo
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,10 @@ def asked(state: State) -> list[str]:
     return sorted(work for work, slot in state.slots.items() if slot.waiting)
 
 
-def telling(state: State, ask: int, detached: Detached) -> dict[str, Tell]:
+def telling(state: State, ask: int, detached: Detached) -> dict[str, ReportTo]:
     """Where each of them has to report when they were asked with commit number `ask`."""
     works = asked(state)
     return {
-        work: Tell(ask=ask, index=index, count=len(works), coordinator=detached.coordinator)
+        work: ReportTo(ask=ask, index=index, count=len(works), coordinator=detached.coordinator)
         for index, work in enumerate(works)
     }

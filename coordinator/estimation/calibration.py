@@ -30,7 +30,7 @@ _ANSWERS: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
 
 
 @dataclass
-class Seen:
+class RoundSignals:
     """Reports of one work, the first round's first, and its last answer."""
 
     reports: list[Report] = field(default_factory=list)
@@ -51,8 +51,8 @@ class Calibration:
 
     plan: Plan
     state: State
-    works: dict[str, Seen]
-    evaluation: Seen
+    works: dict[str, RoundSignals]
+    evaluation: RoundSignals
     episodes: int
     init_ms: dict[str, float]
     round_s: float
@@ -135,8 +135,8 @@ def _play_rounds(driver: Driver) -> float:
     return (state.line.seconds - warm) / (state.round - rounds)
 
 
-def _evaluate(plan: Plan, state: State, invoker: Invoker, episodes: int) -> Seen:
-    seen = Seen()
+def _evaluate(plan: Plan, state: State, invoker: Invoker, episodes: int) -> RoundSignals:
+    seen = RoundSignals()
     for stream in ("first", "second"):
         request = replace(tasks(plan, state, episodes, stream)[0], episodes=episodes)
         [(reply, report)] = play(invoker, [request], plan.config.attempts)
@@ -147,12 +147,12 @@ def _evaluate(plan: Plan, state: State, invoker: Invoker, episodes: int) -> Seen
     return seen
 
 
-def _by_work(reports: Iterable[Report]) -> dict[str, Seen]:
-    works: dict[str, Seen] = {}
+def _by_work(reports: Iterable[Report]) -> dict[str, RoundSignals]:
+    works: dict[str, RoundSignals] = {}
     for report in reports:
         answer = _ANSWERS.decode(report.body) if report.outcome == "answered" else None
         if isinstance(answer, Done):
-            seen = works.setdefault(work_of(report.id), Seen())
+            seen = works.setdefault(work_of(report.id), RoundSignals())
             seen.reports.append(report)
             seen.done = answer
     return works

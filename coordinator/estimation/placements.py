@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from coordinator.config.schema import Placement, RunConfig
-from coordinator.core import round_placement
+from coordinator.core import planning
 from coordinator.core.controller import looks_at_rounds
 from coordinator.estimation.calibration import calibrate
 from coordinator.estimation.targets import Target
 from coordinator.placement import planner
-from coordinator.placement.placing import Placing
 from coordinator.placement.planner import Forecast
+from coordinator.placement.round_placement import RoundPlacement
 from coordinator.pricing.prices import load_prices
 from coordinator.reports.text import described, money, table
 
@@ -31,12 +31,12 @@ class Planned:
 
     def show(self) -> None:
         """Prints the placements, the chosen one marked, and when a machine would be cheaper."""
-        others = [item for item in self.front if item.placing != self.chosen.placing]
+        others = [item for item in self.front if item.round_placement != self.chosen.round_placement]
         listed = sorted([*others, self.chosen], key=lambda item: item.dollars)
         rows = [
             (
-                "->" if item.placing == self.chosen.placing else "",
-                described(item.placing),
+                "->" if item.round_placement == self.chosen.round_placement else "",
+                described(item.round_placement),
                 money(item.dollars),
                 money(item.compute + item.requests),
                 money(item.storage + item.ledger),
@@ -59,22 +59,22 @@ def plan_placement(config: RunConfig, workers: int, target: Target) -> Planned:
     calibration = calibrate(config, workers)
     plan, state = target.plan(calibration.plan.config), calibration.state
     together = 1 if looks_at_rounds(config) else min(config.placement.rounds, config.evaluation.every)
-    work = dataclasses.replace(round_placement.workload(plan, state), most_rounds=together)
-    terms = round_placement.terms(plan, state)
+    work = dataclasses.replace(planning.workload(plan, state), most_rounds=together)
+    terms = planning.terms(plan, state)
     forecasts = planner.forecasts(work, state.timings, terms)
     chosen = planner.choose(forecasts, terms.deadline_s, terms.dollars_per_hour)
-    return Planned(settled(config, chosen.placing), chosen, planner.front(forecasts))
+    return Planned(settled(config, chosen.round_placement), chosen, planner.front(forecasts))
 
 
-def settled(config: RunConfig, placing: Placing) -> RunConfig:
-    """The configuration with `placing` in place of a rule that plans."""
+def settled(config: RunConfig, round_placement: RoundPlacement) -> RunConfig:
+    """The configuration with `round_placement` in place of a rule that plans."""
     functions = config.functions
-    for name, memory in placing.memory_mb.items():
+    for name, memory in round_placement.memory_mb.items():
         functions = replace(functions, **{name: replace(getattr(functions, name), memory_mb=memory)})
     placement = Placement(
-        rule=placing.rule,
-        units_per_invocation=placing.units_per_invocation,
-        rounds=placing.rounds,
-        carry=placing.carry,
+        rule=round_placement.rule,
+        rollouts_per_invocation=round_placement.rollouts_per_invocation,
+        rounds=round_placement.rounds,
+        inline_objects=round_placement.inline_objects,
     )
-    return replace(config, placement=placement, functions=functions, checkpoint_every=placing.checkpoint_every)
+    return replace(config, placement=placement, functions=functions, checkpoint_every=round_placement.checkpoint_every)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from coordinator.core.state import Plan, RoundLine, State
 from coordinator.drive.driver import Driver, Ports
-from coordinator.estimation.calibration import Calibration, Seen, work_of
+from coordinator.estimation.calibration import Calibration, RoundSignals, work_of
 from coordinator.estimation.platforms import Call, Platform
 from functions import keys
 from functions.contract import (
@@ -93,18 +93,18 @@ class Answers:
         objects = {
             kind: replace(ref, key=keys.object_key(request.output, kind)) for kind, ref in seen.done.objects.items()
         }
-        carried = {
-            objects[kind].key: seen.done.carried[ref.key]
+        inlined = {
+            objects[kind].key: seen.done.inlined[ref.key]
             for kind, ref in seen.done.objects.items()
-            if ref.key in seen.done.carried
+            if ref.key in seen.done.inlined
         }
-        done = replace(seen.done, objects=objects, carried=carried)
+        done = replace(seen.done, objects=objects, inlined=inlined)
         duration_ms = seen.duration_ms(first=request.round == 0)
         if isinstance(request, WholeTask) and isinstance(done.reply, WholeReply):
             return _stretched(done, done.reply, request.rounds, duration_ms)
         return done, duration_ms
 
-    def _seen(self, work: str) -> Seen:
+    def _seen(self, work: str) -> RoundSignals:
         """What was seen of the work, or of one that is like it: a last pack of units may have another size."""
         works = self._calibration.works
         return works.get(work) or next(seen for name, seen in works.items() if _is(name, work.split("/")[0]))

@@ -13,7 +13,7 @@ from coordinator.drive.telling import Detached
 from coordinator.estimation.calibration import Calibration
 from coordinator.estimation.platforms import Call, There
 from coordinator.estimation.rehearsal import Answers, Items, Nowhere, Objects
-from coordinator.placement.coordination_cost import CHARTER_BYTES
+from coordinator.placement.coordination_cost import MANIFEST_BYTES
 from functions import codec, keys
 from functions.completion import note, tell
 from functions.contract import Done, Report, Request, TaskHeader
@@ -32,7 +32,7 @@ def rehearse_detached(plan: Plan, calibration: Calibration, platform: There) -> 
     around = Surroundings(events.sets, events.heads, events, lambda: events.now)
     plan = dataclasses.replace(plan, coordinator_mb=platform.memory_mb[_COORDINATOR])
     while True:
-        detached = Detached(_COORDINATOR, events.turned(), (CHARTER_BYTES, 0))
+        detached = Detached(_COORDINATOR, events.turned(), (MANIFEST_BYTES, 0))
         after = turn(plan, ports, around, detached, True, resume=None).after
         if after.status != "running":
             return after

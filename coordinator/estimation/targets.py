@@ -39,8 +39,8 @@ class Target:
             init_limit_ms=INIT_LIMIT_MS if deployed else 0,
             width=self.width,
             fixed=deployed,
-            carries=not self.detached,
-            stretch=self.backend != "aws",
+            can_inline=not self.detached,
+            cpu_scaling=self.backend != "aws",
         )
 
     def rehearse(self, plan: Plan, calibration: Calibration) -> State:
@@ -55,7 +55,7 @@ class Target:
 
     def bill(self, plan: Plan, meter: Meter) -> Bill:
         """What `meter` costs there."""
-        pricing, note = plan.config.pricing, NOTE if plan.stretch else CLOUD_NOTE
+        pricing, note = plan.config.pricing, NOTE if plan.cpu_scaling else CLOUD_NOTE
         return bill(meter, plan.prices, pricing.architecture, pricing.storage, note)
 
     def _there(self, plan: Plan, latency: Latency) -> There:
@@ -66,6 +66,6 @@ class Target:
             "evaluator": sizes.evaluator.memory_mb,
             "coordinator": COORDINATOR_MB,
         }
-        mb_per_vcpu = None if plan.stretch else plan.prices.lambda_.mb_per_vcpu
+        mb_per_vcpu = None if plan.cpu_scaling else plan.prices.lambda_.mb_per_vcpu
         wave_s, report_ms = (latency.telling_s, latency.ledger) if self.detached else (latency.asking_s, 0.0)
         return There(latency, plan.width, memory_mb, mb_per_vcpu, wave_s, report_ms)

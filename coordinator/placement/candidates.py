@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from coordinator.placement.coordination_cost import HERE, Site
 from coordinator.placement.message_size import ASYNCHRONOUS_BYTES, HEADER_BYTES, SYNCHRONOUS_BYTES
-from coordinator.placement.placing import Placing
+from coordinator.placement.round_placement import RoundPlacement
 from coordinator.placement.rules import LEARNER_PLACEMENTS, Rule
 from coordinator.placement.workload import Layout, Workload
 from coordinator.pricing.prices import Architecture, Prices, StorageClass
@@ -24,8 +24,8 @@ class Terms:
     `memory_mb` and `timeout_s` by function as configured, `peak_mb` what they were seen to need at most; a function
     whose need is not known keeps its memory. `checkpoint_every` holds wherever objects are stored. At most one of
     `deadline_s` (of a round) and `dollars_per_hour` is given. With `fixed` functions have the memory they were deployed
-    with. Without `carries` nobody lives from wave to wave who could carry objects: requests are events, and answers are
-    stored. `site` is where the coordinator is.
+    with. Without `can_inline` nobody lives from wave to wave who could carry objects: requests are events, and answers
+    are stored. `site` is where the coordinator is.
     """
 
     prices: Prices
@@ -38,59 +38,63 @@ class Terms:
     deadline_s: float | None = None
     dollars_per_hour: float | None = None
     fixed: bool = False
-    carries: bool = True
+    can_inline: bool = True
     site: Site = HERE
 
 
-def options(layout: Layout, terms: Terms) -> list[Placing]:
+def options(layout: Layout, terms: Terms) -> list[RoundPlacement]:
     """All placements worth a forecast; those that carry are still to be given their distance of checkpoints."""
     workload = layout.workload
-    sizes = sorted({*(1 << power for power in range(workload.units.bit_length())), workload.units})
+    sizes = sorted({*(1 << power for power in range(workload.rollouts.bit_length())), workload.rollouts})
     placings = [
-        Placing(
+        RoundPlacement(
             rule=rule,
-            units_per_invocation=units,
+            rollouts_per_invocation=rollouts,
             rounds=rounds,
-            carry=carry,
+            inline_objects=inline_objects,
             checkpoint_every=whole_tasks(terms.checkpoint_every, rounds),
             memory_mb=memory,
         )
         for rule in LEARNER_PLACEMENTS
         for memory in _memories(rule, terms)
-        for units in (sizes if rule != "whole" else sizes[-1:])
-        for carry in (False, True)[: 1 + (terms.carries and not workload.replays)]
-        for rounds in sorted({1, _most_rounds(rule, carry, layout, terms)})
+        for rollouts in (sizes if rule != "whole" else sizes[-1:])
+        for inline_objects in (False, True)[: 1 + (terms.can_inline and not workload.replays)]
+        for rounds in sorted({1, _most_rounds(rule, inline_objects, layout, terms)})
     ]
     # Where nothing is small enough for messages, the platform has the last word.
-    return [placing for placing in placings if possible(placing, layout, terms)] or [
-        placing for placing in placings if not placing.carry
+    return [round_placement for round_placement in placings if possible(round_placement, layout, terms)] or [
+        round_placement for round_placement in placings if not round_placement.inline_objects
     ]
 
 
-def admitted(placing: Placing, workload: Workload, terms: Terms) -> Placing:
-    """`placing` as the platform lets it be: fewer rounds in a task, or objects in storage, where messages would be too
-    large, and no objects in messages where nobody carries them."""
+def admitted(round_placement: RoundPlacement, workload: Workload, terms: Terms) -> RoundPlacement:
+    """`round_placement` as the platform lets it be: fewer rounds in a task, or objects in storage, where messages would
+    be too large, and no objects in messages where nobody carries them."""
     layout = Layout(workload)
-    for carry in (True, False) if placing.carry and terms.carries else (False,):
-        most = layout.most_rounds(carry, _answer_limit(terms)) if placing.rule == "whole" else placing.rounds
-        fitting = replace(placing, carry=carry, rounds=min(placing.rounds, most))
+    for inline_objects in (True, False) if round_placement.inline_objects and terms.can_inline else (False,):
+        most = (
+            layout.most_rounds(inline_objects, _answer_limit(terms))
+            if round_placement.rule == "whole"
+            else round_placement.rounds
+        )
+        fitting = replace(round_placement, inline_objects=inline_objects, rounds=min(round_placement.rounds, most))
         if _sent(fitting, layout, terms):
             break
     return fitting
 
 
-def fitted(current: Placing, layout: Layout, terms: Terms) -> Placing:
+def fitted(current: RoundPlacement, layout: Layout, terms: Terms) -> RoundPlacement:
     """The present placement as it goes on: as many rounds as nobody looks in now, checkpoints at their ends."""
-    rounds = _most_rounds(current.rule, current.carry, layout, terms)
-    distance = current.checkpoint_every if current.carry else terms.checkpoint_every
+    rounds = _most_rounds(current.rule, current.inline_objects, layout, terms)
+    distance = current.checkpoint_every if current.inline_objects else terms.checkpoint_every
     return replace(current, rounds=rounds, checkpoint_every=whole_tasks(distance, rounds))
 
 
-def possible(placing: Placing, layout: Layout, terms: Terms) -> bool:
+def possible(round_placement: RoundPlacement, layout: Layout, terms: Terms) -> bool:
     """Whether memory and messages hold what they must."""
-    if placing.memory_mb not in _memories(placing.rule, terms):
+    if round_placement.memory_mb not in _memories(round_placement.rule, terms):
         return False
-    return (terms.carries or not placing.carry) and _sent(placing, layout, terms)
+    return (terms.can_inline or not round_placement.inline_objects) and _sent(round_placement, layout, terms)
 
 
 def whole_tasks(rounds: int, together: int) -> int:
@@ -98,22 +102,24 @@ def whole_tasks(rounds: int, together: int) -> int:
     return max(1, rounds // together) * together
 
 
-def _most_rounds(rule: Rule, carry: bool, layout: Layout, terms: Terms) -> int:
+def _most_rounds(rule: Rule, inline_objects: bool, layout: Layout, terms: Terms) -> int:
     """How many rounds one task may run; where objects are stored the user's distance of checkpoints holds too."""
     if rule != "whole":
         return 1
-    most = min(layout.workload.most_rounds, layout.most_rounds(carry, _answer_limit(terms)))
-    return most if carry else min(most, terms.checkpoint_every)
+    most = min(layout.workload.most_rounds, layout.most_rounds(inline_objects, _answer_limit(terms)))
+    return most if inline_objects else min(most, terms.checkpoint_every)
 
 
-def _sent(placing: Placing, layout: Layout, terms: Terms) -> bool:
+def _sent(round_placement: RoundPlacement, layout: Layout, terms: Terms) -> bool:
     """Whether all messages are small enough."""
-    largest = SYNCHRONOUS_BYTES if terms.carries else ASYNCHRONOUS_BYTES
-    return layout.request_bytes(placing) <= largest and layout.answer_bytes(placing) <= _answer_limit(terms)
+    largest = SYNCHRONOUS_BYTES if terms.can_inline else ASYNCHRONOUS_BYTES
+    return layout.request_bytes(round_placement) <= largest and layout.answer_bytes(round_placement) <= _answer_limit(
+        terms
+    )
 
 
 def _answer_limit(terms: Terms) -> float:
-    return SYNCHRONOUS_BYTES if terms.carries else HEADER_BYTES
+    return SYNCHRONOUS_BYTES if terms.can_inline else HEADER_BYTES
 
 
 def _memories(rule: Rule, terms: Terms) -> list[dict[str, int]]:

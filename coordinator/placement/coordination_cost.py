@@ -10,7 +10,7 @@ from coordinator.pricing.latency import Latency
 from functions.completion import FAN, ITEM_BYTES
 
 # Bytes of a task's report, of a run's charter, and of a finished round's line: a little above what was seen.
-MEMBER_BYTES, CHARTER_BYTES, LINE_BYTES = 26, 4000, 2000
+MEMBER_BYTES, MANIFEST_BYTES, LINE_BYTES = 26, 4000, 2000
 # Of the coordinator as a function, where nobody says otherwise.
 COORDINATOR_MB = 1769
 
@@ -54,7 +54,7 @@ def detached(latency: Latency, ledger_bytes: int, memory_mb: int = COORDINATOR_M
     billed = ceil(latency.turn_ms)
     charge = Charge(invocations=1, billed_ms=billed, mb_ms=memory_mb * billed)
     # Charter, lease, state; and the topmost set, before it is known that all is there.
-    loads = sum(map(read_units, (CHARTER_BYTES, 0, ledger_bytes, 0)))
+    loads = sum(map(read_units, (MANIFEST_BYTES, 0, ledger_bytes, 0)))
     turn = Meter(coordinator=charge, read_units=loads, log_bytes=LOG_BYTES)
     return Site(wave_s=latency.telling_s, deployed=True, turn=turn, line=Meter().add_commit(LINE_BYTES))
 

@@ -16,7 +16,7 @@ ENVELOPE_BYTES = 4096
 # A reference to an object, and its key once more where the object is in the message; seen: 170 and 70 bytes.
 REF_BYTES = 300
 # A unit's number in a request; an agent's name and group in it, of the team and of another one.
-UNIT_BYTES = 6
+ROLLOUT_BYTES = 6
 AGENT_BYTES = 128
 # A number as text.
 NUMBER_BYTES = 25
@@ -34,9 +34,9 @@ def inside(size: float) -> float:
     return size * 4 / 3
 
 
-def request_bytes(refs: int, units: int, agents: int) -> float:
+def request_bytes(refs: int, rollouts: int, agents: int) -> float:
     """A request without the objects it may carry; `refs` objects are named in it."""
-    return ENVELOPE_BYTES + refs * REF_BYTES + units * UNIT_BYTES + agents * AGENT_BYTES
+    return ENVELOPE_BYTES + refs * REF_BYTES + rollouts * ROLLOUT_BYTES + agents * AGENT_BYTES
 
 
 def answer_bytes(refs: int, reply: float) -> float:
@@ -44,9 +44,9 @@ def answer_bytes(refs: int, reply: float) -> float:
     return ENVELOPE_BYTES + refs * REF_BYTES + reply
 
 
-def sampled_bytes(units: int, unit_episodes: int, agents: int) -> float:
-    """What sampling `units` units gives in one round: a return an episode, and one a unit and agent."""
-    return SCALARS_BYTES + units * (unit_episodes + agents) * NUMBER_BYTES
+def sampled_bytes(rollouts: int, rollout_episodes: int, agents: int) -> float:
+    """What sampling `rollouts` units gives in one round: a return an episode, and one a unit and agent."""
+    return SCALARS_BYTES + rollouts * (rollout_episodes + agents) * NUMBER_BYTES
 
 
 def learned_bytes(stages: int, groups: int, agents: int, table_bytes: float, sharing: int = 0) -> float:

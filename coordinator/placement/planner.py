@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from coordinator.placement.candidates import Terms, fitted, options, possible, whole_tasks
 from coordinator.placement.coordination_cost import HERE, Site
-from coordinator.placement.placing import Placing
+from coordinator.placement.round_placement import RoundPlacement
 from coordinator.placement.rules import Rule
 from coordinator.placement.timings import Fit
 from coordinator.placement.workload import Layout, Workload, measured, milliseconds, span
@@ -53,7 +53,7 @@ class Forecast:
     the rounds that are done again after a loss.
     """
 
-    placing: Placing
+    round_placement: RoundPlacement
     dollars: float
     seconds: float
     compute: float
@@ -87,8 +87,8 @@ Measure = Callable[[Forecast], float]
 
 
 def plan(
-    round_: int, workload: Workload, timings: Mapping[str, Fit], terms: Terms, current: Placing | None = None
-) -> Placing:
+    round_: int, workload: Workload, timings: Mapping[str, Fit], terms: Terms, current: RoundPlacement | None = None
+) -> RoundPlacement:
     """Where round `round_` runs: the first two explore, the others follow `choose`, unless that saves too little over
     the `current` placement.
 
@@ -104,9 +104,9 @@ def plan(
     best = choose(_forecasts(layout, timings, terms, rates), terms.deadline_s, terms.dollars_per_hour)
     current = current and fitted(current, layout, terms)
     if current is None or not possible(current, layout, terms):
-        return best.placing
+        return best.round_placement
     now = _forecast(current, layout, timings, rates)
-    return current if _patient(now, terms) and not _worthwhile(now, best, terms) else best.placing
+    return current if _patient(now, terms) and not _worthwhile(now, best, terms) else best.round_placement
 
 
 def forecasts(workload: Workload, timings: Mapping[str, Fit], terms: Terms) -> list[Forecast]:
@@ -114,22 +114,22 @@ def forecasts(workload: Workload, timings: Mapping[str, Fit], terms: Terms) -> l
     return _forecasts(Layout(workload), timings, terms, _rates(terms))
 
 
-def explore(round_: int, workload: Workload, terms: Terms) -> Placing:
+def explore(round_: int, workload: Workload, terms: Terms) -> RoundPlacement:
     """Where rounds run before anything is known: over a few actors first, then in one, which tells overhead from work.
 
     One actor a unit would tell more and cost more than most runs save.
     """
     spread = EXPLORERS if round_ == 0 else 1
-    return Placing(
+    return RoundPlacement(
         rule="packed",
-        units_per_invocation=-(-workload.units // spread),
+        rollouts_per_invocation=-(-workload.rollouts // spread),
         checkpoint_every=terms.checkpoint_every,
         memory_mb={name: terms.memory_mb[name] for name in ("actor", "learner")},
     )
 
 
 def forecast(
-    placing: Placing,
+    round_placement: RoundPlacement,
     workload: Workload,
     timings: Mapping[str, Fit],
     prices: Prices,
@@ -137,11 +137,11 @@ def forecast(
     storage: StorageClass = "standard",
     site: Site = HERE,
 ) -> Forecast:
-    """What a round of `placing`, which names the memory of every function it uses, costs and takes.
+    """What a round of `round_placement`, which names the memory of every function it uses, costs and takes.
 
     Raises `Unmeasured`.
     """
-    return _forecast(placing, Layout(workload), timings, _Rates(Tariff.of(prices, architecture, storage), site))
+    return _forecast(round_placement, Layout(workload), timings, _Rates(Tariff.of(prices, architecture, storage), site))
 
 
 def checkpoint_interval(checkpoint_dollars: float, round_dollars: float) -> int:
@@ -178,7 +178,7 @@ def choose(
     pool, first, second = _goal(forecasts, deadline_s, dollars_per_hour)
     enough = min(map(first, pool)) * (1 + ALIKE)
     alike = [item for item in pool if first(item) <= enough]
-    return min(alike, key=lambda item: (second(item), first(item), _complexity(item.placing)))
+    return min(alike, key=lambda item: (second(item), first(item), _complexity(item.round_placement)))
 
 
 def break_even(forecast: Forecast, vm_dollars_per_hour: float, vm_vcpus: int) -> float:
@@ -217,10 +217,16 @@ def _worthwhile(now: Forecast, best: Forecast, terms: Terms) -> bool:
     return any(item is best for item in pool) and measure(best) < (1 - WORTHWHILE) * measure(now)
 
 
-def _complexity(placing: Placing) -> tuple[int, bool, int, int, int]:
+def _complexity(round_placement: RoundPlacement) -> tuple[int, bool, int, int, int]:
     """For ties: simpler is less."""
-    rule = SIMPLEST.index(placing.rule)
-    return rule, placing.carry, placing.rounds, -placing.units_per_invocation, sum(placing.memory_mb.values())
+    rule = SIMPLEST.index(round_placement.rule)
+    return (
+        rule,
+        round_placement.inline_objects,
+        round_placement.rounds,
+        -round_placement.rollouts_per_invocation,
+        sum(round_placement.memory_mb.values()),
+    )
 
 
 def _patient(item: Forecast, terms: Terms) -> bool:
@@ -228,57 +234,59 @@ def _patient(item: Forecast, terms: Terms) -> bool:
     return all(longest <= PATIENCE * terms.timeout_s[name] for name, longest in item.longest_s.items())
 
 
-def _saved(placing: Placing, layout: Layout, timings: Mapping[str, Fit], rates: _Rates) -> Placing:
+def _saved(
+    round_placement: RoundPlacement, layout: Layout, timings: Mapping[str, Fit], rates: _Rates
+) -> RoundPlacement:
     """The placement with the distance of checkpoints that fits it."""
-    if not placing.carry:
-        return placing
-    estimate = _estimate(placing, layout, timings, rates)
-    once = (sum(estimate.once) + estimate.coordination) / placing.together
+    if not round_placement.inline_objects:
+        return round_placement
+    estimate = _estimate(round_placement, layout, timings, rates)
+    once = (sum(estimate.once) + estimate.coordination) / round_placement.together
     distance = checkpoint_interval(sum(estimate.checkpoint), once)
-    return replace(placing, checkpoint_every=whole_tasks(distance, placing.together))
+    return replace(round_placement, checkpoint_every=whole_tasks(distance, round_placement.together))
 
 
 def _forecasts(layout: Layout, timings: Mapping[str, Fit], terms: Terms, rates: _Rates) -> list[Forecast]:
-    placings = (_saved(placing, layout, timings, rates) for placing in options(layout, terms))
-    found = [_forecast(placing, layout, timings, rates) for placing in placings]
+    placings = (_saved(round_placement, layout, timings, rates) for round_placement in options(layout, terms))
+    found = [_forecast(round_placement, layout, timings, rates) for round_placement in placings]
     return [item for item in found if _patient(item, terms)] or found
 
 
-def _forecast(placing: Placing, layout: Layout, timings: Mapping[str, Fit], rates: _Rates) -> Forecast:
-    estimate = _estimate(placing, layout, timings, rates)
+def _forecast(round_placement: RoundPlacement, layout: Layout, timings: Mapping[str, Fit], rates: _Rates) -> Forecast:
+    estimate = _estimate(round_placement, layout, timings, rates)
     # After a loss half a distance of checkpoints is done again, on average.
-    again = 1 + LOSSES_PER_ROUND * placing.checkpoint_every / 2 if placing.carry else 1.0
-    share, every = again / placing.together, placing.checkpoint_every
+    again = 1 + LOSSES_PER_ROUND * round_placement.checkpoint_every / 2 if round_placement.inline_objects else 1.0
+    share, every = again / round_placement.together, round_placement.checkpoint_every
     parts = Parts(
         *(share * once + saved / every for once, saved in zip(estimate.once, estimate.checkpoint, strict=True))
     )
     coordination = parts.beside + share * estimate.coordination
     return Forecast(
-        placing=placing,
+        round_placement=round_placement,
         dollars=parts.compute + parts.requests + parts.storage + parts.ledger + coordination,
-        seconds=estimate.seconds / placing.together,
+        seconds=estimate.seconds / round_placement.together,
         compute=parts.compute,
         requests=parts.requests,
         storage=parts.storage,
         ledger=parts.ledger,
-        busy_s=estimate.busy_s / placing.together,
+        busy_s=estimate.busy_s / round_placement.together,
         longest_s=estimate.longest_s,
         coordination=coordination,
     )
 
 
-def _estimate(placing: Placing, layout: Layout, timings: Mapping[str, Fit], rates: _Rates) -> _Estimate:
+def _estimate(round_placement: RoundPlacement, layout: Layout, timings: Mapping[str, Fit], rates: _Rates) -> _Estimate:
     tariff, site = rates
     seconds = busy = 0.0
     mb_ms = 0
     longest: dict[str, float] = {}
-    for wave in layout.waves(placing):
+    for wave in layout.waves(round_placement):
         spans = []
         for task in wave:
-            alone = milliseconds(task.kind, task.size, layout.workload, timings, placing.style)
+            alone = milliseconds(task.kind, task.size, layout.workload, timings, round_placement.style)
             if alone is None:
                 raise Unmeasured(task.kind)
-            memory = placing.memory_mb[task.function]
+            memory = round_placement.memory_mb[task.function]
             ms = alone * max(1.0, tariff.mb_per_vcpu / memory)
             spans.append((ms, task.number))
             busy += task.number * alone / 1000
@@ -286,21 +294,21 @@ def _estimate(placing: Placing, layout: Layout, timings: Mapping[str, Fit], rate
             longest[task.function] = max(longest.get(task.function, 0.0), ms / 1000)
         seconds += site.wave_s + span(spans, layout.workload.width) / 1000
     return _Estimate(
-        once=tariff.parts(layout.operations(placing))._replace(compute=tariff.seconds(mb_ms)),
-        checkpoint=tariff.parts(layout.checkpointing(placing)),
-        coordination=_coordination(placing, layout, rates),
+        once=tariff.parts(layout.operations(round_placement))._replace(compute=tariff.seconds(mb_ms)),
+        checkpoint=tariff.parts(layout.checkpointing(round_placement)),
+        coordination=_coordination(round_placement, layout, rates),
         seconds=seconds,
         busy_s=busy,
         longest_s=longest,
     )
 
 
-def _coordination(placing: Placing, layout: Layout, rates: _Rates) -> float:
+def _coordination(round_placement: RoundPlacement, layout: Layout, rates: _Rates) -> float:
     """Dollars that the coordinator's site adds to a round, or to a task of several."""
     tariff, site = rates
-    waves = [site.added(sum(task.number for task in wave)) for wave in layout.waves(placing)]
-    leaving = Meter(bytes_out=round(layout.answers_bytes(placing)) if site.outside else 0)
-    lines = placing.together * sum(tariff.parts(site.line))
+    waves = [site.added(sum(task.number for task in wave)) for wave in layout.waves(round_placement)]
+    leaving = Meter(bytes_out=round(layout.answers_bytes(round_placement)) if site.outside else 0)
+    lines = round_placement.together * sum(tariff.parts(site.line))
     return lines + sum(sum(tariff.parts(meter)) for meter in (leaving, *waves))
 
 

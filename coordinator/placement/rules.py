@@ -90,6 +90,6 @@ def _work(share: Share, stages: Sequence[StageSpec], updates: int) -> Work:
 LEARNER_PLACEMENTS: dict[Rule, LearnerPlacement] = {"split": split, "fused": fused, "packed": packed, "whole": whole}
 
 
-def packs(units: int, per_invocation: int) -> list[tuple[int, ...]]:
+def packs(rollouts: int, per_invocation: int) -> list[tuple[int, ...]]:
     """Units 0..units-1 in order, in packs of at most `per_invocation`."""
-    return [tuple(range(start, min(start + per_invocation, units))) for start in range(0, units, per_invocation)]
+    return [tuple(range(start, min(start + per_invocation, rollouts))) for start in range(0, rollouts, per_invocation)]

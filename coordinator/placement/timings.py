@@ -42,7 +42,7 @@ def observed(
     """The timings with one more task of `size` that took `ms`, both not negative.
 
     `weight`: one over the tasks of its kind in the round, so that a round counts once however it is spread. With
-    `style` (see `Placing.style`) the ratio of `ms` to the line is remembered too.
+    `style` (see `RoundPlacement.style`) the ratio of `ms` to the line is remembered too.
     """
     fits = {**timings, kind: _added(timings.get(kind, Fit()), size, ms, weight)}
     expected = predicted(fits, kind, size)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from coordinator.placement import message_size
-from coordinator.placement.placing import Placing
+from coordinator.placement.round_placement import RoundPlacement
 from coordinator.placement.rules import LEARNER_PLACEMENTS, Rule, Work
 from coordinator.placement.timings import Fit, line, predicted
 from coordinator.pricing.bill import Charge, Meter
@@ -21,29 +21,29 @@ from functions.algorithms.base import StageSpec
 class Workload:
     """What a round is, wherever it runs.
 
-    `members[group]` of the `agents` learn in a group. A unit has `unit_steps` environment steps. No rule looks at what
-    rounds gave, and no evaluation is due, for `most_rounds` rounds. Bytes: `unit_bytes` of a unit's trajectory,
+    `members[group]` of the `agents` learn in a group. A unit has `rollout_steps` environment steps. No rule looks at
+    what rounds gave, and no evaluation is due, for `most_rounds` rounds. Bytes: `rollout_bytes` of a unit's trajectory,
     `policy_bytes` of all groups' policies, `learner_bytes` of the rest of their state, `tensor_bytes` of all tensors
     that stages pass on within a round, `ledger_bytes` of the run's item, `table_bytes` of all tables that learners tell
-    in a round. `width` functions run at once. A unit ends `unit_episodes` episodes. `regroups`: the round may end with
-    another team. The stages run `updates` times. `replays`: what was played is stored, for rounds to come learn from
-    it; who learned last is taken to be there still, so that it reads only what is new.
+    in a round. `width` functions run at once. A unit ends `rollout_episodes` episodes. `regroups`: the round may end
+    with another team. The stages run `updates` times. `replays`: what was played is stored, for rounds to come learn
+    from it; who learned last is taken to be there still, so that it reads only what is new.
     """
 
     agents: int
     members: Mapping[int, int]
     stages: Sequence[StageSpec]
-    units: int
-    unit_steps: int
+    rollouts: int
+    rollout_steps: int
     most_rounds: int
-    unit_bytes: float
+    rollout_bytes: float
     policy_bytes: float
     learner_bytes: float
     ledger_bytes: int
     width: int
     tensor_bytes: float = 0.0
     table_bytes: float = 0.0
-    unit_episodes: int = 0
+    rollout_episodes: int = 0
     regroups: bool = False
     updates: int = 1
     replays: bool = False
@@ -103,49 +103,55 @@ class Layout:
             self._homes[rule] = _homes(self._works(rule), self.workload)
         return self._homes[rule]
 
-    def waves(self, placing: Placing) -> list[list[Task]]:
+    def waves(self, round_placement: RoundPlacement) -> list[list[Task]]:
         """The round's tasks, or the one task of several rounds."""
-        key = (placing.rule, placing.units_per_invocation, placing.together)
+        key = (round_placement.rule, round_placement.rollouts_per_invocation, round_placement.together)
         if key not in self._waves:
-            self._waves[key] = [[self._whole(placing)]] if placing.rule == "whole" else self._spread(placing)
+            self._waves[key] = (
+                [[self._whole(round_placement)]] if round_placement.rule == "whole" else self._spread(round_placement)
+            )
         return self._waves[key]
 
-    def request_bytes(self, placing: Placing) -> float:
+    def request_bytes(self, round_placement: RoundPlacement) -> float:
         """The largest request, with all that it carries."""
         return max(
-            message_size.request_bytes(task.reads, self.workload.units, self.workload.agents)
-            + placing.carry * message_size.inside(task.read_bytes + task.told_bytes)
-            for task in self._messages(placing)
+            message_size.request_bytes(task.reads, self.workload.rollouts, self.workload.agents)
+            + round_placement.inline_objects * message_size.inside(task.read_bytes + task.told_bytes)
+            for task in self._messages(round_placement)
         )
 
-    def answer_bytes(self, placing: Placing) -> float:
+    def answer_bytes(self, round_placement: RoundPlacement) -> float:
         """The largest answer, with all that it carries."""
-        return max(_answer_bytes(task, placing.carry) for task in self._messages(placing))
+        return max(_answer_bytes(task, round_placement.inline_objects) for task in self._messages(round_placement))
 
-    def answers_bytes(self, placing: Placing) -> float:
+    def answers_bytes(self, round_placement: RoundPlacement) -> float:
         """All answers of a round, or of a task of several."""
-        return sum(task.number * _answer_bytes(task, placing.carry) for wave in self.waves(placing) for task in wave)
+        return sum(
+            task.number * _answer_bytes(task, round_placement.inline_objects)
+            for wave in self.waves(round_placement)
+            for task in wave
+        )
 
-    def most_rounds(self, carry: bool, size: float) -> int:
+    def most_rounds(self, inline_objects: bool, size: float) -> int:
         """How many rounds of one task of `whole` answer within `size` bytes, at least one."""
         _, state_bytes = self.homes("whole").weigh(self.homes("whole").where.values())
-        around = message_size.answer_bytes(2, carry * message_size.inside(state_bytes))
+        around = message_size.answer_bytes(2, inline_objects * message_size.inside(state_bytes))
         a_round = self._sampled_bytes() + self._learned_bytes()
-        return max(1, int((size - around) // (a_round + carry * message_size.inside(a_round))))
+        return max(1, int((size - around) // (a_round + inline_objects * message_size.inside(a_round))))
 
-    def operations(self, placing: Placing) -> Meter:
+    def operations(self, round_placement: RoundPlacement) -> Meter:
         """What a round (one task, for `whole`) uses beside time, checkpoints left out: invocations, storage, ledger.
 
         Counts are those of a round that the same placement preceded, without retries and without evaluations; bytes
         assume that all parts of the learner's state weigh alike. The end of a round and the asking of the next are one
         commit, every wave of learners is another.
         """
-        waves = self.waves(placing)
+        waves = self.waves(round_placement)
         tasks = [task for wave in waves for task in wave]
         actors, learners = (
             sum(task.number for task in tasks if task.function == name) for name in ("actor", "learner")
         )
-        stored = [] if placing.carry else tasks
+        stored = [] if round_placement.inline_objects else tasks
         return Meter(
             actor=Charge(invocations=actors),
             learner=Charge(invocations=learners),
@@ -156,49 +162,50 @@ class Layout:
             write_units=len(waves) * Meter().add_commit(self.workload.ledger_bytes).write_units,
         )
 
-    def checkpointing(self, placing: Placing) -> Meter:
-        """What one checkpoint uses: the ledger's second item, and with `carry` every object the run goes on with."""
+    def checkpointing(self, round_placement: RoundPlacement) -> Meter:
+        """What one checkpoint uses: the ledger's second item, and with `inline_objects` every object the run goes on
+        with."""
         size = self.workload.ledger_bytes
         meter = Meter().add_load(size).add_commit(size)
-        if not placing.carry:
+        if not round_placement.inline_objects:
             return meter
-        made = [size for home, size in self.homes(placing.rule).sizes.items() if home.work != "initialise"]
+        made = [size for home, size in self.homes(round_placement.rule).sizes.items() if home.work != "initialise"]
         return meter + Meter(puts=len(made), bytes_written=round(sum(made)))
 
     def _works(self, rule: Rule) -> list[list[Work]]:
         workload = self.workload
         return LEARNER_PLACEMENTS[rule](workload.stages, sorted(workload.members), workload.updates)
 
-    def _whole(self, placing: Placing) -> Task:
-        workload, homes = self.workload, self.homes(placing.rule)
+    def _whole(self, round_placement: RoundPlacement) -> Task:
+        workload, homes = self.workload, self.homes(round_placement.rule)
         state, state_bytes = homes.weigh(homes.where.values())
-        size = workload.units * placing.together
-        reply = placing.together * (self._sampled_bytes() + self._learned_bytes())
-        played = size * workload.unit_bytes if workload.replays else 0.0
+        size = workload.rollouts * round_placement.together
+        reply = round_placement.together * (self._sampled_bytes() + self._learned_bytes())
+        played = size * workload.rollout_bytes if workload.replays else 0.0
         reads, makes = state + workload.replays, state + workload.replays
         return Task("learner", "whole", size, reads, state_bytes + played, makes, state_bytes + played, reply)
 
     def _sampled_bytes(self) -> float:
         """What sampling a round replies, in one task."""
-        return message_size.sampled_bytes(self.workload.units, self.workload.unit_episodes, self.workload.agents)
+        return message_size.sampled_bytes(self.workload.rollouts, self.workload.rollout_episodes, self.workload.agents)
 
     def _learned_bytes(self) -> float:
         """What learning a round replies, in one task."""
         return _told(self.workload, len(self.workload.stages), sorted(self.workload.members))
 
-    def _messages(self, placing: Placing) -> Iterator[Task]:
+    def _messages(self, round_placement: RoundPlacement) -> Iterator[Task]:
         """The round's tasks, and the one that may make another team of what they gave."""
-        tasks = [task for wave in self.waves(placing) for task in wave]
+        tasks = [task for wave in self.waves(round_placement) for task in wave]
         yield from tasks
         if self.workload.regroups:
-            yield self._regroup(placing, sum(task.number for task in tasks if task.function == "actor"))
+            yield self._regroup(round_placement, sum(task.number for task in tasks if task.function == "actor"))
 
-    def _regroup(self, placing: Placing, trajectories: int) -> Task:
+    def _regroup(self, round_placement: RoundPlacement, trajectories: int) -> Task:
         """At most: all groups end, and every agent gets networks of its own. It reads what the round has learned, and
         the policies that played it."""
-        workload, homes = self.workload, self.homes(placing.rule)
+        workload, homes = self.workload, self.homes(round_placement.rule)
         state, state_bytes = homes.weigh(homes.where.values())
-        played = workload.units * workload.unit_bytes if trajectories else 0.0
+        played = workload.rollouts * workload.rollout_bytes if trajectories else 0.0
         read_bytes = state_bytes + workload.policy_bytes + played
         made_bytes = (workload.policy_bytes + workload.learner_bytes) / len(workload.members) * workload.agents
         reply = message_size.learned_bytes(1, workload.agents, 0, 0.0)
@@ -207,9 +214,9 @@ class Layout:
             "learner", "regroup", 0.0, trajectories + 2 * state, read_bytes, 2, made_bytes, reply, told_bytes=told
         )
 
-    def _spread(self, placing: Placing) -> list[list[Task]]:
-        works, homes = self._works(placing.rule), self.homes(placing.rule)
-        waves = [_sampling(placing, self.workload, homes)]
+    def _spread(self, round_placement: RoundPlacement) -> list[list[Task]]:
+        works, homes = self._works(round_placement.rule), self.homes(round_placement.rule)
+        waves = [_sampling(round_placement, self.workload, homes)]
         trajectories = sum(task.number for task in waves[0])
         pairs = sum(work.publish * _pairs(work) for wave in works for work in wave)
         published: list[Work] = []
@@ -253,9 +260,9 @@ def milliseconds(
 
 def _whole(size: float, workload: Workload, timings: Mapping[str, Fit]) -> float | None:
     """Sampling and learning one after the other, with all of their overhead: nothing is saved until it is seen."""
-    sampling = milliseconds("sample", workload.units, workload, timings)
-    learning = milliseconds("learn", workload.agents * workload.units * workload.unit_steps, workload, timings)
-    return None if sampling is None or learning is None else size / workload.units * (sampling + learning)
+    sampling = milliseconds("sample", workload.rollouts, workload, timings)
+    learning = milliseconds("learn", workload.agents * workload.rollouts * workload.rollout_steps, workload, timings)
+    return None if sampling is None or learning is None else size / workload.rollouts * (sampling + learning)
 
 
 def _learning(kind: str, workload: Workload, timings: Mapping[str, Fit]) -> tuple[float, float] | None:
@@ -297,24 +304,24 @@ def _pairs(work: Work) -> int:
     return len(work.stages) * len(work.groups)
 
 
-def _sampling(placing: Placing, workload: Workload, homes: Homes) -> list[Task]:
-    size = min(placing.units_per_invocation, workload.units)
-    full, rest = divmod(workload.units, size)
+def _sampling(round_placement: RoundPlacement, workload: Workload, homes: Homes) -> list[Task]:
+    size = min(round_placement.rollouts_per_invocation, workload.rollouts)
+    full, rest = divmod(workload.rollouts, size)
     reads, read_bytes = homes.weigh(home for (part, _), home in homes.where.items() if part == "policy")
     return [
         Task(
             function="actor",
             kind="sample",
-            size=units,
+            size=rollouts,
             reads=reads,
             read_bytes=read_bytes,
             makes=1,
-            made_bytes=units * workload.unit_bytes,
-            reply_bytes=message_size.sampled_bytes(units, workload.unit_episodes, workload.agents),
+            made_bytes=rollouts * workload.rollout_bytes,
+            reply_bytes=message_size.sampled_bytes(rollouts, workload.rollout_episodes, workload.agents),
             number=number,
         )
-        for units, number in ((size, full), (rest, 1))
-        if units
+        for rollouts, number in ((size, full), (rest, 1))
+        if rollouts
     ]
 
 
@@ -332,19 +339,19 @@ def _learner(
     return Task(
         function="learner",
         kind=_learning_kind(work.stages, workload),
-        size=workload.units * workload.unit_steps * sum(workload.members[group] for group in work.groups),
+        size=workload.rollouts * workload.rollout_steps * sum(workload.members[group] for group in work.groups),
         reads=trajectories + reads + len(before),
-        read_bytes=workload.units * workload.unit_bytes + read_bytes + pair_bytes * sum(map(_pairs, before)),
+        read_bytes=workload.rollouts * workload.rollout_bytes + read_bytes + pair_bytes * sum(map(_pairs, before)),
         # The object that holds the answer is always stored.
         makes=1 + trains + work.publish,
         made_bytes=made_bytes + work.publish * _pairs(work) * pair_bytes,
         reply_bytes=_told(workload, len(work.stages), work.groups, trains),
-        told_bytes=message_size.sampled_bytes(workload.units, workload.unit_episodes, workload.agents),
+        told_bytes=message_size.sampled_bytes(workload.rollouts, workload.rollout_episodes, workload.agents),
     )
 
 
-def _answer_bytes(task: Task, carry: bool) -> float:
-    return message_size.answer_bytes(task.makes, task.reply_bytes) + carry * message_size.inside(
+def _answer_bytes(task: Task, inline_objects: bool) -> float:
+    return message_size.answer_bytes(task.makes, task.reply_bytes) + inline_objects * message_size.inside(
         task.made_bytes + task.reply_bytes
     )
 

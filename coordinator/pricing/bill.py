@@ -242,8 +242,8 @@ def billed_ms(duration_ms: float, init_ms: float, memory_mb: int, mb_per_vcpu: i
         raise ValueError(f"cannot bill {duration_ms} ms + {init_ms} ms of start-up at {memory_mb} MB")
     # Through str: 0.1 is meant as one tenth, not as the binary fraction slightly above it.
     measured = Fraction(str(duration_ms)) + Fraction(str(init_ms))
-    stretch = max(Fraction(1), Fraction(mb_per_vcpu, memory_mb)) if mb_per_vcpu else Fraction(1)
-    return ceil(measured * stretch)
+    cpu_scaling = max(Fraction(1), Fraction(mb_per_vcpu, memory_mb)) if mb_per_vcpu else Fraction(1)
+    return ceil(measured * cpu_scaling)
 
 
 def bill(

@@ -24,7 +24,7 @@ from functions.randomness import generator
 FloatArray = NDArray[np.float64]
 
 # Copies that are stepped together; another number plays other episodes.
-_COPIES = 160
+_NUM_ENVS = 160
 
 
 def scores(own: TeamPolicy, reference: TeamPolicy | None, episodes: int, seed: int) -> dict[str, float]:
@@ -79,12 +79,12 @@ def totals(
     if opponent is not None:
         _require(opponent, tuple(agent for agent in range(len(opponent.agents)) if agent not in agents))
     found = []
-    for start in range(0, episodes, _COPIES):
-        environment = registry.make(task, _COPIES)
+    for start in range(0, episodes, _NUM_ENVS):
+        environment = registry.make(task, _NUM_ENVS)
         try:
             match = _Match(environment, own, side, opponent, generator(seed, "crossplay", start, "actions"))
             rng = generator(seed, "crossplay", start, "environment")
-            found.append(match.play(rng, min(_COPIES, episodes - start)))
+            found.append(match.play(rng, min(_NUM_ENVS, episodes - start)))
         finally:
             environment.close()
     return np.concatenate(found)
@@ -121,15 +121,15 @@ class _Match:
         self._environment, self._rng = environment, rng
         self._agents = list(_side(environment.spec, side).agents)
         # Who acts for each side, and which of a class's agents are on the side.
-        self._players = [None if team is None else team.player(environment.copies) for team in (own, opponent)]
+        self._players = [None if team is None else team.player(environment.num_envs) for team in (own, opponent)]
         self._members = [np.isin(kind.agents, self._agents) for kind in environment.spec.classes]
 
     def play(self, rng: np.random.Generator, count: int) -> NDArray[np.float64]:
         """One whole episode in each of the first `count` copies, from the start states of `rng`."""
-        spec, copies = self._environment.spec, self._environment.copies
-        episodes = Episodes(copies, len(spec.agents))
+        spec, num_envs = self._environment.spec, self._environment.num_envs
+        episodes = Episodes(num_envs, len(spec.agents))
         seen = self._environment.reset(rng)
-        running = np.arange(copies) < count
+        running = np.arange(num_envs) < count
         for _ in range(spec.horizon):
             step = self._environment.step(self._actions(seen))
             for player in self._players:
@@ -163,11 +163,11 @@ class _Match:
 
     def _random(self, seen: Observation, index: int) -> ActionArray:
         """Evenly among what is legal, or within the bounds."""
-        kind, copies = self._environment.spec.classes[index], self._environment.copies
+        kind, num_envs = self._environment.spec.classes[index], self._environment.num_envs
         if kind.continuous:
-            shape = (copies, len(kind.agents), kind.actions)
+            shape = (num_envs, len(kind.agents), kind.actions)
             return self._rng.uniform(kind.low, kind.high, shape).astype(np.float32)
-        head, logits = distribution(kind), np.zeros((len(kind.agents), copies, kind.actions), np.float32)
+        head, logits = distribution(kind), np.zeros((len(kind.agents), num_envs, kind.actions), np.float32)
         if seen.masks is not None:
             logits[~seen.masks[index].swapaxes(0, 1)] = ILLEGAL
         actions, _ = head.draw(logits, None, head.noise(logits.shape[:2], self._rng))

@@ -71,9 +71,9 @@ class TeamPolicy:
         for seat in self._seats.values():
             seat.memory = None
 
-    def player(self, copies: int) -> Player:
-        """All agents in `copies` copies of the task, for `functions.environments.base.VectorEnvironment`."""
-        return Player(Policy(self._header.spec, self._header.team, self._tensors), copies)
+    def player(self, num_envs: int) -> Player:
+        """All agents in `num_envs` copies of the task, for `functions.environments.base.VectorEnvironment`."""
+        return Player(Policy(self._header.spec, self._header.team, self._tensors), num_envs)
 
     def act(
         self,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from coordinator.core.state import RoundLine, State
-from coordinator.placement.placing import Placing
+from coordinator.placement.round_placement import RoundPlacement
 from coordinator.reports.money import money as money
 from coordinator.reports.statistics import FinalReturn, summary
 
@@ -12,7 +12,7 @@ _EVENTS = {
     "split": "sharing switched off: every agent has a copy of its own",
     "rejected": "a shared team was tried on {:,} episodes and turned down",
     "alone": "training declines, and no two agents act alike: nobody shares",
-    "untried": "a shared team could not be made or tried; training goes on without it",
+    "skipped": "a shared team could not be made or tried; training goes on without it",
     "unaffordable": "a shared team was not tried: it could pass stop.dollars",
 }
 # What to do about learners that diverge.
@@ -71,15 +71,19 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def described(placing: Placing) -> str:
+def described(round_placement: RoundPlacement) -> str:
     """A placement in a few words."""
-    words: list[str] = [placing.rule]
-    if placing.rule == "whole":
-        words.append(counted(placing.rounds, "round"))
+    words: list[str] = [round_placement.rule]
+    if round_placement.rule == "whole":
+        words.append(counted(round_placement.rounds, "round"))
     else:
-        words.append(f"{counted(placing.units_per_invocation, 'unit')} an actor")
-    way = f"through messages, saved every {placing.checkpoint_every} rounds" if placing.carry else "through storage"
-    return ", ".join([*words, way, *(f"{name} {memory} MB" for name, memory in placing.memory_mb.items())])
+        words.append(f"{counted(round_placement.rollouts_per_invocation, 'unit')} an actor")
+    way = (
+        f"through messages, saved every {round_placement.checkpoint_every} rounds"
+        if round_placement.inline_objects
+        else "through storage"
+    )
+    return ", ".join([*words, way, *(f"{name} {memory} MB" for name, memory in round_placement.memory_mb.items())])
 
 
 def counted(count: int, noun: str) -> str:

@@ -46,7 +46,7 @@ class Signal(Message, frozen=True, kw_only=True):
     square: float | None = None
 
 
-class Told(Message, frozen=True, kw_only=True):
+class ScalingSignals(Message, frozen=True, kw_only=True):
     """One round as the rules read it: convexity ratio by group; noise summed over groups, None when nobody told it."""
 
     convexity: dict[int, float] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Memory(Message, frozen=True, kw_only=True):
     trace: float | None = None
     square: float | None = None
     rounds: int = 0
-    past: tuple[Told, ...] = ()
+    past: tuple[ScalingSignals, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def needs(rule: Rule) -> tuple[SummaryName, ...]:
     return SCALING_RULES[rule].needs
 
 
-def units(rule: Rule, memory: Memory, bounds: Bounds, rng: np.random.Generator) -> int:
+def rollouts(rule: Rule, memory: Memory, bounds: Bounds, rng: np.random.Generator) -> int:
     """Units of the next round by `rule`, from `bounds.least` to `bounds.most`; the most while nothing is known."""
     return SCALING_RULES[rule].decide(memory, bounds, rng)
 
@@ -117,7 +117,7 @@ def observed(memory: Memory, signals: Mapping[int, Signal], window: int, rule: R
         new = (told.convexity[group],) if group in told.convexity else ()
         if ratios := (*memory.convexity.get(group, ()), *new):
             windows[group] = ratios[-window:]
-    past = (*memory.past, told)[-HISTORY:] if SCALING_RULES[rule].past and told != Told() else memory.past
+    past = (*memory.past, told)[-HISTORY:] if SCALING_RULES[rule].past and told != ScalingSignals() else memory.past
     return replace(_averaged(memory, told), convexity=windows, past=past)
 
 
@@ -224,10 +224,10 @@ def gns(memory: Memory, bounds: Bounds, rng: np.random.Generator) -> int:
     """
     if memory.trace is None:
         return bounds.most
-    units = np.arange(bounds.least, bounds.most + 1)
+    rollouts = np.arange(bounds.least, bounds.most + 1)
     noise = noise_scale(memory)
-    cosine = np.sqrt(units / (units + noise) if math.isfinite(noise) else units)
-    return bounds.least + int(np.argmax(cosine / (bounds.overhead + units)))
+    cosine = np.sqrt(rollouts / (rollouts + noise) if math.isfinite(noise) else rollouts)
+    return bounds.least + int(np.argmax(cosine / (bounds.overhead + rollouts)))
 
 
 def _shuffled(decide: Decide) -> Decide:
@@ -258,20 +258,20 @@ def _shuffled(decide: Decide) -> Decide:
     return shuffled
 
 
-def _told(signals: Mapping[int, Signal]) -> Told:
+def _told(signals: Mapping[int, Signal]) -> ScalingSignals:
     noise = [
         (signal.trace, signal.square)
         for signal in signals.values()
         if signal.trace is not None and signal.square is not None
     ]
-    return Told(
+    return ScalingSignals(
         convexity={group: convexity(signal) for group, signal in sorted(signals.items()) if signal.largest is not None},
         trace=math.fsum(trace for trace, _ in noise) if noise else None,
         square=math.fsum(square for _, square in noise) if noise else None,
     )
 
 
-def _averaged(memory: Memory, told: Told) -> Memory:
+def _averaged(memory: Memory, told: ScalingSignals) -> Memory:
     """The memory with the round's noise in its averages."""
     if told.trace is None or told.square is None:
         return memory

@@ -8,7 +8,7 @@ from coordinator.drive.checkpoint import STATE
 from coordinator.errors import FINISHED, UserError
 from coordinator.runs.ending import Ending
 from coordinator.runs.folder import Identity, RunFolder
-from coordinator.runs.lease_renewal import drawn_up, this_process
+from coordinator.runs.lease_renewal import manifest_of, this_process
 from functions.contract import StaleVersion, StorageFault
 from infra.wiring import Backend, deployed
 
@@ -19,13 +19,13 @@ def detach(folder: RunFolder, config: RunConfig, identity: Identity, backend: Ba
     Until the last write nobody but this process may drive it, so a kill in between leaves a run that stands still.
     Raises `UserError` when somebody drives the run, `StorageFault`.
     """
-    residence = identity.residence
-    assert residence is not None
-    ledger, outside = backend.ledger, deployed(identity.backend, folder.path, residence)
-    coordinator = residence.functions["coordinator"]
+    deployment_ref = identity.deployment_ref
+    assert deployment_ref is not None
+    ledger, outside = backend.ledger, deployed(identity.backend, folder.path, deployment_ref)
+    coordinator = deployment_ref.functions["coordinator"]
     try:
         version = lease.take(ledger, this_process(), time.time())
-        run_manifest.write(ledger, drawn_up(identity, residence, config, backend, detached=True))
+        run_manifest.write(ledger, manifest_of(identity, deployment_ref, config, backend, detached=True))
         listed, record = outside.live.load(identity.run), ledger.load(STATE)
         outside.live.commit(identity.run, coordinator.encode(), listed.version if listed else 0)
         lease.hand_over(ledger, version, record.version if record else None)

@@ -14,7 +14,7 @@ from coordinator.reports.journal import read
 from coordinator.reports.plateau import Plateau
 from coordinator.runs import folder as files
 from coordinator.runs.folder import Identity, RunFolder
-from coordinator.runs.plateau_monitor import Course
+from coordinator.runs.plateau_monitor import PlateauMonitor
 from coordinator.runs.summary import Measured, Summary, encode, summarise
 from functions import codec
 from functions.contract import MissingExtra, Ref, StorageFault, Team
@@ -50,7 +50,7 @@ class Documents:
         if lines:
             self._curve(state, lines)
         self._evaluations(state, lines)
-        course = Course(self._plan, lines)
+        course = PlateauMonitor(self._plan, lines)
         course.look()
         return self._bill_and_summary(state, measured, status, weights, course.plateau)
 

@@ -52,7 +52,7 @@ def team_of(folder: RunFolder) -> tuple[Stored, TeamPolicy]:
 
 def _bring(folder: RunFolder, found: Stored, target: Path) -> None:
     """A run in the cloud is played here too: its policies are fetched."""
-    if found.identity.residence is None:
+    if found.identity.deployment_ref is None:
         bring(folder.path / "objects", target, found.kept.policies)
         return
     objects = FileStorage(target)

@@ -20,7 +20,7 @@ from coordinator.errors import UserError
 from coordinator.reports.files import replace, sync
 from coordinator.reports.provenance import Surroundings
 from functions.contract import StorageFault
-from infra.aws.residence import Residence
+from infra.aws.deployment_ref import DeploymentRef
 from infra.wiring import LEDGER, BackendName
 
 ROOT = Path("runs")
@@ -41,8 +41,8 @@ class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     `code_sha256` is of the program that began it, `commit` what was checked out, `created` UTC in ISO format.
     `surroundings` are what its bytes depend on beside that. `configs` are hashes of the config.toml files that marless
-    wrote for it, in order. `residence` is where a run lives that is not in its folder. `opponents` are those that have
-    policies.
+    wrote for it, in order. `deployment_ref` is where a run lives that is not in its folder. `opponents` are those that
+    have policies.
     """
 
     run: str
@@ -52,7 +52,7 @@ class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     surroundings: Surroundings
     created: str
     configs: tuple[str, ...]
-    residence: Residence | None = None
+    deployment_ref: DeploymentRef | None = None
     opponents: Fixed | None = None
 
 

@@ -14,7 +14,7 @@ _ANSWERS: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
 _FAILED = re.compile(rb'\{"type": ?"failed"')
 
 
-class Watched:
+class InstrumentedInvoker:
     """Passes everything on. `sampling_since`: the monotonic clock at the first sampling task, None before it.
 
     `peak_mb`: the most memory that a process held which had served the function, MiB.

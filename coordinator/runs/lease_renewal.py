@@ -10,11 +10,11 @@ import msgspec
 
 from coordinator.config.schema import RunConfig
 from coordinator.drive import lease, run_manifest
-from coordinator.drive.run_manifest import Charter
+from coordinator.drive.run_manifest import RunManifest
 from coordinator.errors import UserError
 from coordinator.runs.folder import Identity
 from functions.contract import StaleVersion, StorageFault
-from infra.aws.residence import Residence
+from infra.aws.deployment_ref import DeploymentRef
 from infra.wiring import Backend
 
 
@@ -24,7 +24,7 @@ def holding(identity: Identity, config: RunConfig, backend: Backend) -> Iterator
 
     Raises `UserError` when somebody else drives the run.
     """
-    if identity.residence is None:
+    if identity.deployment_ref is None:
         yield lambda: None
         return
     try:
@@ -32,7 +32,9 @@ def holding(identity: Identity, config: RunConfig, backend: Backend) -> Iterator
     except lease.Held as held:
         raise UserError(str(held)) from held
     try:
-        run_manifest.write(backend.ledger, drawn_up(identity, identity.residence, config, backend, detached=False))
+        run_manifest.write(
+            backend.ledger, manifest_of(identity, identity.deployment_ref, config, backend, detached=False)
+        )
         yield keeper.renew
     finally:
         # A hold that is not let go ends by itself.
@@ -45,19 +47,21 @@ def this_process() -> str:
     return f"process {os.getpid()} on {socket.gethostname()}"
 
 
-def drawn_up(identity: Identity, residence: Residence, config: RunConfig, backend: Backend, detached: bool) -> Charter:
+def manifest_of(
+    identity: Identity, deployment_ref: DeploymentRef, config: RunConfig, backend: Backend, detached: bool
+) -> RunManifest:
     """What the run's ledger says of it."""
-    return Charter(
+    return RunManifest(
         run=identity.run,
-        tenant=residence.tenant,
+        tenant=deployment_ref.tenant,
         config=config,
         code=identity.code_sha256,
         identity=msgspec.Raw(msgspec.json.encode(identity)),
-        functions=residence.functions,
+        functions=deployment_ref.functions,
         init_limit_ms=backend.init_limit_ms,
-        width=residence.width,
+        width=deployment_ref.width,
         grace_s=backend.grace_s,
-        stretch=backend.stretch,
+        cpu_scaling=backend.cpu_scaling,
         detached=detached,
         opponents=identity.opponents,
     )

@@ -9,10 +9,10 @@ from coordinator.reports.plateau import Plateau, plateau
 from coordinator.reports.text import counted
 
 # What is worth another try, of what the algorithm has.
-_HINTS = ("gamma", "lr", "entropy", "epsilon_steps")
+_HINTS = ("gamma", "lr", "ent_coef", "epsilon_steps")
 
 
-class Course:
+class PlateauMonitor:
     """Where the run stands; `plateau` as of the last look, None where it gets better or nobody can tell."""
 
     def __init__(self, plan: Plan, lines: Iterable[RoundLine]) -> None:

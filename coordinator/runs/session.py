@@ -15,9 +15,9 @@ from coordinator.runs import summary
 from coordinator.runs.documents import Documents
 from coordinator.runs.ending import Ending
 from coordinator.runs.folder import METRICS, Identity, RunFolder
-from coordinator.runs.instrumented_invoker import Watched
+from coordinator.runs.instrumented_invoker import InstrumentedInvoker
 from coordinator.runs.lease_renewal import holding
-from coordinator.runs.plateau_monitor import Course
+from coordinator.runs.plateau_monitor import PlateauMonitor
 from coordinator.runs.signals import Signals
 from coordinator.runs.stored import plan_of
 from coordinator.runs.summary import Measured
@@ -49,12 +49,12 @@ class Session:
         started: float,
     ) -> None:
         self._folder, self._plan, self._view, self._signals, self._started = folder, plan, view, signals, started
-        self._invoker = Watched(backend.invoker)
+        self._invoker = InstrumentedInvoker(backend.invoker)
         journal = JsonLines(folder.path / METRICS)
         self._driver = Driver(plan, Ports(backend.storage, backend.ledger, self._invoker, journal))
         self._documents = Documents(folder, plan, identity, backend.storage)
         self._earlier = summary.read(folder)
-        self._course = Course(plan, ())
+        self._plateau_monitor = PlateauMonitor(plan, ())
 
     @property
     def state(self) -> State:
@@ -66,7 +66,7 @@ class Session:
         resumed then too."""
         self._driver.begin()
         path, done = self._folder.path / METRICS, self.state.round
-        self._course = Course(self._plan, (line for line in read(path) if line.round <= done))
+        self._plateau_monitor = PlateauMonitor(self._plan, (line for line in read(path) if line.round <= done))
         shown, latest, asked = self.state.round, False, False
         while self._driver.step(asking=not self._signals.received):
             renew()
@@ -85,16 +85,16 @@ class Session:
 
     def _finished_round(self) -> None:
         for line in self.state.lines:
-            self._course.add(line)
+            self._plateau_monitor.add(line)
             self._view.round(self._plan, line)
             if line.event:
                 self._view.remark(event(line))
         if any(line.evaluation is not None for line in self.state.lines):
             self._look()
-            self._documents.interim(self.state, self._measured(), self._course.plateau)
+            self._documents.interim(self.state, self._measured(), self._plateau_monitor.plateau)
 
     def _look(self) -> None:
-        if found := self._course.look():
+        if found := self._plateau_monitor.look():
             self._view.remark(f"round {self.state.round:5d}  {found}")
 
     def _end(self) -> Ending:
@@ -120,22 +120,22 @@ class Session:
     def _user_is_to_blame(self) -> bool:
         # A task that cannot even be looked at is described wrongly.
         looking = self.state.status == "failed" and self.state.phase in _LOOKING
-        return looking or any(kind in _OF_THE_USER for kind in self._hopeless())
+        return looking or any(kind in _OF_THE_USER for kind in self._not_retryable())
 
     def _never_began(self) -> bool:
         """Whether what the user wrote is refused before anything was sampled or played."""
         state = self.state
         early = state.phase in _LOOKING or (state.round == 0 and state.phase == "sample")
         unpaid = early and not any(slot.done for slot in state.slots.values())
-        return state.refused or (unpaid and any(kind in _WRITTEN for kind in self._hopeless()))
+        return state.refused or (unpaid and any(kind in _WRITTEN for kind in self._not_retryable()))
 
-    def _hopeless(self) -> list[FailureKind | None]:
+    def _not_retryable(self) -> list[FailureKind | None]:
         """Why tasks failed for good, in a run that they ended."""
         state = self.state
         return [
             self._invoker.kinds.get(keys.task_id(self._plan.run, state.round, work))
             for work, slot in state.slots.items()
-            if slot.hopeless and state.status == "failed"
+            if slot.not_retryable and state.status == "failed"
         ]
 
     def _measured(self) -> Measured:

@@ -44,7 +44,7 @@ class Stored:
     def kept(self) -> State:
         """The newest state whose objects are stored: while objects travel inside messages, that of the checkpoint."""
         state = self.state
-        if state.placing is None or not state.placing.carry or self.checkpoint is None:
+        if state.round_placement is None or not state.round_placement.inline_objects or self.checkpoint is None:
             return state
         return state if all(map(self._holds, state.lasting)) else self.checkpoint
 
@@ -60,14 +60,14 @@ class Stored:
 def look(folder: RunFolder) -> Iterator[Stored]:
     """Raises `UserError` for a run that nothing is known of yet."""
     identity, config = folder.identity(), folder.config()
-    if identity.residence is None and not (folder.path / wiring.LEDGER).is_file():
+    if identity.deployment_ref is None and not (folder.path / wiring.LEDGER).is_file():
         raise UserError(f"{folder.path} has no ledger; nothing is known of this run")
-    backend = wiring.BACKENDS[identity.backend](folder.path, 1, read_only=True, residence=identity.residence)
+    backend = wiring.BACKENDS[identity.backend](folder.path, 1, read_only=True, deployment_ref=identity.deployment_ref)
     try:
         state = stored(backend.ledger)
         if state is None:
             raise UserError(f"{folder.name} has not begun")
-        held = None if identity.residence is None else lease.read(backend.ledger)[0]
+        held = None if identity.deployment_ref is None else lease.read(backend.ledger)[0]
         driven = folder.driven() if held is None else held.taken("", time.time())
         plan, checkpoint = plan_of(identity, config, backend), stored(backend.ledger, CHECKPOINT)
         yield Stored(plan, identity, state, checkpoint, backend.storage, driven, held.problem if held else "")
@@ -85,6 +85,6 @@ def plan_of(identity: Identity, config: RunConfig, backend: Backend) -> Plan:
         init_limit_ms=backend.init_limit_ms,
         width=backend.width,
         fixed=backend.fixed,
-        stretch=backend.stretch,
+        cpu_scaling=backend.cpu_scaling,
         opponents=identity.opponents,
     )

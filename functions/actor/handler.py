@@ -52,42 +52,44 @@ def play(task: Playing, weights: Tensors, round_: int, behaviour: Behaviour = SA
     """
     rollouts = list(_rollouts(task, weights, round_, behaviour))
     returns, _, scalars = summary([rollout.episodes for rollout in rollouts])
-    by_unit = tuple(tuple(rollout.episodes.agent_returns().sum(axis=0).tolist()) for rollout in rollouts)
+    by_rollout = tuple(tuple(rollout.episodes.agent_returns().sum(axis=0).tolist()) for rollout in rollouts)
     tensors: Tensors = {}
     for rollout in rollouts:
         tensors |= rollout.tensors
-    env_steps = task.steps * task.copies * len(task.units)
-    return tensors, SampleReply(env_steps=env_steps, returns=returns, agent_returns=by_unit, scalars=scalars)
+    env_steps = task.rollout_length * task.num_envs * len(task.rollouts)
+    return tensors, SampleReply(env_steps=env_steps, returns=returns, agent_returns=by_rollout, scalars=scalars)
 
 
 def _rollouts(task: Playing, weights: Tensors, round_: int, behaviour: Behaviour) -> Iterator[Rollout]:
     """The units' rollouts in their order, side by side where the environment can."""
-    waiting = task.units
+    waiting = task.rollouts
     while waiting:
         with closing(_environment(task, len(waiting))) as environment:
             _require_whole_episode(task, environment)
             policy = Policy(environment.spec, task.team, weights)
-            together = environment.copies // task.copies
-            units, waiting = waiting[:together], waiting[together:]
+            together = environment.num_envs // task.num_envs
+            rollouts, waiting = waiting[:together], waiting[together:]
             if together > 1 and isinstance(environment, InBlocks):
-                yield from collect_side_by_side(environment, policy, task.steps, task.seed, round_, units, behaviour)
+                yield from collect_side_by_side(
+                    environment, policy, task.rollout_length, task.seed, round_, rollouts, behaviour
+                )
             else:
-                yield collect(environment, policy, task.steps, task.seed, round_, units[0], behaviour)
+                yield collect(environment, policy, task.rollout_length, task.seed, round_, rollouts[0], behaviour)
 
 
-def _environment(task: Playing, units: int) -> VectorEnvironment:
-    """With copies for one unit, or for as many of `units` units as fit side by side."""
-    environment = registry.make(task.environment, task.copies)
-    together = min(units, ROWS // task.copies)
+def _environment(task: Playing, rollouts: int) -> VectorEnvironment:
+    """With copies for one unit, or for as many of `rollouts` units as fit side by side."""
+    environment = registry.make(task.environment, task.num_envs)
+    together = min(rollouts, ROWS // task.num_envs)
     if together < 2 or not isinstance(environment, InBlocks):
         return environment
     environment.close()
-    return registry.make(task.environment, task.copies * together)
+    return registry.make(task.environment, task.num_envs * together)
 
 
 def _require_whole_episode(task: Playing, environment: VectorEnvironment) -> None:
-    if task.steps < environment.spec.horizon:
+    if task.rollout_length < environment.spec.horizon:
         raise BadRequest(
-            f"actors.steps is {task.steps}, shorter than an episode of {task.environment.name}"
+            f"actors.rollout_length is {task.rollout_length}, shorter than an episode of {task.environment.name}"
             f" ({environment.spec.horizon} steps)"
         )

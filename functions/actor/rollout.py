@@ -41,15 +41,17 @@ def collect(
     steps: int,
     seed: int,
     round_: int,
-    unit: int,
+    rollout: int,
     behaviour: Behaviour = SAMPLE,
 ) -> Rollout:
     """Plays `steps` steps in every copy from a fresh start, resetting copies as their episodes end.
 
     Everything drawn depends on (seed, round, unit) only. Raises `BadRequest` when agents cannot behave so.
     """
-    seen = environment.reset(generator(seed, round_, "environment", unit))
-    return _play(environment, Player(policy, environment.copies, 1, behaviour), steps, seed, round_, (unit,), seen)[0]
+    seen = environment.reset(generator(seed, round_, "environment", rollout))
+    return _play(
+        environment, Player(policy, environment.num_envs, 1, behaviour), steps, seed, round_, (rollout,), seen
+    )[0]
 
 
 def collect_side_by_side(
@@ -58,16 +60,16 @@ def collect_side_by_side(
     steps: int,
     seed: int,
     round_: int,
-    units: Sequence[int],
+    rollouts: Sequence[int],
     behaviour: Behaviour = SAMPLE,
 ) -> list[Rollout]:
     """Several units in one loop, each with as many of the environment's copies as the others.
 
     Every unit has the bytes that `collect` alone gives it.
     """
-    seen = environment.reset_blocks([generator(seed, round_, "environment", unit) for unit in units])
-    player = Player(policy, environment.copies, len(units), behaviour)
-    return _play(environment, player, steps, seed, round_, units, seen)
+    seen = environment.reset_blocks([generator(seed, round_, "environment", rollout) for rollout in rollouts])
+    player = Player(policy, environment.num_envs, len(rollouts), behaviour)
+    return _play(environment, player, steps, seed, round_, rollouts, seen)
 
 
 def _play(
@@ -76,14 +78,14 @@ def _play(
     steps: int,
     seed: int,
     round_: int,
-    units: Sequence[int],
+    rollouts: Sequence[int],
     seen: Observation,
 ) -> list[Rollout]:
-    spec, copies = environment.spec, environment.copies // len(units)
-    parts = [draws(spec, steps, copies, generator(seed, round_, "actions", unit)) for unit in units]
+    spec, num_envs = environment.spec, environment.num_envs // len(rollouts)
+    parts = [draws(spec, steps, num_envs, generator(seed, round_, "actions", rollout)) for rollout in rollouts]
     noise = [np.concatenate(blocks, axis=2) for blocks in zip(*parts, strict=True)]
-    recorder = Recorder(spec, steps, copies, len(units))
-    returns = _Returns(len(units), copies, len(spec.agents))
+    recorder = Recorder(spec, steps, num_envs, len(rollouts))
+    returns = _Returns(len(rollouts), num_envs, len(spec.agents))
     for t in range(steps):
         choice = player.act(seen, tuple(block[t] for block in noise))
         step = environment.step(choice.played)
@@ -91,25 +93,27 @@ def _play(
         returns.add(step)
         player.forget(step.ended)
         seen = step.observation
-    return [Rollout(recorder.tensors(unit, place), returns.units[place]) for place, unit in enumerate(units)]
+    return [
+        Rollout(recorder.tensors(rollout, place), returns.rollouts[place]) for place, rollout in enumerate(rollouts)
+    ]
 
 
 class _Returns:
     """The episodes of units that are stepped together, unit by unit."""
 
-    def __init__(self, units: int, copies: int, agents: int) -> None:
-        self.units = [Episodes(copies, agents) for _ in range(units)]
-        self._copies = copies
-        self._running = np.zeros((units * copies, agents))
+    def __init__(self, rollouts: int, num_envs: int, agents: int) -> None:
+        self.rollouts = [Episodes(num_envs, agents) for _ in range(rollouts)]
+        self._num_envs = num_envs
+        self._running = np.zeros((rollouts * num_envs, agents))
 
     def add(self, step: Step) -> None:
         """Adds a step's rewards; a unit hears of them, summed, when an episode of its own ends."""
         self._running += step.rewards
         if step.final is None:
             return
-        for place in np.flatnonzero(step.ended.reshape(-1, self._copies).any(axis=1)):
-            own = slice(place * self._copies, (place + 1) * self._copies)
-            self.units[place].add(_closing(step, self._running, own))
+        for place in np.flatnonzero(step.ended.reshape(-1, self._num_envs).any(axis=1)):
+            own = slice(place * self._num_envs, (place + 1) * self._num_envs)
+            self.rollouts[place].add(_closing(step, self._running, own))
         self._running[step.ended] = 0.0
 
 

@@ -22,10 +22,10 @@ def gae(
     residuals = rewards + gamma * next_values * ~terminated - values
     discount = gamma * lambda_ * ~(terminated | ended)
     advantages = np.empty_like(residuals)
-    carried = np.zeros_like(residuals[..., 0, :])
+    inlined = np.zeros_like(residuals[..., 0, :])
     for t in range(residuals.shape[-2] - 1, -1, -1):
-        carried = residuals[..., t, :] + discount[..., t, :] * carried
-        advantages[..., t, :] = carried
+        inlined = residuals[..., t, :] + discount[..., t, :] * inlined
+        advantages[..., t, :] = inlined
     return advantages
 
 

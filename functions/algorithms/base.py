@@ -46,7 +46,7 @@ class AlgorithmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         """How actors act in a round that begins after `env_steps` environment steps."""
         return Behaviour()
 
-    def misfit(self, steps: int) -> str:
+    def incompatibility(self, steps: int) -> str:
         """Why units of so many steps cannot be learned from, as ``key: reason; what to set``; '' when they can."""
         return ""
 

@@ -125,12 +125,12 @@ def material(
     Living rows, or those that are `taken` ``[n, T, E]``. With memory they come in stretches of `length` steps, or of a
     whole unit.
     """
-    if weights.unit is None:
+    if weights.cell is None:
         return Alone(pooled(context, group, of, taken))
     agents = members(context.team, group)
     numbers = _numbers(context.batch.alive[agents] if taken is None else taken)
-    steps, copies = context.batch.ended.shape
-    inputs = np.concatenate([of(agent).reshape(steps, copies, -1) for agent in agents], axis=1)
+    steps, num_envs = context.batch.ended.shape
+    inputs = np.concatenate([of(agent).reshape(steps, num_envs, -1) for agent in agents], axis=1)
     begins = np.tile(starts(context), (1, len(agents)))
     return _cut_up(weights, inputs, begins, numbers, min(length or steps, steps))
 

@@ -74,7 +74,7 @@ def starts(context: Context) -> NDArray[np.bool_]:
 def unrolled(context: Context, weights: Weights, inputs: Array) -> tuple[Array, Array | None]:
     """Outputs ``[T * E, out]`` for one agent's rows ``[T * E, F]``, and the states after every step ``[T, E, H]`` where
     there is memory."""
-    if weights.unit is None:
+    if weights.cell is None:
         return recurrent.forward(weights, inputs).outputs, None
     begins = starts(context)
     trace = recurrent.forward(weights, inputs.reshape(*begins.shape, -1), begins)

@@ -73,7 +73,7 @@ class Trainable:
         prefix, config = f"{part}_optimiser/{name}", context.config
         first, second = (np.array(context.tensors[f"{prefix}/{moment}"]) for moment in ("first", "second"))
         steps = int(context.tensors[f"{prefix}/steps"][0])
-        return cls(network, Adam(flat, first, second, steps, config.lr, config.adam_epsilon, config.norm_cap))
+        return cls(network, Adam(flat, first, second, steps, config.lr, config.adam_eps, config.max_grad_norm))
 
     @property
     def weights(self) -> Weights:
@@ -106,7 +106,7 @@ class Trainable:
 def minibatches(pieces: Material, context: Context, stage: str, group: int) -> Iterable[Part]:
     """Those of every epoch, shuffled at the address (seed, round, stage, group)."""
     rng = generator(context.seed, context.round, stage, group)
-    return parts(pieces, rng, context.config.epochs, context.config.minibatches)
+    return parts(pieces, rng, context.config.epochs, context.config.num_minibatches)
 
 
 def last_epoch(steps: list[Step[L]], epochs: int) -> list[Step[L]]:

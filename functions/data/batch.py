@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.data.trajectory import named, unit_prefix
+from functions.data.trajectory import named, rollout_prefix
 from functions.environments.base import Spec
 
 Array = NDArray[Any]
@@ -27,7 +27,7 @@ class Batch:
     """
 
     spec: Spec
-    units: int
+    rollouts: int
     observations: tuple[Array, ...]
     actions: tuple[Array, ...]
     log_probability: tuple[Array, ...] | None
@@ -55,13 +55,13 @@ class Batch:
         return np.asarray(arrays[index][position])
 
 
-def join(spec: Spec, tensors: Mapping[str, Array], units: Sequence[int]) -> Batch:
+def join(spec: Spec, tensors: Mapping[str, Array], rollouts: Sequence[int]) -> Batch:
     """Joins the units' tensors (named as `functions.data.trajectory` names them)."""
     classes = range(len(spec.classes))
-    played = [living(spec, named(tensors, f"{unit_prefix(unit)}/")) for unit in units]
+    played = [living(spec, named(tensors, f"{rollout_prefix(rollout)}/")) for rollout in rollouts]
 
     def joined(name: str, axis: int) -> Array:
-        parts = [unit[name] for unit in played]
+        parts = [rollout[name] for rollout in played]
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=axis)
 
     observations = tuple(joined(f"observation/{c}", 2) for c in classes)
@@ -70,7 +70,7 @@ def join(spec: Spec, tensors: Mapping[str, Array], units: Sequence[int]) -> Batc
     drawn = "log_probability/0" in played[0]
     return Batch(
         spec=spec,
-        units=len(units),
+        rollouts=len(rollouts),
         observations=observations,
         actions=tuple(joined(f"action/{c}", 2) for c in classes),
         log_probability=tuple(joined(f"log_probability/{c}", 2) for c in classes) if drawn else None,
@@ -97,17 +97,17 @@ def side_by_side(spec: Spec, observations: tuple[Array, ...]) -> Array:
     return np.concatenate([by_agent[agent] for agent in range(len(spec.agents))], axis=-1)
 
 
-def living(spec: Spec, unit: Mapping[str, Array]) -> Mapping[str, Array]:
+def living(spec: Spec, rollout: Mapping[str, Array]) -> Mapping[str, Array]:
     """A unit with zeros for what agents that are gone saw, did and got, so that it counts nowhere; masks stay."""
-    there = unit["alive"]
-    left = (there & ~unit["terminated"])[:, unit["cut"][:, 0], unit["cut"][:, 1]]
+    there = rollout["alive"]
+    left = (there & ~rollout["terminated"])[:, rollout["cut"][:, 0], rollout["cut"][:, 1]]
     if there.all() and left.all():
-        return unit
-    found = {**unit, "reward": _where(there, unit["reward"])}
+        return rollout
+    found = {**rollout, "reward": _where(there, rollout["reward"])}
     for index, kind in enumerate(spec.classes):
         agents = list(kind.agents)
         for name, rows in (("observation", there), ("action", there), ("cut_observation", left)):
-            found[f"{name}/{index}"] = _where(rows[agents], unit[f"{name}/{index}"])
+            found[f"{name}/{index}"] = _where(rows[agents], rollout[f"{name}/{index}"])
     return found
 
 
@@ -120,7 +120,7 @@ def _where(rows: Array, values: Array) -> Array:
 def _cuts(played: Sequence[Mapping[str, Array]]) -> Array:
     """The units' (t, e) pairs, e counted over the joined copies."""
     parts, first = [], 0
-    for unit in played:
-        parts.append(unit["cut"] + np.array([0, first]))
-        first += unit["ended"].shape[1]
+    for rollout in played:
+        parts.append(rollout["cut"] + np.array([0, first]))
+        first += rollout["ended"].shape[1]
     return np.concatenate(parts)

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from functions.contract import LearnTask, Past, WholeTask
-from functions.data.replay_buffer import Unit, Window, units_of
-from functions.data.trajectory import named, unit_prefix
+from functions.data.replay_buffer import Unit, Window, rollouts_of
+from functions.data.trajectory import named, rollout_prefix
 from functions.keys import round_name
 from functions.ports import Blobs
 from functions.serving import Tensors, read
@@ -25,8 +25,8 @@ def window(task: LearnTask | WholeTask) -> Window:
 def recall(kept: Window, rounds: Sequence[Past], here: Mapping[int, Tensors], blobs: Blobs) -> None:
     """Makes the window the units of `rounds`, reading from storage what is neither kept nor `here`, by round."""
 
-    def missing(units: Sequence[Unit]) -> dict[Unit, Tensors]:
-        wanted, found = {unit.round for unit in units}, dict(here)
+    def missing(rollouts: Sequence[Unit]) -> dict[Unit, Tensors]:
+        wanted, found = {rollout.round for rollout in rollouts}, dict(here)
         objects: dict[tuple[str, ...], Tensors] = {}
         for past in rounds:
             if past.round in wanted and past.round not in found:
@@ -34,9 +34,9 @@ def recall(kept: Window, rounds: Sequence[Past], here: Mapping[int, Tensors], bl
                 if keys not in objects:
                     objects[keys] = read(blobs, past.trajectories)
                 found[past.round] = _of_round(objects[keys], past.round)
-        return {unit: named(found[unit.round], f"{unit_prefix(unit.unit)}/") for unit in units}
+        return {rollout: named(found[rollout.round], f"{rollout_prefix(rollout.rollout)}/") for rollout in rollouts}
 
-    kept.hold(units_of(rounds), missing)
+    kept.hold(rollouts_of(rounds), missing)
 
 
 def of_round(tensors: Tensors, round_: int) -> Tensors:

@@ -26,7 +26,7 @@ class Unit(NamedTuple):
     """A unit of a round; `content` tells its bytes from those of any other, and is empty until they are stored."""
 
     round: int
-    unit: int
+    rollout: int
     content: str
 
 
@@ -34,26 +34,26 @@ Read = Callable[[Sequence[Unit]], Mapping[Unit, Tensors]]
 """Gives the tensors of units, as actors name them without the unit."""
 
 
-def units_of(past: Sequence[Past]) -> list[Unit]:
+def rollouts_of(past: Sequence[Past]) -> list[Unit]:
     """The units of some rounds, in their order."""
     return [
-        Unit(round_.round, unit, "".join(ref.sha256 for ref in round_.trajectories))
+        Unit(round_.round, rollout, "".join(ref.sha256 for ref in round_.trajectories))
         for round_ in past
-        for unit in range(round_.units)
+        for rollout in range(round_.rollouts)
     ]
 
 
 class Window:
     """Units of equal shape, in an order that is theirs wherever they are kept.
 
-    `units` ``[U, 2]`` are their rounds and their numbers in these, in that order.
+    `rollouts` ``[U, 2]`` are their rounds and their numbers in these, in that order.
     """
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
         self._kept: dict[Unit, int] = {}
         self._order: NDArray[np.int64] = np.empty(0, np.int64)
-        self.units: NDArray[np.int64] = np.empty((0, 2), np.int64)
+        self.rollouts: NDArray[np.int64] = np.empty((0, 2), np.int64)
         self._shape = (0, 0)
         self._drawn: tuple[object, Batch] | None = None
         self._steps, self._after = Slots(_OF_AGENTS), Slots(_OF_AGENTS)
@@ -71,15 +71,15 @@ class Window:
     def hold(self, wanted: Sequence[Unit], read: Read) -> None:
         """Makes the window the units `wanted`, reading those that are not kept; raises `BadRequest` for odd shapes."""
         among, self._drawn = set(wanted), None
-        self._kept = {unit: slot for unit, slot in self._kept.items() if unit in among}
-        missing = [unit for unit in wanted if unit not in self._kept]
+        self._kept = {rollout: slot for rollout, slot in self._kept.items() if rollout in among}
+        missing = [rollout for rollout in wanted if rollout not in self._kept]
         free = sorted(set(range(len(among))) - set(self._kept.values()))
         found = read(missing) if missing else {}
-        for unit, slot in zip(missing, free, strict=False):
-            self._write(slot, living(self.spec, found[unit]))
-            self._kept[unit] = slot
-        self._order = np.array([self._kept[unit] for unit in wanted], np.int64)
-        self.units = np.array([(unit.round, unit.unit) for unit in wanted], np.int64).reshape(-1, 2)
+        for rollout, slot in zip(missing, free, strict=False):
+            self._write(slot, living(self.spec, found[rollout]))
+            self._kept[rollout] = slot
+        self._order = np.array([self._kept[rollout] for rollout in wanted], np.int64)
+        self.rollouts = np.array([(rollout.round, rollout.rollout) for rollout in wanted], np.int64).reshape(-1, 2)
 
     def once(self, address: object, draw: Callable[[], Batch]) -> Batch:
         """What `draw` gives, which is not asked again while it is the last address that was asked for."""
@@ -89,18 +89,18 @@ class Window:
 
     def forget_unstored(self) -> None:
         """Drops the units that nothing tells from those of another attempt, which may have been played otherwise."""
-        self._kept = {unit: slot for unit, slot in self._kept.items() if unit.content}
+        self._kept = {rollout: slot for rollout, slot in self._kept.items() if rollout.content}
 
     def draw(self, rng: np.random.Generator, size: int, length: int = 1) -> Batch:
         """`size` stretches of `length` steps, uniformly; see `at`."""
-        return self.at(rng.integers(len(self.units) * self.pieces(length), size=size), length)
+        return self.at(rng.integers(len(self.rollouts) * self.pieces(length), size=size), length)
 
     def pieces(self, length: int) -> int:
         """Stretches of `length` steps in a unit; raises `BadRequest` where they do not fill it."""
-        steps, copies = self._shape
+        steps, num_envs = self._shape
         if steps % length:
             raise BadRequest(f"stretches of {length} steps do not fill a unit of {steps}")
-        return steps // length * copies
+        return steps // length * num_envs
 
     def at(self, places: NDArray[np.int64], length: int = 1) -> Batch:
         """The stretches with the numbers `places` ``[B]``, counted unit by unit, stretch by stretch, copy by copy, as a
@@ -113,22 +113,22 @@ class Window:
 
     def of(self, first: NDArray[np.int64], length: int = 1) -> Batch:
         """The stretches that begin at `first` ``[B]``, counted unit by unit, step by step, copy by copy."""
-        copies = self._shape[1]
-        unit, within = np.divmod(first, self._shape[0] * copies)
-        begin = self._order[unit] * (self._shape[0] * copies) + within
-        return self._batch(begin + copies * np.arange(length)[:, None])
+        num_envs = self._shape[1]
+        rollout, within = np.divmod(first, self._shape[0] * num_envs)
+        begin = self._order[rollout] * (self._shape[0] * num_envs) + within
+        return self._batch(begin + num_envs * np.arange(length)[:, None])
 
     def _batch(self, rows: NDArray[np.int64]) -> Batch:
         """The batch of `rows` ``[L, B]``, numbered over all slots."""
-        spec, classes, (steps, copies) = self.spec, range(len(self.spec.classes)), self._shape
+        spec, classes, (steps, num_envs) = self.spec, range(len(self.spec.classes)), self._shape
         last = np.arange(len(rows)) == len(rows) - 1
         after = self._steps.take("after", rows)
         cut = np.argwhere((after >= 0) | last[:, None])
         at, pooled = rows[cut[:, 0], cut[:, 1]], after[cut[:, 0], cut[:, 1]]
         beyond = np.flatnonzero(pooled >= 0)
-        pooled = pooled[beyond] + at[beyond] // (steps * copies) * self._after.rows
+        pooled = pooled[beyond] + at[beyond] // (steps * num_envs) * self._after.rows
         # Nothing follows a unit's last rows but what stands after a cut; never show what is kept beside the unit.
-        following = at + copies * (at % (steps * copies) < (steps - 1) * copies)
+        following = at + num_envs * (at % (steps * num_envs) < (steps - 1) * num_envs)
 
         def next_of(name: str) -> Array:
             values = self._steps.take(name, following)
@@ -141,7 +141,7 @@ class Window:
         own = bool(spec.state_size)
         return Batch(
             spec=spec,
-            units=1,
+            rollouts=1,
             observations=observations,
             actions=tuple(self._steps.take(f"action/{c}", rows) for c in classes),
             log_probability=None,
@@ -158,10 +158,10 @@ class Window:
         )
 
     def _write(self, slot: int, tensors: Tensors) -> None:
-        steps, copies = shape = tensors["ended"].shape
+        steps, num_envs = shape = tensors["ended"].shape
         if shape != self._shape:
             if self._kept:
-                raise BadRequest(f"a unit of {steps} steps in {copies} copies, among others of {self._shape}")
+                raise BadRequest(f"a unit of {steps} steps in {num_envs} copies, among others of {self._shape}")
             self._shape, self._steps, self._after = shape, Slots(_OF_AGENTS), Slots(_OF_AGENTS)
         cut = tensors["cut"]
         after = np.full(shape, -1, np.int64)

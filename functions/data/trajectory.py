@@ -15,9 +15,9 @@ Array = NDArray[Any]
 _OF_POLICY = ("action/", "log_probability/")
 
 
-def unit_prefix(unit: int) -> str:
+def rollout_prefix(rollout: int) -> str:
     """Tensor names of a unit start with this."""
-    return f"u{unit:05d}"
+    return f"u{rollout:05d}"
 
 
 def named(tensors: Mapping[str, Array], prefix: str) -> dict[str, Array]:
@@ -28,9 +28,9 @@ def named(tensors: Mapping[str, Array], prefix: str) -> dict[str, Array]:
 class Recorder:
     """Preallocated arrays ``[n, T, U * E, ...]`` per class for U units of E copies that are stepped side by side."""
 
-    def __init__(self, spec: Spec, steps: int, copies: int, units: int = 1) -> None:
-        self._spec, self._steps, self._copies = spec, steps, copies
-        shape = (steps, units * copies)
+    def __init__(self, spec: Spec, steps: int, num_envs: int, rollouts: int = 1) -> None:
+        self._spec, self._steps, self._num_envs = spec, steps, num_envs
+        shape = (steps, rollouts * num_envs)
         counts = [len(kind.agents) for kind in spec.classes]
         widths = [kind.observation_size for kind in spec.classes]
         self._observations = [np.empty((n, *shape, w), np.float32) for n, w in zip(counts, widths, strict=True)]
@@ -82,14 +82,14 @@ class Recorder:
             if len(rows):
                 self._cuts.append((_pairs(t, rows), _rows(step.observation, rows)))
 
-    def tensors(self, unit: int, place: int = 0) -> dict[str, Array]:
+    def tensors(self, rollout: int, place: int = 0) -> dict[str, Array]:
         """The tensors by name of the unit that is recorded as number `place`: one contiguous block per agent, as
         learners read them.
 
         Raises `EnvironmentFault` when an observation, a state or a reward is not a number, and `NotFinite` when what
         the policy made is none.
         """
-        own = slice(place * self._copies, (place + 1) * self._copies)
+        own = slice(place * self._num_envs, (place + 1) * self._num_envs)
         named: dict[str, Array] = {
             "reward": self._rewards[:, :, own],
             "terminated": self._terminated[:, :, own],
@@ -110,8 +110,8 @@ class Recorder:
         for name, array in named.items():
             if array.dtype == np.float32 and not np.isfinite(array).all():
                 policys = name.startswith(_OF_POLICY)
-                raise (NotFinite if policys else EnvironmentFault)(f"unit {unit}: {name} holds NaN or infinity")
-        return {f"{unit_prefix(unit)}/{name}": array for name, array in named.items()}
+                raise (NotFinite if policys else EnvironmentFault)(f"unit {rollout}: {name} holds NaN or infinity")
+        return {f"{rollout_prefix(rollout)}/{name}": array for name, array in named.items()}
 
     def _cut_tensors(self, place: int) -> dict[str, Array]:
         pairs, seen = self._cuts_of(place)
@@ -133,8 +133,8 @@ class Recorder:
         """What was kept of one unit: (t, e) with e counted inside the unit, and what came next."""
         pairs, seen = [], []
         for found, after in self._cuts:
-            own = np.flatnonzero(found[:, 1] // self._copies == place)
-            pairs.append(found[own] - np.array([0, place * self._copies]))
+            own = np.flatnonzero(found[:, 1] // self._num_envs == place)
+            pairs.append(found[own] - np.array([0, place * self._num_envs]))
             seen.append(_rows(after, own))
         return pairs, seen
 

@@ -121,7 +121,7 @@ class VectorEnvironment(Protocol):
     """E copies of a task. `reset` starts every copy anew and keeps `rng` for the resets that follow inside `step`."""
 
     spec: Spec
-    copies: int
+    num_envs: int
 
     def reset(self, rng: np.random.Generator) -> Observation: ...
 

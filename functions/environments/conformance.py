@@ -23,11 +23,11 @@ from functions.environments.base import (
 Make = Callable[[int], VectorEnvironment]
 Array = NDArray[np.generic]
 
-_COPIES = 3
+_NUM_ENVS = 3
 _SEED = 20
 _PAIRS = 3
 
-_WRONG_COPIES = "copies is not the number of copies that was asked for"
+_WRONG_NUM_ENVS = "copies is not the number of copies that was asked for"
 _WRONG_AGENTS = "agents are not one or more different names"
 _WRONG_CLASSES = "classes do not hold every agent once, in ascending order, under different names"
 _WRONG_SIZES = "observation sizes, action counts and the horizon are not positive, or the state size is negative"
@@ -62,21 +62,21 @@ _COUPLED = "the actions of copy 0 changed what other copies gave"
 
 
 def check(make: Make, episodes: int = 3, random_starts: bool = True, independent_copies: bool = True) -> None:
-    """Plays about `episodes` longest episodes in every copy of several environments made by `make(copies)`.
+    """Plays about `episodes` longest episodes in every copy of several environments made by `make(num_envs)`.
 
     Raises `AssertionError` saying which promise is broken. `random_starts`: whether first observations depend on the
     generator. `independent_copies`: whether a copy is untouched by what the agents of another do until one of them
     ends; not so where how often the shared generator is asked depends on actions. Environments are closed, twice.
     """
-    for copies in (1, _COPIES):
-        _check_copies(make, copies, episodes, random_starts)
+    for num_envs in (1, _NUM_ENVS):
+        _check_num_envs(make, num_envs, episodes, random_starts)
     if independent_copies:
         _check_independence(make)
 
 
-def _check_copies(make: Make, copies: int, episodes: int, random_starts: bool) -> None:
-    environment, other = make(copies), make(copies)
-    _check_spec(environment, copies)
+def _check_num_envs(make: Make, num_envs: int, episodes: int, random_starts: bool) -> None:
+    environment, other = make(num_envs), make(num_envs)
+    _check_spec(environment, num_envs)
     steps = episodes * environment.spec.horizon
     told = _play(environment, steps, _SEED)
     _play(environment, 1 + environment.spec.horizon // 2, _SEED + 1)  # most likely leaves an episode unfinished
@@ -92,7 +92,7 @@ def _check_copies(make: Make, copies: int, episodes: int, random_starts: bool) -
 def _check_independence(make: Make) -> None:
     """Two plays that differ in the actions of copy 0 give the same rows of the other copies until a copy ends."""
     for seed in range(_PAIRS):
-        plain, varied = (_play_others(make(_COPIES), seed, first) for first in (_SEED, _SEED + 1))
+        plain, varied = (_play_others(make(_NUM_ENVS), seed, first) for first in (_SEED, _SEED + 1))
         _require(all(one == two for one, two in zip(plain, varied, strict=False)), _COUPLED)
 
 
@@ -123,9 +123,9 @@ def _require(holds: bool, message: str) -> None:
         raise AssertionError(message)
 
 
-def _check_spec(environment: VectorEnvironment, copies: int) -> None:
+def _check_spec(environment: VectorEnvironment, num_envs: int) -> None:
     spec = environment.spec
-    _require(environment.copies == copies, _WRONG_COPIES)
+    _require(environment.num_envs == num_envs, _WRONG_NUM_ENVS)
     _require(len(spec.agents) > 0 and len({*spec.agents}) == len(spec.agents), _WRONG_AGENTS)
     placed = sorted(i for kind in spec.classes for i in kind.agents)
     ascending = all(kind.agents and list(kind.agents) == sorted(kind.agents) for kind in spec.classes)
@@ -171,13 +171,13 @@ class _Witness:
 
 def _play(environment: VectorEnvironment, steps: int, seed: int) -> list[bytes]:
     """Plays `steps` checked steps of random legal actions; gives the bytes of the reset and of every step."""
-    spec, copies = environment.spec, environment.copies
+    spec, num_envs = environment.spec, environment.num_envs
     choices = _actions_rng(seed)
     seen = environment.reset(np.random.default_rng(seed))
-    everywhere = np.ones(copies, dtype=np.bool_)
+    everywhere = np.ones(num_envs, dtype=np.bool_)
     _check_observation(seen, spec, everywhere)
     _require(bool(seen.alive.all()), _NOT_ALL_START)
-    witness = _Witness(spec, seen.alive.copy(), np.zeros(copies, dtype=np.int64))
+    witness = _Witness(spec, seen.alive.copy(), np.zeros(num_envs, dtype=np.int64))
     told = [witness.keep([(array, everywhere) for array in _arrays(seen)])]
     for _ in range(steps):
         actions = _choose(seen, spec, choices)

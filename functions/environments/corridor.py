@@ -52,12 +52,12 @@ class CorridorOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     prize: float = 10.0
 
 
-def make(task: Task, copies: int) -> VectorEnvironment:
-    """`copies` copies of `toy/corridor`; raises `ValueError` for options or agents that it does not have."""
+def make(task: Task, num_envs: int) -> VectorEnvironment:
+    """`num_envs` copies of `toy/corridor`; raises `ValueError` for options or agents that it does not have."""
     agents = 2 if task.agents is None else task.agents
     if agents < 1:
         raise ValueError(f"{task.name}: task.agents is {agents}; at least 1 walks")
-    return Corridor(agents, _options(task), copies)
+    return Corridor(agents, _options(task), num_envs)
 
 
 def _options(task: Task) -> CorridorOptions:
@@ -77,8 +77,8 @@ def _options(task: Task) -> CorridorOptions:
 class Corridor:
     """E copies of the corridors; see the module for the rules."""
 
-    def __init__(self, agents: int, options: CorridorOptions, copies: int) -> None:
-        self.copies = copies
+    def __init__(self, agents: int, options: CorridorOptions, num_envs: int) -> None:
+        self.num_envs = num_envs
         self._options = options
         self._cells = options.legs * options.horizon
         self.spec = Spec(
@@ -90,10 +90,10 @@ class Corridor:
     def reset(self, rng: np.random.Generator) -> Observation:
         """The first observation of every copy."""
         self._rng = rng
-        shape = (self.copies, len(self.spec.agents))
+        shape = (self.num_envs, len(self.spec.agents))
         self._cell, self._alive = np.zeros(shape, dtype=np.int64), np.ones(shape, dtype=np.bool_)
-        self._steps, self._asked, self._walked = (np.zeros(self.copies, dtype=np.int64) for _ in range(3))
-        self._restart(np.ones(self.copies, dtype=np.bool_))
+        self._steps, self._asked, self._walked = (np.zeros(self.num_envs, dtype=np.int64) for _ in range(3))
+        self._restart(np.ones(self.num_envs, dtype=np.bool_))
         return self._observe()
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:

@@ -19,8 +19,8 @@ _HORIZON = "max_episode_steps"
 _FORM = "lbf/[2s-]<size>x<size>-<players>p-<food>f[-coop], such as lbf/8x8-2p-3f"
 
 
-def make(task: Task, copies: int) -> VectorEnvironment:
-    """`copies` environments; raises `ValueError` for names and options that the package does not know, `MissingExtra`
+def make(task: Task, num_envs: int) -> VectorEnvironment:
+    """`num_envs` environments; raises `ValueError` for names and options that the package does not know, `MissingExtra`
     when it is not installed, and what `pettingzoo.assemble` raises."""
     creator, standard = registered(task.name, "lbforaging", "Foraging-{}-v3", _FORM)
 
@@ -29,7 +29,7 @@ def make(task: Task, copies: int) -> VectorEnvironment:
         settings[_HORIZON] = task.options.get("horizon", settings[_HORIZON])
         return _Foraging(creator(**settings), settings[_HORIZON], _food_is_left)
 
-    return assemble(task, copies, lambda: build(task, forage))
+    return assemble(task, num_envs, lambda: build(task, forage))
 
 
 class _Foraging(TupleEnvironment):

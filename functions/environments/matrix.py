@@ -69,9 +69,10 @@ class Game:
     horizon: int
 
 
-def make(task: Task, copies: int) -> VectorEnvironment:
-    """`copies` copies of a `matrix/...` task; raises `ValueError` for options or agents that the game does not have."""
-    return Matrix(_game(task), copies)
+def make(task: Task, num_envs: int) -> VectorEnvironment:
+    """`num_envs` copies of a `matrix/...` task; raises `ValueError` for options or agents that the game does not
+    have."""
+    return Matrix(_game(task), num_envs)
 
 
 def optimal_return(task: Task) -> float:
@@ -115,8 +116,8 @@ def _two_step() -> Game:
 class Matrix:
     """E copies of a game; see the module for the rules."""
 
-    def __init__(self, game: Game, copies: int) -> None:
-        self.copies = copies
+    def __init__(self, game: Game, num_envs: int) -> None:
+        self.num_envs = num_envs
         self._game = game
         states, actions = game.pays.shape[:2]
         self.spec = Spec(
@@ -128,8 +129,8 @@ class Matrix:
 
     def reset(self, rng: np.random.Generator) -> Observation:
         """The first observation of every copy; `rng` is not used."""
-        self._state = np.zeros(self.copies, dtype=np.int64)
-        return self._observe(np.zeros(self.copies, dtype=np.bool_))
+        self._state = np.zeros(self.num_envs, dtype=np.int64)
+        return self._observe(np.zeros(self.num_envs, dtype=np.bool_))
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
         """Pays each pair of actions and goes on to what follows."""
@@ -138,7 +139,7 @@ class Matrix:
         self._state = self._game.follows[place]
         over = self._state < 0
         self._state = np.where(over, 0, self._state)
-        running = np.zeros(self.copies, dtype=np.bool_)
+        running = np.zeros(self.num_envs, dtype=np.bool_)
         return Step(
             observation=self._observe(running),
             rewards=rewards,

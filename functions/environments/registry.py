@@ -59,16 +59,16 @@ _FAMILIES = {
 Make = Callable[[Task, int], VectorEnvironment]
 
 
-def make(task: Task, copies: int) -> VectorEnvironment:
-    """`copies` copies of `task`.
+def make(task: Task, num_envs: int) -> VectorEnvironment:
+    """`num_envs` copies of `task`.
 
     Raises `BadRequest` for a name nobody knows or options the task does not take, `MissingExtra` when a package is not
     installed, `Unsupported` when the environment needs more than this version has, `EnvironmentFault` when it breaks.
     """
-    if copies < 1:
-        raise BadRequest(f"{task.name}: copies is {copies}; at least 1 is needed")
+    if num_envs < 1:
+        raise BadRequest(f"{task.name}: copies is {num_envs}; at least 1 is needed")
     try:
-        return _maker(task.name)(task, copies)
+        return _maker(task.name)(task, num_envs)
     except ValueError as error:
         raise BadRequest(_told(task, error)) from error
 

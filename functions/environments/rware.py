@@ -20,8 +20,8 @@ _HORIZON = "max_steps"
 _FORM = "rware/<size>-<robots>ag[-easy|-hard], such as rware/tiny-2ag"
 
 
-def make(task: Task, copies: int) -> VectorEnvironment:
-    """`copies` environments; raises `ValueError` for names and options that the package does not know, `MissingExtra`
+def make(task: Task, num_envs: int) -> VectorEnvironment:
+    """`num_envs` environments; raises `ValueError` for names and options that the package does not know, `MissingExtra`
     when it is not installed, and what `pettingzoo.assemble` raises."""
     creator, standard = registered(task.name, "rware", "rware-{}-v2", _FORM)
     module = module_of(task.name, "rware.warehouse")
@@ -35,7 +35,7 @@ def make(task: Task, copies: int) -> VectorEnvironment:
         settings[_HORIZON] = task.options.get("horizon", settings[_HORIZON])
         return TupleEnvironment(creator(**settings), settings[_HORIZON], lambda _: True)
 
-    return assemble(task, copies, lambda: build(task, warehouse))
+    return assemble(task, num_envs, lambda: build(task, warehouse))
 
 
 def _member(key: str, kind: Any, said: object) -> Any:

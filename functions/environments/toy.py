@@ -47,9 +47,10 @@ class SignalOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     mixed: bool = False
 
 
-def make(task: Task, copies: int) -> VectorEnvironment:
-    """`copies` copies of `toy/signal`; raises `ValueError` for options or a number of agents that it does not have."""
-    return Signal(_agents(task), _options(task), copies)
+def make(task: Task, num_envs: int) -> VectorEnvironment:
+    """`num_envs` copies of `toy/signal`; raises `ValueError` for options or a number of agents that it does not
+    have."""
+    return Signal(_agents(task), _options(task), num_envs)
 
 
 def optimal_return(task: Task) -> float:
@@ -78,8 +79,8 @@ class Signal:
     episode's answers that were right.
     """
 
-    def __init__(self, agents: int, options: SignalOptions, copies: int) -> None:
-        self.copies = copies
+    def __init__(self, agents: int, options: SignalOptions, num_envs: int) -> None:
+        self.num_envs = num_envs
         self._options = options
         odd = np.arange(agents) % 2 == 1
         self._values = options.signals + (odd & options.mixed).astype(np.int64)
@@ -94,12 +95,12 @@ class Signal:
     def reset(self, rng: np.random.Generator) -> Observation:
         """The first observation of every copy."""
         self._rng = rng
-        shape = (self.copies, len(self.spec.agents))
+        shape = (self.num_envs, len(self.spec.agents))
         self._alive = np.ones(shape, dtype=np.bool_)
         self._seen = np.zeros(shape, dtype=np.int64)
         self._illegal = np.zeros(shape, dtype=np.int64)
-        self._steps, self._asked, self._right = (np.zeros(self.copies, dtype=np.int64) for _ in range(3))
-        self._draw(np.ones(self.copies, dtype=np.bool_))
+        self._steps, self._asked, self._right = (np.zeros(self.num_envs, dtype=np.int64) for _ in range(3))
+        self._draw(np.ones(self.num_envs, dtype=np.bool_))
         return self._observe()
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
@@ -117,7 +118,7 @@ class Signal:
         truncated = (self._steps == self.spec.horizon) & self._alive.any(axis=1)
         ended = truncated | ~self._alive.any(axis=1)
         scalars = {"accuracy": self._right / self._asked}
-        self._draw(np.ones(self.copies, dtype=np.bool_))
+        self._draw(np.ones(self.num_envs, dtype=np.bool_))
         final = self._observe() if ended.any() else None
         self._restart(ended)
         return Step(self._observe(), rewards, terminated, truncated, ended, final, scalars)

@@ -20,14 +20,14 @@ def play(
     `rng` gives the start states first and then, unless `greedy`, the draws of actions; `luck` those of agents that act
     at random.
     """
-    spec, copies = environment.spec, environment.copies
-    episodes = Episodes(copies, len(spec.agents))
+    spec, num_envs = environment.spec, environment.num_envs
+    episodes = Episodes(num_envs, len(spec.agents))
     seen = environment.reset(rng)
-    noise = None if greedy else draws(spec, spec.horizon, copies, rng)
-    chance = draws(spec, spec.horizon, copies, luck) if luck is not None and policy.by_chance else noise
-    player = Player(policy, copies)
+    noise = None if greedy else draws(spec, spec.horizon, num_envs, rng)
+    chance = draws(spec, spec.horizon, num_envs, luck) if luck is not None and policy.by_chance else noise
+    player = Player(policy, num_envs)
     # Not the first `count` to end: short episodes end first.
-    running = np.arange(copies) < count
+    running = np.arange(num_envs) < count
     for t in range(spec.horizon):
         choice = player.act(seen, _at(noise, t), _at(chance, t))
         step = environment.step(choice.played)

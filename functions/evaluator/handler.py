@@ -27,11 +27,11 @@ def evaluate(task: EvaluateTask, blobs: Blobs) -> tuple[Objects, EvaluateReply]:
     environment = registry.make(task.environment, min(BLOCK, task.episodes))
     try:
         policy = Policy(environment.spec, task.team, weights)
-        blocks = -(-task.episodes // environment.copies)
+        blocks = -(-task.episodes // environment.num_envs)
         played: list[Episodes] = []
         for block in range(blocks):
             address = (task.seed, "evaluate", task.stream, task.round, task.part, block)
-            count = min(environment.copies, task.episodes - block * environment.copies)
+            count = min(environment.num_envs, task.episodes - block * environment.num_envs)
             rng, luck = generator(*address), generator(*address, "opponents")
             played.append(play(environment, policy, rng, task.greedy, count, luck))
         _, agent_means, scalars = summary(played)

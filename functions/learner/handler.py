@@ -46,7 +46,7 @@ def _window(task: LearnTask, trajectories: Tensors, blobs: Blobs) -> Window | No
     algorithm = algorithms.algorithm(task.algorithm)
     if not algorithms.configuration(algorithm, task.hyperparameters).replayed_steps:
         return None
-    own = Past(round=task.round, units=len(task.units), trajectories=task.trajectories)
+    own = Past(round=task.round, rollouts=len(task.rollouts), trajectories=task.trajectories)
     found = window(task)
     recall(found, (*task.past, own), {task.round: trajectories}, blobs)
     return found

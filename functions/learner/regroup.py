@@ -104,7 +104,7 @@ def _context(task: RegroupTask, blobs: Blobs, state: Tensors, parts: tuple[str, 
         config=algorithms.configuration(algorithm, task.hyperparameters).resolved(task.spec),
         seed=task.seed,
         round=task.round,
-        batch=batch.join(task.spec, _trajectories(task, blobs), task.units),
+        batch=batch.join(task.spec, _trajectories(task, blobs), task.rollouts),
         tensors=alone,
     )
 

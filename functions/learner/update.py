@@ -29,7 +29,7 @@ def update(
         config=algorithms.configuration(algorithm, task.hyperparameters).resolved(task.spec),
         seed=task.seed,
         round=round_,
-        batch=batch.join(task.spec, trajectories, task.units),
+        batch=batch.join(task.spec, trajectories, task.rollouts),
         tensors=known,
         window=window,
     )

@@ -62,8 +62,8 @@ class _Memory:
         """The window with one more round."""
         task = self._task
         # Not stored yet, so nothing tells its bytes from those that another attempt would play: it is read anew later.
-        own = Past(round=round_, units=len(task.units), trajectories=())
-        self._rounds = newest((*self._rounds, own), task.copies * task.steps, task.replayed_steps)
+        own = Past(round=round_, rollouts=len(task.rollouts), trajectories=())
+        self._rounds = newest((*self._rounds, own), task.num_envs * task.rollout_length, task.replayed_steps)
         self.played |= of_round(trajectories, round_)
         recall(self._window, self._rounds, {round_: trajectories}, self._blobs)
         return self._window

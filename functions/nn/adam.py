@@ -22,7 +22,7 @@ class Adam:
     steps: int
     lr: float
     epsilon: float
-    norm_cap: float
+    max_grad_norm: float
 
     def __post_init__(self) -> None:
         self._scratch = np.empty_like(self.parameters)
@@ -30,8 +30,8 @@ class Adam:
     def step(self, gradient: Array) -> float:
         """Applies one update and returns the gradient's norm before the cap. `gradient` is scaled in place."""
         norm = float(np.sqrt(np.dot(gradient, gradient)))
-        if norm > self.norm_cap:
-            gradient *= self.norm_cap / (norm + 1e-6)  # the guard of torch.nn.utils.clip_grad_norm_
+        if norm > self.max_grad_norm:
+            gradient *= self.max_grad_norm / (norm + 1e-6)  # the guard of torch.nn.utils.clip_grad_norm_
         self.steps += 1
         scratch = self._scratch
         self.first *= BETA_FIRST

@@ -82,12 +82,12 @@ class Stack:
         """What the outputs mean for agents of the class."""
         return head_of(kind, self.own is not None, self.clipped)
 
-    def start(self, copies: int) -> FloatArray | None:
+    def start(self, num_envs: int) -> FloatArray | None:
         """What is remembered when episodes start: zeros ``[n, E, H]``, or None where nothing ever is."""
         if self.gru is None:
             return None
         weight = self.gru.weights[1]
-        return np.zeros((len(weight), copies, self.gru.width), weight.dtype)
+        return np.zeros((len(weight), num_envs, self.gru.width), weight.dtype)
 
     def outputs(self, values: FloatArray, memory: FloatArray | None) -> tuple[FloatArray, FloatArray | None]:
         """Outputs ``[n, blocks, E, width]`` and the next memory."""

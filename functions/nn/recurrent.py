@@ -22,7 +22,7 @@ FIRST_LOG_STD = -0.5
 
 
 class Weights(NamedTuple):
-    """Views into a flat vector: the layers `below` the unit, the `unit`, the layers `above` it (the last linear).
+    """Views into a flat vector: the layers `below` the cell, the `cell`, the layers `above` it (the last linear).
 
     Without memory all layers are above. `log_std` ``[out]`` is there for Gaussian policies only. Hidden layers are
     tanh, or ReLU where `rectified`; numbers that a Gaussian drew are brought into bounds by tanh, or cut off there
@@ -30,7 +30,7 @@ class Weights(NamedTuple):
     """
 
     below: list[Layer]
-    unit: gru.Weights | None
+    cell: gru.Weights | None
     above: list[Layer]
     log_std: Array | None
     rectified: bool = False
@@ -41,8 +41,8 @@ class Weights(NamedTuple):
         found: dict[str, Array] = {}
         for index, (weight, bias) in enumerate(self.below):
             found |= {f"w{index}": weight, f"b{index}": bias}
-        if self.unit is not None:
-            found |= {f"gru_{name}": array for name, array in self.unit._asdict().items()}
+        if self.cell is not None:
+            found |= {f"gru_{name}": array for name, array in self.cell._asdict().items()}
         for index, (weight, bias) in enumerate(self.above, len(self.below)):
             found |= {f"w{index}": weight, f"b{index}": bias}
         if self.rectified:
@@ -71,7 +71,7 @@ class Network:
     def parameters(self) -> int:
         """How many numbers the network has."""
         below, above = self._stretches()
-        return below + self._unit_size() + above + self.gaussian * self.sizes[-1]
+        return below + self._cell_size() + above + self.gaussian * self.sizes[-1]
 
     @property
     def memory(self) -> int:
@@ -81,7 +81,7 @@ class Network:
     def weights(self, flat: Array) -> Weights:
         """Views into a flat vector ``[parameters]``."""
         below, above = self._stretches()
-        end = below + self._unit_size()
+        end = below + self._cell_size()
         log_std = flat[end + above :] if self.gaussian else None
         if not self.recurrent:
             return Weights([], None, Mlp(self.sizes).layers(flat[:above]), log_std, self.rectified, self.clipped)
@@ -89,12 +89,12 @@ class Network:
         return Weights(under, self._unit(flat[below:end]), over, log_std, self.rectified, self.clipped)
 
     def _stretches(self) -> tuple[int, int]:
-        """How many parameters stand below and above the unit."""
+        """How many parameters stand below and above the cell."""
         if not self.recurrent:
             return 0, Mlp(self.sizes).parameters
         return Mlp(self.sizes[:-2]).parameters, Mlp(self.sizes[-2:]).parameters
 
-    def _unit_size(self) -> int:
+    def _cell_size(self) -> int:
         return (self.sizes[-3] + self.memory + 2) * 3 * self.memory if self.recurrent else 0
 
     def _unit(self, flat: Array) -> gru.Weights:
@@ -127,7 +127,7 @@ class Trace(NamedTuple):
 def initialise(network: Network, rng: np.random.Generator, output_gain: float) -> NDArray[np.float32]:
     """A flat vector of orthogonal weights and zero biases.
 
-    Hidden layers have gain √2 and the last `output_gain`, as in `networks.initialise`. Each of the unit's two matrices
+    Hidden layers have gain √2 and the last `output_gain`, as in `networks.initialise`. Each of the cell's two matrices
     is one orthogonal matrix of gain 1 over its three parts, as in the code of MAPPO (Yu et al., 2022, `RNNLayer`) and
     for LSTMs in Huang et al., "The 37 Implementation Details of PPO", 2022.
     """
@@ -136,8 +136,8 @@ def initialise(network: Network, rng: np.random.Generator, output_gain: float) -
     if network.recurrent:
         for weight, _ in weights.below:
             weight[...] = np.sqrt(2.0) * networks.orthogonal(rng, *weight.shape)
-        if weights.unit is not None:
-            for matrix in (weights.unit.x, weights.unit.h):
+        if weights.cell is not None:
+            for matrix in (weights.cell.x, weights.cell.h):
                 matrix[...] = networks.orthogonal(rng, *matrix.shape)
         weights.above[0][0][...] = output_gain * networks.orthogonal(rng, *weights.above[0][0].shape)
     else:
@@ -155,15 +155,15 @@ def forward(
 
     `starts` ``[T, B]``, `first` ``[B, H]`` and `burned` are as in `gru.forward`.
     """
-    if weights.unit is None:
+    if weights.cell is None:
         above = networks.forward(weights.above, inputs, weights.rectified)
         return Trace(above[-1], [], None, above)
     steps, rows, width = inputs.shape
     below = networks.forward(weights.below, inputs.reshape(steps * rows, width), weights.rectified)
     if weights.below:
         networks.activate(below[-1], weights.rectified)
-    unrolled = gru.forward(weights.unit, _timed(below[-1], steps), starts, first, burned)
-    above = networks.forward(weights.above, unrolled.hidden.reshape(steps * rows, weights.unit.width))
+    unrolled = gru.forward(weights.cell, _timed(below[-1], steps), starts, first, burned)
+    above = networks.forward(weights.above, unrolled.hidden.reshape(steps * rows, weights.cell.width))
     return Trace(_timed(above[-1], steps), below, unrolled, above)
 
 
@@ -187,14 +187,14 @@ def _backward(weights: Weights, trace: Trace, error: Array, gradient: Weights | 
     error = error.reshape(-1, error.shape[-1])
     above = None if gradient is None else gradient.above
     error = networks.backward(weights.above, trace.above, error, above, weights.rectified)
-    if weights.unit is None or trace.unrolled is None:
+    if weights.cell is None or trace.unrolled is None:
         return error, weights.above[0][0]
     error = (error @ weights.above[0][0].T).reshape(trace.unrolled.hidden.shape)
-    slopes = gru.backward(weights.unit, trace.unrolled, error, None if gradient is None else gradient.unit).inputs
+    slopes = gru.backward(weights.cell, trace.unrolled, error, None if gradient is None else gradient.cell).inputs
     error = slopes.reshape(-1, slopes.shape[-1])
     if not weights.below:
-        return error, weights.unit.x
-    error = error @ weights.unit.x.T
+        return error, weights.cell.x
+    error = error @ weights.cell.x.T
     networks.through(error, trace.below[-1], weights.rectified)
     below = None if gradient is None else gradient.below
     error = networks.backward(weights.below, trace.below, error, below, weights.rectified)
@@ -215,11 +215,11 @@ def from_tensors(tensors: Mapping[str, NDArray[Any]], prefix: str) -> tuple[Netw
     """Shape and flat vector (a copy) of a network stored by `to_tensors`; raises `KeyError` when there is none."""
     weights = weights_of(tensors, prefix)
     firsts = [weight.shape[0] for weight, _ in (*weights.below, *weights.above)]
-    if weights.unit is not None:
-        firsts.insert(len(weights.below), weights.unit.x.shape[0])
+    if weights.cell is not None:
+        firsts.insert(len(weights.below), weights.cell.x.shape[0])
     sizes = (*firsts, weights.above[-1][0].shape[1])
     gaussian = weights.log_std is not None
-    network = Network(sizes, weights.unit is not None, gaussian, weights.rectified, weights.clipped)
+    network = Network(sizes, weights.cell is not None, gaussian, weights.rectified, weights.clipped)
     return network, np.concatenate([array.ravel() for array in weights.named().values()])
 
 
@@ -230,5 +230,5 @@ def weights_of(tensors: Mapping[str, NDArray[Any]], prefix: str) -> Weights:
     log_std = tensors.get(f"{prefix}/log_std")
     if f"{prefix}/gru_x" not in tensors:
         return Weights([], None, layers, log_std, rectified, clipped)
-    unit = gru.Weights(*(tensors[f"{prefix}/gru_{part}"] for part in gru.Weights._fields))
-    return Weights(layers[:-1], unit, layers[-1:], log_std, rectified, clipped)
+    cell = gru.Weights(*(tensors[f"{prefix}/gru_{part}"] for part in gru.Weights._fields))
+    return Weights(layers[:-1], cell, layers[-1:], log_std, rectified, clipped)

@@ -22,7 +22,7 @@ from botocore.exceptions import (
 from functions.contract import Report
 from infra.aws.backoff import retried, until
 from infra.aws.clients import Cloud
-from infra.aws.errors import code, explained, told
+from infra.aws.errors import code, explained, storage_errors
 from infra.aws.lambda_reply import LARGEST, LARGEST_EVENT, SMALLER, Ending, Metering, ending, metering
 
 # A function may run for 15 minutes (developer guide, "Lambda quotas"), and may have to be started first.
@@ -197,7 +197,7 @@ class EventInvoker:
 
 def _client(cloud: Cloud, connections: int, answer_s: float) -> Any:
     """A client that sends nothing twice by itself."""
-    with told("open", "AWS Lambda"):
+    with storage_errors("open", "AWS Lambda"):
         return cloud.client(
             "lambda",
             retries={"mode": "standard", "total_max_attempts": 1},

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra.aws.clients import Cloud
-from infra.aws.errors import told
+from infra.aws.errors import storage_errors
 
 # CloudWatch may take in an event seconds after it happened, so a reader that follows looks back so far.
 LATE_S = 60.0
@@ -43,7 +43,7 @@ class Logs:
     def _read(self, function: str, moment: float) -> Iterator[Event]:
         group = self._groups[function]
         asked: dict[str, Any] = {"logGroupName": group, "startTime": int(moment * 1000)}
-        with told("read", f"the log {group}"):
+        with storage_errors("read", f"the log {group}"):
             while True:
                 answer = self._client.filter_log_events(**asked)
                 for event in answer["events"]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from infra.aws.clients import Cloud
-from infra.aws.errors import told
+from infra.aws.errors import storage_errors
 
 # Sets are of use for the minutes of one ask; the table drops them by itself some days later, which costs nothing.
 _KEPT_S = 7 * 24 * 3600
@@ -26,7 +26,7 @@ class DynamoCompletions:
 
     def add(self, name: str, member: bytes) -> frozenset[bytes]:
         """Adds `member` to the set and returns the whole set as it then is; raises `StorageFault`."""
-        with told("report to the table", self._table):
+        with storage_errors("report to the table", self._table):
             reply = self._client.update_item(
                 TableName=self._table,
                 Key=self._key(name),
@@ -50,7 +50,7 @@ class DynamoCompletions:
                 }
             }
             while waiting:
-                with told("read", self._table):
+                with storage_errors("read", self._table):
                     reply = self._client.batch_get_item(RequestItems=waiting)
                 for item in reply["Responses"].get(self._table, []):
                     found[item["scope"]["S"]] = _members(item)

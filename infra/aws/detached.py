@@ -8,7 +8,7 @@ from infra.aws.awslambda import EventInvoker
 from infra.aws.clients import Cloud
 from infra.aws.completions import DynamoCompletions
 from infra.aws.dynamodb import DynamoLedger
-from infra.aws.errors import told
+from infra.aws.errors import storage_errors
 from infra.aws.ranged_reads import S3Heads
 from infra.aws.s3 import S3Storage
 from infra.aws.settings import Settings
@@ -41,7 +41,7 @@ class Deployed:
 
     def wake(self, coordinator: str, run: str) -> None:
         """Wakes the qualified function `coordinator` for the run; raises `StorageFault`."""
-        with told("wake", coordinator):
+        with storage_errors("wake", coordinator):
             wake(self._lambda, coordinator, self.settings.tenant, run)
 
     def outside(self, run: str) -> Outside:

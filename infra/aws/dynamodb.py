@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from functions.contract import KeyTaken, NoSuchObject, Record, StaleVersion, StorageFault
 from infra.aws.clients import Cloud
-from infra.aws.errors import code, told
+from infra.aws.errors import code, storage_errors
 from infra.aws.s3 import S3Storage
 
 # DynamoDB takes items of 400 KB, names of attributes and all (developer guide, "Constraints in Amazon DynamoDB").
@@ -41,13 +41,13 @@ class DynamoLedger:
         self._table, self._scope, self._spill = table, scope, spill
         self._partition = len(scope) - len(scope.rpartition("/")[2])
         self._spilled: set[str] = set()  # items whose last version known here has its body in an object
-        with told("open", f"the table {table}"):
+        with storage_errors("open", f"the table {table}"):
             self._client = cloud.client("dynamodb")
 
     def load(self, item: str) -> Record | None:
         """The item as it stands, None if there is none; `at` is by the clock of the machine that wrote it."""
         for _ in range(_READS):
-            with told("read", self._at(item)):
+            with storage_errors("read", self._at(item)):
                 reply = self._client.get_item(TableName=self._table, Key=self._key(item), ConsistentRead=True)
             found: _Item | None = reply.get("Item")
             if found is None:
@@ -72,7 +72,7 @@ class DynamoLedger:
         new["write"] = {"B": secrets.token_bytes(self._mark(item, new))}
         spilled = len(body) > LARGEST
         new |= {"spill": {"S": self._store(item, body, version + 1)}} if spilled else {"body": {"B": body}}
-        with told("write", self._at(item)):
+        with storage_errors("write", self._at(item)):
             standing = self._replace(new, version)
         if standing.get("write") != new["write"]:
             if spilled and standing.get("spill") != new["spill"]:
@@ -108,7 +108,7 @@ class DynamoLedger:
             ExpressionAttributeValues=values,
             ConsistentRead=True,
         )
-        with told("read", self._at(f"{prefix}*")):
+        with storage_errors("read", self._at(f"{prefix}*")):
             found: list[_Item] = [entry for page in pages for entry in page["Items"]]
         bodies = []
         for entry in found:
@@ -119,7 +119,7 @@ class DynamoLedger:
 
     def remove(self, item: str) -> None:
         """Removes the item, whatever its version; one that does not exist is passed over."""
-        with told("delete", self._at(item)):
+        with storage_errors("delete", self._at(item)):
             reply = self._client.delete_item(TableName=self._table, Key=self._key(item), ReturnValues="ALL_OLD")
         old: _Item = reply.get("Attributes", {})
         if "spill" in old:

@@ -85,7 +85,7 @@ _CUT_OFF = (ConnectionClosedError, ReadTimeoutError, ResponseStreamingError)
 
 
 @contextmanager
-def told(doing: str, where: str) -> Iterator[None]:
+def storage_errors(doing: str, where: str) -> Iterator[None]:
     """What AWS refuses inside becomes a `StorageFault` of one line: cannot `doing` `where`, why, and what to do."""
     try:
         yield

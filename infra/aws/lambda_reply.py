@@ -10,8 +10,8 @@ import msgspec
 LARGEST = 6 * 1024 * 1024
 LARGEST_EVENT = 1024 * 1024
 SMALLER = (
-    "where objects travel inside messages, set placement.carry=false; to learn from thousands of trajectories, raise"
-    " placement.units_per_invocation"
+    "where objects travel inside messages, set placement.inline_objects=false; to learn from thousands of"
+    " trajectories, raise placement.rollouts_per_invocation"
 )
 
 # Lambda's own time-out and the one that our entry point keeps for a single attempt.

@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from functions.ports import Head
 from infra.aws.clients import Cloud
-from infra.aws.errors import code, told
+from infra.aws.errors import code, storage_errors
 from infra.aws.s3 import SHA256
 from infra.object_keys import checked
 
@@ -33,7 +33,7 @@ class S3Heads:
 
     def _head(self, key: str) -> Head | None:
         name = self._prefix + checked(key)
-        with told("read", f"s3://{self._bucket}/{name}"):
+        with storage_errors("read", f"s3://{self._bucket}/{name}"):
             try:
                 head = self._read(name, _FIRST)
                 # A safetensors object begins with the length of its header.

@@ -5,8 +5,8 @@ from pathlib import Path
 from functions.contract import StorageFault
 from infra.aws.awslambda import LambdaInvoker
 from infra.aws.clients import Cloud
+from infra.aws.deployment_ref import DeploymentRef
 from infra.aws.detached import Deployed
-from infra.aws.residence import Residence
 from infra.aws.settings import Settings
 from infra.wiring import Backend
 
@@ -16,25 +16,25 @@ INIT_LIMIT_MS = 10_000
 MOST_CALLS = 256
 
 
-def remote(cloud: Cloud, residence: Residence, grace_s: float, stretch: bool) -> Backend:
-    """The run's storage, ledger and functions. `grace_s` and `stretch` as in the back-end."""
-    outside = settled(cloud, residence).outside(residence.run)
-    width = min(residence.width, MOST_CALLS)
+def remote(cloud: Cloud, deployment_ref: DeploymentRef, grace_s: float, cpu_scaling: bool) -> Backend:
+    """The run's storage, ledger and functions. `grace_s` and `cpu_scaling` as in the back-end."""
+    outside = settled(cloud, deployment_ref).outside(deployment_ref.run)
+    width = min(deployment_ref.width, MOST_CALLS)
     return Backend(
         storage=outside.storage,
         ledger=outside.ledger,
-        invoker=LambdaInvoker(cloud, residence.functions, width),
+        invoker=LambdaInvoker(cloud, deployment_ref.functions, width),
         init_limit_ms=INIT_LIMIT_MS,
         width=width,
         fixed=True,
         grace_s=grace_s,
-        stretch=stretch,
+        cpu_scaling=cpu_scaling,
     )
 
 
-def settled(cloud: Cloud, residence: Residence) -> Deployed:
+def settled(cloud: Cloud, deployment_ref: DeploymentRef) -> Deployed:
     """The deployment that the run lives in."""
-    return Deployed(Settings(residence.bucket, residence.table, residence.tenant), cloud)
+    return Deployed(Settings(deployment_ref.bucket, deployment_ref.table, deployment_ref.tenant), cloud)
 
 
 def emulated_cloud(root: Path) -> Cloud:

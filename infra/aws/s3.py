@@ -18,7 +18,7 @@ from botocore.exceptions import (
 from functions.contract import KeyTaken, NoSuchObject, StorageFault
 from infra.aws.backoff import few, retried
 from infra.aws.clients import Cloud
-from infra.aws.errors import code, explained, told
+from infra.aws.errors import code, explained, storage_errors
 from infra.object_keys import checked, checked_prefix
 
 # An object's hash beside it (x-amz-meta-sha256), for who reads its header alone.
@@ -61,7 +61,7 @@ class S3Storage:
     def __init__(self, cloud: Cloud, bucket: str, prefix: str) -> None:
         self._bucket = bucket
         self._prefix = f"{checked(prefix.removesuffix('/'))}/"
-        with told("open", f"s3://{bucket}"):
+        with storage_errors("open", f"s3://{bucket}"):
             self._client = cloud.client("s3")
 
     def get(self, key: str) -> bytes:
@@ -76,7 +76,7 @@ class S3Storage:
                 except _TORN as error:
                     raise _Torn(error) from error
 
-        with told("read", self._at(name)):
+        with storage_errors("read", self._at(name)):
             try:
                 return retried(read, lambda error: isinstance(error, _Torn), few())
             except _Torn as torn:
@@ -103,7 +103,7 @@ class S3Storage:
             "IfNoneMatch": "*",
             **(_PASSING_BY if key.endswith(_TRAJECTORY) else {}),
         }
-        with told("store", self._at(name)):
+        with storage_errors("store", self._at(name)):
             try:
                 retried(lambda: self._client.put_object(**request), _crossed, few())
             except ClientError as error:
@@ -126,7 +126,7 @@ class S3Storage:
 
     def _find(self, key: str) -> None:
         name = self._name(key)
-        with told("find", self._at(name)):
+        with storage_errors("find", self._at(name)):
             try:
                 self._client.head_object(Bucket=self._bucket, Key=name)
             except ClientError as error:
@@ -163,7 +163,7 @@ class S3Storage:
     def list(self, prefix: str) -> list[str]:
         """The keys that start with `prefix`, sorted."""
         start = self._prefix + checked_prefix(prefix)
-        with told("list", self._at(start)):
+        with storage_errors("list", self._at(start)):
             pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=start)
             names = [entry["Key"] for page in pages for entry in page.get("Contents", ())]
         return sorted(name.removeprefix(self._prefix) for name in names)

@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping
 
 from infra.aws.clients import Cloud
-from infra.aws.errors import told
+from infra.aws.errors import storage_errors
 from infra.deployment import removal
 from infra.deployment.description import Deployment, described
 from infra.deployment.names import stack_name
@@ -37,7 +37,7 @@ def deploy(
     `DeploymentFault` with the first thing that went wrong, `StorageFault` where AWS refuses to listen.
     """
     name, stacks = stack_name(tenant), Stacks(cloud, wait)
-    with told("deploy", f"stack {name}"):
+    with storage_errors("deploy", f"stack {name}"):
         identity = cloud.client("sts").get_caller_identity()
         region = stacks.client.meta.region_name
         placed = place(cloud, identity["Account"], region, tenant, packages or Packages(), say)

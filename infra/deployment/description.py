@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from infra.aws.clients import Cloud
-from infra.aws.errors import told
+from infra.aws.errors import storage_errors
 from infra.deployment.names import ROLES
 from infra.deployment.stack import Stack, Stacks
 
@@ -37,7 +37,7 @@ def describe(cloud: Cloud, stack: str) -> Deployment | None:
 
     Raises `StorageFault` where AWS cannot be asked.
     """
-    with told("look for", f"stack {stack}"):
+    with storage_errors("look for", f"stack {stack}"):
         found = Stacks(cloud).find(stack)
     return described(found) if found and "CoordinatorVersion" in found.outputs else None
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from botocore.exceptions import ClientError
 
 from infra.aws.clients import Cloud
-from infra.aws.errors import explained, told
+from infra.aws.errors import explained, storage_errors
 from infra.deployment import bucket, leftovers
 from infra.deployment.leftovers import Owned
 from infra.deployment.names import stack_name
@@ -26,7 +26,7 @@ def teardown(cloud: Cloud, tenant: str, say: Say = lambda line: None, wait: Wait
     whose stack somebody else has deleted. Raises `StorageFault` where AWS refuses to listen.
     """
     name, stacks = stack_name(tenant), Stacks(cloud, wait)
-    with told("remove", f"stack {name}"):
+    with storage_errors("remove", f"stack {name}"):
         identity = cloud.client("sts").get_caller_identity()
         stack = stacks.settled(name)
         parts = [part for past in stacks.past(name) for part in stacks.parts(past)]

@@ -65,10 +65,10 @@ def test_a_coordinator_killed_five_times_on_its_way(tmp_path, undisturbed, lasts
 
 
 # Objects are stored every third round only, and sharing is switched on after a trial, then off.
-MIND = (
+CONTROLLER = (
     *OPTIONS,
     "placement.rule=whole",
-    "placement.carry=true",
+    "placement.inline_objects=true",
     "trend.rule=paper",
     "trend.gamma=100.0",
     "trend.window=3",
@@ -78,27 +78,27 @@ MIND = (
     "sharing.margin=10.0",
     "sharing.trial_episodes=16",
     "scaling.rule=gns",
-    "scaling.units=6",
+    "scaling.rollouts=6",
 )
 
 
 @pytest.fixture(scope="module")
 def thoughtful(tmp_path_factory):
-    trained = train(tmp_path_factory.mktemp("thoughtful"), MIND, workers=2)
+    trained = train(tmp_path_factory.mktemp("thoughtful"), CONTROLLER, workers=2)
     assert {"shared", "split"} <= {line.event for line in trained.lines}
     return trained
 
 
 @pytest.mark.parametrize("number", range(10))
 def test_a_coordinator_killed_while_its_mind_is_at_work(tmp_path, thoughtful, lasts, draw, number):
-    process = Process(tmp_path, options=MIND)
+    process = Process(tmp_path, options=CONTROLLER)
     time.sleep(draw.uniform(0, lasts))
     process.send(signal.SIGKILL)
     process.end()
-    found = train(tmp_path, MIND, workers=2)
+    found = train(tmp_path, CONTROLLER, workers=2)
     assert found.sha256 == thoughtful.sha256
-    assert [(line.team, line.units, line.event) for line in found.lines] == [
-        (line.team, line.units, line.event) for line in thoughtful.lines
+    assert [(line.team, line.rollouts, line.event) for line in found.lines] == [
+        (line.team, line.rollouts, line.event) for line in thoughtful.lines
     ]
 
 

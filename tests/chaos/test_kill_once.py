@@ -12,8 +12,8 @@ import pytest
 from driver import train
 
 OPTIONS = (
-    "actors.copies=8",
-    "scaling.units=2",
+    "actors.num_envs=8",
+    "scaling.rollouts=2",
     "placement.rule=fused",
     "stop.rounds=8",
     "checkpoint_every=3",
@@ -26,9 +26,9 @@ REPLAYED = (
     *OPTIONS,
     "algorithm.name=qmix",
     "algorithm.priority=0.7",
-    "algorithm.updates=2",
-    "algorithm.batch=16",
-    "algorithm.replay=1200",
+    "algorithm.updates_per_round=2",
+    "algorithm.batch_size=16",
+    "algorithm.buffer_size=1200",
     "placement.rule=split",
     "sharing.rule=none",
 )

@@ -82,7 +82,7 @@ def billed(place, run):
 
 
 WRITES, READS = ("PutItem", "UpdateItem", "DeleteItem"), ("GetItem", "BatchGetItem", "Query")
-CARRIED = ("placement.rule=split", "placement.carry=true", "checkpoint_every=2")
+INLINED = ("placement.rule=split", "placement.inline_objects=true", "checkpoint_every=2")
 
 
 def test_opponents_that_are_brought_are_on_the_bill(place, marless):
@@ -96,7 +96,7 @@ def test_opponents_that_are_brought_are_on_the_bill(place, marless):
     assert bill["s3 lists"] == counted.requests("LIST") == 1
 
 
-@pytest.mark.parametrize(("name", "settings"), [("stored", ()), ("carried", CARRIED)])
+@pytest.mark.parametrize(("name", "settings"), [("stored", ()), ("carried", INLINED)])
 def test_a_driven_run_is_billed_what_the_account_counted(place, marless, name, settings):
     said = marless.train(name, *settings, "--backend", "emulated")
     assert said.code == 0, said.err

@@ -4,13 +4,19 @@ import pytest
 from conftest import detach, same, summary
 
 # A window of two rounds, of three: the last round learns from some of what was played.
-WINDOW = ("sharing.rule=none", "algorithm.updates=2", "algorithm.batch=8", "algorithm.replay=80", "stop.rounds=3")
+WINDOW = (
+    "sharing.rule=none",
+    "algorithm.updates_per_round=2",
+    "algorithm.batch_size=8",
+    "algorithm.buffer_size=80",
+    "stop.rounds=3",
+)
 NUMBERS = (
     "task.name=mpe/simple_adversary", "task.options.continuous_actions=true", "algorithm.noise_start=0.5",
-    "algorithm.replay=400",
+    "algorithm.buffer_size=400",
 )  # fmt: skip
 METHODS = {
-    "vdn": (*WINDOW, "algorithm.name=vdn", "scaling.units=2"),
+    "vdn": (*WINDOW, "algorithm.name=vdn", "scaling.rollouts=2"),
     "qmix by priority": (*WINDOW, "algorithm.name=qmix", "algorithm.priority=0.7"),
     "maddpg": (*WINDOW, "algorithm.name=maddpg"),
     "iddpg in numbers": (*WINDOW, *NUMBERS, "algorithm.name=iddpg"),

@@ -16,7 +16,7 @@ from coordinator.drive.checkpoint import stored
 
 @pytest.mark.parametrize("placement", ["fused", "split", "whole"])
 def test_a_driven_run_has_the_weights_of_a_local_one(place, marless, expected, placement):
-    settings = (f"placement.rule={placement}", "scaling.units=3")
+    settings = (f"placement.rule={placement}", "scaling.rollouts=3")
     name = f"driven-{placement}"
     said = marless.train(name, *settings, "--backend", "emulated")
     assert said.code == 0, said.err
@@ -73,7 +73,7 @@ def deployed_rounds(place, run):
     return state and state.round
 
 
-@pytest.mark.parametrize("setting", ["actors.steps=1", "opponents.side=0"])
+@pytest.mark.parametrize("setting", ["actors.rollout_length=1", "opponents.side=0"])
 def test_a_task_that_cannot_be_leaves_nothing_and_its_name_free(place, marless, setting):
     name = f"without-{setting.partition('.')[0]}"
     said = marless.train(name, "--backend", "emulated", setting)

@@ -13,9 +13,9 @@ from infra.deployment import deploy
 
 ROOM = 3
 # More than two sets of 64 reports, so that sets report to a set.
-UNITS = 150
+ROLLOUTS = 150
 CROWDED = ("--backend", "emulated", "--tenant", "crowded")
-SETTINGS = ("actors.copies=1", "stop.rounds=1", f"scaling.units={UNITS}")
+SETTINGS = ("actors.num_envs=1", "stop.rounds=1", f"scaling.rollouts={ROLLOUTS}")
 
 
 @pytest.fixture(scope="module")
@@ -31,11 +31,11 @@ def one_round(place, name):
     return json.loads(line)
 
 
-def all_once(place, name, local, units=UNITS):
+def all_once(place, name, local, rollouts=ROLLOUTS):
     """Every unit sampled once, none twice, and learned from as on this machine."""
     assert summary(place.home, name)["weights_sha256"] == summary(place.home, local)["weights_sha256"]
     line = one_round(place, name)
-    assert (line["units"], line["invocations"]) == (units, units + line["learners"])
+    assert (line["rollouts"], line["invocations"]) == (rollouts, rollouts + line["learners"])
     assert line["env_steps"] == one_round(place, local)["env_steps"]
 
 
@@ -68,7 +68,7 @@ def test_two_drivers_that_find_no_room_wait_and_lose_nothing(place, crowded, mar
 
 @pytest.mark.conformance
 def test_a_round_of_a_thousand_units_loses_and_doubles_none(place, marless, finished):
-    settings = ("actors.copies=1", "stop.rounds=1", "scaling.units=1000")
+    settings = ("actors.num_envs=1", "stop.rounds=1", "scaling.rollouts=1000")
     assert marless.train("thousand", *settings).code == 0
     # The first tasks come alone, and what is turned away for minutes has failed.
     turned_away = {"service": "lambda", "action": "POST", "trouble": "too_many", "count": 200, "skip": 4}

@@ -165,8 +165,8 @@ def test_an_answer_that_is_too_large_says_what_to_change(service, invoker):
     service.do("POST", ended(error("Function.ResponseSizeTooLarge", message), REPORT, failed=True))
     report = ask(invoker)
     assert (report.outcome, report.duration_ms) == ("crash", 15.74)
-    assert "placement.units_per_invocation" in report.detail
-    assert "placement.carry=false" in report.detail
+    assert "placement.rollouts_per_invocation" in report.detail
+    assert "placement.inline_objects=false" in report.detail
 
 
 def test_a_request_of_exactly_six_megabytes_is_sent_and_a_larger_one_is_not(service, invoker):
@@ -175,7 +175,7 @@ def test_a_request_of_exactly_six_megabytes_is_sent_and_a_larger_one_is_not(serv
     report = ask(invoker, b'"' + b"x" * (6_291_456 - 1) + b'"')
     assert (report.outcome, report.duration_ms, service.seen) == ("crash", 0.0, [])
     assert "6,291,457 bytes" in report.detail
-    assert "placement.carry=false" in report.detail
+    assert "placement.inline_objects=false" in report.detail
 
 
 @pytest.mark.parametrize("name", ["RequestTooLargeException", "RequestEntityTooLargeException"])
@@ -183,7 +183,7 @@ def test_a_request_that_lambda_finds_too_large_says_what_to_change(service, invo
     service.do("POST", json_error("413 Payload Too Large", name))
     report = ask(invoker)
     assert (report.outcome, report.duration_ms) == ("crash", 0.0)
-    assert "placement.carry=false" in report.detail
+    assert "placement.inline_objects=false" in report.detail
 
 
 def test_a_call_that_is_turned_away_is_repeated_until_it_runs(service, invoker):

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from everything import everything, objects
-from infra.emulation.cloudformation.cloudformation_api.resources import storage
 from moto.s3.models import s3_backends
 
 from functions.contract import StorageFault
@@ -17,6 +16,7 @@ from infra.deployment.stack import Stacks
 from infra.emulation import account as accounts
 from infra.emulation.account_folder import ACCOUNT_NUMBER, AccountFolder
 from infra.emulation.cloudformation.intrinsics import Scope
+from infra.emulation.cloudformation.resources import storage
 from infra.emulation.cloudformation.resources.functions import frozen
 from infra.emulation.cloudformation.sam_translation import translate
 from infra.emulation.server import EmulatedAccount

@@ -31,7 +31,17 @@ SETTINGS = {
 # What a registry imports when a task names it.
 ENVIRONMENTS = {
     f"functions.environments.{name}"
-    for name in ("corridor", "lbf", "matrix", "mpe", "pettingzoo.adapter", "rware", "starcraft.smac", "starcraft.smax", "toy")
+    for name in (
+        "corridor",
+        "lbf",
+        "matrix",
+        "mpe",
+        "pettingzoo.adapter",
+        "rware",
+        "starcraft.smac",
+        "starcraft.smax",
+        "toy",
+    )
 }
 ALGORITHMS = {spec.implementation for spec in BUILT_IN}
 

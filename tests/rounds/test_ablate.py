@@ -13,7 +13,7 @@ from commands import SMALL, Commands
 
 from coordinator.ablation.arms import ARMS
 
-TINY = (*SMALL, "scaling.units=2", "trend.window=3", "stop.rounds=6")
+TINY = (*SMALL, "scaling.rollouts=2", "trend.window=3", "stop.rounds=6")
 PICTURES = {"return_steps.png", "return_dollars.png", "return_seconds.png", "rounds.png", "bill.png"}
 KEPT = {"ablation.json", "base.toml", "runs", "logs", "results.csv", "table.json", "table.md", ".lock"}
 
@@ -63,9 +63,9 @@ def test_placement_alone_changes_no_weight_but_the_bill(everything):
 
 def test_the_constant_arm_has_the_mean_number_of_units_of_the_papers(everything):
     _, folder = everything
-    units = json.loads((folder / "ablation.json").read_text())["units"]["constant-mean"]
+    rollouts = json.loads((folder / "ablation.json").read_text())["rollouts"]["constant-mean"]
     rows = [json.loads(line) for line in (folder / "runs" / "constant-mean-s2" / "metrics.jsonl").open()]
-    assert {row["units"] for row in rows} == {units} and units in (1, 2)
+    assert {row["rollouts"] for row in rows} == {rollouts} and rollouts in (1, 2)
 
 
 def test_a_cell_is_the_run_that_train_gives(everything, marless):
@@ -160,7 +160,7 @@ def test_competing_sides_are_played_against_a_reference(marless):
         (["--random", "nan"], "argument --random: 'nan' is not a finite number"),
         (["seed=3"], "seed=3: the seeds of an ablation are given with --seeds"),
         (["placement.rule=fused"], "placement.rule=fused clashes with the arm marless-minus"),
-        (["scaling.least=9"], "scaling.least: 9 is more than scaling.units"),
+        (["scaling.min_rollouts=9"], "scaling.min_rollouts: 9 is more than scaling.rollouts"),
         (["--reference", "nobody"], "there is no run nobody"),
         (["nofile.toml"], "there is no file nofile.toml"),
         (["--out", "taken"], "taken holds file and is no ablation's folder; give another --out"),
@@ -182,4 +182,4 @@ def test_one_kind_of_agent_has_nobody_to_play_against(marless):
 
 def test_rules_that_have_nothing_to_choose_from_are_remarked_on(marless):
     said = marless("ablate", *SMALL, "--arms", "ours", "--seeds", "1", "stop.rounds=1")
-    assert said.code == 0 and said.err[0].startswith("scaling.units = 1: the scaling rules have nothing to choose")
+    assert said.code == 0 and said.err[0].startswith("scaling.rollouts = 1: the scaling rules have nothing to choose")

@@ -43,7 +43,7 @@ REFUSED = {
     "a key below a value": (["seed.x=3"], "seed"),
     "a value of another type": (["seed=three"], "seed: Expected `int`, got `str`"),
     "a number out of range": (["algorithm.gamma=1.5"], "algorithm.gamma: Expected `float` <= 1"),
-    "no units": (["scaling.units=0"], "scaling.units: Expected `int` >= 1"),
+    "no units": (["scaling.rollouts=0"], "scaling.rollouts: Expected `int` >= 1"),
     "an unknown rule": (["placement.rule=scattered"], "placement.rule"),
     "an unknown algorithm": (["algorithm.name=mapo"], "algorithm"),
     "an unknown task": (["task.name=mpe/simple_spred"], "did you mean mpe/simple_spread?"),
@@ -60,10 +60,13 @@ REFUSED = {
     "a module that is not there": (["task.name=pettingzoo:no_such_module:env"], "no_such_module"),
     "a factory that is not there": ([f"task.name={PETTINGZOO}nothing"], "nothing"),
     "spaces that do not fit": ([f"task.name={PETTINGZOO}continuous", "algorithm.name=iql"], "acts in numbers"),
-    "less than an episode": (["actors.steps=3"], "actors.steps is 3"),
+    "less than an episode": (["actors.rollout_length=3"], "actors.rollout_length is 3"),
     "a side to judge by that is not there": (["evaluation.side=5"], "evaluation.side: 5 is asked for"),
     "opponents that are not there": (["opponents.side=0"], "on one side; leave it out"),
-    "stretches that do not fill a unit": (["algorithm.name=qmix", "algorithm.stretch=7"], "algorithm.stretch"),
+    "stretches that do not fill a unit": (
+        ["algorithm.name=qmix", "algorithm.sequence_length=7"],
+        "algorithm.sequence_length",
+    ),
     "a distance of other actions": (["sharing.rule=dynamic", "sharing.distance=hellinger"], "use jsd"),
     "a cap that pays for nothing": (["stop.dollars=0.000001"], "stop.dollars = 1e-06 is less than a first attempt"),
 }
@@ -225,7 +228,7 @@ def test_a_store_that_fails_in_the_first_round_leaves_the_run_that_was_paid_for(
 
 
 # Refused by the networks' maker, and by the coordinator once the task is described.
-IMPOSSIBLE = ["actors.steps=3", "opponents.side=0"]
+IMPOSSIBLE = ["actors.rollout_length=3", "opponents.side=0"]
 
 
 @pytest.mark.parametrize("setting", IMPOSSIBLE)

@@ -8,7 +8,7 @@ from fractions import Fraction
 import msgspec
 import pytest
 from driver import SMALL
-from test_mind_same_bytes import MIND
+from test_controller_same_bytes import CONTROLLER
 
 from coordinator.config.schema import load
 from coordinator.core.state import Plan
@@ -74,14 +74,14 @@ class Account:
 
 @pytest.mark.parametrize(
     "placement",
-    [("placement.rule=split",), ("placement.rule=whole",), ("placement.rule=packed", "placement.carry=true")],
+    [("placement.rule=split",), ("placement.rule=whole",), ("placement.rule=packed", "placement.inline_objects=true")],
     ids=" ".join,
 )
 def test_every_invocation_summary_trial_and_ledger_write_is_in_the_bill_to_the_last_digit(tmp_path, placement):
     backend = local(tmp_path, 1)
     try:
         account = Account(backend)
-        plan = Plan("run", load(None, [*SMALL, *MIND, *SIZES, *placement]), "code", load_prices(), 0)
+        plan = Plan("run", load(None, [*SMALL, *CONTROLLER, *SIZES, *placement]), "code", load_prices(), 0)
         driver = Driver(plan, Ports(account, account, account, Silent()))
         driver.begin()
         while driver.step():

@@ -13,7 +13,7 @@ from driver import train as drive
 
 ROOT = Path(__file__).resolve().parents[2]
 CAP = Decimal("0.001")
-QUICK = ("actors.copies=4", "functions.actor.timeout_s=2", "functions.evaluator.timeout_s=2")
+QUICK = ("actors.num_envs=4", "functions.actor.timeout_s=2", "functions.evaluator.timeout_s=2")
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -8,12 +8,12 @@ from driver import train as drive
 FLIPPING = ("trend.rule=paper", "trend.gamma=100.0", "trend.window=3", "sharing.rule=dynamic", "sharing.start=apart")
 # Every team may share, and every trial passes.
 EASY = ("sharing.epsilon=1.0", "sharing.margin=10.0", "sharing.trial_episodes=16", "sharing.distil_steps=5")
-MIND = (
+CONTROLLER = (
     *FLIPPING,
     *EASY,
     "scaling.rule=gns",
-    "scaling.units=12",
-    "scaling.least=2",
+    "scaling.rollouts=12",
+    "scaling.min_rollouts=2",
     "stop.rounds=8",
     "algorithm.name=ippo",
 )
@@ -24,36 +24,36 @@ PAPER = (
     "sharing.base=convexity",
     "sharing.trial=false",
     "scaling.rule=paper",
-    "scaling.units=5",
-    "scaling.least=2",
+    "scaling.rollouts=5",
+    "scaling.min_rollouts=2",
     "stop.rounds=7",
 )
 PLACEMENTS = [
     ("placement.rule=fused",),
-    ("placement.rule=packed", "placement.units_per_invocation=5"),
+    ("placement.rule=packed", "placement.rollouts_per_invocation=5"),
     ("placement.rule=whole",),
-    ("placement.rule=whole", "placement.carry=true", "checkpoint_every=3"),
-    ("placement.rule=split", "placement.carry=true"),
+    ("placement.rule=whole", "placement.inline_objects=true", "checkpoint_every=3"),
+    ("placement.rule=split", "placement.inline_objects=true"),
     ("placement.rule=auto",),
 ]
 
 
 def decided(run):
     """What the run decided and what came of it."""
-    rounds = [(line.team, line.units, line.event, line.trial_episodes, line.return_mean) for line in run.lines]
-    return run.sha256, rounds, run.state.mind, run.state.final
+    rounds = [(line.team, line.rollouts, line.event, line.trial_episodes, line.return_mean) for line in run.lines]
+    return run.sha256, rounds, run.state.controller, run.state.final
 
 
 def test_the_run_of_these_tests_shares_tries_and_splits_and_changes_its_units(train):
-    run = train(*MIND, "placement.rule=split")
+    run = train(*CONTROLLER, "placement.rule=split")
     assert [(line.round, line.event) for line in run.lines if line.event] == [(3, "shared"), (6, "split")]
     assert run.lines[2].trial_episodes > 0
-    assert len({line.units for line in run.lines}) > 1
+    assert len({line.rollouts for line in run.lines}) > 1
 
 
 @pytest.mark.parametrize("placement", PLACEMENTS, ids=" ".join)
 def test_the_placement_changes_no_decision(train, placement):
-    assert decided(train(*MIND, *placement)) == decided(train(*MIND, "placement.rule=split"))
+    assert decided(train(*CONTROLLER, *placement)) == decided(train(*CONTROLLER, "placement.rule=split"))
 
 
 @pytest.mark.parametrize("placement", [("placement.rule=whole",), ("placement.rule=auto",)], ids=" ".join)
@@ -65,8 +65,8 @@ def test_the_placement_changes_no_decision_of_the_papers_rules(train, placement)
 
 @pytest.mark.parametrize("workers", [2, 3])
 def test_the_number_of_workers_changes_no_decision(train, workers):
-    assert decided(train(*MIND, "placement.rule=split", workers=workers)) == decided(
-        train(*MIND, "placement.rule=split")
+    assert decided(train(*CONTROLLER, "placement.rule=split", workers=workers)) == decided(
+        train(*CONTROLLER, "placement.rule=split")
     )
 
 
@@ -76,18 +76,18 @@ def test_a_run_killed_while_sharing_is_switched_goes_on_to_the_same_end(train, t
     def there(state):
         return state.round == 2 and state.phase == phase and bool(state.slots)
 
-    options = [*SMALL, *MIND, *placement]
+    options = [*SMALL, *CONTROLLER, *placement]
     drive(tmp_path, options, leave=there)
-    assert decided(drive(tmp_path, options)) == decided(train(*MIND, "placement.rule=split"))
+    assert decided(drive(tmp_path, options)) == decided(train(*CONTROLLER, "placement.rule=split"))
 
 
 def test_a_placement_that_changes_while_sharing_is_switched_changes_no_decision(train, tmp_path):
     def trying(state):
         return state.phase == "trial" and bool(state.slots)
 
-    drive(tmp_path, [*SMALL, *MIND, "placement.rule=split"], leave=trying)
-    resumed = drive(tmp_path, [*SMALL, *MIND, "placement.rule=whole"])
-    assert decided(resumed) == decided(train(*MIND, "placement.rule=split"))
+    drive(tmp_path, [*SMALL, *CONTROLLER, "placement.rule=split"], leave=trying)
+    resumed = drive(tmp_path, [*SMALL, *CONTROLLER, "placement.rule=whole"])
+    assert decided(resumed) == decided(train(*CONTROLLER, "placement.rule=split"))
 
 
 def test_rounds_that_go_on_together_give_the_lines_of_rounds_that_go_on_alone(train):

@@ -14,7 +14,7 @@ from coordinator.pricing.latency import STANDARD
 
 # Three rounds, one evaluation while they go on.
 SMALL = ("stop.rounds=3", "evaluation.every=2", "evaluation.episodes=2", "evaluation.final_episodes=2")
-ROUND = ("task.name=toy/signal", "actors.copies=4", "placement.rule=packed", "scaling.units=2")
+ROUND = ("task.name=toy/signal", "actors.num_envs=4", "placement.rule=packed", "scaling.rollouts=2")
 HERE, THERE, GONE = Target("local", 1), Target("aws", 1000), Target("aws", 1000, detached=True)
 
 
@@ -83,7 +83,7 @@ def test_the_emulation_is_billed_as_the_cloud_and_takes_less_time(found):
 
 
 def test_a_narrow_account_takes_longer():
-    config = load(None, [*SMALL, *ROUND, "scaling.units=8"])
+    config = load(None, [*SMALL, *ROUND, "scaling.rollouts=8"])
     calibration = calibrate(config, 1)
     wide, narrow = (estimate(config, calibration, Target("aws", width))[0] for width in (1000, 2))
     assert narrow.seconds > wide.seconds

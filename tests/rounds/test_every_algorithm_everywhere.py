@@ -15,14 +15,14 @@ from coordinator.reports.weights import gather
 from functions.algorithms.registry import BUILT_IN
 from infra.local.files import FileStorage
 
-ROUNDS, COPIES, EPISODES = 2, 2, 2
+ROUNDS, NUM_ENVS, EPISODES = 2, 2, 2
 TINY = (
-    f"stop.rounds={ROUNDS}", f"actors.copies={COPIES}", "evaluation.every=1", f"evaluation.episodes={EPISODES}",
+    f"stop.rounds={ROUNDS}", f"actors.num_envs={NUM_ENVS}", "evaluation.every=1", f"evaluation.episodes={EPISODES}",
     f"evaluation.final_episodes={EPISODES}", "algorithm.hidden=[8]",
 )  # fmt: skip
 # A minibatch as large as what two copies play at most, so that every network meets something to learn from.
-REPLAYED = ("algorithm.updates=2", "algorithm.batch=24")
-ON_POLICY = ("algorithm.epochs=1", "algorithm.minibatches=2")
+REPLAYED = ("algorithm.updates_per_round=2", "algorithm.batch_size=24")
+ON_POLICY = ("algorithm.epochs=1", "algorithm.num_minibatches=2")
 EACH = {spec.name: (ON_POLICY if spec.name in ("ippo", "mappo") else REPLAYED) for spec in BUILT_IN}
 
 VALUES, GRADIENTS = ("iql", "vdn", "qmix"), ("iddpg", "maddpg")
@@ -152,7 +152,7 @@ FAMILIES = {
 }
 # JaxMARL plays one step more than its limit, and compiles for a number of copies: evaluations have as many as actors.
 SMAX = Family(
-    ("task.name=smax/3m", "task.options.max_steps=5", f"evaluation.episodes_per_invocation={COPIES}"),
+    ("task.name=smax/3m", "task.options.max_steps=5", f"evaluation.episodes_per_invocation={NUM_ENVS}"),
     horizon=6,
     groups=1,
     package="jaxmarl",
@@ -215,7 +215,7 @@ def has_learned(run, drawn, policies, family):
     """Two rounds of so many steps, networks that have all moved, and numbers everywhere."""
     state = run.state
     assert (state.status, state.reason, state.round) == ("finished", "rounds", ROUNDS)
-    steps = COPIES * family.horizon
+    steps = NUM_ENVS * family.horizon
     assert [line.env_steps for line in run.lines] == [steps, 2 * steps]
     assert len(state.final) == EPISODES and len(state.absolute) == 10 * EPISODES
     assert drawn.keys() == policies.keys()

@@ -23,7 +23,7 @@ SMALL = (*TINY, *TAG)
 SHORT = {"train": SMALL, "resume": (), "evaluate": ("--episodes", "4")}
 NUMBERS = ("task.options.continuous_actions=true",)
 NOISY = (*NUMBERS, "algorithm.noise_start=0.5")
-REPLAY = ("algorithm.updates=2", "algorithm.batch=8", "algorithm.replay=400")
+REPLAY = ("algorithm.updates_per_round=2", "algorithm.batch_size=8", "algorithm.buffer_size=400")
 METHODS = {
     "mappo": (),
     "ippo with memory": ("algorithm.name=ippo", "algorithm.recurrent=true", "sharing.rule=all"),
@@ -36,11 +36,11 @@ METHODS = {
 }
 PLACEMENTS = [
     ("placement.rule=fused",),
-    ("placement.rule=packed", "placement.units_per_invocation=2"),
+    ("placement.rule=packed", "placement.rollouts_per_invocation=2"),
     ("placement.rule=whole",),
     ("placement.rule=auto",),
 ]
-SPLIT = ("placement.rule=split", "scaling.units=2")
+SPLIT = ("placement.rule=split", "scaling.rollouts=2")
 
 
 def told(run):
@@ -50,15 +50,15 @@ def told(run):
 
 @pytest.mark.parametrize("placement", PLACEMENTS, ids=" ".join)
 def test_the_placement_changes_nothing_against_chance(train, placement):
-    settings = (*TAG, "opponents.side=1", "scaling.units=2")
+    settings = (*TAG, "opponents.side=1", "scaling.rollouts=2")
     assert told(train(*settings, *placement)) == told(train(*settings, "placement.rule=split"))
 
 
 def test_workers_and_carried_objects_change_nothing_against_chance(train):
-    settings = (*TAG, "opponents.side=1", "scaling.units=2")
+    settings = (*TAG, "opponents.side=1", "scaling.rollouts=2")
     expected = told(train(*settings, "placement.rule=split"))
     assert told(train(*settings, "placement.rule=split", workers=2)) == expected
-    assert told(train(*settings, "placement.rule=fused", "placement.carry=true")) == expected
+    assert told(train(*settings, "placement.rule=fused", "placement.inline_objects=true")) == expected
 
 
 @pytest.fixture(scope="module")

@@ -11,17 +11,17 @@ from infra.local.sqlite import SqliteLedger
 
 # Two updates in each of five rounds, from a window of three.
 WINDOW = (
-    "algorithm.hidden=[8]", "algorithm.updates=2", "algorithm.batch=16", "scaling.units=2", "evaluation.every=4",
-    "checkpoint_every=3", "stop.rounds=5", "sharing.rule=none",
+    "algorithm.hidden=[8]", "algorithm.updates_per_round=2", "algorithm.batch_size=16", "scaling.rollouts=2",
+    "evaluation.every=4", "checkpoint_every=3", "stop.rounds=5", "sharing.rule=none",
 )  # fmt: skip
 # Agents of two classes that die one by one, with actions that are not legal.
 SIGNAL = (
-    *WINDOW, "algorithm.replay=270", "task.name=toy/signal", "task.agents=3", "task.options.masked=true",
+    *WINDOW, "algorithm.buffer_size=270", "task.name=toy/signal", "task.agents=3", "task.options.masked=true",
     "task.options.elimination=true", "task.options.mixed=true",
 )  # fmt: skip
 # Agents of two sides that act in numbers.
 NUMBERS = (
-    *WINDOW, "algorithm.replay=1300", "task.name=mpe/simple_adversary", "task.options.continuous_actions=true",
+    *WINDOW, "algorithm.buffer_size=1300", "task.name=mpe/simple_adversary", "task.options.continuous_actions=true",
     "algorithm.noise_start=0.5", "algorithm.noise_steps=1500",
 )  # fmt: skip
 MEMORY = ("algorithm.recurrent=true", "algorithm.burn_in=1")
@@ -34,7 +34,7 @@ METHODS = {
     "vdn, shared": (*REPLAYED, "algorithm.name=vdn", SHARED),
     "vdn with memory": (*REPLAYED, "algorithm.name=vdn", *MEMORY),
     "qmix": (*REPLAYED, "algorithm.name=qmix"),
-    "qmix with memory": (*REPLAYED, "algorithm.name=qmix", *MEMORY, "algorithm.ahead=2"),
+    "qmix with memory": (*REPLAYED, "algorithm.name=qmix", *MEMORY, "algorithm.n_step=2"),
     "maddpg": (*SIGNAL, "algorithm.name=maddpg"),
     "maddpg, shared": (*SIGNAL, "algorithm.name=maddpg", SHARED, "algorithm.reward=own"),
     "maddpg with memory": (*SIGNAL, "algorithm.name=maddpg", *MEMORY),
@@ -44,7 +44,7 @@ METHODS = {
 }
 METHODS |= {f"{name} by priority": (*METHODS[name], PRIORITY) for name in ("iql", "vdn", "qmix")}
 QMIX, JUDGED = METHODS["qmix"], METHODS["qmix by priority"]
-PAIRED = "placement.units_per_invocation=2"
+PAIRED = "placement.rollouts_per_invocation=2"
 SPLIT = "placement.rule=split"
 PLACEMENTS = [
     ("placement.rule=fused",),
@@ -95,11 +95,13 @@ def test_the_window_of_these_runs_slides_and_the_methods_differ(train):
     assert {line.env_steps for line in runs[0].lines} == set(range(80, 401, 80))
 
 
-@pytest.mark.parametrize("change", ["algorithm.replay=80", "algorithm.epsilon_end=0.5", "algorithm.ahead=1", "seed=2"])
+@pytest.mark.parametrize(
+    "change", ["algorithm.buffer_size=80", "algorithm.epsilon_end=0.5", "algorithm.n_step=1", "seed=2"]
+)
 def test_what_should_change_the_weights_does(train, change):
     """One that says what holds anyway changes none."""
     changed = train(*QMIX, "placement.rule=packed", change)
-    assert (changed.sha256 == train(*QMIX, SPLIT).sha256) == (change == "algorithm.ahead=1")
+    assert (changed.sha256 == train(*QMIX, SPLIT).sha256) == (change == "algorithm.n_step=1")
 
 
 def in_flight(round_, phase, wave=0):

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PLUG_INS = ROOT / "tests/plug_ins"
 GUIDES = ("your-environment", "your-algorithm")
 SMALL = (
-    "task.name=my_task algorithm.name=reinforce actors.copies=8"
+    "task.name=my_task algorithm.name=reinforce actors.num_envs=8"
     " evaluation.episodes=4 evaluation.final_episodes=4 --workers 1"
 )
 
@@ -120,7 +120,7 @@ def test_what_the_guides_train_learns(home):
 @pytest.mark.parametrize(
     ("run", "settings"),
     [
-        ("there", "task.name=my_task actors.copies=64"),
+        ("there", "task.name=my_task actors.num_envs=64"),
         ("clouded", "task.name=my_task algorithm.name=reinforce"),
     ],
 )

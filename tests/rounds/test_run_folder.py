@@ -200,7 +200,7 @@ def test_the_policies_can_be_played(marless, first):
     assert set(policy.act({"agent_0": [1, 0, 0], "agent_1": [0, 0, 1]})) == {"agent_0", "agent_1"}
 
 
-REPLAYED = ("algorithm.updates=2", "algorithm.batch=8", "algorithm.replay=80")
+REPLAYED = ("algorithm.updates_per_round=2", "algorithm.batch_size=8", "algorithm.buffer_size=80")
 METHODS = {
     "mappo": (),
     "qmix by priority": ("algorithm.name=qmix", "algorithm.priority=0.7", *REPLAYED),
@@ -326,7 +326,7 @@ def test_runs_and_status_tell_how_runs_stand(marless, first, signalled):
 
 
 def test_an_estimate_is_within_a_quarter_of_the_bill(marless):
-    settings = ("stop.rounds=40", "evaluation.final_episodes=640", "evaluation.episodes=64", "actors.copies=16")
+    settings = ("stop.rounds=40", "evaluation.final_episodes=640", "evaluation.episodes=64", "actors.num_envs=16")
     estimated = json.loads(marless("estimate", *settings, "--workers", "1", "--json").out[0])
     assert marless("train", *settings, "--run", "first", "--workers", "1").code == 0
     bill = json.loads(Path("runs/first/bill.json").read_text())
@@ -411,7 +411,7 @@ def test_programs_are_told_what_people_are(marless, first):
 def test_a_plateau_is_warned_of_once_and_stands_in_the_summary(marless, rounds):
     # One action of two is legal, the right one: every return is 2 agents times 1 step from the first round on.
     flat = "task.options={signals=2,masked=true,horizon=1}"
-    short = ("actors.steps=1", "actors.copies=1", "algorithm.epochs=1", "placement.rule=whole")
+    short = ("actors.rollout_length=1", "actors.num_envs=1", "algorithm.epochs=1", "placement.rule=whole")
     said = marless.train("flat", flat, *short, f"stop.rounds={rounds}", "evaluation.every=70")
     assert said.code == 0
     (line,) = (line for line in said.out + said.err if "plateau" in line)
@@ -430,7 +430,7 @@ def test_a_short_run_is_on_no_plateau(marless):
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_lines_of_metrics_have_the_diagnoses_of_the_algorithm(marless, name):
-    settings = ("algorithm.updates=2", "algorithm.batch=8") if name not in ("ippo", "mappo") else ()
+    settings = ("algorithm.updates_per_round=2", "algorithm.batch_size=8") if name not in ("ippo", "mappo") else ()
     said = marless.train(
         "first", f"algorithm.name={name}", *settings, "task.agents=3", "sharing.rule=all", "stop.rounds=2"
     )

@@ -4,7 +4,7 @@ import pytest
 from driver import SMALL
 from driver import train as drive
 
-FIVE = "scaling.units=5"
+FIVE = "scaling.rollouts=5"
 VARIANTS = ["algorithm.name=mappo", "algorithm.name=ippo"]
 PLACEMENTS = ["placement.rule=split", "placement.rule=fused", "placement.rule=packed"]
 
@@ -17,7 +17,7 @@ def test_the_number_of_workers_changes_no_weight(train, workers):
 
 @pytest.mark.parametrize("packing", [2, 5])
 def test_the_packing_of_units_changes_no_weight(train, packing):
-    packed = train(FIVE, "placement.rule=split", f"placement.units_per_invocation={packing}")
+    packed = train(FIVE, "placement.rule=split", f"placement.rollouts_per_invocation={packing}")
     alone = train(FIVE, "placement.rule=split")
     assert packed.sha256 == alone.sha256
     assert packed.lines[-1].invocations < alone.lines[-1].invocations
@@ -74,7 +74,7 @@ def test_what_should_change_the_weights_does(train, change):
     [
         ("placement.rule=packed", "placement.rule=split"),
         ("placement.rule=split", "placement.rule=packed"),
-        ("placement.units_per_invocation=1", "placement.units_per_invocation=5"),
+        ("placement.rollouts_per_invocation=1", "placement.rollouts_per_invocation=5"),
     ],
 )
 def test_a_placement_that_changes_on_resume_changes_no_weight(train, tmp_path, phase, before, after):

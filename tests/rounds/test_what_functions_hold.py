@@ -14,11 +14,17 @@ from functions.data import recall
 from functions.environments import registry
 
 # Networks whose activations are small beside them, and observations that are wide beside all else that is recorded.
-NETWORKS = ("task.name=toy/signal", "actors.copies=2", "algorithm.hidden=[300,300]")
-SEEN = ("task.name=mpe/simple_spread", "task.agents=12", "actors.copies=16", "scaling.units=2", "algorithm.hidden=[4]")
+NETWORKS = ("task.name=toy/signal", "actors.num_envs=2", "algorithm.hidden=[300,300]")
+SEEN = (
+    "task.name=mpe/simple_spread",
+    "task.agents=12",
+    "actors.num_envs=16",
+    "scaling.rollouts=2",
+    "algorithm.hidden=[4]",
+)
 SHORT = ("sharing.rule=none", "stop.rounds=3", "evaluation.episodes=2", "evaluation.final_episodes=2")
-ON_POLICY = ("algorithm.epochs=1", "algorithm.minibatches=2")
-REPLAYED = ("algorithm.updates=2", "algorithm.batch=4")
+ON_POLICY = ("algorithm.epochs=1", "algorithm.num_minibatches=2")
+REPLAYED = ("algorithm.updates_per_round=2", "algorithm.batch_size=4")
 
 
 class Measured(InProcess):

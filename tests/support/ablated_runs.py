@@ -14,7 +14,7 @@ def a_line(number, **changed):
         "env_steps": 100 * number,
         "seconds": 1.0 * number,
         "dollars": 0.01 * number,
-        "units": 4,
+        "rollouts": 4,
         "learners": 6,
         "groups": 3,
         "invocations": 10,
@@ -64,7 +64,7 @@ def a_result(arm="baseline", seed=1, **changed):
         "evaluator": 0.001,
         "requests": 0.002,
         "storage": 0.07,
-        "units": 4.0,
+        "rollouts": 4.0,
         "learners": 6.0,
         "sharing": 0.0,
         "flips": 0,
@@ -72,7 +72,7 @@ def a_result(arm="baseline", seed=1, **changed):
         "final_return": -40.0,
         "code": "abc",
         "curve": a_curve(1000, 10.0, 0.1, -80.0, -40.0),
-        "history": (Round(units=4, learners=6, team=(0, 1, 2), event=""),) * 10,
+        "history": (Round(rollouts=4, learners=6, team=(0, 1, 2), event=""),) * 10,
     }
     return Result(**(fields | changed))
 

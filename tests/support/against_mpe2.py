@@ -43,9 +43,9 @@ class Case:
     def __str__(self):
         return "-".join([self.name, *(f"{name}={value}" for name, value in (self.counts | self.options).items())])
 
-    def engine(self, copies, continuous=False):
+    def engine(self, num_envs, continuous=False):
         options = self.options | ({"continuous_actions": True} if continuous else {})
-        return make(Task(name=self.name, agents=self.agents, options=options), copies)
+        return make(Task(name=self.name, agents=self.agents, options=options), num_envs)
 
     def reference(self, continuous=False):
         """The parallel environment of mpe2."""
@@ -84,7 +84,7 @@ def random_actions(engine, rng):
     """Choices, or numbers among which are zeros, ones and agents that keep quite still."""
     actions = []
     for kind in engine.spec.classes:
-        shape = (engine.copies, len(kind.agents))
+        shape = (engine.num_envs, len(kind.agents))
         if not kind.continuous:
             actions.append(rng.integers(0, kind.actions, shape))
             continue
@@ -145,7 +145,7 @@ def assert_equals(case, engine, reference, rng):
     for chosen in actions:
         steps.append(engine.step(chosen))
         states.append(engine.snapshot())
-    for copy in range(engine.copies):
+    for copy in range(engine.num_envs):
         reference.reset(seed=0)
         place(case.name, reference.unwrapped.world, start, copy)
         for number, (chosen, step, state) in enumerate(zip(actions, steps, states, strict=True), start=1):

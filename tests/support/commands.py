@@ -7,7 +7,7 @@ from coordinator.cli.app import main
 SMALL = (
     "task.name=toy/signal",
     "algorithm.hidden=[8]",
-    "actors.copies=8",
+    "actors.num_envs=8",
     "evaluation.every=2",
     "evaluation.episodes=4",
     "evaluation.final_episodes=4",

@@ -29,8 +29,8 @@ HANDLES = {"actor": act, "learner": learn, "evaluator": evaluate}
 SMALL = (
     "task.name=toy/signal",
     "algorithm.hidden=[4]",
-    "actors.copies=4",
-    "scaling.units=3",
+    "actors.num_envs=4",
+    "scaling.rollouts=3",
     "evaluation.every=2",
     "evaluation.episodes=2",
     "evaluation.final_episodes=2",
@@ -55,7 +55,7 @@ class World:
             10_000,
             width,
             fixed=True,
-            carries=False,
+            can_inline=False,
             coordinator_mb=512,
         )
         self.storage, self.ledger, self.journal = Storage(self), Ledger(self), Lines()

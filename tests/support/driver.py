@@ -28,7 +28,7 @@ from functions.contract import NoSuchObject
 from infra.wiring import Backend, local
 
 # A run of a fraction of a second.
-SMALL = ("actors.copies=8", "evaluation.every=2", "evaluation.episodes=4", "evaluation.final_episodes=4")
+SMALL = ("actors.num_envs=8", "evaluation.every=2", "evaluation.episodes=4", "evaluation.final_episodes=4")
 
 
 @dataclass(frozen=True)

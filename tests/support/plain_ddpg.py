@@ -50,12 +50,14 @@ class Agents:
                 self.follow(online[g], slow[g])
 
     def look_at(self, batch):
-        self.batch, (self.steps, self.copies) = batch, batch.ended.shape
+        self.batch, (self.steps, self.num_envs) = batch, batch.ended.shape
         self.cuts = {tuple(place): number for number, place in enumerate(batch.cut.tolist())}
 
     def follow(self, online, slow):
         rate = (
-            self.config.target_rate if self.config.target_every is None else self.done % self.config.target_every == 0
+            self.config.tau
+            if self.config.target_update_interval is None
+            else self.done % self.config.target_update_interval == 0
         )
         with torch.no_grad():
             for name, parameter in slow.named.items():
@@ -110,9 +112,9 @@ class Agents:
     def gumbel(self, group, round_, update):
         members, width = self.members(group), self.kinds[self.members(group)[0]].actions
         rng = generator(self.seed, round_, "gumbel", update, group)
-        drawn = rng.random((self.steps * len(members) * self.copies, width), dtype=np.float32)
+        drawn = rng.random((self.steps * len(members) * self.num_envs, width), dtype=np.float32)
         noise = -np.log(-np.log(np.maximum(drawn, SMALLEST)))
-        return torch.tensor(noise.astype(np.float64)).reshape(self.steps, len(members), self.copies, width)
+        return torch.tensor(noise.astype(np.float64)).reshape(self.steps, len(members), self.num_envs, width)
 
     def taken(self, agent, t, e):
         action = self.batch.of(self.batch.actions, agent)[t, e]
@@ -128,7 +130,7 @@ class Agents:
     def policy_after(self, agent):
         """The target policy's action after each step by (t, e), where something comes after."""
         network, found = self.policy_target[self.team.groups[agent]], {}
-        for e in range(self.copies):
+        for e in range(self.num_envs):
             memory = network.empty(1)
             for t in range(self.steps):
                 memory = network.empty(1) if self.begins(t, e) else memory
@@ -167,7 +169,7 @@ class Agents:
 
     def rows(self, group, whose):
         """Agent, step and copy of what counts: where somebody is there of those that `whose` gives for the agent."""
-        places = itertools.product(self.members(group), range(self.config.burn_in, self.steps), range(self.copies))
+        places = itertools.product(self.members(group), range(self.config.burn_in, self.steps), range(self.num_envs))
         return {(a, t, e): None for a, t, e in places if any(self.batch.alive[other, t, e] for other in whose(a))}
 
     def paying(self, agent):
@@ -189,7 +191,7 @@ class Agents:
         new = 0.999 * mean + 0.001 * seen.mean(), 0.999 * square + 0.001 * (seen**2).mean(), 0.999 * weight + 0.001
         self.rewards[group] = *new, level
         variance = new[1] / new[2] - (new[0] / new[2]) ** 2
-        unit = np.sqrt(max(variance, 1e-2)) if self.config.standardise else 1.0
+        unit = np.sqrt(max(variance, 1e-2)) if self.config.standardise_rewards else 1.0
         # Values are above outputs by the level.
         return unit, level / unit
 
@@ -225,7 +227,7 @@ class Agents:
     def stepped(self, network, group):
         """Agent, step, copy, and what a critic remembers before and after the step."""
         for a in self.members(group):
-            for e in range(self.copies):
+            for e in range(self.num_envs):
                 memory = network.empty(1)
                 for t in range(self.steps):
                     before = network.empty(1) if self.begins(t, e) else self.burnt(memory, t)
@@ -234,7 +236,7 @@ class Agents:
                     yield a, t, e, (before, memory, value[0, 0], done)
 
     def step_critic(self, group, targets):
-        network, delta = self.critic[group], self.config.huber
+        network, delta = self.critic[group], self.config.huber_delta
         losses = []
         for a, t, e, (_, _, value, _) in self.stepped(network, group):
             if (a, t, e) in targets:
@@ -250,7 +252,7 @@ class Agents:
         network, critic = self.policy[group], self.critic[group]
         outputs = {}
         for a in self.members(group):
-            for e in range(self.copies):
+            for e in range(self.num_envs):
                 memory = network.empty(1)
                 for t in range(self.steps):
                     memory = network.empty(1) if self.begins(t, e) else self.burnt(memory, t)

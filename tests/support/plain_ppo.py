@@ -21,7 +21,7 @@ class Network:
             if key.startswith(prefix)
         }
         self.layers = sum(key.startswith("w") for key in self.named)
-        self.optimiser = torch.optim.Adam(self.named.values(), lr=config.lr, eps=config.adam_epsilon)
+        self.optimiser = torch.optim.Adam(self.named.values(), lr=config.lr, eps=config.adam_eps)
 
     def after(self, inputs, state):
         """Outputs for rows, and the state afterwards."""
@@ -48,8 +48,8 @@ class Network:
         return torch.zeros(rows, self.named["gru_h"].shape[0] if "gru_h" in self.named else 0, dtype=torch.float64)
 
     def step(self):
-        norm = torch.nn.utils.clip_grad_norm_(self.named.values(), self.config.norm_cap)
-        self.capped += bool(norm > self.config.norm_cap)
+        norm = torch.nn.utils.clip_grad_norm_(self.named.values(), self.config.max_grad_norm)
+        self.capped += bool(norm > self.config.max_grad_norm)
         self.optimiser.step()
         self.optimiser.zero_grad()
         return norm.item()
@@ -92,7 +92,7 @@ class Group:
             for chosen in self._minibatches(part, number, len(pieces)):
                 self.loss_of([pieces[place] for place in chosen], network, loss).backward()
                 norms.append(network.step())
-            self.norms[part] = np.mean(norms[-self.config.minibatches :])
+            self.norms[part] = np.mean(norms[-self.config.num_minibatches :])
 
     def _inputs(self, part, agent):
         """``[T, E, F]`` and after cuts ``[K, F]``, with the one-hot."""
@@ -131,8 +131,8 @@ class Group:
                 }
                 self.advantage[agent] = self._gae(agent, self._raw(self.value[agent]), following)
                 alive[agent] = torch.tensor(batch.alive[agent])
-                steps, copies = (range(size) for size in batch.ended.shape)
-                valued[agent] = torch.tensor([[self.counts("critic", agent, t, e) for e in copies] for t in steps])
+                steps, num_envs = (range(size) for size in batch.ended.shape)
+                valued[agent] = torch.tensor([[self.counts("critic", agent, t, e) for e in num_envs] for t in steps])
             targets = {agent: self.advantage[agent] + self._raw(self.value[agent]) for agent in self.agents}
             pooled = torch.cat([targets[agent][valued[agent]] for agent in self.agents])
             mean, square, weight = self.seen
@@ -155,7 +155,7 @@ class Group:
         found = torch.zeros_like(values)
         side, team = self.side[agent], config.reward == "team"
         for e in range(values.shape[1]):
-            carried = 0.0
+            inlined = 0.0
             for t in reversed([t for t in range(len(values)) if self.counts("critic", agent, t, e)]):
                 left = [other for other in side if batch.alive[other, t, e] and not batch.terminated[other, t, e]]
                 nothing = not left if team else batch.terminated[agent, t, e]
@@ -165,19 +165,19 @@ class Group:
                 reward = batch.rewards[side, t, e].sum() if team else batch.rewards[agent, t, e]
                 after = 0.0 if nothing else following[t, e] if (t, e) in following else values[t + 1, e]
                 residual = reward + config.gamma * after - values[t, e]
-                carried = residual + (0.0 if stop else config.gamma * config.gae_lambda * carried)
-                found[t, e] = carried
+                inlined = residual + (0.0 if stop else config.gamma * config.gae_lambda * inlined)
+                found[t, e] = inlined
         return found
 
     def pieces(self, network, part):
         """What is shuffled: ``(agent, copy, steps, state before)``; living rows alone, or living stretches."""
         batch = self.context.batch
-        steps, copies = batch.ended.shape
+        steps, num_envs = batch.ended.shape
         if not self.config.recurrent:
             return [
                 (agent, e, [t], torch.zeros(0, dtype=torch.float64))
                 for agent in self.agents
-                for t, e in itertools.product(range(steps), range(copies))
+                for t, e in itertools.product(range(steps), range(num_envs))
                 if self.counts(part, agent, t, e)
             ]
         before = {}
@@ -185,21 +185,22 @@ class Group:
             for agent in self.agents:
                 inputs, _ = self._inputs(part, agent)
                 # As it was left by the step before: an episode's begin is seen when the stretch is unrolled.
-                after = network.unrolled(inputs, self.begins, network.empty(copies))[2]
-                before[agent] = torch.cat([network.empty(copies)[None], after])
+                after = network.unrolled(inputs, self.begins, network.empty(num_envs))[2]
+                before[agent] = torch.cat([network.empty(num_envs)[None], after])
         stretches = [
-            list(range(start, min(start + self.config.chunk, steps))) for start in range(0, steps, self.config.chunk)
+            list(range(start, min(start + self.config.data_chunk_length, steps)))
+            for start in range(0, steps, self.config.data_chunk_length)
         ]
         return [
             (agent, e, stretch, before[agent][stretch[0], e])
             for stretch in stretches
             for agent in self.agents
-            for e in range(copies)
+            for e in range(num_envs)
             if any(self.counts(part, agent, t, e) for t in stretch)
         ]
 
     def _minibatches(self, part, number, pieces):
-        rng, count = generator(self.context.seed, number, part, self.group), self.config.minibatches
+        rng, count = generator(self.context.seed, number, part, self.group), self.config.num_minibatches
         bounds = [int(k * pieces / count) for k in range(count + 1)]
         for _ in range(self.config.epochs):
             order = rng.permutation(pieces).tolist()
@@ -235,14 +236,14 @@ class Group:
         log_p = sum(part.log_prob(taken).sum() for part, taken in zip(parts, shown, strict=True))
         ratio = torch.exp(log_p - batch.of(batch.log_probability, agent)[t, e])
         gain = self.advantage[agent][t, e]
-        surrogate = torch.min(ratio * gain, torch.clamp(ratio, 1 - config.clip, 1 + config.clip) * gain)
-        return -surrogate - config.entropy * sum(part.entropy().sum() for part in parts)
+        surrogate = torch.min(ratio * gain, torch.clamp(ratio, 1 - config.clip_coef, 1 + config.clip_coef) * gain)
+        return -surrogate - config.ent_coef * sum(part.entropy().sum() for part in parts)
 
     def _value_loss(self, outputs, agent, t, e):
         config, value, old = self.config, outputs[0], self.value[agent][t, e]
         held = old + torch.clamp(value - old, -config.value_clip, config.value_clip)
         free, kept = (
-            torch.nn.functional.huber_loss(x, self.target[agent][t, e], delta=config.huber) for x in (value, held)
+            torch.nn.functional.huber_loss(x, self.target[agent][t, e], delta=config.huber_delta) for x in (value, held)
         )
         return torch.max(free, kept)
 

@@ -18,8 +18,8 @@ def address(context):
 
 def stretches(units, length):
     """How many there are."""
-    steps, copies = units[0]["ended"].shape
-    return len(units) * (steps // length) * copies
+    steps, num_envs = units[0]["ended"].shape
+    return len(units) * (steps // length) * num_envs
 
 
 def drawn(units, context, size, length):
@@ -43,10 +43,10 @@ def drawn_by_priority(priorities, context, size):
 
 def places(units, numbers, length):
     """Stretches as (unit, first step, copy), counted unit by unit, stretch by stretch, copy by copy."""
-    steps, copies = units[0]["ended"].shape
+    steps, num_envs = units[0]["ended"].shape
     found = []
     for number in numbers:
-        stretch, copy = divmod(number, copies)
+        stretch, copy = divmod(number, num_envs)
         unit, place = divmod(stretch, steps // length)
         found.append((units[unit], place * length, copy))
     return found
@@ -179,7 +179,7 @@ class Plain:
         self.target = {key: part(tensors, aim_of(key), False) for key in names}
         self.scales = {key: array.copy() for key, array in tensors.items() if key.startswith("normaliser/")}
         self.steps = {
-            key: torch.optim.Adam(p.values(), lr=config.lr, eps=config.adam_epsilon) for key, p in self.online.items()
+            key: torch.optim.Adam(p.values(), lr=config.lr, eps=config.adam_eps) for key, p in self.online.items()
         }
         self.priorities = {}  # of who learns together, the newest
         self.norms, self.capped = {}, dict.fromkeys(self.online, 0)
@@ -198,19 +198,19 @@ class Plain:
             optimiser.zero_grad()
         loss.backward()
         for key, optimiser in self.steps.items():
-            self.norms[key] = torch.nn.utils.clip_grad_norm_(self.online[key].values(), config.norm_cap).item()
-            self.capped[key] += self.norms[key] > config.norm_cap
+            self.norms[key] = torch.nn.utils.clip_grad_norm_(self.online[key].values(), config.max_grad_norm).item()
+            self.capped[key] += self.norms[key] > config.max_grad_norm
             optimiser.step()
-        self.chase(context.round * config.updates + context.update + 1)
+        self.chase(context.round * config.updates_per_round + context.update + 1)
 
     def seen(self, context, length, groups):
         """The minibatch of groups that learn together, and what all agents' values in it are."""
         config = self.config
         if config.priority:
             priorities = self.priorities.setdefault(groups, [1.0] * stretches(self.units, length))
-            numbers = drawn_by_priority(priorities, context, config.batch)
+            numbers = drawn_by_priority(priorities, context, config.batch_size)
         else:
-            numbers = drawn(self.units, context, config.batch, length)
+            numbers = drawn(self.units, context, config.batch_size, length)
         found = places(self.units, numbers, length)
         batch = Minibatch(self.spec, self.team, found, length, config.time_limit, config.burn_in)
         batch.numbers, batch.groups = numbers, groups
@@ -259,15 +259,15 @@ class Plain:
             self.scales[key] = np.array([*known, level])
         mean, square, weight = known
         variance = square / weight - (mean / weight) ** 2 if weight else 1.0
-        unit = np.sqrt(max(variance, 0.01)) if self.config.standardise else 1.0
+        unit = np.sqrt(max(variance, 0.01)) if self.config.standardise_rewards else 1.0
         return rewards / unit, level / unit
 
     def returns(self, side):
         """What a side gets from each of its steps of the round on, until nobody of it is left or the episode is cut."""
-        steps, copies = self.units[0]["ended"].shape
-        starts = [(self.units[0], 0, copy) for copy in range(copies)]
+        steps, num_envs = self.units[0]["ended"].shape
+        starts = [(self.units[0], 0, copy) for copy in range(num_envs)]
         batch = Minibatch(self.spec, self.team, starts, steps, self.config.time_limit, self.config.burn_in)
-        for t, b in np.ndindex(steps, copies):
+        for t, b in np.ndindex(steps, num_envs):
             if not any(batch.learned[agent][t, b] for agent in side):
                 continue
             total, playing = 0.0, [agent for agent in side if batch.alive[agent][t, b]]
@@ -329,23 +329,23 @@ class Plain:
     def walk(self, batch, rewards, t, b, playing, value):
         """Discounted rewards ahead while somebody plays on, and the value of what is left where the walk ends."""
         total, gamma = 0.0, self.config.gamma
-        for k in range(self.config.ahead):
+        for k in range(self.config.n_step):
             total = total + gamma**k * rewards[t + k, b]
             playing = [agent for agent in playing if not batch.over[agent][t + k, b]]
             if not playing:
                 return total
-            if k + 1 == self.config.ahead or t + k + 1 == batch.length or batch.ended[t + k, b]:
+            if k + 1 == self.config.n_step or t + k + 1 == batch.length or batch.ended[t + k, b]:
                 return total + gamma ** (k + 1) * value(t + k, b, playing)
         raise AssertionError
 
     def error(self, difference):
-        delta = self.config.huber
+        delta = self.config.huber_delta
         if delta is None:
             return difference**2
         return torch.nn.functional.huber_loss(difference, torch.zeros_like(difference), reduction="none", delta=delta)
 
     def chase(self, updates):
-        rate, every = self.config.target_rate, self.config.target_every
+        rate, every = self.config.tau, self.config.target_update_interval
         with torch.no_grad():
             for key, target in self.target.items():
                 for name, tensor in target.items():

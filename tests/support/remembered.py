@@ -10,7 +10,7 @@ from functions import codec, keys
 from functions.contract import WholeTask
 from functions.environments.base import AgentClass, Spec
 
-STEPS, COPIES = 4, 3
+STEPS, NUM_ENVS = 4, 3
 # How copies go on after each of the four steps: on, `t`erminated (and reset), or `c`ut (and reset). What is on at the
 # end of a unit was cut there without a reset.
 FATES = ("..t.", "c..t", ".c..")
@@ -27,9 +27,9 @@ def spec(masked=False, own_state=False):
     )
 
 
-def shown(unit, t, e, after=False):
+def shown(rollout, t, e, after=False):
     """What stands for a place: thousands for the unit, tens for the step, ones for the copy, a half for after a cut."""
-    return 1000 * unit + 10 * t + e + 0.5 * after
+    return 1000 * rollout + 10 * t + e + 0.5 * after
 
 
 def observed(place, agent, width=2):
@@ -44,14 +44,14 @@ def legal(place, agent, actions):
     return found
 
 
-def unit(number, spec, fates=FATES, dtype=np.float64):
+def rollout(number, spec, fates=FATES, dtype=np.float64):
     """The tensors of a unit, as actors name them without the unit."""
-    steps, copies = len(fates[0]), len(fates)
-    ended = np.array([[fates[e][t] != "." for e in range(copies)] for t in range(steps)])
-    cuts = [(t, e) for t in range(steps) for e in range(copies) if followed(fates, t, e) == "cut"]
-    here = np.array([[shown(number, t, e) for e in range(copies)] for t in range(steps)])
+    steps, num_envs = len(fates[0]), len(fates)
+    ended = np.array([[fates[e][t] != "." for e in range(num_envs)] for t in range(steps)])
+    cuts = [(t, e) for t in range(steps) for e in range(num_envs) if followed(fates, t, e) == "cut"]
+    here = np.array([[shown(number, t, e) for e in range(num_envs)] for t in range(steps)])
     beyond = np.array([shown(number, t, e, after=True) for t, e in cuts])
-    agents, shape = len(spec.agents), (len(spec.agents), steps, copies)
+    agents, shape = len(spec.agents), (len(spec.agents), steps, num_envs)
     made = {
         "ended": ended,
         "reward": (here + 0.25 * np.arange(agents)[:, None, None]).astype(dtype),

@@ -37,7 +37,7 @@ from functions.contract import (
 from functions.environments.base import AgentClass, Spec
 
 SPEC = Spec(agents=("a", "b"), classes=(AgentClass("all", (0, 1), 3, 3),), horizon=5)
-SMALL = ("actors.copies=2", "evaluation.episodes=2", "evaluation.final_episodes=2", "evaluation.every=2")
+SMALL = ("actors.num_envs=2", "evaluation.episodes=2", "evaluation.final_episodes=2", "evaluation.every=2")
 
 _REQUESTS = msgspec.json.Decoder(Request)
 _ENCODER = msgspec.json.Encoder()
@@ -88,11 +88,13 @@ def reply(request, returns=-1.0):
 
 def sample_reply(request, returns):
     """What the units of a request give when every episode gives `returns`."""
-    each = request.copies * request.steps // SPEC.horizon
-    episodes = each * len(request.units)
-    steps = request.copies * len(request.units) * request.steps
+    each = request.num_envs * request.rollout_length // SPEC.horizon
+    episodes = each * len(request.rollouts)
+    steps = request.num_envs * len(request.rollouts) * request.rollout_length
     return SampleReply(
-        env_steps=steps, returns=(returns,) * episodes, agent_returns=((each * returns / 2,) * 2,) * len(request.units)
+        env_steps=steps,
+        returns=(returns,) * episodes,
+        agent_returns=((each * returns / 2,) * 2,) * len(request.rollouts),
     )
 
 
@@ -114,15 +116,15 @@ def report(function, request, answer=None, outcome="answered", duration_ms=10.0,
 def answered(function, request, returns=-1.0, usage=None, **timing):
     """The report of an attempt that went well."""
     made = objects(request)
-    usage = usage or Usage(puts=0 if request.carry else len(made), gets=1)
-    carried = {ref.key: ref.key.encode() for ref in made.values()} if request.carry else {}
+    usage = usage or Usage(puts=0 if request.inline_objects else len(made), gets=1)
+    inlined = {ref.key: ref.key.encode() for ref in made.values()} if request.inline_objects else {}
     done = Done(
         id=request.id,
         attempt=request.attempt,
         objects=made,
         reply=reply(request, returns),
         usage=usage,
-        carried=carried,
+        inlined=inlined,
     )
     return report(function, request, done, **timing)
 
@@ -197,7 +199,7 @@ class ScriptedInvoker:
         assert (request.id, request.attempt, request.timeout_s) == (id, attempt, timeout_s)
         self.asked.append(request)
         reports = list(self.script(function, request))
-        stores = not request.carry and any(isinstance(said(item), Done) for item in reports)
+        stores = not request.inline_objects and any(isinstance(said(item), Done) for item in reports)
         if stores:
             self.storage.update({ref.key: ref.key.encode() for ref in objects(request).values()})
         self.queue.extend(reports)

@@ -9,7 +9,7 @@ from functions.algorithms import registry as algorithms
 from functions.algorithms.base import Context
 from functions.contract import Team
 from functions.data.batch import join
-from functions.data.trajectory import unit_prefix
+from functions.data.trajectory import rollout_prefix
 from functions.environments.base import AgentClass, Spec
 
 SIZE = 4  # of an observation
@@ -32,11 +32,11 @@ def spec(kind, masked=False, sides=(), state_size=5):
     )  # fmt: skip
 
 
-def episodes(rng, agents, steps, copies):
+def episodes(rng, agents, steps, num_envs):
     """`terminated`, `alive` ``[N, T, E]``, `ended`, `truncated` ``[T, E]``: deaths, ends by the rules, time limits."""
-    terminated, alive = np.zeros((agents, steps, copies), bool), np.ones((agents, steps, copies), bool)
-    ended, truncated = np.zeros((steps, copies), bool), np.zeros((steps, copies), bool)
-    for t, e in np.ndindex(steps, copies):
+    terminated, alive = np.zeros((agents, steps, num_envs), bool), np.ones((agents, steps, num_envs), bool)
+    ended, truncated = np.zeros((steps, num_envs), bool), np.zeros((steps, num_envs), bool)
+    for t, e in np.ndindex(steps, num_envs):
         if t:
             alive[:, t, e] = True if ended[t - 1, e] else alive[:, t - 1, e] & ~terminated[:, t - 1, e]
         terminated[:, t, e] = alive[:, t, e] & (rng.random(agents) < 0.08)
@@ -65,9 +65,9 @@ def _acted(rng, kind, shape, masked):
     return np.stack(chosen, axis=-1) if kind.branches else chosen[0], legal, told
 
 
-def unit_of(spec, rng, steps, copies, precision=np.float64):
+def rollout_of(spec, rng, steps, num_envs, precision=np.float64):
     """A unit as actors name it; agents that are gone see, do and get something, too."""
-    agents, shape = len(spec.agents), (steps, copies)
+    agents, shape = len(spec.agents), (steps, num_envs)
     terminated, alive, ended, truncated = episodes(rng, agents, *shape)
     cut = np.argwhere(truncated | ((np.arange(steps) == steps - 1)[:, None] & ~ended))
 
@@ -93,12 +93,12 @@ def unit_of(spec, rng, steps, copies, precision=np.float64):
     return made
 
 
-def meddled(spec, unit):
+def meddled(spec, rollout):
     """The unit with anything in place of what agents that are gone saw, did, might have done and got, and of what those
     that have just gone would see next."""
-    rng, found = np.random.default_rng(9), {name: array.copy() for name, array in unit.items()}
-    there = unit["alive"]
-    left = (there & ~unit["terminated"])[:, unit["cut"][:, 0], unit["cut"][:, 1]]
+    rng, found = np.random.default_rng(9), {name: array.copy() for name, array in rollout.items()}
+    there = rollout["alive"]
+    left = (there & ~rollout["terminated"])[:, rollout["cut"][:, 0], rollout["cut"][:, 1]]
     found["reward"][~there] = 50 * rng.standard_normal((~there).sum())
     names = {"observation": there, "action": there, "log_probability": there, "mask": there}
     for name, living in {**names, "cut_observation": left, "cut_mask": left}.items():
@@ -110,12 +110,16 @@ def meddled(spec, unit):
     return found
 
 
-def joined(spec, unit, units=1):
-    """A batch of one unit, which says that it is of `units`."""
-    return replace(join(spec, {f"{unit_prefix(0)}/{name}": array for name, array in unit.items()}, (0,)), units=units)
+def joined(spec, rollout, rollouts=1):
+    """A batch of one unit, which says that it is of `rollouts`."""
+    return replace(
+        join(spec, {f"{rollout_prefix(0)}/{name}": array for name, array in rollout.items()}, (0,)), rollouts=rollouts
+    )
 
 
-def context(name, spec, settings, seed=3, precision=np.float64, changed=lambda spec, unit: unit, steps=14, copies=4):
+def context(
+    name, spec, settings, seed=3, precision=np.float64, changed=lambda spec, rollout: rollout, steps=14, num_envs=4
+):
     """A first round of an algorithm: agents 0 and 2 learn together; `changed` makes another unit of the spec and it."""
     team = Team(groups=(0, 1, 0), identity=True)
     algorithm = algorithms.algorithm(name)
@@ -124,5 +128,5 @@ def context(name, spec, settings, seed=3, precision=np.float64, changed=lambda s
     for group in (0, 1):
         state |= code.initialise(spec, team, config, seed, group)
     state = {key: array.astype(precision) if array.dtype == np.float32 else array for key, array in state.items()}
-    unit = changed(spec, unit_of(spec, np.random.default_rng(seed), steps, copies, precision))
-    return Context(spec, team, config, seed, 0, joined(spec, unit, units=2), state), algorithm
+    rollout = changed(spec, rollout_of(spec, np.random.default_rng(seed), steps, num_envs, precision))
+    return Context(spec, team, config, seed, 0, joined(spec, rollout, rollouts=2), state), algorithm

@@ -17,7 +17,7 @@ def taught(*args, **kwargs):
     return learned(*args, **kwargs)[0]
 
 
-def learned(task, name, settings, rounds, copies=32, units=1, steps=None, seed=0, identity=False):
+def learned(task, name, settings, rounds, num_envs=32, rollouts=1, steps=None, seed=0, identity=False):
     """The policies, and all else that was learned, by name."""
     algorithm = algorithms.algorithm(name)
     spec, storage = registry.spec(task), MemoryStorage()
@@ -28,9 +28,9 @@ def learned(task, name, settings, rounds, copies=32, units=1, steps=None, seed=0
         "hyperparameters": settings, "team": Team(groups=tuple(range(len(spec.agents))), identity=identity),
     }  # fmt: skip
     drawn = ask(InitialiseTask(id="i", output="i", **common), storage)
-    behaviours = tuple(config.behaviour(round_ * units * copies * steps) for round_ in range(rounds))
+    behaviours = tuple(config.behaviour(round_ * rollouts * num_envs * steps) for round_ in range(rounds))
     whole = WholeTask(
-        id="w", output="w", environment=task, units=tuple(range(units)), copies=copies, steps=steps,
+        id="w", output="w", environment=task, rollouts=tuple(range(rollouts)), num_envs=num_envs, rollout_length=steps,
         behaviours=behaviours, state=tuple(drawn.objects.values()), updates=config.updates_per_round,
         replayed_steps=config.replayed_steps, **common,
     )  # fmt: skip

@@ -36,7 +36,7 @@ _AXES = ("sharing", "scaling", "placement")
 _DEFAULTS = {"sharing": ["none"], "scaling": ["constant"], "placement": ["split"]}
 
 EXAMPLES = f"""examples:
-  marless ablate scaling.units=8 stop.rounds=100 --seeds 1-3
+  marless ablate scaling.rollouts=8 stop.rounds=100 --seeds 1-3
   marless ablate my_run.toml --arms marless-minus,packed,ours --random -80
   marless ablate --sharing none,ours --scaling constant,gns --placement split,packed
 
@@ -192,9 +192,9 @@ def _foretell(options: Namespace, campaign: Campaign, base: RunConfig, arms: lis
     if not options.json:
         print(f"arms: {len(arms)}, seeds: {len(options.seeds)}, runs: {total}, of them finished: {total - missing}")
     scaled = [arm.name for arm in arms if arm.settings["scaling.rule"] != "constant"]
-    if scaled and base.scaling.units == 1:
-        text = "scaling.units = 1: the scaling rules have nothing to choose from; give them a maximum, such as"
-        print(f"{text} scaling.units=8", file=sys.stderr, flush=True)
+    if scaled and base.scaling.rollouts == 1:
+        text = "scaling.rollouts = 1: the scaling rules have nothing to choose from; give them a maximum, such as"
+        print(f"{text} scaling.rollouts=8", file=sys.stderr, flush=True)
 
 
 def _report(

@@ -30,7 +30,7 @@ CONCURRENCY = 1000
 
 EXAMPLES = """examples:
   marless estimate my_run.toml
-  marless estimate stop.rounds=2000 scaling.units=8
+  marless estimate stop.rounds=2000 scaling.rollouts=8
   marless estimate my_run.toml --backend aws --detach"""
 
 
@@ -68,7 +68,7 @@ def run(options: Namespace) -> int:
     # What opponents do costs next to nothing, and nobody learns it.
     config = replace(config, opponents=replace(config.opponents, policies=RANDOM))
     if target.detached:
-        config = replace(config, placement=replace(config.placement, carry=False))
+        config = replace(config, placement=replace(config.placement, inline_objects=False))
     planned = None
     if config.placement.rule == "auto":
         planned = plan_placement(config, options.workers, target)

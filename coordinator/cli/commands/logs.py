@@ -64,9 +64,9 @@ def _chosen(options: Namespace) -> tuple[Cloud, str, str | None]:
         return way(options.backend, options.region), stack_name(options.tenant), options.run
     folder = RunFolder.find(options.run or LATEST)
     identity = folder.identity()
-    if identity.residence is None:
+    if identity.deployment_ref is None:
         raise UserError(f"{folder.name} is a run on this machine; only functions in the cloud write logs")
-    cloud, stack = way(identity.backend, identity.residence.region), identity.residence.stack
+    cloud, stack = way(identity.backend, identity.deployment_ref.region), identity.deployment_ref.stack
     return cloud, stack, None if every else identity.run
 
 

@@ -16,7 +16,7 @@ from coordinator.runs.folder import CONFIG, Identity, RunFolder, sha256
 from coordinator.runs.signals import Signals
 from functions.contract import StorageFault
 from infra import wiring
-from infra.aws.residence import Residence
+from infra.aws.deployment_ref import DeploymentRef
 
 EXAMPLES = """examples:
   marless resume latest
@@ -42,12 +42,12 @@ def run(options: Namespace) -> int:
     with Signals() as signals, folder.driving():
         options.folder = folder.path
         identity = folder.identity()
-        if options.detach and identity.residence is None:
+        if options.detach and identity.deployment_ref is None:
             raise UserError(f"{folder.name} is a run on this machine; --detach needs one in the cloud")
         old = _unchanged(folder, identity)
         config = _with_limits(old, options.settings)
-        if identity.residence is not None:
-            _refuse_longer(config.functions, identity.residence)
+        if identity.deployment_ref is not None:
+            _refuse_longer(config.functions, identity.deployment_ref)
         return conclude(_go_on(folder, identity, old, config, options, signals))
 
 
@@ -77,11 +77,11 @@ def _with_limits(config: RunConfig, settings: list[str]) -> RunConfig:
     return convert(document, "the command line")
 
 
-def _refuse_longer(functions: Functions, residence: Residence) -> None:
+def _refuse_longer(functions: Functions, deployment_ref: DeploymentRef) -> None:
     """`UserError` for a time-out that the deployed function does not have."""
     for name, size in msgspec.structs.asdict(functions).items():
-        if size.timeout_s > residence.timeout_s[name]:
-            most = residence.timeout_s[name]
+        if size.timeout_s > deployment_ref.timeout_s[name]:
+            most = deployment_ref.timeout_s[name]
             raise UserError(f"functions.{name}.timeout_s: the run's deployed {name} has {most} s; ask for no more")
 
 
@@ -89,7 +89,9 @@ def _go_on(
     folder: RunFolder, identity: Identity, old: RunConfig, config: RunConfig, options: Namespace, signals: Signals
 ) -> Ending:
     try:
-        backend = wiring.BACKENDS[identity.backend](folder.path, options.workers, residence=identity.residence)
+        backend = wiring.BACKENDS[identity.backend](
+            folder.path, options.workers, deployment_ref=identity.deployment_ref
+        )
     except StorageFault as fault:
         return Ending(USER_ERROR, str(fault))
     with closing(backend):

@@ -72,8 +72,8 @@ def _fields(folder: RunFolder, found: Stored) -> dict[str, Any]:
         "limits": {name: value for name, value in _limits(found) if value is not None},
         "env_steps": state.env_steps,
         "team": state.team.groups if state.team else None,
-        "units": state.mind.units if state.placing else None,
-        "placement": state.placing.rule if state.placing else None,
+        "rollouts": state.controller.rollouts if state.round_placement else None,
+        "placement": state.round_placement.rule if state.round_placement else None,
         "train_seconds": state.seconds,
         "final_return": statistics.summary(state.final) if state.final else None,
         "best": {"mean": best.mean, "round": best.round} if best else None,
@@ -104,12 +104,15 @@ def _returns(state: State) -> list[tuple[str, str]]:
 
 def _next(state: State) -> list[tuple[str, str]]:
     """What the mind has decided for the round in flight."""
-    if state.placing is None:
+    if state.round_placement is None:
         return []
     fixed = len(state.team.fixed) if state.team else 0
     beside = f", against {fixed} that {'does' if fixed == 1 else 'do'} not learn" if fixed else ""
     teams = f"{len(state.groups)} for {counted(len(state.task.agents) - fixed, 'agent')}{beside}"
-    return [("networks", teams), ("a round", f"{counted(state.mind.units, 'unit')}, placed {described(state.placing)}")]
+    return [
+        ("networks", teams),
+        ("a round", f"{counted(state.controller.rollouts, 'unit')}, placed {described(state.round_placement)}"),
+    ]
 
 
 def _bill(dollars: Decimal, cap: float | None) -> str:

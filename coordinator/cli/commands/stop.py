@@ -28,7 +28,7 @@ def arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Asks whoever drives the run to stop, and waits until it has."""
     folder = known(options)
-    if folder.identity().residence is not None:
+    if folder.identity().deployment_ref is not None:
         return _taken_away(folder) if options.force else _in_the_cloud(folder)
     if options.force:
         raise UserError(f"--force is for runs in the cloud; {folder.name} is on this machine")
@@ -42,17 +42,17 @@ def run(options: Namespace) -> int:
 
 def _in_the_cloud(folder: RunFolder) -> int:
     identity = folder.identity()
-    assert identity.residence is not None
-    with closing(wiring.BACKENDS[identity.backend](folder.path, 1, residence=identity.residence)) as backend:
+    assert identity.deployment_ref is not None
+    with closing(wiring.BACKENDS[identity.backend](folder.path, 1, deployment_ref=identity.deployment_ref)) as backend:
         ledger = backend.ledger
         if not lease.ask_to_stop(ledger):
             held, _ = lease.read(ledger)
             who = held.holder if held.taken("", time.time()) else ""
             raise UserError(f"{folder.name} is driven by {who}; stop it there" if who else _stands(folder))
-        drawn_up = run_manifest.read(ledger)
-        if drawn_up is not None:
-            there = wiring.deployed(identity.backend, folder.path, identity.residence)
-            there.wake(drawn_up.functions["coordinator"], identity.run)
+        manifest_of = run_manifest.read(ledger)
+        if manifest_of is not None:
+            there = wiring.deployed(identity.backend, folder.path, identity.deployment_ref)
+            there.wake(manifest_of.functions["coordinator"], identity.run)
         print(f"asked the cloud to stop {folder.name} after the tasks in flight")
         until = time.monotonic() + _PATIENCE_S
         while time.monotonic() < until:
@@ -68,10 +68,10 @@ def _in_the_cloud(folder: RunFolder) -> int:
 def _taken_away(folder: RunFolder) -> int:
     """Without a word to the coordinator, which may be what is broken; attempts in flight are billed as lost."""
     identity = folder.identity()
-    assert identity.residence is not None
-    with closing(wiring.BACKENDS[identity.backend](folder.path, 1, residence=identity.residence)) as backend:
+    assert identity.deployment_ref is not None
+    with closing(wiring.BACKENDS[identity.backend](folder.path, 1, deployment_ref=identity.deployment_ref)) as backend:
         lease.clear(backend.ledger, "stopped by force")
-        wiring.deployed(identity.backend, folder.path, identity.residence).live.remove(identity.run)
+        wiring.deployed(identity.backend, folder.path, identity.deployment_ref).live.remove(identity.run)
     print(f"{folder.name} is driven by nobody; go on with: marless resume {folder.name}")
     return FINISHED
 

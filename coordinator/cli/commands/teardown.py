@@ -103,10 +103,10 @@ def _driven_in(folder: RunFolder, found: Deployment) -> bool:
     if not folder.driven():
         return False
     try:
-        residence = folder.identity().residence
+        deployment_ref = folder.identity().deployment_ref
     except UserError:
         return False
-    return residence is not None and residence.bucket == found.bucket
+    return deployment_ref is not None and deployment_ref.bucket == found.bucket
 
 
 def _named(runs: list[str]) -> str:

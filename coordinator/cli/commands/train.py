@@ -21,7 +21,7 @@ from coordinator.runs.folder import CONFIG, Identity, RunFolder, now, sha256
 from coordinator.runs.signals import Signals
 from functions.contract import StorageFault
 from infra import wiring
-from infra.aws.residence import Residence
+from infra.aws.deployment_ref import DeploymentRef
 
 EXAMPLES = """examples:
   marless train                                     three agents learn to cover three landmarks
@@ -63,11 +63,11 @@ def run(options: Namespace) -> int:
 
 def _begin(folder: RunFolder, config: RunConfig, options: Namespace, signals: Signals) -> Ending:
     """Workers start first: while they import what they need, this process does."""
-    residence: Residence | None = None
+    deployment_ref: DeploymentRef | None = None
     try:
         if options.backend != "local":
-            config, residence = _settled(folder, config, options)
-        backend = wiring.BACKENDS[options.backend](folder.path, options.workers, residence=residence)
+            config, deployment_ref = _settled(folder, config, options)
+        backend = wiring.BACKENDS[options.backend](folder.path, options.workers, deployment_ref=deployment_ref)
     except (StorageFault, UserError) as fault:
         return Ending(USER_ERROR, str(fault), kept=False)
     with closing(backend):
@@ -78,36 +78,39 @@ def _begin(folder: RunFolder, config: RunConfig, options: Namespace, signals: Si
 
         try:
             opponents = brought(config, folder.path.name, backend.storage)
-            identity = _identify(folder, config, options.backend, residence, opponents)
+            identity = _identify(folder, config, options.backend, deployment_ref, opponents)
         except (StorageFault, UserError) as fault:
             return Ending(USER_ERROR, str(fault), kept=False)
         if options.detach:
             return detach(folder, config, identity, backend)
         ending = launch(folder, config, identity, backend, choose(options.json), signals, options.started)
-        if residence is not None and not ending.kept:
+        if deployment_ref is not None and not ending.kept:
             backend.storage.delete([KEY] if opponents else [])
-            forget(wiring.deployed(options.backend, folder.path, residence).outside(residence.run).ledger, identity)
+            forget(
+                wiring.deployed(options.backend, folder.path, deployment_ref).outside(deployment_ref.run).ledger,
+                identity,
+            )
         return ending
 
 
-def _settled(folder: RunFolder, config: RunConfig, options: Namespace) -> tuple[RunConfig, Residence]:
+def _settled(folder: RunFolder, config: RunConfig, options: Namespace) -> tuple[RunConfig, DeploymentRef]:
     """Where the run will live, and its configuration with the sizes that functions have there; raises `UserError`."""
     from coordinator.cloud.deployments import fitted, present
 
     found = present(folder.path.name, options.backend, options.tenant, options.region)
     if run_manifest.read(found.deployed.outside(folder.path.name).ledger) is not None:
         raise UserError(f"tenant {options.tenant} has a run {folder.path.name} already; pick another name with --run")
-    if config.pricing.region != found.residence.region:
-        there, prices = found.residence.region, config.pricing.region
+    if config.pricing.region != found.deployment_ref.region:
+        there, prices = found.deployment_ref.region, config.pricing.region
         print(f"the bill and stop.dollars are at prices of {prices}; {there} may cost more", file=sys.stderr)
-    return fitted(config, found), found.residence
+    return fitted(config, found), found.deployment_ref
 
 
 def _identify(
     folder: RunFolder,
     config: RunConfig,
     backend: wiring.BackendName,
-    residence: Residence | None,
+    deployment_ref: DeploymentRef | None,
     opponents: Fixed | None,
 ) -> Identity:
     """Writes the configuration and then the plan, which makes the folder a run."""
@@ -120,7 +123,7 @@ def _identify(
         surroundings=provenance.surroundings(config.task, config.algorithm.name),
         created=now(),
         configs=(sha256(text),),
-        residence=residence,
+        deployment_ref=deployment_ref,
         opponents=opponents,
     )
     folder.write(CONFIG, text, durable=True)

@@ -17,7 +17,7 @@ from coordinator.runs import summary
 from coordinator.runs.documents import Documents
 from coordinator.runs.ending import Ending, conclude
 from coordinator.runs.folder import LATEST, METRICS, Identity, RunFolder
-from coordinator.runs.plateau_monitor import Course
+from coordinator.runs.plateau_monitor import PlateauMonitor
 from coordinator.runs.signals import Signals
 from coordinator.runs.stored import plan_of
 from coordinator.runs.summary import Measured
@@ -40,10 +40,10 @@ def run(options: Namespace) -> int:
     """Shows the run as `marless train` would; leaving does not stop it."""
     folder = known(options)
     identity = folder.identity()
-    if identity.residence is None:
+    if identity.deployment_ref is None:
         raise UserError(f"{folder.name} is a run on this machine; marless status {folder.name} says how it stands")
     with Signals() as signals, folder.driving():
-        backend = wiring.BACKENDS[identity.backend](folder.path, 1, residence=identity.residence)
+        backend = wiring.BACKENDS[identity.backend](folder.path, 1, deployment_ref=identity.deployment_ref)
         view = choose(options.json)
         try:
             ending = Watch(folder, identity, backend, view, signals, options.started).look()
@@ -61,13 +61,13 @@ class Watch:
     ) -> None:
         self._folder, self._identity, self._backend = folder, identity, backend
         self._view, self._signals, self._started = view, signals, started
-        residence = identity.residence
-        assert residence is not None
+        deployment_ref = identity.deployment_ref
+        assert deployment_ref is not None
         self._plan: Plan = plan_of(identity, folder.config(), backend)
         self._journal = JsonLines(folder.path / METRICS)
-        there = wiring.deployed(identity.backend, folder.path, residence)
+        there = wiring.deployed(identity.backend, folder.path, deployment_ref)
         self._lines = Lines(there.outside(identity.run).ledger)
-        self._course = Course(self._plan, ())
+        self._plateau_monitor = PlateauMonitor(self._plan, ())
         self._shown = 0
 
     def look(self) -> Ending:
@@ -94,7 +94,7 @@ class Watch:
 
     def _tell(self, line: RoundLine) -> None:
         self._shown = line.round
-        self._course.add(line)
+        self._plateau_monitor.add(line)
         self._view.round(self._plan, line)
         if line.event:
             self._view.remark(event(line))
@@ -102,7 +102,7 @@ class Watch:
             self._look()
 
     def _look(self) -> None:
-        if found := self._course.look():
+        if found := self._plateau_monitor.look():
             self._view.remark(f"round {self._shown:5d}  {found}")
 
     def _ended(self, state: State, problem: str) -> Ending:

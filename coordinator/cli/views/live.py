@@ -117,7 +117,7 @@ class LiveView:
             rows += [
                 ("sampled", _sampled(line)),
                 ("speed", Text(f"{speed:,.0f} env steps/s   {line.env_steps:,} steps")),
-                ("per round", Text(f"{_count(line.units, 'actor')}   {_count(line.learners, 'learner')}")),
+                ("per round", Text(f"{_count(line.rollouts, 'actor')}   {_count(line.learners, 'learner')}")),
                 ("bill", _bill(line.dollars, stop.dollars)),
             ]
         left = seconds_left(stop, line) if line and state.phase in ("sample", "learn") else None

@@ -63,14 +63,14 @@ def teams(spec: Spec) -> list[Team]:
 class MadeUp:
     """E copies of a task with these spaces; actions do not matter, and more copies draw other numbers."""
 
-    def __init__(self, spec: Spec, copies: int) -> None:
-        self.spec, self.copies = spec, copies
+    def __init__(self, spec: Spec, num_envs: int) -> None:
+        self.spec, self.num_envs = spec, num_envs
 
     def reset(self, rng: np.random.Generator) -> Observation:
         """The first observation of every copy."""
         self._rng = rng
-        self._alive = np.ones((self.copies, len(self.spec.agents)), np.bool_)
-        self._steps = np.zeros(self.copies, np.int64)
+        self._alive = np.ones((self.num_envs, len(self.spec.agents)), np.bool_)
+        self._steps = np.zeros(self.num_envs, np.int64)
         return self._seen(self._alive)
 
     def step(self, actions: Sequence[ActionArray]) -> Step:
@@ -80,7 +80,7 @@ class MadeUp:
         terminated = before & (rng.random(before.shape) < _DEATH)
         alive = before & ~terminated
         self._steps += 1
-        late = (self._steps == self.spec.horizon) | (rng.random(self.copies) < _CUT)
+        late = (self._steps == self.spec.horizon) | (rng.random(self.num_envs) < _CUT)
         truncated = late & alive.any(axis=1)
         ended = truncated | ~alive.any(axis=1)
         final = self._seen(alive)
@@ -101,7 +101,7 @@ class MadeUp:
             drawn = rng.standard_normal((*living.shape[:2], kind.observation_size))
             values.append((drawn * living).astype(np.float32))
             masks.append(self._mask(kind, living))
-        state = rng.standard_normal((self.copies, spec.state_size)).astype(np.float32) if spec.state_size else None
+        state = rng.standard_normal((self.num_envs, spec.state_size)).astype(np.float32) if spec.state_size else None
         return Observation(tuple(values), alive.copy(), tuple(masks) if spec.masked else None, state)
 
     def _mask(self, kind: AgentClass, living: BoolArray) -> BoolArray:

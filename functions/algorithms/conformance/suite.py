@@ -23,15 +23,15 @@ from functions.algorithms.specification import problem, unfit
 from functions.contract import BadRequest, Behaviour, Hyperparameters, MissingExtra, Past, Team
 from functions.data import batch
 from functions.data.newest import newest
-from functions.data.replay_buffer import Unit, Window, units_of
-from functions.data.trajectory import named, unit_prefix
+from functions.data.replay_buffer import Unit, Window, rollouts_of
+from functions.data.trajectory import named, rollout_prefix
 from functions.environments.base import Spec
 from functions.keys import group_name
 from functions.policies import Policy
 
 Tensors = dict[str, NDArray[Any]]
 
-_SEED, _ROUNDS, _COPIES, _UNITS = 20, 2, 3, 2
+_SEED, _ROUNDS, _NUM_ENVS, _ROLLOUTS = 20, 2, 3, 2
 
 
 @dataclass(frozen=True)
@@ -165,10 +165,10 @@ def _play(case: _Case, state: Tensors, round_: int) -> Tensors:
     tensors: Tensors = {}
     with expect("actors cannot play with the policies", Exception):
         policy = Policy(case.task, case.team, instances(state, ("policy",), case.groups))
-        for unit in range(_UNITS):
-            environment = MadeUp(case.task, _COPIES)
-            behaviour = case.resolved.behaviour(round_ * _UNITS * _COPIES * _steps(case))
-            tensors |= collect(environment, policy, _steps(case), _SEED, round_, unit, behaviour).tensors
+        for rollout in range(_ROLLOUTS):
+            environment = MadeUp(case.task, _NUM_ENVS)
+            behaviour = case.resolved.behaviour(round_ * _ROLLOUTS * _NUM_ENVS * _steps(case))
+            tensors |= collect(environment, policy, _steps(case), _SEED, round_, rollout, behaviour).tensors
     return tensors
 
 
@@ -180,14 +180,14 @@ def _steps(case: _Case) -> int:
 def _context(case: _Case, state: Tensors, played: dict[int, Tensors]) -> Context:
     """The newest round as a learner is shown it."""
     round_ = max(played)
-    units = tuple(range(_UNITS))
+    rollouts = tuple(range(_ROLLOUTS))
     return Context(
         spec=case.task,
         team=case.team,
         config=case.resolved,
         seed=_SEED,
         round=round_,
-        batch=batch.join(case.task, played[round_], units),
+        batch=batch.join(case.task, played[round_], rollouts),
         tensors=state,
         window=_window(case, played) if case.config.replayed_steps else None,
     )
@@ -195,10 +195,10 @@ def _context(case: _Case, state: Tensors, played: dict[int, Tensors]) -> Context
 
 def _window(case: _Case, played: dict[int, Tensors]) -> Window:
     window = Window(case.task)
-    rounds = [Past(round=round_, units=_UNITS, trajectories=()) for round_ in sorted(played)]
+    rounds = [Past(round=round_, rollouts=_ROLLOUTS, trajectories=()) for round_ in sorted(played)]
 
-    def read(units: Sequence[Unit]) -> dict[Unit, Tensors]:
-        return {unit: named(played[unit.round], f"{unit_prefix(unit.unit)}/") for unit in units}
+    def read(rollouts: Sequence[Unit]) -> dict[Unit, Tensors]:
+        return {rollout: named(played[rollout.round], f"{rollout_prefix(rollout.rollout)}/") for rollout in rollouts}
 
-    window.hold(units_of(newest(rounds, _COPIES * _steps(case), case.config.replayed_steps)), read)
+    window.hold(rollouts_of(newest(rounds, _NUM_ENVS * _steps(case), case.config.replayed_steps)), read)
     return window

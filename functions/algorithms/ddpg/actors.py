@@ -91,12 +91,12 @@ def acting_next(context: Context, group: int) -> Array:
     weights, seen = recurrent.weights_of(context.tensors, f"target/{group_name(group)}"), seen_by(context, group)
     several = context.config.recurrent or len(context.batch.ended) > 1
     outputs, trace = unrolled(weights, seen) if several else (None, None)
-    ahead = following(context, weights, seen, len(agents), outputs, trace)
+    next_outputs = following(context, weights, seen, len(agents), outputs, trace)
     if head is not None:
-        found = head.greedy(ahead)
+        found = head.greedy(next_outputs)
     else:
         legal = legal_next(context, agents)
-        found = gumbel.greedy(_rows(ahead), None if legal is None else _rows(legal)).reshape(ahead.shape)
+        found = gumbel.greedy(_rows(next_outputs), None if legal is None else _rows(legal)).reshape(next_outputs.shape)
     return found * living_next(context, agents)[..., None]
 
 

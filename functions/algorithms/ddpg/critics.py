@@ -84,7 +84,7 @@ class Critics:
         targets = one_step(rewards, future, came.over, context.config.gamma)
         values, trace = unrolled(network.weights, shown)
         taken_values = by_agent(values[..., 0], len(agents)) + offset
-        loss = td_loss(taken_values, targets.astype(values.dtype), context.config.huber, alive=came.learned)
+        loss = td_loss(taken_values, targets.astype(values.dtype), context.config.huber_delta, alive=came.learned)
         norm = network.descend(trace, error_for(network.weights, by_column(loss.error)[..., None]))
         made = network.tensors("critic", name)
         moved = chased(context, unprefixed(made, f"critic/{name}"), "critic_target", name)
@@ -99,7 +99,7 @@ class Critics:
         sight, came = _Sight(self._view, context, agents), outcome(context, agents, config.reward == "team")
         shown = sight.steps()
         values, _ = unrolled(recurrent.weights_of(context.tensors, f"critic/{name}"), shown)
-        offset = RewardScale.of(context.tensors[f"normaliser/{name}"]).units(config.standardise).offset
+        offset = RewardScale.of(context.tensors[f"normaliser/{name}"]).units(config.standardise_rewards).offset
         future = _future(context, name, sight, shown, after) + offset
         taken_values = by_agent(values[..., 0], len(agents)) + offset
         return overestimation(context, f"normaliser/{name}", taken_values, future, came, agents)
@@ -183,4 +183,4 @@ def _branched(weights: Weights, columns: Array, memory: Array | None) -> tuple[A
 
 def _remembered(weights: Weights, shown: Shown) -> Unrolled | None:
     """What a critic remembers before and after each step, where it has a memory."""
-    return unrolled(weights, shown)[1].unrolled if weights.unit is not None else None
+    return unrolled(weights, shown)[1].unrolled if weights.cell is not None else None

@@ -21,14 +21,14 @@ def overestimation(
 ) -> dict[str, float]:
     """The mean of value minus what followed over the rows that count, in units of reward, as a figure.
 
-    `context.batch` is the round's own data; `values` and `future`, those of the actions taken and the target's after
-    each step, are in the units that `normaliser` has made of the rewards of `came`. All are ``[n, T, E]``, of a side
-    ``[T, E]``. What followed is the discounted sum of rewards to the end of the episode; where a time limit or the
+    `context.batch_size` is the round's own data; `values` and `future`, those of the actions taken and the target's
+    after each step, are in the units that `normaliser` has made of the rewards of `came`. All are ``[n, T, E]``, of a
+    side ``[T, E]``. What followed is the discounted sum of rewards to the end of the episode; where a time limit or the
     round cut it off, the target's value stands for the rest. Actors explored in it, so that even a right value of
     acting greedily is higher. Of several `agents` there is a figure each as well.
     """
     config, ended = context.config, context.batch.ended
-    scale = RewardScale.of(context.tensors[normaliser]).units(config.standardise).reward
+    scale = RewardScale.of(context.tensors[normaliser]).units(config.standardise_rewards).reward
     rewards = came.rewards / came.rewards.dtype.type(scale)
     followed = look_ahead(rewards, came.over, ended, config.gamma, len(ended)).targets(future)
     gaps = scale * (values - followed)

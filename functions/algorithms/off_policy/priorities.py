@@ -42,7 +42,7 @@ class Priorities(NamedTuple):
         window, length = remembered(context)
         units, values, steps = (context.tensors[f"{PART}/{name}/{field}"] for field in cls._fields)
         pieces = window.pieces(length)
-        return cls(units, values, int(steps[0])).aligned(window.units, pieces, pieces * length)
+        return cls(units, values, int(steps[0])).aligned(window.rollouts, pieces, pieces * length)
 
     def aligned(self, units: Places, pieces: int, unit_steps: int) -> Self:
         """Those of `units`: as they were, and for new units the greatest there was, 1 where there was none."""
@@ -86,7 +86,7 @@ class Draw(NamedTuple):
         if not config.priority:
             return cls()
         known = Priorities.load(context, name)
-        uniforms = generator(context.seed, context.round, "replay", context.update).random(config.batch)
+        uniforms = generator(context.seed, context.round, "replay", context.update).random(config.batch_size)
         values = known.drawable()
         places = prioritised.draw(values, uniforms)
         return cls(places, prioritised.weights(values, places, config.beta(known.steps)))

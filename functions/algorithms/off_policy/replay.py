@@ -41,31 +41,31 @@ class ReplayConfig(AlgorithmConfig, frozen=True, kw_only=True):
 
     lr: Annotated[float, Meta(gt=0, description="Adam's step")] = 1e-3
     gamma: Annotated[float, Meta(ge=0, le=1, description="discount per environment step")] = 0.9
-    updates: Annotated[int, Meta(ge=1, description="optimiser steps per round, each on a minibatch of its own")] = 64
-    batch: (
+    updates_per_round: Annotated[
+        int, Meta(ge=1, description="optimiser steps per round, each on a minibatch of its own")
+    ] = 64
+    batch_size: (
         Annotated[int, Meta(ge=1, description="stretches in a minibatch; default: 256 steps, at least 4 stretches")]
         | None
     ) = None
-    replay: Annotated[int, Meta(ge=1, description="environment steps that are learned from, the newest")] = 100_000
-    target_rate: Annotated[float, Meta(gt=0, le=1, description="part of the way targets go in an update (Polyak)")] = (
-        0.01
-    )
-    target_every: (
+    buffer_size: Annotated[int, Meta(ge=1, description="environment steps that are learned from, the newest")] = 100_000
+    tau: Annotated[float, Meta(gt=0, le=1, description="part of the way targets go in an update (Polyak)")] = 0.01
+    target_update_interval: (
         Annotated[int, Meta(ge=1, description="updates between copies to the targets, in place of target_rate")] | None
     ) = None
-    standardise: Annotated[bool, Meta(description="divide rewards by their running standard deviation")] = True
-    huber: (
+    standardise_rewards: Annotated[bool, Meta(description="divide rewards by their running standard deviation")] = True
+    huber_delta: (
         Annotated[
             float,
             Meta(gt=0, description="where the loss turns linear; default: nowhere, or 1 with terminal time limits"),
         ]
         | None
     ) = None
-    norm_cap: Annotated[float, Meta(gt=0, description="cap on each network's gradient norm")] = 10.0
-    adam_epsilon: Annotated[float, Meta(gt=0, description="Adam's denominator guard")] = 1e-5
+    max_grad_norm: Annotated[float, Meta(gt=0, description="cap on each network's gradient norm")] = 10.0
+    adam_eps: Annotated[float, Meta(gt=0, description="Adam's denominator guard")] = 1e-5
     hidden: Annotated[tuple[Count, ...], Meta(min_length=1, description="widths of the hidden layers")] = (64, 64)
     recurrent: Annotated[bool, Meta(description="the last hidden layer remembers (a GRU)")] = False
-    stretch: (
+    sequence_length: (
         Annotated[int, Meta(ge=1, description="steps in a stretch; default: 1, all of a unit where one is not enough")]
         | None
     ) = None
@@ -77,35 +77,33 @@ class ReplayConfig(AlgorithmConfig, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Raises `ValueError` for a stretch that nothing would be learned from."""
         if self.length is not None and self.burn_in >= self.length:
-            raise ValueError(f"burn_in is {self.burn_in}, and a stretch has {self.length} steps; set a longer stretch")
+            raise ValueError(
+                f"burn_in is {self.burn_in}, and a sequence has {self.length} steps; set a longer sequence_length"
+            )
 
     @property
     def length(self) -> int | None:
         """Steps in a stretch; None for all of a unit's."""
-        return self.stretch or (None if self.recurrent else 1)
+        return self.sequence_length or (None if self.recurrent else 1)
 
     def resolved(self, spec: Spec) -> Self:
         """Fills in the size of minibatches, and where the loss turns linear."""
-        batch = self.batch or max(_STRETCHES, _STEPS // (self.length or spec.horizon))
+        batch_size = self.batch_size or max(_STRETCHES, _STEPS // (self.length or spec.horizon))
         # An end that nobody sees coming is a jump in one target of many, which would decide the gradient of squares.
-        huber = _HUBER if self.huber is None and self.time_limit == "terminal" else self.huber
-        return structs.replace(self, batch=batch, huber=huber)
+        huber_delta = _HUBER if self.huber_delta is None and self.time_limit == "terminal" else self.huber_delta
+        return structs.replace(self, batch_size=batch_size, huber_delta=huber_delta)
 
-    def misfit(self, steps: int) -> str:
+    def incompatibility(self, steps: int) -> str:
         played = f"the {steps} that an actor plays"
         if self.length is not None and steps % self.length:
-            return f"stretch: stretches of {self.length} steps do not fill {played}; set a divisor of {steps}"
+            return f"sequence_length: sequences of {self.length} steps do not fill {played}; set a divisor of {steps}"
         if self.burn_in >= (self.length or steps):
             return f"burn_in: {self.burn_in} steps leave none to learn from of {played}; set fewer"
         return ""
 
     @property
-    def updates_per_round(self) -> int:
-        return self.updates
-
-    @property
     def replayed_steps(self) -> int:
-        return self.replay
+        return self.buffer_size
 
 
 def drawn(context: Context, places: Rows | None = None) -> Context:
@@ -117,11 +115,13 @@ def drawn(context: Context, places: Rows | None = None) -> Context:
     address = (context.seed, context.round, "replay", context.update)
 
     def draw() -> Batch:
-        return window.draw(generator(*address), config.batch, length) if places is None else window.at(places, length)
+        return (
+            window.draw(generator(*address), config.batch_size, length) if places is None else window.at(places, length)
+        )
 
     # All groups that learn from the same minibatch share it, stage after stage.
     which = None if places is None else places.tobytes()
-    return replace(context, batch=window.once((address, config.batch, length, which), draw))
+    return replace(context, batch=window.once((address, config.batch_size, length, which), draw))
 
 
 def remembered(context: Context) -> tuple[Window, int]:
@@ -131,7 +131,7 @@ def remembered(context: Context) -> tuple[Window, int]:
         raise BadRequest("the algorithm learns from earlier rounds, and there is no window of them")
     length = config.length or window.steps
     if config.burn_in >= length:
-        raise BadRequest(f"algorithm.burn_in is {config.burn_in}, and a stretch has {length} steps")
+        raise BadRequest(f"algorithm.burn_in is {config.burn_in}, and a sequence has {length} steps")
     return window, length
 
 
@@ -179,7 +179,7 @@ def scaled(whole: Context, name: str, came: Outcome, of: Callable[[Context], Out
     """
     known = RewardScale.of(whole.tensors[f"normaliser/{name}"])
     updated = known.updated(came.rewards[came.learned], lambda: _mean_return(whole, of(whole)))
-    units = updated.units(whole.config.standardise)
+    units = updated.units(whole.config.standardise_rewards)
     return Scaled(came.rewards / came.rewards.dtype.type(units.reward), *units, updated.tensor)
 
 
@@ -224,7 +224,7 @@ def _identified(context: Context, agent: int, rows: Array) -> Array:
 
 def unrolled(weights: Weights, seen: Shown) -> tuple[Array, Trace]:
     """Outputs ``[T, n * E, out]``, and what `recurrent.backward` needs."""
-    if weights.unit is not None:
+    if weights.cell is not None:
         trace = recurrent.forward(weights, seen.now, seen.begins, burned=seen.burned)
         return trace.outputs, trace
     trace = recurrent.forward(weights, seen.now.reshape(-1, seen.now.shape[-1]))
@@ -233,7 +233,7 @@ def unrolled(weights: Weights, seen: Shown) -> tuple[Array, Trace]:
 
 def error_for(weights: Weights, error: Array) -> Array:
     """d loss / d outputs ``[T, n * E, out]`` as `recurrent.backward` takes it."""
-    return error if weights.unit is not None else error.reshape(-1, error.shape[-1])
+    return error if weights.cell is not None else error.reshape(-1, error.shape[-1])
 
 
 def following(
@@ -244,18 +244,18 @@ def following(
     Without memory and in stretches of one step the steps' own are not needed.
     """
     batch = context.batch
-    steps, copies = batch.ended.shape
+    steps, num_envs = batch.ended.shape
     first = None
-    if weights.unit is not None and trace is not None:
+    if weights.cell is not None and trace is not None:
         # What the nets remembered where the cut was, agent by agent.
-        hidden = trace.hidden.reshape(steps, agents, copies, -1)
+        hidden = trace.hidden.reshape(steps, agents, num_envs, -1)
         first = np.concatenate([hidden[batch.cut[:, 0], agent, batch.cut[:, 1]] for agent in range(agents)])
         after = recurrent.forward(weights, seen.after[None], first=first).outputs[0]
     else:
         after = recurrent.forward(weights, seen.after).outputs
     after = after.reshape(agents, -1, after.shape[-1])
     if outputs is None:
-        outputs = np.zeros((steps, agents * copies, after.shape[-1]), after.dtype)
+        outputs = np.zeros((steps, agents * num_envs, after.shape[-1]), after.dtype)
     return next_values(by_agent(outputs, agents), after, batch.cut)
 
 
@@ -293,19 +293,19 @@ def by_agent(columns: Array, agents: int) -> Array:
 
 def by_column(rows: Array) -> Array:
     """``[n, T, E, ...]`` as ``[T, n * E, ...]``."""
-    agents, steps, copies = rows.shape[:3]
-    return rows.swapaxes(0, 1).reshape(steps, agents * copies, *rows.shape[3:])
+    agents, steps, num_envs = rows.shape[:3]
+    return rows.swapaxes(0, 1).reshape(steps, agents * num_envs, *rows.shape[3:])
 
 
 def chased(context: Context, online: dict[str, Array], part: str, name: str) -> dict[str, Array]:
     """The target network `<part>/<name>` after this update, for the online network's tensors by their own names."""
     prefix, config = f"{part}/{name}/", context.config
     old = {key.removeprefix(prefix): context.tensors[key] for key in context.tensors if key.startswith(prefix)}
-    if config.target_every is None:
-        new = targets.polyak(online, old, config.target_rate)
+    if config.target_update_interval is None:
+        new = targets.polyak(online, old, config.tau)
     else:
-        done = context.round * config.updates + context.update + 1
-        new = targets.hard(online, old, done, config.target_every)
+        done = context.round * config.updates_per_round + context.update + 1
+        new = targets.hard(online, old, done, config.target_update_interval)
     return {f"{prefix}{key}": array.astype(old[key].dtype, copy=False) for key, array in new.items()}
 
 

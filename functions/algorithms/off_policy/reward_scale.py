@@ -52,7 +52,7 @@ class RewardScale:
         seen = self.seen.updated(rewards, _MEMORY)
         return type(self)(seen, self.level if self.seen.weight else level())
 
-    def units(self, standardise: bool) -> Units:
-        """Without `standardise` rewards are as they are."""
-        reward = self.seen.scale if standardise else 1.0
+    def units(self, standardise_rewards: bool) -> Units:
+        """Without `standardise_rewards` rewards are as they are."""
+        reward = self.seen.scale if standardise_rewards else 1.0
         return Units(reward, self.level / reward)

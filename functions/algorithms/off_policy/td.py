@@ -52,12 +52,12 @@ def look_ahead(rewards: Array, terminated: Flags, ended: Flags, gamma: float, st
     returns, discount = np.zeros_like(rewards), np.zeros_like(rewards)
     last = np.broadcast_to(np.arange(length)[:, None], rewards.shape).copy()
     going = np.ones(rewards.shape, np.bool_)
-    for ahead in range(min(steps, length)):
-        near, far = (..., slice(0, length - ahead), slice(None)), (..., slice(ahead, None), slice(None))
+    for n_step in range(min(steps, length)):
+        near, far = (..., slice(0, length - n_step), slice(None)), (..., slice(n_step, None), slice(None))
         on = going[near]
-        returns[near] += gamma**ahead * rewards[far] * on
-        discount[near] = np.where(on, gamma ** (ahead + 1) * ~terminated[far], discount[near])
-        last[near] += on & (ahead > 0)
+        returns[near] += gamma**n_step * rewards[far] * on
+        discount[near] = np.where(on, gamma ** (n_step + 1) * ~terminated[far], discount[near])
+        last[near] += on & (n_step > 0)
         going[near] = on & ~stops[far]
     return Lookahead(returns, discount, last)
 

@@ -115,7 +115,7 @@ def curvature(before: Context, after: Tensors, group: int) -> SummaryResult:
     rng = generator(before.seed, before.round, "curvature", group)
     wanted = max(LEAST, count // ONE_IN)
     weights = recurrent.weights_of(before.tensors, f"policy/{group_name(group)}")
-    quick = isinstance(known.head, OneChoice) and weights.unit is None
+    quick = isinstance(known.head, OneChoice) and weights.cell is None
     hessian = (_hessian if quick else _differences)(before, group, known, wanted, rng)
     found = extremes(hessian.times, hessian.start(rng), PRODUCTS, RESIDUAL * LEAST / wanted)
     return SummaryResult({"largest": found.largest, "smallest": found.smallest}, {})
@@ -128,7 +128,7 @@ def _hessian(before: Context, group: int, known: PolicyRows, wanted: int, rng: n
     legal = None if known.legal is None else known.legal[rows]
 
     def loss(logits: Array) -> Derivatives:
-        return policy_derivatives(logits, known.actions[rows], known.advantage[rows], before.config.entropy, legal)
+        return policy_derivatives(logits, known.actions[rows], known.advantage[rows], before.config.ent_coef, legal)
 
     network, flat = recurrent.from_tensors(before.tensors, f"policy/{group_name(group)}")
     inputs = pooled(before, group, lambda agent: observations(before, agent))
@@ -139,7 +139,7 @@ def _differences(before: Context, group: int, known: PolicyRows, wanted: int, rn
     """Of any policy, on about so many rows: of one with memory, those of whole stretches."""
     network, flat = recurrent.from_tensors(before.tensors, f"policy/{group_name(group)}")
     pieces = material(
-        before, group, network.weights(flat), lambda agent: observations(before, agent), before.config.chunk
+        before, group, network.weights(flat), lambda agent: observations(before, agent), before.config.data_chunk_length
     )
     share = min(1.0, wanted / len(known.actions))
     chosen = rng.choice(len(pieces), max(1, round(share * len(pieces))), replace=False)
@@ -153,12 +153,14 @@ def noise(before: Context, after: Tensors, group: int) -> SummaryResult:
     """
     batch = before.batch
     known = PolicyRows.living(before, group)
-    steps, copies = batch.ended.shape
-    of_row = pooled(before, group, lambda agent: np.tile(np.arange(copies), steps))
-    parts, size = blocks(batch.units, copies)
+    steps, num_envs = batch.ended.shape
+    of_row = pooled(before, group, lambda agent: np.tile(np.arange(num_envs), steps))
+    parts, size = blocks(batch.rollouts, num_envs)
     network, flat = recurrent.from_tensors(before.tensors, f"policy/{group_name(group)}")
     slope = Slope(network, flat)
-    pieces = material(before, group, slope.weights, lambda agent: observations(before, agent), before.config.chunk)
+    pieces = material(
+        before, group, slope.weights, lambda agent: observations(before, agent), before.config.data_chunk_length
+    )
     samples = [pieces.having((of_row >= part.start) & (of_row < part.stop)) for part in parts]
     gradients = [slope.of(pieces.part(sample), known.loss)[1].copy() for sample in samples if len(sample)]
     if len(gradients) < 2:
@@ -205,14 +207,14 @@ def _shown(before: Context, weights: Weights, agent: int, index: int, rows: list
     """What the policy makes of the steps `rows` of the agents of class `index`, as if `agent` had been in their place:
     ``[sum of rows, width]``."""
     arrays = before.batch.observations[index]
-    if weights.unit is None:
+    if weights.cell is None:
         return recurrent.forward(weights, with_identity(before, agent, _at(arrays, rows))).outputs
     begins, found = starts(before), []
     for array, own in zip(arrays, rows, strict=True):
         step, copy = np.divmod(own, begins.shape[1])
-        copies, place = np.unique(copy, return_inverse=True)
-        inputs = with_identity(before, agent, array[:, copies]).reshape(len(begins), len(copies), -1)
-        found.append(recurrent.forward(weights, inputs, begins[:, copies]).outputs[step, place])
+        num_envs, place = np.unique(copy, return_inverse=True)
+        inputs = with_identity(before, agent, array[:, num_envs]).reshape(len(begins), len(num_envs), -1)
+        found.append(recurrent.forward(weights, inputs, begins[:, num_envs]).outputs[step, place])
     return np.concatenate(found)
 
 

@@ -33,10 +33,10 @@ class Differences:
     def times(self, vector: Array) -> Array:
         """The product ``[parameters]`` with a direction ``[parameters]`` that is not zero."""
         step = STEP * (1 + np.linalg.norm(self._centre)) / np.linalg.norm(vector)
-        ahead = self._gradient(self._centre + step * vector)
-        ahead -= self._gradient(self._centre - step * vector)
-        ahead /= 2 * step
-        return ahead
+        difference = self._gradient(self._centre + step * vector)
+        difference -= self._gradient(self._centre - step * vector)
+        difference /= 2 * step
+        return difference
 
     def _gradient(self, parameters: Array) -> Array:
         self._at[...] = parameters

@@ -58,7 +58,7 @@ class Lessons:
     def teach(self, network: Network, flat: Array, pieces: Material, loss_of: LossOf[distil.Taught]) -> None:
         """Teaches the flat network in place, with moments of its own: those of the base are of another loss."""
         config, empty = self.context.config, (np.zeros_like(flat), np.zeros_like(flat))
-        optimiser = Adam(flat, *empty, 0, distil.STEP_SIZE, config.adam_epsilon, config.norm_cap)
+        optimiser = Adam(flat, *empty, 0, distil.STEP_SIZE, config.adam_eps, config.max_grad_norm)
         Trainable(network, optimiser).learn((pieces.part(chosen) for chosen in self._batches), loss_of)
 
     def legal(self) -> NDArray[np.bool_] | None:

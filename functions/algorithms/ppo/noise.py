@@ -29,14 +29,14 @@ class Blocks(NamedTuple):
     size: float
 
 
-def blocks(units: int, copies: int) -> Blocks:
-    """Which of the round's `copies`, those of unit after unit, each sample of the gradient is made of.
+def blocks(rollouts: int, num_envs: int) -> Blocks:
+    """Which of the round's `num_envs`, those of unit after unit, each sample of the gradient is made of.
 
     A sample has part of the copies of one unit, or of several where there are more units than samples: copies are
     independent of each other, so a part is as noisy as its number of copies says.
     """
-    samples, each = min(MOST, units), copies // units
-    width = units // samples * each
+    samples, each = min(MOST, rollouts), num_envs // rollouts
+    width = rollouts // samples * each
     used = math.ceil(SHARE * width)
     firsts = range(0, samples * width, width)
     return Blocks(tuple(range(first, first + used) for first in firsts), used / each)

@@ -18,7 +18,7 @@ from functions.nn.mlp import Array
 
 class PolicyRows(NamedTuple):
     """B rows: `actions` ``[B]`` or ``[B, ...]`` as the `head` draws them, `legal` ``[B, width]`` or none, others
-    ``[B]``; `clip` and `entropy` are those of the configuration."""
+    ``[B]``; `clip_coef` and `ent_coef` are those of the configuration."""
 
     head: Distribution
     actions: Array
@@ -45,8 +45,8 @@ class PolicyRows(NamedTuple):
             log_probability=joined(lambda agent: batch.of(told, agent).ravel()),
             advantage=context.tensors[f"advantage/{group_name(group)}"],
             legal=None if masks is None else joined(lambda agent: _steps(batch.of(masks, agent))),
-            clip=context.config.clip,
-            entropy=context.config.entropy,
+            clip=context.config.clip_coef,
+            entropy=context.config.ent_coef,
         )
 
     def loss(self, outputs: Array, own: Array | None, rows: Rows) -> PolicyLoss:

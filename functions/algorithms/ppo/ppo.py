@@ -41,28 +41,32 @@ class PpoConfig(AlgorithmConfig, frozen=True, kw_only=True):
     """The settings of the PPO family.
 
     MPE needs a short horizon: with gamma 0.99 separate networks sit on a plateau for a time that depends on the seed.
-    `recurrent` and `chunk` are as in the code of MAPPO. What a `time_limit` means: Pardo et al., "Time Limits in
-    Reinforcement Learning", 2018.
+    `recurrent` and `data_chunk_length` are as in the code of MAPPO. What a `time_limit` means: Pardo et al., "Time
+    Limits in Reinforcement Learning", 2018.
     """
 
     lr: Annotated[float, Meta(gt=0, description="Adam's step; default 1e-3, 7e-4 from six agents on")] | None = None
     gamma: Annotated[float, Meta(ge=0, le=1, description="discount per environment step")] = 0.9
     gae_lambda: Annotated[float, Meta(ge=0, le=1, description="λ of generalised advantage estimation")] = 0.95
-    clip: Annotated[float, Meta(gt=0, description="how far the probability ratio may move from 1")] = 0.2
-    entropy: Annotated[float, Meta(ge=0, description="weight of the entropy bonus")] = 0.01
+    clip_coef: Annotated[float, Meta(gt=0, description="how far the probability ratio may move from 1")] = 0.2
+    ent_coef: Annotated[float, Meta(ge=0, description="weight of the entropy bonus")] = 0.01
     epochs: Annotated[int, Meta(ge=1, description="passes over the round's data")] = 4
-    minibatches: Annotated[int, Meta(ge=1, description="optimiser steps per pass")] = 8
+    num_minibatches: Annotated[int, Meta(ge=1, description="optimiser steps per pass")] = 8
     value_clip: Annotated[float, Meta(gt=0, description="how far a value may move, in normalised units")] = 0.2
-    huber: Annotated[float, Meta(gt=0, description="where the value loss turns linear, in normalised units")] = 10.0
+    huber_delta: Annotated[float, Meta(gt=0, description="where the value loss turns linear, in normalised units")] = (
+        10.0
+    )
     value_decay: Annotated[float, Meta(ge=0, lt=1, description="memory of the value normaliser per round")] = 0.99
-    norm_cap: Annotated[float, Meta(gt=0, description="cap on each network's gradient norm")] = 10.0
-    adam_epsilon: Annotated[float, Meta(gt=0, description="Adam's denominator guard")] = 1e-5
+    max_grad_norm: Annotated[float, Meta(gt=0, description="cap on each network's gradient norm")] = 10.0
+    adam_eps: Annotated[float, Meta(gt=0, description="Adam's denominator guard")] = 1e-5
     hidden: Annotated[tuple[Count, ...], Meta(min_length=1, description="widths of the hidden layers")] = (
         64,
         64,
     )
     recurrent: Annotated[bool, Meta(description="the last hidden layer of policy and critic remembers (a GRU)")] = False
-    chunk: Annotated[int, Meta(ge=1, description="steps that a recurrent network's gradients go back through")] = 10
+    data_chunk_length: Annotated[
+        int, Meta(ge=1, description="steps that a recurrent network's gradients go back through")
+    ] = 10
     reward: Annotated[
         Literal["own", "team"], Meta(description="own, or the sum over one's side, which goes on when an agent dies")
     ] = "own"
@@ -152,14 +156,16 @@ class Ppo:
         old_values, targets = context.tensors[f"value/{name}"], context.tensors[f"target/{name}"]
 
         def loss(outputs: Array, own: Array | None, rows: Rows) -> ValueLoss:
-            return clipped_value_loss(outputs[:, 0], old_values[rows], targets[rows], config.value_clip, config.huber)
+            return clipped_value_loss(
+                outputs[:, 0], old_values[rows], targets[rows], config.value_clip, config.huber_delta
+            )
 
         rows = came(context, members(context.team, group)).learned
 
         def seen(agent: int) -> Array:
             return self.inputs(context, agent)[0]
 
-        pieces = material(context, group, network.weights, seen, config.chunk, rows)
+        pieces = material(context, group, network.weights, seen, config.data_chunk_length, rows)
         steps = last_epoch(network.learn(minibatches(pieces, context, "critic", group), loss), config.epochs)
         figures = {
             "value_loss": _mean(step.loss.loss for step in steps),
@@ -205,7 +211,9 @@ def policy(context: Context, group: int) -> StageResult:
     name, config = group_name(group), context.config
     known = PolicyRows.living(context, group)
     network = Trainable.load(context, "policy", name)
-    pieces = material(context, group, network.weights, lambda agent: observations(context, agent), config.chunk)
+    pieces = material(
+        context, group, network.weights, lambda agent: observations(context, agent), config.data_chunk_length
+    )
     steps = last_epoch(network.learn(minibatches(pieces, context, "policy", group), known.loss), config.epochs)
     agents = members(context.team, group)
     figures = {

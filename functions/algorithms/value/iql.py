@@ -43,9 +43,9 @@ def policy(context: Context, group: int) -> StageResult:
     of = partial(outcome, agents=members(context.team, group), team=config.reward == "team")
     found, came = utilities(context, group), of(context)
     units = scaled(whole, name, came, of)
-    ahead = look_ahead(units.rewards, came.over, context.batch.ended, config.gamma, config.ahead)
-    taken, targets = found.taken + units.offset, ahead.targets(found.future + units.offset)
-    loss = td_loss(taken, targets.astype(taken.dtype), config.huber, draw.weighing(taken), came.learned)
+    n_step = look_ahead(units.rewards, came.over, context.batch.ended, config.gamma, config.n_step)
+    taken, targets = found.taken + units.offset, n_step.targets(found.future + units.offset)
+    loss = td_loss(taken, targets.astype(taken.dtype), config.huber_delta, draw.weighing(taken), came.learned)
     tensors, norm = trained(context, group, found, loss.error)
     if due(whole):
         rows = {"td_loss": loss.rows[came.learned], "value": units.unit * taken[came.learned]}
@@ -58,7 +58,7 @@ def policy(context: Context, group: int) -> StageResult:
 def _overestimation(context: Context, group: int) -> dict[str, float]:
     agents, name = members(context.team, group), f"normaliser/{group_name(group)}"
     found, came = utilities(context, group), outcome(context, agents, context.config.reward == "team")
-    offset = RewardScale.of(context.tensors[name]).units(context.config.standardise).offset
+    offset = RewardScale.of(context.tensors[name]).units(context.config.standardise_rewards).offset
     return overestimation(context, name, found.taken + offset, found.future + offset, came, agents)
 
 

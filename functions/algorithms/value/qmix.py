@@ -52,13 +52,11 @@ class QmixConfig(UtilityConfig, frozen=True, kw_only=True, tag_field="name", tag
     what its agents' networks make of an error, and without them returns of simple_spread rose to -55 and fell again.
     """
 
-    target_rate: Annotated[float, Meta(gt=0, le=1, description="part of the way targets go in an update (Polyak)")] = (
-        0.003
-    )
-    norm_cap: Annotated[float, Meta(gt=0, description="cap on each network's gradient norm")] = 1.0
-    huber: Annotated[float, Meta(gt=0, description="where the loss turns linear; default: 1")] | None = 1.0
-    embed: Annotated[int, Meta(ge=1, description="hidden units of the mixing network")] = 32
-    hyper: Annotated[int, Meta(ge=0, description="hidden units of its hypernetworks; 0: linear ones")] = 64
+    tau: Annotated[float, Meta(gt=0, le=1, description="part of the way targets go in an update (Polyak)")] = 0.003
+    max_grad_norm: Annotated[float, Meta(gt=0, description="cap on each network's gradient norm")] = 1.0
+    huber_delta: Annotated[float, Meta(gt=0, description="where the loss turns linear; default: 1")] | None = 1.0
+    mixing_embed_dim: Annotated[int, Meta(ge=1, description="hidden units of the mixing network")] = 32
+    hypernet_embed: Annotated[int, Meta(ge=0, description="hidden units of its hypernetworks; 0: linear ones")] = 64
 
 
 def initialise(spec: Spec, team: Team, config: Any, seed: int, group: int) -> dict[str, Array]:
@@ -87,7 +85,7 @@ def part_bytes(spec: Spec, team: Team, config: Any, group: int) -> dict[str, int
 
 def _mixer(spec: Spec, team: Team, config: Any, group: int) -> Mixer:
     width = spec.state_size or sum(kind.observation_size * len(kind.agents) for kind in spec.classes)
-    return Mixer(len(side_of(spec, team, group)), width, config.embed, config.hyper)
+    return Mixer(len(side_of(spec, team, group)), width, config.mixing_embed_dim, config.hypernet_embed)
 
 
 def mix(context: Context, group: int) -> StageResult:
@@ -103,11 +101,11 @@ def mix(context: Context, group: int) -> StageResult:
     came = joint_outcome(context, side)
     units = scaled(whole, name, came, partial(joint_outcome, side=side))
     future = _future(context, name, found, side) + units.offset
-    targets = look_ahead(units.rewards, came.over, batch.ended, config.gamma, config.ahead).targets(future)
+    targets = look_ahead(units.rewards, came.over, batch.ended, config.gamma, config.n_step).targets(future)
     mixer, flat = mixer_of(context.tensors, f"mixer/{name}")
     joint, mixed = mixer.forward(flat, _rows(batch.state), _columns(found.taken), _columns(living))
     joint = joint.reshape(targets.shape) + units.offset
-    loss = td_loss(joint, targets.astype(joint.dtype), config.huber, draw.weighing(joint), came.learned)
+    loss = td_loss(joint, targets.astype(joint.dtype), config.huber_delta, draw.weighing(joint), came.learned)
     gradient, slopes = mixer.backward(flat, mixed, loss.error.ravel())
     made, norm = _stepped(context, name, mixer, flat, gradient)
     if due(whole):
@@ -121,7 +119,7 @@ def _overestimation(context: Context, side: list[int], group: int) -> dict[str, 
     batch, name, found = context.batch, group_name(group), gathered(context, side, OWN)
     mixer, flat = mixer_of(context.tensors, f"mixer/{name}")
     joint, _ = mixer.forward(flat, _rows(batch.state), _columns(found.taken), _columns(batch.alive[side]))
-    offset = RewardScale.of(context.tensors[f"normaliser/{name}"]).units(context.config.standardise).offset
+    offset = RewardScale.of(context.tensors[f"normaliser/{name}"]).units(context.config.standardise_rewards).offset
     joint, future = joint.reshape(batch.ended.shape) + offset, _future(context, name, found, side) + offset
     return overestimation(context, f"normaliser/{name}", joint, future, joint_outcome(context, side))
 
@@ -141,7 +139,7 @@ def _stepped(context: Context, name: str, mixer: Mixer, flat: Array, gradient: A
     config, prefix = context.config, f"mixer_optimiser/{name}"
     first, second = (np.array(context.tensors[f"{prefix}/{moment}"]) for moment in ("first", "second"))
     steps = int(context.tensors[f"{prefix}/steps"][0])
-    optimiser = Adam(flat, first, second, steps, config.lr, config.adam_epsilon, config.norm_cap)
+    optimiser = Adam(flat, first, second, steps, config.lr, config.adam_eps, config.max_grad_norm)
     norm = optimiser.step(gradient)
     online = mixer.to_tensors(flat, f"mixer/{name}")
     kept = {"first": first, "second": second, "steps": np.array([optimiser.steps], np.int64)}

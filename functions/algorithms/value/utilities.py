@@ -49,7 +49,9 @@ class UtilityConfig(ReplayConfig, frozen=True, kw_only=True):
     epsilon_end: Annotated[float, Meta(ge=0, le=1, description="chance of a random action in the end")] = 0.05
     epsilon_steps: Annotated[int, Meta(ge=1, description="environment steps from the one to the other")] = 50_000
     double: Annotated[bool, Meta(description="the online network picks the next action that the target values")] = True
-    ahead: Annotated[int, Meta(ge=1, description="steps that a target looks ahead, at most a stretch less burn_in")] = 1
+    n_step: Annotated[
+        int, Meta(ge=1, description="steps that a target looks ahead, at most a stretch less burn_in")
+    ] = 1
     priority: Annotated[
         float,
         Meta(ge=0, le=1, description="exponent of TD errors in the chance to be replayed (alpha of PER); 0: all alike"),
@@ -63,16 +65,16 @@ class UtilityConfig(ReplayConfig, frozen=True, kw_only=True):
     @property
     def length(self) -> int | None:
         """As for all, but that targets which look ahead see all of a unit."""
-        return self.stretch or (None if self.ahead > 1 else super().length)
+        return self.sequence_length or (None if self.n_step > 1 else super().length)
 
     def __post_init__(self) -> None:
         """Raises `ValueError` for targets that look beyond a stretch, too."""
         super().__post_init__()
-        if self.length is not None and self.ahead > self.length - self.burn_in:
+        if self.length is not None and self.n_step > self.length - self.burn_in:
             burnt = f", {self.burn_in} of them burn-in" if self.burn_in else ""
             raise ValueError(
-                f"ahead is {self.ahead}, and a stretch has {self.length} steps{burnt}; set a longer stretch or a lower "
-                "algorithm.ahead"
+                f"n_step is {self.n_step}, and a sequence has {self.length} steps{burnt}; set a longer"
+                " sequence_length or a lower algorithm.n_step"
             )
 
     @property

@@ -51,11 +51,11 @@ def mix(context: Context, group: int) -> StageResult:
     # The same part of the offset for every agent.
     found = gathered(context, side).raised(units.offset / len(side))
     # The side's reward counts once, and each agent's own value goes on until that agent is gone.
-    earned = look_ahead(units.rewards, came.over, ended, config.gamma, config.ahead).returns
+    earned = look_ahead(units.rewards, came.over, ended, config.gamma, config.n_step).returns
     each = outcome(context, side, team=False)
-    own = look_ahead(np.zeros_like(found.future), each.over, ended, config.gamma, config.ahead).targets(found.future)
+    own = look_ahead(np.zeros_like(found.future), each.over, ended, config.gamma, config.n_step).targets(found.future)
     joint, targets = joint_sum(found.taken, living), earned + joint_sum(own, living)
-    loss = td_loss(joint, targets.astype(joint.dtype), config.huber, draw.weighing(joint), came.learned)
+    loss = td_loss(joint, targets.astype(joint.dtype), config.huber_delta, draw.weighing(joint), came.learned)
     if due(whole):
         told |= joint_figures(loss, units.unit * joint, came.learned)
         told |= ByAgent.of(side, each.learned).means({"value": units.unit * found.taken[each.learned]})
@@ -67,7 +67,7 @@ def mix(context: Context, group: int) -> StageResult:
 def _overestimation(context: Context, side: list[int], group: int) -> dict[str, float]:
     living, name = context.batch.alive[side], f"normaliser/{group_name(group)}"
     left = living & ~outcome(context, side, team=False).over
-    offset = RewardScale.of(context.tensors[name]).units(context.config.standardise).offset
+    offset = RewardScale.of(context.tensors[name]).units(context.config.standardise_rewards).offset
     found = gathered(context, side, OWN).raised(offset / len(side))
     joint, future = joint_sum(found.taken, living), joint_sum(found.future, left)
     return overestimation(context, name, joint, future, joint_outcome(context, side))

@@ -64,14 +64,14 @@ SCENARIOS: dict[str, Entry] = {
 }
 
 
-def make(task: Task, copies: int) -> Engine:
-    """`copies` copies of the task; raises `ValueError`, one line naming what cannot be and what can."""
+def make(task: Task, num_envs: int) -> Engine:
+    """`num_envs` copies of the task; raises `ValueError`, one line naming what cannot be and what can."""
     if task.name not in SCENARIOS:
         raise ValueError(f"no task {task.name!r} (there are: {', '.join(sorted(SCENARIOS))})")
-    if copies < 1:
-        raise ValueError(f"{task.name}: copies is a whole number from 1, not {copies}")
+    if num_envs < 1:
+        raise ValueError(f"{task.name}: copies is a whole number from 1, not {num_envs}")
     entry = SCENARIOS[task.name]
     options = checked(task, {**_COMMON, **entry.options})
     arguments = {name: value for name, value in options.items() if name not in _COMMON}
     scenario = entry.build(**arguments | entry.size(task, options))
-    return Engine(scenario, copies, options.get("max_cycles", _MAX_CYCLES), options.get("continuous_actions", False))
+    return Engine(scenario, num_envs, options.get("max_cycles", _MAX_CYCLES), options.get("continuous_actions", False))

@@ -56,7 +56,7 @@ class Scenario(ABC):
 
     def start(self, world: World, rng: np.random.Generator) -> None:
         """Draws the places of all bodies, uniform in the square [-1, 1), and the goals; velocities are zero already."""
-        world.position[: world.bodies] = rng.uniform(-1.0, 1.0, (world.bodies, 2, world.copies))
+        world.position[: world.bodies] = rng.uniform(-1.0, 1.0, (world.bodies, 2, world.num_envs))
         world.goals[:] = rng.integers(len(self.landmarks), size=world.goals.shape)
 
     @abstractmethod
@@ -71,23 +71,23 @@ class Scenario(ABC):
 class Engine:
     """A scenario as a `VectorEnvironment`; all copies are in step, so all end together after `max_cycles` steps."""
 
-    def __init__(self, scenario: Scenario, copies: int, max_cycles: int, continuous: bool = False) -> None:
-        self.copies = copies
+    def __init__(self, scenario: Scenario, num_envs: int, max_cycles: int, continuous: bool = False) -> None:
+        self.num_envs = num_envs
         self.spec = _spec(scenario, max_cycles, continuous)
         self._scenario = scenario
-        self._world = _world(scenario, copies)
+        self._world = _world(scenario, num_envs)
         self._controls = [Controls(kind, scenario.agents[kind.agents[0]], scenario.words) for kind in self.spec.classes]
         self._features = tuple(
-            np.zeros((len(group.agents), group.observation_size, copies), np.float32) for group in scenario.classes
+            np.zeros((len(group.agents), group.observation_size, num_envs), np.float32) for group in scenario.classes
         )
         self._cycle = 0
         self._rngs: tuple[np.random.Generator, ...] = ()
         self._block = self._world
         agents = len(scenario.agents)
-        self._alive = _constant(True, (copies, agents))
-        self._unterminated = _constant(False, (copies, agents))
-        self._running = _constant(False, (copies,))
-        self._ended = _constant(True, (copies,))
+        self._alive = _constant(True, (num_envs, agents))
+        self._unterminated = _constant(False, (num_envs, agents))
+        self._running = _constant(False, (num_envs,))
+        self._ended = _constant(True, (num_envs,))
 
     def reset(self, rng: np.random.Generator) -> Observation:
         return self.reset_blocks((rng,))
@@ -97,12 +97,12 @@ class Engine:
 
         Raises `ValueError` when the copies cannot be shared out equally.
         """
-        if not rngs or self.copies % len(rngs):
-            raise ValueError(f"{self.copies} copies are not {len(rngs)} equal blocks")
+        if not rngs or self.num_envs % len(rngs):
+            raise ValueError(f"{self.num_envs} copies are not {len(rngs)} equal blocks")
         self._rngs = tuple(rngs)
-        world, scenario, copies = self._world, self._scenario, self.copies // len(rngs)
+        world, scenario, num_envs = self._world, self._scenario, self.num_envs // len(rngs)
         # Scenarios draw for a world of the block's size, whatever they draw: the numbers are those of the block alone.
-        self._block = world if len(rngs) == 1 else _world(scenario, copies)
+        self._block = world if len(rngs) == 1 else _world(scenario, num_envs)
         return self._restart()
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
@@ -113,7 +113,7 @@ class Engine:
             controls.apply(chosen, self._world)
         self._world.advance()
         self._cycle += 1
-        rewards = np.empty((len(self.spec.agents), self.copies))
+        rewards = np.empty((len(self.spec.agents), self.num_envs))
         self._scenario.reward(self._world, rewards)
         seen = self._observe()
         if self._cycle < self.spec.horizon:
@@ -152,7 +152,7 @@ class Engine:
             self._block.velocity[:] = 0.0
             self._scenario.start(self._block, rng)
             if self._block is not self._world:
-                self._world.take(self._block, number * self._block.copies)
+                self._world.take(self._block, number * self._block.num_envs)
         self._world.settle()
         return self._observe()
 
@@ -163,8 +163,8 @@ class Engine:
         return Observation(values, self._alive)
 
 
-def _world(scenario: Scenario, copies: int) -> World:
-    return World(scenario.agents, scenario.landmarks, scenario.goals, scenario.words, copies)
+def _world(scenario: Scenario, num_envs: int) -> World:
+    return World(scenario.agents, scenario.landmarks, scenario.goals, scenario.words, num_envs)
 
 
 def _spec(scenario: Scenario, horizon: int, continuous: bool) -> Spec:

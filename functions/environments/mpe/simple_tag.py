@@ -31,7 +31,7 @@ class SimpleTag(Pursuit):
             rows[:, 4 : self._seen] = world.surroundings(members)
         chasers, prey = features
         speeds = world.velocity[self.chasers :]
-        chasers[:, self._seen :] = speeds.reshape(-1, world.copies)
+        chasers[:, self._seen :] = speeds.reshape(-1, world.num_envs)
         prey[:, self._seen :] = speeds[self.fellows].reshape(prey[:, self._seen :].shape)
 
     def reward(self, world: World, out: Real) -> None:

@@ -70,7 +70,7 @@ class SimpleWorldComm(Pursuit):
         chasers, prey = out[: self.chasers], out[self.chasers :]
         np.multiply(world.distance[: self.chasers, self.chasers : world.agents].min(axis=1), -0.1, out=chasers)
         # Touch by touch and food by food, as mpe2 adds: sums of fractions depend on their order.
-        touches = caught.reshape(-1, world.copies)
+        touches = caught.reshape(-1, world.num_envs)
         for earned in 5.0 * touches[touches.any(axis=1)]:
             chasers += earned
         np.multiply(caught.sum(axis=1, dtype=np.int16), -5.0, out=prey)
@@ -94,9 +94,9 @@ class SimpleWorldComm(Pursuit):
 
     def _hide(self, around: Real, sees: BoolArray) -> None:
         """Zeros in `around`, what `World.surroundings` gives of all agents, for those that are not seen."""
-        agents, _, copies = around.shape
-        places = around[:, self._places - 4 :].reshape(agents, agents - 1, 2, copies)
-        np.copyto(places, 0.0, where=~sees.reshape(-1, copies).take(self._others, axis=0)[:, :, None])
+        agents, _, num_envs = around.shape
+        places = around[:, self._places - 4 :].reshape(agents, agents - 1, 2, num_envs)
+        np.copyto(places, 0.0, where=~sees.reshape(-1, num_envs).take(self._others, axis=0)[:, :, None])
 
 
 def _sees(inside: BoolArray) -> BoolArray:

@@ -47,19 +47,19 @@ class World:
     """
 
     def __init__(
-        self, agents: tuple[Body, ...], landmarks: tuple[Body, ...], goals: int, words: int, copies: int
+        self, agents: tuple[Body, ...], landmarks: tuple[Body, ...], goals: int, words: int, num_envs: int
     ) -> None:
         self.agents = len(agents)
         self.bodies = len(agents) + len(landmarks)
-        self.copies = copies
+        self.num_envs = num_envs
         rows = self.bodies + goals
-        self.position: Real = np.zeros((rows, 2, copies))
-        self.velocity: Real = np.zeros((self.agents, 2, copies))
-        self.said: Real = np.zeros((self.agents, words, copies))
-        self.goals: Numbers = np.zeros((goals, copies), np.int64)
-        self.relative: Real = np.zeros((self.agents, rows, 2, copies))
+        self.position: Real = np.zeros((rows, 2, num_envs))
+        self.velocity: Real = np.zeros((self.agents, 2, num_envs))
+        self.said: Real = np.zeros((self.agents, words, num_envs))
+        self.goals: Numbers = np.zeros((goals, num_envs), np.int64)
+        self.relative: Real = np.zeros((self.agents, rows, 2, num_envs))
         self.squares: Real = np.zeros_like(self.relative)
-        self.distance: Real = np.zeros((self.agents, rows, copies))
+        self.distance: Real = np.zeros((self.agents, rows, num_envs))
         self._force: Real = np.zeros_like(self.velocity)
         self._acceleration: Real = np.array([body.acceleration for body in agents])[:, None, None]
         self._places = self.position[: self.agents]
@@ -99,25 +99,25 @@ class World:
     def settle(self) -> None:
         """Follows a change of `position` or `goals` from outside."""
         for row, landmark in enumerate(self.goals, start=self.bodies):
-            self.position[row] = self.position[self.agents + landmark, :, np.arange(self.copies)].T
+            self.position[row] = self.position[self.agents + landmark, :, np.arange(self.num_envs)].T
         self.measure()
 
     def take(self, block: "World", first: int) -> None:
         """The state of `block`, but for what was said, into its number of copies from `first` on; `settle` follows."""
-        copies = slice(first, first + block.copies)
-        self.position[..., copies] = block.position
-        self.velocity[..., copies] = block.velocity
-        self.goals[:, copies] = block.goals
+        num_envs = slice(first, first + block.num_envs)
+        self.position[..., num_envs] = block.position
+        self.velocity[..., num_envs] = block.velocity
+        self.goals[:, num_envs] = block.goals
 
     def landmarks(self, agents: slice) -> Real:
         """The landmarks from each of `agents`: ``[n, 2 * landmarks, E]``."""
         seen = self.relative[agents, self.agents : self.bodies]
-        return seen.reshape(len(seen), -1, self.copies)
+        return seen.reshape(len(seen), -1, self.num_envs)
 
     def surroundings(self, agents: slice) -> Real:
         """The landmarks, then the other agents, from each of `agents`: ``[n, 2 * (landmarks + agents - 1), E]``."""
-        seen = self.relative.reshape(-1, 2, self.copies).take(self._others[agents], axis=0)
-        return seen.reshape(len(seen), -1, self.copies)
+        seen = self.relative.reshape(-1, 2, self.num_envs).take(self._others[agents], axis=0)
+        return seen.reshape(len(seen), -1, self.num_envs)
 
     def _prepare_motion(self, agents: tuple[Body, ...]) -> None:
         """The rows of the agents that move, as views."""
@@ -140,9 +140,9 @@ class World:
         ]
         self._pairs: Numbers = np.array([a * len(self.position) + b for a, b in pairs], np.int64)
         self._reach: Real = np.array([bodies[a].size + bodies[b].size for a, b in pairs])[:, None]
-        self._apart: Real = np.zeros((len(pairs), self.copies))
+        self._apart: Real = np.zeros((len(pairs), self.num_envs))
         self._overlap: Real = np.zeros_like(self._apart)
-        self._push: Real = np.zeros((len(pairs), 2, self.copies))
+        self._push: Real = np.zeros((len(pairs), 2, self.num_envs))
         forces = [*self._force, *[None] * (self.bodies - self.agents)]
         self._contacts = [(forces[a], forces[b], push) for (a, b), push in zip(pairs, self._push, strict=True)]
 
@@ -150,8 +150,8 @@ class World:
         """Adds the contact forces: k log(1 + exp(overlap / k)) along the line of centres, at any distance."""
         apart, overlap, push = self._apart, self._overlap, self._push
         # mode="clip" lets take write into `out` unbuffered; no index is out of range.
-        np.take(self.distance.reshape(-1, self.copies), self._pairs, axis=0, out=apart, mode="clip")
-        np.take(self.relative.reshape(-1, 2, self.copies), self._pairs, axis=0, out=push, mode="clip")
+        np.take(self.distance.reshape(-1, self.num_envs), self._pairs, axis=0, out=apart, mode="clip")
+        np.take(self.relative.reshape(-1, 2, self.num_envs), self._pairs, axis=0, out=push, mode="clip")
         np.subtract(self._reach, apart, out=overlap)
         overlap /= CONTACT_MARGIN
         # Keeps exp off its slow way through numbers below 1e-308; such a force changes nothing but a zero.

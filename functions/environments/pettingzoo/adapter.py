@@ -37,8 +37,8 @@ from functions.environments.pettingzoo.spaces import Sight, numbers
 _SEEDS = 2**31  # seeds are non-negative int32, which every seeding routine takes
 
 
-def make(task: Task, copies: int) -> VectorEnvironment:
-    """`copies` environments of the factory in `task.name`.
+def make(task: Task, num_envs: int) -> VectorEnvironment:
+    """`num_envs` environments of the factory in `task.name`.
 
     Raises `ValueError` for a malformed name, a factory that does not exist, options it does not take, another number of
     agents than `task.agents`, an unknown horizon, impossible sides or too many joint actions; `MissingExtra` for a
@@ -46,14 +46,14 @@ def make(task: Task, copies: int) -> VectorEnvironment:
     `EnvironmentFault` for what the environment does wrong.
     """
     factory = factory_of(task.name)
-    return assemble(task, copies, lambda: build(task, factory))
+    return assemble(task, num_envs, lambda: build(task, factory))
 
 
-def assemble(task: Task, copies: int, build_one: Callable[[], Any]) -> VectorEnvironment:
-    """`copies` of what `build_one` makes, which is a `ParallelEnv` in all but its type; raises what `make` raises."""
+def assemble(task: Task, num_envs: int, build_one: Callable[[], Any]) -> VectorEnvironment:
+    """`num_envs` of what `build_one` makes, which is a `ParallelEnv` in all but its type; raises what `make` raises."""
     with ExitStack() as opened:
         guards = []
-        for number in range(copies):
+        for number in range(num_envs):
             guard = Guard(f"{task.name}, copy {number}", build_one())
             opened.callback(guard.call, "close")
             guards.append(guard)
@@ -73,7 +73,7 @@ class PettingZooEnvironment:
         sides = sides_of(task.name, agents, task.options.get("sides", ""))
         horizon = _horizon(task, guards[0].environment)
         state = _state(guards[0])
-        self.copies = len(guards)
+        self.num_envs = len(guards)
         self.spec = Spec(
             agents=tuple(agent.name for agent in agents),
             classes=classes_of(agents),
@@ -83,7 +83,7 @@ class PettingZooEnvironment:
             sides=sides,
         )
         self._doings = [agents[kind.agents[0]].doing for kind in self.spec.classes]
-        self._copies = [Copy(row, guard, agents, self.spec.classes, horizon, state) for row, guard in enumerate(guards)]
+        self._envs = [Copy(row, guard, agents, self.spec.classes, horizon, state) for row, guard in enumerate(guards)]
         self._guards, self._rebuild = guards, rebuild
         self._opened = ExitStack()
         for guard in guards:
@@ -98,7 +98,7 @@ class PettingZooEnvironment:
                 guard.call("close")
                 guard.environment = fresh
         seen = self._blank()
-        for copy in self._copies:
+        for copy in self._envs:
             self._restart(copy, seen)
         return seen
 
@@ -106,12 +106,12 @@ class PettingZooEnvironment:
         """Steps the copies one after another; raises `EnvironmentFault` and `Unsupported`."""
         chosen = [doing.native(part) for doing, part in zip(self._doings, actions, strict=True)]
         seen, final = self._blank(), None
-        transitions = [copy.step(chosen, seen) for copy in self._copies]
+        transitions = [copy.step(chosen, seen) for copy in self._envs]
         ended = np.array([transition.ended for transition in transitions])
         if ended.any():
             final, seen = seen, _twin(seen)
             for row in np.flatnonzero(ended):
-                self._restart(self._copies[row], seen)
+                self._restart(self._envs[row], seen)
         return Step(
             observation=seen,
             rewards=np.stack([transition.rewards for transition in transitions]),
@@ -130,15 +130,15 @@ class PettingZooEnvironment:
 
     def _blank(self) -> Observation:
         """Nobody there: zeros, and every action legal."""
-        spec, copies = self.spec, self.copies
-        masks = tuple(np.ones((copies, len(kind.agents), kind.actions), dtype=np.bool_) for kind in spec.classes)
+        spec, num_envs = self.spec, self.num_envs
+        masks = tuple(np.ones((num_envs, len(kind.agents), kind.actions), dtype=np.bool_) for kind in spec.classes)
         return Observation(
             values=tuple(
-                np.zeros((copies, len(kind.agents), kind.observation_size), dtype=np.float32) for kind in spec.classes
+                np.zeros((num_envs, len(kind.agents), kind.observation_size), dtype=np.float32) for kind in spec.classes
             ),
-            alive=np.zeros((copies, len(spec.agents)), dtype=np.bool_),
+            alive=np.zeros((num_envs, len(spec.agents)), dtype=np.bool_),
             masks=masks if spec.masked else None,
-            state=np.zeros((copies, spec.state_size), dtype=np.float32) if spec.state_size else None,
+            state=np.zeros((num_envs, spec.state_size), dtype=np.float32) if spec.state_size else None,
         )
 
 

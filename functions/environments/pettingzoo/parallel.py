@@ -26,8 +26,8 @@ class ParallelEnvironment(ParallelEnv[str, Any, Any]):  # type: ignore[misc]  # 
     """
 
     def __init__(self, environment: VectorEnvironment, name: str = "marless") -> None:
-        if environment.copies != 1:
-            raise ValueError(f"a ParallelEnv is one environment, but this one has {environment.copies} copies")
+        if environment.num_envs != 1:
+            raise ValueError(f"a ParallelEnv is one environment, but this one has {environment.num_envs} copies")
         self.metadata = {"name": name, "render_modes": []}
         self.render_mode = None
         self.possible_agents = list(environment.spec.agents)

@@ -34,8 +34,8 @@ from functions.environments.starcraft.smac_scenarios import Scenario, scenario_o
 _SEEDS = 2**31  # StarCraft takes a 32-bit number; a non-negative int32 suits every seeding routine
 
 
-def make(task: Task, copies: int) -> VectorEnvironment:
-    """`copies` games of the scenario in `task.name`, none of them started.
+def make(task: Task, num_envs: int) -> VectorEnvironment:
+    """`num_envs` games of the scenario in `task.name`, none of them started.
 
     Raises `ValueError` for a map or an option that there is not, or another number of agents than `task.agents`;
     `MissingExtra` where the package is not installed; `EnvironmentFault` where it does not load.
@@ -48,15 +48,15 @@ def make(task: Task, copies: int) -> VectorEnvironment:
     sizes = sizes_of(task.name, scenario.build(0))
     if task.agents not in (None, sizes.agents):
         raise ValueError(f"{task.name}: task.agents is {task.agents}, but the scenario has {sizes.agents} agents")
-    return SmacEnvironment(scenario, sizes, copies, repeatable)
+    return SmacEnvironment(scenario, sizes, num_envs, repeatable)
 
 
 class SmacEnvironment:
     """E games of one scenario."""
 
-    def __init__(self, scenario: Scenario, sizes: Sizes, copies: int, repeatable: bool) -> None:
+    def __init__(self, scenario: Scenario, sizes: Sizes, num_envs: int, repeatable: bool) -> None:
         everybody = tuple(range(sizes.agents))
-        self.copies = copies
+        self.num_envs = num_envs
         self.spec = Spec(
             agents=tuple(f"agent_{i}" for i in everybody),
             classes=(AgentClass("agent", everybody, sizes.observation, sizes.actions),),
@@ -65,7 +65,7 @@ class SmacEnvironment:
             masked=True,
         )
         self._repeatable = repeatable
-        self._games = [Game(f"{scenario.name}, copy {number}", scenario, sizes) for number in range(copies)]
+        self._games = [Game(f"{scenario.name}, copy {number}", scenario, sizes) for number in range(num_envs)]
 
     def reset(self, rng: np.random.Generator) -> Observation:
         """The first observation of every game; `rng` is asked once for each game's seed.
@@ -73,9 +73,9 @@ class SmacEnvironment:
         Raises `MissingExtra` where StarCraft or the map is missing, `EnvironmentFault` where the game fails.
         """
         frames = []
-        for game, seed in zip(self._games, rng.integers(_SEEDS, size=self.copies).tolist(), strict=True):
+        for game, seed in zip(self._games, rng.integers(_SEEDS, size=self.num_envs).tolist(), strict=True):
             frames.append(game.again() if game.goes_on and not self._repeatable else game.start(seed))
-        self._alive = np.ones((self.copies, len(self.spec.agents)), dtype=np.bool_)
+        self._alive = np.ones((self.num_envs, len(self.spec.agents)), dtype=np.bool_)
         return _observation(frames, self._alive)
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:

@@ -37,8 +37,8 @@ _STOP = 4
 _OURS = ("scenario", "action_type")
 
 
-def make(task: Task, copies: int) -> VectorEnvironment:
-    """`copies` battles of the scenario in `task.name`.
+def make(task: Task, num_envs: int) -> VectorEnvironment:
+    """`num_envs` battles of the scenario in `task.name`.
 
     Raises `MissingExtra` without JaxMARL, and `ValueError` for a scenario it does not know, options it does not take or
     another number of agents than `task.agents`.
@@ -48,15 +48,15 @@ def make(task: Task, copies: int) -> VectorEnvironment:
     battle = engine(task.name, task.name.removeprefix(PREFIX), tuple(sorted(task.options.items())))
     if task.agents not in (None, len(battle.agents)):
         raise ValueError(f"{task.name}: task.agents is {task.agents}, but the scenario has {len(battle.agents)} agents")
-    return SmaxEnvironment(battle, copies)
+    return SmaxEnvironment(battle, num_envs)
 
 
 class SmaxEnvironment:
     """E copies of one SMAX battle."""
 
-    def __init__(self, battle: Engine, copies: int) -> None:
+    def __init__(self, battle: Engine, num_envs: int) -> None:
         everybody = tuple(range(len(battle.agents)))
-        self.copies = copies
+        self.num_envs = num_envs
         self.spec = Spec(
             agents=battle.agents,
             classes=(AgentClass("ally", everybody, battle.observation_size, battle.actions),),
@@ -68,10 +68,10 @@ class SmaxEnvironment:
 
     def reset(self, rng: np.random.Generator) -> Observation:
         """The first observation of every copy; `rng` is asked once for two words for each."""
-        seeds = rng.integers(2**32, size=(self.copies, 2), dtype=np.uint32)
-        everywhere = np.ones(self.copies, dtype=np.bool_)
+        seeds = rng.integers(2**32, size=(self.num_envs, 2), dtype=np.uint32)
+        everywhere = np.ones(self.num_envs, dtype=np.bool_)
         self._keys, self._battles, look = self._engine.renew(*self._engine.blank(seeds), everywhere)
-        self._alive = np.ones((self.copies, len(self.spec.agents)), dtype=np.bool_)
+        self._alive = np.ones((self.num_envs, len(self.spec.agents)), dtype=np.bool_)
         return _observation(look, self._alive)
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:

@@ -47,7 +47,7 @@ class Moved(NamedTuple):
 
 @dataclass(frozen=True)
 class Engine:
-    """A task's sizes and its compiled functions; `copies` is the leading axis of whatever goes in.
+    """A task's sizes and its compiled functions; `num_envs` is the leading axis of whatever goes in.
 
     ``blank(seeds [E, 2] uint32)`` gives keys, and battles and a `Look` that are only places for those that
     ``renew(keys, battles, look, ended [E])`` begins where `ended`; it gives the three anew, as does

@@ -24,8 +24,8 @@ class ReinforceConfig(AlgorithmConfig, frozen=True, kw_only=True, tag_field="nam
     lr: Annotated[float, Meta(gt=0, description="Adam's step")] = 0.01
     gamma: Annotated[float, Meta(ge=0, le=1, description="discount per environment step")] = 0.95
     hidden: Annotated[tuple[int, ...], Meta(description="widths of the hidden layers")] = (32,)
-    norm_cap: Annotated[float, Meta(gt=0, description="cap on each network's gradient norm")] = 10.0
-    adam_epsilon: Annotated[float, Meta(gt=0, description="Adam's denominator guard")] = 1e-5
+    max_grad_norm: Annotated[float, Meta(gt=0, description="cap on each network's gradient norm")] = 10.0
+    adam_eps: Annotated[float, Meta(gt=0, description="Adam's denominator guard")] = 1e-5
 
 
 def initialise(spec, team, config, seed, group):

@@ -23,18 +23,18 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     horizon: int = 6
 
 
-def make(task, copies):
-    """`copies` copies of the task; a `ValueError` becomes one line for the user."""
+def make(task, num_envs):
+    """`num_envs` copies of the task; a `ValueError` becomes one line for the user."""
     if task.agents not in (None, 3):
         raise ValueError(f"task.agents is {task.agents}; there are a scout and two diggers")
-    return Mine(msgspec.convert(task.options, Options), copies)
+    return Mine(msgspec.convert(task.options, Options), num_envs)
 
 
 class Mine:
     """E copies, stepped together."""
 
-    def __init__(self, options, copies):
-        self.copies = copies
+    def __init__(self, options, num_envs):
+        self.num_envs = num_envs
         scout = AgentClass("scout", agents=(0,), observation_size=PLACES, actions=PLACES)
         digger = AgentClass("digger", agents=(1, 2), observation_size=2 * PLACES, actions=PLACES + 1)
         agents = ("scout", "digger_0", "digger_1")
@@ -43,10 +43,10 @@ class Mine:
     def reset(self, rng):
         """Starts every copy anew; `rng` is the only source of chance."""
         self._rng = rng
-        self._alive = np.ones((self.copies, 3), dtype=bool)
-        self._dug = np.zeros((self.copies, 2, PLACES), dtype=bool)
-        self._treasure, self._named, self._steps = (np.zeros(self.copies, dtype=int) for _ in range(3))
-        self._begin(np.ones(self.copies, dtype=bool))
+        self._alive = np.ones((self.num_envs, 3), dtype=bool)
+        self._dug = np.zeros((self.num_envs, 2, PLACES), dtype=bool)
+        self._treasure, self._named, self._steps = (np.zeros(self.num_envs, dtype=int) for _ in range(3))
+        self._begin(np.ones(self.num_envs, dtype=bool))
         return self._observe()
 
     def step(self, actions):
@@ -74,7 +74,7 @@ class Mine:
     def _begin(self, rows):
         """A new episode in the copies `rows` ``[E]``."""
         # Drawn for all copies, so that what one of them does changes nothing for the others.
-        self._treasure = np.where(rows, self._rng.integers(PLACES, size=self.copies), self._treasure)
+        self._treasure = np.where(rows, self._rng.integers(PLACES, size=self.num_envs), self._treasure)
         self._alive, self._dug = self._alive | rows[:, None], self._dug & ~rows[:, None, None]
         self._named = np.where(rows, PLACES, self._named)
         self._steps = np.where(rows, 0, self._steps)
@@ -85,6 +85,6 @@ class Mine:
         told = np.repeat(ONE_HOT[self._named][:, None], 2, axis=1)
         scout = ONE_HOT[self._treasure][:, None] * alive[:, :1]
         digger = np.concatenate([told, self._dug], axis=2, dtype=np.float32) * alive[:, DIGGERS]
-        legal = np.concatenate([~self._dug, np.ones((self.copies, 2, 1), dtype=bool)], axis=2)
-        masks = (np.ones((self.copies, 1, PLACES), dtype=bool), legal | ~alive[:, DIGGERS])
+        legal = np.concatenate([~self._dug, np.ones((self.num_envs, 2, 1), dtype=bool)], axis=2)
+        masks = (np.ones((self.num_envs, 1, PLACES), dtype=bool), legal | ~alive[:, DIGGERS])
         return Observation((scout, digger), self._alive.copy(), masks)

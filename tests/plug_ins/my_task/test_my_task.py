@@ -5,4 +5,4 @@ from functions.environments.conformance import check
 
 
 def test_it_keeps_the_promises_of_an_environment():
-    check(lambda copies: make(Task(name="my_task"), copies))
+    check(lambda num_envs: make(Task(name="my_task"), num_envs))

@@ -10,7 +10,7 @@ from functions.algorithms.base import Context
 from functions.contract import Team
 from functions.data import batch
 from functions.data.replay_buffer import Unit, Window
-from functions.data.trajectory import named, unit_prefix
+from functions.data.trajectory import named, rollout_prefix
 from functions.environments.base import AgentClass, Observation, Spec, Step
 from functions.evaluator.episodes import play
 from functions.learner import stages
@@ -28,8 +28,8 @@ def firsts(kind):
 class Wanderers:
     """Three agents of two kinds who see noise; they die, win and run out of time by chance."""
 
-    def __init__(self, kind, copies):
-        self.copies = copies
+    def __init__(self, kind, num_envs):
+        self.num_envs = num_envs
         self.spec = Spec(
             agents=("a", "b", "c"),
             classes=(AgentClass("x", (0, 2), 6, **KINDS[kind]), AgentClass("y", (1,), 3, 4)),
@@ -37,7 +37,7 @@ class Wanderers:
         )  # fmt: skip
 
     def reset(self, rng):
-        self.rng, self.alive = rng, np.ones((self.copies, 3), bool)
+        self.rng, self.alive = rng, np.ones((self.num_envs, 3), bool)
         return self._seen()
 
     def step(self, actions):
@@ -52,7 +52,7 @@ class Wanderers:
         terminated = self.alive & (self.rng.random(self.alive.shape) < 0.08)
         self.alive &= ~terminated
         over = ~self.alive.any(axis=1)
-        truncated = ~over & (self.rng.random(self.copies) < 0.05)
+        truncated = ~over & (self.rng.random(self.num_envs) < 0.05)
         ended = over | truncated
         final = self._seen()
         self.alive[ended] = True
@@ -63,11 +63,13 @@ class Wanderers:
 
     def _seen(self):
         def drawn(kind):
-            return self.rng.standard_normal((self.copies, len(kind.agents), kind.observation_size), np.float32)
+            return self.rng.standard_normal((self.num_envs, len(kind.agents), kind.observation_size), np.float32)
 
         self.masks = None
         if self.spec.masked:
-            masks = [self.rng.random((self.copies, len(kind.agents), kind.actions)) < 0.7 for kind in self.spec.classes]
+            masks = [
+                self.rng.random((self.num_envs, len(kind.agents), kind.actions)) < 0.7 for kind in self.spec.classes
+            ]
             for kind, mask in zip(self.spec.classes, masks, strict=True):  # one is always legal, in every branch
                 mask[..., firsts(kind)] = True
             self.masks = tuple(masks)
@@ -85,11 +87,11 @@ def trained(environment, name, settings, rounds, steps, seed=2):
         state |= code.initialise(spec, team, config, seed, group)
     share = Share([stage.name for stage in algorithm.stages], groups, range(config.updates_per_round))
     for number in range(rounds):
-        behaviour = config.behaviour(number * steps * environment.copies)
-        units = collect(environment, Policy(spec, team, state), steps, seed, number, 0, behaviour).tensors
-        played[Unit(number, 0, "")] = named(units, f"{unit_prefix(0)}/")
-        window.hold(list(played), lambda missing: {unit: played[unit] for unit in missing})
-        context = Context(spec, team, config, seed, number, batch.join(spec, units, (0,)), state, window)
+        behaviour = config.behaviour(number * steps * environment.num_envs)
+        rollouts = collect(environment, Policy(spec, team, state), steps, seed, number, 0, behaviour).tensors
+        played[Unit(number, 0, "")] = named(rollouts, f"{rollout_prefix(0)}/")
+        window.hold(list(played), lambda missing: {rollout: played[rollout] for rollout in missing})
+        context = Context(spec, team, config, seed, number, batch.join(spec, rollouts, (0,)), state, window)
         outcome = stages.run(algorithm, code, context, share)
         state = {**state, **outcome.tensors}
         told.append(outcome.figures)
@@ -100,7 +102,14 @@ def trained(environment, name, settings, rounds, steps, seed=2):
 @pytest.mark.parametrize("kind", KINDS)
 def test_before_its_first_step_a_learner_finds_actions_as_likely_as_the_actor_did(kind, memory):
     environment = Wanderers(kind, 64)  # in fewer rows rounding is less even
-    settings = {"hidden": [16, 12], "recurrent": memory, "chunk": 6, "lr": 0.02, "clip": 1e-4, "minibatches": 1}
+    settings = {
+        "hidden": [16, 12],
+        "recurrent": memory,
+        "data_chunk_length": 6,
+        "lr": 0.02,
+        "clip_coef": 1e-4,
+        "num_minibatches": 1,
+    }
     # In the last of three rounds; the figures are those before a round's only step, the ratios all 1 but for rounding.
     told, context = trained(environment, "mappo", {**settings, "epochs": 1}, rounds=3, steps=20)
     for group in ("g00", "g01"):
@@ -117,39 +126,46 @@ class Recall:
     """Two agents see a sign, then nothing for two steps, and are paid 1 each who then names it: a step's memory more
     than any chance gives. Blind policies get half of it on average, whatever they do."""
 
-    def __init__(self, copies):
-        self.copies = copies
+    def __init__(self, num_envs):
+        self.num_envs = num_envs
         self.spec = Spec(agents=("a", "b"), classes=(AgentClass("x", (0, 1), 3, 2),), horizon=4)
 
     def reset(self, rng):
         self.rng, self.t = rng, 0
-        self.sign = rng.integers(2, size=(self.copies, 2))
+        self.sign = rng.integers(2, size=(self.num_envs, 2))
         return self._seen()
 
     def step(self, actions):
         last = self.t == 3
         rewards = (last & (actions[0] == self.sign)).astype(float)
-        everyone, ended = np.full((self.copies, 2), last), np.full(self.copies, last)
+        everyone, ended = np.full((self.num_envs, 2), last), np.full(self.num_envs, last)
         self.t = 0 if last else self.t + 1
         final = self._seen() if last else None
         if last:
-            self.sign = self.rng.integers(2, size=(self.copies, 2))
-        return Step(self._seen(), rewards, everyone, np.zeros(self.copies, bool), ended, final)
+            self.sign = self.rng.integers(2, size=(self.num_envs, 2))
+        return Step(self._seen(), rewards, everyone, np.zeros(self.num_envs, bool), ended, final)
 
     def close(self):
         """Nothing is held."""
 
     def _seen(self):
-        values = np.zeros((self.copies, 2, 3), np.float32)
+        values = np.zeros((self.num_envs, 2, 3), np.float32)
         values[..., 2] = self.t == 3  # now is the time to answer
         if self.t == 0:
             values[..., :2] = np.eye(2)[self.sign]
-        return Observation((values,), np.ones((self.copies, 2), bool))
+        return Observation((values,), np.ones((self.num_envs, 2), bool))
 
 
 def recalled(memory):
     """Share of right answers in the last round of training."""
-    settings = {"hidden": [16], "recurrent": memory, "chunk": 4, "lr": 0.01, "gamma": 0.95, "minibatches": 2}
+    settings = {
+        "hidden": [16],
+        "recurrent": memory,
+        "data_chunk_length": 4,
+        "lr": 0.01,
+        "gamma": 0.95,
+        "num_minibatches": 2,
+    }
     _, context = trained(Recall(64), "ippo", settings, rounds=20, steps=16)
     return context.batch.rewards[:, 3::4].mean()
 
@@ -159,9 +175,12 @@ def test_a_policy_with_memory_learns_what_one_without_cannot():
     assert recalled(memory=False) < 0.6
 
 
-REPLAYED = {"hidden": [16], "gamma": 0.95, "lr": 0.005, "updates": 40, "target_rate": 0.1}
+REPLAYED = {"hidden": [16], "gamma": 0.95, "lr": 0.005, "updates_per_round": 40, "tau": 0.1}
 # Of both the same steps in a minibatch: an episode and one step.
-LONG, SHORT = {"recurrent": True, "stretch": 4, "batch": 32}, {"recurrent": False, "stretch": 1, "batch": 128}
+LONG, SHORT = (
+    {"recurrent": True, "sequence_length": 4, "batch_size": 32},
+    {"recurrent": False, "sequence_length": 1, "batch_size": 128},
+)
 EXPLORING, FAST_CRITIC = {"epsilon_steps": 8192}, {"critic_lr": 0.01}
 
 
@@ -185,8 +204,8 @@ class Naming:
     """Two agents see two numbers of -1, 0 and 1 and get, at once, the share of them that they name right; or, acting in
     numbers, less the further they are from a third of each, 0 at best."""
 
-    def __init__(self, copies, kind):
-        self.copies = copies
+    def __init__(self, num_envs, kind):
+        self.num_envs = num_envs
         self.spec = Spec(agents=("a", "b"), classes=(AgentClass("x", (0, 1), 2, **kind),), horizon=1)
 
     def reset(self, rng):
@@ -196,7 +215,7 @@ class Naming:
     def step(self, actions):
         kind, seen = self.spec.classes[0], self.seen
         right = -np.abs(actions[0] - seen / 3) if kind.continuous else actions[0] == seen + 1
-        over = np.ones((self.copies, 2), bool)
+        over = np.ones((self.num_envs, 2), bool)
         final = self._seen()
         return Step(self._seen(), right.mean(axis=-1).astype(float), over, np.zeros(len(over), bool), over[:, 0], final)
 
@@ -204,8 +223,8 @@ class Naming:
         """Nothing is held."""
 
     def _seen(self):
-        self.seen = self.rng.integers(-1, 2, size=(self.copies, 2, 2))
-        return Observation((self.seen.astype(np.float32),), np.ones((self.copies, 2), bool))
+        self.seen = self.rng.integers(-1, 2, size=(self.num_envs, 2, 2))
+        return Observation((self.seen.astype(np.float32),), np.ones((self.num_envs, 2), bool))
 
 
 def test_several_choices_are_learned_at_once():
@@ -220,7 +239,7 @@ def test_numbers_are_learned_and_their_deviation_shrinks():
     # Nothing here is left to chance, so the deviation shrinks for ever, and Adam's steps do not. With lr 0.01 a step
     # soon throws means so many deviations away that no row has a gradient: about one run in three ends so, here and
     # with CleanRL's `ppo_continuous_action` (Huang et al., 2022) at the same settings and a constant step.
-    settings = {"lr": 0.003, "hidden": [32], "entropy": 0.0}
+    settings = {"lr": 0.003, "hidden": [32], "ent_coef": 0.0}
     told, context = trained(environment, "ippo", settings, rounds=40, steps=8)
     # Who does not look loses 2/9 at least: the mean distance of -1/3, 0 and 1/3 from their middle. The first
     # deviations alone cost 0.6; 0.1 costs 0.15 √(2/π) at most, as numbers are stretched by 2 and 1, 1.5 on average.

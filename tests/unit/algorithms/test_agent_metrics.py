@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 import synthetic
-from test_value_exactness import APART, COPIES, PAIRED, STEPS, TOGETHER, Scene
+from test_value_exactness import APART, NUM_ENVS, PAIRED, STEPS, TOGETHER, Scene
 
 from functions.algorithms import registry as algorithms
 from functions.algorithms.metrics import MOST_AGENTS, ByAgent, explained_variance
@@ -52,12 +52,12 @@ PPO_FIGURES = ("policy/entropy", "policy/clip_fraction", "policy/kl")
 def test_of_ppo_the_agents_figures_weighted_by_rows_are_the_groups(name, recurrent):
     settings = {
         "hidden": [5],
-        "minibatches": 3,
+        "num_minibatches": 3,
         "epochs": 2,
         "lr": 0.05,
-        "clip": 0.05,
+        "clip_coef": 0.05,
         "recurrent": recurrent,
-        "chunk": 4,
+        "data_chunk_length": 4,
     }
     context, algorithm = synthetic.context(name, synthetic.spec("one choice", masked=True), settings)
     found = figures_of(context, algorithm, range(1))
@@ -73,7 +73,7 @@ def test_of_ppo_the_agents_figures_weighted_by_rows_are_the_groups(name, recurre
 
 def test_an_agents_figures_are_those_that_it_has_alone():
     """Weights that do not move, and advantages that are normalised over the group: these alone know of the other."""
-    settings = {"hidden": [5], "minibatches": 2, "epochs": 1, "lr": 1e-300, "recurrent": True}
+    settings = {"hidden": [5], "num_minibatches": 2, "epochs": 1, "lr": 1e-300, "recurrent": True}
     made = synthetic.spec("one choice", masked=True)
     context, algorithm = synthetic.context("ippo", made, settings)
     together = figures_of(context, algorithm, range(1))
@@ -89,7 +89,7 @@ def test_an_agents_figures_are_those_that_it_has_alone():
 @pytest.mark.parametrize("reward", ["own", "team"])
 @pytest.mark.parametrize(("name", "stage"), [("iql", "policy"), ("iddpg", "critic"), ("maddpg", "critic")])
 def test_of_values_the_agents_figures_weighted_by_rows_are_the_groups(name, stage, reward):
-    scene = Scene(name, PAIRED, stretch=3, burn_in=1, reward=reward)
+    scene = Scene(name, PAIRED, sequence_length=3, burn_in=1, reward=reward)
     found, living = figures_of(context_of(scene), scene.algorithm, range(2)), rows_of(scene)
     # A team's return goes on while somebody is left, and its values are learned on as many rows for everybody.
     rows = [(living.any(axis=0) if reward == "team" else living[agent]).sum() for agent in (0, 2)]
@@ -152,14 +152,14 @@ def constant(scene, value):
 
 
 def context_of(scene):
-    batch = scene.window.of(np.arange(COPIES), STEPS)
+    batch = scene.window.of(np.arange(NUM_ENVS), STEPS)
     return dataclasses.replace(scene.context(2, scene.tensors), batch=batch)
 
 
 def rows_of(scene):
     """Rows of the last update's minibatch that are learned from ``[4, T, B]``."""
     config = scene.config
-    batch = scene.window.draw(generator(5, 2, "replay", 1), config.batch, config.length)
+    batch = scene.window.draw(generator(5, 2, "replay", 1), config.batch_size, config.length)
     learned = batch.alive.copy()
     learned[:, : config.burn_in] = False
     return learned

@@ -20,8 +20,8 @@ from functions.keys import group_name
 from functions.nn.mlp import Mlp, initialise, to_tensors
 from functions.randomness import generator
 
-PPO = {"hidden": [8, 8], "epochs": 1, "minibatches": 2}
-REPLAYED = {"hidden": [8, 8], "updates": 2, "batch": 8, "replay": 42}
+PPO = {"hidden": [8, 8], "epochs": 1, "num_minibatches": 2}
+REPLAYED = {"hidden": [8, 8], "updates_per_round": 2, "batch_size": 8, "buffer_size": 42}
 JUDGED = REPLAYED | {"priority": 0.6}
 NOISY = REPLAYED | {"noise_start": 0.1}
 SETTINGS = {
@@ -48,7 +48,7 @@ def test_our_own_algorithms_pass(spec):
 
 @pytest.mark.parametrize("name", TASKS)
 def test_the_tasks_are_environments_like_any_other(name):
-    environments.check(lambda copies: MadeUp(TASKS[name], copies))
+    environments.check(lambda num_envs: MadeUp(TASKS[name], num_envs))
 
 
 def test_agents_of_one_class_and_side_are_grouped_in_every_way_that_counts():

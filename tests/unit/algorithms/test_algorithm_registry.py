@@ -14,7 +14,7 @@ from coordinator.config.schema import ConfigError, RunConfig, convert, load, val
 from coordinator.core.state import State
 from coordinator.core.tasks import in_flight
 from coordinator.drive import run_manifest
-from coordinator.drive.run_manifest import Charter
+from coordinator.drive.run_manifest import RunManifest
 from coordinator.placement.rules import LEARNER_PLACEMENTS
 from functions.algorithms import registry
 from functions.algorithms.schedule import WAVES
@@ -220,8 +220,8 @@ class Ledger(dict):
 def test_a_plug_in_s_settings_reach_the_coordinator_of_a_detached_run():
     config, ledger = load(None, OVERRIDES), Ledger()
     fields = {"run": "r", "tenant": "t", "code": "c", "identity": msgspec.Raw(b"{}"), "functions": {}}
-    numbers = {"init_limit_ms": 0, "width": 1, "grace_s": 0.0, "stretch": True, "detached": True}
-    run_manifest.write(ledger, Charter(config=config, **fields, **numbers))
+    numbers = {"init_limit_ms": 0, "width": 1, "grace_s": 0.0, "cpu_scaling": True, "detached": True}
+    run_manifest.write(ledger, RunManifest(config=config, **fields, **numbers))
     assert run_manifest.read(ledger).config == config
 
 

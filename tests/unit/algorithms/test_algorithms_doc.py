@@ -103,10 +103,10 @@ def test_a_default_changes_with_the_task_where_the_table_says_so_and_nowhere_els
 
 
 def test_settings_of_the_run_are_those_of_its_configuration():
-    assert {"actors.copies", "sharing.rule"} == RUN
+    assert {"actors.num_envs", "sharing.rule"} == RUN
     for name, column in COLUMNS.items():
         config = load(None, [f"algorithm.name={name}"])
-        assert DEFAULTS["actors.copies"][column] == str(config.actors.copies)
+        assert DEFAULTS["actors.num_envs"][column] == str(config.actors.num_envs)
         assert DEFAULTS["sharing.rule"][column] == config.sharing.rule
 
 

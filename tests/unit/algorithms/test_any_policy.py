@@ -17,8 +17,8 @@ from functions.learner.stages import Share
 
 # Tight enough that every clip and cap binds somewhere; 14 steps are no multiple of the chunk.
 SETTINGS = {
-    "lr": 0.01, "clip": 0.05, "value_clip": 0.1, "huber": 0.7, "norm_cap": 0.2, "entropy": 0.02, "epochs": 2,
-    "minibatches": 3, "hidden": [7, 6], "value_decay": 0.9, "chunk": 4,
+    "lr": 0.01, "clip_coef": 0.05, "value_clip": 0.1, "huber_delta": 0.7, "max_grad_norm": 0.2, "ent_coef": 0.02,
+    "epochs": 2, "num_minibatches": 3, "hidden": [7, 6], "value_decay": 0.9, "data_chunk_length": 4,
 }  # fmt: skip
 CASES = {
     "one choice with memory": ("ippo", "one choice", True, {"recurrent": True}),
@@ -89,7 +89,7 @@ def test_what_dead_agents_saw_did_and_got_changes_no_byte(case, state_size):
     name, kind, masked, changes = CASES[case]
     made = synthetic.spec(kind, masked, sides=(0, 0, 1), state_size=state_size)
     results = []
-    for changed in (lambda spec, unit: unit, synthetic.meddled):
+    for changed in (lambda spec, rollout: rollout, synthetic.meddled):
         context, algorithm = synthetic.context(name, made, {**SETTINGS, **changes}, changed=changed)
         results.append(one_by_one(context, algorithm))
     (found, figures), (expected, told) = results

@@ -25,7 +25,7 @@ from functions.learner.stages import Share
 from functions.policies import Policy
 from functions.randomness import generator
 
-SEED, UNITS, STEPS, COPIES = 5, (2, 3), 7, 12
+SEED, ROLLOUTS, STEPS, NUM_ENVS = 5, (2, 3), 7, 12
 OPTIONS = {"masked": True, "elimination": True, "horizon": 3}  # a unit of 7 steps ends amid an episode
 SEPARATE = (Task(name="toy/signal", agents=3, options={**OPTIONS, "mixed": True}), Team(groups=(0, 1, 2)))
 SHARED = (Task(name="toy/signal", agents=3, options=OPTIONS), Team(groups=(0, 0, 0), identity=True))
@@ -33,8 +33,8 @@ TEAMS = pytest.mark.parametrize(("task", "team"), [SEPARATE, SHARED], ids=["sepa
 ALGORITHMS = pytest.mark.parametrize("name", ["mappo", "ippo"])
 # Tight enough that every clip and cap binds somewhere.
 SETTINGS = {
-    "lr": 0.01, "clip": 0.05, "value_clip": 0.1, "huber": 0.7, "norm_cap": 0.4, "entropy": 0.02,
-    "epochs": 3, "minibatches": 4, "hidden": [16, 12], "value_decay": 0.9,
+    "lr": 0.01, "clip_coef": 0.05, "value_clip": 0.1, "huber_delta": 0.7, "max_grad_norm": 0.4, "ent_coef": 0.02,
+    "epochs": 3, "num_minibatches": 4, "hidden": [16, 12], "value_decay": 0.9,
 }  # fmt: skip
 
 
@@ -42,13 +42,13 @@ def scene(name, task, team):
     """The algorithm, its configuration, the first round's tensors and the units that its policies sampled."""
     spec, algorithm = registry.spec(task), algorithms.algorithm(name)
     config = algorithms.configuration(algorithm, SETTINGS).resolved(spec)
-    code, state, units = algorithms.implementation(algorithm), {}, {}
+    code, state, rollouts = algorithms.implementation(algorithm), {}, {}
     for group in sorted(set(team.groups)):
         state |= code.initialise(spec, team, config, SEED, group)
-    for unit in UNITS:
-        environment = registry.make(task, COPIES)
-        units |= collect(environment, Policy(spec, team, state), STEPS, SEED, 0, unit).tensors
-    return Context(spec, team, config, SEED, 0, batch.join(spec, units, UNITS), state), algorithm, units
+    for rollout in ROLLOUTS:
+        environment = registry.make(task, NUM_ENVS)
+        rollouts |= collect(environment, Policy(spec, team, state), STEPS, SEED, 0, rollout).tensors
+    return Context(spec, team, config, SEED, 0, batch.join(spec, rollouts, ROLLOUTS), state), algorithm, rollouts
 
 
 def in_double(tensors):
@@ -64,7 +64,9 @@ class Units:
         self.ended, self.state = self._joined("ended", 1), self._joined("state", 1)
         self.after_state = self._joined("cut_state", 0)
         self.cut = [
-            (t, e + COPIES * place) for place, unit in enumerate(UNITS) for t, e in tensors[f"u{unit:05d}/cut"].tolist()
+            (t, e + NUM_ENVS * place)
+            for place, rollout in enumerate(ROLLOUTS)
+            for t, e in tensors[f"u{rollout:05d}/cut"].tolist()
         ]
 
     def of(self, name, agent, axis=1):
@@ -75,7 +77,7 @@ class Units:
         raise KeyError(agent)
 
     def _joined(self, name, axis):
-        return torch.cat([torch.tensor(self.tensors[f"u{unit:05d}/{name}"]) for unit in UNITS], dim=axis)
+        return torch.cat([torch.tensor(self.tensors[f"u{rollout:05d}/{name}"]) for rollout in ROLLOUTS], dim=axis)
 
 
 class Network:
@@ -86,7 +88,7 @@ class Network:
         count = sum(key.startswith(f"{self.prefix}/w") for key in tensors)
         names = [f"{self.prefix}/{kind}{layer}" for layer in range(count) for kind in "wb"]
         self.parameters = {key: torch.nn.Parameter(torch.tensor(tensors[key])) for key in names}
-        self.optimiser = torch.optim.Adam(self.parameters.values(), lr=config.lr, eps=config.adam_epsilon)
+        self.optimiser = torch.optim.Adam(self.parameters.values(), lr=config.lr, eps=config.adam_eps)
 
     def __call__(self, inputs):
         values = list(self.parameters.values())
@@ -96,8 +98,8 @@ class Network:
         return inputs @ pairs[-1][0] + pairs[-1][1]
 
     def step(self):
-        norm = torch.nn.utils.clip_grad_norm_(self.parameters.values(), self.config.norm_cap)
-        self.capped += bool(norm > self.config.norm_cap)
+        norm = torch.nn.utils.clip_grad_norm_(self.parameters.values(), self.config.max_grad_norm)
+        self.capped += bool(norm > self.config.max_grad_norm)
         self.optimiser.step()
         self.optimiser.zero_grad()
 
@@ -125,16 +127,16 @@ class Monolith:
         self.seen = dict.fromkeys(self.groups, (0.0, 0.0, 0.0))  # mean, mean square and weight of targets so far
         self.value_clipped = 0
 
-    def round(self, number, units):
+    def round(self, number, rollouts):
         """Trains every group on the units; the update of round `number`."""
         config = self.context.config
-        rows = {g: self._prepared(g, units) for g in self.groups}
+        rows = {g: self._prepared(g, rollouts) for g in self.groups}
         orders = {
             (part, g): self._minibatches(part, g, number, len(rows[g]["action"]))
             for part in ("policy", "critic")
             for g in self.groups
         }
-        for _ in range(config.epochs * config.minibatches):
+        for _ in range(config.epochs * config.num_minibatches):
             loss = torch.zeros((), dtype=torch.float64)
             for g in self.groups:
                 loss = loss + self._policy_loss(g, self._picked(rows[g], next(orders["policy", g])))
@@ -151,9 +153,9 @@ class Monolith:
             found[f"normaliser/g{g:02d}"] = np.array(self.seen[g])
         return found
 
-    def _prepared(self, g, units):
+    def _prepared(self, g, rollouts):
         """The group's living rows: inputs, actions, advantages, old values and targets."""
-        pooled = [self._agent_rows(g, agent, units) for agent in range(3) if self.context.team.groups[agent] == g]
+        pooled = [self._agent_rows(g, agent, rollouts) for agent in range(3) if self.context.team.groups[agent] == g]
         rows = {key: torch.cat([part[key] for part in pooled]) for key in pooled[0]}
         decay, targets = self.context.config.value_decay, rows["advantage"] + self._raw(g, rows["value"])
         mean, square, weight = self.seen[g]
@@ -178,20 +180,20 @@ class Monolith:
         centre, scale = self._scale(g)
         return values * scale + centre
 
-    def _agent_rows(self, g, agent, units):
-        own, after = units.of("observation", agent), units.of("cut_observation", agent, axis=0)
-        view, after = (units.state, units.after_state) if self.centralised else (own, after)
+    def _agent_rows(self, g, agent, rollouts):
+        own, after = rollouts.of("observation", agent), rollouts.of("cut_observation", agent, axis=0)
+        view, after = (rollouts.state, rollouts.after_state) if self.centralised else (own, after)
         with torch.no_grad():
             values = self.critic[g](self._named(agent, view))[..., 0]
             cut_values = self._raw(g, self.critic[g](self._named(agent, after))[..., 0])
-        advantage = self._advantages(agent, self._raw(g, values), cut_values, units)
-        alive = units.alive[agent]
+        advantage = self._advantages(agent, self._raw(g, values), cut_values, rollouts)
+        alive = rollouts.alive[agent]
         return {
             "own": self._named(agent, own)[alive],
             "view": self._named(agent, view)[alive],
-            "legal": units.of("mask", agent)[alive],
-            "action": units.of("action", agent)[alive].long(),
-            "old": units.of("log_probability", agent)[alive],
+            "legal": rollouts.of("mask", agent)[alive],
+            "action": rollouts.of("action", agent)[alive].long(),
+            "old": rollouts.of("log_probability", agent)[alive],
             "value": values[alive],
             "advantage": advantage[alive],
         }
@@ -202,22 +204,22 @@ class Monolith:
         one_hot = torch.eye(3, dtype=torch.float64)[agent].expand(*inputs.shape[:-1], 3)
         return torch.cat([inputs, one_hot], dim=-1)
 
-    def _advantages(self, agent, values, cut_values, units):
-        config, after = self.context.config, dict(zip(units.cut, cut_values, strict=True))
+    def _advantages(self, agent, values, cut_values, rollouts):
+        config, after = self.context.config, dict(zip(rollouts.cut, cut_values, strict=True))
         advantage = torch.zeros_like(values)
         for e in range(values.shape[1]):
-            carried = 0.0
-            for t in reversed(units.alive[agent, :, e].nonzero()[:, 0].tolist()):
-                over, cut = units.terminated[agent, t, e], (t, e) in after
+            inlined = 0.0
+            for t in reversed(rollouts.alive[agent, :, e].nonzero()[:, 0].tolist()):
+                over, cut = rollouts.terminated[agent, t, e], (t, e) in after
                 following = 0.0 if over else after[t, e] if cut else values[t + 1, e]
-                residual = units.reward[agent, t, e] + config.gamma * following - values[t, e]
-                carried = residual + (0.0 if over or cut else config.gamma * config.gae_lambda * carried)
-                advantage[t, e] = carried
+                residual = rollouts.reward[agent, t, e] + config.gamma * following - values[t, e]
+                inlined = residual + (0.0 if over or cut else config.gamma * config.gae_lambda * inlined)
+                advantage[t, e] = inlined
         return advantage
 
     def _minibatches(self, part, g, number, rows):
         config, rng = self.context.config, generator(SEED, number, part, g)
-        bounds = [int(k * rows / config.minibatches) for k in range(config.minibatches + 1)]
+        bounds = [int(k * rows / config.num_minibatches) for k in range(config.num_minibatches + 1)]
         for _ in range(config.epochs):
             order = torch.tensor(rng.permutation(rows))
             yield from (order[start:end] for start, end in itertools.pairwise(bounds))
@@ -231,15 +233,15 @@ class Monolith:
         logits = torch.where(rows["legal"], self.policy[g](rows["own"]), -1e9)
         distribution = torch.distributions.Categorical(logits=logits)
         ratio = torch.exp(distribution.log_prob(rows["action"]) - rows["old"])
-        clipped = torch.clamp(ratio, 1 - config.clip, 1 + config.clip)
+        clipped = torch.clamp(ratio, 1 - config.clip_coef, 1 + config.clip_coef)
         surrogate = torch.min(ratio * rows["advantage"], clipped * rows["advantage"])
-        return -surrogate.mean() - config.entropy * distribution.entropy().mean()
+        return -surrogate.mean() - config.ent_coef * distribution.entropy().mean()
 
     def _value_loss(self, g, rows):
         config, values = self.context.config, self.critic[g](rows["view"])[:, 0]
         moved = torch.clamp(values - rows["value"], -config.value_clip, config.value_clip)
         free, held = (
-            torch.nn.functional.huber_loss(x, rows["target"], reduction="none", delta=config.huber)
+            torch.nn.functional.huber_loss(x, rows["target"], reduction="none", delta=config.huber_delta)
             for x in (values, rows["value"] + moved)
         )
         self.value_clipped += int((held > free).sum())
@@ -261,12 +263,12 @@ def one_by_one(context, algorithm, wire=lambda tensors: tensors):
 @ALGORITHMS
 @TEAMS
 def test_decomposed_updates_are_those_of_one_monolithic_computation(name, task, team):
-    context, algorithm, units = scene(name, task, team)
-    units = in_double(units)
+    context, algorithm, rollouts = scene(name, task, team)
+    rollouts = in_double(rollouts)
     context = dataclasses.replace(
-        context, batch=batch.join(context.spec, units, UNITS), tensors=in_double(context.tensors)
+        context, batch=batch.join(context.spec, rollouts, ROLLOUTS), tensors=in_double(context.tensors)
     )
-    monolith, shown = Monolith(context, algorithm), Units(context.spec, units)
+    monolith, shown = Monolith(context, algorithm), Units(context.spec, rollouts)
     for number in (0, 1):  # the second round starts from moments and a normaliser that are not empty
         context = dataclasses.replace(context, round=number)
         made, figures = one_by_one(context, algorithm)
@@ -325,15 +327,15 @@ def test_a_stage_leaves_what_it_read_as_it_was():
 
 
 def test_a_group_does_not_see_the_rows_in_which_its_agents_were_dead():
-    context, algorithm, units = scene("ippo", *SEPARATE)
+    context, algorithm, rollouts = scene("ippo", *SEPARATE)
     expected, _ = one_by_one(context, algorithm)
-    units = {name: array.copy() for name, array in units.items()}
-    for unit, index in itertools.product(UNITS, range(2)):
+    rollouts = {name: array.copy() for name, array in rollouts.items()}
+    for rollout, index in itertools.product(ROLLOUTS, range(2)):
         agents = list(context.spec.classes[index].agents)
-        dead = ~units[f"u{unit:05d}/alive"][agents]
-        units[f"u{unit:05d}/observation/{index}"][dead] = 99
-        units[f"u{unit:05d}/log_probability/{index}"][dead] = -50
-    changed = dataclasses.replace(context, batch=batch.join(context.spec, units, UNITS))
+        dead = ~rollouts[f"u{rollout:05d}/alive"][agents]
+        rollouts[f"u{rollout:05d}/observation/{index}"][dead] = 99
+        rollouts[f"u{rollout:05d}/log_probability/{index}"][dead] = -50
+    changed = dataclasses.replace(context, batch=batch.join(context.spec, rollouts, ROLLOUTS))
     found, _ = one_by_one(changed, algorithm)
     assert codec.tensors_sha256(found) == codec.tensors_sha256(expected)
 
@@ -352,7 +354,7 @@ def test_minibatches_cover_every_row_once_an_epoch_even_when_they_cannot_be_equa
 
 def test_with_fewer_rows_than_minibatches_every_row_is_one_and_the_figures_are_numbers():
     context, algorithm, _ = scene("mappo", *SEPARATE)
-    many = msgspec.structs.replace(context.config, minibatches=10_000)
+    many = msgspec.structs.replace(context.config, num_minibatches=10_000)
     made, figures = one_by_one(dataclasses.replace(context, config=many), algorithm)
     rows = int(context.batch.alive[1].sum())
     assert int(made["critic_optimiser/g01/steps"][0]) == 3 * rows

@@ -64,7 +64,7 @@ def test_columns_of_a_table_stand_below_each_other():
 
 
 def line(**used):
-    fields = dict.fromkeys(("round", "env_steps", "units", "learners", "groups", "invocations", "episodes"), 0)
+    fields = dict.fromkeys(("round", "env_steps", "rollouts", "learners", "groups", "invocations", "episodes"), 0)
     fields |= {"seconds": 0.0, "dollars": 0.0, "return_mean": None, "return_sd": None, "agent_returns": ()}
     return RoundLine(**{**fields, "scalars": {}, "figures": {}, **used})
 

@@ -1,6 +1,7 @@
 import msgspec
 import pytest
 
+from coordinator.config.renamed import RENAMED
 from coordinator.config.schema import (
     DEFAULT_ROUNDS,
     ConfigError,
@@ -10,6 +11,7 @@ from coordinator.config.schema import (
     load,
     valid_keys,
 )
+from functions.algorithms import registry as algorithms
 from functions.algorithms.ppo.ippo import IppoConfig
 from functions.algorithms.ppo.mappo import MappoConfig
 
@@ -49,7 +51,7 @@ def test_a_run_with_any_limit_gets_no_default_one(limit):
 @pytest.mark.parametrize(
     "wrong, nearest",
     [
-        ("actors.copys", "actors.copies"),
+        ("actors.num_env", "actors.num_envs"),
         ("algorithm.lrr", "algorithm.lr"),
         ("stop.round", "stop.rounds"),
         ("sharing.rules", "sharing.rule"),
@@ -64,6 +66,17 @@ def test_an_unknown_key_is_refused_with_the_nearest_one(wrong, nearest):
     assert f"did you mean {nearest}?" in refusal(f"{wrong}=1")
 
 
+@pytest.mark.parametrize("old", ["algorithm.norm_cap", "algorithm.clip", "actors.copies", "scaling.least"])
+def test_an_old_key_is_answered_with_its_new_name(old):
+    assert refusal(f"{old}=1") == f"the command line: {old} is now called {RENAMED[old]}"
+
+
+def test_every_new_name_is_a_key_and_no_old_one_is():
+    known = {key for name in algorithms.names() for key in valid_keys(name)}
+    assert set(RENAMED.values()) <= known
+    assert not RENAMED.keys() & known
+
+
 def test_an_unknown_key_like_no_other_says_where_all_are_listed():
     assert "`marless config` lists all keys" in refusal("xyzzy=1")
 
@@ -73,7 +86,7 @@ def test_an_unknown_key_like_no_other_says_where_all_are_listed():
     [
         (["algorithm.name=maddpg", "algorithm.priority=0.6"], "priority is a key of iql, vdn and qmix, not of maddpg"),
         (["algorithm.name=qmix", "algorithm.clipped=true"], "clipped is a key of ippo and mappo, not of qmix"),
-        (["algorithm.embed=64"], "embed is a key of qmix, not of mappo"),
+        (["algorithm.mixing_embed_dim=64"], "mixing_embed_dim is a key of qmix, not of mappo"),
     ],
 )
 def test_a_key_of_other_algorithms_is_refused_with_those_that_have_it(settings, says):
@@ -115,9 +128,9 @@ def test_what_is_not_key_and_value_is_refused_with_an_example(text):
 
 def test_a_later_override_wins_over_an_earlier_one_and_over_the_file(tmp_path):
     file = tmp_path / "run.toml"
-    file.write_text("seed = 1\n[actors]\ncopies = 3\n")
+    file.write_text("seed = 1\n[actors]\nnum_envs = 3\n")
     config = load(file, ["seed=2", "seed=4"])
-    assert (config.seed, config.actors.copies) == (4, 3)
+    assert (config.seed, config.actors.num_envs) == (4, 3)
 
 
 @pytest.mark.parametrize(
@@ -138,8 +151,8 @@ def test_a_later_override_wins_over_an_earlier_one_and_over_the_file(tmp_path):
         (["algorithm.epochs=0"], "algorithm.epochs", ">= 1"),
         (["algorithm=ippo"], "algorithm", "Expected `object`, got `str`"),
         (["evaluation=3"], "evaluation", "Expected `object`, got `int`"),
-        (["actors.copies=0"], "actors.copies", ">= 1"),
-        (["scaling.units=10001"], "scaling.units", "<= 10000"),
+        (["actors.num_envs=0"], "actors.num_envs", ">= 1"),
+        (["scaling.rollouts=10001"], "scaling.rollouts", "<= 10000"),
         (["sharing.rule=some"], "sharing.rule", "'some'"),
         (["placement.rule=wide"], "placement.rule", "'wide'"),
         (["stop.dollars=0"], "stop.dollars", "> 0.0"),
@@ -189,8 +202,8 @@ def test_a_folder_is_no_file(tmp_path):
 
 def test_a_wrong_key_in_a_file_is_named_with_the_file(tmp_path):
     file = tmp_path / "run.toml"
-    file.write_text("[actors]\ncopys = 3\n")
-    assert refusal(path=file) == f"{file}: there is no key actors.copys; did you mean actors.copies?"
+    file.write_text("[actors]\nnum_env = 3\n")
+    assert refusal(path=file) == f"{file}: there is no key actors.num_env; did you mean actors.num_envs?"
 
 
 @pytest.mark.parametrize("name", ["mappo", "ippo"])
@@ -217,7 +230,7 @@ def test_a_configuration_cannot_be_changed():
     "overrides, message",
     [
         (["sharing.rule=dynamic", "sharing.distance=regret"], "sharing.distance: policies of mappo .* jsd, kde-kl"),
-        (["scaling.least=5"], "scaling.least: 5 is more than scaling.units"),
+        (["scaling.min_rollouts=5"], "scaling.min_rollouts: 5 is more than scaling.rollouts"),
         (["placement.deadline_s=1", "placement.dollars_per_hour=2"], "placement.deadline_s: .* not both"),
     ],
 )
@@ -243,5 +256,5 @@ def test_who_learns_from_replay_shares_networks_unless_told_otherwise(names, rul
 @pytest.mark.parametrize("name", ["vdn", "qmix", "maddpg"])
 def test_learners_that_meet_in_every_update_are_one_invocation_unless_told_otherwise(name):
     assert load(None, [f"algorithm.name={name}"]).placement.rule == "packed"
-    assert load(None, [f"algorithm.name={name}", "placement.carry=false"]).placement.rule == "packed"
+    assert load(None, [f"algorithm.name={name}", "placement.inline_objects=false"]).placement.rule == "packed"
     assert load(None, [f"algorithm.name={name}", "placement.rule=fused"]).placement.rule == "fused"

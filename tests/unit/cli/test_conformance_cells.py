@@ -28,7 +28,7 @@ from functions.environments.base import Task
 ROOT = Path(__file__).parents[3]
 TINY = {
     "task.name": "mpe/simple_spread",
-    "actors.copies": 4,
+    "actors.num_envs": 4,
     "evaluation.every": 1,
     "evaluation.episodes": 4,
     "evaluation.final_episodes": 4,
@@ -351,7 +351,7 @@ def test_cells_run_once_and_a_failed_one_is_recorded_as_failed(tmp_path):
     assert by_name["mappo"].curve[-1].mean == by_name["mappo"].final
     found = by_name["mappo"].hyperparameters
     # The step depends on how many agents there are: three, here.
-    assert (found["name"], found["gamma"], found["lr"], found["actors.copies"]) == ("mappo", 0.9, 1e-3, 4)
+    assert (found["name"], found["gamma"], found["lr"], found["actors.num_envs"]) == ("mappo", 0.9, 1e-3, 4)
     assert by_name["iql"].status == "failed"
     assert by_name["iql"].reason
     assert a_campaign(tmp_path, told, (good, bad)).missing == []
@@ -416,12 +416,12 @@ class EveryOtherWins:
 
     def __init__(self, environment):
         self._environment = environment
-        self.spec, self.copies = environment.spec, environment.copies
+        self.spec, self.num_envs = environment.spec, environment.num_envs
         self.reset, self.close = environment.reset, environment.close
 
     def step(self, actions):
         step = self._environment.step(actions)
-        won = np.arange(self.copies) % 2 == 0
+        won = np.arange(self.num_envs) % 2 == 0
         return step if step.final is None else replace(step, scalars={"win": won.astype(float)})
 
 
@@ -432,7 +432,7 @@ def test_wins_are_the_share_of_episodes_that_were_won(tmp_path, monkeypatch):
     tensors = {name: tensor for network in networks for name, tensor in network.items()}
     (tmp_path / "policies.safetensors").write_bytes(export(TeamFile(task=task, spec=spec, team=team), tensors))
     make = registry.make
-    monkeypatch.setattr(registry, "make", lambda task, copies: EveryOtherWins(make(task, copies)))
+    monkeypatch.setattr(registry, "make", lambda task, num_envs: EveryOtherWins(make(task, num_envs)))
     found = measures.wins(tmp_path, seed=1)
     assert found["win"] == 0.5
     # Networks that have learned nothing are worth about as much as random play, -80.

@@ -47,15 +47,15 @@ def test_an_algorithm_is_given_only_settings_that_it_has():
     # Who learns from replay shares networks anyway.
     replayed = {key: value for key, value in BATTLES.items() if key != "sharing.rule"}
     for name in ("iql", "vdn", "qmix"):
-        assert changed("task.name=smax/8m", f"algorithm.name={name}") == {**replayed, "algorithm.ahead": 20}
+        assert changed("task.name=smax/8m", f"algorithm.name={name}") == {**replayed, "algorithm.n_step": 20}
     assert changed("task.name=smax/8m", "algorithm.name=maddpg") == replayed
 
 
 def test_value_methods_look_for_food_for_long_and_replay_it_more_often():
-    known = {**STEPPED, "algorithm.gamma": 0.95, "algorithm.updates": 128}
+    known = {**STEPPED, "algorithm.gamma": 0.95, "algorithm.updates_per_round": 128}
     searching = {**known, "algorithm.epsilon_steps": 200_000, "algorithm.priority": 0.6}
     told = {name: changed("task.name=lbf/8x8-2p-2f", f"algorithm.name={name}") for name in ("iql", "qmix", "maddpg")}
-    mixing = {"algorithm.huber": 1000, "algorithm.norm_cap": 10, "algorithm.target_rate": 0.01}
+    mixing = {"algorithm.huber_delta": 1000, "algorithm.max_grad_norm": 10, "algorithm.tau": 0.01}
     assert told == {"iql": searching, "qmix": {**searching, **mixing}, "maddpg": known}
 
 
@@ -67,13 +67,13 @@ def test_evaluations_of_what_is_stepped_copy_by_copy_are_short_and_have_time():
 @pytest.mark.parametrize("task", ["smac/8m", "smacv2/terran_5_vs_5"])
 def test_few_games_of_starcraft_run_at_once(task):
     config = load(None, (f"task.name={task}",))
-    assert (config.actors.copies, config.evaluation.episodes_per_invocation) == (8, 8)
+    assert (config.actors.num_envs, config.evaluation.episodes_per_invocation) == (8, 8)
 
 
 @pytest.mark.parametrize("name", ["sisl.pursuit_v5", "butterfly.pistonball_v6"])
 def test_tasks_whose_every_step_is_slow_are_played_in_few_copies_with_time_to_do_it(name):
     config = load(None, (f"task.name=pettingzoo:pettingzoo.{name}:parallel_env",))
-    assert (config.actors.copies, config.evaluation.episodes_per_invocation) == (8, 8)
+    assert (config.actors.num_envs, config.evaluation.episodes_per_invocation) == (8, 8)
     assert config.functions.actor.timeout_s == config.functions.evaluator.timeout_s == 300
     assert config.task.options == {}
 
@@ -89,7 +89,7 @@ def test_a_task_that_forgets_nothing_in_reset_is_made_anew_unless_the_user_says_
     assert load(None, settings).task.options == {"rebuild": True, "max_cycles": 12}
     own = load(None, (*settings, "task.options.rebuild=false"))
     assert own.task.options == {"rebuild": False, "max_cycles": 12}
-    assert own.actors.copies == 8
+    assert own.actors.num_envs == 8
 
 
 def test_what_the_user_says_stands():
@@ -108,7 +108,7 @@ def test_a_printed_configuration_keeps_its_values_whatever_task_it_is_then_for(n
     document = msgspec.to_builtins(config)
     # All that its algorithm has, which is what a run's configuration is filled in from.
     known = flat(config).keys() & {key for keys in FAMILIES.values() for key in keys}
-    assert ("algorithm.ahead" in known) == (name in ("iql", "vdn", "qmix"))
+    assert ("algorithm.n_step" in known) == (name in ("iql", "vdn", "qmix"))
     assert filled({**document, "task": {"name": "smax/8m"}}, known) == {**document, "task": {"name": "smax/8m"}}
 
 

@@ -56,15 +56,15 @@ def test_applying_changes_no_state_and_gives_the_same_again(monkeypatch):
         return first
 
     monkeypatch.setattr(loop, "apply", watched)
-    for carry in ("false", "true"):
-        settings = ("checkpoint_every=2", "placement.rule=split", f"placement.carry={carry}")
-        world = World(make_plan("stop.rounds=4", "scaling.units=2", *settings))
+    for inline_objects in ("false", "true"):
+        settings = ("checkpoint_every=2", "placement.rule=split", f"placement.inline_objects={inline_objects}")
+        world = World(make_plan("stop.rounds=4", "scaling.rollouts=2", *settings))
         driver = world.driver()
         for _ in range(9):
             driver.step()
         world.finish()
     # A proposal that is let go: test_sharing_flow.py; runs that nobody drives: test_detached.py.
-    elsewhere = {"Forgone", "Lost", "Driven", "Gathered"}
+    elsewhere = {"Abandoned", "Lost", "Driven", "Gathered"}
     assert set(applied) == {event.__name__ for event in applying._HANDLERS} - elsewhere
 
 
@@ -72,7 +72,7 @@ def test_a_state_reads_back_from_the_ledger_as_itself():
     def check(state):
         assert msgspec.json.decode(ENCODE(state), type=State) == state
 
-    World(make_plan("stop.rounds=4", "scaling.units=2", "placement.rule=fused")).finish(after=check)
+    World(make_plan("stop.rounds=4", "scaling.rollouts=2", "placement.rule=fused")).finish(after=check)
 
 
 def test_an_answer_fills_its_slot_and_is_metered():
@@ -148,10 +148,10 @@ def test_how_an_attempt_ended_badly_is_one_line(outcome, says):
 
 def test_a_finished_round_is_a_line_of_sums_and_means():
     def script(function, request):
-        unit = request.units[0] if isinstance(request, SampleTask) else 0
-        return [answered(function, request, returns=-1.0 - 2 * unit)]
+        rollout = request.rollouts[0] if isinstance(request, SampleTask) else 0
+        return [answered(function, request, returns=-1.0 - 2 * rollout)]
 
-    world = World(make_plan("stop.rounds=2", "scaling.units=2", "placement.rule=split"), script)
+    world = World(make_plan("stop.rounds=2", "scaling.rollouts=2", "placement.rule=split"), script)
     state = world.finish()
     first, second = world.journal
     assert (first.round, first.env_steps, second.env_steps) == (1, 20, 40)
@@ -159,7 +159,7 @@ def test_a_finished_round_is_a_line_of_sums_and_means():
     assert (first.episodes, first.return_mean) == (4, -2.0)
     assert first.return_sd == pytest.approx((4 / 3) ** 0.5)
     assert first.agent_returns == (-1.0, -1.0)
-    assert (first.units, first.learners, first.groups, first.invocations) == (2, 5, 2, 7)
+    assert (first.rollouts, first.learners, first.groups, first.invocations) == (2, 5, 2, 7)
     assert set(first.figures) == {f"{stage}/loss/g00" for stage in ("postprocess", "critic", "policy")}
     assert state.line == second and second.seconds > first.seconds and second.dollars > first.dollars
 
@@ -186,7 +186,7 @@ def test_the_final_policies_may_be_the_best():
 
 
 def test_resuming_bills_lost_attempts_at_their_reservation_once():
-    plan, state, _ = waiting_sample("scaling.units=2")
+    plan, state, _ = waiting_sample("scaling.rollouts=2")
     resumed = apply(plan, state, Resumed())
     assert resumed.meter.actor.attempts_lost == 2
     assert resumed.meter.actor.billed_ms - state.meter.actor.billed_ms == 2 * 60_000
@@ -194,7 +194,7 @@ def test_resuming_bills_lost_attempts_at_their_reservation_once():
 
 
 def test_stopping_bills_what_nobody_will_hear_of_and_resuming_does_not_bill_it_again():
-    plan, state, _ = waiting_sample("scaling.units=2")
+    plan, state, _ = waiting_sample("scaling.rollouts=2")
     stopped = apply(plan, state, applying.Stopped("failed", "why"))
     assert stopped.meter.actor.attempts_lost == 2
     assert apply(plan, stopped, Resumed()).meter == stopped.meter
@@ -208,8 +208,8 @@ def test_resuming_a_finished_run_lets_it_train_on():
 
 
 def test_resuming_under_another_placement_begins_the_round_in_flight_anew():
-    plan, state, _ = waiting_sample("scaling.units=2")
-    other = make_plan("stop.rounds=2", "scaling.units=2", "placement.units_per_invocation=2")
+    plan, state, _ = waiting_sample("scaling.rollouts=2")
+    other = make_plan("stop.rounds=2", "scaling.rollouts=2", "placement.rollouts_per_invocation=2")
     assert set(apply(plan, state, Resumed()).slots) == set(state.slots)
     resumed = apply(other, state, Resumed())
     assert (resumed.slots, resumed.phase, resumed.meter.actor.attempts_lost) == ({}, "sample", 2)
@@ -318,7 +318,7 @@ def test_every_write_is_billed_by_the_size_it_has(monkeypatch, encoded):
     # Units of 16 bytes, so that what the write itself adds to the bill shows: its digits change the size.
     monkeypatch.setattr(bill, "write_units", lambda size: math.ceil(size / 16))
     monkeypatch.setattr(loop, "encoded", encoded)
-    world, written = World(make_plan("stop.rounds=40", "scaling.units=3", "placement.rule=split")), []
+    world, written = World(make_plan("stop.rounds=40", "scaling.rollouts=3", "placement.rule=split")), []
     commit = world.ledger.commit
 
     def weighed(item, body, version):

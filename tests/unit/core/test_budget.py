@@ -60,12 +60,16 @@ class Misfortune:
     cap=st.sampled_from(["0.0002", "0.0005", "0.001", "0.003"]),
     outcomes=st.lists(st.sampled_from(OUTCOMES), min_size=1, max_size=12),
     placement=st.sampled_from(["packed", "split", "whole", "auto"]),
-    carry=st.sampled_from(["true", "false"]),
-    units=st.integers(1, 3),
+    inline_objects=st.sampled_from(["true", "false"]),
+    rollouts=st.integers(1, 3),
     kills=st.sets(st.integers(0, 120), max_size=4),
 )
-def test_the_bill_never_passes_the_cap_whatever_happens(cap, outcomes, placement, carry, units, kills):
-    placed = (f"placement.rule={placement}", f"placement.carry={carry}", f"scaling.units={units}")
+def test_the_bill_never_passes_the_cap_whatever_happens(cap, outcomes, placement, inline_objects, rollouts, kills):
+    placed = (
+        f"placement.rule={placement}",
+        f"placement.inline_objects={inline_objects}",
+        f"scaling.rollouts={rollouts}",
+    )
     plan = make_plan(f"stop.dollars={cap}", "stop.rounds=12", *placed, "attempts=4", "checkpoint_every=2")
     script = Misfortune(outcomes)
     world = World(plan, script)
@@ -149,7 +153,7 @@ def test_a_seen_kind_may_take_ten_times_the_longest_and_at_least_a_second():
 
 
 def test_many_actors_share_what_an_unseen_kind_may_take():
-    plan = make_plan("stop.dollars=0.1", "scaling.units=50", "stop.rounds=3")
+    plan = make_plan("stop.dollars=0.1", "scaling.rollouts=50", "stop.rounds=3")
     world = World(plan)
     state = world.finish()
     assert (state.status, state.round) == ("finished", 3)
@@ -195,7 +199,7 @@ def test_what_a_platform_measured_is_billed_even_beyond_the_time_out():
     plan = make_plan()
     report = Report(id="r", attempt=0, function="actor", outcome="answered", duration_ms=5000.0)
     here = budget.ended(plan, Meter(), report, 1.0, 1024, Usage())
-    there = budget.ended(replace(plan, fixed=True, stretch=False), Meter(), report, 1.0, 1024, Usage())
+    there = budget.ended(replace(plan, fixed=True, cpu_scaling=False), Meter(), report, 1.0, 1024, Usage())
     # 1 s and no start-up against 5 s, at 1 GB: 4 GB-s.
-    difference = budget.dollars(plan, there) - budget.dollars(replace(plan, stretch=False), here)
+    difference = budget.dollars(plan, there) - budget.dollars(replace(plan, cpu_scaling=False), here)
     assert difference > 0

@@ -3,7 +3,7 @@
 import pytest
 
 from coordinator.config.schema import load
-from coordinator.core.compatibility import misfit
+from coordinator.core.compatibility import incompatibility
 from functions.environments import registry
 from functions.environments.base import AgentClass, Spec
 
@@ -12,11 +12,11 @@ SMALL = "functions.actor.memory_mb=128"
 SMALL_LEARNER = "functions.learner.memory_mb=128"
 MISFITS = {
     "stretches beyond a unit": (
-        ["algorithm.name=vdn", "algorithm.stretch=4"],
-        "algorithm.stretch: stretches of 4 steps do not fill the 25 that an actor plays; set a divisor of 25",
+        ["algorithm.name=vdn", "algorithm.sequence_length=4"],
+        "algorithm.sequence_length: sequences of 4 steps do not fill the 25 that an actor plays; set a divisor of 25",
     ),
     "stretches beyond what an actor plays": (
-        ["algorithm.name=vdn", "algorithm.stretch=25", "actors.steps=30"],
+        ["algorithm.name=vdn", "algorithm.sequence_length=25", "actors.rollout_length=30"],
         "do not fill the 30 that an actor plays",
     ),
     "nothing left to learn from": (
@@ -26,16 +26,16 @@ MISFITS = {
     "more than an actor can hold": (
         # By hand: a step is a flag, and 3 agents of 18 floats, an action, its log-probability, a reward and two flags:
         # 259 bytes. With what follows an episode of 25 a copy has 6,707, and three times that is 1/6,670 of 128 MiB.
-        ["actors.copies=6671", SMALL],
-        "actors.copies: to play and store 6,671 copies of 25 steps an actor needs 128 MB, and functions.actor.memory_mb"
-        " is 128; set at most 6,670",
+        ["actors.num_envs=6671", SMALL],
+        "actors.num_envs: to play and store 6,671 copies of 25 steps an actor needs 128 MB, and"
+        " functions.actor.memory_mb is 128; set at most 6,670",
     ),
     "more units than an actor can hold": (
-        ["actors.copies=4000", SMALL, "scaling.units=3", "placement.units_per_invocation=2"],
+        ["actors.num_envs=4000", SMALL, "scaling.rollouts=3", "placement.rollouts_per_invocation=2"],
         "8,000 copies of 25 steps an actor needs 154 MB, and functions.actor.memory_mb is 128; set at most 3,335",
     ),
     "episodes that no actor can hold": (
-        ["actors.copies=8", SMALL, "task.options.max_cycles=200000"],
+        ["actors.num_envs=8", SMALL, "task.options.max_cycles=200000"],
         "is 128; not one fits: shorten episodes (such as task.options.max_cycles), or shrink what agents see",
     ),
     # By hand: with h hidden units a policy has 24 h + 5 parameters, a critic 20 h + 1, each of 4 bytes. Who draws those
@@ -56,13 +56,13 @@ MISFITS = {
     ),
     # A step is 54 numbers of 4 bytes: 640,000 steps are remembered, and two copies of 1,600.
     "more of the past than a learner can hold": (
-        ["algorithm.name=vdn", "algorithm.replay=1000000", SMALL_LEARNER],
+        ["algorithm.name=vdn", "algorithm.buffer_size=1000000", SMALL_LEARNER],
         "for networks and 132 for what they learn from, and it is 128; set well over 134, or learn from less"
-        " (algorithm.replay), or shrink what agents see",
+        " (algorithm.buffer_size), or shrink what agents see",
     ),
     "a round that no learner can hold": (
-        ["algorithm.name=ippo", "actors.copies=4000", "scaling.units=4", SMALL_LEARNER],
-        "set well over 248, or learn from less (actors.copies), or",
+        ["algorithm.name=ippo", "actors.num_envs=4000", "scaling.rollouts=4", SMALL_LEARNER],
+        "set well over 248, or learn from less (actors.num_envs), or",
     ),
     # Six policies.
     "policies that no actor can hold": (
@@ -78,23 +78,27 @@ MISFITS = {
     "numbers compared as choices": (["sharing.rule=dynamic", NUMBERS], "use hellinger or w2"),
 }
 FITS = {
-    "stretches that fill a unit": ["algorithm.name=vdn", "algorithm.stretch=5"],
-    "stretches that fill what an actor plays": ["algorithm.name=vdn", "algorithm.stretch=4", "actors.steps=32"],
-    "targets that look beyond whole units, of which they see the end": ["algorithm.name=qmix", "algorithm.ahead=26"],
+    "stretches that fill a unit": ["algorithm.name=vdn", "algorithm.sequence_length=5"],
+    "stretches that fill what an actor plays": [
+        "algorithm.name=vdn",
+        "algorithm.sequence_length=4",
+        "actors.rollout_length=32",
+    ],
+    "targets that look beyond whole units, of which they see the end": ["algorithm.name=qmix", "algorithm.n_step=26"],
     "a memory of whole units": ["algorithm.name=vdn", "algorithm.recurrent=true", "algorithm.burn_in=24"],
-    "as much as an actor can hold": ["actors.copies=6670", SMALL],
-    "units of which an actor holds one at a time": ["actors.copies=4000", SMALL, "scaling.units=3"],
-    "what no actor has to hold": ["actors.copies=6671", SMALL, "placement.rule=whole"],
+    "as much as an actor can hold": ["actors.num_envs=6670", SMALL],
+    "units of which an actor holds one at a time": ["actors.num_envs=4000", SMALL, "scaling.rollouts=3"],
+    "what no actor has to hold": ["actors.num_envs=6671", SMALL, "placement.rule=whole"],
     "networks that a learner can draw": ["algorithm.name=ippo", "algorithm.hidden=[73000]", SMALL_LEARNER],
     "networks that learners of their own can hold": ["algorithm.name=ippo", "algorithm.hidden=[60000]", SMALL_LEARNER],
     "as much of the past as a learner can hold": [
         "algorithm.name=vdn",
-        "algorithm.replay=600000",
+        "algorithm.buffer_size=600000",
         SMALL_LEARNER,
     ],
     "a past that the run does not come to": [
         "algorithm.name=vdn",
-        "algorithm.replay=1000000",
+        "algorithm.buffer_size=1000000",
         "stop.rounds=300",
         SMALL_LEARNER,
     ],
@@ -118,7 +122,7 @@ BOTH = Spec(
 
 def judged(settings):
     config = load(None, settings)
-    return misfit(config, registry.spec(config.task))
+    return incompatibility(config, registry.spec(config.task))
 
 
 @pytest.mark.parametrize("name", MISFITS)
@@ -135,5 +139,5 @@ def test_what_fits_passes(name):
 @pytest.mark.parametrize("distance", ["jsd", "hellinger", "w2"])
 def test_where_some_choose_and_some_act_in_numbers_the_distance_that_compares_both_is_named(distance):
     config = load(None, ["sharing.rule=dynamic", f"sharing.distance={distance}"])
-    assert misfit(config, BOTH).endswith("; use kde-kl")
-    assert misfit(load(None, ["sharing.rule=dynamic", "sharing.distance=kde-kl"]), BOTH) == ""
+    assert incompatibility(config, BOTH).endswith("; use kde-kl")
+    assert incompatibility(load(None, ["sharing.rule=dynamic", "sharing.distance=kde-kl"]), BOTH) == ""

@@ -5,7 +5,15 @@ import pytest
 from msgspec.structs import replace
 
 from coordinator.config.schema import load
-from coordinator.core.controller import Mind, Seen, began, looks_at_rounds, settled, summaries, think
+from coordinator.core.controller import (
+    ControllerState,
+    RoundSignals,
+    began,
+    looks_at_rounds,
+    plan_next_round,
+    settled,
+    summaries,
+)
 from functions.contract import Team
 from functions.environments.base import AgentClass, Spec
 from functions.keys import agent_name
@@ -23,7 +31,7 @@ DYNAMIC = (*ALWAYS, "sharing.rule=dynamic", "sharing.start=apart")
 
 
 def settings(*overrides):
-    return load(None, ["scaling.units=8", *overrides])
+    return load(None, ["scaling.rollouts=8", *overrides])
 
 
 def seen(probabilities=(0.1, 0.1, 0.9, 0.9, 0.1), returns=(1.0, 2.0, 3.0, 4.0, 5.0), **figures):
@@ -31,16 +39,16 @@ def seen(probabilities=(0.1, 0.1, 0.9, 0.9, 0.1), returns=(1.0, 2.0, 3.0, 4.0, 5
     tables = {
         f"behaviour/{agent_name(agent)}": pack(np.tile([p, 1 - p], (16, 1))) for agent, p in enumerate(probabilities)
     }
-    return Seen(tuple(returns), {name.replace("__", "/"): value for name, value in figures.items()}, tables)
+    return RoundSignals(tuple(returns), {name.replace("__", "/"): value for name, value in figures.items()}, tables)
 
 
-def after(rounds, config, team=APART, mind=None, show=seen):
+def after(rounds, config, team=APART, controller=None, show=seen):
     """The last thought of some equal rounds."""
-    mind, thought = mind or began(config), None
+    controller, decision = controller or began(config), None
     for round_ in range(rounds):
-        thought = think(config, SPEC, team, mind, show(), round_, overhead=10.0)
-        mind = thought.mind
-    return thought
+        decision = plan_next_round(config, SPEC, team, controller, show(), round_, overhead=10.0)
+        controller = decision.controller
+    return decision
 
 
 def test_nothing_is_proposed_before_the_window_is_full():
@@ -71,40 +79,40 @@ def test_a_group_goes_on_from_the_member_nearest_to_a_local_optimum_with_base_co
 
 def test_when_nobody_is_alike_sharing_is_put_off_until_the_window_is_full_again():
     config = settings(*DYNAMIC, "sharing.epsilon=0.1")
-    thought = after(3, config, show=lambda: seen(probabilities=(0.0, 0.35, 0.7, 1.0, 0.5)))
-    assert (thought.proposal, thought.event) == (None, "alone")
-    assert thought.mind.trend.window == ()
+    decision = after(3, config, show=lambda: seen(probabilities=(0.0, 0.35, 0.7, 1.0, 0.5)))
+    assert (decision.proposal, decision.event) == (None, "alone")
+    assert decision.controller.trend.window == ()
 
 
 def test_while_sharing_a_decline_gives_every_agent_a_copy_of_its_own():
     config, shared = settings(*DYNAMIC), Team(groups=(0, 0, 2, 0, 4), identity=True)
-    thought = after(3, config, team=shared, mind=replace(began(config), shared=True, times=1))
-    assert thought.proposal.kind == "split"
-    assert thought.proposal.team.groups == (0, 1, 2, 3, 4)
+    decision = after(3, config, team=shared, controller=replace(began(config), shared=True, times=1))
+    assert decision.proposal.kind == "split"
+    assert decision.proposal.team.groups == (0, 1, 2, 3, 4)
     # Agent 2 and the adversary learn alone already and are left alone.
-    assert thought.proposal.bases == {0: 0, 1: 0, 3: 0}
-    assert thought.proposal.margin is None
+    assert decision.proposal.bases == {0: 0, 1: 0, 3: 0}
+    assert decision.proposal.margin is None
 
 
 def test_the_margin_of_a_trial_is_a_share_of_what_the_run_has_gained():
     config = settings(*DYNAMIC, "sharing.margin=0.25")
-    mind = replace(began(config), lowest=-5.0, highest=7.0)
+    controller = replace(began(config), lowest=-5.0, highest=7.0)
     # The rounds return 15 in all, so the run has gone from -5 to 15.
-    assert after(3, config, mind=mind).proposal.margin == pytest.approx(5.0)
+    assert after(3, config, controller=controller).proposal.margin == pytest.approx(5.0)
     assert after(3, settings(*DYNAMIC, "sharing.trial=false")).proposal.margin is None
 
 
 @pytest.mark.parametrize("rule", ["none", "all"])
 def test_without_dynamic_sharing_the_trend_is_told_and_nothing_is_proposed(rule):
-    thought = after(4, settings(*ALWAYS, f"sharing.rule={rule}"))
-    assert thought.proposal is None
-    assert thought.slope == pytest.approx(0.0)
+    decision = after(4, settings(*ALWAYS, f"sharing.rule={rule}"))
+    assert decision.proposal is None
+    assert decision.slope == pytest.approx(0.0)
 
 
 def test_taking_a_proposal_switches_sharing_and_counts_how_often():
     config = settings(*DYNAMIC)
     share = after(3, config).proposal
-    on = settled(Mind(times=1), share)
+    on = settled(ControllerState(times=1), share)
     assert (on.shared, on.times) == (True, 2)
     off = settled(on, replace(share, kind="split"))
     assert (off.shared, off.times) == (False, 2)
@@ -112,8 +120,8 @@ def test_taking_a_proposal_switches_sharing_and_counts_how_often():
 
 def test_a_round_without_a_finished_episode_leaves_the_trend_as_it_was():
     config = settings(*DYNAMIC)
-    before = after(2, config).mind
-    assert after(1, config, mind=before, show=lambda: seen(returns=())).mind.trend == before.trend
+    before = after(2, config).controller
+    assert after(1, config, controller=before, show=lambda: seen(returns=())).controller.trend == before.trend
 
 
 def test_equal_rounds_give_equal_thoughts():
@@ -130,12 +138,12 @@ def test_diversity_is_the_mean_distance_of_the_largest_class():
 
 
 def test_learners_are_asked_only_for_what_a_rule_will_read():
-    assert summaries(settings(), Mind()) == ("behaviour",)
-    assert summaries(settings("scaling.rule=gns"), Mind()) == ("behaviour", "noise")
-    assert summaries(settings("scaling.rule=shuffled:paper"), Mind()) == ("behaviour", "curvature")
+    assert summaries(settings(), ControllerState()) == ("behaviour",)
+    assert summaries(settings("scaling.rule=gns"), ControllerState()) == ("behaviour", "noise")
+    assert summaries(settings("scaling.rule=shuffled:paper"), ControllerState()) == ("behaviour", "curvature")
     config = settings(*DYNAMIC, "sharing.distance=kde-kl", "sharing.base=convexity")
-    assert summaries(config, Mind()) == ("behaviour",)
-    deciding = after(2, config).mind
+    assert summaries(config, ControllerState()) == ("behaviour",)
+    deciding = after(2, config).controller
     assert summaries(config, deciding) == ("behaviour", "curvature", "density")
     assert summaries(config, replace(deciding, shared=True)) == ("behaviour",)
 

@@ -73,7 +73,7 @@ def test_every_phase_asks_then_waits_then_advances(phase, kind):
 
 
 def test_deciding_changes_nothing_and_says_the_same_again():
-    plan, met, _ = journey("stop.rounds=3", "stop.dollars=1", "scaling.units=2")
+    plan, met, _ = journey("stop.rounds=3", "stop.dollars=1", "scaling.rollouts=2")
     for state, command in met:
         before = ENCODE(state)
         assert decide(plan, state) == command
@@ -89,21 +89,21 @@ def test_a_state_from_the_ledger_is_decided_as_the_one_in_memory():
 
 
 def test_a_round_asks_for_its_units_in_packs():
-    _, met, world = journey("stop.rounds=1", "scaling.units=5", "placement.units_per_invocation=2")
+    _, met, world = journey("stop.rounds=1", "scaling.rollouts=5", "placement.rollouts_per_invocation=2")
     sample = next(command for state, command in met if state.phase == "sample" and isinstance(command, Ask))
     assert works(sample) == ["sample/00000-00001", "sample/00002-00003", "sample/00004-00004"]
     requests = [request for request in world.invoker.asked if isinstance(request, SampleTask)]
-    assert [request.units for request in requests] == [(0, 1), (2, 3), (4,)]
+    assert [request.rollouts for request in requests] == [(0, 1), (2, 3), (4,)]
     assert {request.id for request in requests} == {f"r/000000/{work}" for work in works(sample)}
-    assert {request.steps for request in requests} == {5}
+    assert {request.rollout_length for request in requests} == {5}
 
 
 def test_learners_get_every_trajectory_and_only_the_state_they_read():
-    _, _, world = journey("stop.rounds=2", "scaling.units=2", "placement.rule=split")
+    _, _, world = journey("stop.rounds=2", "scaling.rollouts=2", "placement.rule=split")
     second = [request for request in world.invoker.asked if isinstance(request, LearnTask) and request.round == 1]
     for request in second:
         assert [ref.key for ref in request.trajectories] == [
-            f"rounds/000001/sample/0000{unit}-0000{unit}.trajectory.safetensors" for unit in (0, 1)
+            f"rounds/000001/sample/0000{rollout}-0000{rollout}.trajectory.safetensors" for rollout in (0, 1)
         ]
     policy = next(request for request in second if request.stages == ("policy",) and request.groups == (1,))
     assert [ref.key for ref in policy.state] == [
@@ -224,11 +224,11 @@ def test_who_makes_what_is_no_number_has_diverged_and_whom_an_environment_fails_
 
 def test_one_failure_among_several_is_asked_again_alone():
     def script(function, request):
-        bad = isinstance(request, SampleTask) and request.units == (1,) and request.attempt == 0
+        bad = isinstance(request, SampleTask) and request.rollouts == (1,) and request.attempt == 0
         return [failed(function, request) if bad else answered(function, request)]
 
-    _, _, world = journey("stop.rounds=1", "scaling.units=3", script=script)
-    asked = [(r.units, r.attempt) for r in world.invoker.asked if isinstance(r, SampleTask)]
+    _, _, world = journey("stop.rounds=1", "scaling.rollouts=3", script=script)
+    asked = [(r.rollouts, r.attempt) for r in world.invoker.asked if isinstance(r, SampleTask)]
     assert sorted(asked) == [((0,), 0), ((1,), 0), ((1,), 1), ((2,), 0)]
 
 
@@ -244,7 +244,7 @@ def test_a_late_report_wakes_nothing():
     (work,) = state.slots
     request = SampleTask(
         id="r/000000/" + work, run="r", round=0, output="x", attempt=7, timeout_s=1.0, seed=1,
-        environment=plan.config.task, team=state.team, policies=(), units=(0,), copies=2, steps=5,
+        environment=plan.config.task, team=state.team, policies=(), rollouts=(0,), num_envs=2, rollout_length=5,
     )  # fmt: skip
     late = apply(plan, state, Reported(work, report("actor", request, outcome="crash"), None))
     assert decide(plan, late) == Wait()
@@ -256,7 +256,7 @@ def test_finishing_asks_for_the_final_evaluation():
 
 
 def test_the_order_of_answers_does_not_matter():
-    plan = make_plan("scaling.units=4", "stop.rounds=2")
+    plan = make_plan("scaling.rollouts=4", "stop.rounds=2")
     forward, backward = World(plan), World(plan)
     backward.invoker.wait = lambda timeout_s: [backward.invoker.queue.pop()] if backward.invoker.queue else []
     first, second = forward.finish(), backward.finish()

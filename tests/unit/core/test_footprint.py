@@ -6,7 +6,7 @@ import pytest
 
 from coordinator.config.schema import load
 from coordinator.core import footprint, teams
-from coordinator.core.compatibility import misfit
+from coordinator.core.compatibility import incompatibility
 from functions.algorithms import registry
 from functions.environments import registry as environments
 from functions.environments.base import AgentClass, Spec
@@ -14,8 +14,8 @@ from functions.environments.base import AgentClass, Spec
 # Three agents that see 18 numbers and choose one of 5 actions, in episodes of 25 steps: with h hidden units a policy
 # has 24 h + 5 parameters, and a critic of what an agent sees 20 h + 1. Of 4 bytes each.
 SPREAD = environments.spec(load(None, []).task)
-UNITS = 1000
-POLICY, CRITIC = 4 * (24 * UNITS + 5), 4 * (20 * UNITS + 1)
+ROLLOUTS = 1000
+POLICY, CRITIC = 4 * (24 * ROLLOUTS + 5), 4 * (20 * ROLLOUTS + 1)
 BOTH = POLICY + CRITIC
 # What three agents see in 1,600 steps, and side by side as a state.
 SEEN = 1600 * 3 * 18 * 4
@@ -30,7 +30,7 @@ def alike(count, size=18, horizon=25, **more):
 
 
 def judged(kind, *settings, spec=SPREAD):
-    config = load(None, [f"algorithm.hidden=[{UNITS}]", *settings])
+    config = load(None, [f"algorithm.hidden=[{ROLLOUTS}]", *settings])
     return getattr(footprint, kind)(config, spec, teams.first(config, spec, None))
 
 
@@ -44,7 +44,7 @@ def test_one_learner_for_all_holds_every_network_as_it_came_and_as_it_goes(rule)
 def test_a_learner_of_one_group_holds_less_than_whoever_draws_the_networks_of_all():
     """Who draws them holds them without their moments, which are zeros, and an object of all but the policies."""
     for rule in ("fused", "split"):
-        found = judged("learner", "algorithm.name=ippo", f"placement.rule={rule}", "actors.copies=1")
+        found = judged("learner", "algorithm.name=ippo", f"placement.rule={rule}", "actors.num_envs=1")
         assert found == (3 * (BOTH + 2 * BOTH + CRITIC), 0)
 
 
@@ -56,8 +56,10 @@ def test_a_learner_of_one_group_holds_its_own_networks():
 
 
 def test_a_second_update_makes_a_third_copy_of_the_network_whose_turn_it_is():
-    value = 4 * ((18 + 3) * UNITS + UNITS + 5 * UNITS + 5)  # with the identity of three agents that share
-    once, often = (judged("learner", "algorithm.name=iql", f"algorithm.updates={n}", "stop.rounds=1") for n in (1, 9))
+    value = 4 * ((18 + 3) * ROLLOUTS + ROLLOUTS + 5 * ROLLOUTS + 5)  # with the identity of three agents that share
+    once, often = (
+        judged("learner", "algorithm.name=iql", f"algorithm.updates_per_round={n}", "stop.rounds=1") for n in (1, 9)
+    )
     assert once.networks == 4 * value + 3 * value + 2 * value
     assert often.networks == 4 * value + 3 * value + 3 * value + 2 * value
     assert once.data == often.data == ROUND + SEEN
@@ -70,7 +72,7 @@ def test_a_second_update_makes_a_third_copy_of_the_network_whose_turn_it_is():
         (["stop.rounds=10"], 10),
         (["stop.env_steps=3201"], 3),
         (["stop.env_steps=3200", "stop.rounds=40"], 2),
-        (["stop.rounds=400", "algorithm.replay=1"], 1),  # the last round always
+        (["stop.rounds=400", "algorithm.buffer_size=1"], 1),  # the last round always
         (["stop.seconds=60"], 1),
         (["stop.return=1"], 1),
         ([], 62),
@@ -81,20 +83,20 @@ def test_a_window_counts_as_far_as_the_run_may_go(limits, rounds):
 
 
 def test_joined_units_are_another_copy_and_a_state_of_the_task_s_own_is_none():
-    settings = ("algorithm.name=ippo", "placement.rule=packed", "scaling.units=2")
+    settings = ("algorithm.name=ippo", "placement.rule=packed", "scaling.rollouts=2")
     assert judged("learner", *settings).data == 2 * 3 * SEEN
     assert judged("learner", *settings, spec=alike(3, state_size=10)).data == 2 * 2 * (SEEN + 1600 * 10 * 4)
 
 
 def test_who_plays_holds_a_policy_for_every_group_and_one_for_every_agent():
     assert judged("player", "algorithm.name=ippo") == (3 * POLICY + 3 * POLICY, 0)
-    shared = POLICY + 4 * 3 * UNITS
+    shared = POLICY + 4 * 3 * ROLLOUTS
     assert judged("player", "algorithm.name=ippo", "sharing.rule=all") == (shared + 3 * shared, 0)
 
 
 def test_where_many_share_one_policy_playing_in_the_learner_takes_the_most():
     # What 40 agents see beside their identities, and a bias.
-    policy, critic = 4 * ((58 + 1) * UNITS + 5 * UNITS + 5), 4 * ((58 + 1) * UNITS + UNITS + 1)
+    policy, critic = 4 * ((58 + 1) * ROLLOUTS + 5 * ROLLOUTS + 5), 4 * ((58 + 1) * ROLLOUTS + ROLLOUTS + 1)
     settings = ("algorithm.name=ippo", "sharing.rule=all", "placement.rule=whole")
     found = judged("learner", *settings, spec=alike(40, horizon=1))
     assert found == (3 * policy + 3 * critic + 40 * policy, 0)
@@ -104,7 +106,7 @@ def test_a_side_that_does_not_learn_counts_nothing():
     tag = environments.spec(load(None, ["task.name=mpe/simple_tag"]).task)
     # Three predators see 16 numbers each, and the prey that is left 14.
     for learns, sees, side in ((3, 16, 1), (1, 14, 0)):
-        policy = 4 * ((sees + 1) * UNITS + 5 * UNITS + 5)
+        policy = 4 * ((sees + 1) * ROLLOUTS + 5 * ROLLOUTS + 5)
         settings = ("task.name=mpe/simple_tag", "algorithm.name=ippo", f"opponents.side={side}")
         assert judged("player", *settings, spec=tag) == (2 * learns * policy, 0)
 
@@ -112,10 +114,10 @@ def test_a_side_that_does_not_learn_counts_nothing():
 def test_three_agents_that_see_pictures_are_refused_a_small_learner():
     """By hand: a policy of 7,684,549 parameters, a critic of 23,044,289 of all three pictures."""
     pictures = alike(3, 200 * 200 * 3)
-    config = load(None, ["actors.copies=2", "functions.learner.memory_mb=256"])
+    config = load(None, ["actors.num_envs=2", "functions.learner.memory_mb=256"])
     found = footprint.learner(config, pictures, teams.first(config, pictures, None))
     assert found == (4 * 3 * (3 * 7_684_549 + 4 * 23_044_289), 0)
-    assert misfit(config, pictures) == (
+    assert incompatibility(config, pictures) == (
         "functions.learner.memory_mb: a learner needs over 1,319 MB for networks, and it is 256; set well over 1,319,"
         " or shrink the networks (such as algorithm.hidden) or what agents see"
     )
@@ -133,7 +135,7 @@ def test_an_algorithm_that_fails_to_tell_is_refused_by_its_name(monkeypatch):
         return {}[group]
 
     monkeypatch.setitem(registry.ALGORITHMS, "ippo", replace(registry.ALGORITHMS["ippo"], part_bytes=broken))
-    assert misfit(load(None, ["algorithm.name=ippo"]), SPREAD) == (
+    assert incompatibility(load(None, ["algorithm.name=ippo"]), SPREAD) == (
         "algorithm ippo does not tell how large its state is: KeyError: 0"
     )
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from simulated import World, make_plan
 
 from coordinator.config.schema import load
-from coordinator.core import round_placement
+from coordinator.core import planning
 from coordinator.core.state import Plan
 from coordinator.placement.rules import LEARNER_PLACEMENTS, Work, fused, packed, split, whole
 from coordinator.placement.workload import Layout
@@ -126,7 +126,13 @@ def test_every_stage_runs_for_every_group_in_every_update_once_and_in_order(rule
 
 # -- what tasks are told
 
-SETTINGS = ("sharing.rule=none", "algorithm.replay=60", "algorithm.updates=3", "scaling.units=2", "stop.rounds=2")
+SETTINGS = (
+    "sharing.rule=none",
+    "algorithm.buffer_size=60",
+    "algorithm.updates_per_round=3",
+    "scaling.rollouts=2",
+    "stop.rounds=2",
+)
 
 
 @functools.cache
@@ -156,7 +162,7 @@ def test_every_wave_reads_what_the_wave_before_it_wrote_and_nothing_older(name):
         assert (request.updates, len(request.stages)) == (1, 1)
         # The round's data, and the round before it.
         assert len(request.trajectories) == 2
-        assert [(past.round, past.units) for past in request.past] == [(0, 2)]
+        assert [(past.round, past.rollouts) for past in request.past] == [(0, 2)]
         where = (1, f"learn/{update - 1:05d}") if update else (0, "learn/00002")
         if stage in ("utility", "policy"):
             (group,) = request.groups
@@ -197,7 +203,7 @@ def test_what_actors_do_is_told_with_the_task_and_falls_with_the_steps(monkeypat
         world.finish()
         samples = [request for request in world.invoker.asked if hasattr(request, "behaviour")]
         wholes = [request for request in world.invoker.asked if isinstance(request, WholeTask)]
-        told[rule] = [request.behaviour for request in samples if request.units == (0,)]
+        told[rule] = [request.behaviour for request in samples if request.rollouts == (0,)]
         told[rule] += [behaviour for request in wholes for behaviour in request.behaviours]
     amounts = [behaviour.amount for behaviour in told["packed"]]
     assert amounts == pytest.approx([1.0, 0.875, 0.75, 0.625, 0.5, 0.5])
@@ -207,15 +213,19 @@ def test_what_actors_do_is_told_with_the_task_and_falls_with_the_steps(monkeypat
 
 def test_the_settings_of_a_value_method_travel_to_who_draws_its_networks():
     (request,) = (request for request in asked("qmix", "split") if isinstance(request, InitialiseTask))
-    assert (request.algorithm, request.hyperparameters["replay"], request.hyperparameters["updates"]) == ("qmix", 60, 3)
+    assert (
+        request.algorithm,
+        request.hyperparameters["buffer_size"],
+        request.hyperparameters["updates_per_round"],
+    ) == ("qmix", 60, 3)
 
 
 # -- what a round is taken to be, against what it is
 
 COUNTED = (
-    "task.name=toy/signal", "algorithm.replay=10000", "algorithm.updates=3", "algorithm.batch=8",
-    "algorithm.hidden=[4]", "actors.copies=2", "scaling.units=3", "evaluation.every=100", "evaluation.episodes=2",
-    "evaluation.final_episodes=2", "checkpoint_every=100", "placement.units_per_invocation=2", "sharing.rule=none",
+    "task.name=toy/signal", "algorithm.buffer_size=10000", "algorithm.updates_per_round=3", "algorithm.batch_size=8",
+    "algorithm.hidden=[4]", "actors.num_envs=2", "scaling.rollouts=3", "evaluation.every=100", "evaluation.episodes=2",
+    "evaluation.final_episodes=2", "checkpoint_every=100", "placement.rollouts_per_invocation=2", "sharing.rule=none",
 )  # fmt: skip
 
 
@@ -226,7 +236,7 @@ def test_the_operations_that_the_planner_counts_are_those_of_a_round(tmp_path, n
     runs = {rounds: train(tmp_path / str(rounds), [*settings, f"stop.rounds={rounds}"]).state for rounds in (3, 4)}
     plan = Plan("run", load(None, settings), "code", load_prices(), 0)
     state = runs[3]
-    counted = Layout(round_placement.workload(plan, state)).operations(state.place)
+    counted = Layout(planning.workload(plan, state)).operations(state.place)
     for kind in ("puts", "gets"):
         assert getattr(runs[4].meter, kind) - getattr(runs[3].meter, kind) == getattr(counted, kind), kind
     for function in ("actor", "learner"):

@@ -5,7 +5,7 @@ import pytest
 from test_players import NUMBERS, SPEC, observed, seen_at, tensors_of
 
 from coordinator.config.schema import load
-from coordinator.core.compatibility import misfit
+from coordinator.core.compatibility import incompatibility
 from coordinator.core.opponents import judged
 from coordinator.reports.crossplay import totals
 from coordinator.reports.policy import TeamFile, TeamPolicy
@@ -28,10 +28,10 @@ def team(acting=None, agents=(2,), groups=(0, 1, 2), identity=False):
     return Team(groups=groups, identity=identity, opponents=Opponents(agents=agents, acting=acting) if acting else None)
 
 
-def acted(spec, who, tensors, behaviour, noisy=True, copies=64, masks=None):
+def acted(spec, who, tensors, behaviour, noisy=True, num_envs=64, masks=None):
     """What `who` does in two steps from the start."""
-    policy, values = Policy(spec, who, tensors), observed(spec, 2, copies)
-    noise, memory, choices = draws(spec, 2, copies, np.random.default_rng(4)), None, []
+    policy, values = Policy(spec, who, tensors), observed(spec, 2, num_envs)
+    noise, memory, choices = draws(spec, 2, num_envs, np.random.default_rng(4)), None, []
     for t in range(2):
         now = tuple(part[t] for part in noise) if noisy else None
         choice, memory = policy.act(seen_at(values, t, masks), now, memory, behaviour, chance=now)
@@ -84,17 +84,17 @@ def test_in_evaluations_opponents_with_policies_are_greedy():
 
 
 def test_who_chooses_at_random_chooses_evenly_among_what_is_legal():
-    copies = 30_000
-    masks = (np.ones((copies, 2, 5), bool), np.ones((copies, 1, 3), bool))
+    num_envs = 30_000
+    masks = (np.ones((num_envs, 2, 5), bool), np.ones((num_envs, 1, 3), bool))
     masks[0][:, 1, 3] = False
-    choice = acted(SPEC, team("random"), tensors_of(SPEC, team(), (8,)), Behaviour(), copies=copies, masks=masks)[0]
+    choice = acted(SPEC, team("random"), tensors_of(SPEC, team(), (8,)), Behaviour(), num_envs=num_envs, masks=masks)[0]
     counts = np.bincount(choice.actions[0][1], minlength=5)
     # Four legal actions, each with a quarter: five standard deviations of a count are 375.
-    assert counts[3] == 0 and np.all(abs(np.delete(counts, 3) - copies / 4) < 375)
+    assert counts[3] == 0 and np.all(abs(np.delete(counts, 3) - num_envs / 4) < 375)
 
 
 def test_who_acts_in_numbers_at_random_has_every_number_within_the_bounds_as_often():
-    choice = acted(NUMBERS, team("random"), tensors_of(NUMBERS, team(), (8,)), Behaviour(), copies=30_000)[0]
+    choice = acted(NUMBERS, team("random"), tensors_of(NUMBERS, team(), (8,)), Behaviour(), num_envs=30_000)[0]
     low, high = np.array([-1.0, 0.0]), np.array([1.0, 8.0])
     shares = np.sort((choice.played[0][:, 1] - low) / (high - low), axis=0)
     # Kolmogorov: the largest distance stays below 1.95 / sqrt(n) in 999 of 1,000 samples.
@@ -181,12 +181,12 @@ def test_what_is_recorded_of_how_probable_opponents_were_changes_nothing_that_is
 
     objects, _ = initialise(InitialiseTask(**ORDER, **config, team=Team(groups=(0, 1, 2, 3))), blobs)
     state = {key: array for _, tensors in objects for key, array in tensors.items()}
-    sampling = SampleTask(**ORDER, environment=TAG, team=who, policies=(), units=(0,), copies=4, steps=25)
+    sampling = SampleTask(**ORDER, environment=TAG, team=who, policies=(), rollouts=(0,), num_envs=4, rollout_length=25)
     played, _ = play(sampling, state, 0)
 
     def learned(trajectory):
         task = LearnTask(
-            **ORDER, **config, team=who, stages=("postprocess", "critic", "policy"), groups=who.learning, units=(0,),
+            **ORDER, **config, team=who, stages=("postprocess", "critic", "policy"), groups=who.learning, rollouts=(0,),
             trajectories=(stored(blobs, "t", trajectory),), state=(stored(blobs, "s", state),),
         )  # fmt: skip
         return {key: array for _, tensors in learn(task, blobs)[0] for key, array in tensors.items()}
@@ -209,4 +209,4 @@ def test_a_run_is_judged_by_the_side_that_learns():
 
 def test_policies_that_were_not_brought_are_missed():
     config = load(None, ["task.name=mpe/simple_tag", "opponents.side=0", "opponents.policies=first"])
-    assert "begun without them" in misfit(config, registry.spec(TAG))
+    assert "begun without them" in incompatibility(config, registry.spec(TAG))

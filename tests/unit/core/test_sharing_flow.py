@@ -134,9 +134,9 @@ def test_the_absolute_metric_is_of_the_best_team_with_the_groups_it_had():
 
 
 @pytest.mark.parametrize("placement", ["split", "fused", "packed", "whole", "auto"])
-@pytest.mark.parametrize("carry", ["false", "true"])
-def test_every_placement_comes_to_the_same_groups(placement, carry):
-    settings = (f"placement.rule={placement}", f"placement.carry={carry}")
+@pytest.mark.parametrize("inline_objects", ["false", "true"])
+def test_every_placement_comes_to_the_same_groups(placement, inline_objects):
+    settings = (f"placement.rule={placement}", f"placement.inline_objects={inline_objects}")
     world = World(make_plan(*DYNAMIC, "sharing.trial=false", *settings), telling())
     state = world.finish()
     assert [line.team for line in world.journal] == [(0, 1)] * 3 + [(0, 0)] * 3 + [(0, 1)] * 2
@@ -156,7 +156,7 @@ def test_a_driver_killed_after_any_step_gives_the_same_run(placement):
                 break
         state = world.finish()
         assert [line.team for line in world.journal] == [line.team for line in undisturbed.journal]
-        assert (state.mind, state.parts, state.lasting) == (end.mind, end.parts, end.lasting)
+        assert (state.controller, state.parts, state.lasting) == (end.controller, end.parts, end.lasting)
 
 
 def test_a_proposal_that_could_pass_the_cap_is_let_go_and_training_goes_on():
@@ -173,10 +173,10 @@ def test_a_proposal_that_could_pass_the_cap_is_let_go_and_training_goes_on():
     assert any("unaffordable" in happened for _, happened in found)
 
 
-@pytest.mark.parametrize("carry", ["false", "true"])
+@pytest.mark.parametrize("inline_objects", ["false", "true"])
 @pytest.mark.parametrize("placement", ["auto", "whole", "split"])
-def test_a_driver_killed_after_any_step_finds_what_it_needs(placement, carry):
-    placed = (f"placement.rule={placement}", f"placement.carry={carry}", "checkpoint_every=3")
+def test_a_driver_killed_after_any_step_finds_what_it_needs(placement, inline_objects):
+    placed = (f"placement.rule={placement}", f"placement.inline_objects={inline_objects}", "checkpoint_every=3")
     settings = (*DYNAMIC, *placed, "stop.rounds=12")
     end = World(make_plan(*settings), telling()).finish()
     for kill in range(2, 70, 3):
@@ -187,20 +187,22 @@ def test_a_driver_killed_after_any_step_finds_what_it_needs(placement, carry):
                 if not driver.step():
                     break
         state = world.finish()
-        assert (state.round, state.team, state.mind) == (end.round, end.team, end.mind)
+        assert (state.round, state.team, state.controller) == (end.round, end.team, end.controller)
         assert world.missing(state) == set()
 
 
 @pytest.mark.parametrize("work", ["/team", "/trial/new/"])
-@pytest.mark.parametrize("hopeless", [True, False])
-def test_a_team_that_cannot_be_made_or_tried_is_let_go_and_training_goes_on(work, hopeless):
+@pytest.mark.parametrize("not_retryable", [True, False])
+def test_a_team_that_cannot_be_made_or_tried_is_let_go_and_training_goes_on(work, not_retryable):
     def script(function, request):
-        return [failed(function, request, again=not hopeless)] if work in request.id else telling()(function, request)
+        return (
+            [failed(function, request, again=not not_retryable)] if work in request.id else telling()(function, request)
+        )
 
     world = World(make_plan(*DYNAMIC), script)
     state = world.finish()
     assert (state.status, state.round) == ("finished", 8)
-    assert events(world) == [(3, "untried"), (6, "untried")]
+    assert events(world) == [(3, "skipped"), (6, "skipped")]
     assert world.missing(state) == set()
 
 

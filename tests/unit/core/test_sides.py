@@ -4,7 +4,7 @@ import pytest
 from simulated import SPEC
 
 from coordinator.core import sides
-from coordinator.core.sides import Side, classes_by_side, measured, misfit, sides_of
+from coordinator.core.sides import Side, classes_by_side, incompatibility, measured, sides_of
 from coordinator.rules.grouping import groups_of
 from coordinator.rules.sharing import initial
 from functions.environments import registry
@@ -53,7 +53,7 @@ def test_the_largest_side_is_measured_unless_another_is_asked_for():
     ],
 )
 def test_a_side_that_there_is_not_is_refused(spec, wanted, said):
-    assert said in misfit(spec, wanted) and bool(said) == bool(misfit(spec, wanted))
+    assert said in incompatibility(spec, wanted) and bool(said) == bool(incompatibility(spec, wanted))
 
 
 def test_groups_never_span_sides():

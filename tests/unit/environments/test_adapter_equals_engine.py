@@ -15,9 +15,9 @@ from functions.environments.pettingzoo import adapter
 from functions.learner import stages
 from functions.policies import Policy
 
-COPIES, SEED = 8, 7
+NUM_ENVS, SEED = 8, 7
 ALGORITHM = algorithm("mappo")
-CONFIG = ALGORITHM.config(epochs=2, minibatches=2).resolved(mpe.make(Task(name="mpe/simple_spread"), 1).spec)
+CONFIG = ALGORITHM.config(epochs=2, num_minibatches=2).resolved(mpe.make(Task(name="mpe/simple_spread"), 1).spec)
 CODE = implementation(ALGORITHM)
 TEAM = Team(groups=(0, 1, 2))
 
@@ -26,7 +26,7 @@ class Watched:
     """An environment that keeps the actions and rewards of every step."""
 
     def __init__(self, environment):
-        self.environment, self.spec, self.copies = environment, environment.spec, environment.copies
+        self.environment, self.spec, self.num_envs = environment, environment.spec, environment.num_envs
         self.actions, self.rewards = [], []
 
     def reset(self, rng):
@@ -43,16 +43,16 @@ class StartedLikeTheEngine:
     """mpe2 through the adapter, every episode put where the engine starts it with the same generator."""
 
     def __init__(self):
-        self.environment = adapter.make(Task(name="pettingzoo:mpe2.simple_spread_v3:parallel_env"), COPIES)
-        self.spec, self.copies, self.step = self.environment.spec, COPIES, self.environment.step
+        self.environment = adapter.make(Task(name="pettingzoo:mpe2.simple_spread_v3:parallel_env"), NUM_ENVS)
+        self.spec, self.num_envs, self.step = self.environment.spec, NUM_ENVS, self.environment.step
 
     def reset(self, rng):
-        engine = mpe.make(Task(name="mpe/simple_spread"), COPIES)
+        engine = mpe.make(Task(name="mpe/simple_spread"), NUM_ENVS)
         engine.reset(rng)
         state = engine.snapshot()
         self.environment.reset(np.random.default_rng(0))
         frames = []
-        for row, copy in enumerate(self.environment._copies):
+        for row, copy in enumerate(self.environment._envs):
             world = copy._guard.environment.unwrapped.world
             for body, position in zip([*world.agents, *world.landmarks], state.position[row], strict=True):
                 body.state.p_pos = position.copy()
@@ -61,7 +61,7 @@ class StartedLikeTheEngine:
         seen = engine.restore(state)
         np.testing.assert_array_equal(seen.values[0], np.array(frames))
         # mpe2's global state is all observations side by side, which the engine leaves to the learner to join.
-        return dataclasses.replace(seen, state=np.array(frames).reshape(COPIES, -1))
+        return dataclasses.replace(seen, state=np.array(frames).reshape(NUM_ENVS, -1))
 
 
 def three_rounds(environment):
@@ -80,7 +80,7 @@ def three_rounds(environment):
 
 
 def test_three_rounds_from_equal_starts_have_equal_actions_and_rewards():
-    actions, rewards = three_rounds(mpe.make(Task(name="mpe/simple_spread"), COPIES))
+    actions, rewards = three_rounds(mpe.make(Task(name="mpe/simple_spread"), NUM_ENVS))
     actions_mpe2, rewards_mpe2 = three_rounds(StartedLikeTheEngine())
     np.testing.assert_array_equal(actions, actions_mpe2)
     np.testing.assert_allclose(rewards, rewards_mpe2, rtol=0, atol=1e-8)

@@ -38,17 +38,17 @@ TASKS = [
 
 @pytest.mark.parametrize("task", TASKS, ids=str)
 def test_an_environment_keeps_every_promise(task):
-    check(lambda copies: registry.make(task, copies))
+    check(lambda num_envs: registry.make(task, num_envs))
 
 
 class Broken:
     """The toy with one promise broken: `change_seen` and `change_step` replace what it returns."""
 
-    def __init__(self, copies, change_seen=None, change_step=None, options=None, spec=None):
+    def __init__(self, num_envs, change_seen=None, change_step=None, options=None, spec=None):
         task = Task(name="toy/signal", options={"horizon": 4} | (options or {}))
-        self.inner = registry.make(task, copies)
+        self.inner = registry.make(task, num_envs)
         self.spec = msgspec.structs.replace(self.inner.spec, **(spec or {}))
-        self.copies = copies
+        self.num_envs = num_envs
         self.change_seen, self.change_step = change_seen, change_step
         self.closed = 0
 
@@ -125,16 +125,16 @@ ELIMINATION = {"elimination": True, "signals": 3}
 )
 def test_a_broken_promise_is_named(broken, message):
     with pytest.raises(AssertionError, match=message):
-        check(lambda copies: Broken(copies, **broken))
+        check(lambda num_envs: Broken(num_envs, **broken))
 
 
 class Painted(Broken):
     """Several choices or numbers, with one promise broken."""
 
-    def __init__(self, copies, kind=None, does="several choices", masked=False, sides=(), **changes):
-        super().__init__(copies, **changes)
+    def __init__(self, num_envs, kind=None, does="several choices", masked=False, sides=(), **changes):
+        super().__init__(num_envs, **changes)
         options = {"does": does, "masked": masked, "places": DEEDS[does].nvec.sum() if masked else 0}
-        self.inner = registry.make(Task(name="pettingzoo:many_spaces:Studio", options=options), copies)
+        self.inner = registry.make(Task(name="pettingzoo:many_spaces:Studio", options=options), num_envs)
         classes = tuple(msgspec.structs.replace(own, **(kind or {})) for own in self.inner.spec.classes)
         self.spec = msgspec.structs.replace(self.inner.spec, classes=classes, sides=sides)
 
@@ -171,28 +171,28 @@ def masked(place, allowed):
 )
 def test_a_broken_promise_about_several_choices_numbers_or_sides_is_named(painted, message):
     with pytest.raises(AssertionError, match=message):
-        check(lambda copies: Painted(copies, **painted))
+        check(lambda num_envs: Painted(num_envs, **painted))
 
 
 def test_two_sides_and_a_mask_of_some_choices_are_in_order():
-    check(lambda copies: Painted(copies, sides=(1, 0)))
-    check(lambda copies: Painted(copies, masked=True, change_seen=masked(slice(0, 2), False)))
+    check(lambda num_envs: Painted(num_envs, sides=(1, 0)))
+    check(lambda num_envs: Painted(num_envs, masked=True, change_seen=masked(slice(0, 2), False)))
 
 
 class Allowing(Painted):
     """Numbers with masks that forbid the first one, or none."""
 
-    def __init__(self, copies, forbidding):
+    def __init__(self, num_envs, forbidding):
         change = seen(masks=lambda s: (np.full((len(s.alive), 2, 2), [not forbidding, True]),))
         last = stepped(final=lambda step: step.final and change(step.final))
-        super().__init__(copies, does="numbers", change_seen=change, change_step=last)
+        super().__init__(num_envs, does="numbers", change_seen=change, change_step=last)
         self.spec = msgspec.structs.replace(self.spec, masked=True)
 
 
 def test_numbers_may_not_be_forbidden():
-    check(lambda copies: Allowing(copies, forbidding=False))
+    check(lambda num_envs: Allowing(num_envs, forbidding=False))
     with pytest.raises(AssertionError, match="a mask forbids numbers"):
-        check(lambda copies: Allowing(copies, forbidding=True))
+        check(lambda num_envs: Allowing(num_envs, forbidding=True))
 
 
 class Strict(Painted):
@@ -204,10 +204,10 @@ class Strict(Painted):
         (kind,), (acted,) = self.spec.classes, actions
         self.given.append(acted)
         if kind.low:
-            assert acted.dtype == np.float32 and acted.shape == (self.copies, 2, 2)
+            assert acted.dtype == np.float32 and acted.shape == (self.num_envs, 2, 2)
             assert (acted >= np.float32(kind.low)).all() and (acted <= np.float32(kind.high)).all()
         else:
-            assert acted.dtype == np.int64 and acted.shape == (self.copies, 2, 2)
+            assert acted.dtype == np.int64 and acted.shape == (self.num_envs, 2, 2)
             assert (acted >= 0).all() and (acted < kind.branches).all()
         return super().step(actions)
 
@@ -217,7 +217,7 @@ class Strict(Painted):
 )
 def test_random_play_does_all_that_is_allowed_and_no_more(does, values):
     Strict.given = []
-    check(lambda copies: Strict(copies, does=does))
+    check(lambda num_envs: Strict(num_envs, does=does))
     assert values <= {*np.unique(np.concatenate([acted.reshape(-1) for acted in Strict.given])).tolist()}
 
 
@@ -227,12 +227,12 @@ def test_an_agent_that_terminates_twice_is_named():
         return dataclasses.replace(step, terminated=step.terminated | gone)
 
     with pytest.raises(AssertionError, match="gone before the step terminates"):
-        check(lambda copies: Broken(copies, change_step=revive, options={"elimination": True, "horizon": 9}))
+        check(lambda num_envs: Broken(num_envs, change_step=revive, options={"elimination": True, "horizon": 9}))
 
 
 def test_a_wrong_number_of_copies_is_named():
     with pytest.raises(AssertionError, match="copies is not the number"):
-        check(lambda copies: Broken(copies + 1))
+        check(lambda num_envs: Broken(num_envs + 1))
 
 
 def test_arrays_that_are_reused_are_named():
@@ -244,7 +244,7 @@ def test_arrays_that_are_reused_are_named():
         return dataclasses.replace(seen, values=(array,))
 
     with pytest.raises(AssertionError, match="an earlier call returned were overwritten"):
-        check(lambda copies: Broken(copies, change_seen=reuse))
+        check(lambda num_envs: Broken(num_envs, change_seen=reuse))
 
 
 class Sticky(Broken):
@@ -313,10 +313,10 @@ def test_an_environment_may_say_that_its_starts_are_fixed_or_its_copies_coupled(
 def test_two_environments_that_differ_are_named():
     made = []
 
-    def differing(copies):
-        made.append(copies)
+    def differing(num_envs):
+        made.append(num_envs)
         scale = np.float32(len(made))
-        return Broken(copies, change_seen=seen(values=lambda s: (s.values[0] * scale,)))
+        return Broken(num_envs, change_seen=seen(values=lambda s: (s.values[0] * scale,)))
 
     with pytest.raises(AssertionError, match="other bytes in a new environment"):
         check(differing)

@@ -58,7 +58,7 @@ def test_every_scenario_of_the_particle_environments_has_its_name():
 @pytest.mark.parametrize("name", ["mpe/simple_adversary", "mpe/simple_spread", "toy/signal"])
 def test_an_environment_of_the_package_is_made_by_its_name(name):
     environment = registry.make(Task(name=name), 2)
-    assert environment.copies == 2
+    assert environment.num_envs == 2
     assert environment.spec == registry.spec(Task(name=name))
 
 

@@ -41,7 +41,7 @@ def larger(name):
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_task_equals_mpe2_step_by_step(case, continuous, start):
     rng = np.random.default_rng(5)
-    engine = case.engine(copies=2, continuous=continuous)
+    engine = case.engine(num_envs=2, continuous=continuous)
     engine.reset(rng)
     if start == "crowded":
         engine.restore(crowded(engine, rng))
@@ -50,7 +50,7 @@ def test_a_task_equals_mpe2_step_by_step(case, continuous, start):
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_defaults_are_those_of_mpe2(name):
-    engine, reference = make(Task(name=name), copies=1), MODULES[name].parallel_env()
+    engine, reference = make(Task(name=name), num_envs=1), MODULES[name].parallel_env()
     assert engine.spec.agents == tuple(reference.possible_agents)
     assert engine.spec.horizon == reference.unwrapped.max_cycles
     for group in engine.spec.classes:
@@ -61,7 +61,7 @@ def test_the_defaults_are_those_of_mpe2(name):
 
 @pytest.mark.parametrize("name", ALL)
 def test_numbers_have_the_bounds_of_mpe2(name):
-    spec = Case(name).engine(copies=1, continuous=True).spec
+    spec = Case(name).engine(num_envs=1, continuous=True).spec
     reference = Case(name).reference(continuous=True)
     for group in spec.classes:
         assert group.continuous
@@ -76,7 +76,7 @@ def test_the_weight_of_the_own_reward_is_by_default_that_of_mpe2(name):
     assert MODULES[name].parallel_env().unwrapped.local_ratio == 0.5
     played = []
     for options in ({}, {"local_ratio": 0.5}):
-        engine = make(Task(name=name, options=options), copies=2)
+        engine = make(Task(name=name, options=options), num_envs=2)
         engine.reset(np.random.default_rng(0))
         played.append(engine.step(random_actions(engine, np.random.default_rng(1))).rewards.tolist())
     assert played[0] == played[1]
@@ -84,7 +84,7 @@ def test_the_weight_of_the_own_reward_is_by_default_that_of_mpe2(name):
 
 @pytest.mark.parametrize("name", ALL)
 def test_agents_with_equal_spaces_on_one_side_are_a_class(name):
-    spec = make(larger(name), copies=1).spec
+    spec = make(larger(name), num_envs=1).spec
     sides = spec.sides or (0,) * len(spec.agents)
     looks = [(kind.observation_size, kind.actions, {sides[agent] for agent in kind.agents}) for kind in spec.classes]
     assert all(len(found) == 1 for _, _, found in looks)
@@ -93,14 +93,14 @@ def test_agents_with_equal_spaces_on_one_side_are_a_class(name):
 
 @pytest.mark.parametrize("name", ALL)
 def test_adversaries_are_one_side_and_the_others_another(name):
-    spec = make(larger(name), copies=1).spec
+    spec = make(larger(name), num_envs=1).spec
     expected = tuple(0 if "adversary" in agent or agent == "eve_0" else 1 for agent in spec.agents)
     assert spec.sides == (expected if name.endswith(COMPETING) else ())
 
 
 def told(name, *actions, **options):
     """The step in which the agents of one copy act so from rest, and the state after it."""
-    engine = make(Task(name=name, options=options), copies=1)
+    engine = make(Task(name=name, options=options), num_envs=1)
     engine.reset(np.random.default_rng(0))
     return engine.step(tuple(np.array([chosen]) for chosen in actions)), engine.snapshot()
 
@@ -132,7 +132,7 @@ def test_numbers_are_clipped_to_their_bounds():
     [(0, 0, (0, 0, 0)), (0, 1, (0, -2, -2)), (1, 0, (-2, 2, 2)), (1, 3, (-2, 0, 0))],
 )
 def test_a_wrong_guess_of_the_secret_costs_two_and_the_good_get_what_eve_pays(eve, bob, expected):
-    engine = make(Task(name="mpe/simple_crypto"), copies=1)
+    engine = make(Task(name="mpe/simple_crypto"), num_envs=1)
     engine.reset(np.random.default_rng(0))
     state = engine.snapshot()
     engine.restore(WorldState(state.position, state.velocity, np.array([[0, 1]]), state.said, cycle=0))
@@ -143,7 +143,7 @@ def test_a_wrong_guess_of_the_secret_costs_two_and_the_good_get_what_eve_pays(ev
 
 
 def test_messages_do_not_outlive_the_episode():
-    engine = make(Task(name="mpe/simple_speaker_listener", options={"max_cycles": 1}), copies=2)
+    engine = make(Task(name="mpe/simple_speaker_listener", options={"max_cycles": 1}), num_envs=2)
     engine.reset(np.random.default_rng(0))
     step = engine.step((np.ones((2, 1), int), np.zeros((2, 1), int)))
     assert step.final.values[1][:, 0, 8:].tolist() == [[0, 1, 0]] * 2
@@ -152,7 +152,8 @@ def test_messages_do_not_outlive_the_episode():
 
 def test_who_is_in_a_forest_is_seen_from_that_forest_and_by_the_leader():
     engine = make(
-        Task(name="mpe/simple_world_comm", options={"num_good": 1, "num_adversaries": 3, "num_obstacles": 0}), copies=1
+        Task(name="mpe/simple_world_comm", options={"num_good": 1, "num_adversaries": 3, "num_obstacles": 0}),
+        num_envs=1,
     )
     engine.reset(np.random.default_rng(0))
     # The leader and the second follower outside, the first follower and the prey in the first of two forests.
@@ -170,7 +171,7 @@ def test_who_is_in_a_forest_is_seen_from_that_forest_and_by_the_leader():
 
 @pytest.mark.parametrize("name", ALL)
 def test_starts_are_uniform_and_at_rest(name):
-    engine = make(Task(name=name), copies=20_000)
+    engine = make(Task(name=name), num_envs=20_000)
     engine.reset(np.random.default_rng(0))
     state = engine.snapshot()
     assert not state.velocity.any()
@@ -180,17 +181,17 @@ def test_starts_are_uniform_and_at_rest(name):
         places[:, len(engine.spec.agents) :] /= 0.9
     assert np.abs(places).max() <= 1
     # A uniform variable on [-1, 1] has mean 0, variance 1/3 and fourth moment 1/5.
-    error = 5 / np.sqrt(engine.copies)
+    error = 5 / np.sqrt(engine.num_envs)
     assert np.abs(places.mean(axis=0)).max() < error * np.sqrt(1 / 3)
     assert np.abs(np.square(places).mean(axis=0) - 1 / 3).max() < error * np.sqrt(1 / 5 - 1 / 9)
     landmarks = places.shape[1] - len(engine.spec.agents)
     for goal in state.goals.T:
-        assert np.abs(np.bincount(goal) / engine.copies - 1 / landmarks).max() < error / 2
+        assert np.abs(np.bincount(goal) / engine.num_envs - 1 / landmarks).max() < error / 2
 
 
 def test_random_agents_earn_on_simple_spread_what_is_published():
     rng = np.random.default_rng(1)
-    engine = make(Task(name="mpe/simple_spread"), copies=2000)
+    engine = make(Task(name="mpe/simple_spread"), num_envs=2000)
     engine.reset(rng)
     returns = sum(engine.step(random_actions(engine, rng)).rewards.sum(axis=1) for _ in range(25))
     error = 3 * returns.std() / np.sqrt(len(returns))
@@ -200,7 +201,7 @@ def test_random_agents_earn_on_simple_spread_what_is_published():
 @pytest.mark.parametrize("name", ALL)
 def test_every_copy_is_cut_and_starts_anew_after_max_cycles(name):
     rng = np.random.default_rng(2)
-    engine = make(Task(name=name, options={"max_cycles": 3}), copies=5)
+    engine = make(Task(name=name, options={"max_cycles": 3}), num_envs=5)
     engine.reset(rng)
     for _ in range(2):
         for _ in range(2):
@@ -219,7 +220,7 @@ def test_every_copy_is_cut_and_starts_anew_after_max_cycles(name):
 
 @pytest.mark.parametrize("name", ALL)
 def test_arrays_have_the_promised_shapes_and_types(name):
-    engine = make(Task(name=name, agents=4 if name in FREE else None), copies=5)
+    engine = make(Task(name=name, agents=4 if name in FREE else None), num_envs=5)
     agents = len(engine.spec.agents)
     first = engine.reset(np.random.default_rng(0))
     step = engine.step(random_actions(engine, np.random.default_rng(1)))
@@ -236,11 +237,11 @@ def test_arrays_have_the_promised_shapes_and_types(name):
     assert step.truncated.shape == step.ended.shape == (5,)
 
 
-@pytest.mark.parametrize("copies", [1, 3])
+@pytest.mark.parametrize("num_envs", [1, 3])
 @pytest.mark.parametrize("name", ALL)
-def test_what_a_step_returned_is_not_written_again(name, copies):
+def test_what_a_step_returned_is_not_written_again(name, num_envs):
     rng = np.random.default_rng(3)
-    engine = make(Task(name=name), copies=copies)
+    engine = make(Task(name=name), num_envs=num_envs)
     engine.reset(rng)
     step = engine.step(random_actions(engine, rng))
     before = [array.copy() for array in (*step.observation.values, step.rewards)]
@@ -254,7 +255,7 @@ def test_the_same_generator_gives_the_same_bytes(name):
     played = []
     for _ in range(2):
         rng = np.random.default_rng(4)
-        engine = make(Task(name=name, options={"max_cycles": 4}), copies=3)
+        engine = make(Task(name=name, options={"max_cycles": 4}), num_envs=3)
         engine.reset(rng)
         steps = [engine.step(random_actions(engine, rng)) for _ in range(6)]
         played.append([array.tobytes() for step in steps for array in (*step.observation.values, step.rewards)])
@@ -264,7 +265,7 @@ def test_the_same_generator_gives_the_same_bytes(name):
 @pytest.mark.parametrize("name", ALL)
 def test_a_copy_does_not_depend_on_the_other_copies(name):
     rng = np.random.default_rng(6)
-    many, one = (make(larger(name), copies=copies) for copies in (37, 1))
+    many, one = (make(larger(name), num_envs=num_envs) for num_envs in (37, 1))
     many.reset(rng)
     one.reset(rng)
     state = crowded(many, rng)
@@ -282,7 +283,7 @@ def test_a_copy_does_not_depend_on_the_other_copies(name):
 @pytest.mark.parametrize("name", ALL)
 def test_a_block_of_copies_has_the_bytes_of_an_engine_of_its_own(name):
     choices = np.random.default_rng(8)
-    joint, *alone = (make(Task(name=name, options={"max_cycles": 3}), copies=copies) for copies in (10, 5, 5))
+    joint, *alone = (make(Task(name=name, options={"max_cycles": 3}), num_envs=num_envs) for num_envs in (10, 5, 5))
     joint.reset_blocks([np.random.default_rng(seed) for seed in range(2)])
     for seed, engine in enumerate(alone):
         engine.reset(np.random.default_rng(seed))
@@ -299,7 +300,7 @@ def test_a_block_of_copies_has_the_bytes_of_an_engine_of_its_own(name):
 @pytest.mark.parametrize("name", ALL)
 def test_a_restored_state_continues_as_the_first_time(name):
     rng = np.random.default_rng(7)
-    engine = make(larger(name), copies=4)
+    engine = make(larger(name), num_envs=4)
     engine.reset(rng)
     actions = [random_actions(engine, rng) for _ in range(5)]
     seen = engine.step(actions[0]).observation
@@ -326,7 +327,7 @@ def test_a_restored_state_continues_as_the_first_time(name):
 def test_in_a_chase_what_is_not_said_of_the_sides_follows_from_the_number_of_agents(
     name, agents, options, good, adversaries
 ):
-    spec = make(Task(name=name, agents=agents, options=options), copies=1).spec
+    spec = make(Task(name=name, agents=agents, options=options), num_envs=1).spec
     assert spec.sides == (0,) * adversaries + (1,) * good
     assert len(spec.agents) == good + adversaries
 
@@ -361,16 +362,16 @@ def test_in_a_chase_what_is_not_said_of_the_sides_follows_from_the_number_of_age
 )
 def test_an_impossible_task_is_refused_in_one_line(task, message):
     with pytest.raises(ValueError, match=message) as refusal:
-        make(task, copies=1)
+        make(task, num_envs=1)
     assert "\n" not in str(refusal.value)
 
 
 def test_no_copies_are_refused():
     with pytest.raises(ValueError, match="copies is a whole number from 1"):
-        make(Task(name="mpe/simple_spread"), copies=0)
+        make(Task(name="mpe/simple_spread"), num_envs=0)
 
 
 def test_an_environment_that_was_not_reset_does_not_step():
-    engine = make(Task(name="mpe/simple_spread"), copies=2)
+    engine = make(Task(name="mpe/simple_spread"), num_envs=2)
     with pytest.raises(RuntimeError, match="reset"):
         engine.step(random_actions(engine, np.random.default_rng(0)))

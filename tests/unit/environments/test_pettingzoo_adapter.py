@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from adapter.test import parallel_api_test, parallel_seed_test
 from gymnasium import spaces
 from mpe2 import simple_adversary_v3, simple_spread_v3
 from pettingzoo import ParallelEnv
+from pettingzoo.test import parallel_api_test, parallel_seed_test
 
 from coordinator.core.apply import LONGEST_PROBLEM
 from functions.contract import MissingExtra
@@ -206,12 +206,12 @@ def relay(kind="Relay", agents=None, **options):
 
 
 def act(environment, number=0):
-    shapes = [(environment.copies, len(kind.agents)) for kind in environment.spec.classes]
+    shapes = [(environment.num_envs, len(kind.agents)) for kind in environment.spec.classes]
     return tuple(np.full(shape, number) for shape in shapes)
 
 
-def opened(task, copies=1, seed=0):
-    environment = adapter.make(task, copies)
+def opened(task, num_envs=1, seed=0):
+    environment = adapter.make(task, num_envs)
     return environment, environment.reset(np.random.default_rng(seed))
 
 
@@ -229,13 +229,13 @@ def test_speaker_and_listener_are_different_classes():
 
 @pytest.mark.parametrize(("name", "module"), [(SPREAD, simple_spread_v3), (ADVERSARY, simple_adversary_v3)])
 def test_the_adapter_shows_what_the_environment_itself_gives(name, module):
-    copies, choices, rng = 2, np.random.default_rng(1), np.random.default_rng(3)
-    environment, _ = opened(Task(name=name, options={"max_cycles": 4}), copies, seed=3)
-    own = [module.parallel_env(max_cycles=4) for _ in range(copies)]
+    num_envs, choices, rng = 2, np.random.default_rng(1), np.random.default_rng(3)
+    environment, _ = opened(Task(name=name, options={"max_cycles": 4}), num_envs, seed=3)
+    own = [module.parallel_env(max_cycles=4) for _ in range(num_envs)]
     observations = [env.reset(seed=int(rng.integers(2**31)))[0] for env in own]
     for t in range(1, 10):
         numbers = tuple(
-            choices.integers(kind.actions, size=(copies, len(kind.agents))) for kind in environment.spec.classes
+            choices.integers(kind.actions, size=(num_envs, len(kind.agents))) for kind in environment.spec.classes
         )
         step = environment.step(numbers)
         for e, env in enumerate(own):
@@ -336,8 +336,8 @@ def test_agents_are_on_the_side_whose_start_of_their_names_is_longest(sides, exp
 
 def test_what_reset_leaves_behind_is_found_and_mended_by_making_the_copies_anew():
     with pytest.raises(AssertionError, match="reset leaves something behind"):
-        check(lambda copies: registry.make(relay("Tired"), copies))
-    check(lambda copies: registry.make(relay("Tired", rebuild=True), copies))
+        check(lambda num_envs: registry.make(relay("Tired"), num_envs))
+    check(lambda num_envs: registry.make(relay("Tired", rebuild=True), num_envs))
 
 
 def test_numbers_of_the_particle_environments_lie_between_their_bounds():

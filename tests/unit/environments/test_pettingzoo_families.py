@@ -55,7 +55,7 @@ def test_a_family_keeps_every_promise_with_its_defaults(name, packages, options,
         pytest.importorskip(package)
     name = f"pettingzoo:{name}"
     task = Task(name=name, options=load(None, (f"task.name={name}",)).task.options | options)
-    check(lambda copies: registry.make(task, copies), episodes=1, random_starts=random_starts)
+    check(lambda num_envs: registry.make(task, num_envs), episodes=1, random_starts=random_starts)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -64,4 +64,4 @@ def test_knights_that_are_not_made_anew_remember_the_last_episode():
     # Once this fails the family's default can go.
     task = Task(name=f"pettingzoo:{KNIGHTS}", options={"max_cycles": 12})
     with pytest.raises(AssertionError, match="reset leaves something behind"):
-        check(lambda copies: registry.make(task, copies), episodes=1, random_starts=False)
+        check(lambda num_envs: registry.make(task, num_envs), episodes=1, random_starts=False)

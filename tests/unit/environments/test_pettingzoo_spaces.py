@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from adapter.test import parallel_api_test, parallel_seed_test
 from gymnasium import spaces
 from gymnasium.spaces.utils import flatten
 from many_spaces import DEEDS, SIGHTS, Studio
+from pettingzoo.test import parallel_api_test, parallel_seed_test
 
 from functions.contract import BadRequest
 from functions.environments import registry
@@ -21,8 +21,8 @@ def studio(agents=None, **options):
     return Task(name="pettingzoo:many_spaces:Studio", agents=agents, options=options)
 
 
-def opened(task, copies=1):
-    environment = adapter.make(task, copies)
+def opened(task, num_envs=1):
+    environment = adapter.make(task, num_envs)
     return environment, environment.reset(np.random.default_rng(0))
 
 
@@ -32,7 +32,7 @@ def the_class(**options):
 
 def done(environment):
     """What the agents of copy 0 were given to do in its last step."""
-    return list(environment._copies[0]._guard.environment.done[-1].values())
+    return list(environment._envs[0]._guard.environment.done[-1].values())
 
 
 def vector(space, seen):
@@ -296,7 +296,7 @@ KINDS += [
 
 @pytest.mark.parametrize("options", KINDS, ids=str)
 def test_every_kind_keeps_every_promise(options):
-    check(lambda copies: registry.make(studio(**options), copies))
+    check(lambda num_envs: registry.make(studio(**options), num_envs))
 
 
 UNMASKED = [options for options in KINDS if not options.get("masked")]

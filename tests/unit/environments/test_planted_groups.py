@@ -69,10 +69,10 @@ def test_components_keep_what_varies_and_forget_units():
 
 
 def test_twins_are_nearly_alike_and_come_from_three_of_the_six(drawn):
-    copies = twins(drawn, np.random.default_rng(2))
-    assert {name.split("/")[0] for name in copies} == {"policy"}
-    assert {name.split("/")[1] for name in copies} == {f"g{agent:02d}" for agent in range(6)}
-    first = [copies[f"policy/g{agent:02d}/w0"] for agent in range(6)]
+    num_envs = twins(drawn, np.random.default_rng(2))
+    assert {name.split("/")[0] for name in num_envs} == {"policy"}
+    assert {name.split("/")[1] for name in num_envs} == {f"g{agent:02d}" for agent in range(6)}
+    first = [num_envs[f"policy/g{agent:02d}/w0"] for agent in range(6)]
     for i in range(6):
         for j in range(i):
             alike = np.corrcoef(first[i].ravel(), first[j].ravel())[0, 1]

@@ -24,19 +24,19 @@ def world(monkeypatch):
     return made
 
 
-def duel(copies=1, **options):
-    return registry.make(Task(name="smac/duel", options=options), copies)
+def duel(num_envs=1, **options):
+    return registry.make(Task(name="smac/duel", options=options), num_envs)
 
 
 def play(environment, *moves):
     """The steps that follow from a list of the team's actions for each, the same in every copy."""
     environment.reset(np.random.default_rng(0))
-    return [environment.step((np.array([move] * environment.copies),)) for move in moves]
+    return [environment.step((np.array([move] * environment.num_envs),)) for move in moves]
 
 
 @pytest.mark.parametrize("name", ["smac/3m", "smac/duel", "smacv2/terran_3_vs_3", "smacv2/terran_2_vs_3"])
 def test_the_adapter_keeps_every_promise_of_the_protocol(world, name):
-    conformance.check(lambda copies: registry.make(Task(name=name), copies), random_starts=name != "smac/duel")
+    conformance.check(lambda num_envs: registry.make(Task(name=name), num_envs), random_starts=name != "smac/duel")
     assert world.running == set()
 
 
@@ -104,7 +104,7 @@ def test_the_last_observation_and_the_first_of_the_next_episode_are_told_apart(w
 
 
 def test_copies_are_games_of_their_own(world):
-    environment = duel(copies=2)
+    environment = duel(num_envs=2)
     environment.reset(np.random.default_rng(0))
     step = environment.step((np.array([[SHOOT, SHOOT], [STOP, STOP]]),))
     np.testing.assert_allclose(step.rewards, [[POINT, POINT], [0, 0]])
@@ -127,7 +127,7 @@ def test_episodes_that_follow_use_the_starcraft_that_runs(world):
 
 
 def test_a_reset_starts_every_game_anew_with_a_seed_of_its_generator(world):
-    environment = duel(copies=2)
+    environment = duel(num_envs=2)
     for _ in range(2):
         environment.reset(np.random.default_rng(5))
     seeds = [built["seed"] for built in world.built[1:]]  # the first was only asked for its sizes
@@ -244,7 +244,7 @@ def test_a_package_that_does_not_load_is_a_fault(world, monkeypatch):
 
 
 def test_a_crash_is_a_fault_that_names_copy_and_step(world):
-    environment = duel(copies=2)
+    environment = duel(num_envs=2)
     world.crash_at = 2
     with pytest.raises(EnvironmentFault, match=r"^smac/duel, copy 0, step 2, step: StarCraft II crashed or lost"):
         play(environment, [STOP, STOP], [STOP, STOP])
@@ -274,7 +274,7 @@ def test_after_a_crash_the_games_can_be_reset(world):
 
 
 def test_all_games_are_closed_also_when_one_fails_to(world):
-    environment = duel(copies=3)
+    environment = duel(num_envs=3)
     environment.reset(np.random.default_rng(0))
     world.close_error = BrokenPipeError("gone")
     with pytest.raises(EnvironmentFault, match="close: BrokenPipeError: gone"):

@@ -45,7 +45,8 @@ def test_options_that_are_ours_are_refused(option):
 
 def test_naming_a_task_does_not_load_jax():
     code = (
-        "import sys; from functions.environments import registry, smax, smac; registry.known('smax/3m')\n"
+        "import sys; from functions.environments import registry\n"
+        "from functions.environments.starcraft import smac, smax; registry.known('smax/3m')\n"
         "print([m for m in ('jax', 'jaxmarl', 'flax', 'smac', 'smacv2') if m in sys.modules])"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
@@ -91,7 +92,7 @@ def test_the_sizes_are_jaxmarls(name, allies, enemies):
 
 @needs_jaxmarl
 def test_the_adapter_keeps_every_promise_of_the_protocol():
-    conformance.check(lambda copies: registry.make(Task(name="smax/3m", options=SHORT), copies))
+    conformance.check(lambda num_envs: registry.make(Task(name="smax/3m", options=SHORT), num_envs))
 
 
 @needs_jaxmarl
@@ -118,7 +119,7 @@ def waiting(seen):
 def episodes(environment, seed, act):
     """Per finished episode of every copy: the team's return, the scalar `win`, whether it was cut, its last moment."""
     seen, done = environment.reset(np.random.default_rng(seed)), []
-    returns = np.zeros(environment.copies)
+    returns = np.zeros(environment.num_envs)
     for _ in range(environment.spec.horizon):
         step = environment.step(act(seen))
         returns += step.rewards.sum(axis=1)

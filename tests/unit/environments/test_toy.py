@@ -20,8 +20,8 @@ def right_answers(observation, environment):
 def play(environment, seed, player):
     """Returns [E], summed over agents, of the first episode of every copy, and its length [E]."""
     observation = environment.reset(np.random.default_rng(seed))
-    returns, lengths = np.zeros(environment.copies), np.zeros(environment.copies, dtype=int)
-    running = np.ones(environment.copies, dtype=bool)
+    returns, lengths = np.zeros(environment.num_envs), np.zeros(environment.num_envs, dtype=int)
+    running = np.ones(environment.num_envs, dtype=bool)
     while running.any():
         step = environment.step(player(observation, environment))
         returns += running * step.rewards.sum(axis=1)
@@ -59,9 +59,9 @@ def test_random_answers_get_the_return_worked_out_by_hand():
     # Two agents, three signals: each is right with q = 1/3, somebody is with p = 1 - (2/3)^2 = 5/9, and the copy goes
     # on. A step gives 2q = 2/3 on average, so the mean is 2/3 (1 + p + ... + p^4) = 2/3 (1 - p^5) / (1 - p) = 1.42061.
     actions = np.random.default_rng(6)
-    copies = 20_000
-    returns, _ = play(toy.make(task(2), copies), 5, lambda *_: (actions.integers(3, size=(copies, 2)),))
-    error = returns.std() / np.sqrt(copies)
+    num_envs = 20_000
+    returns, _ = play(toy.make(task(2), num_envs), 5, lambda *_: (actions.integers(3, size=(num_envs, 2)),))
+    error = returns.std() / np.sqrt(num_envs)
     assert abs(returns.mean() - 1.42061) < 4 * error
 
 

@@ -43,18 +43,18 @@ class Pot(gymnasium.Env):
         self.closed += 1
 
 
-def pots(copies=1, **options):
+def pots(num_envs=1, **options):
     made = []
 
     def build():
         made.append(Pot(**options))
         return TupleEnvironment(made[-1], made[-1].steps, lambda environment: environment.pot < 6)
 
-    return assemble(Task(name="house/pot"), copies, build), made
+    return assemble(Task(name="house/pot"), num_envs, build), made
 
 
-def put(first, second, copies=1):
-    return np.full((copies, 1), first), np.full((copies, 1), second)
+def put(first, second, num_envs=1):
+    return np.full((num_envs, 1), first), np.full((num_envs, 1), second)
 
 
 def test_agents_of_a_tuple_have_names_spaces_and_rewards_of_their_own():
@@ -98,7 +98,7 @@ def test_an_end_that_is_reached_in_the_last_step_is_an_end():
 
 
 def test_a_tuple_environment_keeps_every_promise_and_is_closed():
-    check(lambda copies: pots(copies)[0])
+    check(lambda num_envs: pots(num_envs)[0])
     environment, made = pots(2)
     environment.close()
     environment.close()
@@ -185,7 +185,7 @@ def test_a_name_that_nobody_knows_is_answered_with_the_families():
 )
 def test_level_based_foraging_keeps_every_promise(task):
     pytest.importorskip("lbforaging")
-    check(lambda copies: registry.make(task, copies), episodes=5)
+    check(lambda num_envs: registry.make(task, num_envs), episodes=5)
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_level_based_foraging_keeps_every_promise(task):
 )
 def test_a_warehouse_keeps_every_promise(options):
     pytest.importorskip("rware")
-    check(lambda copies: registry.make(Task(name="rware/tiny-2ag", options=options | {"horizon": 8}), copies))
+    check(lambda num_envs: registry.make(Task(name="rware/tiny-2ag", options=options | {"horizon": 8}), num_envs))
 
 
 def test_a_player_that_gathers_all_food_ends_the_episode_and_is_paid_alone():
@@ -210,7 +210,7 @@ def test_a_player_that_gathers_all_food_ends_the_episode_and_is_paid_alone():
     environment = registry.make(Task(name="lbf/5x5-2p-1f", agents=2), 1)
     assert environment.spec.horizon == 50 and environment.spec.classes[0].actions == 6
     environment.reset(np.random.default_rng(0))
-    game = environment._copies[0]._guard.environment._environment
+    game = environment._envs[0]._guard.environment._environment
     game.field[:] = 0
     game.field[2, 2], game._food_spawned = 1, 1
     game.players[0].position, game.players[0].level = (1, 2), 1
@@ -237,7 +237,7 @@ def test_a_warehouse_pays_whom_it_is_told_to():
     for kind in ("individual", "global"):
         environment = registry.make(Task(name="rware/tiny-2ag", options={"reward_type": kind}), 1)
         environment.reset(np.random.default_rng(0))
-        house = environment._copies[0]._guard.environment._environment
+        house = environment._envs[0]._guard.environment._environment
         (x, y), shelf = house.goals[0], house.request_queue[0]
         robot, other = house.agents
         robot.x, robot.y, robot.carrying_shelf = x, y, shelf

@@ -7,10 +7,10 @@ from taught import learned, returned, taught
 from functions.environments.base import Observation, Task
 from functions.nn import recurrent
 
-PPO = {"gamma": 0.9, "hidden": [16], "lr": 0.01, "epochs": 4, "minibatches": 2}
+PPO = {"gamma": 0.9, "hidden": [16], "lr": 0.01, "epochs": 4, "num_minibatches": 2}
 DDPG = {
-    "gamma": 0.9, "hidden": [16], "batch": 128, "updates": 60, "replay": 10_000, "lr": 5e-3, "critic_lr": 0.02,
-    "regularisation": 0.1, "target_rate": 0.1, "standardise": False,
+    "gamma": 0.9, "hidden": [16], "batch_size": 128, "updates_per_round": 60, "buffer_size": 10_000, "lr": 5e-3,
+    "critic_lr": 0.02, "regularisation": 0.1, "tau": 0.1, "standardise_rewards": False,
 }  # fmt: skip
 CORRIDOR = "toy/corridor"
 # The places of the corridor, which its agents see as a one-hot.
@@ -22,14 +22,14 @@ PLACES = np.eye(4, dtype=np.float32)
 def test_policies_that_settle_together_find_the_best_of_the_penalty_game(name, seed):
     """Row means 1, 2/3, 1: a partner at random makes the corners worth little more, and then it settles on one."""
     task = Task(name="matrix/penalty", options={"k": -7})
-    assert returned(task, taught(task, name, PPO, rounds=25, copies=64, seed=seed)) == 10
+    assert returned(task, taught(task, name, PPO, rounds=25, num_envs=64, seed=seed)) == 10
 
 
 @pytest.mark.parametrize(("time_limit", "walks"), [("bootstrap", [1, 1, 1, 1]), ("terminal", [0, 0, 1, 1])])
 @pytest.mark.parametrize("name", ["ippo", "mappo"])
 def test_policies_walk_the_corridor_only_where_a_time_limit_is_no_end(name, time_limit, walks):
     """See `functions.environments.corridor`: who takes a time limit for an end sees nothing behind the first leg."""
-    policy = taught(Task(name=CORRIDOR), name, {**PPO, "time_limit": time_limit}, rounds=25, copies=64)
+    policy = taught(Task(name=CORRIDOR), name, {**PPO, "time_limit": time_limit}, rounds=25, num_envs=64)
     seen = Observation(values=(np.stack([PLACES, PLACES], axis=1),), alive=np.ones((4, 2), bool))
     assert policy.outputs(seen)[0][0].argmax(axis=2).tolist() == [walks, walks]
 
@@ -42,7 +42,7 @@ def test_critics_value_the_corridor_as_worked_out_by_hand(name, time_limit, goin
     One agent walks alone: of pairs in which the other is gone a central critic sees few.
     """
     settings = {**DDPG, "reward": "own", "time_limit": time_limit}
-    _, tensors = learned(Task(name=CORRIDOR, agents=1), name, settings, rounds=12, copies=64)
+    _, tensors = learned(Task(name=CORRIDOR, agents=1), name, settings, rounds=12, num_envs=64)
     critic, level = recurrent.weights_of(tensors, "critic/g00"), tensors["normaliser/g00"][3]
     take, on = (
         recurrent.forward(critic, np.concatenate([PLACES, np.tile(done, (4, 1))], axis=1)).outputs[:, 0] + level

@@ -8,7 +8,7 @@ from functions.nn.adam import Adam
 
 
 def adam(parameters, **changes):
-    settings = {"steps": 0, "lr": 0.01, "epsilon": 1e-5, "norm_cap": 10.0} | changes
+    settings = {"steps": 0, "lr": 0.01, "epsilon": 1e-5, "max_grad_norm": 10.0} | changes
     return Adam(parameters, np.zeros_like(parameters), np.zeros_like(parameters), **settings)
 
 
@@ -20,7 +20,7 @@ def test_the_first_step_goes_the_step_size_against_the_gradients_sign():
 
 
 def test_a_gradient_longer_than_the_cap_is_scaled_to_it_and_its_own_norm_is_returned():
-    optimiser, gradient = adam(np.zeros(2), norm_cap=1.0), np.array([3.0, 4.0])
+    optimiser, gradient = adam(np.zeros(2), max_grad_norm=1.0), np.array([3.0, 4.0])
     assert optimiser.step(gradient) == 5.0
     np.testing.assert_allclose(gradient, [0.6, 0.8], rtol=1e-6)  # torch divides by norm + 1e-6
     np.testing.assert_allclose(optimiser.first, 0.1 * gradient, rtol=1e-12)
@@ -36,7 +36,7 @@ def test_fifty_capped_steps_are_those_of_torch():
     weight = torch.nn.Parameter(torch.tensor(start))
     reference = torch.optim.Adam([weight], lr=3e-3, eps=1e-5)
     parameters = start.copy()
-    optimiser = adam(parameters, lr=3e-3, norm_cap=8.0)
+    optimiser = adam(parameters, lr=3e-3, max_grad_norm=8.0)
     norms = []
     for gradient in gradients:
         weight.grad = torch.tensor(gradient)

@@ -123,31 +123,31 @@ def test_everything_learned_from_has_the_precision_of_the_outputs(name, dtype):
 
 
 def test_branches_are_drawn_independently_each_as_its_softmax():
-    copies = 200_000
+    num_envs = 200_000
     probability = [np.array([0.5, 0.2, 0.3]), np.array([0.9, 0.1]), np.array([0.1, 0.2, 0.0, 0.7])]
     row = np.log(np.maximum(np.concatenate(probability), 1e-300))
     row = np.where(np.concatenate(probability) > 0, row, -1e9)
     head = Branches(SIZES)
-    noise = head.noise((1, copies), np.random.default_rng(3))
-    actions, _ = head.draw(np.tile(row, (1, copies, 1)).astype(np.float32), None, noise)
-    assert actions.shape == (1, copies, 3)
+    noise = head.noise((1, num_envs), np.random.default_rng(3))
+    actions, _ = head.draw(np.tile(row, (1, num_envs, 1)).astype(np.float32), None, noise)
+    assert actions.shape == (1, num_envs, 3)
     counts = np.zeros(SIZES)
     np.add.at(counts, tuple(actions[0].T), 1)
-    expected = copies * np.einsum("i,j,k->ijk", *probability)
+    expected = num_envs * np.einsum("i,j,k->ijk", *probability)
     assert counts[expected == 0].sum() == 0
     assert stats.chisquare(counts[expected > 0], expected[expected > 0]).pvalue > 0.01
 
 
 def test_numbers_are_drawn_from_the_gaussian_of_mean_and_log_std():
-    head, copies = Gaussian(BOUNDS), 100_000
+    head, num_envs = Gaussian(BOUNDS), 100_000
     mean, log_std = np.array([0.5, -2.0, 0.0]), np.array([-1.0, 0.0, 0.7])
-    noise = head.noise((1, copies), np.random.default_rng(4))
-    actions, _ = head.draw(np.tile(mean, (1, copies, 1)), log_std, noise)
+    noise = head.noise((1, num_envs), np.random.default_rng(4))
+    actions, _ = head.draw(np.tile(mean, (1, num_envs, 1)), log_std, noise)
     for i in range(3):
         assert stats.kstest(actions[0, :, i], stats.norm(mean[i], np.exp(log_std[i])).cdf).pvalue > 0.01
     # Correlations of independent numbers have the standard deviation 1/√n.
     correlation = np.corrcoef(actions[0].T) - np.eye(3)
-    assert np.abs(correlation).max() < 4 / np.sqrt(copies)
+    assert np.abs(correlation).max() < 4 / np.sqrt(num_envs)
 
 
 def test_the_most_probable_actions_are_the_highest_of_every_branch_and_the_means():
@@ -269,10 +269,10 @@ def test_epsilon_greedy_never_takes_an_illegal_action(epsilon):
     rng = np.random.default_rng(8)
     edge = np.float32(epsilon)
     ends = [0, 2**-24, np.nextafter(edge, np.float32(0)), min(edge, LAST), LAST]
-    copies = 20_000
-    legal = rng.random((5, copies, 7)) < 0.3
-    legal[np.arange(5)[:, None], np.arange(copies), rng.integers(7, size=(5, copies))] = True
-    uniform = rng.random((5, copies), dtype=np.float32)
+    num_envs = 20_000
+    legal = rng.random((5, num_envs, 7)) < 0.3
+    legal[np.arange(5)[:, None], np.arange(num_envs), rng.integers(7, size=(5, num_envs))] = True
+    uniform = rng.random((5, num_envs), dtype=np.float32)
     uniform[:, ::3] = np.array(ends, np.float32)[:, None]
     values = np.where(legal, rng.standard_normal(legal.shape), -1e9)
     found = epsilon_greedy(values, uniform, epsilon, legal)

@@ -129,11 +129,11 @@ def test_a_unit_starts_orthogonal_with_gain_one_and_the_deviations_at_their_own_
     network = Network((10, 48, 32, 5), recurrent=True, gaussian=True)
     weights = network.weights(recurrent.initialise(network, np.random.default_rng(4), 0.01))
     for matrix, gain in (
-        (weights.below[0][0], np.sqrt(2)), (weights.unit.x, 1), (weights.unit.h, 1), (weights.above[0][0], 0.01)
+        (weights.below[0][0], np.sqrt(2)), (weights.cell.x, 1), (weights.cell.h, 1), (weights.above[0][0], 0.01)
     ):  # fmt: skip
         short = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
         np.testing.assert_allclose(short @ short.T, gain**2 * np.eye(len(short)), atol=1e-6)
-    for bias in (weights.below[0][1], weights.unit.bx, weights.unit.bh, weights.above[0][1]):
+    for bias in (weights.below[0][1], weights.cell.bx, weights.cell.bh, weights.above[0][1]):
         assert not bias.any()
     np.testing.assert_array_equal(weights.log_std, np.float32(-0.5))
 

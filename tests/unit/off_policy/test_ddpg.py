@@ -17,7 +17,7 @@ from functions.learner.stages import Share
 
 EACH = pytest.mark.parametrize("name", ["maddpg", "iddpg"])
 EACH_KIND = pytest.mark.parametrize("numbers", [False, True], ids=["choices", "numbers"])
-COPIES, SIZE = 16, 2
+NUM_ENVS, SIZE = 16, 2
 APART = Team(groups=(0, 1))
 
 
@@ -27,9 +27,9 @@ def pair(numbers=False, masked=False, sides=(), state=0):
     return Spec(("a", "b"), (AgentClass("x", (0, 1), SIZE, **kind),), 1, state, masked, sides)
 
 
-def unit(spec, rng, steps=1, **given):
+def rollout(spec, rng, steps=1, **given):
     """A unit of one-step episodes with all sorts of actions; `given` replaces tensors."""
-    kind, shape = spec.classes[0], (2, steps, COPIES)
+    kind, shape = spec.classes[0], (2, steps, NUM_ENVS)
     action = rng.uniform(-1, 1, (*shape, 1)) if kind.continuous else rng.integers(kind.actions, size=shape)
     made = {
         "observation/0": rng.standard_normal((*shape, SIZE)),
@@ -55,20 +55,22 @@ def scene(name, spec, made, team=APART, precision=np.float64, **settings):
     """The algorithm, and the context of a round whose window is one unit."""
     algorithm, state = algorithms.algorithm(name), {}
     noise = {"noise_start": 0.1} if spec.classes[0].continuous else {}
-    config = algorithms.configuration(algorithm, {"hidden": [8], "batch": 64, "updates": 1, **noise, **settings})
+    config = algorithms.configuration(
+        algorithm, {"hidden": [8], "batch_size": 64, "updates_per_round": 1, **noise, **settings}
+    )
     for group in sorted(set(team.groups)):
         state |= algorithms.implementation(algorithm).initialise(spec, team, config, 1, group)
     state = {key: array.astype(precision) if array.dtype == np.float32 else array for key, array in state.items()}
     window = Window(spec)
     window.hold([Unit(0, 0, "")], lambda wanted: {wanted[0]: made})
-    steps, copies = made["ended"].shape
-    return algorithm, Context(spec, team, config, 1, 0, window.of(np.arange(copies), steps), state, window)
+    steps, num_envs = made["ended"].shape
+    return algorithm, Context(spec, team, config, 1, 0, window.of(np.arange(num_envs), steps), state, window)
 
 
 def learned(algorithm, context, **tensors):
     """What a round's updates make of everything."""
     groups = sorted(set(context.team.groups))
-    share = Share([stage.name for stage in algorithm.stages], groups, range(context.config.updates))
+    share = Share([stage.name for stage in algorithm.stages], groups, range(context.config.updates_per_round))
     known = dataclasses.replace(context, tensors={**context.tensors, **tensors})
     return stages.run(algorithm, algorithms.implementation(algorithm), known, share)
 
@@ -77,11 +79,17 @@ def learned(algorithm, context, **tensors):
 @pytest.mark.parametrize(("numbers", "best"), [(False, (2, 0)), (True, (0.5, -0.5))], ids=["choices", "numbers"])
 def test_policies_learn_what_pays_best(name, numbers, best):
     spec, rng = pair(numbers), np.random.default_rng(0)
-    made = unit(spec, rng, steps=8)
+    made = rollout(spec, rng, steps=8)
     done = made["action/0"][..., 0] if numbers else made["action/0"]
     wanted = np.array(best)[:, None, None]
     made["reward"] = -((done - wanted) ** 2) if numbers else 1.0 * (done == wanted)
-    settings = {"hidden": [16], "reward": "own", "updates": 500, "lr": 0.0005 if numbers else 0.005, "critic_lr": 0.02}
+    settings = {
+        "hidden": [16],
+        "reward": "own",
+        "updates_per_round": 500,
+        "lr": 0.0005 if numbers else 0.005,
+        "critic_lr": 0.02,
+    }
     algorithm, context = scene(name, spec, made, precision=np.float32, **settings)
     tensors = learned(algorithm, context).tensors
     outputs = [policy_outputs(tensors, agent, made["observation/0"][agent].reshape(-1, SIZE)) for agent in (0, 1)]
@@ -110,7 +118,7 @@ def judged_by(state, group, weights):
 
 def one_number(name, weights, **fields):
     """Agent a sees (1, 0) and b (0, 1); a did 0.5 and b -0.5; both policies give 0 now. All copies are alike."""
-    made = unit(pair(numbers=True), np.random.default_rng(0), **fields)
+    made = rollout(pair(numbers=True), np.random.default_rng(0), **fields)
     made["observation/0"][:] = np.eye(2)[:, None, None]
     made["action/0"][0], made["action/0"][1] = 0.5, -0.5
     algorithm, context = scene(name, pair(numbers=True), made, critic_lr=1e-13, regularisation=0.0)
@@ -145,15 +153,22 @@ def test_a_target_sees_what_target_policies_do_where_something_follows():
     # Nothing is over; the next state is (0, 1, 1, 0) and target policies give tanh(0.5) and tanh(-1). With rewards 1
     # and gamma 0.9 the target is 1 + 0.9 * 2 tanh(0.1 - 0.25 + 0.7 tanh(0.5) + 0.4 tanh(-1)). What was done in
     # (1, 0, 0, 1) has the value 2 tanh(0.3 - 0.2 + 0.7 * 0.5 + 0.4 * -0.5), and the loss is the squared difference.
-    cut = np.stack([np.zeros(COPIES, int), np.arange(COPIES)], axis=1)
-    beyond = np.broadcast_to(np.eye(2)[::-1][:, None], (2, COPIES, 2)).copy()
+    cut = np.stack([np.zeros(NUM_ENVS, int), np.arange(NUM_ENVS)], axis=1)
+    beyond = np.broadcast_to(np.eye(2)[::-1][:, None], (2, NUM_ENVS, 2)).copy()
     algorithm, context = one_number(
-        "maddpg", [0.3, 0.1, -0.25, -0.2, 0.7, 0.4], cut=cut, reward=np.ones((2, 1, COPIES)),
-        terminated=np.zeros((2, 1, COPIES), bool), **{"cut_observation/0": beyond},
+        "maddpg", [0.3, 0.1, -0.25, -0.2, 0.7, 0.4], cut=cut, reward=np.ones((2, 1, NUM_ENVS)),
+        terminated=np.zeros((2, 1, NUM_ENVS), bool), **{"cut_observation/0": beyond},
     )  # fmt: skip
     config = algorithms.configuration(
         algorithm,
-        {"hidden": [8], "batch": 64, "updates": 1, "noise_start": 0.1, "standardise": False, "reward": "own"},
+        {
+            "hidden": [8],
+            "batch_size": 64,
+            "updates_per_round": 1,
+            "noise_start": 0.1,
+            "standardise_rewards": False,
+            "reward": "own",
+        },
     )
     code, biases = algorithms.implementation(algorithm), {"target/g00/b1": [0.5], "target/g01/b1": [-1.0]}
     given = {**context.tensors, **{key: np.array(value) for key, value in biases.items()}}
@@ -172,7 +187,7 @@ def test_a_target_sees_what_target_policies_do_where_something_follows():
 @EACH
 def test_agents_that_are_gone_have_no_part_in_what_is_learned(name):
     spec, rng = pair(state=3), np.random.default_rng(2)
-    made = unit(spec, rng)
+    made = rollout(spec, rng)
     made["alive"][1, 0, ::3] = False
     made["terminated"][1, 0, ::3] = False
     gone = ~made["alive"]
@@ -186,7 +201,7 @@ def test_agents_that_are_gone_have_no_part_in_what_is_learned(name):
 @pytest.mark.parametrize(("name", "sees"), [("maddpg", True), ("iddpg", False)])
 def test_a_central_critic_sees_what_the_other_side_does(name, sees):
     spec, rng = pair(sides=(0, 1)), np.random.default_rng(3)
-    made = unit(spec, rng)
+    made = rollout(spec, rng)
     other = {**made, "action/0": made["action/0"].copy()}
     other["action/0"][1] = (other["action/0"][1] + 1) % 3
     found = [learned(*scene(name, spec, content)).tensors["critic/g00/w0"] for content in (made, other)]
@@ -195,7 +210,7 @@ def test_a_central_critic_sees_what_the_other_side_does(name, sees):
 
 def test_rewards_are_those_of_ones_own_side():
     spec, rng = pair(sides=(0, 1)), np.random.default_rng(3)
-    made = unit(spec, rng)
+    made = rollout(spec, rng)
     other = {**made, "reward": made["reward"].copy()}
     other["reward"][1, :, ::2] += 1
     found = [learned(*scene("maddpg", spec, content)).tensors for content in (made, other)]
@@ -205,12 +220,12 @@ def test_rewards_are_those_of_ones_own_side():
 
 def test_what_is_not_legal_is_done_neither_now_nor_next():
     spec, rng = pair(masked=True), np.random.default_rng(4)
-    made = unit(spec, rng, steps=2, terminated=np.zeros((2, 2, COPIES), bool), ended=np.zeros((2, COPIES), bool))
-    made["mask/0"] = rng.random((2, 2, COPIES, 3)) < 0.5
+    made = rollout(spec, rng, steps=2, terminated=np.zeros((2, 2, NUM_ENVS), bool), ended=np.zeros((2, NUM_ENVS), bool))
+    made["mask/0"] = rng.random((2, 2, NUM_ENVS, 3)) < 0.5
     made["mask/0"][..., 1] |= ~made["mask/0"].any(axis=-1)
-    made["cut"] = np.stack([np.ones(COPIES, int), np.arange(COPIES)], axis=1)
-    made["cut_observation/0"] = rng.standard_normal((2, COPIES, SIZE))
-    made["cut_mask/0"] = np.zeros((2, COPIES, 3), bool)
+    made["cut"] = np.stack([np.ones(NUM_ENVS, int), np.arange(NUM_ENVS)], axis=1)
+    made["cut_observation/0"] = rng.standard_normal((2, NUM_ENVS, SIZE))
+    made["cut_mask/0"] = np.zeros((2, NUM_ENVS, 3), bool)
     made["cut_mask/0"][..., 2] = True
     _, context = scene("maddpg", spec, made)
     batch = context.window.draw(rng, 64, length=2)
@@ -226,10 +241,10 @@ def test_what_is_not_legal_is_done_neither_now_nor_next():
 
 def test_critics_see_choices_as_one_hots_and_numbers_as_they_are():
     for numbers in (False, True):
-        made = unit(pair(numbers), np.random.default_rng(5))
+        made = rollout(pair(numbers), np.random.default_rng(5))
         made["alive"][0, 0, :4] = False
         _, context = scene("iddpg", pair(numbers), made)
-        context = dataclasses.replace(context, batch=context.window.of(np.arange(COPIES)))
+        context = dataclasses.replace(context, batch=context.window.of(np.arange(NUM_ENVS)))
         done, found = made["action/0"][0, 0], taken(context, 0)[0]
         wanted = done if numbers else np.eye(3)[done]
         assert (found[:4] == 0).all()
@@ -238,7 +253,7 @@ def test_critics_see_choices_as_one_hots_and_numbers_as_they_are():
 
 @pytest.mark.parametrize(("name", "width"), [("maddpg", 2 * SIZE + 2 * 3), ("iddpg", SIZE + 3)])
 def test_a_critic_is_as_wide_as_what_it_sees(name, width):
-    made = unit(pair(), np.random.default_rng(0))
+    made = rollout(pair(), np.random.default_rng(0))
     _, context = scene(name, pair(), made)
     assert context.tensors["critic/g00/w0"].shape == (width, 8)
     _, context = scene(name, pair(), made, Team(groups=(0, 0), identity=True))

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from plain_ddpg import Agents
-from synthetic import SIZE, meddled, unit_of
+from synthetic import SIZE, meddled, rollout_of
 
 from coordinator.placement.rules import LEARNER_PLACEMENTS
 from functions.algorithms import registry as algorithms
@@ -24,29 +24,33 @@ POOLED, APART = Team(groups=(0, 1, 0), identity=True), Team(groups=(0, 1, 2))
 # comparable.
 TIGHT, MIDDLE = 0.01, 0.4
 SETTINGS = {
-    "updates": UPDATES,
-    "batch": 6,
+    "updates_per_round": UPDATES,
+    "batch_size": 6,
     "hidden": [7, 5],
     "lr": 0.02,
     "critic_lr": 0.05,
-    "target_rate": 0.3,
-    "adam_epsilon": 1e-3,
-    "norm_cap": TIGHT,
+    "tau": 0.3,
+    "adam_eps": 1e-3,
+    "max_grad_norm": TIGHT,
 }
 NUMBERS = {"noise_start": 0.1}
-MEMORY = {"recurrent": True, "stretch": 4}
+MEMORY = {"recurrent": True, "sequence_length": 4}
 CASES = {
-    "choices": ("one choice", POOLED, {"norm_cap": MIDDLE}),
-    "choices apart": ("one choice", APART, {"huber": 0.2, "target_every": 2}),
-    "numbers": ("numbers", POOLED, {**NUMBERS, "norm_cap": MIDDLE, "time_limit": "terminal"}),
-    "stretches of numbers": ("numbers", APART, {**NUMBERS, "stretch": 3, "reward": "own", "burn_in": 1}),
+    "choices": ("one choice", POOLED, {"max_grad_norm": MIDDLE}),
+    "choices apart": ("one choice", APART, {"huber_delta": 0.2, "target_update_interval": 2}),
+    "numbers": ("numbers", POOLED, {**NUMBERS, "max_grad_norm": MIDDLE, "time_limit": "terminal"}),
+    "stretches of numbers": ("numbers", APART, {**NUMBERS, "sequence_length": 3, "reward": "own", "burn_in": 1}),
     "choices beside numbers": ("both", POOLED, {**NUMBERS, "reward": "own"}),
     "choices beside numbers, with memory": ("both", APART, {**NUMBERS, **MEMORY}),
     "choices with memory": ("one choice", POOLED, {**MEMORY, "burn_in": 1, "temperature": 0.5}),
-    "numbers with memory": ("numbers", POOLED, {**NUMBERS, **MEMORY, "standardise": False}),
+    "numbers with memory": ("numbers", POOLED, {**NUMBERS, **MEMORY, "standardise_rewards": False}),
     "choices from the first update on": ("one choice", POOLED, {}),
-    "numbers from the first update on": ("numbers", APART, {**NUMBERS, "stretch": 3, "reward": "own", "burn_in": 1}),
-    "whole units with memory": ("one choice", APART, {"recurrent": True, "batch": 2, "target_every": 3}),
+    "numbers from the first update on": (
+        "numbers",
+        APART,
+        {**NUMBERS, "sequence_length": 3, "reward": "own", "burn_in": 1},
+    ),
+    "whole units with memory": ("one choice", APART, {"recurrent": True, "batch_size": 2, "target_update_interval": 3}),
 }
 # Whose rewards have a scale and a level already, which in the others the first update makes.
 LATER = [case for case in CASES if "first update" not in case]
@@ -67,11 +71,11 @@ def spec_of(kind, state_size=5):
 
 
 @functools.cache
-def units(spec):
+def rollouts(spec):
     """Two units of made-up steps, named as actors name them."""
     rng, found = np.random.default_rng(5), {}
     for number in range(2):
-        tensors = found[Unit(number, 0, str(number))] = unit_of(spec, rng, STEPS, copies=3)
+        tensors = found[Unit(number, 0, str(number))] = rollout_of(spec, rng, STEPS, num_envs=3)
         for c, kind in enumerate(spec.classes):
             if kind.continuous:
                 tensors[f"action/{c}"] = np.tanh(tensors[f"action/{c}"])
@@ -98,10 +102,10 @@ def scene(name, case, changed=None, state_size=5):
 
 
 def window(spec, changed=None):
-    made = units(spec)
-    made = {unit: changed(spec, tensors) for unit, tensors in made.items()} if changed else made
+    made = rollouts(spec)
+    made = {rollout: changed(spec, tensors) for rollout, tensors in made.items()} if changed else made
     kept = Window(spec)
-    kept.hold(list(made), lambda wanted: {unit: made[unit] for unit in wanted})
+    kept.hold(list(made), lambda wanted: {rollout: made[rollout] for rollout in wanted})
     return kept
 
 
@@ -151,7 +155,9 @@ def plainly(name, case):
         for update in range(UPDATES):
             rng = agents.address(round_, update)
             agents.update(
-                context.window.draw(rng, context.config.batch, context.config.stretch or whole), round_, update
+                context.window.draw(rng, context.config.batch_size, context.config.sequence_length or whole),
+                round_,
+                update,
             )
     return agents
 
@@ -184,7 +190,7 @@ def test_several_rounds_are_those_of_a_plain_computation(name, case):
     assert told == {key: pytest.approx(norm, rel=1e-9) for key, norm in plain.norms.items()}
     capped = [network.capped for networks in (plain.policy, plain.critic) for network in networks.values()]
     most = len(capped) * ROUNDS * UPDATES
-    assert all(capped) if CASES[case][2].get("norm_cap") is None else 0 < sum(capped) < most
+    assert all(capped) if CASES[case][2].get("max_grad_norm") is None else 0 < sum(capped) < most
 
 
 @pytest.mark.parametrize("state_size", [5, 0])
@@ -193,6 +199,6 @@ def test_several_rounds_are_those_of_a_plain_computation(name, case):
 def test_what_dead_agents_saw_did_and_got_changes_no_byte(name, case, state_size):
     found, figures = learned(name, case, "packed", meddled, state_size)
     expected, told = learned(name, case, "packed", state_size=state_size)
-    assert any(not unit["alive"].all() for unit in units(spec_of(CASES[case][0])).values())
+    assert any(not rollout["alive"].all() for rollout in rollouts(spec_of(CASES[case][0])).values())
     assert [key for key in expected if found[key].tobytes() != expected[key].tobytes()] == []
     assert figures == told

@@ -21,7 +21,7 @@ GAMES = [
 
 @pytest.mark.parametrize("task", GAMES, ids=str)
 def test_a_game_keeps_every_promise_of_an_environment(task):
-    check(lambda copies: registry.make(task, copies), random_starts=False)
+    check(lambda num_envs: registry.make(task, num_envs), random_starts=False)
 
 
 def all_pairs(actions):
@@ -102,7 +102,7 @@ CORRIDORS = [
 
 @pytest.mark.parametrize("task", CORRIDORS, ids=str)
 def test_a_corridor_keeps_every_promise_of_an_environment(task):
-    check(lambda copies: registry.make(task, copies), episodes=8)
+    check(lambda num_envs: registry.make(task, num_envs), episodes=8)
 
 
 def transitions(task, steps):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_value_exactness import APART, COPIES, PAIRED, STEPS, Scene
+from test_value_exactness import APART, NUM_ENVS, PAIRED, STEPS, Scene
 
 from functions.algorithms import registry as algorithms
 from functions.learner import stages
@@ -17,7 +17,7 @@ SCALE, OFFSET = 1.5, 0.3
 def scene_of(name, team=PAIRED, sides=(), **settings):
     """Networks and critics that give 0.3 for every action, their targets 0.7, and a mixer of zeros."""
     given = {"policy": 0.3, "target": 0.7, "critic": 0.3, "critic_target": 0.7}
-    scene = Scene(name, team, sides, gamma=GAMMA, norm_cap=10.0, **settings)
+    scene = Scene(name, team, sides, gamma=GAMMA, max_grad_norm=10.0, **settings)
     for key, array in scene.tensors.items():
         part = key.split("/")[0]
         if part in (*given, "mixer", "mixer_target"):
@@ -29,7 +29,7 @@ def scene_of(name, team=PAIRED, sides=(), **settings):
 
 def figures(scene, updates=range(1, 2)):
     """What the last update tells, on all of the first unit as the round's data."""
-    batch = scene.window.of(np.arange(COPIES), STEPS)
+    batch = scene.window.of(np.arange(NUM_ENVS), STEPS)
     context = replace(scene.context(2, scene.tensors), batch=batch)
     code, groups = algorithms.implementation(scene.algorithm), sorted(set(scene.team.groups))
     names = [stage.name for stage in scene.algorithm.stages]
@@ -53,14 +53,17 @@ def mean_gap(values, rewards, over, ended, tail, counted):
     return np.mean([values[t, e] - followed(rewards, over, ended, tail, t, e) for t, e in np.argwhere(counted)])
 
 
-@pytest.mark.parametrize("standardise", [True, False])
+@pytest.mark.parametrize("standardise_rewards", [True, False])
 @pytest.mark.parametrize(("name", "stage"), [("iql", "policy"), ("iddpg", "critic"), ("maddpg", "critic")])
-def test_of_values_of_their_own_every_agent_has_a_figure(name, stage, standardise):
-    scene, unit = scene_of(name, reward="own", standardise=standardise), SCALE if standardise else 1.0
+def test_of_values_of_their_own_every_agent_has_a_figure(name, stage, standardise_rewards):
+    scene, unit = (
+        scene_of(name, reward="own", standardise_rewards=standardise_rewards),
+        SCALE if standardise_rewards else 1.0,
+    )
     batch, found = figures(scene)
     expected, living = {}, batch.alive
     for agent in range(4):
-        value, tail = (np.full((STEPS, COPIES), given * unit + OFFSET) for given in (0.3, 0.7))
+        value, tail = (np.full((STEPS, NUM_ENVS), given * unit + OFFSET) for given in (0.3, 0.7))
         over = batch.terminated[agent]
         expected[agent] = mean_gap(value, batch.rewards[agent], over, batch.ended, tail, living[agent])
     rows = [living[agent].sum() for agent in (0, 2)]
@@ -81,7 +84,7 @@ def test_of_a_joint_value_every_side_has_a_figure(name, sides):
         living = batch.alive[side]
         left = living & ~batch.terminated[side]
         if name == "qmix":  # a mixer of zeros says nothing
-            values = tail = np.full((STEPS, COPIES), OFFSET)
+            values = tail = np.full((STEPS, NUM_ENVS), OFFSET)
         else:
             values = (SCALE * 0.3 + OFFSET / len(side)) * living.sum(axis=0)
             tail = (SCALE * 0.7 + OFFSET / len(side)) * left.sum(axis=0)
@@ -106,19 +109,19 @@ def test_where_the_round_was_cut_the_target_critic_values_what_the_target_policy
     scene.tensors["critic_target/g01/w1"][:] = 1.0
     scene.tensors["target/g01/b1"] = np.eye(4)[liked]
     batch, found = figures(scene)
-    tail, legal = np.full((STEPS, COPIES), np.nan), batch.cut_masks[1][0][:, liked]
+    tail, legal = np.full((STEPS, NUM_ENVS), np.nan), batch.cut_masks[1][0][:, liked]
     assert legal.any() and not legal.all()
     tail[batch.cut[:, 0], batch.cut[:, 1]] = (0.7 + np.tanh(1.0 * legal)) * SCALE + OFFSET
-    values, over = np.full((STEPS, COPIES), 0.3 * SCALE + OFFSET), batch.terminated[1]
+    values, over = np.full((STEPS, NUM_ENVS), 0.3 * SCALE + OFFSET), batch.terminated[1]
     expected = mean_gap(values, batch.rewards[1], over, batch.ended, tail, batch.alive[1])
     assert found["critic/overestimation/g01"] == pytest.approx(expected)
 
 
 def test_where_time_limits_are_ends_nothing_stands_in_for_the_rest():
     batch, found = figures(scene_of("iql", APART, reward="own", time_limit="terminal"))
-    cut = np.zeros((STEPS, COPIES), bool)
+    cut = np.zeros((STEPS, NUM_ENVS), bool)
     cut[batch.cut[:, 0], batch.cut[:, 1]] = True
     over = batch.terminated[1] | (batch.ended & cut)
-    value, tail = (np.full((STEPS, COPIES), given * SCALE + OFFSET) for given in (0.3, 0.7))
+    value, tail = (np.full((STEPS, NUM_ENVS), given * SCALE + OFFSET) for given in (0.3, 0.7))
     expected = mean_gap(value, batch.rewards[1], over, batch.ended, tail, batch.alive[1])
     assert found["policy/overestimation/g01"] == pytest.approx(expected)

@@ -13,10 +13,17 @@ from functions.learner import stages
 
 ALONE = Spec(agents=("a",), classes=(AgentClass("a", (0,), 1, 2),), horizon=4)
 # Values are 0 and stay there, so that |value - target| is the reward.
-STILL = {"lr": 1e-30, "gamma": 0.9, "hidden": [2], "updates": 3, "standardise": False, "priority": 0.5}
+STILL = {
+    "lr": 1e-30,
+    "gamma": 0.9,
+    "hidden": [2],
+    "updates_per_round": 3,
+    "standardise_rewards": False,
+    "priority": 0.5,
+}
 
 
-def unit(*rewards):
+def rollout(*rewards):
     """Steps of one copy, in which nothing ends; what is seen is nothing."""
     shape, at_the_end = (len(rewards), 1), np.array([[len(rewards) - 1, 0]])
     return {
@@ -40,10 +47,10 @@ class Alone:
         self.tensors = {key: 0 * array if key.startswith(still) else array for key, array in made.items()}
         self.tensors["normaliser/g00"] = np.array([0, 1.0, 1.0, 0])  # of level 0
 
-    def hold(self, round_, units):
+    def hold(self, round_, rollouts):
         self.round = round_
         self.window.hold(
-            [Unit(*name, "x") for name in units], lambda missing: {u: units[u.round, u.unit] for u in missing}
+            [Unit(*name, "x") for name in rollouts], lambda missing: {u: rollouts[u.round, u.rollout] for u in missing}
         )
 
     def context(self, update):
@@ -61,8 +68,8 @@ class Alone:
 
 def test_two_updates_are_worked_out_by_hand():
     """Four transitions with errors 1, 0, 3 and 8, alpha ½."""
-    agent = Alone(batch=4, priority_beta=0.4, priority_steps=8)
-    agent.hold(0, {(0, 0): unit(1, 0, 3, 8)})
+    agent = Alone(batch_size=4, priority_beta=0.4, priority_steps=8)
+    agent.hold(0, {(0, 0): rollout(1, 0, 3, 8)})
     # All are new, so each of four equal parts of the total holds one, and weights are 1.
     draw = Draw.of(agent.context(0), "g00")
     assert (draw.places.tolist(), draw.weights.tolist()) == ([0, 1, 2, 3], [1, 1, 1, 1])
@@ -79,10 +86,10 @@ def test_two_updates_are_worked_out_by_hand():
 
 
 def test_the_exponent_of_the_weights_rises_with_all_steps_there_ever_were_and_stays_at_one():
-    agent = Alone(batch=4, priority_beta=0.4, priority_steps=16)
+    agent = Alone(batch_size=4, priority_beta=0.4, priority_steps=16)
     told = []
     for round_ in range(6):
-        agent.hold(round_, {(round_, 0): unit(1, 0, 3, 8)})  # a window of one round
+        agent.hold(round_, {(round_, 0): rollout(1, 0, 3, 8)})  # a window of one round
         agent.learn(0)
         told.append(agent.config.beta(int(agent.tensors["priorities/g00/steps"][0])))
         agent.learn(1)
@@ -90,12 +97,12 @@ def test_the_exponent_of_the_weights_rises_with_all_steps_there_ever_were_and_st
 
 
 def test_units_that_leave_are_forgotten_and_new_ones_come_first():
-    agent = Alone(batch=4)
-    agent.hold(0, {(0, 0): unit(1, 1, 1, 1), (0, 1): unit(0, 0, 0, 0)})
+    agent = Alone(batch_size=4)
+    agent.hold(0, {(0, 0): rollout(1, 1, 1, 1), (0, 1): rollout(0, 0, 0, 0)})
     agent.learn(0)
-    old = {(0, 1): unit(0, 0, 0, 0)}
+    old = {(0, 1): rollout(0, 0, 0, 0)}
     before = agent.values[4:].copy()
-    agent.hold(1, {**old, (1, 0): unit(8, 8, 8, 8), (1, 1): unit(8, 8, 8, 8)})
+    agent.hold(1, {**old, (1, 0): rollout(8, 8, 8, 8), (1, 1): rollout(8, 8, 8, 8)})
     known = Priorities.load(agent.context(0), "g00")
     assert known.units.tolist() == [[0, 1], [1, 0], [1, 1]]
     np.testing.assert_array_equal(known.values[:4], before)
@@ -103,7 +110,7 @@ def test_units_that_leave_are_forgotten_and_new_ones_come_first():
     agent.learn(0)
     assert agent.tensors["priorities/g00/units"].tolist() == [[0, 1], [1, 0], [1, 1]]
     # One judged at the square root of 8 makes it what is to come begins with.
-    agent.hold(2, {(1, 1): unit(8, 8, 8, 8), (2, 0): unit(0, 0, 0, 0)})
+    agent.hold(2, {(1, 1): rollout(8, 8, 8, 8), (2, 0): rollout(0, 0, 0, 0)})
     np.testing.assert_allclose(Priorities.load(agent.context(0), "g00").values[4:], 8**0.5, rtol=1e-6)
 
 
@@ -127,8 +134,8 @@ def test_the_priority_of_a_stretch_is_that_of_its_mean_error_over_rows_that_are_
 
 
 def test_what_nothing_can_be_learned_from_is_not_drawn_again_unless_there_is_nothing_else():
-    agent = Alone(batch=4)
-    living, dead = unit(1, 1, 1, 1), unit(1, 1, 1, 1)
+    agent = Alone(batch_size=4)
+    living, dead = rollout(1, 1, 1, 1), rollout(1, 1, 1, 1)
     dead["alive"][:] = False
     agent.hold(0, {(0, 0): dead, (0, 1): living})
     agent.learn(0)
@@ -138,7 +145,7 @@ def test_what_nothing_can_be_learned_from_is_not_drawn_again_unless_there_is_not
         agent.learn(update)
         assert not places[[place for place in Draw.of(agent.context(update), "g00").places if place < 4]].any()
         places = agent.tensors["priorities/g00/values"][:4] == 0
-    alone = Alone(batch=4)
+    alone = Alone(batch_size=4)
     alone.hold(0, {(0, 0): dead})
     alone.learn(0)
     assert not alone.values.any()
@@ -148,8 +155,8 @@ def test_what_nothing_can_be_learned_from_is_not_drawn_again_unless_there_is_not
 
 def test_groups_that_draw_by_other_priorities_are_shown_other_rows():
     """The window keeps the last minibatch only; whoever asks for another gets another."""
-    agent = Alone(batch=2)
-    agent.hold(0, {(0, 0): unit(10, 11, 12, 13)})
+    agent = Alone(batch_size=2)
+    agent.hold(0, {(0, 0): rollout(10, 11, 12, 13)})
     shown = [Draw(np.array(places), np.ones(2)).shown(agent.context(0)) for places in ([0, 1], [3, 2], [0, 1])]
     assert [context.batch.rewards[0, 0].tolist() for context in shown] == [[10, 11], [13, 12], [10, 11]]
 

@@ -48,7 +48,7 @@ def test_the_level_is_the_mean_of_what_was_still_to_come_in_the_first_round():
     came = Outcome(rewards, over, learned=np.array([[[True], [True], [False]], [[True], [True], [True]]]))
     context = SimpleNamespace(
         tensors={"normaliser/g00": np.zeros(4)},
-        config=SimpleNamespace(gamma=0.5, standardise=False),
+        config=SimpleNamespace(gamma=0.5, standardise_rewards=False),
         batch=SimpleNamespace(ended=np.zeros((3, 1), bool)),
     )
     found = scaled(context, "g00", came, lambda _: came)

@@ -6,15 +6,15 @@ from taught import returned, taught
 from functions.environments.base import Task
 
 GAME = Task(name="pettingzoo:sacrifices:game")
-REPLAYING = {"updates": 40, "batch": 64, "replay": 4000, "hidden": [16]}
+REPLAYING = {"updates_per_round": 40, "batch_size": 64, "buffer_size": 4000, "hidden": [16]}
 SETTINGS = {
     "ippo": {"hidden": [16], "lr": 0.01},
     "mappo": {"hidden": [16], "lr": 0.01},
     "iql": {**REPLAYING, "lr": 0.01, "epsilon_end": 0.2, "epsilon_steps": 1000},
     "vdn": {**REPLAYING, "lr": 0.01, "epsilon_end": 0.2, "epsilon_steps": 1000},
-    "qmix": {**REPLAYING, "lr": 0.01, "epsilon_end": 0.2, "epsilon_steps": 1000, "target_rate": 0.05, "norm_cap": 10.0},
-    "iddpg": {**REPLAYING, "lr": 0.003, "critic_lr": 0.02, "target_rate": 0.05},
-    "maddpg": {**REPLAYING, "lr": 0.003, "critic_lr": 0.02, "target_rate": 0.05},
+    "qmix": {**REPLAYING, "lr": 0.01, "epsilon_end": 0.2, "epsilon_steps": 1000, "tau": 0.05, "max_grad_norm": 10.0},
+    "iddpg": {**REPLAYING, "lr": 0.003, "critic_lr": 0.02, "tau": 0.05},
+    "maddpg": {**REPLAYING, "lr": 0.003, "critic_lr": 0.02, "tau": 0.05},
 }
 JOINT = ("vdn", "qmix")
 

@@ -39,11 +39,11 @@ def flags(places):
 @pytest.mark.parametrize("row", ROWS)
 def test_three_step_targets_are_those_worked_out_by_hand(row):
     terminated, ended, returns, discount, last, targets = ROWS[row]
-    ahead = td.look_ahead(REWARDS, flags(terminated), flags(ended), GAMMA, 3)
-    np.testing.assert_array_equal(ahead.returns[:, 0], returns)
-    np.testing.assert_array_equal(ahead.discount[:, 0], discount)
-    np.testing.assert_array_equal(ahead.last[:, 0], last)
-    np.testing.assert_array_equal(ahead.targets(NEXT)[:, 0], targets)
+    n_step = td.look_ahead(REWARDS, flags(terminated), flags(ended), GAMMA, 3)
+    np.testing.assert_array_equal(n_step.returns[:, 0], returns)
+    np.testing.assert_array_equal(n_step.discount[:, 0], discount)
+    np.testing.assert_array_equal(n_step.last[:, 0], last)
+    np.testing.assert_array_equal(n_step.targets(NEXT)[:, 0], targets)
 
 
 def random_sequences(seed, dtype=np.float64):
@@ -149,10 +149,10 @@ def test_a_batch_without_a_living_agent_has_no_loss():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_targets_and_losses_keep_the_type_of_their_inputs(dtype):
     rewards, following, terminated, ended = random_sequences(4, dtype)
-    ahead = td.look_ahead(rewards, terminated, ended, 0.9, 3)
+    n_step = td.look_ahead(rewards, terminated, ended, 0.9, 3)
     loss = td.td_loss(following, rewards, 1.0, np.ones_like(rewards), ~terminated)
     joint = td.joint_sum(following, terminated)
-    arrays = (ahead.returns, ahead.targets(following), loss.error, loss.difference, joint)
+    arrays = (n_step.returns, n_step.targets(following), loss.error, loss.difference, joint)
     arrays += (td.one_step(rewards, following, terminated, 0.9), td.double_q(rewards[0], following[0], ~terminated[0]))
     arrays += (td.at_actions(following[0, 0], np.zeros(40, int), 2),)
     assert {array.dtype for array in arrays} == {np.dtype(dtype)}

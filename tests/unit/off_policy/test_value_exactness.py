@@ -22,7 +22,7 @@ from functions.learner import stages
 from functions.nn import recurrent
 from functions.randomness import generator
 
-STEPS, COPIES, UNITS, FIRST = 6, 3, 3, 2
+STEPS, NUM_ENVS, ROLLOUTS, FIRST = 6, 3, 3, 2
 TIGHT, WIDE = 0.05, 1e9  # caps of norms that bind for every network, and for none
 NAMES = ("iql", "vdn", "qmix")
 
@@ -36,10 +36,10 @@ def spec(sides=(), masked=True, state_size=3):
     )  # fmt: skip
 
 
-def unit(spec, seed, dtype=np.float64):
+def rollout(spec, seed, dtype=np.float64):
     """A unit made up at random; actions are legal."""
     rng = np.random.default_rng(seed)
-    shape = (STEPS, COPIES)
+    shape = (STEPS, NUM_ENVS)
     terminated, alive, ended, truncated = episodes(rng, len(spec.agents), *shape)
     cut = np.argwhere(truncated | ((np.arange(STEPS) == STEPS - 1)[:, None] & ~ended))
 
@@ -78,16 +78,23 @@ class Scene:
     scale of rewards is only where this is the `first` update."""
 
     def __init__(
-        self, name, team=PAIRED, sides=(), dtype=np.float64, units=None, state_size=3, first=False, **settings
+        self, name, team=PAIRED, sides=(), dtype=np.float64, rollouts=None, state_size=3, first=False, **settings
     ):
         self.name, self.team, self.spec = name, team, spec(sides, state_size=state_size)
         self.algorithm = algorithms.algorithm(name)
-        given = {"hidden": [5, 4], "updates": 2, "batch": 7, "lr": 0.02, "norm_cap": TIGHT, **settings}
+        given = {
+            "hidden": [5, 4],
+            "updates_per_round": 2,
+            "batch_size": 7,
+            "lr": 0.02,
+            "max_grad_norm": TIGHT,
+            **settings,
+        }
         self.config = algorithms.configuration(self.algorithm, given)
-        self.units = units or [unit(self.spec, seed, dtype) for seed in range(UNITS)]
+        self.rollouts = rollouts or [rollout(self.spec, seed, dtype) for seed in range(ROLLOUTS)]
         self.window = Window(self.spec)
-        wanted = [Unit(index, 0, "x") for index in range(len(self.units))]
-        self.window.hold(wanted, lambda missing: dict(zip(wanted, self.units, strict=True)))
+        wanted = [Unit(index, 0, "x") for index in range(len(self.rollouts))]
+        self.window.hold(wanted, lambda missing: dict(zip(wanted, self.rollouts, strict=True)))
         self.tensors = self.drawn(1, dtype)
         other = self.drawn(2, dtype)
         self.tensors |= {key: array for key, array in other.items() if key.split("/")[0].endswith("target")}
@@ -102,7 +109,7 @@ class Scene:
         return {key: array.astype(dtype) if array.dtype == np.float32 else array for key, array in made.items()}
 
     def context(self, round_, tensors, update=0):
-        batch = self.window.of(np.arange(COPIES), STEPS)
+        batch = self.window.of(np.arange(NUM_ENVS), STEPS)
         return Context(self.spec, self.team, self.config, 5, round_, batch, tensors, self.window, update)
 
     def run(self, rule="packed", rounds=2, stored=lambda tensors: tensors):
@@ -115,7 +122,7 @@ class Scene:
         groups = sorted(set(self.team.groups))
         for round_ in range(FIRST, FIRST + rounds):
             figures = {}
-            for wave in LEARNER_PLACEMENTS[rule](self.algorithm.stages, groups, self.config.updates):
+            for wave in LEARNER_PLACEMENTS[rule](self.algorithm.stages, groups, self.config.updates_per_round):
                 told = {}
                 for work in wave:
                     share = stages.Share(work.stages, work.groups, range(work.first, work.first + work.updates))
@@ -129,29 +136,39 @@ class Scene:
 def as_plain(scene, rounds=2):
     """The same rounds in the plain loop."""
     config = scene.config
-    length = config.stretch or (STEPS if config.recurrent else 1)
-    plain = Plain(scene.name, scene.spec, scene.team, config, scene.tensors, scene.units)
+    length = config.sequence_length or (STEPS if config.recurrent else 1)
+    plain = Plain(scene.name, scene.spec, scene.team, config, scene.tensors, scene.rollouts)
     for round_ in range(FIRST, FIRST + rounds):
-        for update in range(config.updates):
+        for update in range(config.updates_per_round):
             plain.update(scene.context(round_, {}, update), length)
     return plain
 
 
 CASES = {
     "one step ahead": {},
-    "huber, not double": {"huber": 0.3, "double": False, "norm_cap": WIDE},
-    "three steps ahead": {"stretch": 3, "ahead": 3},
-    "three steps ahead, time limits are ends": {"stretch": 6, "ahead": 3, "time_limit": "terminal"},
-    "two steps ahead in stretches of three, hard targets": {"stretch": 3, "ahead": 2, "target_every": 3},
-    "fast targets, rewards as they are": {"target_rate": 0.5, "standardise": False, "gamma": 1.0},
+    "huber, not double": {"huber_delta": 0.3, "double": False, "max_grad_norm": WIDE},
+    "three steps ahead": {"sequence_length": 3, "n_step": 3},
+    "three steps ahead, time limits are ends": {"sequence_length": 6, "n_step": 3, "time_limit": "terminal"},
+    "two steps ahead in stretches of three, hard targets": {
+        "sequence_length": 3,
+        "n_step": 2,
+        "target_update_interval": 3,
+    },
+    "fast targets, rewards as they are": {"tau": 0.5, "standardise_rewards": False, "gamma": 1.0},
     "time limits are ends": {"time_limit": "terminal"},
-    "memory": {"recurrent": True, "batch": 4},
-    "memory, burnt in": {"recurrent": True, "stretch": 3, "burn_in": 1, "ahead": 2, "huber": 1.0},
-    "memory over three steps, not double": {"recurrent": True, "ahead": 3, "double": False, "batch": 3, "hidden": [4]},
-    "burnt in without memory": {"stretch": 2, "burn_in": 1},
+    "memory": {"recurrent": True, "batch_size": 4},
+    "memory, burnt in": {"recurrent": True, "sequence_length": 3, "burn_in": 1, "n_step": 2, "huber_delta": 1.0},
+    "memory over three steps, not double": {
+        "recurrent": True,
+        "n_step": 3,
+        "double": False,
+        "batch_size": 3,
+        "hidden": [4],
+    },
+    "burnt in without memory": {"sequence_length": 2, "burn_in": 1},
     "priorities": {"priority": 0.7, "priority_beta": 0.5, "priority_steps": 100},
-    "priorities of stretches": {"priority": 1.0, "stretch": 3, "ahead": 2, "burn_in": 1, "huber": 0.3},
-    "priorities, memory": {"priority": 0.5, "priority_steps": 1, "recurrent": True, "batch": 3, "ahead": 2},
+    "priorities of stretches": {"priority": 1.0, "sequence_length": 3, "n_step": 2, "burn_in": 1, "huber_delta": 0.3},
+    "priorities, memory": {"priority": 0.5, "priority_steps": 1, "recurrent": True, "batch_size": 3, "n_step": 2},
 }
 
 
@@ -165,18 +182,18 @@ def test_stages_give_the_weights_of_one_loss_through_all_networks(name, case):
 @pytest.mark.parametrize("sides", [(), (0, 1, 0, 1)], ids=["one side", "two sides"])
 @pytest.mark.parametrize("name", NAMES)
 def test_so_they_do_for_every_team_and_for_sides_that_compete(name, sides, team):
-    equals_plain(Scene(name, team, sides, stretch=2, ahead=2))
+    equals_plain(Scene(name, team, sides, sequence_length=2, n_step=2))
 
 
 @pytest.mark.parametrize("team", [APART, TOGETHER], ids=["apart", "together"])
 @pytest.mark.parametrize("name", NAMES)
 def test_so_they_do_where_each_side_or_group_draws_by_priorities_of_its_own(name, team):
-    equals_plain(Scene(name, team, (0, 1, 0, 1), priority=0.8, stretch=2, updates=4))
+    equals_plain(Scene(name, team, (0, 1, 0, 1), priority=0.8, sequence_length=2, updates_per_round=4))
 
 
 def test_so_do_independent_learners_of_their_own_rewards():
-    equals_plain(Scene("iql", reward="own", stretch=2))
-    equals_plain(Scene("iql", reward="own", stretch=2, first=True))
+    equals_plain(Scene("iql", reward="own", sequence_length=2))
+    equals_plain(Scene("iql", reward="own", sequence_length=2, first=True))
 
 
 @pytest.mark.parametrize("case", ["one step ahead", "time limits are ends", "memory, burnt in"])
@@ -188,7 +205,7 @@ def test_so_they_do_from_the_first_update_on_which_finds_the_scale_of_rewards(na
 
 @pytest.mark.parametrize("hyper", [0, 6])
 def test_so_does_a_mixer_with_and_without_hidden_hypernetworks(hyper):
-    equals_plain(Scene("qmix", hyper=hyper, embed=3))
+    equals_plain(Scene("qmix", hypernet_embed=hyper, mixing_embed_dim=3))
 
 
 def equals_plain(scene):
@@ -201,7 +218,7 @@ def equals_plain(scene):
     told = {key: value for key, value in figures.items() if "grad_norm" in key}
     assert told == {figure_of(key): pytest.approx(norm, rel=1e-9) for key, norm in plain.norms.items()}
     for key, capped in plain.capped.items():  # the cap took part
-        assert capped == 0 if scene.config.norm_cap == WIDE else capped > 0, (key, capped)
+        assert capped == 0 if scene.config.max_grad_norm == WIDE else capped > 0, (key, capped)
 
 
 def figure_of(network):
@@ -229,7 +246,7 @@ def test_the_bytes_are_the_same_wherever_stages_run(name, case):
 @pytest.mark.parametrize("team", [APART, TOGETHER], ids=["apart", "together"])
 @pytest.mark.parametrize("name", NAMES)
 def test_the_bytes_are_the_same_for_every_team(name, team, sides):
-    for settings in ({"batch": 1}, {"priority": 0.6}):
+    for settings in ({"batch_size": 1}, {"priority": 0.6}):
         scene = Scene(name, team, sides, dtype=np.float32, **settings)
         same_bytes(scene.run("split", stored=through_storage), scene.run("packed"))
 
@@ -259,26 +276,26 @@ def test_who_learns_together_draws_by_equal_priorities_and_who_learns_alone_by_i
 @pytest.mark.parametrize("name", NAMES)
 def test_what_dead_agents_saw_did_and_got_changes_no_byte(name, case, state_size):
     scene = Scene(name, state_size=state_size, **CASES[case])
-    units = [meddled(scene.spec, unit) for unit in scene.units]
-    other = Scene(name, units=units, state_size=state_size, **CASES[case])
-    assert any(not unit["alive"].all() for unit in scene.units)
+    rollouts = [meddled(scene.spec, rollout) for rollout in scene.rollouts]
+    other = Scene(name, rollouts=rollouts, state_size=state_size, **CASES[case])
+    assert any(not rollout["alive"].all() for rollout in scene.rollouts)
     same_bytes(other.run(), scene.run())
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_was_not_drawn_changes_no_byte(name):
     """A minibatch of two steps out of 54: the other rows are not looked at."""
-    scene = Scene(name, batch=2, updates=1)
+    scene = Scene(name, batch_size=2, updates_per_round=1)
     batch = scene.window.draw(generator(5, FIRST, "replay", 0), 2)
     wanted = {float(value) for value in batch.observations[0][0, 0, :, 0]}
-    units = []
-    for unit_ in scene.units:
-        found = {key: array.copy() for key, array in unit_.items()}
+    rollouts = []
+    for rollout_ in scene.rollouts:
+        found = {key: array.copy() for key, array in rollout_.items()}
         keep = np.isin(found["observation/0"][0, ..., 0], list(wanted))
         assert keep.sum() <= 2
         found["reward"][:, ~keep] += 1000
-        units.append(found)
-    same_bytes(Scene(name, batch=2, updates=1, units=units).run(rounds=1), scene.run(rounds=1))
+        rollouts.append(found)
+    same_bytes(Scene(name, batch_size=2, updates_per_round=1, rollouts=rollouts).run(rounds=1), scene.run(rounds=1))
 
 
 @pytest.mark.parametrize(("rule", "passes"), [("packed", 1), ("split", 2)])
@@ -299,7 +316,7 @@ def test_a_function_with_all_stages_makes_utilities_of_a_minibatch_once(name, ru
 
 def test_the_gradient_of_a_sum_is_each_networks_own():
     """VDN: the slope that comes down is the same for all who are alive, so a network knows no other's weights."""
-    scene = Scene("vdn", APART, stretch=2, ahead=2)
+    scene = Scene("vdn", APART, sequence_length=2, n_step=2)
     code, groups = algorithms.implementation(scene.algorithm), (0, 1, 2, 3)
     known = dict(scene.tensors)
     for names in (("utility",), ("mix",)):
@@ -315,7 +332,7 @@ def test_the_gradient_of_a_sum_is_each_networks_own():
 def test_a_stage_leaves_the_minibatch_as_it_was():
     """All stages of an update see the same arrays; none may write into them."""
     for name in NAMES:
-        scene = Scene(name, recurrent=True, burn_in=1, ahead=2)
+        scene = Scene(name, recurrent=True, burn_in=1, n_step=2)
         drawn = scene.window.draw
 
         def frozen(*arguments, drawn=drawn):
@@ -333,10 +350,10 @@ def test_a_stage_leaves_the_minibatch_as_it_was():
 @pytest.mark.parametrize("name", NAMES)
 def test_stretches_that_begin_where_episodes_do_are_unrolled_like_whole_units(name):
     scene = Scene(name, recurrent=True)
-    units = [{**unit, "ended": np.zeros((STEPS, COPIES), bool)} for unit in scene.units]
-    for unit_ in units:
-        unit_["ended"][[1, 3]] = True  # episodes of two steps each
-    scene = Scene(name, recurrent=True, units=units)
+    rollouts = [{**rollout, "ended": np.zeros((STEPS, NUM_ENVS), bool)} for rollout in scene.rollouts]
+    for rollout_ in rollouts:
+        rollout_["ended"][[1, 3]] = True  # episodes of two steps each
+    scene = Scene(name, recurrent=True, rollouts=rollouts)
     weights = recurrent.weights_of(scene.tensors, "policy/g00")
 
     def values(first, length):
@@ -344,9 +361,9 @@ def test_stretches_that_begin_where_episodes_do_are_unrolled_like_whole_units(na
         outputs, _ = unrolled(weights, seen_by(context, 0))
         return outputs.reshape(length, 2, len(first), -1)  # group 0 has two agents
 
-    whole = values(np.arange(COPIES), STEPS)
+    whole = values(np.arange(NUM_ENVS), STEPS)
     for begin in range(0, STEPS, 2):
-        part = values(begin * COPIES + np.arange(COPIES), 2)
+        part = values(begin * NUM_ENVS + np.arange(NUM_ENVS), 2)
         np.testing.assert_allclose(part, whole[begin : begin + 2], rtol=1e-12)
         if begin:  # a stretch that begins amid an episode has forgotten what came before
-            assert not np.allclose(values((begin - 1) * COPIES + np.arange(COPIES), 1), whole[begin - 1 : begin])
+            assert not np.allclose(values((begin - 1) * NUM_ENVS + np.arange(NUM_ENVS), 1), whole[begin - 1 : begin])

@@ -19,15 +19,23 @@ from functions.evaluator.episodes import play
 from functions.learner.handler import handle as learn
 from functions.nn import recurrent
 
-SMALL = {"gamma": 0.99, "hidden": [32], "lr": 1e-2, "batch": 64, "updates": 40, "replay": 10_000, "target_rate": 0.1}
+SMALL = {
+    "gamma": 0.99,
+    "hidden": [32],
+    "lr": 1e-2,
+    "batch_size": 64,
+    "updates_per_round": 40,
+    "buffer_size": 10_000,
+    "tau": 0.1,
+}
 # Whatever is done is done at random, so that all pairs of actions are seen equally often.
 EXPLORING = {**SMALL, "epsilon_start": 1.0, "epsilon_end": 1.0}
-OWN = {"iql": {}, "vdn": {}, "qmix": {"embed": 8, "hyper": 8}}
+OWN = {"iql": {}, "vdn": {}, "qmix": {"mixing_embed_dim": 8, "hypernet_embed": 8}}
 TWO_STEP, CORRIDOR = Task(name="matrix/two_step"), Task(name="toy/corridor")
 
 
-def learned(task, name, seed=0, rounds=8, copies=32, **settings):
-    return taught(task, name, {**EXPLORING, **OWN[name], **settings}, rounds, copies, seed=seed)
+def learned(task, name, seed=0, rounds=8, num_envs=32, **settings):
+    return taught(task, name, {**EXPLORING, **OWN[name], **settings}, rounds, num_envs, seed=seed)
 
 
 def outputs(policy, places):
@@ -38,7 +46,9 @@ def outputs(policy, places):
 
 def values(task, name, places, **settings):
     """What two agents make of their actions: outputs, and the level above which they stand, half of a joint one."""
-    policy, tensors = teaching.learned(task, name, {**EXPLORING, **OWN[name], **settings, "standardise": False}, 10, 64)
+    policy, tensors = teaching.learned(
+        task, name, {**EXPLORING, **OWN[name], **settings, "standardise_rewards": False}, 10, 64
+    )
     levels = [array[3] for key, array in sorted(tensors.items()) if key.startswith("normaliser/")]
     each = levels if len(levels) == 2 else [levels[0] / 2] * 2
     return outputs(policy, places) + np.array(each)[:, None, None]
@@ -61,7 +71,7 @@ def test_so_it_is_whatever_the_networks_begin_with(name, earned):
 
 def test_the_values_of_vdn_are_the_closest_sum_to_what_is_paid():
     """By least squares over the four pairs of state 2B, all alike: -1.5, 2.5, 2.5 and 6.5, against 0, 1, 1 and 8."""
-    one, two = values(TWO_STEP, "vdn", 3, batch=128, updates=60, hidden=[16])
+    one, two = values(TWO_STEP, "vdn", 3, batch_size=128, updates_per_round=60, hidden=[16])
     np.testing.assert_allclose(one[2][:, None] + two[2], [[-1.5, 2.5], [2.5, 6.5]], atol=0.5)
     np.testing.assert_allclose(one[1][:, None] + two[1], np.full((2, 2), 7), atol=0.5)
 
@@ -69,7 +79,7 @@ def test_the_values_of_vdn_are_the_closest_sum_to_what_is_paid():
 def test_the_joint_values_of_qmix_are_those_of_the_game():
     """What each pair is worth, discounted by 0.99 in the first state: 7 and 8 follow the one and the other of the first
     agent's actions. The paper's table 2 has 6.93, 6.93, 7.92, 7.92; 7.00 four times; 0.00, 1.00, 1.00, 8.00."""
-    settings = {**EXPLORING, **OWN["qmix"], "standardise": False}
+    settings = {**EXPLORING, **OWN["qmix"], "standardise_rewards": False}
     policy, tensors = teaching.learned(TWO_STEP, "qmix", settings, 8, 64)
     mixer, flat = mixer_of(tensors, "mixer/g00")
     level = float(tensors["normaliser/g00"][3])
@@ -87,7 +97,7 @@ def test_who_explores_less_and_less_may_find_the_best_where_the_penalty_is_high(
     """With -7 a corner is worth 1 beside a partner at random and the middle 2/3, so that it depends on the seed whether
     both settle on the same corner: of ten seeds 4, 6 and 8 do. This one does."""
     task, settings = Task(name="matrix/penalty", options={"k": -7}), {**SMALL, **OWN[name], "epsilon_steps": 300}
-    assert returned(task, taught(task, name, settings, rounds=6, copies=64)) == optimal_return(task) == 10
+    assert returned(task, taught(task, name, settings, rounds=6, num_envs=64)) == optimal_return(task) == 10
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -96,8 +106,8 @@ def test_who_explores_less_and_less_finds_the_best_of_the_penalty_game(name, see
     """With a penalty of -3 the corners, 7/3 in the mean over a partner that acts at random, are worth more than the
     middle, 2/3; which of the two pairs that pay 10 it is, both settle on as they explore less."""
     task = Task(name="matrix/penalty", options={"k": -3})
-    settings = {**SMALL, **OWN[name], "epsilon_steps": 1000, "replay": 500}
-    found = returned(task, taught(task, name, settings, rounds=20, copies=64, seed=seed))
+    settings = {**SMALL, **OWN[name], "epsilon_steps": 1000, "buffer_size": 500}
+    found = returned(task, taught(task, name, settings, rounds=20, num_envs=64, seed=seed))
     assert found == optimal_return(task) == 10
 
 
@@ -105,10 +115,10 @@ def test_the_central_critic_of_maddpg_tells_what_every_pair_of_the_climbing_game
     """A joint value of any shape: the optimum of 11 stands among penalties that no mean over partners would show."""
     pays = [[11, -30, 0], [-30, 7, 6], [0, 0, 5]]
     settings = {
-        "gamma": 0.9, "hidden": [32], "lr": 1e-9, "critic_lr": 0.01, "batch": 64, "updates": 60, "replay": 10_000,
-        "target_rate": 0.1, "standardise": False,
+        "gamma": 0.9, "hidden": [32], "lr": 1e-9, "critic_lr": 0.01, "batch_size": 64, "updates_per_round": 60,
+        "buffer_size": 10_000, "tau": 0.1, "standardise_rewards": False,
     }  # fmt: skip
-    _, tensors = teaching.learned(Task(name="matrix/climbing"), "maddpg", settings, rounds=8, copies=64)
+    _, tensors = teaching.learned(Task(name="matrix/climbing"), "maddpg", settings, rounds=8, num_envs=64)
     pairs = np.eye(3, dtype=np.float32)[np.indices((3, 3)).reshape(2, 9)]
     seen = np.concatenate([np.ones((9, 1), np.float32), *pairs], axis=1)
     for group in ("g00", "g01"):
@@ -126,13 +136,13 @@ def test_who_averages_over_a_partner_that_explores_misses_the_best(name, game, e
     own can have a best pair whose neighbours are worse than what they are neighbours of, so that `qmix` does no better.
     """
     task = Task(name=f"matrix/{game}")
-    assert returned(task, learned(task, name, rounds=6, copies=64)) == earned
+    assert returned(task, learned(task, name, rounds=6, num_envs=64)) == earned
 
 
 @pytest.mark.parametrize(("time_limit", "going_on"), [("bootstrap", [7.29, 8.1, 9, 10]), ("terminal", [0.9, 0, 9, 10])])
 def test_the_values_of_the_corridor_are_those_worked_out_by_hand(time_limit, going_on):
     """See `functions.environments.corridor`: who takes a time limit for an end sees nothing behind the first leg."""
-    settings = {"batch": 128, "updates": 60, "gamma": 0.9, "hidden": [16]}
+    settings = {"batch_size": 128, "updates_per_round": 60, "gamma": 0.9, "hidden": [16]}
     found = values(CORRIDOR, "iql", 4, reward="own", time_limit=time_limit, **settings)
     for agent in found:
         np.testing.assert_allclose(agent, np.stack([np.ones(4), going_on], axis=1), atol=0.1)
@@ -145,7 +155,7 @@ def test_a_joint_value_walks_the_corridor_only_where_a_time_limit_is_no_end(name
     assert found.tolist() == [walks, walks]
 
 
-ANSWERING = {**SMALL, "gamma": 0.9, "hidden": [16], "batch": 128, "replay": 2000, "epsilon_steps": 1500}
+ANSWERING = {**SMALL, "gamma": 0.9, "hidden": [16], "batch_size": 128, "buffer_size": 2000, "epsilon_steps": 1500}
 HARD = {"masked": True, "elimination": True, "mixed": True}
 
 
@@ -166,7 +176,7 @@ def test_so_they_do_where_what_surprises_is_replayed_more_often(name):
 
 def test_agents_that_remember_answer_every_signal():
     task = Task(name="toy/signal", options=HARD)
-    settings = {**ANSWERING, **OWN["qmix"], "recurrent": True, "batch": 16}
+    settings = {**ANSWERING, **OWN["qmix"], "recurrent": True, "batch_size": 16}
     assert mean_return(task, taught(task, "qmix", settings, rounds=10)) == 10
 
 
@@ -195,20 +205,20 @@ def test_exploring_falls_in_a_straight_line_and_then_stays(name):
     ("settings", "length", "batch"),
     [
         ({}, 1, 256),
-        ({"stretch": 5}, 5, 51),  # 256 / 5
-        ({"ahead": 3}, None, 10),  # units of 25 steps: 256 / 25
+        ({"sequence_length": 5}, 5, 51),  # 256 / 5
+        ({"n_step": 3}, None, 10),  # units of 25 steps: 256 / 25
         ({"recurrent": True}, None, 10),
-        ({"recurrent": True, "stretch": 5, "ahead": 2}, 5, 51),
-        ({"stretch": 100}, 100, 4),
-        ({"batch": 7}, 1, 7),
-        ({"ahead": 3, "batch": 300}, None, 300),
+        ({"recurrent": True, "sequence_length": 5, "n_step": 2}, 5, 51),
+        ({"sequence_length": 100}, 100, 4),
+        ({"batch_size": 7}, 1, 7),
+        ({"n_step": 3, "batch_size": 300}, None, 300),
     ],
 )
 @pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
 def test_minibatches_have_as_many_steps_whatever_they_are_made_of(name, settings, length, batch):
     spec = registry.spec(Task(name="mpe/simple_spread"))
     config = algorithms.configuration(algorithms.algorithm(name), settings).resolved(spec)
-    assert (config.length, config.batch) == (length, batch)
+    assert (config.length, config.batch_size) == (length, batch)
 
 
 @pytest.mark.parametrize(
@@ -216,14 +226,14 @@ def test_minibatches_have_as_many_steps_whatever_they_are_made_of(name, settings
     [
         ({}, None),
         ({"time_limit": "terminal"}, 1.0),
-        ({"time_limit": "terminal", "huber": 0.3}, 0.3),
-        ({"huber": 0.3}, 0.3),
+        ({"time_limit": "terminal", "huber_delta": 0.3}, 0.3),
+        ({"huber_delta": 0.3}, 0.3),
     ],
 )
 @pytest.mark.parametrize("name", ["iql", "vdn", "maddpg", "iddpg"])
 def test_where_time_limits_are_ends_one_jump_does_not_decide_the_gradient(name, settings, huber):
     config = algorithms.configuration(algorithms.algorithm(name), settings)
-    assert config.resolved(registry.spec(TWO_STEP)).huber == huber
+    assert config.resolved(registry.spec(TWO_STEP)).huber_delta == huber
 
 
 # -- what is refused
@@ -231,27 +241,34 @@ def test_where_time_limits_are_ends_one_jump_does_not_decide_the_gradient(name, 
 
 REFUSED = {
     "more steps ahead than a stretch": (
-        ["algorithm.ahead=3", "algorithm.stretch=1"],
-        "ahead is 3, and a stretch has 1 steps; set a longer stretch or a lower algorithm.ahead",
+        ["algorithm.n_step=3", "algorithm.sequence_length=1"],
+        "n_step is 3, and a sequence has 1 steps; set a longer sequence_length or a lower algorithm.n_step",
     ),
     "more steps ahead than burn-in leaves": (
-        ["algorithm.recurrent=true", "algorithm.stretch=5", "algorithm.burn_in=4", "algorithm.ahead=2"],
-        "ahead is 2, and a stretch has 5 steps, 4 of them burn-in; set a longer stretch or a lower algorithm.ahead",
+        ["algorithm.recurrent=true", "algorithm.sequence_length=5", "algorithm.burn_in=4", "algorithm.n_step=2"],
+        "n_step is 2, and a sequence has 5 steps, 4 of them burn-in; set a longer sequence_length or a lower"
+        " algorithm.n_step",
     ),
     "the default of StarCraft in a short stretch": (
-        ["task.name=smax/8m", "algorithm.stretch=10"],
-        "ahead is 20, and a stretch has 10 steps; set a longer stretch or a lower algorithm.ahead",
+        ["task.name=smax/8m", "algorithm.sequence_length=10"],
+        "n_step is 20, and a sequence has 10 steps; set a longer sequence_length or a lower algorithm.n_step",
     ),
-    "ahead of a short stretch": (["algorithm.ahead=3", "algorithm.stretch=2"], "ahead is 3, and a stretch has 2 steps"),
-    "nothing but burn-in": (["algorithm.burn_in=1"], "burn_in is 1, and a stretch has 1 steps"),
+    "ahead of a short stretch": (
+        ["algorithm.n_step=3", "algorithm.sequence_length=2"],
+        "n_step is 3, and a sequence has 2 steps",
+    ),
+    "nothing but burn-in": (["algorithm.burn_in=1"], "burn_in is 1, and a sequence has 1 steps"),
     "nothing but burn-in with memory": (
-        ["algorithm.recurrent=true", "algorithm.stretch=4", "algorithm.burn_in=4"],
-        "burn_in is 4, and a stretch has 4 steps",
+        ["algorithm.recurrent=true", "algorithm.sequence_length=4", "algorithm.burn_in=4"],
+        "burn_in is 4, and a sequence has 4 steps",
     ),
-    "no replay": (["algorithm.replay=0"], "algorithm.replay: Expected `int` >= 1"),
-    "no updates": (["algorithm.updates=0"], "algorithm.updates: Expected `int` >= 1"),
-    "targets that never move": (["algorithm.target_rate=0"], "algorithm.target_rate: Expected `float` > 0.0"),
-    "copies that never come": (["algorithm.target_every=0"], "algorithm.target_every: Expected `int` >= 1"),
+    "no replay": (["algorithm.buffer_size=0"], "algorithm.buffer_size: Expected `int` >= 1"),
+    "no updates": (["algorithm.updates_per_round=0"], "algorithm.updates_per_round: Expected `int` >= 1"),
+    "targets that never move": (["algorithm.tau=0"], "algorithm.tau: Expected `float` > 0.0"),
+    "copies that never come": (
+        ["algorithm.target_update_interval=0"],
+        "algorithm.target_update_interval: Expected `int` >= 1",
+    ),
     "another time limit": (["algorithm.time_limit=never"], "algorithm.time_limit: Invalid enum value 'never'"),
     "negative priorities": (["algorithm.priority=-0.1"], "algorithm.priority: Expected `float` >= 0.0"),
     "priorities beyond proportion": (["algorithm.priority=1.5"], "algorithm.priority: Expected `float` <= 1.0"),
@@ -264,7 +281,10 @@ REFUSED = {
         ["sharing.rule=dynamic"],
         "sharing.rule: teams of vdn cannot change on the way; use none or all",
     ),
-    "a memory that travels": (["placement.carry=true"], "placement.carry: vdn learns from earlier rounds"),
+    "a memory that travels": (
+        ["placement.inline_objects=true"],
+        "placement.inline_objects: vdn learns from earlier rounds",
+    ),
 }
 
 
@@ -280,10 +300,10 @@ def test_settings_that_cannot_be_are_refused_in_one_line(wrong):
 @pytest.mark.parametrize(
     "settings",
     [
-        ("algorithm.ahead=3", "algorithm.stretch=3"),
-        ("algorithm.ahead=3", "algorithm.recurrent=true"),
-        ("algorithm.ahead=3", "algorithm.stretch=5", "algorithm.burn_in=2"),
-        ("algorithm.replay=1",),
+        ("algorithm.n_step=3", "algorithm.sequence_length=3"),
+        ("algorithm.n_step=3", "algorithm.recurrent=true"),
+        ("algorithm.n_step=3", "algorithm.sequence_length=5", "algorithm.burn_in=2"),
+        ("algorithm.buffer_size=1",),
     ],
 )
 def test_settings_that_can_be_are_taken(settings):

@@ -4,7 +4,7 @@ from dataclasses import replace as changed
 
 from simulated import World, make_plan
 
-from coordinator.core import round_placement
+from coordinator.core import planning
 from coordinator.placement.coordination_cost import HERE, Site, detached, outside, reports
 from coordinator.pricing.bill import LOG_BYTES, Charge, Meter
 from coordinator.pricing.latency import EMULATED, STANDARD
@@ -37,10 +37,10 @@ def test_a_turn_is_an_invocation_that_loads_what_stands_and_reads_the_reports():
 def test_a_plan_says_where_its_coordinator_is():
     plan = make_plan("stop.rounds=1")
     state = World(plan).finish()
-    assert round_placement.terms(plan, state).site == HERE
-    driven, gone = (changed(plan, fixed=True, stretch=False, carries=carries) for carries in (True, False))
-    assert round_placement.terms(driven, state).site == outside(STANDARD)
-    assert round_placement.terms(gone, state).site == detached(STANDARD, state.item_bytes)
-    assert round_placement.terms(changed(driven, stretch=True), state).site == outside(EMULATED)
-    assert (round_placement.terms(gone, state).fixed, round_placement.terms(gone, state).carries) == (True, False)
-    assert isinstance(round_placement.place(plan, state), Site)
+    assert planning.terms(plan, state).site == HERE
+    driven, gone = (changed(plan, fixed=True, cpu_scaling=False, can_inline=can_inline) for can_inline in (True, False))
+    assert planning.terms(driven, state).site == outside(STANDARD)
+    assert planning.terms(gone, state).site == detached(STANDARD, state.item_bytes)
+    assert planning.terms(changed(driven, cpu_scaling=True), state).site == outside(EMULATED)
+    assert (planning.terms(gone, state).fixed, planning.terms(gone, state).can_inline) == (True, False)
+    assert isinstance(planning.place(plan, state), Site)

@@ -5,7 +5,7 @@ import pytest
 from simulated import Lines, MemoryLedger, MemoryStorage, World
 
 from coordinator.config.schema import load
-from coordinator.core import round_placement
+from coordinator.core import planning
 from coordinator.core.state import Plan
 from coordinator.drive.driver import Driver, Ports
 from coordinator.placement.message_size import ENVELOPE_BYTES
@@ -20,7 +20,7 @@ HANDLERS = {"actor": actor.handle, "learner": learner.handle, "evaluator": evalu
 # Three agents of real tasks that begin apart, share after the first full window and are split again by the next.
 FLIPPING = ("trend.rule=paper", "trend.gamma=100.0", "trend.window=3", "sharing.rule=dynamic", "sharing.start=apart")
 EASY = ("sharing.epsilon=10", "sharing.confidence=0.5", "sharing.trial=false", "sharing.distil_steps=1")
-SMALL = ("evaluation.episodes=4", "evaluation.final_episodes=4", "actors.copies=8", "stop.rounds=7")
+SMALL = ("evaluation.episodes=4", "evaluation.final_episodes=4", "actors.num_envs=8", "stop.rounds=7")
 
 
 class Here:
@@ -49,9 +49,9 @@ def messages(*settings):
     found = []
     while driver.step():
         state = driver.state
-        if state.placing and state.phase not in ("final", "absolute"):
-            layout = Layout(round_placement.workload(plan, state))
-            reckoned = layout.request_bytes(state.placing), layout.answer_bytes(state.placing)
+        if state.round_placement and state.phase not in ("final", "absolute"):
+            layout = Layout(planning.workload(plan, state))
+            reckoned = layout.request_bytes(state.round_placement), layout.answer_bytes(state.round_placement)
             found += [(request, *reckoned, *sizes) for request, *sizes in here.seen]
         here.seen.clear()
     assert driver.state.status == "finished"
@@ -61,12 +61,12 @@ def messages(*settings):
 @pytest.mark.parametrize(
     "placement",
     [
-        ("placement.rule=packed", "placement.carry=true", "scaling.units=3"),
-        ("placement.rule=packed", "placement.carry=true", "scaling.units=3", *FLIPPING, *EASY),
-        ("placement.rule=fused", "placement.carry=true", *FLIPPING, *EASY, "sharing.distance=kde-kl"),
-        ("placement.rule=whole", "placement.carry=true", *FLIPPING, *EASY, "algorithm.name=ippo"),
+        ("placement.rule=packed", "placement.inline_objects=true", "scaling.rollouts=3"),
+        ("placement.rule=packed", "placement.inline_objects=true", "scaling.rollouts=3", *FLIPPING, *EASY),
+        ("placement.rule=fused", "placement.inline_objects=true", *FLIPPING, *EASY, "sharing.distance=kde-kl"),
+        ("placement.rule=whole", "placement.inline_objects=true", *FLIPPING, *EASY, "algorithm.name=ippo"),
         ("placement.rule=whole", "evaluation.every=10"),
-        ("placement.rule=split", "scaling.units=3", "scaling.rule=gns", "task.name=mpe/simple_adversary"),
+        ("placement.rule=split", "scaling.rollouts=3", "scaling.rule=gns", "task.name=mpe/simple_adversary"),
     ],
     ids=lambda settings: " ".join(settings[:3]),
 )
@@ -83,15 +83,15 @@ def test_no_message_of_a_round_is_larger_than_the_planner_reckons_with(placement
 
 
 def test_what_a_user_sets_is_kept_as_far_as_messages_of_deployed_functions_hold_it():
-    settings = ("placement.rule=whole", "placement.rounds=100", "placement.carry=true", "scaling.units=100")
-    config = load(None, [*settings, "evaluation.every=100", "actors.copies=64", "stop.rounds=1"])
+    settings = ("placement.rule=whole", "placement.rounds=100", "placement.inline_objects=true", "scaling.rollouts=100")
+    config = load(None, [*settings, "evaluation.every=100", "actors.num_envs=64", "stop.rounds=1"])
     state = World(Plan("r", config, "code", load_prices(), 0)).finish()
     here, deployed, detached = (
-        round_placement.wanted(Plan("r", config, "code", load_prices(), 0, **fields), state)
-        for fields in ({}, {"fixed": True}, {"fixed": True, "carries": False})
+        planning.wanted(Plan("r", config, "code", load_prices(), 0, **fields), state)
+        for fields in ({}, {"fixed": True}, {"fixed": True, "can_inline": False})
     )
-    assert (here.rounds, here.carry) == (100, True)
+    assert (here.rounds, here.inline_objects) == (100, True)
     # 100 units of 64 copies end an episode each: 100 x (64 + 2) x 25 bytes and 2 KB more of returns a round, four KB of
     # figures; a third more again in the header of what is carried.
-    assert deployed.carry and 10 < deployed.rounds < 20
-    assert (detached.rounds, detached.carry) == (100, False)
+    assert deployed.inline_objects and 10 < deployed.rounds < 20
+    assert (detached.rounds, detached.inline_objects) == (100, False)

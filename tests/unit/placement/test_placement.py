@@ -72,7 +72,7 @@ def test_every_placement_runs_every_stage_of_every_group_once_and_in_order(rule,
 
 
 @pytest.mark.parametrize(
-    "units, size, expected",
+    "rollouts, size, expected",
     [
         (5, 1, [(0,), (1,), (2,), (3,), (4,)]),
         (5, 2, [(0, 1), (2, 3), (4,)]),
@@ -80,5 +80,5 @@ def test_every_placement_runs_every_stage_of_every_group_once_and_in_order(rule,
         (2, 9, [(0, 1)]),
     ],
 )
-def test_units_are_packed_in_order(units, size, expected):
-    assert packs(units, size) == expected
+def test_units_are_packed_in_order(rollouts, size, expected):
+    assert packs(rollouts, size) == expected

@@ -11,7 +11,6 @@ from coordinator.placement import candidates as choices
 from coordinator.placement import coordination_cost
 from coordinator.placement.candidates import Terms, admitted
 from coordinator.placement.message_size import ASYNCHRONOUS_BYTES, SYNCHRONOUS_BYTES
-from coordinator.placement.placing import Placing
 from coordinator.placement.planner import (
     Forecast,
     Unmeasured,
@@ -23,6 +22,7 @@ from coordinator.placement.planner import (
     front,
     plan,
 )
+from coordinator.placement.round_placement import RoundPlacement
 from coordinator.placement.rules import LEARNER_PLACEMENTS, packs
 from coordinator.placement.timings import Fit, observed
 from coordinator.placement.workload import Layout, Workload
@@ -38,10 +38,10 @@ TWO = Workload(
     agents=2,
     members={0: 1, 1: 1},
     stages=PPO_STAGES,
-    units=3,
-    unit_steps=10,
+    rollouts=3,
+    rollout_steps=10,
     most_rounds=4,
-    unit_bytes=1000,
+    rollout_bytes=1000,
     policy_bytes=400,
     learner_bytes=800,
     ledger_bytes=1500,
@@ -80,14 +80,14 @@ def seen(**lines):
 SEEN = seen(sample=(2.3, 3.0), learn=(1.4, 0.1))
 
 
-def placing(rule, units=2, **fields):
-    return Placing(
-        **{"rule": rule, "units_per_invocation": units, "checkpoint_every": 10, "memory_mb": MEMORY, **fields}
+def round_placement(rule, rollouts=2, **fields):
+    return RoundPlacement(
+        **{"rule": rule, "rollouts_per_invocation": rollouts, "checkpoint_every": 10, "memory_mb": MEMORY, **fields}
     )
 
 
 def made(dollars, seconds, rule="packed", busy_s=1.0, **fields):
-    return Forecast(placing(rule, **fields), dollars, seconds, dollars, 0.0, 0.0, 0.0, busy_s, {})
+    return Forecast(round_placement(rule, **fields), dollars, seconds, dollars, 0.0, 0.0, 0.0, busy_s, {})
 
 
 def counts(meter):
@@ -102,7 +102,7 @@ def gb_seconds(*milliseconds, memory=1769):
 
 
 @pytest.mark.parametrize(
-    "rule, units, expected",
+    "rule, rollouts, expected",
     [
         # Two packs, two policies and one trajectory each; two learners read 2 trajectories and 2 objects and make 2.
         ("fused", 2, (2, 2, 2 + 4, 4 + 8, 4)),
@@ -115,35 +115,41 @@ def gb_seconds(*milliseconds, memory=1769):
         ("whole", 3, (0, 1, 2, 2, 2)),
     ],
 )
-def test_operations_of_a_round_are_counted_as_by_hand(rule, units, expected):
-    assert counts(Layout(TWO).operations(placing(rule, units))) == expected
+def test_operations_of_a_round_are_counted_as_by_hand(rule, rollouts, expected):
+    assert counts(Layout(TWO).operations(round_placement(rule, rollouts))) == expected
 
 
 def test_several_rounds_in_one_task_use_no_more_operations_than_one():
-    assert Layout(TWO).operations(placing("whole", 3, rounds=4)) == Layout(TWO).operations(
-        placing("whole", 3, rounds=1)
+    assert Layout(TWO).operations(round_placement("whole", 3, rounds=4)) == Layout(TWO).operations(
+        round_placement("whole", 3, rounds=1)
     )
 
 
 def test_what_is_carried_is_neither_stored_nor_read():
     for rule in LEARNER_PLACEMENTS:
-        carried, stored = (Layout(TWO).operations(placing(rule, carry=carry)) for carry in (True, False))
-        assert carried == msgspec.structs.replace(stored, puts=0, gets=0, bytes_written=0, bytes_read=0)
+        inlined, stored = (
+            Layout(TWO).operations(round_placement(rule, inline_objects=inline_objects))
+            for inline_objects in (True, False)
+        )
+        assert inlined == msgspec.structs.replace(stored, puts=0, gets=0, bytes_written=0, bytes_read=0)
 
 
 def test_bytes_are_those_of_the_objects():
     # Trajectories once, all of the state once; read by two actors (policies) and by each learner (trajectories).
-    meter = Layout(TWO).operations(placing("fused"))
+    meter = Layout(TWO).operations(round_placement("fused"))
     assert meter.bytes_written == 3000 + 1200
     assert meter.bytes_read == 2 * 400 + 2 * 3000 + 1200
-    packed = Layout(TWO).operations(placing("packed"))
+    packed = Layout(TWO).operations(round_placement("packed"))
     assert (packed.bytes_written, packed.bytes_read) == (3000 + 1200, 2 * 400 + 3000 + 1200)
 
 
 def test_passed_tensors_are_written_once_and_read_by_every_later_task():
     with_tensors = replace(TWO, tensor_bytes=500.0)
     for rule, readers in (("split", 4), ("fused", 0), ("packed", 0), ("whole", 0)):
-        before, after = Layout(TWO).operations(placing(rule)), Layout(with_tensors).operations(placing(rule))
+        before, after = (
+            Layout(TWO).operations(round_placement(rule)),
+            Layout(with_tensors).operations(round_placement(rule)),
+        )
         assert after.bytes_written - before.bytes_written == (500 if readers else 0)
         assert after.bytes_read - before.bytes_read == readers * 500
 
@@ -152,25 +158,25 @@ def test_a_part_that_no_stage_writes_stays_in_its_first_object_and_is_not_stored
     stages = (StageSpec("train", (), "group", ("policy", "target"), ("policy",)),)
     workload = replace(TWO, stages=stages)
     # A learner reads 2 trajectories, its policy and the object of round 0, and makes its policy and its answer.
-    assert counts(Layout(workload).operations(placing("fused"))) == (2, 2, 2 + 4, 4 + 8, 4)
-    assert Layout(workload).checkpointing(placing("fused", carry=True)).puts == 2
+    assert counts(Layout(workload).operations(round_placement("fused"))) == (2, 2, 2 + 4, 4 + 8, 4)
+    assert Layout(workload).checkpointing(round_placement("fused", inline_objects=True)).puts == 2
 
 
 @pytest.mark.parametrize("rule, objects", [("split", 7), ("fused", 4), ("packed", 2), ("whole", 2)])
 def test_a_checkpoint_writes_the_ledger_and_stores_what_was_carried(rule, objects):
     # split: the team's normaliser, two critics, two policies and their optimisers' objects.
     ledger = Meter(write_units=2, read_units=1)
-    assert Layout(TWO).checkpointing(placing(rule)) == ledger
-    carried = Layout(TWO).checkpointing(placing(rule, carry=True))
-    assert (carried.puts, carried.bytes_written) == (objects, 1200)
-    assert (carried.write_units, carried.read_units) == (2, 1)
+    assert Layout(TWO).checkpointing(round_placement(rule)) == ledger
+    inlined = Layout(TWO).checkpointing(round_placement(rule, inline_objects=True))
+    assert (inlined.puts, inlined.bytes_written) == (objects, 1200)
+    assert (inlined.write_units, inlined.read_units) == (2, 1)
 
 
-@given(units=st.integers(1, 200), size=st.integers(1, 250))
+@given(rollouts=st.integers(1, 200), size=st.integers(1, 250))
 @settings(max_examples=50, deadline=None)
-def test_units_are_packed_as_the_tasks_are(units, size):
-    workload = replace(TWO, units=units)
-    assert Layout(workload).operations(placing("packed", size)).actor.invocations == len(packs(units, size))
+def test_units_are_packed_as_the_tasks_are(rollouts, size):
+    workload = replace(TWO, rollouts=rollouts)
+    assert Layout(workload).operations(round_placement("packed", size)).actor.invocations == len(packs(rollouts, size))
 
 
 # -- forecasts
@@ -178,7 +184,7 @@ def test_units_are_packed_as_the_tasks_are(units, size):
 
 def test_a_forecast_of_fused_is_as_by_hand():
     # Actors 2.3 + 3 * 2 = 8.3 and 5.3 ms, learners 1.4 + 0.1 * 30 = 4.4 ms each; billed 9 + 6 + 5 + 5.
-    found = forecast(placing("fused"), TWO, SEEN, PRICES)
+    found = forecast(round_placement("fused"), TWO, SEEN, PRICES)
     assert found.compute == pytest.approx(gb_seconds(9, 6, 5, 5) * 1.33334e-5)
     assert found.requests == pytest.approx(4 * 2e-7)
     assert found.storage == pytest.approx(6 * 5e-6 + 12 * 4e-7)
@@ -190,7 +196,7 @@ def test_a_forecast_of_fused_is_as_by_hand():
 
 
 def test_what_is_carried_is_stored_at_checkpoints_and_done_again_after_losses():
-    found = forecast(placing("fused", carry=True), TWO, SEEN, PRICES)
+    found = forecast(round_placement("fused", inline_objects=True), TWO, SEEN, PRICES)
     again = 1 + 0.001 * 10 / 2
     assert found.storage == pytest.approx(4 * 5e-6 / 10)
     assert found.requests == pytest.approx(again * 4 * 2e-7)
@@ -201,7 +207,7 @@ def test_what_is_carried_is_stored_at_checkpoints_and_done_again_after_losses():
 
 def test_a_whole_task_never_seen_takes_its_parts_one_after_the_other_and_shares_its_requests():
     # A round: 2.3 + 3 * 3 = 11.3 ms of sampling, 1.4 + 0.1 * 60 = 7.4 ms of learning; four make 74.8 ms, billed 75.
-    found = forecast(placing("whole", 3, rounds=4, checkpoint_every=8), TWO, SEEN, PRICES)
+    found = forecast(round_placement("whole", 3, rounds=4, checkpoint_every=8), TWO, SEEN, PRICES)
     assert found.compute == pytest.approx(gb_seconds(75) / 4 * 1.33334e-5)
     assert found.requests == pytest.approx(2e-7 / 4)
     assert found.storage == pytest.approx((2 * 5e-6 + 2 * 4e-7) / 4)
@@ -211,92 +217,98 @@ def test_a_whole_task_never_seen_takes_its_parts_one_after_the_other_and_shares_
 
 def test_a_whole_task_that_was_seen_takes_what_it_took():
     timings = SEEN | seen(whole=(0.4, 1.5))
-    found = forecast(placing("whole", 3, rounds=4), TWO, timings, PRICES)
+    found = forecast(round_placement("whole", 3, rounds=4), TWO, timings, PRICES)
     assert found.seconds == pytest.approx((0.4 + 1.5 * 12) / 4 / 1000)
 
 
 def test_a_placement_that_was_seen_off_the_line_is_forecast_with_its_ratio():
     # Carried, packed learners took half of what the line says.
-    timings = SEEN | {"learn@packed+carry": Fit(count=1.0, sx=10.0, sxx=100.0, sy=5.0, sxy=50.0)}
-    carried = forecast(placing("packed", 3, carry=True), TWO, timings, PRICES)
-    assert carried.longest_s == pytest.approx({"actor": 0.0113, "learner": 0.0037})
-    assert forecast(placing("packed", 3), TWO, timings, PRICES) == forecast(placing("packed", 3), TWO, SEEN, PRICES)
+    timings = SEEN | {"learn@packed+inline": Fit(count=1.0, sx=10.0, sxx=100.0, sy=5.0, sxy=50.0)}
+    inlined = forecast(round_placement("packed", 3, inline_objects=True), TWO, timings, PRICES)
+    assert inlined.longest_s == pytest.approx({"actor": 0.0113, "learner": 0.0037})
+    assert forecast(round_placement("packed", 3), TWO, timings, PRICES) == forecast(
+        round_placement("packed", 3), TWO, SEEN, PRICES
+    )
 
 
 def test_a_pack_has_no_more_units_than_there_are():
-    three, nine = (forecast(placing("packed", units), TWO, SEEN, PRICES) for units in (3, 9))
+    three, nine = (forecast(round_placement("packed", rollouts), TWO, SEEN, PRICES) for rollouts in (3, 9))
     assert (nine.dollars, nine.longest_s) == (three.dollars, three.longest_s)
 
 
 def test_rounds_say_nothing_of_other_rules():
-    one, ten = (forecast(placing("fused", rounds=rounds), TWO, SEEN, PRICES) for rounds in (1, 10))
+    one, ten = (forecast(round_placement("fused", rounds=rounds), TWO, SEEN, PRICES) for rounds in (1, 10))
     assert (one.dollars, one.seconds) == (ten.dollars, ten.seconds)
 
 
 def test_little_memory_stretches_a_task_and_much_shortens_none():
     small, large = ({"actor": mb, "learner": mb} for mb in (512, 3538))
-    slow = forecast(placing("packed", 3, memory_mb=small), TWO, SEEN, PRICES)
+    slow = forecast(round_placement("packed", 3, memory_mb=small), TWO, SEEN, PRICES)
     # 11.3 ms of sampling and 7.4 ms of learning at 1769 / 512 of their time: 39.04 and 25.57 ms.
     assert slow.seconds == pytest.approx((11.3 + 7.4) * 1769 / 512 / 1000)
     assert slow.compute == pytest.approx(gb_seconds(40, 26, memory=512) * 1.33334e-5)
     assert slow.busy_s == pytest.approx(0.0187)
-    whole, double = (forecast(placing("packed", 3, memory_mb=memory), TWO, SEEN, PRICES) for memory in (MEMORY, large))
+    whole, double = (
+        forecast(round_placement("packed", 3, memory_mb=memory), TWO, SEEN, PRICES) for memory in (MEMORY, large)
+    )
     assert double.seconds == whole.seconds
     assert double.compute == pytest.approx(2 * whole.compute)
 
 
 def test_stages_never_seen_on_their_own_share_the_work_of_a_task_of_all():
     # post-process has 60 rows, critic and policy 30 each: 1.4 + 0.1 / 3 * rows.
-    found = forecast(placing("split", 3), replace(TWO, width=9), SEEN, PRICES)
+    found = forecast(round_placement("split", 3), replace(TWO, width=9), SEEN, PRICES)
     assert found.seconds == pytest.approx((2.3 + 9 + 1.4 + 2 + 1.4 + 1) / 1000)
 
 
 def test_stages_seen_on_their_own_add_up_to_a_task_of_all():
     lines = {"learn_postprocess": (1.0, 0.01), "learn_critic": (2.0, 0.02), "learn_policy": (1.5, 0.03)}
     timings = seen(sample=(2.3, 3.0), **lines)
-    found = forecast(placing("packed", 3), TWO, timings, PRICES)
+    found = forecast(round_placement("packed", 3), TWO, timings, PRICES)
     assert found.seconds == pytest.approx((11.3 + 2.0 + 0.06 * 60) / 1000)
-    apart = forecast(placing("split", 3), replace(TWO, width=9), timings, PRICES)
+    apart = forecast(round_placement("split", 3), replace(TWO, width=9), timings, PRICES)
     assert apart.seconds == pytest.approx((11.3 + 1.0 + 0.6 + max(2.0 + 0.6, 1.5 + 0.9)) / 1000)
 
 
 def test_a_group_of_more_members_has_more_rows():
     workload = replace(TWO, agents=3, members={0: 2, 1: 1})
-    found = forecast(placing("fused", 3), workload, SEEN, PRICES)
+    found = forecast(round_placement("fused", 3), workload, SEEN, PRICES)
     assert found.longest_s["learner"] == pytest.approx(0.0014 + 0.0001 * 60)
 
 
 def test_without_timings_there_is_no_forecast():
     with pytest.raises(Unmeasured, match="sample"):
-        forecast(placing("packed"), TWO, {}, PRICES)
+        forecast(round_placement("packed"), TWO, {}, PRICES)
     with pytest.raises(Unmeasured, match="learn:postprocess"):
-        forecast(placing("split"), TWO, seen(sample=(1.0, 1.0)), PRICES)
+        forecast(round_placement("split"), TWO, seen(sample=(1.0, 1.0)), PRICES)
 
 
-@given(units=st.integers(1, 40), size=st.integers(1, 40), width=st.integers(1, 12))
+@given(rollouts=st.integers(1, 40), size=st.integers(1, 40), width=st.integers(1, 12))
 @settings(max_examples=50, deadline=None)
-def test_a_wave_lasts_as_long_as_if_every_task_started_when_a_function_was_free(units, size, width):
-    found = forecast(placing("packed", size), replace(TWO, units=units, width=width), SEEN, PRICES)
+def test_a_wave_lasts_as_long_as_if_every_task_started_when_a_function_was_free(rollouts, size, width):
+    found = forecast(round_placement("packed", size), replace(TWO, rollouts=rollouts, width=width), SEEN, PRICES)
     ends = [0.0] * width
-    for pack in packs(units, size):
+    for pack in packs(rollouts, size):
         ends[ends.index(min(ends))] += 2.3 + 3.0 * len(pack)
-    assert found.seconds == pytest.approx((max(ends) + 1.4 + 0.1 * 20 * units) / 1000)
+    assert found.seconds == pytest.approx((max(ends) + 1.4 + 0.1 * 20 * rollouts) / 1000)
 
 
 @given(
     rule=st.sampled_from(list(LEARNER_PLACEMENTS)),
-    carry=st.booleans(),
+    inline_objects=st.booleans(),
     groups=st.integers(1, 4),
-    units=st.integers(1, 9),
+    rollouts=st.integers(1, 9),
     storage=st.sampled_from(["standard", "express"]),
     architecture=st.sampled_from(["arm", "x86"]),
 )
 @settings(max_examples=50, deadline=None)
-def test_a_forecast_is_the_bill_of_its_operations_and_its_compute(rule, carry, groups, units, storage, architecture):
-    workload = replace(TWO, agents=groups, members=dict.fromkeys(range(groups), 1), units=units, width=1)
-    place = placing(rule, carry=carry, checkpoint_every=1)
+def test_a_forecast_is_the_bill_of_its_operations_and_its_compute(
+    rule, inline_objects, groups, rollouts, storage, architecture
+):
+    workload = replace(TWO, agents=groups, members=dict.fromkeys(range(groups), 1), rollouts=rollouts, width=1)
+    place = round_placement(rule, inline_objects=inline_objects, checkpoint_every=1)
     found = forecast(place, workload, SEEN, PRICES, architecture, storage)
-    again = 1 + 0.001 / 2 if carry else 1
+    again = 1 + 0.001 / 2 if inline_objects else 1
     paid = bill(Layout(workload).operations(place), PRICES, architecture, storage)
     saved = bill(Layout(workload).checkpointing(place), PRICES, architecture, storage)
     assert found.requests == pytest.approx(again * float(paid.requests))
@@ -311,17 +323,19 @@ def test_a_forecast_is_the_bill_of_its_operations_and_its_compute(rule, carry, g
 
 @given(
     rule=st.sampled_from(list(LEARNER_PLACEMENTS)),
-    units=st.integers(1, 30),
+    rollouts=st.integers(1, 30),
     size=st.integers(1, 8),
-    carry=st.booleans(),
+    inline_objects=st.booleans(),
     lines=st.tuples(*[st.floats(0, 20)] * 4),
 )
 @settings(max_examples=50, deadline=None)
-def test_more_units_cost_more(rule, units, size, carry, lines):
+def test_more_units_cost_more(rule, rollouts, size, inline_objects, lines):
     timings = seen(sample=(lines[0], lines[1] + 1.1), learn=(lines[2], lines[3]))
     few, many = (
-        forecast(placing(rule, size, carry=carry), replace(TWO, units=count), timings, PRICES)
-        for count in (units, units + 1)
+        forecast(
+            round_placement(rule, size, inline_objects=inline_objects), replace(TWO, rollouts=count), timings, PRICES
+        )
+        for count in (rollouts, rollouts + 1)
     )
     assert many.dollars > few.dollars
     assert many.busy_s > few.busy_s
@@ -329,11 +343,11 @@ def test_more_units_cost_more(rule, units, size, carry, lines):
 
 @given(
     rule=st.sampled_from(list(LEARNER_PLACEMENTS)),
-    carry=st.booleans(),
+    inline_objects=st.booleans(),
     factors=st.tuples(*[st.sampled_from(["0", "0.5", "1"])] * 5),
 )
 @settings(max_examples=50, deadline=None)
-def test_cheaper_prices_never_cost_more(rule, carry, factors):
+def test_cheaper_prices_never_cost_more(rule, inline_objects, factors):
     put, get, request, second, write = map(Decimal, factors)
     change = msgspec.structs.replace
     standard, functions, ledger = PRICES.s3.standard, PRICES.lambda_, PRICES.dynamodb
@@ -354,10 +368,13 @@ def test_cheaper_prices_never_cost_more(rule, carry, factors):
         ),
         dynamodb=change(ledger, write_units_per_million=write * ledger.write_units_per_million),
     )
-    dear, cheap = (forecast(placing(rule, carry=carry), TWO, SEEN, prices) for prices in (PRICES, cheaper))
+    dear, cheap = (
+        forecast(round_placement(rule, inline_objects=inline_objects), TWO, SEEN, prices)
+        for prices in (PRICES, cheaper)
+    )
     assert cheap.dollars <= dear.dollars
     assert (cheap.dollars < dear.dollars) == (
-        second < 1 or request < 1 or write < 1 or put < 1 or (get < 1 and not carry)
+        second < 1 or request < 1 or write < 1 or put < 1 or (get < 1 and not inline_objects)
     )
     assert cheap.seconds == dear.seconds
 
@@ -438,11 +455,15 @@ def test_what_differs_by_less_than_a_forecast_knows_counts_as_equal():
 
 
 def test_ties_go_to_the_simpler_rule_whatever_the_order():
-    forecasts = [made(1.0, 1.0, rule=rule, carry=carry) for rule in LEARNER_PLACEMENTS for carry in (True, False)]
+    forecasts = [
+        made(1.0, 1.0, rule=rule, inline_objects=inline_objects)
+        for rule in LEARNER_PLACEMENTS
+        for inline_objects in (True, False)
+    ]
     for order in (forecasts, forecasts[::-1]):
-        found = choose(order).placing
-        assert (found.rule, found.carry) == ("whole", False)
-        assert choose([item for item in order if item.placing.rule != "whole"]).placing.rule == "packed"
+        found = choose(order).round_placement
+        assert (found.rule, found.inline_objects) == ("whole", False)
+        assert choose([item for item in order if item.round_placement.rule != "whole"]).round_placement.rule == "packed"
 
 
 # -- options and plans
@@ -450,10 +471,10 @@ def test_ties_go_to_the_simpler_rule_whatever_the_order():
 
 def test_options_pack_units_by_powers_of_two_and_all_together():
     found = options(TWO, TERMS)
-    assert {item.units_per_invocation for item in found if item.rule == "fused"} == {1, 2, 3}
-    assert {(item.rounds, item.units_per_invocation) for item in found if item.rule == "whole"} == {(1, 3), (4, 3)}
+    assert {item.rollouts_per_invocation for item in found if item.rule == "fused"} == {1, 2, 3}
+    assert {(item.rounds, item.rollouts_per_invocation) for item in found if item.rule == "whole"} == {(1, 3), (4, 3)}
     assert {item.rule for item in found} == set(LEARNER_PLACEMENTS)
-    assert {item.carry for item in found} == {False, True}
+    assert {item.inline_objects for item in found} == {False, True}
     assert len({msgspec.json.encode(item) for item in found}) == len(found)
 
 
@@ -463,18 +484,20 @@ def test_objects_are_carried_only_where_the_largest_message_holds_them():
     # numbers and two agents around it. A whole task's has no trajectory.
     around = 4096 + 5 * 300 + 3 * 6 + 2 * 128
     fits = ((SYNCHRONOUS_BYTES - around) * 3 / 4 - 1200 - 2198) / 3
-    workload = replace(TWO, unit_bytes=fits)
-    assert Layout(workload).request_bytes(placing("packed", 1, carry=True)) == pytest.approx(SYNCHRONOUS_BYTES)
+    workload = replace(TWO, rollout_bytes=fits)
+    assert Layout(workload).request_bytes(round_placement("packed", 1, inline_objects=True)) == pytest.approx(
+        SYNCHRONOUS_BYTES
+    )
 
-    def carrying(unit_bytes):
-        found = options(replace(workload, unit_bytes=unit_bytes), TERMS)
-        return {(item.rule, item.units_per_invocation) for item in found if item.carry}
+    def carrying(rollout_bytes):
+        found = options(replace(workload, rollout_bytes=rollout_bytes), TERMS)
+        return {(item.rule, item.rollouts_per_invocation) for item in found if item.inline_objects}
 
     assert ("packed", 1) in carrying(fits - 1)
     assert ("packed", 1) not in carrying(fits + 1)
     assert {rule for rule, _ in carrying(TOO_MUCH)} == {"whole"}
     # In storage nothing is too large.
-    stored = [item for item in options(replace(workload, unit_bytes=TOO_MUCH), TERMS) if not item.carry]
+    stored = [item for item in options(replace(workload, rollout_bytes=TOO_MUCH), TERMS) if not item.inline_objects]
     assert {item.rule for item in stored} == set(LEARNER_PLACEMENTS)
 
 
@@ -483,60 +506,65 @@ def test_what_makes_another_team_must_fit_into_a_message_too():
     message = SYNCHRONOUS_BYTES * 3 / 4
     # Its answer has networks for every agent: of one group of two, twice what there is.
     shared = replace(TWO, members={0: 2}, policy_bytes=0.6 * message)
-    assert any(item.carry for item in options(shared, TERMS))
-    assert not any(item.carry for item in options(replace(shared, regroups=True), TERMS))
+    assert any(item.inline_objects for item in options(shared, TERMS))
+    assert not any(item.inline_objects for item in options(replace(shared, regroups=True), TERMS))
     # Its request has all trajectories and the whole state; each of several learners reads only a part of that.
-    large = replace(TWO, unit_bytes=0.88 * message / 3, policy_bytes=0.1 * message, learner_bytes=0.1 * message)
-    assert {item.rule for item in options(large, TERMS) if item.carry} == {"fused", "split", "whole"}
-    assert {item.rule for item in options(replace(large, regroups=True), TERMS) if item.carry} == {"whole"}
+    large = replace(TWO, rollout_bytes=0.88 * message / 3, policy_bytes=0.1 * message, learner_bytes=0.1 * message)
+    assert {item.rule for item in options(large, TERMS) if item.inline_objects} == {"fused", "split", "whole"}
+    assert {item.rule for item in options(replace(large, regroups=True), TERMS) if item.inline_objects} == {"whole"}
 
 
 def test_rounds_go_on_together_only_as_far_as_their_answer_fits():
     # A round of two agents and three units that end 1,000 episodes each: 2,048 + 3 x 1,002 x 25 of sampling, three
     # stages of two groups at 640 and four tables at 96 of learning. There are 4,096 + 600 bytes around such rounds.
-    told = replace(TWO, unit_episodes=1000, most_rounds=100)
+    told = replace(TWO, rollout_episodes=1000, most_rounds=100)
     a_round = 2048 + 3 * 1002 * 25 + 3 * 2 * 640 + 4 * 96
     most = (SYNCHRONOUS_BYTES - 4696) // a_round
     assert most == 77
     patient = replace(TERMS, checkpoint_every=100)
-    assert {item.rounds for item in options(told, patient) if item.rule == "whole" and not item.carry} == {1, 77}
-    assert fitting_rounds(told, patient, carry=False) == 77
+    assert {item.rounds for item in options(told, patient) if item.rule == "whole" and not item.inline_objects} == {
+        1,
+        77,
+    }
+    assert fitting_rounds(told, patient, inline_objects=False) == 77
     # With a megabyte of state in the answer less is left, and an object repeats what the answer says.
     state = replace(told, policy_bytes=2**20)
     left = SYNCHRONOUS_BYTES - 4696 - (2**20 + 800) * 4 / 3
-    assert fitting_rounds(state, patient, carry=True) == int(left // (a_round * 7 / 3)) == 25
+    assert fitting_rounds(state, patient, inline_objects=True) == int(left // (a_round * 7 / 3)) == 25
     # Where answers are stored, only the header of an object limits them.
-    assert fitting_rounds(told, replace(patient, carries=False), carry=False) == 100
+    assert fitting_rounds(told, replace(patient, can_inline=False), inline_objects=False) == 100
     # Agents that share networks have figures of their own, 320 bytes each, where a group is one less.
     shared = replace(told, members={0: 2})
-    assert fitting_rounds(shared, patient, carry=False) == (SYNCHRONOUS_BYTES - 4696) // (a_round - 3 * 640 + 2 * 320)
+    assert fitting_rounds(shared, patient, inline_objects=False) == (SYNCHRONOUS_BYTES - 4696) // (
+        a_round - 3 * 640 + 2 * 320
+    )
 
 
-def fitting_rounds(workload, terms, carry):
-    return admitted(placing("whole", 3, rounds=100, carry=carry), workload, terms).rounds
+def fitting_rounds(workload, terms, inline_objects):
+    return admitted(round_placement("whole", 3, rounds=100, inline_objects=inline_objects), workload, terms).rounds
 
 
 def test_a_request_that_nobody_waits_for_holds_less():
     # 4,000 units, an actor each: 4,003 references in a learner's request are more than an event holds.
-    many = replace(TWO, units=4000, unit_bytes=1.0)
-    requests = Layout(many).request_bytes(placing("packed", 1))
+    many = replace(TWO, rollouts=4000, rollout_bytes=1.0)
+    requests = Layout(many).request_bytes(round_placement("packed", 1))
     assert ASYNCHRONOUS_BYTES < requests < SYNCHRONOUS_BYTES
     waited, told = (
-        {(item.rule, item.units_per_invocation) for item in options(many, replace(TERMS, carries=carries))}
-        for carries in (True, False)
+        {(item.rule, item.rollouts_per_invocation) for item in options(many, replace(TERMS, can_inline=can_inline))}
+        for can_inline in (True, False)
     )
     assert ("packed", 1) in waited and ("packed", 1) not in told
     assert ("packed", 2) in told
 
 
 def test_nothing_is_carried_where_nobody_lives_from_wave_to_wave():
-    alone = replace(TERMS, carries=False)
-    assert {item.carry for item in options(TWO, alone)} == {False}
+    alone = replace(TERMS, can_inline=False)
+    assert {item.inline_objects for item in options(TWO, alone)} == {False}
     assert {item.rule for item in options(TWO, alone)} == set(LEARNER_PLACEMENTS)
     carrying = plan(5, TWO, SEEN, TERMS)
-    assert carrying.carry
-    assert not plan(6, TWO, SEEN, alone, current=carrying).carry
-    assert not admitted(carrying, TWO, alone).carry
+    assert carrying.inline_objects
+    assert not plan(6, TWO, SEEN, alone, current=carrying).inline_objects
+    assert not admitted(carrying, TWO, alone).inline_objects
 
 
 def test_functions_that_are_deployed_keep_their_memory():
@@ -550,7 +578,7 @@ def test_functions_that_are_deployed_keep_their_memory():
     assert (found.rule, found.memory_mb) == ("whole", {"learner": 3000})
     assert plan(5, TWO, SEEN, known).memory_mb["learner"] < 3000
     # Another size, from before a deployment, is left.
-    assert plan(5, TWO, SEEN, deployed, current=placing("packed", 3)).memory_mb == {"learner": 3000}
+    assert plan(5, TWO, SEEN, deployed, current=round_placement("packed", 3)).memory_mb == {"learner": 3000}
 
 
 def test_a_deployed_learner_that_is_too_small_for_both_is_not_asked_to_do_both():
@@ -564,7 +592,7 @@ def test_what_the_coordinators_place_adds_is_in_the_forecast():
     turn = Meter(coordinator=Charge(invocations=1, mb_ms=1024 * 1000), read_units=2, log_bytes=1024)
     there = coordination_cost.Site(wave_s=0.25, deployed=True, turn=turn, line=Meter(write_units=2))
     here, gone = (
-        forecast(placing("fused"), TWO, SEEN, PRICES, site=place) for place in (coordination_cost.HERE, there)
+        forecast(round_placement("fused"), TWO, SEEN, PRICES, site=place) for place in (coordination_cost.HERE, there)
     )
     assert gone.seconds == pytest.approx(here.seconds + 2 * 0.25)
     a_turn = 1.33334e-5 + 2e-7 + 2 * 1.25e-7
@@ -578,14 +606,20 @@ def test_what_the_coordinators_place_adds_is_in_the_forecast():
 
 def test_answers_that_leave_the_region_are_paid_for():
     away = coordination_cost.Site(deployed=True)
-    stored, carried = (
-        forecast(placing("packed", 3, carry=carry, checkpoint_every=100), TWO, SEEN, PRICES, site=away)
-        for carry in (False, True)
+    stored, inlined = (
+        forecast(
+            round_placement("packed", 3, inline_objects=inline_objects, checkpoint_every=100),
+            TWO,
+            SEEN,
+            PRICES,
+            site=away,
+        )
+        for inline_objects in (False, True)
     )
     # The trajectories' 3,000 bytes, the state's 1,200, and in their headers what sampling (2,198 bytes) and learning
     # (3,840 + 384) tell, in base64, at $0.09 a GB, and done again after losses.
     inside = (4200 + 2198 + 4224) * 4 / 3
-    assert carried.coordination == pytest.approx(1.05 * (stored.coordination + inside * 0.09 / 2**30), abs=1e-10)
+    assert inlined.coordination == pytest.approx(1.05 * (stored.coordination + inside * 0.09 / 2**30), abs=1e-10)
 
 
 def test_memory_is_chosen_only_where_its_need_is_known_and_fits():
@@ -610,18 +644,18 @@ def test_memory_is_chosen_only_where_its_need_is_known_and_fits():
 
 
 def test_stored_objects_keep_the_users_distance_of_checkpoints_and_tasks_end_at_them():
-    found = [item for item in options(TWO, TERMS) if item.rule == "whole" and not item.carry]
+    found = [item for item in options(TWO, TERMS) if item.rule == "whole" and not item.inline_objects]
     assert {(item.rounds, item.checkpoint_every) for item in found} == {(1, 10), (4, 8)}
     often = replace(TERMS, checkpoint_every=3)
-    found = [item for item in options(TWO, often) if item.rule == "whole" and not item.carry]
+    found = [item for item in options(TWO, often) if item.rule == "whole" and not item.inline_objects]
     assert {(item.rounds, item.checkpoint_every) for item in found} == {(1, 3), (3, 3)}
 
 
 def test_the_first_two_rounds_explore():
     first, second = (plan(round_, TWO, SEEN, TERMS) for round_ in (0, 1))
-    assert first == explore(0, TWO, TERMS) == placing("packed", 1)
-    assert explore(0, replace(TWO, units=50), TERMS).units_per_invocation == 7
-    assert second == explore(1, TWO, TERMS) == placing("packed", 3)
+    assert first == explore(0, TWO, TERMS) == round_placement("packed", 1)
+    assert explore(0, replace(TWO, rollouts=50), TERMS).rollouts_per_invocation == 7
+    assert second == explore(1, TWO, TERMS) == round_placement("packed", 3)
     assert plan(7, TWO, {}, TERMS) == second
 
 
@@ -639,7 +673,9 @@ def test_no_task_is_planned_that_would_near_its_time_out():
         found = plan(2, TWO, SEEN, replace(TERMS, timeout_s={"actor": 60.0, "learner": limit}))
         assert (found.rule, found.together) == expected
         # Nor is one kept.
-        four = placing("whole", 3, rounds=4, carry=True, memory_mb={"learner": 1769}, checkpoint_every=100)
+        four = round_placement(
+            "whole", 3, rounds=4, inline_objects=True, memory_mb={"learner": 1769}, checkpoint_every=100
+        )
         kept = plan(2, TWO, SEEN, replace(TERMS, timeout_s={"actor": 60.0, "learner": limit}), current=four)
         assert (kept.rule, kept.together) == expected
 
@@ -650,11 +686,13 @@ def test_a_plan_is_the_cheapest_placement_with_youngs_distance_of_checkpoints():
     once = (2e-7 + 2 * 6.25e-7 + gb_seconds(75) * 1.33334e-5) / 4
     saved = 2 * 5e-6 + 2 * 6.25e-7 + 1.25e-7
     every = min(100, round(math.sqrt(2 * saved / (1e-3 * once))))
-    assert found == placing("whole", 3, rounds=4, carry=True, memory_mb={"learner": 1769}, checkpoint_every=every)
+    assert found == round_placement(
+        "whole", 3, rounds=4, inline_objects=True, memory_mb={"learner": 1769}, checkpoint_every=every
+    )
 
 
 def test_a_deadline_buys_speed():
-    wide = replace(TWO, width=8, units=8, most_rounds=1)
+    wide = replace(TWO, width=8, rollouts=8, most_rounds=1)
     timings = seen(sample=(2.3, 30.0), learn=(1.4, 0.1))
     cheap = plan(2, wide, timings, TERMS)
     fast = plan(2, wide, timings, replace(TERMS, deadline_s=0.06))
@@ -666,7 +704,7 @@ def test_a_deadline_buys_speed():
 
 
 def test_a_rate_buys_speed_up_to_it():
-    wide = replace(TWO, width=8, units=8, most_rounds=1)
+    wide = replace(TWO, width=8, rollouts=8, most_rounds=1)
     timings = seen(sample=(2.3, 30.0), learn=(1.4, 0.1))
     forecasts = [forecast(item, wide, timings, PRICES) for item in options(wide, TERMS)]
     rate = sorted(item.dollars / item.seconds * 3600 for item in forecasts)[len(forecasts) // 2]
@@ -676,24 +714,24 @@ def test_a_rate_buys_speed_up_to_it():
 
 
 def test_a_placement_is_left_only_for_one_that_saves_enough():
-    workload = replace(TWO, most_rounds=1, unit_bytes=TOO_MUCH, policy_bytes=TOO_MUCH)
+    workload = replace(TWO, most_rounds=1, rollout_bytes=TOO_MUCH, policy_bytes=TOO_MUCH)
     best = plan(5, workload, SEEN, TERMS)
-    assert best.rule == "whole" and not best.carry
-    packed = forecast(placing("packed", 3), workload, SEEN, PRICES).dollars
+    assert best.rule == "whole" and not best.inline_objects
+    packed = forecast(round_placement("packed", 3), workload, SEEN, PRICES).dollars
     # A task seen to take so long that one for all is 3 % cheaper than packed, then 7 %.
-    for saving, expected in ((0.03, placing("packed", 3)), (0.07, best)):
+    for saving, expected in ((0.03, round_placement("packed", 3)), (0.07, best)):
         rest = forecast(best, workload, SEEN, PRICES)
         ms = ((1 - saving) * packed - (rest.dollars - rest.compute)) / (gb_seconds(1) * 1.33334e-5)
         timings = observed(SEEN, "whole", 3, ms)
-        assert plan(5, workload, timings, TERMS, current=placing("packed", 3)) == expected
+        assert plan(5, workload, timings, TERMS, current=round_placement("packed", 3)) == expected
         assert plan(5, workload, timings, TERMS) == best
 
 
 def test_a_placement_that_misses_the_deadline_is_left_whatever_it_costs():
-    wide = replace(TWO, width=8, units=8, most_rounds=1)
+    wide = replace(TWO, width=8, rollouts=8, most_rounds=1)
     timings = seen(sample=(2.3, 30.0), learn=(1.4, 0.1))
     terms = replace(TERMS, deadline_s=0.06)
-    slow = placing("whole", 8, carry=True, memory_mb={"learner": 1769})
+    slow = round_placement("whole", 8, inline_objects=True, memory_mb={"learner": 1769})
     fast = plan(5, wide, timings, terms)
     costs = [forecast(item, wide, timings, PRICES).dollars for item in (slow, fast)]
     assert costs[0] < costs[1]
@@ -702,9 +740,9 @@ def test_a_placement_that_misses_the_deadline_is_left_whatever_it_costs():
 
 def test_a_placement_that_alone_meets_the_deadline_is_kept_whatever_it_costs():
     # Nine units in packs of three fill three functions at once; no power of two does.
-    wide = replace(TWO, width=3, units=9, most_rounds=1)
+    wide = replace(TWO, width=3, rollouts=9, most_rounds=1)
     timings = seen(sample=(2.3, 30.0), learn=(1.4, 0.1))
-    three = placing("fused", 3)
+    three = round_placement("fused", 3)
     terms = replace(TERMS, deadline_s=forecast(three, wide, timings, PRICES).seconds)
     other = forecast(plan(5, wide, timings, terms), wide, timings, PRICES)
     assert other.seconds > terms.deadline_s and other.dollars < forecast(three, wide, timings, PRICES).dollars
@@ -714,17 +752,17 @@ def test_a_placement_that_alone_meets_the_deadline_is_kept_whatever_it_costs():
 def test_a_placement_that_is_no_longer_possible_is_left():
     carrying = plan(5, TWO, SEEN, TERMS)
     assert plan(6, TWO, SEEN, TERMS, current=carrying) == carrying
-    heavy = replace(TWO, unit_bytes=TOO_MUCH, policy_bytes=TOO_MUCH)
-    assert not plan(6, heavy, SEEN, TERMS, current=carrying).carry
+    heavy = replace(TWO, rollout_bytes=TOO_MUCH, policy_bytes=TOO_MUCH)
+    assert not plan(6, heavy, SEEN, TERMS, current=carrying).inline_objects
     unknown = msgspec.structs.replace(carrying, memory_mb={})
     assert plan(6, TWO, SEEN, TERMS, current=unknown) == carrying
 
 
 def test_a_whole_task_goes_on_with_as_many_rounds_as_nobody_looks_in():
-    stored = placing("whole", 3, rounds=4, memory_mb={"learner": 1769}, checkpoint_every=8)
+    stored = round_placement("whole", 3, rounds=4, memory_mb={"learner": 1769}, checkpoint_every=8)
     heavy = replace(TWO, policy_bytes=TOO_MUCH)
     near = plan(6, replace(heavy, most_rounds=2), SEEN, TERMS, current=stored)
-    assert (near.rule, near.carry, near.rounds, near.checkpoint_every) == ("whole", False, 2, 10)
+    assert (near.rule, near.inline_objects, near.rounds, near.checkpoint_every) == ("whole", False, 2, 10)
     assert plan(8, heavy, SEEN, TERMS, current=near).rounds == 4
 
 

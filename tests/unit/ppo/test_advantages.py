@@ -66,12 +66,12 @@ def test_an_episode_that_ends_by_the_rules_for_all_is_apart_from_the_next():
 
 def test_advantages_are_the_discounted_sum_of_residuals_up_to_the_first_stop():
     rng = np.random.default_rng(1)
-    agents, steps, copies, gamma, lambda_ = 3, 20, 4, 0.93, 0.8
-    rewards, values, following = rng.standard_normal((3, agents, steps, copies))
-    terminated = rng.random((agents, steps, copies)) < 0.1
-    ended = rng.random((steps, copies)) < 0.15
-    expected = np.zeros((agents, steps, copies))
-    for n, t, e in np.ndindex(agents, steps, copies):
+    agents, steps, num_envs, gamma, lambda_ = 3, 20, 4, 0.93, 0.8
+    rewards, values, following = rng.standard_normal((3, agents, steps, num_envs))
+    terminated = rng.random((agents, steps, num_envs)) < 0.1
+    ended = rng.random((steps, num_envs)) < 0.15
+    expected = np.zeros((agents, steps, num_envs))
+    for n, t, e in np.ndindex(agents, steps, num_envs):
         for k in range(t, steps):
             bootstrap = 0.0 if terminated[n, k, e] else gamma * following[n, k, e]
             residual = rewards[n, k, e] + bootstrap - values[n, k, e]

@@ -16,7 +16,7 @@ from functions.algorithms.rows import starts
 from functions.learner import stages
 from functions.learner.stages import Share
 
-SETTINGS = {"chunk": 4, "epochs": 2, "minibatches": 2, "entropy": 0.02, "lr": 0.05}
+SETTINGS = {"data_chunk_length": 4, "epochs": 2, "num_minibatches": 2, "ent_coef": 0.02, "lr": 0.05}
 CASES = [
     ("one choice", True),
     ("several choices", False),
@@ -134,7 +134,7 @@ def test_curvature_is_of_the_loss_that_the_policy_is_trained_on(kind, remembers,
     monkeypatch.setattr(diagnostics, "LEAST", 10_000)  # all rows
     monkeypatch.setattr(diagnostics, "PRODUCTS", 60)
     monkeypatch.setattr(diagnostics, "RESIDUAL", 1e-6)
-    context, after, algorithm = scene(kind, remembers, hidden=2, steps=6, copies=2)
+    context, after, algorithm = scene(kind, remembers, hidden=2, steps=6, num_envs=2)
     dense = Dense(context, algorithm, 0)
     spectrum = np.linalg.eigvalsh(torch.autograd.functional.hessian(dense.loss(dense.pieces), dense.flat).numpy())
     figures = curvature(context, after, 0).figures
@@ -166,8 +166,8 @@ def test_noise_is_that_of_the_units_gradients(kind, remembers):
     context, after, algorithm = scene(kind, remembers)
     dense = Dense(context, algorithm, 0)
     # Two units of two copies each; of each the first copy.
-    units = [[piece for piece in dense.pieces if piece[1] == copy] for copy in (0, 2)]
-    wanted = estimate(np.stack([dense.gradient(pieces) for pieces in units]), 0.5)
+    rollouts = [[piece for piece in dense.pieces if piece[1] == copy] for copy in (0, 2)]
+    wanted = estimate(np.stack([dense.gradient(pieces) for pieces in rollouts]), 0.5)
     figures = noise(context, after, 0).figures
     assert figures["trace"] == pytest.approx(wanted.trace, rel=1e-9)
     assert figures["square"] == pytest.approx(wanted.square, rel=1e-9, abs=1e-9 * wanted.trace)

@@ -26,10 +26,10 @@ SEPARATE = (Task(name="toy/signal", agents=3, options={**OPTIONS, "mixed": True}
 SHARED = (Task(name="toy/signal", agents=3, options=OPTIONS), Team(groups=(0, 0, 0), identity=True))
 PAIR = (Task(name="toy/signal", agents=3, options=OPTIONS), Team(groups=(0, 1, 0), identity=True))
 TEAMS = pytest.mark.parametrize(("task", "team"), [SEPARATE, SHARED, PAIR], ids=["separate", "shared", "pair"])
-UNITS, STEPS, COPIES = (4, 5, 6), 7, 12
+ROLLOUTS, STEPS, NUM_ENVS = (4, 5, 6), 7, 12
 
 
-def scene(task, team, units=UNITS, copies=COPIES):
+def scene(task, team, rollouts=ROLLOUTS, num_envs=NUM_ENVS):
     """What the stage that trains the policies sees, and what the learner gives, for all groups."""
     spec, algorithm = registry.spec(task), algorithms.algorithm("mappo")
     config = algorithms.configuration(algorithm, {"hidden": [8, 8], "epochs": 2}).resolved(spec)
@@ -38,10 +38,10 @@ def scene(task, team, units=UNITS, copies=COPIES):
         state |= mappo.initialise(spec, team, config, 3, group)
     # The first networks act evenly whatever they see; a larger last layer makes them differ.
     state |= {name: 200 * array for name, array in state.items() if name.startswith("policy/") and name.endswith("w2")}
-    for unit in units:
-        environment = registry.make(task, copies)
-        sampled |= collect(environment, Policy(spec, team, state), STEPS, 3, 9, unit).tensors
-    context = Context(spec, team, config, 3, 9, batch.join(spec, sampled, units), state)
+    for rollout in rollouts:
+        environment = registry.make(task, num_envs)
+        sampled |= collect(environment, Policy(spec, team, state), STEPS, 3, 9, rollout).tensors
+    context = Context(spec, team, config, 3, 9, batch.join(spec, sampled, rollouts), state)
     names = [stage.name for stage in algorithm.stages]
     made = stages.run(algorithm, mappo, context, stages.Share(names, groups)).tensors
     passing = {name: array for name, array in made.items() if name not in state}
@@ -212,8 +212,8 @@ class Dense:
         seen = joined.of(joined.observations, agent)
         if self.before.team.identity:
             seen = np.concatenate([seen, np.broadcast_to(np.eye(3)[agent], (*seen.shape[:2], 3))], axis=-1)
-        copies = np.broadcast_to(np.arange(seen.shape[1]), seen.shape[:2])
-        parts = (seen, joined.of(joined.masks, agent), joined.of(joined.actions, agent), copies)
+        num_envs = np.broadcast_to(np.arange(seen.shape[1]), seen.shape[:2])
+        parts = (seen, joined.of(joined.masks, agent), joined.of(joined.actions, agent), num_envs)
         return [part.reshape(-1, *part.shape[2:]) for part in parts]
 
     def loss(self, rows):
@@ -230,7 +230,7 @@ class Dense:
             taken = log_p[torch.arange(len(actions)), actions.long()]
             ratio = torch.exp(taken - taken.detach())
             entropy = -(torch.exp(log_p) * log_p).sum(dim=1)
-            return -(ratio * advantage).mean() - self.before.config.entropy * entropy.mean()
+            return -(ratio * advantage).mean() - self.before.config.ent_coef * entropy.mean()
 
         return of
 
@@ -257,7 +257,7 @@ def test_curvature_is_of_the_groups_loss_at_the_incoming_weights(task, team, mon
 
 
 def test_curvature_is_of_few_rows_which_the_address_picks():
-    before, after = scene(*SHARED, copies=100)  # some two thousand rows a unit and three units
+    before, after = scene(*SHARED, num_envs=100)  # some two thousand rows a unit and three units
     seen = []
 
     class Watched(diagnostics.Hessian):
@@ -285,16 +285,16 @@ def test_noise_is_that_of_the_units_gradients(task, team):
     assert tables == {}
     for group in set(team.groups):
         dense = Dense(before, group)
-        copies = dense.rows[3]
+        num_envs = dense.rows[3]
         # Of the twelve copies of each of three units the first six.
-        units = [np.flatnonzero((copies >= 12 * unit) & (copies < 12 * unit + 6)) for unit in range(3)]
-        wanted = estimate(np.stack([dense.gradient(rows) for rows in units]), 0.5)
+        rollouts = [np.flatnonzero((num_envs >= 12 * rollout) & (num_envs < 12 * rollout + 6)) for rollout in range(3)]
+        wanted = estimate(np.stack([dense.gradient(rows) for rows in rollouts]), 0.5)
         assert figures["trace", group] == pytest.approx(wanted.trace, rel=1e-4)
         assert figures["square", group] == pytest.approx(wanted.square, rel=1e-3, abs=1e-4 * wanted.trace)
 
 
 def test_one_unit_tells_nothing_of_noise():
-    assert told("noise", *scene(*SHARED, units=(4,))) == ({}, {})
+    assert told("noise", *scene(*SHARED, rollouts=(4,))) == ({}, {})
 
 
 @pytest.mark.parametrize("summary", sorted(PPO_SUMMARIES))
@@ -314,17 +314,17 @@ def test_units_in_which_the_group_was_dead_are_left_out_of_the_noise():
     before, after = scene(*SEPARATE)
     alive = before.batch.alive.copy()
     alive[0, :, :12] = False
-    copies = np.nonzero(before.batch.alive[0])[1]
-    advantage = before.tensors["advantage/g00"][copies >= 12]
+    num_envs = np.nonzero(before.batch.alive[0])[1]
+    advantage = before.tensors["advantage/g00"][num_envs >= 12]
     two = dataclasses.replace(
         before,
         batch=dataclasses.replace(before.batch, alive=alive),
         tensors={**before.tensors, "advantage/g00": advantage},
     )
     dense = Dense(two, 0)
-    copies = dense.rows[3]
-    units = [np.flatnonzero((copies >= 12 * unit) & (copies < 12 * unit + 6)) for unit in (1, 2)]
-    wanted = estimate(np.stack([dense.gradient(rows) for rows in units]), 0.5)
+    num_envs = dense.rows[3]
+    rollouts = [np.flatnonzero((num_envs >= 12 * rollout) & (num_envs < 12 * rollout + 6)) for rollout in (1, 2)]
+    wanted = estimate(np.stack([dense.gradient(rows) for rows in rollouts]), 0.5)
     assert PPO_SUMMARIES["noise"](two, after, 0).figures["trace"] == pytest.approx(wanted.trace, rel=1e-4)
 
 
@@ -332,10 +332,10 @@ def test_nothing_told_changes_what_it_was_told_of():
     before, after = scene(*PAIR)
     held = {name: array.copy() for name, array in {**before.tensors, **after}.items()}
     arrays = [before.batch.observations[0], before.batch.alive, before.batch.actions[0]]
-    copies = [array.copy() for array in arrays]
+    num_envs = [array.copy() for array in arrays]
     for summary in PPO_SUMMARIES:
         told(summary, before, after)
     for name, array in {**before.tensors, **after}.items():
         np.testing.assert_array_equal(array, held[name])
-    for array, copy in zip(arrays, copies, strict=True):
+    for array, copy in zip(arrays, num_envs, strict=True):
         np.testing.assert_array_equal(array, copy)

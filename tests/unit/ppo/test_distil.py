@@ -82,7 +82,7 @@ def test_lessons_are_adams_steps_on_the_rows_named():
     batches = distil.row_batches(len(inputs), 4, generator(1))[:, :6]
     parameters = torch.tensor(flat, requires_grad=True)
     reference = torch.optim.Adam([parameters], lr=0.05, eps=1e-5)
-    student = Adam(flat, np.zeros_like(flat), np.zeros_like(flat), 0, 0.05, 1e-5, norm_cap=math.inf)
+    student = Adam(flat, np.zeros_like(flat), np.zeros_like(flat), 0, 0.05, 1e-5, max_grad_norm=math.inf)
     lesson = distil.lesson(OneChoice(3), taught, None, LEGAL)
     Trainable(Network(MLP.sizes), student).learn([Alone(inputs).part(rows) for rows in batches], lesson.loss)
     for rows in batches:

@@ -66,11 +66,11 @@ def test_a_unit_of_one_copy_is_a_sample_as_it_is():
 
 
 @given(st.integers(1, 60), st.integers(1, 9))
-def test_samples_are_equal_parts_of_different_units(units, each):
-    parts, size = blocks(units, units * each)
-    assert len(parts) == min(units, MOST)
+def test_samples_are_equal_parts_of_different_units(rollouts, each):
+    parts, size = blocks(rollouts, rollouts * each)
+    assert len(parts) == min(rollouts, MOST)
     assert {len(part) for part in parts} == {round(size * each)}
     homes = [{copy // each for copy in part} for part in parts]
     assert all(homes)
     assert sum(map(len, homes)) == len(set().union(*homes))
-    assert max(part[-1] for part in parts) < units * each
+    assert max(part[-1] for part in parts) < rollouts * each

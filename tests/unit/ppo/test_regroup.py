@@ -31,7 +31,7 @@ from functions.serving import serve
 TOY = Task(name="toy/signal", agents=4, options={"masked": True, "elimination": True, "horizon": 3})
 MIXED = Task(name="toy/signal", agents=4, options={"mixed": True})
 SPEC = registry.spec(TOY)
-SEED, ROUND, UNITS, STEPS, COPIES = 5, 1, (0, 1), 7, 12
+SEED, ROUND, ROLLOUTS, STEPS, NUM_ENVS = 5, 1, (0, 1), 7, 12
 OLD = Team(groups=(0, 1, 1, 3), identity=True)
 ALONE = Team(groups=(0, 1, 2, 3), identity=True)
 MERGED = Team(groups=(0, 1, 0, 0), identity=True)  # agent 2 leaves group 1; it meets agents 0 and 3
@@ -72,14 +72,14 @@ def before(name):
     """The networks that sampled the round, its trajectories, and the learner's state after it."""
     algorithm = algorithms.algorithm(name)
     config = algorithms.configuration(algorithm, SETTINGS).resolved(SPEC)
-    code, first, units = algorithms.implementation(algorithm), {}, {}
+    code, first, rollouts = algorithms.implementation(algorithm), {}, {}
     for group in sorted(set(OLD.groups)):
         first |= code.initialise(SPEC, OLD, config, SEED, group)
     first = wide_apart(first, 7)
-    for unit in UNITS:
-        environment = registry.make(TOY, COPIES)
-        units |= collect(environment, Policy(SPEC, OLD, first), STEPS, SEED, ROUND, unit).tensors
-    context = Context(SPEC, OLD, config, SEED, ROUND, batch.join(SPEC, units, UNITS), first)
+    for rollout in ROLLOUTS:
+        environment = registry.make(TOY, NUM_ENVS)
+        rollouts |= collect(environment, Policy(SPEC, OLD, first), STEPS, SEED, ROUND, rollout).tensors
+    context = Context(SPEC, OLD, config, SEED, ROUND, batch.join(SPEC, rollouts, ROLLOUTS), first)
     everything = [stage.name for stage in algorithm.stages]
     state = {**first, **stages.run(algorithm, code, context, stages.Share(everything, (0, 1, 3))).tensors}
     state = {key: array for key, array in state.items() if key.split("/")[0] in algorithm.parts}
@@ -87,10 +87,10 @@ def before(name):
     for group, scale in ((0, 0.4), (1, 2.0), (3, 1.0)):
         state[f"normaliser/g{group:02d}"] = 0.19 * np.array([group, group**2 + scale**2, 1.0])
     policies = {key: array for key, array in first.items() if key.startswith("policy/")}
-    return policies, units, state
+    return policies, rollouts, state
 
 
-def scene(name, state=None, units=None, **fields):
+def scene(name, state=None, rollouts=None, **fields):
     """A store with the round's objects, and the task that makes the team `MERGED` of the team `OLD`."""
     memory = Memory()
     policies, played, learned = before(name)
@@ -99,8 +99,8 @@ def scene(name, state=None, units=None, **fields):
     values = {
         "id": "run/000001/regroup", "run": "run", "round": ROUND, "output": "o", "timeout_s": 9.0, "seed": SEED,
         "environment": TOY, "spec": SPEC, "algorithm": name, "hyperparameters": SETTINGS, "team": OLD,
-        "target": MERGED, "bases": BASES, "units": UNITS, "copies": COPIES, "steps": STEPS,
-        "trajectories": (memory.keep("trajectory", units or played),),
+        "target": MERGED, "bases": BASES, "rollouts": ROLLOUTS, "num_envs": NUM_ENVS, "rollout_length": STEPS,
+        "trajectories": (memory.keep("trajectory", rollouts or played),),
         "policies": (memory.keep("first", policies),),
         "state": (memory.keep("policies", halves[0]), memory.keep("learner", halves[1])),
     }  # fmt: skip
@@ -131,13 +131,13 @@ def of_group(tensors, group, parts=None):
     return found
 
 
-def legal_divergence(new, state, units):
+def legal_divergence(new, state, rollouts):
     """Mean KL from every member's old policy to the merged one on its own living rows, by the actors' code."""
     policies = [Policy(SPEC, team, tensors) for team, tensors in ((OLD, state), (MERGED, {**state, **new}))]
     kls, same = [], []
-    for unit in UNITS:
-        tensors = {key[7:]: array for key, array in units.items() if key.startswith(f"u{unit:05d}")}
-        rows = STEPS * COPIES
+    for rollout in ROLLOUTS:
+        tensors = {key[7:]: array for key, array in rollouts.items() if key.startswith(f"u{rollout:05d}")}
+        rows = STEPS * NUM_ENVS
         seen = Observation(
             values=(tensors["observation/0"].reshape(4, rows, -1).swapaxes(0, 1),),
             alive=tensors["alive"].reshape(4, rows).T,
@@ -206,37 +206,37 @@ def with_constant_critics(name, values):
     return state
 
 
-def targets_by_hand(units, agent, value):
+def targets_by_hand(rollouts, agent, value):
     """With gae_lambda 0 and a critic that says `value`: r + 0.8 value, or r alone where the agent's episode is over."""
     found = []
-    for unit in UNITS:
-        reward, over, alive = (units[f"u{unit:05d}/{key}"][agent] for key in ("reward", "terminated", "alive"))
+    for rollout in ROLLOUTS:
+        reward, over, alive = (rollouts[f"u{rollout:05d}/{key}"][agent] for key in ("reward", "terminated", "alive"))
         found += [r + 0.8 * value * (not o) for r, o, a in zip(reward.flat, over.flat, alive.flat, strict=True) if a]
     return found
 
 
 @ALGORITHMS
 def test_the_normaliser_of_a_merge_is_that_of_all_members_targets_by_their_own_old_critics(name):
-    units = before(name)[1]
+    rollouts = before(name)[1]
     found, _ = made(*scene(name, with_constant_critics(name, {0: 0.5, 1: -1.5, 3: 2.0})))
     # values of the returns: centre + scale * critic; see `before` for centres and scales
     values = {0: 0 + 0.4 * 0.5, 2: 1 + 2.0 * -1.5, 3: 3 + 1.0 * 2.0}
-    pooled = np.concatenate([targets_by_hand(units, agent, value) for agent, value in values.items()])
-    assert len(pooled) < 3 * len(UNITS) * STEPS * COPIES  # some rows are of the dead
+    pooled = np.concatenate([targets_by_hand(rollouts, agent, value) for agent, value in values.items()])
+    assert len(pooled) < 3 * len(ROLLOUTS) * STEPS * NUM_ENVS  # some rows are of the dead
     expected = [0.19 * pooled.mean(), 0.19 * (pooled**2).mean(), 0.19]
     np.testing.assert_allclose(found["normaliser/g00"], expected, rtol=1e-6)
     assert found["normaliser/g00"].dtype == np.float64
 
 
 def test_the_normaliser_of_a_merge_does_not_depend_on_which_member_is_which():
-    units, state = dict(before("mappo")[1]), with_constant_critics("mappo", {0: 0.5, 1: -1.5, 3: 2.0})
+    rollouts, state = dict(before("mappo")[1]), with_constant_critics("mappo", {0: 0.5, 1: -1.5, 3: 2.0})
     expected, _ = made(*scene("mappo", state))
-    for unit, key in itertools.product(UNITS, ("reward", "terminated", "alive")):
-        units[f"u{unit:05d}/{key}"] = units[f"u{unit:05d}/{key}"][[3, 1, 2, 0]]
+    for rollout, key in itertools.product(ROLLOUTS, ("reward", "terminated", "alive")):
+        rollouts[f"u{rollout:05d}/{key}"] = rollouts[f"u{rollout:05d}/{key}"][[3, 1, 2, 0]]
     swapped = {
         key.replace("g00", "gxx").replace("g03", "g00").replace("gxx", "g03"): array for key, array in state.items()
     }
-    found, _ = made(*scene("mappo", swapped, units))
+    found, _ = made(*scene("mappo", swapped, rollouts))
     np.testing.assert_allclose(found["normaliser/g00"], expected["normaliser/g00"], rtol=1e-6)
 
 
@@ -282,10 +282,10 @@ def test_before_the_first_update_a_merge_leaves_normaliser_and_critic_as_they_ar
 
 @ALGORITHMS
 def test_after_lessons_the_merged_policy_acts_as_every_member_did(name):
-    _, units, state = before(name)
-    apart, _ = legal_divergence(made(*scene(name))[0], state, units)
+    _, rollouts, state = before(name)
+    apart, _ = legal_divergence(made(*scene(name))[0], state, rollouts)
     found, figures = made(*scene(name, distil_steps=600))
-    together, agreeing = legal_divergence(found, state, units)
+    together, agreeing = legal_divergence(found, state, rollouts)
     assert figures["distil_kl_before/g00"] == pytest.approx(apart, rel=1e-4)
     assert figures["distil_kl_after/g00"] == pytest.approx(together, rel=1e-3, abs=1e-6)
     assert apart > 0.3
@@ -297,8 +297,8 @@ def test_after_lessons_the_merged_policy_acts_as_every_member_did(name):
 
 @ALGORITHMS
 def test_after_lessons_the_merged_critic_says_what_every_members_critic_said(name):
-    _, units, state = before(name)
-    joined = batch.join(SPEC, units, UNITS)
+    _, rollouts, state = before(name)
+    joined = batch.join(SPEC, rollouts, ROLLOUTS)
 
     def predicted(tensors, group, agent):
         inputs = joined.state if name == "mappo" else joined.observations[0][agent]
@@ -320,23 +320,25 @@ def test_after_lessons_the_merged_critic_says_what_every_members_critic_said(nam
 
 
 def test_rows_in_which_a_member_was_dead_teach_nothing():
-    units = {key: array.copy() for key, array in before("ippo")[1].items()}
-    for unit in UNITS:
-        dead = ~units[f"u{unit:05d}/alive"]
+    rollouts = {key: array.copy() for key, array in before("ippo")[1].items()}
+    for rollout in ROLLOUTS:
+        dead = ~rollouts[f"u{rollout:05d}/alive"]
         assert dead[[0, 2, 3]].any()
-        units[f"u{unit:05d}/observation/0"][dead] = 99
-        units[f"u{unit:05d}/mask/0"][dead] = False
+        rollouts[f"u{rollout:05d}/observation/0"][dead] = 99
+        rollouts[f"u{rollout:05d}/mask/0"][dead] = False
     expected, figures = made(*scene("ippo", distil_steps=3))
-    found, told = made(*scene("ippo", units=units, distil_steps=3))
+    found, told = made(*scene("ippo", rollouts=rollouts, distil_steps=3))
     assert same_bytes(found, expected)
     assert told == figures
 
 
 def test_agents_outside_the_new_group_teach_nothing():
-    units = {key: array.copy() for key, array in before("ippo")[1].items()}
-    for unit in UNITS:
-        units[f"u{unit:05d}/observation/0"][1] = 99
-    assert same_bytes(made(*scene("ippo", units=units, distil_steps=3))[0], made(*scene("ippo", distil_steps=3))[0])
+    rollouts = {key: array.copy() for key, array in before("ippo")[1].items()}
+    for rollout in ROLLOUTS:
+        rollouts[f"u{rollout:05d}/observation/0"][1] = 99
+    assert same_bytes(
+        made(*scene("ippo", rollouts=rollouts, distil_steps=3))[0], made(*scene("ippo", distil_steps=3))[0]
+    )
 
 
 # The same bytes whatever the way
@@ -379,8 +381,8 @@ def test_the_new_team_goes_on_playing_and_learning(name):
     state = {**state, **made(*scene(name))[0]}
     algorithm = algorithms.algorithm(name)
     code, config = algorithms.implementation(algorithm), algorithms.configuration(algorithm, SETTINGS).resolved(SPEC)
-    units = collect(registry.make(TOY, 4), Policy(SPEC, MERGED, state), 5, SEED, 2, 0).tensors
-    context = Context(SPEC, MERGED, config, SEED, 2, batch.join(SPEC, units, (0,)), state)
+    rollouts = collect(registry.make(TOY, 4), Policy(SPEC, MERGED, state), 5, SEED, 2, 0).tensors
+    context = Context(SPEC, MERGED, config, SEED, 2, batch.join(SPEC, rollouts, (0,)), state)
     after = stages.run(algorithm, code, context, stages.Share([s.name for s in algorithm.stages], (0, 1))).tensors
     steps = "policy_optimiser/g00/steps"
     assert int(after[steps][0]) > int(state[steps][0]) > 0

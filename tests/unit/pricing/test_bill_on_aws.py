@@ -30,7 +30,7 @@ from coordinator.pricing.bill import (
 )
 from coordinator.pricing.prices import load_prices
 from functions.completion import Note, gather, set_name, tell
-from functions.contract import Tell, Usage
+from functions.contract import ReportTo, Usage
 from infra.emulation.middleware.capacity import item_size
 
 PRICES = load_prices()
@@ -136,7 +136,7 @@ def test_what_is_reckoned_for_reports_is_what_real_reports_write(count):
     used = {"puts": 2, "gets": 9, "bytes_written": 440_932, "bytes_read": 654_321}
     ended = Note(attempt=0, duration_ms=1234, peak_mb=180, start_ms=950, **used)
     sets = Sets()
-    woken = [tell(sets, Tell(ask=7, index=index, count=count, coordinator="c"), ended) for index in range(count)]
+    woken = [tell(sets, ReportTo(ask=7, index=index, count=count, coordinator="c"), ended) for index in range(count)]
     assert woken == [False] * (count - 1) + [True]
     told = gather(sets, 7, count)
     metered = sum((Meter().add_commit(size) for size in told.updates), Meter(gets=count))
@@ -222,7 +222,7 @@ def test_an_item_is_billed_with_its_names_and_what_stands_beside_its_body(run):
 
 def test_a_turn_of_the_coordinator_is_billed_with_what_it_read_first():
     # A charter of 4,090 bytes is an item of more than 4,096: two units, and one for the lease. 200.4 + 999.7 ms.
-    plan = replace(make_plan(), run="r", fixed=True, stretch=False, coordinator_mb=512)
+    plan = replace(make_plan(), run="r", fixed=True, cpu_scaling=False, coordinator_mb=512)
     meter = apply(plan, State(), Driven(200.4, 999.7, (4090, 0))).meter
     assert meter.read_units == 3 and meter.log_bytes == LOG_BYTES
     # 1,200.1 -> 1,201 ms at 512 MB: 0.6005 GB-s.
@@ -255,7 +255,7 @@ def test_the_bill_of_a_deployed_run_is_as_by_hand():
     sizes = {"actor": 1024, "learner": 2048, "evaluator": 512}
     settings = [f"functions.{name}.memory_mb={memory}" for name, memory in sizes.items()]
     # Functions that are deployed and measured by Lambda itself.
-    plan = replace(make_plan("stop.rounds=1", *settings, init_limit_ms=10_000), fixed=True, stretch=False)
+    plan = replace(make_plan("stop.rounds=1", *settings, init_limit_ms=10_000), fixed=True, cpu_scaling=False)
     cold = set(sizes)
 
     def script(function, request):

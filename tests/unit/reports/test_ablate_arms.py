@@ -17,13 +17,13 @@ from coordinator.ablation.arms import (
 from coordinator.ablation.study import FILE, Study, joined, read, write
 from coordinator.config.schema import ConfigError, load
 
-BASE = load(None, ["scaling.units=8", "algorithm.lr=0.002"])
+BASE = load(None, ["scaling.rollouts=8", "algorithm.lr=0.002"])
 
 
 @pytest.mark.parametrize("name", ARMS)
 def test_every_arm_is_a_configuration_that_can_run(name):
     found = configuration(ARMS[name], BASE)
-    assert (found.scaling.units, found.algorithm.lr) == (8, 0.002)
+    assert (found.scaling.rollouts, found.algorithm.lr) == (8, 0.002)
 
 
 def test_every_cross_of_rules_is_a_configuration_that_can_run():
@@ -57,8 +57,8 @@ def test_a_cross_is_named_after_its_rules():
 
 
 def test_units_that_were_worked_out_are_the_constant_number():
-    found = configuration(ARMS["constant-mean"], BASE, units=5)
-    assert (found.scaling.rule, found.scaling.units) == ("constant", 5)
+    found = configuration(ARMS["constant-mean"], BASE, rollouts=5)
+    assert (found.scaling.rule, found.scaling.rollouts) == ("constant", 5)
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,10 @@ def test_what_there_is_not_is_refused_with_what_there_is(call, says):
 
 
 def test_an_arm_that_cannot_be_is_named():
-    with pytest.raises(ConfigError, match=r"^arm ours: scaling.least"):
-        configuration(ARMS["ours"], msgspec.convert(msgspec.to_builtins(BASE) | {"scaling": {"least": 9}}, type(BASE)))
+    with pytest.raises(ConfigError, match=r"^arm ours: scaling.min_rollouts"):
+        configuration(
+            ARMS["ours"], msgspec.convert(msgspec.to_builtins(BASE) | {"scaling": {"min_rollouts": 9}}, type(BASE))
+        )
 
 
 @pytest.mark.parametrize(
@@ -99,7 +101,7 @@ def test_settings_that_an_arm_would_undo_are_refused(override, says):
 
 
 def test_settings_that_no_arm_undoes_are_let_through():
-    refuse_clashes(named(["marless-minus"]), ["scaling.rule=constant", "scaling.units=4", "sharing.epsilon=0.1"])
+    refuse_clashes(named(["marless-minus"]), ["scaling.rule=constant", "scaling.rollouts=4", "sharing.epsilon=0.1"])
 
 
 def a_study(**changed):
@@ -108,11 +110,11 @@ def a_study(**changed):
 
 
 def test_an_ablation_takes_further_arms_and_keeps_what_it_worked_out(tmp_path):
-    old = a_study(units={"constant-mean": 3})
+    old = a_study(rollouts={"constant-mean": 3})
     write(tmp_path, old)
     found = joined(tmp_path, read(tmp_path), a_study(arms={"packed": {"placement.rule": "packed"}}))
     assert found.arms == {"ours": {"scaling.rule": "gns"}, "packed": {"placement.rule": "packed"}}
-    assert found.units == {"constant-mean": 3}
+    assert found.rollouts == {"constant-mean": 3}
 
 
 @pytest.mark.parametrize(

@@ -174,18 +174,18 @@ PAPER, MEAN = ARMS["marless"], ARMS["constant-mean"]
 class Scripted:
     """Runs that finish with so many units per round, or fail where None is due, instead of training."""
 
-    def __init__(self, monkeypatch, folder, units):
-        self.folder, self.units, self.words = folder, units, []
+    def __init__(self, monkeypatch, folder, rollouts):
+        self.folder, self.rollouts, self.words = folder, rollouts, []
         monkeypatch.setattr(campaigns, "spawn", self)
 
     def __call__(self, arguments, folder, log, modules):
         name = arguments[arguments.index("--run") + 1] if "--run" in arguments else arguments[1]
         self.words.append((name, arguments))
-        units = self.units[name]
-        if units is None:
+        rollouts = self.rollouts[name]
+        if rollouts is None:
             log.write_text("marless: out of luck\n")
             return Made(code=1)
-        a_folder(self.folder / "runs" / name, [a_line(1, units=units), a_line(2, units=units + 2)])
+        a_folder(self.folder / "runs" / name, [a_line(1, rollouts=rollouts), a_line(2, rollouts=rollouts + 2)])
         return Made()
 
 
@@ -202,8 +202,8 @@ def test_the_constant_arm_waits_for_the_runs_it_takes_its_units_from(tmp_path, m
     campaign, told = a_campaign(tmp_path)
     campaign.run(4, lambda: False)
     assert [name for name, _ in runs.words] == ["marless-s1", "marless-s2", "constant-mean-s1", "constant-mean-s2"]
-    assert "scaling.units=6" in runs.words[2][1]
-    assert study_of(tmp_path).units == {"constant-mean": 6}
+    assert "scaling.rollouts=6" in runs.words[2][1]
+    assert study_of(tmp_path).rollouts == {"constant-mean": 6}
     assert [(ended.status, ended.done, ended.total) for ended in told][-1] == ("finished", 4, 4)
     assert {name: list(found) for name, found in campaign.results.items()} == {
         "marless": [1, 2],
@@ -233,12 +233,12 @@ def test_without_any_run_to_take_units_from_an_arm_fails(tmp_path, monkeypatch):
 
 
 def test_finished_runs_are_not_run_again_and_units_once_worked_out_stay(tmp_path, monkeypatch):
-    a_folder(tmp_path / "runs" / "marless-s1", [a_line(1, units=20)])
+    a_folder(tmp_path / "runs" / "marless-s1", [a_line(1, rollouts=20)])
     runs = Scripted(monkeypatch, tmp_path, {"constant-mean-s1": 6})
-    campaign, told = a_campaign(tmp_path, seeds=(1,), study=Study(settings={}, arms={}, units={"constant-mean": 3}))
+    campaign, told = a_campaign(tmp_path, seeds=(1,), study=Study(settings={}, arms={}, rollouts={"constant-mean": 3}))
     assert [cell.run for cell in campaign.missing] == ["constant-mean-s1"]
     campaign.run(1, lambda: False)
-    assert "scaling.units=3" in runs.words[0][1] and len(told) == 1
+    assert "scaling.rollouts=3" in runs.words[0][1] and len(told) == 1
 
 
 def test_a_run_that_a_stop_ended_has_not_failed(tmp_path, monkeypatch):

@@ -105,7 +105,7 @@ def some_arms(tested, control, noise=NOISE):
         for name, times in zip(arms, (1.0, tested * factor, control), strict=True):
             spent = 0.1 * seed * times
             curve = a_curve(1000, 10.0, spent, -80.0, -40.0)
-            arms[name][seed] = a_result(name, seed, dollars=spent, curve=curve, units=4.0 * times)
+            arms[name][seed] = a_result(name, seed, dollars=spent, curve=curve, rollouts=4.0 * times)
     return arms
 
 
@@ -139,7 +139,7 @@ def test_dollars_returns_and_units_are_the_arms_against_its_controls():
         "saves",
     )
     assert found.dollars.ratio == pytest.approx(0.5 / 0.8 * stats.gmean(NOISE))
-    assert found.units.value == pytest.approx(found.dollars.ratio)
+    assert found.rollouts.value == pytest.approx(found.dollars.ratio)
     # One to five above -38, against -40.
     assert found.difference.value == pytest.approx(5.0)
     assert found.difference.ci95 == pytest.approx(stats.t.interval(0.95, 4, 5.0, stats.sem([3, 4, 5, 6, 7])))

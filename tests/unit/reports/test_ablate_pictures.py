@@ -16,8 +16,8 @@ from coordinator.ablation.results import Point, Round
 from functions.contract import MissingExtra
 
 ALWAYS = ["return_steps.png", "return_dollars.png", "return_seconds.png", "rounds.png", "bill.png"]
-APART = Round(units=4, learners=6, team=(0, 1, 2), event="")
-TOGETHER = Round(units=2, learners=4, team=(0, 0, 2), event="shared")
+APART = Round(rollouts=4, learners=6, team=(0, 1, 2), event="")
+TOGETHER = Round(rollouts=2, learners=4, team=(0, 0, 2), event="shared")
 
 
 def size_of(path):
@@ -52,7 +52,7 @@ def test_who_shared_with_whom_is_drawn_when_somebody_did(tmp_path):
 def test_many_agents_have_a_colour_each(tmp_path, monkeypatch):
     taken = []
     monkeypatch.setattr("matplotlib.axes.Axes.imshow", lambda axes, teams, **how: taken.append(how["cmap"]))
-    crowd = Round(units=1, learners=1, team=(*range(11), 0), event="shared")
+    crowd = Round(rollouts=1, learners=1, team=(*range(11), 0), event="shared")
     draw({"a": {1: a_result(history=(crowd, crowd))}}, tmp_path, "a task")
     assert len({taken[0](agent) for agent in range(12)}) == 12
 

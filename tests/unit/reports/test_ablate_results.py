@@ -15,22 +15,22 @@ from scipy import stats
 
 from coordinator.ablation import table
 from coordinator.ablation.comparison import at, compare, estimate, ratio, spent_until, target
-from coordinator.ablation.results import Point, Unreadable, mean_units, read
+from coordinator.ablation.results import Point, Unreadable, mean_rollouts, read
 
 
 def test_a_run_is_read_from_its_files(tmp_path):
     lines = [
-        a_line(1, units=4, learners=6),
-        a_line(2, units=8, learners=6, event="shared"),
-        a_line(3, units=6, learners=4, team=(0, 1, 0), event="rejected"),
-        a_line(4, units=6, learners=4, team=(0, 1, 0), event="split"),
+        a_line(1, rollouts=4, learners=6),
+        a_line(2, rollouts=8, learners=6, event="shared"),
+        a_line(3, rollouts=6, learners=4, team=(0, 1, 0), event="rejected"),
+        a_line(4, rollouts=6, learners=4, team=(0, 1, 0), event="split"),
     ]
     found = read(a_folder(tmp_path / "run", lines, final=-41.0, code="xyz"), "ours", 3)
     assert (found.arm, found.seed, found.rounds, found.env_steps, found.code) == ("ours", 3, 4, 400, "xyz")
     # Of training, as the last round says, and not the bill of 0.0336 dollars that the whole run has.
     assert (found.dollars, found.seconds) == (0.04, 4.0)
     assert found.functions == pytest.approx(0.001 + 0.002 + 0.0005 + 0.0001)
-    assert (found.units, found.learners, found.sharing, found.flips, found.rejected) == (6.0, 5.0, 0.5, 2, 1)
+    assert (found.rollouts, found.learners, found.sharing, found.flips, found.rejected) == (6.0, 5.0, 0.5, 2, 1)
     assert [line.team for line in found.history] == [(0, 1, 2), (0, 1, 2), (0, 1, 0), (0, 1, 0)]
 
 
@@ -64,8 +64,8 @@ def test_a_damaged_file_is_named(tmp_path, name):
 
 
 def test_the_mean_number_of_units_counts_every_run_the_same():
-    assert mean_units([a_result(units=2.0), a_result(units=5.2), a_result(units=6.1)]) == 4  # 4.43
-    assert mean_units([a_result(units=0.2)]) == 1
+    assert mean_rollouts([a_result(rollouts=2.0), a_result(rollouts=5.2), a_result(rollouts=6.1)]) == 4  # 4.43
+    assert mean_rollouts([a_result(rollouts=0.2)]) == 1
 
 
 CURVE = (

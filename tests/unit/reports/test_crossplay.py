@@ -134,17 +134,17 @@ def test_a_side_of_several_classes_plays_as_one():
 class Duel:
     """Two agents of one class on different sides: each gets the number of its action."""
 
-    def __init__(self, copies):
+    def __init__(self, num_envs):
         kind = AgentClass("all", (0, 1), observation_size=3, actions=3)
         self.spec = Spec(agents=("red_0", "blue_0"), classes=(kind,), horizon=1, sides=(0, 1))
-        self.copies = copies
+        self.num_envs = num_envs
 
     def reset(self, rng):
-        return Observation((np.ones((self.copies, 2, 3), np.float32),), np.ones((self.copies, 2), bool))
+        return Observation((np.ones((self.num_envs, 2, 3), np.float32),), np.ones((self.num_envs, 2), bool))
 
     def step(self, actions):
-        seen, ended = self.reset(None), np.ones(self.copies, bool)
-        return Step(seen, actions[0].astype(float), np.ones((self.copies, 2), bool), ~ended, ended, seen)
+        seen, ended = self.reset(None), np.ones(self.num_envs, bool)
+        return Step(seen, actions[0].astype(float), np.ones((self.num_envs, 2), bool), ~ended, ended, seen)
 
     def close(self):
         pass

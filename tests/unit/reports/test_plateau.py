@@ -8,7 +8,7 @@ from simulated import make_plan
 from test_cli import line
 
 from coordinator.reports.plateau import FEWEST, FEWEST_EVER, Plateau, blocks, plateau
-from coordinator.runs.plateau_monitor import Course, warning
+from coordinator.runs.plateau_monitor import PlateauMonitor, warning
 
 ROUNDS = 400
 
@@ -82,29 +82,31 @@ def test_a_run_that_stands_still_is_found(rho, heavy):
     assert share(noise(rng, 40, rho, heavy)) >= 0.95
 
 
-def course_of(plan, returns, **used):
-    return Course(plan, [line(round=number, return_mean=value, **used) for number, value in enumerate(returns, 1)])
+def monitor_of(plan, returns, **used):
+    return PlateauMonitor(
+        plan, [line(round=number, return_mean=value, **used) for number, value in enumerate(returns, 1)]
+    )
 
 
 STILL = [min(number, 100.0) for number in range(400)]
 
 
 def test_a_plateau_is_told_once_with_what_to_try():
-    course = course_of(make_plan(), STILL)
+    course = monitor_of(make_plan(), STILL)
     said = course.look()
     assert said.startswith("a plateau: in the last 180 rounds the return changed by +0, of 93.5 in all; ")
-    assert said.endswith("try another algorithm.gamma or algorithm.lr or algorithm.entropy")
+    assert said.endswith("try another algorithm.gamma or algorithm.lr or algorithm.ent_coef")
     assert course.plateau is not None and course.look() == ""
 
 
 def test_the_warning_names_settings_that_the_algorithm_has():
-    plan = make_plan("algorithm.name=iql", "placement.carry=false")
+    plan = make_plan("algorithm.name=iql", "placement.inline_objects=false")
     assert "algorithm.epsilon_steps" in warning(plan, Plateau(rounds=180, of=400, rise=0.0, gain=1.0))
     assert "has not risen beyond chance in 200 rounds" in warning(plan, Plateau(rounds=180, of=200, rise=0.0, gain=1.0))
 
 
 def test_a_run_that_gets_better_again_is_on_no_plateau():
-    course = course_of(make_plan(), STILL)
+    course = monitor_of(make_plan(), STILL)
     assert course.look()
     for number in range(400):
         course.add(line(round=401 + number, return_mean=100.0 + number))
@@ -112,18 +114,18 @@ def test_a_run_that_gets_better_again_is_on_no_plateau():
 
 
 def test_sides_that_compete_are_not_warned_of():
-    course = course_of(make_plan(), STILL, side_returns={"a": 1.0, "b": -1.0})
+    course = monitor_of(make_plan(), STILL, side_returns={"a": 1.0, "b": -1.0})
     assert course.look() == "" and course.plateau is None
 
 
 def test_a_side_that_learns_against_one_that_stays_is_warned_of():
     fixed = make_plan("opponents.side=1", "algorithm.name=ippo")
-    course = Course(fixed, [])
+    course = PlateauMonitor(fixed, [])
     for number, value in enumerate(STILL, 1):
         course.add(line(round=number, return_mean=float(number), side_returns={"a": value, "b": float(number)}))
-    assert course.look() == course_of(make_plan("algorithm.name=ippo"), STILL).look() != ""
+    assert course.look() == monitor_of(make_plan("algorithm.name=ippo"), STILL).look() != ""
 
 
 def test_rounds_in_which_no_episode_ended_do_not_count():
     returns = [value for pair in zip(STILL, [None] * 400, strict=True) for value in pair]
-    assert course_of(make_plan(), returns).look() == course_of(make_plan(), STILL).look() != ""
+    assert monitor_of(make_plan(), returns).look() == monitor_of(make_plan(), STILL).look() != ""

@@ -47,7 +47,7 @@ def test_one_observation_gives_one_action_of_its_kind():
 
 def test_random_opponents_act_evenly_within_their_bounds():
     class Still:
-        spec, copies = NUMBERS, 4000
+        spec, num_envs = NUMBERS, 4000
 
     match = _Match(Still(), None, "x", None, np.random.default_rng(1))
     values = observed(NUMBERS, 1, 4000)

@@ -23,16 +23,16 @@ from coordinator.rules.scaling import (
     Bounds,
     Memory,
     Rule,
+    ScalingSignals,
     Signal,
-    Told,
     convexity,
     emptied,
     list_overhead,
     needs,
     noise_scale,
     observed,
+    rollouts,
     share,
-    units,
 )
 from functions.algorithms.ppo.ppo import PPO_STAGES
 from functions.contract import Usage
@@ -78,7 +78,7 @@ def remembered(rounds, rule, window=10):
 
 
 def chosen(rule, memory, limits, *address):
-    return units(rule, memory, limits, rng(*address))
+    return rollouts(rule, memory, limits, rng(*address))
 
 
 def asked(*policies):
@@ -182,7 +182,7 @@ def test_only_a_shuffled_control_pays_for_the_past():
     for rule in RULES:
         assert len(remembered(rounds, rule).past) == (HISTORY if rule.startswith("shuffled:") else 0)
     past = remembered(rounds, "shuffled:paper").past
-    assert past[0] == Told(convexity={0: 20.0}) and past[-1] == Told(convexity={0: HISTORY + 19.0})
+    assert past[0] == ScalingSignals(convexity={0: 20.0}) and past[-1] == ScalingSignals(convexity={0: HISTORY + 19.0})
 
 
 @given(histories(), st.sampled_from(RULES))
@@ -365,8 +365,8 @@ def test_under_the_offset_threshold_noise_gives_about_thirty_units(policies):
 # --- gradient noise ---
 
 
-def improvement_per_dollar(units, scale, overhead):
-    return 1 / math.sqrt(1 + scale / units) / (overhead + units)
+def improvement_per_dollar(rollouts, scale, overhead):
+    return 1 / math.sqrt(1 + scale / rollouts) / (overhead + rollouts)
 
 
 def optimum(scale, overhead):
@@ -510,11 +510,11 @@ def test_the_overhead_is_the_bill_of_a_round_over_that_of_a_unit(storage, agents
     prices = load_prices()
     learners = 1 + 2 * agents
     puts = 2 + agents + 2 * agents
-    unit, beside = Meter(), Meter(puts=puts)
-    unit = unit.add_invocation("actor", 1769, 0.0, 0.0, Usage(puts=1, gets=learners))
+    rollout, beside = Meter(), Meter(puts=puts)
+    rollout = rollout.add_invocation("actor", 1769, 0.0, 0.0, Usage(puts=1, gets=learners))
     for _ in range(learners):
         beside = beside.add_invocation("learner", 1769, 0.0, 0.0, Usage())
-    expected = bill(beside, prices, "arm", storage).total / bill(unit, prices, "arm", storage).total
+    expected = bill(beside, prices, "arm", storage).total / bill(rollout, prices, "arm", storage).total
     assert list_overhead(prices, agents, PPO_STAGES, storage) == pytest.approx(float(expected), rel=1e-15)
 
 

@@ -12,9 +12,9 @@ SPEC = Spec(("a", "b", "c"), CLASSES, horizon=2)
 STEPS = 2
 
 
-def unit(number, copies, cut, spec=SPEC):
+def rollout(number, num_envs, cut, spec=SPEC):
     """A unit whose entries say where they are from: 1000 unit + 100 agent + 10 t + e, a second feature 0.5 more."""
-    t, e = np.meshgrid(np.arange(STEPS), np.arange(copies), indexing="ij")
+    t, e = np.meshgrid(np.arange(STEPS), np.arange(num_envs), indexing="ij")
     here = 1000 * number + 10 * t + e
     by_agent = np.stack([here + 100 * agent for agent in range(3)]).astype(np.float32)
     cut = np.array(cut, int).reshape(-1, 2)
@@ -31,7 +31,7 @@ def unit(number, copies, cut, spec=SPEC):
         agents = list(kind.agents)
         tensors[f"observation/{index}"] = by_agent[agents][..., None] + second
         tensors[f"action/{index}"] = tensors[f"log_probability/{index}"] = by_agent[agents]
-        tensors[f"mask/{index}"] = np.ones((len(agents), STEPS, copies, kind.actions), bool)
+        tensors[f"mask/{index}"] = np.ones((len(agents), STEPS, num_envs, kind.actions), bool)
         tensors[f"cut_mask/{index}"] = (after[agents] % 2 == 0)[..., None].repeat(kind.actions, axis=-1)
         tensors[f"cut_observation/{index}"] = after[agents][..., None] - second
     tensors["state"] = here[..., None].astype(np.float32)
@@ -39,44 +39,44 @@ def unit(number, copies, cut, spec=SPEC):
     return {f"u{number:05d}/{name}": array for name, array in tensors.items()}
 
 
-def two_units(spec=SPEC):
+def two_rollouts(spec=SPEC):
     """Unit 3 has two copies and unit 4 one; the units' ends cut all copies, unit 3's copy 1 also ends at step 0."""
-    return join(spec, unit(3, 2, [[0, 1], [1, 0], [1, 1]], spec) | unit(4, 1, [[1, 0]], spec), (3, 4))
+    return join(spec, rollout(3, 2, [[0, 1], [1, 0], [1, 1]], spec) | rollout(4, 1, [[1, 0]], spec), (3, 4))
 
 
 def test_units_stand_side_by_side_along_the_copies_in_the_order_asked_for():
-    batch = two_units()
+    batch = two_rollouts()
     np.testing.assert_array_equal(batch.rewards[0], [[3000, 3001, 4000], [3010, 3011, 4010]])
     assert batch.ended.shape == (STEPS, 3)
-    other = join(SPEC, unit(3, 2, []) | unit(4, 1, []), (4, 3))
+    other = join(SPEC, rollout(3, 2, []) | rollout(4, 1, []), (4, 3))
     np.testing.assert_array_equal(other.rewards[0], [[4000, 3000, 3001], [4010, 3010, 3011]])
 
 
 def test_a_cut_names_the_joined_copy_and_what_came_next():
-    batch = two_units()
+    batch = two_rollouts()
     np.testing.assert_array_equal(batch.cut, [[0, 1], [1, 0], [1, 1], [1, 2]])
     after = batch.of(batch.cut_observations, 2)
     np.testing.assert_array_equal(after[:, 0], [-3201, -3210, -3211, -4210])
 
 
 def test_copies_are_counted_through_all_units_before():
-    batch = join(SPEC, unit(3, 2, []) | unit(4, 1, []) | unit(5, 2, [[1, 1]]), (3, 4, 5))
+    batch = join(SPEC, rollout(3, 2, []) | rollout(4, 1, []) | rollout(5, 2, [[1, 1]]), (3, 4, 5))
     np.testing.assert_array_equal(batch.cut, [[1, 4]])
 
 
 def test_units_without_cuts_join_to_none():
-    batch = join(SPEC, unit(3, 2, []) | unit(4, 1, []), (3, 4))
+    batch = join(SPEC, rollout(3, 2, []) | rollout(4, 1, []), (3, 4))
     assert batch.cut.shape == (0, 2)
     assert batch.cut_state.shape == (0, 4)
 
 
 def test_the_units_are_counted():
-    assert two_units().units == 2
-    assert join(SPEC, unit(3, 2, []), (3,)).units == 1
+    assert two_rollouts().rollouts == 2
+    assert join(SPEC, rollout(3, 2, []), (3,)).rollouts == 1
 
 
 def test_an_agents_own_slice_comes_from_its_place_in_its_class():
-    batch = two_units()
+    batch = two_rollouts()
     assert [batch.place(agent) for agent in range(3)] == [(0, 0), (1, 0), (0, 1)]
     np.testing.assert_array_equal(batch.of(batch.observations, 2)[1, 2], [4210])
     np.testing.assert_array_equal(batch.of(batch.observations, 1)[1, 2], [4110, 4110.5])
@@ -85,44 +85,44 @@ def test_an_agents_own_slice_comes_from_its_place_in_its_class():
 
 
 def test_without_a_state_of_the_tasks_own_all_observations_stand_side_by_side_by_agent():
-    batch = two_units()
+    batch = two_rollouts()
     np.testing.assert_array_equal(batch.state[1, 2], [4010, 4110, 4110.5, 4210])
     np.testing.assert_array_equal(batch.cut_state[3], [-4010, -4110, -4110.5, -4210])
     assert side_by_side(SPEC, batch.observations).shape == (STEPS, 3, 4)
 
 
 def test_a_state_of_the_tasks_own_is_joined_as_it_is():
-    batch = two_units(Spec(SPEC.agents, CLASSES, horizon=2, state_size=1))
+    batch = two_rollouts(Spec(SPEC.agents, CLASSES, horizon=2, state_size=1))
     np.testing.assert_array_equal(batch.state[..., 0], [[3000, 3001, 4000], [3010, 3011, 4010]])
     np.testing.assert_array_equal(batch.cut_state[:, 0], [3, 3, 3, 4])
 
 
 def test_masks_are_joined_where_the_task_has_them():
-    assert two_units().masks is None
-    masks = two_units(Spec(SPEC.agents, CLASSES, horizon=2, masked=True)).masks
+    assert two_rollouts().masks is None
+    masks = two_rollouts(Spec(SPEC.agents, CLASSES, horizon=2, masked=True)).masks
     assert [part.shape for part in masks] == [(2, STEPS, 3, 2), (1, STEPS, 3, 3)]
 
 
 def test_what_is_legal_after_a_cut_is_joined_where_the_task_has_masks():
-    assert two_units().cut_masks is None
-    batch = two_units(Spec(SPEC.agents, CLASSES, horizon=2, masked=True))
+    assert two_rollouts().cut_masks is None
+    batch = two_rollouts(Spec(SPEC.agents, CLASSES, horizon=2, masked=True))
     assert [part.shape for part in batch.cut_masks] == [(2, 4, 2), (1, 4, 3)]
     # The cut rows of agent 2 are 3201, 3210, 3211 and 4210: legal where even.
     np.testing.assert_array_equal(batch.of(batch.cut_masks, 2)[:, 0], [False, True, False, True])
 
 
 def test_units_without_log_probabilities_are_joined_without():
-    assert two_units().log_probability is not None
-    units = unit(3, 2, []) | unit(4, 1, [])
-    batch = join(SPEC, {name: array for name, array in units.items() if "log_probability" not in name}, (3, 4))
+    assert two_rollouts().log_probability is not None
+    rollouts = rollout(3, 2, []) | rollout(4, 1, [])
+    batch = join(SPEC, {name: array for name, array in rollouts.items() if "log_probability" not in name}, (3, 4))
     assert batch.log_probability is None
 
 
 def test_actions_of_several_parts_are_joined_along_the_copies():
-    units = unit(3, 2, []) | unit(4, 1, [])
+    rollouts = rollout(3, 2, []) | rollout(4, 1, [])
     for number in (3, 4):
         name = f"u{number:05d}/action/0"
-        units[name] = np.stack([units[name], -units[name]], axis=-1)
-    batch = join(SPEC, units, (3, 4))
+        rollouts[name] = np.stack([rollouts[name], -rollouts[name]], axis=-1)
+    batch = join(SPEC, rollouts, (3, 4))
     assert [part.shape for part in batch.actions] == [(2, STEPS, 3, 2), (1, STEPS, 3)]
     np.testing.assert_array_equal(batch.of(batch.actions, 2)[1, 2], [4210, -4210])

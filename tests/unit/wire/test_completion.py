@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from functions import completion
 from functions.completion import FAN, ITEM_BYTES, Note, complete, gather, note, tell
-from functions.contract import DescribeReply, Done, Failed, Tell, Usage
+from functions.contract import DescribeReply, Done, Failed, ReportTo, Usage
 from functions.environments.base import AgentClass, Spec
 
 SPEC = Spec(agents=("a",), classes=(AgentClass("all", (0,), 1, 2),), horizon=3)
@@ -29,7 +29,7 @@ class Sets(dict):
 
 
 def address(index, count, ask=7):
-    return Tell(ask=ask, index=index, count=count, coordinator="c:1")
+    return ReportTo(ask=ask, index=index, count=count, coordinator="c:1")
 
 
 @pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 128, 1000, 4096, 4097, 10_000])

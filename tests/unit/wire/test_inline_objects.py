@@ -38,9 +38,9 @@ TEAM, TARGET = Team(groups=(0, 1, 2), identity=True), Team(groups=(0, 0, 2), ide
 LEARNING = {
     "spec": registry.spec(TOY),
     "algorithm": "mappo",
-    "hyperparameters": {"hidden": [4], "minibatches": 2, "epochs": 2},
+    "hyperparameters": {"hidden": [4], "num_minibatches": 2, "epochs": 2},
 }
-UNITS = {"units": (0, 1), "copies": 4, "steps": 6}
+ROLLOUTS = {"rollouts": (0, 1), "num_envs": 4, "rollout_length": 6}
 KINDS = ("describe", "initialise", "sample", "learn", "whole", "regroup", "evaluate")
 STORING = KINDS[1:-1]
 
@@ -68,10 +68,10 @@ def everything(answer):
     answer(act, order(DescribeTask, "describe", environment=TOY))
     drawn = answer(learn, order(InitialiseTask, "initialise", team=TEAM, **LEARNING)).objects
     state, policies = tuple(drawn.values()), (drawn["policies"],)
-    playing = {"environment": TOY, "team": TEAM, **UNITS}
+    playing = {"environment": TOY, "team": TEAM, **ROLLOUTS}
     sampled = answer(act, order(SampleTask, "sample", policies=policies, **playing)).objects["trajectory"]
     answer(learn, order(
-        LearnTask, "learn", team=TEAM, stages=("postprocess", "critic", "policy"), groups=(0, 1, 2), units=(0, 1),
+        LearnTask, "learn", team=TEAM, stages=("postprocess", "critic", "policy"), groups=(0, 1, 2), rollouts=(0, 1),
         trajectories=(sampled,), state=state, publish_tensors=True, summaries=("behaviour", "density"), **LEARNING,
     ))  # fmt: skip
     answer(
@@ -114,7 +114,7 @@ def carrying(kind, **changes):
     """The handler, and the task that has all it refers to inside and wants its answer's objects so too."""
     handler, task, _ = SERVED[kind]
     inside = {ref.key: STORED[ref.key] for ref in refs_of(task)}
-    return handler, msgspec.structs.replace(task, **{"carry": True, "carried": inside, **changes})
+    return handler, msgspec.structs.replace(task, **{"inline_objects": True, "inlined": inside, **changes})
 
 
 @pytest.mark.parametrize("attempt", [0, 1])
@@ -122,17 +122,17 @@ def carrying(kind, **changes):
 def test_a_task_that_carries_has_the_bytes_and_the_reply_of_one_that_stores(kind, attempt):
     handler, task = carrying(kind, attempt=attempt)
     done, stored = ask(handler, task, Nowhere()), SERVED[kind][2]
-    carried = {ref.key: STORED[ref.key] for ref in stored.objects.values()}
-    assert bool(carried) == (kind in STORING)
-    assert done == msgspec.structs.replace(stored, attempt=attempt, carried=carried, usage=Usage())
+    inlined = {ref.key: STORED[ref.key] for ref in stored.objects.values()}
+    assert bool(inlined) == (kind in STORING)
+    assert done == msgspec.structs.replace(stored, attempt=attempt, inlined=inlined, usage=Usage())
 
 
 @pytest.mark.parametrize("kind", STORING)
 def test_the_answer_inside_the_last_object_carries_nothing(kind):
     handler, task = carrying(kind)
     done = ask(handler, task, Nowhere())
-    *before, last = (codec.header(body, key).done for key, body in done.carried.items())
-    assert last == msgspec.structs.replace(done, objects=last.objects, carried={})
+    *before, last = (codec.header(body, key).done for key, body in done.inlined.items())
+    assert last == msgspec.structs.replace(done, objects=last.objects, inlined={})
     assert list(last.objects) == list(done.objects)[:-1]
     assert before == [None] * len(before)
 
@@ -141,9 +141,9 @@ def test_the_answer_inside_the_last_object_carries_nothing(kind):
 def test_what_was_carried_and_stored_later_answers_a_retry_that_stores(kind):
     handler, task = carrying(kind)
     done = ask(handler, task, Nowhere())
-    blobs = MemoryStorage(done.carried)
-    again = ask(handler, msgspec.structs.replace(task, carry=False, attempt=1), blobs)
-    assert again == msgspec.structs.replace(done, attempt=1, carried={}, usage=again.usage)
+    blobs = MemoryStorage(done.inlined)
+    again = ask(handler, msgspec.structs.replace(task, inline_objects=False, attempt=1), blobs)
+    assert again == msgspec.structs.replace(done, attempt=1, inlined={}, usage=again.usage)
     assert (again.usage.gets, again.usage.puts) == (1, 0)
 
 
@@ -151,13 +151,13 @@ def test_what_was_carried_and_stored_later_answers_a_retry_that_stores(kind):
 def test_what_a_message_lacks_is_read_from_storage_and_counted(kind):
     handler, task = carrying(kind)
     missing = refs_of(task)[0]
-    inside = {key: body for key, body in task.carried.items() if key != missing.key}
+    inside = {key: body for key, body in task.inlined.items() if key != missing.key}
     blobs = MemoryStorage({missing.key: STORED[missing.key]})
-    done = ask(handler, msgspec.structs.replace(task, carried=inside), blobs)
+    done = ask(handler, msgspec.structs.replace(task, inlined=inside), blobs)
     assert done.usage == Usage(gets=1, bytes_read=missing.size)
     assert done.objects == SERVED[kind][2].objects
     assert len(blobs) == 1
-    nowhere = ask(handler, msgspec.structs.replace(task, carried=inside), MemoryStorage())
+    nowhere = ask(handler, msgspec.structs.replace(task, inlined=inside), MemoryStorage())
     assert (nowhere.kind, nowhere.message) == ("corrupt_object", missing.key)
 
 
@@ -165,17 +165,17 @@ def test_what_a_message_lacks_is_read_from_storage_and_counted(kind):
 def test_a_carried_object_that_is_not_what_its_reference_says_is_refused(kind):
     handler, task = carrying(kind)
     last = refs_of(task)[-1].key
-    for broken in (task.carried[last][:-1] + b"\x07", task.carried[last][:-1], b""):
-        failed = ask(handler, msgspec.structs.replace(task, carried={**task.carried, last: broken}), STORED)
+    for broken in (task.inlined[last][:-1] + b"\x07", task.inlined[last][:-1], b""):
+        failed = ask(handler, msgspec.structs.replace(task, inlined={**task.inlined, last: broken}), STORED)
         message = f"{last} is not the object the run recorded (its hash differs)"
         assert (failed.kind, failed.message, failed.again) == ("corrupt_object", message, False)
 
 
 def test_what_is_carried_in_alone_leaves_the_answer_to_storage():
-    handler, task = carrying("learn", carry=False)
+    handler, task = carrying("learn", inline_objects=False)
     blobs = MemoryStorage()
     done = ask(handler, task, blobs)
-    assert done.carried == {}
+    assert done.inlined == {}
     assert {key: STORED[key] for key in blobs} == blobs
     assert (done.usage.gets, done.usage.puts) == (0, 3)
 
@@ -185,8 +185,8 @@ def test_an_earlier_answer_in_storage_is_not_looked_up_by_a_task_that_carries():
     done = ask(handler, task, Nowhere())
     other = ask(handler, msgspec.structs.replace(task, id="run/1/other"), STORED)  # under keys that are taken
     assert (other.usage, done.usage) == (Usage(), Usage())
-    assert list(other.carried) == list(done.carried)
-    assert other.carried != done.carried
+    assert list(other.inlined) == list(done.inlined)
+    assert other.inlined != done.inlined
 
 
 DRAW = carrying("initialise")[1]
@@ -213,7 +213,7 @@ def whole_reply(sample=(), learn=()):
 BAD = float("nan"), float("inf"), float("-inf")
 
 
-@pytest.mark.parametrize("carry", [True, False])
+@pytest.mark.parametrize("inline_objects", [True, False])
 @pytest.mark.parametrize("bad", BAD)
 @pytest.mark.parametrize(
     ("where", "field", "value"),
@@ -225,12 +225,12 @@ BAD = float("nan"), float("inf"), float("-inf")
         ("learn", "tables", lambda bad: {"x": Table(shape=(2,), data=np.float32([0, bad]).tobytes())}),
     ],
 )
-def test_a_figure_that_is_not_finite_is_found_however_deep_it_stands(where, field, value, bad, carry):
+def test_a_figure_that_is_not_finite_is_found_however_deep_it_stands(where, field, value, bad, inline_objects):
     for reply in (
         whole_reply(**{where: {field: value(bad)}}),
         getattr(whole_reply(**{where: {field: value(bad)}}), f"{where}s")[1],
     ):
-        blobs, task = MemoryStorage(), msgspec.structs.replace(DRAW, carry=carry)
+        blobs, task = MemoryStorage(), msgspec.structs.replace(DRAW, inline_objects=inline_objects)
 
         def work(task, blobs, reply=reply):
             return [("learner", {"x": np.zeros(1)})], reply
@@ -242,7 +242,7 @@ def test_a_figure_that_is_not_finite_is_found_however_deep_it_stands(where, fiel
 
 def test_finite_replies_pass():
     for reply in (whole_reply(), InitialiseReply(), SERVED["describe"][2].reply):
-        task = msgspec.structs.replace(DRAW, carry=True)
+        task = msgspec.structs.replace(DRAW, inline_objects=True)
         done = ask(
             lambda body, store, reply=reply: serve(body, store, {InitialiseTask: lambda *_: ([], reply)}), task, {}
         )

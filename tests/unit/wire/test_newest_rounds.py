@@ -16,16 +16,16 @@ from functions.contract import LearnTask, Past, WholeTask
 from functions.data.newest import newest
 
 # Units of two copies of five steps.
-UNIT = 10
+ROLLOUT = 10
 
 
-def past(*units):
+def past(*rollouts):
     """Rounds 0, 1, ... of so many units."""
-    return tuple(Past(round=number, units=of, trajectories=()) for number, of in enumerate(units))
+    return tuple(Past(round=number, rollouts=of, trajectories=()) for number, of in enumerate(rollouts))
 
 
 @pytest.mark.parametrize(
-    ("units", "most", "kept"),
+    ("rollouts", "most", "kept"),
     [
         ((1, 1, 1, 1), 40, [0, 1, 2, 3]),
         ((1, 1, 1, 1), 39, [1, 2, 3]),
@@ -38,8 +38,8 @@ def past(*units):
         ((), 100, []),
     ],
 )
-def test_the_newest_rounds_are_remembered_whole(units, most, kept):
-    assert [round_.round for round_ in newest(past(*units), UNIT, most)] == kept
+def test_the_newest_rounds_are_remembered_whole(rollouts, most, kept):
+    assert [round_.round for round_ in newest(past(*rollouts), ROLLOUT, most)] == kept
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +48,12 @@ def what_was_played_is_stored(monkeypatch):
 
 
 def plan(rule, replay, *overrides, name="iql"):
-    settings = (f"algorithm.name={name}", f"algorithm.replay={replay}", "algorithm.updates=2", "scaling.units=2")
+    settings = (
+        f"algorithm.name={name}",
+        f"algorithm.buffer_size={replay}",
+        "algorithm.updates_per_round=2",
+        "scaling.rollouts=2",
+    )
     return make_plan(*settings, f"placement.rule={rule}", *overrides)
 
 
@@ -66,10 +71,10 @@ def test_every_learner_is_told_of_the_rounds_before_its_own_that_fit_with_it(rul
     assert {request.round for request in learned} == set(range(8))
     for request in learned:
         assert rounds_of(request) == list(range(max(0, request.round + 1 - most), request.round))
-        assert len(request.trajectories) == 2 and len(request.units) == 2
+        assert len(request.trajectories) == 2 and len(request.rollouts) == 2
         for round_ in request.past:
             prefix = keys.output_prefix(round_.round, "sample/")
-            assert round_.units == 2 and [ref.key.startswith(prefix) for ref in round_.trajectories] == [True] * 2
+            assert round_.rollouts == 2 and [ref.key.startswith(prefix) for ref in round_.trajectories] == [True] * 2
     assert [round_.round for round_ in state.past] == list(range(8 - most, 8))
 
 
@@ -149,8 +154,9 @@ def test_what_a_checkpoint_holds_of_the_window_outlives_the_window():
 
 
 SMALL = (
-    "algorithm.name=vdn", "algorithm.replay=60", "algorithm.updates=2", "algorithm.batch=8", "algorithm.hidden=[4]",
-    "actors.copies=2", "scaling.units=2", "algorithm.epsilon_steps=40", "placement.rounds=2",
+    "algorithm.name=vdn", "algorithm.buffer_size=60", "algorithm.updates_per_round=2", "algorithm.batch_size=8",
+    "algorithm.hidden=[4]", "actors.num_envs=2", "scaling.rollouts=2", "algorithm.epsilon_steps=40",
+    "placement.rounds=2",
 )  # fmt: skip
 TASK = ("task.name=toy/signal", "evaluation.every=2", "evaluation.episodes=2", "evaluation.final_episodes=2")
 

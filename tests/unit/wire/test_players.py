@@ -69,15 +69,15 @@ def in_torch(tensors, team, agent, values):
 
 
 def seen_at(values, t, masks=None):
-    copies = values[0].shape[2]
-    return Observation(tuple(part[:, t].swapaxes(0, 1) for part in values), np.ones((copies, 3), bool), masks)
+    num_envs = values[0].shape[2]
+    return Observation(tuple(part[:, t].swapaxes(0, 1) for part in values), np.ones((num_envs, 3), bool), masks)
 
 
-def observed(spec, steps, copies, dtype=np.float32, seed=1):
+def observed(spec, steps, num_envs, dtype=np.float32, seed=1):
     """Per class ``[n, T, E, F]``."""
     rng = np.random.default_rng(seed)
     return [
-        rng.standard_normal((len(kind.agents), steps, copies, kind.observation_size)).astype(dtype)
+        rng.standard_normal((len(kind.agents), steps, num_envs, kind.observation_size)).astype(dtype)
         for kind in spec.classes
     ]
 
@@ -103,16 +103,16 @@ def test_a_policy_with_memory_gives_over_a_hundred_steps_what_torch_gives(dtype,
             np.testing.assert_allclose(own, expected, rtol=0, atol=tolerance * max(1, np.abs(expected).max()))
 
 
-@pytest.mark.parametrize("copies", [1, 2, 7, 64])
+@pytest.mark.parametrize("num_envs", [1, 2, 7, 64])
 @pytest.mark.parametrize("spec", [SPEC, NUMBERS], ids=["choices", "numbers and branches"])
 @pytest.mark.parametrize("recurrent", [True, False])
-def test_a_block_of_copies_does_and_remembers_what_it_does_alone(recurrent, spec, copies):
-    units, steps = 3, 6
+def test_a_block_of_copies_does_and_remembers_what_it_does_alone(recurrent, spec, num_envs):
+    rollouts, steps = 3, 6
     policy = Policy(spec, ALONE, tensors_of(spec, ALONE, (16, 12), recurrent))
-    values, rng = observed(spec, steps, units * copies), np.random.default_rng(2)
-    noise, ended = draws(spec, steps, units * copies, rng), rng.random((steps, units * copies)) < 0.3
-    parts = [slice(unit * copies, (unit + 1) * copies) for unit in range(units)]
-    together, alone = Player(policy, units * copies, units), [Player(policy, copies) for _ in parts]
+    values, rng = observed(spec, steps, rollouts * num_envs), np.random.default_rng(2)
+    noise, ended = draws(spec, steps, rollouts * num_envs, rng), rng.random((steps, rollouts * num_envs)) < 0.3
+    parts = [slice(rollout * num_envs, (rollout + 1) * num_envs) for rollout in range(rollouts)]
+    together, alone = Player(policy, rollouts * num_envs, rollouts), [Player(policy, num_envs) for _ in parts]
     for t in range(steps):
         choice = together.act(seen_at(values, t), tuple(part[t] for part in noise))
         together.forget(ended[t])
@@ -145,25 +145,25 @@ class Story:
     (of several numbers, their sum)."""
 
     def __init__(self, spec, lengths, total=40, seed=5):
-        self.copies, self.lengths = len(lengths), np.array(lengths)
+        self.num_envs, self.lengths = len(lengths), np.array(lengths)
         self.spec = Spec(spec.agents, spec.classes, horizon=max(lengths))
-        self.values = observed(spec, total + 1, self.copies, seed=seed)
+        self.values = observed(spec, total + 1, self.num_envs, seed=seed)
         self.played = []
 
     def reset(self, rng):
-        self.t, self.at = 0, np.zeros(self.copies, int)
+        self.t, self.at = 0, np.zeros(self.num_envs, int)
         return seen_at(self.values, 0)
 
     def step(self, actions):
         self.played.append(actions)
         self.t, self.at = self.t + 1, self.at + 1
-        rewards = np.zeros((self.copies, 3))
+        rewards = np.zeros((self.num_envs, 3))
         for kind, done in zip(self.spec.classes, actions, strict=True):
-            rewards[:, kind.agents] = done.reshape(self.copies, len(kind.agents), -1).sum(axis=-1)
+            rewards[:, kind.agents] = done.reshape(self.num_envs, len(kind.agents), -1).sum(axis=-1)
         ended = self.at == self.lengths
         self.at[ended] = 0
         seen = seen_at(self.values, self.t)
-        return Step(seen, rewards, np.zeros((self.copies, 3), bool), ended, ended, seen if ended.any() else None)
+        return Step(seen, rewards, np.zeros((self.num_envs, 3), bool), ended, ended, seen if ended.any() else None)
 
     def close(self):
         pass

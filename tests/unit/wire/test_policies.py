@@ -33,16 +33,16 @@ def weights(team, dtype, spec=SPEC, seed=0):
     return tensors
 
 
-def observation(dtype, copies, spec=SPEC, seed=1, masked=False):
+def observation(dtype, num_envs, spec=SPEC, seed=1, masked=False):
     rng = np.random.default_rng(seed)
     values, masks = [], []
     for kind in spec.classes:
-        shape = (copies, len(kind.agents))
+        shape = (num_envs, len(kind.agents))
         values.append((3 * rng.standard_normal((*shape, kind.observation_size))).astype(dtype))
         legal = rng.random((*shape, kind.actions)) < 0.5
-        legal[np.arange(copies)[:, None], np.arange(shape[1]), rng.integers(kind.actions, size=shape)] = True
+        legal[np.arange(num_envs)[:, None], np.arange(shape[1]), rng.integers(kind.actions, size=shape)] = True
         masks.append(legal)
-    alive = np.ones((copies, len(spec.agents)), bool)
+    alive = np.ones((num_envs, len(spec.agents)), bool)
     return Observation(tuple(values), alive, tuple(masks) if masked else None)
 
 
@@ -142,24 +142,24 @@ def test_draws_invert_the_distribution_function():
 def test_draws_are_distributed_as_the_softmax():
     probability = np.array([0.5, 0.05, 0.0, 0.2, 0.25])
     row = np.where(probability > 0, np.log(np.where(probability > 0, probability, 1)), -1e9)
-    copies = 200_000
-    uniform = np.random.default_rng(5).random((1, copies), dtype=np.float32)
-    actions, _ = draw(np.tile(row, (1, copies, 1)).astype(np.float32), uniform)
+    num_envs = 200_000
+    uniform = np.random.default_rng(5).random((1, num_envs), dtype=np.float32)
+    actions, _ = draw(np.tile(row, (1, num_envs, 1)).astype(np.float32), uniform)
     counts = np.bincount(actions.ravel(), minlength=5)
     assert counts[2] == 0
     legal = probability > 0
-    assert stats.chisquare(counts[legal], copies * probability[legal]).pvalue > 0.01
+    assert stats.chisquare(counts[legal], num_envs * probability[legal]).pvalue > 0.01
 
 
 @pytest.mark.parametrize("spread", [0.0, 1.0, 100.0, 1e6])
 @pytest.mark.parametrize("uniform", [np.float32(0), np.float32(2**-24), np.float32(0.5), LAST])
 def test_an_illegal_action_is_never_drawn(spread, uniform):
     rng = np.random.default_rng(6)
-    copies, actions = 20_000, 7
-    legal = rng.random((1, copies, actions)) < 0.4
-    legal[0, np.arange(copies), rng.integers(actions, size=copies)] = True
+    num_envs, actions = 20_000, 7
+    legal = rng.random((1, num_envs, actions)) < 0.4
+    legal[0, np.arange(num_envs), rng.integers(actions, size=num_envs)] = True
     logits = np.where(legal, (spread * rng.standard_normal(legal.shape)).astype(np.float32), np.float32(-1e9))
-    chosen, log_probability = draw(logits, np.full((1, copies), uniform))
+    chosen, log_probability = draw(logits, np.full((1, num_envs), uniform))
     assert np.take_along_axis(legal, chosen[..., None], axis=-1).all()
     assert np.isfinite(log_probability).all()
 

@@ -41,7 +41,7 @@ def learning(run="r", spec=SPEC):
     """A task of a run; which one does not matter."""
     return LearnTask(
         id="r/1/learn", run=run, round=1, output="o", timeout_s=1.0, seed=0, spec=spec, algorithm="iql",
-        hyperparameters={}, team=Team(groups=(0, 1, 2)), stages=(), groups=(), units=(0,), trajectories=(), state=(),
+        hyperparameters={}, team=Team(groups=(0, 1, 2)), stages=(), groups=(), rollouts=(0,), trajectories=(), state=(),
     )  # fmt: skip
 
 
@@ -57,35 +57,37 @@ class Stored(MemoryStorage):
         return super().get(key)
 
 
-def played(*numbers, units=(0, 1)):
+def played(*numbers, rollouts=(0, 1)):
     """Rounds as actors name them: unit u of round n is number 10 n + u."""
     named = {}
     for number in numbers:
         tensors = {
-            f"u{u:05d}/{name}": array for u in units for name, array in remembered.unit(10 * number + u, SPEC).items()
+            f"u{u:05d}/{name}": array
+            for u in rollouts
+            for name, array in remembered.rollout(10 * number + u, SPEC).items()
         }
         named |= tensors if len(numbers) == 1 else of_round(tensors, number)
     return named
 
 
-def store(storage, key, *numbers, units=(0, 1)):
+def store(storage, key, *numbers, rollouts=(0, 1)):
     """An object with some rounds; what remembers of each of them."""
-    storage.put(key, codec.encode(played(*numbers, units=units), TaskHeader(task=key)))
+    storage.put(key, codec.encode(played(*numbers, rollouts=rollouts), TaskHeader(task=key)))
     return codec.reference(key, storage[key])
 
 
 def firsts(kept):
     """The first place of every unit in the window."""
-    rows = remembered.STEPS * remembered.COPIES
+    rows = remembered.STEPS * remembered.NUM_ENVS
     return [int(found) for found in kept.of(np.arange(0, kept.size, rows)).observations[0][0, 0, :, 0]]
 
 
 def test_rounds_are_found_in_objects_of_several_rounds_and_in_several_objects_of_a_round():
     storage, kept = Stored(), window(learning())
     together = store(storage, "whole", 1, 2)
-    halves = (store(storage, "one", 3, units=(0,)), store(storage, "two", 3, units=(1,)))
-    past = [Past(round=n, units=2, trajectories=(together,)) for n in (1, 2)]
-    past.append(Past(round=3, units=2, trajectories=halves))
+    halves = (store(storage, "one", 3, rollouts=(0,)), store(storage, "two", 3, rollouts=(1,)))
+    past = [Past(round=n, rollouts=2, trajectories=(together,)) for n in (1, 2)]
+    past.append(Past(round=3, rollouts=2, trajectories=halves))
     recall(kept, past, {}, storage)
     assert firsts(kept) == [10_000, 11_000, 20_000, 21_000, 30_000, 31_000]
     assert storage.asked == ["whole", "one", "two"]
@@ -93,7 +95,7 @@ def test_rounds_are_found_in_objects_of_several_rounds_and_in_several_objects_of
 
 def test_what_is_kept_or_at_hand_is_not_read_again():
     storage, kept = Stored(), window(learning())
-    past = [Past(round=n, units=2, trajectories=(store(storage, f"round {n}", n),)) for n in (1, 2, 3)]
+    past = [Past(round=n, rollouts=2, trajectories=(store(storage, f"round {n}", n),)) for n in (1, 2, 3)]
     recall(kept, past[:2], {2: played(2)}, storage)
     assert storage.asked == ["round 1"]
     recall(kept, past[1:], {3: played(3)}, storage)
@@ -103,8 +105,8 @@ def test_what_is_kept_or_at_hand_is_not_read_again():
 
 def test_of_a_round_played_again_the_new_bytes_count():
     storage, kept = Stored(), window(learning())
-    recall(kept, [Past(round=1, units=2, trajectories=(store(storage, "first", 1),))], {}, storage)
-    again = Past(round=1, units=2, trajectories=(store(storage, "again", 7),))
+    recall(kept, [Past(round=1, rollouts=2, trajectories=(store(storage, "first", 1),))], {}, storage)
+    again = Past(round=1, rollouts=2, trajectories=(store(storage, "again", 7),))
     recall(kept, [again], {}, storage)
     assert firsts(kept) == [70_000, 71_000]
 
@@ -120,7 +122,7 @@ def test_a_function_remembers_one_run_at_a_time_and_its_task():
 
 def test_an_object_that_is_gone_leaves_the_memory_whole():
     storage, kept = Stored(), window(learning())
-    past = [Past(round=n, units=2, trajectories=(store(storage, f"round {n}", n),)) for n in (1, 2)]
+    past = [Past(round=n, rollouts=2, trajectories=(store(storage, f"round {n}", n),)) for n in (1, 2)]
     recall(kept, past[:1], {}, storage)
     body = storage.pop("round 2")
     with pytest.raises(NoSuchObject):
@@ -131,10 +133,10 @@ def test_an_object_that_is_gone_leaves_the_memory_whole():
 
 
 OFF_POLICY = (
-    "algorithm.replay=35", "algorithm.updates=2", "algorithm.batch=6", "algorithm.epsilon_steps=30", "scaling.units=2",
-    "actors.copies=2", "stop.rounds=4", "sharing.rule=none",
+    "algorithm.buffer_size=35", "algorithm.updates_per_round=2", "algorithm.batch_size=6", "algorithm.epsilon_steps=30",
+    "scaling.rollouts=2", "actors.num_envs=2", "stop.rounds=4", "sharing.rule=none",
 )  # fmt: skip  # Rounds of 2 * 2 * 5 steps: the window is one round.
-LONGER = ("algorithm.replay=45",)  # Two rounds.
+LONGER = ("algorithm.buffer_size=45",)  # Two rounds.
 
 
 class Forgetful(World):
@@ -155,7 +157,11 @@ class Mindful(Forgetful):
 
 
 # Who takes several rounds at once remembers only what is stored, so that it takes more of them to see it.
-PLACED = {"split": LONGER, "packed": LONGER, "whole": ("placement.rounds=2", "algorithm.replay=85", "stop.rounds=6")}
+PLACED = {
+    "split": LONGER,
+    "packed": LONGER,
+    "whole": ("placement.rounds=2", "algorithm.buffer_size=85", "stop.rounds=6"),
+}
 
 
 @pytest.mark.parametrize("rule", PLACED)
@@ -176,7 +182,9 @@ def test_a_longer_memory_is_learned_from():
 
 
 def test_a_replay_smaller_than_a_round_learns_from_the_last_round():
-    tiny, one = (Mindful(*OFF_POLICY, f"algorithm.replay={steps}", "algorithm.name=iql").run() for steps in (1, 20))
+    tiny, one = (
+        Mindful(*OFF_POLICY, f"algorithm.buffer_size={steps}", "algorithm.name=iql").run() for steps in (1, 20)
+    )
     assert tiny.weights == one.weights
     assert [past.round for past in tiny.state.past] == [3]
 
@@ -185,9 +193,10 @@ def whole_task(**changes):
     environment = Task(name="toy/signal")
     fields = {
         "id": "r/0/w", "run": "r", "round": 0, "output": "w", "timeout_s": 9.0, "seed": 3, "algorithm": "iql",
-        "hyperparameters": {"hidden": [4], "updates": 2, "batch": 8, "replay": 1000}, "environment": environment,
-        "spec": registry.spec(environment), "team": Team(groups=(0, 1)), "units": (0, 1), "copies": 2, "steps": 5,
-        "behaviours": (Behaviour(kind="epsilon", amount=1.0),) * 2, "state": (), "updates": 2, "replayed_steps": 1000,
+        "hyperparameters": {"hidden": [4], "updates_per_round": 2, "batch_size": 8, "buffer_size": 1000}, "environment":
+        environment, "spec": registry.spec(environment), "team": Team(groups=(0, 1)), "rollouts": (0, 1), "num_envs": 2,
+        "rollout_length": 5, "behaviours": (Behaviour(kind="epsilon", amount=1.0),) * 2, "state": (), "updates": 2,
+        "replayed_steps": 1000,
     }  # fmt: skip
     return WholeTask(**{**fields, **changes})
 
@@ -235,5 +244,5 @@ def test_a_task_of_several_rounds_stores_what_it_played_once_by_round():
     assert list(answer.objects) == ["played", "policies", "learner"]
     tensors = codec.decode(storage[answer.objects["played"].key], "")
     assert {tuple(name.split("/")[:2]) for name in tensors} == {
-        (keys.round_name(round_), f"u{unit:05d}") for round_ in (0, 1) for unit in (0, 1)
+        (keys.round_name(round_), f"u{rollout:05d}") for round_ in (0, 1) for rollout in (0, 1)
     }

@@ -8,16 +8,16 @@ import pytest
 import remembered
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from remembered import COPIES, FATES, STEPS, followed, legal, observed, shown
+from remembered import FATES, NUM_ENVS, STEPS, followed, legal, observed, shown
 
 from functions.contract import BadRequest, Past, Ref
 from functions.data.batch import join
-from functions.data.replay_buffer import Unit, Window, units_of
+from functions.data.replay_buffer import Unit, Window, rollouts_of
 
-ROWS = STEPS * COPIES
+ROWS = STEPS * NUM_ENVS
 
 
-def units(*numbers):
+def rollouts(*numbers):
     return [Unit(number, 0, f"hash of {number}") for number in numbers]
 
 
@@ -26,10 +26,13 @@ def holding(spec, *numbers, window=None, fates=None):
     window, asked = window or Window(spec), []
 
     def read(missing):
-        asked.extend(unit.round for unit in missing)
-        return {unit: remembered.unit(unit.round, spec, *([fates[unit.round]] if fates else [])) for unit in missing}
+        asked.extend(rollout.round for rollout in missing)
+        return {
+            rollout: remembered.rollout(rollout.round, spec, *([fates[rollout.round]] if fates else []))
+            for rollout in missing
+        }
 
-    window.hold(units(*numbers), read)
+    window.hold(rollouts(*numbers), read)
     return window, asked
 
 
@@ -55,9 +58,9 @@ def test_every_stretch_has_its_own_rows_and_what_followed_them(masked, own_state
     spec = remembered.spec(masked, own_state)
     window, _ = holding(spec, 5, 2, 7)
     starts = [
-        (k, t, e) for k in range(3) for t in range(0, STEPS, length) for e in range(COPIES)
+        (k, t, e) for k in range(3) for t in range(0, STEPS, length) for e in range(NUM_ENVS)
     ]  # by place in the window, not by number
-    batch = window.of(np.array([ROWS * k + COPIES * t + e for k, t, e in starts]), length)
+    batch = window.of(np.array([ROWS * k + NUM_ENVS * t + e for k, t, e in starts]), length)
     cuts = {(int(t), int(e)): index for index, (t, e) in enumerate(batch.cut)}
     for column, (k, first, e) in enumerate(starts):
         number = (5, 2, 7)[k]
@@ -117,8 +120,8 @@ def test_whole_units_are_what_a_round_of_them_would_be(masked):
     """A stretch of a whole unit in every copy is the batch that on-policy stages get of the same units."""
     spec = remembered.spec(masked, own_state=True)
     window, _ = holding(spec, 3, 4)
-    stretches = window.of(np.array([*range(COPIES), *range(ROWS, ROWS + COPIES)]), STEPS)
-    named = {f"u{u:05d}/{name}": array for u in (3, 4) for name, array in remembered.unit(u, spec).items()}
+    stretches = window.of(np.array([*range(NUM_ENVS), *range(ROWS, ROWS + NUM_ENVS)]), STEPS)
+    named = {f"u{u:05d}/{name}": array for u in (3, 4) for name, array in remembered.rollout(u, spec).items()}
     expected = join(spec, named, (3, 4))
     ends = {(int(t), int(e)): index for index, (t, e) in enumerate(stretches.cut)}
     for name in ("observations", "actions", "rewards", "terminated", "alive", "ended", "state", "masks"):
@@ -136,7 +139,7 @@ def test_what_is_drawn_begins_where_stretches_begin_and_goes_on_in_the_same_copy
         found = places(window.draw(np.random.default_rng(length), 300, length))
         first = found[0]
         np.testing.assert_array_equal(found, first + 10 * np.arange(length)[:, None])
-        expected = {shown(k, t, e) for k in range(3) for t in range(0, STEPS, length) for e in range(COPIES)}
+        expected = {shown(k, t, e) for k in range(3) for t in range(0, STEPS, length) for e in range(NUM_ENVS)}
         assert {*first.tolist()} == expected
 
 
@@ -177,7 +180,7 @@ def test_the_same_unit_with_other_bytes_is_read_anew():
     window, _ = holding(spec, 0)
     read = []
     other = Unit(0, 0, "hash of another attempt")
-    window.hold([other], lambda missing: read.extend(missing) or {other: remembered.unit(9, spec)})
+    window.hold([other], lambda missing: read.extend(missing) or {other: remembered.rollout(9, spec)})
     assert read == [other]
     assert places(window.of(np.zeros(1, int)))[0, 0] == shown(9, 0, 0)
 
@@ -202,15 +205,15 @@ def test_what_is_not_stored_yet_can_be_forgotten():
 
     def reading(missing):
         read.extend(missing)
-        return {unit: remembered.unit(unit.round, spec) for unit in missing}
+        return {rollout: remembered.rollout(rollout.round, spec) for rollout in missing}
 
     window, unstored = Window(spec), Unit(1, 0, "")
-    window.hold([*units(0), unstored], reading)
-    window.hold([*units(0), unstored], reading)
-    assert read == [*units(0), unstored]
+    window.hold([*rollouts(0), unstored], reading)
+    window.hold([*rollouts(0), unstored], reading)
+    assert read == [*rollouts(0), unstored]
     window.forget_unstored()
-    window.hold([*units(0), unstored], reading)
-    assert read == [*units(0), unstored, unstored]
+    window.hold([*rollouts(0), unstored], reading)
+    assert read == [*rollouts(0), unstored, unstored]
 
 
 ENDS = list(itertools.product(("....", "c.c.", "t..t", "..ct"), repeat=2))
@@ -268,14 +271,14 @@ def test_units_of_other_shapes_are_refused_in_words(odd):
     spec = remembered.spec()
     fates = {0: FATES, 1: odd}
     window, _ = holding(spec, 0, fates=fates)
-    steps, copies = len(odd[0]), len(odd)
-    with pytest.raises(BadRequest, match=rf"a unit of {steps} steps in {copies} copies, among others of \(4, 3\)"):
+    steps, num_envs = len(odd[0]), len(odd)
+    with pytest.raises(BadRequest, match=rf"a unit of {steps} steps in {num_envs} copies, among others of \(4, 3\)"):
         holding(spec, 0, 1, window=window, fates=fates)
     # What is left is whole, and a window of nothing but the other shape is one.
     holding(spec, 0, window=window, fates=fates)
     assert places(window.of(np.arange(1)))[0, 0] == 0
     holding(spec, 1, window=window, fates=fates)
-    assert (window.steps, window.size) == (steps, steps * copies)
+    assert (window.steps, window.size) == (steps, steps * num_envs)
 
 
 def test_stretches_that_do_not_fill_a_unit_are_refused_in_words():
@@ -289,7 +292,9 @@ def test_numbers_keep_their_type():
     spec = remembered.spec(own_state=True)
     for dtype in (np.float32, np.float64):
         window = Window(spec)
-        window.hold(units(0), lambda missing, dtype=dtype: {u: remembered.unit(0, spec, dtype=dtype) for u in missing})
+        window.hold(
+            rollouts(0), lambda missing, dtype=dtype: {u: remembered.rollout(0, spec, dtype=dtype) for u in missing}
+        )
         batch = window.of(np.arange(4))
         arrays = (*batch.observations, *batch.cut_observations, batch.rewards, batch.state, batch.cut_state)
         assert {array.dtype for array in arrays} == {np.dtype(dtype)}
@@ -298,8 +303,8 @@ def test_numbers_keep_their_type():
 def test_a_unit_is_known_by_its_round_its_number_and_the_bytes_of_its_round():
     one, two = Ref(key="a", sha256="aa", size=1), Ref(key="b", sha256="bb", size=1)
     past = [
-        Past(round=3, units=2, trajectories=(one, two)),
-        Past(round=4, units=1, trajectories=(two,)),
-        Past(round=5, units=1, trajectories=()),
+        Past(round=3, rollouts=2, trajectories=(one, two)),
+        Past(round=4, rollouts=1, trajectories=(two,)),
+        Past(round=5, rollouts=1, trajectories=()),
     ]
-    assert units_of(past) == [Unit(3, 0, "aabb"), Unit(3, 1, "aabb"), Unit(4, 0, "bb"), Unit(5, 0, "")]
+    assert rollouts_of(past) == [Unit(3, 0, "aabb"), Unit(3, 1, "aabb"), Unit(4, 0, "bb"), Unit(5, 0, "")]

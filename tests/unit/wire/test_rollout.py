@@ -28,11 +28,11 @@ class Scripted:
     (i + 1) times the number of the step."""
 
     def __init__(self, lengths):
-        self.copies, self.lengths = len(lengths), np.array(lengths)
+        self.num_envs, self.lengths = len(lengths), np.array(lengths)
         self.spec = Spec(("a", "b"), (AgentClass("x", (0, 1), 1, 2),), horizon=max(lengths))
 
     def reset(self, rng):
-        self.episode, self.at = np.zeros(self.copies), np.zeros(self.copies)
+        self.episode, self.at = np.zeros(self.num_envs), np.zeros(self.num_envs)
         return self._seen()
 
     def step(self, actions):
@@ -42,7 +42,7 @@ class Scripted:
         final, scalars = self._seen(), {"steps": self.at.copy()}
         self.episode[ended] += 1
         self.at[ended] = 0
-        terminated = np.zeros((self.copies, 2), bool)
+        terminated = np.zeros((self.num_envs, 2), bool)
         return Step(self._seen(), rewards, terminated, ended, ended, final if ended.any() else None, scalars)
 
     def close(self):
@@ -50,7 +50,7 @@ class Scripted:
 
     def _seen(self):
         shown = np.repeat(100 * self.episode + self.at, 2).reshape(-1, 2, 1)
-        return Observation((shown.astype(np.float32),), np.ones((self.copies, 2), bool))
+        return Observation((shown.astype(np.float32),), np.ones((self.num_envs, 2), bool))
 
 
 def zero_policy(spec, team):
@@ -75,9 +75,9 @@ def toy_weights(seed=3):
     return {name: tensor * (100 if "/w1" in name else 1) for name, tensor in tensors.items() if "policy/" in name}
 
 
-def toy_rollout(unit=0, steps=9, copies=6, seed=1, round_=2):
-    environment = registry.make(TOY, copies)
-    return collect(environment, Policy(environment.spec, TEAM, toy_weights()), steps, seed, round_, unit)
+def toy_rollout(rollout=0, steps=9, num_envs=6, seed=1, round_=2):
+    environment = registry.make(TOY, num_envs)
+    return collect(environment, Policy(environment.spec, TEAM, toy_weights()), steps, seed, round_, rollout)
 
 
 def same_bytes(left, right):
@@ -97,11 +97,11 @@ class Shelf:
         raise AssertionError("sampling itself stores nothing")
 
 
-def sample_units(units, **changes):
+def sample_rollouts(rollouts, **changes):
     body = encode(toy_weights(), TaskHeader(task="t"))
     task = SampleTask(
         id="t", run="r", round=2, output="o", timeout_s=1, seed=1, environment=TOY, team=TEAM,
-        policies=(reference("k", body),), units=units, copies=6, steps=9,
+        policies=(reference("k", body),), rollouts=rollouts, num_envs=6, rollout_length=9,
     )  # fmt: skip
     objects, reply = sample(msgspec.structs.replace(task, **changes), Shelf(body))
     return dict(objects)["trajectory"], reply
@@ -132,36 +132,38 @@ def test_the_same_address_gives_the_same_bytes_and_another_gives_others():
     others = toy_rollout(seed=2).tensors, toy_rollout(round_=3).tensors
     for other in others:
         assert not same_bytes(first, other)
-    unit = {name.replace("u00001", "u00000"): array for name, array in toy_rollout(unit=1).tensors.items()}
-    assert not same_bytes(first, unit)
+    rollout = {name.replace("u00001", "u00000"): array for name, array in toy_rollout(rollout=1).tensors.items()}
+    assert not same_bytes(first, rollout)
 
 
 def test_actions_are_drawn_anew_for_every_seed_round_and_unit_in_a_task_without_chance():
     taken = []
-    for seed, round_, unit in ((1, 0, 0), (2, 0, 0), (1, 1, 0), (1, 0, 1)):
+    for seed, round_, rollout in ((1, 0, 0), (2, 0, 0), (1, 1, 0), (1, 0, 1)):
         environment = Scripted([8, 8])
-        rollout = collect(environment, zero_policy(environment.spec, Team(groups=(0, 1))), 40, seed, round_, unit)
-        taken.append(rollout.tensors[f"u{unit:05d}/action/0"].tobytes())
+        collected = collect(environment, zero_policy(environment.spec, Team(groups=(0, 1))), 40, seed, round_, rollout)
+        taken.append(collected.tensors[f"u{rollout:05d}/action/0"].tobytes())
     assert len(set(taken)) == 4
 
 
 def test_a_units_bytes_do_not_depend_on_the_units_packed_with_it():
-    together, reply = sample_units((4, 5, 6))
-    apart = [sample_units((unit,)) for unit in (4, 5, 6)]
+    together, reply = sample_rollouts((4, 5, 6))
+    apart = [sample_rollouts((rollout,)) for rollout in (4, 5, 6)]
     assert same_bytes(together, {name: array for tensors, _ in apart for name, array in tensors.items()})
     assert reply.returns == tuple(value for _, one in apart for value in one.returns)
     assert reply.env_steps == 3 * 9 * 6
 
 
 def test_a_unit_shorter_than_an_episode_is_refused():
-    with pytest.raises(BadRequest, match=r"actors\.steps is 3, shorter than an episode of toy/signal \(4 steps\)"):
-        sample_units((0,), steps=3)
+    with pytest.raises(
+        BadRequest, match=r"actors\.rollout_length is 3, shorter than an episode of toy/signal \(4 steps\)"
+    ):
+        sample_rollouts((0,), rollout_length=3)
 
 
 def test_agents_explore_as_a_task_says_and_within_their_masks():
     # Two of agent 0's three actions are legal while it is in play, so chance takes the best one every second time.
-    plain, _ = sample_units((0,), behaviour=Behaviour(kind="epsilon", amount=0.0), steps=400)
-    free, _ = sample_units((0,), behaviour=Behaviour(kind="epsilon", amount=1.0), steps=400)
+    plain, _ = sample_rollouts((0,), behaviour=Behaviour(kind="epsilon", amount=0.0), rollout_length=400)
+    free, _ = sample_rollouts((0,), behaviour=Behaviour(kind="epsilon", amount=1.0), rollout_length=400)
     weights = toy_weights()
     for tensors, share in ((plain, 1.0), (free, 0.5)):
         assert not any("log_probability" in name for name in tensors)
@@ -192,7 +194,7 @@ def test_recorded_log_probabilities_belong_to_the_recorded_observations_masks_an
 
 
 def test_the_recorded_actions_played_again_give_the_recorded_observations_and_rewards():
-    tensors = toy_rollout(unit=3).tensors
+    tensors = toy_rollout(rollout=3).tensors
     environment = registry.make(TOY, 6)
     seen = environment.reset(generator(1, 2, "environment", 3))
     cuts = []

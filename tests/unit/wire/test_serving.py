@@ -41,7 +41,7 @@ TASK = InitialiseTask(
     seed=1,
     spec=registry.spec(TOY),
     algorithm="mappo",
-    hyperparameters={"hidden": [4], "minibatches": 2, "epochs": 2},
+    hyperparameters={"hidden": [4], "num_minibatches": 2, "epochs": 2},
     team=Team(groups=(0, 1)),
 )
 POLICIES, LEARNER = (f"rounds/000000/initialise.{kind}.safetensors" for kind in ("policies", "learner"))
@@ -226,11 +226,13 @@ def one_round(blobs):
     """A first round of the toy by the functions themselves: (handler, task, answer) of each."""
     drawn = ask(learn, TASK, blobs)
     policies, learner = drawn.objects["policies"], drawn.objects["learner"]
-    sampling = later(SampleTask, "sample", environment=TOY, policies=(policies,), units=(0, 1), copies=4, steps=6)
+    sampling = later(
+        SampleTask, "sample", environment=TOY, policies=(policies,), rollouts=(0, 1), num_envs=4, rollout_length=6
+    )
     sampled = ask(act, sampling, blobs)
     learning = later(
         LearnTask, "learn", spec=TASK.spec, algorithm=TASK.algorithm, hyperparameters=TASK.hyperparameters,
-        groups=(0, 1), units=(0, 1), stages=("postprocess", "critic", "policy"),
+        groups=(0, 1), rollouts=(0, 1), stages=("postprocess", "critic", "policy"),
         trajectories=(sampled.objects["trajectory"],), state=(policies, learner), publish_tensors=True,
     )  # fmt: skip
     learnt = ask(learn, learning, blobs)
@@ -268,7 +270,9 @@ def test_an_evaluation_stores_nothing_and_played_again_answers_the_same():
 def test_a_reference_to_nothing_fails_the_task():
     gone = Ref(key="gone", sha256="0" * 64, size=1)
     failed = ask(
-        act, later(SampleTask, "sample", environment=TOY, policies=(gone,), units=(0,), copies=1, steps=5), Memory()
+        act,
+        later(SampleTask, "sample", environment=TOY, policies=(gone,), rollouts=(0,), num_envs=1, rollout_length=5),
+        Memory(),
     )
     assert (failed.kind, failed.message) == ("corrupt_object", "gone")
 
@@ -295,7 +299,7 @@ def test_policies_that_lack_a_group_are_refused_in_one_line():
     blobs = Memory()
     initialised = ask(learn, TASK, blobs)
     policies = (initialised.objects["policies"],)
-    task = later(SampleTask, "sample", environment=TOY, policies=policies, units=(0,), copies=2, steps=5)
+    task = later(SampleTask, "sample", environment=TOY, policies=policies, rollouts=(0,), num_envs=2, rollout_length=5)
     task = msgspec.structs.replace(task, team=Team(groups=(0, 7)))
     failed = ask(act, task, blobs)
     assert (failed.kind, failed.message) == ("request", "the task's policies hold no network for group g07")

@@ -24,7 +24,7 @@ TASKS = {
     "adversary": Task(name="mpe/simple_adversary", agents=4),
     "toy": TOY,
 }
-COPIES = (1, 2, 3, 7, 64)
+NUM_ENVS = (1, 2, 3, 7, 64)
 
 
 def bytes_of(*arrays):
@@ -50,45 +50,45 @@ def logits(policy, values, blocks=1):
 
 @pytest.mark.parametrize("order", ["agents first", "copies first"])
 @pytest.mark.parametrize("sizes", [(36, 64, 64, 5), (7, 16, 3), (1, 1, 2), (130, 33, 9)], ids=str)
-@pytest.mark.parametrize("copies", COPIES)
-def test_a_block_of_copies_has_the_logits_that_it_has_alone(copies, sizes, order):
+@pytest.mark.parametrize("num_envs", NUM_ENVS)
+def test_a_block_of_copies_has_the_logits_that_it_has_alone(num_envs, sizes, order):
     policy = six(sizes)
-    for units in (1, 2, 5, 50):
-        values = np.random.default_rng(1).standard_normal((6, units * copies, sizes[0]), dtype=np.float32)
+    for rollouts in (1, 2, 5, 50):
+        values = np.random.default_rng(1).standard_normal((6, rollouts * num_envs, sizes[0]), dtype=np.float32)
         if order == "copies first":
             values = np.ascontiguousarray(values.swapaxes(0, 1)).swapaxes(0, 1)
-        together = logits(policy, values, units)
-        for unit in range(units):
-            own = slice(unit * copies, (unit + 1) * copies)
+        together = logits(policy, values, rollouts)
+        for rollout in range(rollouts):
+            own = slice(rollout * num_envs, (rollout + 1) * num_envs)
             # The layout that an environment of the unit's own gives.
             alone = values[:, own].copy(order="K")
             assert bytes_of(logits(policy, alone)) == bytes_of(together[:, own])
 
 
-def two_classes(copies, masked, seed):
+def two_classes(num_envs, masked, seed):
     spec = Spec(("a", "b", "c"), (AgentClass("x", (0, 2), 6, 5), AgentClass("y", (1,), 4, 3)), 1, masked=masked)
     rng = np.random.default_rng(seed)
     values, masks, uniforms = [], [], []
     for kind in spec.classes:
-        shape = (copies, len(kind.agents))
+        shape = (num_envs, len(kind.agents))
         values.append(3 * rng.standard_normal((*shape, kind.observation_size), dtype=np.float32))
         masks.append(rng.random((*shape, kind.actions)) < 0.6)
         masks[-1][..., 0] = True
         uniforms.append(rng.random(shape[::-1], dtype=np.float32))
-    seen = Observation(tuple(values), np.ones((copies, 3), bool), tuple(masks) if masked else None)
+    seen = Observation(tuple(values), np.ones((num_envs, 3), bool), tuple(masks) if masked else None)
     return spec, seen, tuple(uniforms)
 
 
 @pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("units", [2, 5])
-def test_a_block_of_any_size_draws_the_actions_that_it_draws_alone(units, masked):
+@pytest.mark.parametrize("rollouts", [2, 5])
+def test_a_block_of_any_size_draws_the_actions_that_it_draws_alone(rollouts, masked):
     team = Team(groups=(0, 1, 2))
-    for copies in range(1, 70):
-        spec, seen, uniforms = two_classes(units * copies, masked, copies)
-        policy = Policy(spec, team, weights(spec, team, copies))
-        together = policy.sample(seen, uniforms, units)
-        for unit in range(units):
-            own = slice(unit * copies, (unit + 1) * copies)
+    for num_envs in range(1, 70):
+        spec, seen, uniforms = two_classes(rollouts * num_envs, masked, num_envs)
+        policy = Policy(spec, team, weights(spec, team, num_envs))
+        together = policy.sample(seen, uniforms, rollouts)
+        for rollout in range(rollouts):
+            own = slice(rollout * num_envs, (rollout + 1) * num_envs)
             masks = tuple(mask[own] for mask in seen.masks) if masked else None
             part = Observation(tuple(array[own] for array in seen.values), seen.alive[own], masks)
             alone = policy.sample(part, tuple(np.ascontiguousarray(array[:, own]) for array in uniforms))
@@ -117,7 +117,7 @@ class Hunt(Scenario):
         self.classes = (AgentClass("x", (0, 1, 2), 10, 5),)
 
     def start(self, world, rng):
-        world.position[: world.bodies] = 0.4 * rng.standard_normal((world.bodies, 2, world.copies))
+        world.position[: world.bodies] = 0.4 * rng.standard_normal((world.bodies, 2, world.num_envs))
         world.velocity[:] = rng.uniform(-1, 1, world.velocity.shape)
         world.goals[:] = rng.permuted(np.arange(world.goals.size) % 2).reshape(world.goals.shape)
 
@@ -129,28 +129,28 @@ class Hunt(Scenario):
         out[:] = np.exp(-world.distance[:, world.bodies]) - world.distance[:, world.bodies + 1] ** 2
 
 
-def engines(name, copies, units):
+def engines(name, num_envs, rollouts):
     """An engine for all units, and one for each."""
     if name == "hunt":
-        return Engine(Hunt(), copies * units, 25), [Engine(Hunt(), copies, 25) for _ in range(units)]
-    return mpe.make(TASKS[name], copies * units), [mpe.make(TASKS[name], copies) for _ in range(units)]
+        return Engine(Hunt(), num_envs * rollouts, 25), [Engine(Hunt(), num_envs, 25) for _ in range(rollouts)]
+    return mpe.make(TASKS[name], num_envs * rollouts), [mpe.make(TASKS[name], num_envs) for _ in range(rollouts)]
 
 
-@pytest.mark.parametrize("copies", COPIES)
+@pytest.mark.parametrize("num_envs", NUM_ENVS)
 @pytest.mark.parametrize("name", ["spread", "spread of six", "adversary", "hunt"])
-def test_a_block_of_an_engine_has_the_bytes_of_an_engine_of_its_own(name, copies):
-    units, choices = 3, np.random.default_rng(0)
-    joint, alone = engines(name, copies, units)
+def test_a_block_of_an_engine_has_the_bytes_of_an_engine_of_its_own(name, num_envs):
+    rollouts, choices = 3, np.random.default_rng(0)
+    joint, alone = engines(name, num_envs, rollouts)
     assert isinstance(joint, InBlocks)
-    seen = joint.reset_blocks([np.random.default_rng(seed) for seed in range(units)])
+    seen = joint.reset_blocks([np.random.default_rng(seed) for seed in range(rollouts)])
     parts = [engine.reset(np.random.default_rng(seed)) for seed, engine in enumerate(alone)]
     assert_same_blocks(seen, parts)
     for _ in range(60):  # two resets and more
-        actions = tuple(choices.integers(0, 5, (joint.copies, len(kind.agents))) for kind in joint.spec.classes)
+        actions = tuple(choices.integers(0, 5, (joint.num_envs, len(kind.agents))) for kind in joint.spec.classes)
         step = joint.step(actions)
         steps = [
-            engine.step(tuple(numbers[unit * copies : (unit + 1) * copies] for numbers in actions))
-            for unit, engine in enumerate(alone)
+            engine.step(tuple(numbers[rollout * num_envs : (rollout + 1) * num_envs] for numbers in actions))
+            for rollout, engine in enumerate(alone)
         ]
         assert_same_blocks(step.observation, [part.observation for part in steps])
         assert bytes_of(step.rewards) == bytes_of(np.concatenate([part.rewards for part in steps]))
@@ -184,7 +184,7 @@ class SideBySide:
 
     def __init__(self, environments):
         self.environments, self.spec = environments, environments[0].spec
-        self.copies = sum(environment.copies for environment in environments)
+        self.num_envs = sum(environment.num_envs for environment in environments)
 
     def reset(self, rng):
         raise AssertionError("blocks have a generator each")
@@ -193,7 +193,7 @@ class SideBySide:
         return joined([part.reset(rng) for part, rng in zip(self.environments, rngs, strict=True)])
 
     def step(self, actions):
-        ends = np.cumsum([part.copies for part in self.environments])[:-1]
+        ends = np.cumsum([part.num_envs for part in self.environments])[:-1]
         shares = zip(*(np.split(numbers, ends) for numbers in actions), strict=True)
         steps = [part.step(share) for part, share in zip(self.environments, shares, strict=True)]
         finals = [step.final or step.observation for step in steps]
@@ -232,49 +232,51 @@ def assert_same_rollouts(together, alone):
 
 @settings(max_examples=25, deadline=None)
 @given(
-    copies=st.integers(1, 6), units=st.lists(st.integers(0, 99), min_size=1, max_size=4, unique=True),
+    num_envs=st.integers(1, 6), rollouts=st.lists(st.integers(0, 99), min_size=1, max_size=4, unique=True),
     steps=st.integers(1, 12), masked=st.booleans(), elimination=st.booleans(), mixed=st.booleans(),
 )  # fmt: skip
-def test_units_whose_episodes_end_at_any_time_are_recorded_apart(copies, units, steps, masked, elimination, mixed):
+def test_units_whose_episodes_end_at_any_time_are_recorded_apart(num_envs, rollouts, steps, masked, elimination, mixed):
     options = {"masked": masked, "elimination": elimination, "mixed": mixed, "horizon": 4}
     task, team = Task(name="toy/signal", agents=3, options=options), Team(groups=(0, 1, 2))
-    joint = SideBySide([registry.make(task, copies) for _ in units])
+    joint = SideBySide([registry.make(task, num_envs) for _ in rollouts])
     policy = Policy(joint.spec, team, weights(joint.spec, team))
-    together = collect_side_by_side(joint, policy, steps, 5, 6, units)
-    assert_same_rollouts(together, [collect(registry.make(task, copies), policy, steps, 5, 6, unit) for unit in units])
+    together = collect_side_by_side(joint, policy, steps, 5, 6, rollouts)
+    assert_same_rollouts(
+        together, [collect(registry.make(task, num_envs), policy, steps, 5, 6, rollout) for rollout in rollouts]
+    )
 
 
-def sampling(task, units, copies, steps):
+def sampling(task, rollouts, num_envs, steps):
     team = Team(groups=tuple(range(len(registry.spec(task).agents))), identity=True)
     return SampleTask(
         id="t", run="r", round=2, output="o", timeout_s=1, seed=1, environment=task, team=team, policies=(),
-        units=units, copies=copies, steps=steps,
+        rollouts=rollouts, num_envs=num_envs, rollout_length=steps,
     ), weights(registry.spec(task), team)  # fmt: skip
 
 
-def assert_as_alone(task, units, copies, steps):
+def assert_as_alone(task, rollouts, num_envs, steps):
     """Plays the units in one invocation, in one each, and each without a handler."""
-    together, tensors = sampling(task, units, copies, steps)
+    together, tensors = sampling(task, rollouts, num_envs, steps)
     found, reply = play(together, tensors, 3)
     returns = ()
-    for unit in units:
-        one, own = play(sampling(task, (unit,), copies, steps)[0], tensors, 3)
-        environment = registry.make(task, copies)
-        plain = collect(environment, Policy(environment.spec, together.team, tensors), steps, 1, 3, unit)
-        assert sorted(one) == sorted(plain.tensors) == sorted(name for name in found if f"u{unit:05d}" in name)
+    for rollout in rollouts:
+        one, own = play(sampling(task, (rollout,), num_envs, steps)[0], tensors, 3)
+        environment = registry.make(task, num_envs)
+        plain = collect(environment, Policy(environment.spec, together.team, tensors), steps, 1, 3, rollout)
+        assert sorted(one) == sorted(plain.tensors) == sorted(name for name in found if f"u{rollout:05d}" in name)
         for name, array in plain.tensors.items():
             assert bytes_of(found[name]) == bytes_of(one[name]) == bytes_of(array), name
         returns += own.returns
     assert reply.returns == returns
-    assert len(returns) >= len(units) * copies * (steps // registry.spec(task).horizon)
-    assert reply.env_steps == len(units) * copies * steps
+    assert len(returns) >= len(rollouts) * num_envs * (steps // registry.spec(task).horizon)
+    assert reply.env_steps == len(rollouts) * num_envs * steps
     return found, reply
 
 
-@pytest.mark.parametrize(("copies", "units"), [(1, range(10)), (3, (4, 7, 8)), (64, (0, 1))])
+@pytest.mark.parametrize(("num_envs", "rollouts"), [(1, range(10)), (3, (4, 7, 8)), (64, (0, 1))])
 @pytest.mark.parametrize("name", TASKS)
-def test_an_invocation_gives_a_unit_the_bytes_that_it_has_alone(name, copies, units):
-    _, reply = assert_as_alone(TASKS[name], tuple(units), copies, 30 if copies > 1 else 100)
+def test_an_invocation_gives_a_unit_the_bytes_that_it_has_alone(name, num_envs, rollouts):
+    _, reply = assert_as_alone(TASKS[name], tuple(rollouts), num_envs, 30 if num_envs > 1 else 100)
     assert bool(reply.scalars) == (name == "toy")
 
 
@@ -286,8 +288,8 @@ def test_no_more_copies_are_stepped_together_than_memory_is_meant_for(monkeypatc
         """A registry that keeps what it made."""
 
         @staticmethod
-        def make(task, copies):
-            made.append(make(task, copies))
+        def make(task, num_envs):
+            made.append(make(task, num_envs))
             made[-1].stepped, made[-1].closed = 0, 0
             step, close = made[-1].step, made[-1].close
 
@@ -303,10 +305,10 @@ def test_no_more_copies_are_stepped_together_than_memory_is_meant_for(monkeypatc
             return made[-1]
 
     monkeypatch.setattr(handler, "registry", Watched)
-    for copies, expected in ((2, [4, 4, 2]), (5, [5] * 5), (6, [6] * 5), (1, [5])):
+    for num_envs, expected in ((2, [4, 4, 2]), (5, [5] * 5), (6, [6] * 5), (1, [5])):
         made.clear()
-        play(*sampling(TASKS["spread"], (0, 1, 2, 3, 4), copies, 25), 3)
-        assert [environment.copies for environment in made if environment.stepped] == expected
+        play(*sampling(TASKS["spread"], (0, 1, 2, 3, 4), num_envs, 25), 3)
+        assert [environment.num_envs for environment in made if environment.stepped] == expected
         assert all(environment.closed == 1 for environment in made)
     monkeypatch.undo()
     monkeypatch.setattr(handler, "ROWS", 5)
@@ -334,5 +336,7 @@ def test_what_a_policy_makes_that_is_not_finite_is_the_policys():
 
 def test_units_shorter_than_an_episode_are_refused():
     task, tensors = sampling(TASKS["adversary"], (0, 1), 2, 24)
-    with pytest.raises(BadRequest, match=r"actors\.steps is 24, shorter than an episode of mpe/simple_adversary"):
+    with pytest.raises(
+        BadRequest, match=r"actors\.rollout_length is 24, shorter than an episode of mpe/simple_adversary"
+    ):
         play(task, tensors, 0)

@@ -38,9 +38,12 @@ SCENES = {
         Team(groups=(0, 1, 1), identity=True),
     ),
 }
-FIRST, ROUNDS, UNITS, COPIES, STEPS = 4, 3, (0, 1, 2), 5, 7
-SETTINGS = {"hidden": [8, 6], "minibatches": 3, "epochs": 2, "lr": 0.01, "value_decay": 0.9}
-MORE = {"memory": {"recurrent": True, "chunk": 3}, "numbers": {"recurrent": True, "chunk": 2, "reward": "team"}}
+FIRST, ROUNDS, ROLLOUTS, NUM_ENVS, STEPS = 4, 3, (0, 1, 2), 5, 7
+SETTINGS = {"hidden": [8, 6], "num_minibatches": 3, "epochs": 2, "lr": 0.01, "value_decay": 0.9}
+MORE = {
+    "memory": {"recurrent": True, "data_chunk_length": 3},
+    "numbers": {"recurrent": True, "data_chunk_length": 2, "reward": "team"},
+}
 SUMMARIES = ("behaviour", "density", "curvature", "noise")
 
 
@@ -72,7 +75,7 @@ class Run:
 
     def whole(self, **changes):
         fields = {
-            "environment": self.environment, "units": UNITS, "copies": COPIES, "steps": STEPS,
+            "environment": self.environment, "rollouts": ROLLOUTS, "num_envs": NUM_ENVS, "rollout_length": STEPS,
             "behaviours": (Behaviour(),) * ROUNDS,
             "state": self.state, "summaries": SUMMARIES, **self.learning, **changes,
         }  # fmt: skip
@@ -82,10 +85,10 @@ class Run:
         """The round's `SampleTask`s, answered."""
         return [
             self.done(act, self.task(
-                SampleTask, round_, f"sample/{keys.units_name(pack)}", environment=self.environment, copies=COPIES,
-                policies=self.policies(), units=pack, steps=STEPS,
+                SampleTask, round_, f"sample/{keys.rollouts_name(pack)}", environment=self.environment,
+                num_envs=NUM_ENVS, policies=self.policies(), rollouts=pack, rollout_length=STEPS,
             ))
-            for pack in packs(len(UNITS), per_invocation)
+            for pack in packs(len(ROLLOUTS), per_invocation)
         ]  # fmt: skip
 
     def learnt(self, round_, rule, trajectories):
@@ -94,7 +97,7 @@ class Run:
         for wave in LEARNER_PLACEMENTS[rule](self.algorithm.stages, sorted(set(self.team.groups))):
             found = [
                 self.done(learn, self.task(
-                    LearnTask, round_, work.name, stages=work.stages, groups=work.groups, units=UNITS,
+                    LearnTask, round_, work.name, stages=work.stages, groups=work.groups, rollouts=ROLLOUTS,
                     trajectories=trajectories, state=self.state, tensors=published, publish_tensors=work.publish,
                     summaries=SUMMARIES, **self.learning,
                 ))
@@ -132,9 +135,9 @@ def test_rounds_in_one_function_give_the_bytes_of_functions_of_their_own(name, s
         )
         told, replies = done.reply.samples[number], [answer.reply for answer in sampled]
         assert told.returns == sum((reply.returns for reply in replies), ())
-        assert len(told.returns) >= len(UNITS)
-        assert told.env_steps == sum(reply.env_steps for reply in replies) == len(UNITS) * COPIES * STEPS
-        if per_invocation == len(UNITS):
+        assert len(told.returns) >= len(ROLLOUTS)
+        assert told.env_steps == sum(reply.env_steps for reply in replies) == len(ROLLOUTS) * NUM_ENVS * STEPS
+        if per_invocation == len(ROLLOUTS):
             assert [told] == replies
         figures = functools.reduce(dict.__or__, (answer.reply.figures for answer in learnt))
         tables = functools.reduce(dict.__or__, (answer.reply.tables for answer in learnt))
@@ -205,9 +208,9 @@ def test_a_repeated_attempt_answers_from_storage():
 
 def test_units_shorter_than_an_episode_are_refused():
     run = Run("ippo", "shared")
-    failed = ask(learn, run.whole(steps=2), run.blobs)
+    failed = ask(learn, run.whole(rollout_length=2), run.blobs)
     assert (failed.kind, failed.message) == (
-        "request", "actors.steps is 2, shorter than an episode of toy/signal (3 steps)",
+        "request", "actors.rollout_length is 2, shorter than an episode of toy/signal (3 steps)",
     )  # fmt: skip
 
 
@@ -218,7 +221,7 @@ def test_an_update_that_is_not_finite_stops_the_rounds_as_it_stops_a_task_of_its
     failed = ask(learn, run.whole(summaries=()), run.blobs)
     assert (failed.kind, failed.again) == ("not_finite", False)
     assert not [key for key in run.blobs if "whole" in key]
-    sampled = run.sampled(FIRST, len(UNITS))
+    sampled = run.sampled(FIRST, len(ROLLOUTS))
     with pytest.raises(AssertionError) as stopped:
         run.learnt(FIRST, "packed", (sampled[0].objects["trajectory"],))
     assert repr(failed.message) in str(stopped.value)

@@ -4,18 +4,18 @@ from coordinator.placement.rules import Rule
 from functions.contract import Message
 
 
-class Placing(Message, frozen=True, kw_only=True):
+class RoundPlacement(Message, frozen=True, kw_only=True):
     """How a round is spread over invocations.
 
-    `rounds`: how many one task of `whole` runs; other rules take no notice of it. `carry`: objects travel inside
-    messages and are stored at checkpoints only, every `checkpoint_every` rounds. `memory_mb`: megabytes by name of
-    function; a function that is not named has what the user set.
+    `rounds`: how many one task of `whole` runs; other rules take no notice of it. `inline_objects`: objects travel
+    inside messages and are stored at checkpoints only, every `checkpoint_every` rounds. `memory_mb`: megabytes by name
+    of function; a function that is not named has what the user set.
     """
 
     rule: Rule
-    units_per_invocation: int
+    rollouts_per_invocation: int
     rounds: int = 1
-    carry: bool = False
+    inline_objects: bool = False
     checkpoint_every: int
     memory_mb: dict[str, int]
 
@@ -27,4 +27,4 @@ class Placing(Message, frozen=True, kw_only=True):
     @property
     def style(self) -> str:
         """What durations are told apart by, beside the kind and the size of a task."""
-        return f"{self.rule}+carry" if self.carry else self.rule
+        return f"{self.rule}+inline" if self.inline_objects else self.rule

@@ -3,7 +3,7 @@
 import msgspec
 
 
-class Residence(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class DeploymentRef(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A tenant's deployment as it was when the run began, and what the run is called there, whatever becomes of its
     folder.
 

@@ -3,11 +3,11 @@
 from coordinator.config.schema import RunConfig
 from coordinator.core.state import Plan, State
 from coordinator.core.state_location import spec_of
-from coordinator.core.tasks import undisturbed, unit_steps
+from coordinator.core.tasks import rollout_steps, undisturbed
 from coordinator.placement import coordination_cost, planner
 from coordinator.placement.candidates import Terms, admitted
 from coordinator.placement.coordination_cost import Site
-from coordinator.placement.placing import Placing
+from coordinator.placement.round_placement import RoundPlacement
 from coordinator.placement.workload import Workload
 from coordinator.pricing.latency import EMULATED, STORAGE
 from coordinator.rules import similarity
@@ -20,31 +20,31 @@ _PASSED_BYTES = 12
 _NAMED_BYTES = 90
 
 
-def placed(plan: Plan, state: State) -> Placing:
+def placed(plan: Plan, state: State) -> RoundPlacement:
     """The placement of the round that begins."""
     if plan.config.placement.rule != "auto":
         return wanted(plan, state)
-    return planner.plan(state.round, workload(plan, state), state.timings, terms(plan, state), state.placing)
+    return planner.plan(state.round, workload(plan, state), state.timings, terms(plan, state), state.round_placement)
 
 
 def changed(plan: Plan, state: State) -> bool:
     """Whether the user has set another placement than the round in flight began with."""
-    return plan.config.placement.rule != "auto" and state.placing != wanted(plan, state)
+    return plan.config.placement.rule != "auto" and state.round_placement != wanted(plan, state)
 
 
-def wanted(plan: Plan, state: State) -> Placing:
+def wanted(plan: Plan, state: State) -> RoundPlacement:
     """What the user set, as far as the messages of deployed functions hold it."""
     chosen = plan.config.placement
     assert chosen.rule != "auto"
-    placing = Placing(
+    round_placement = RoundPlacement(
         rule=chosen.rule,
-        units_per_invocation=chosen.units_per_invocation,
+        rollouts_per_invocation=chosen.rollouts_per_invocation,
         rounds=chosen.rounds,
-        carry=chosen.carry,
+        inline_objects=chosen.inline_objects,
         checkpoint_every=plan.config.checkpoint_every,
         memory_mb={},
     )
-    return admitted(placing, workload(plan, state), terms(plan, state)) if plan.fixed else placing
+    return admitted(round_placement, workload(plan, state), terms(plan, state)) if plan.fixed else round_placement
 
 
 def workload(plan: Plan, state: State) -> Workload:
@@ -52,23 +52,23 @@ def workload(plan: Plan, state: State) -> Workload:
     assert state.team is not None
     groups = state.team.groups
     policies = {index for part, index in state.parts.items() if part.startswith("policy/")}
-    steps, copies = unit_steps(plan, state), plan.config.actors.copies
-    episodes = copies * -(-steps // (copies * state.task.horizon))
+    steps, num_envs = rollout_steps(plan, state), plan.config.actors.num_envs
+    episodes = num_envs * -(-steps // (num_envs * state.task.horizon))
     return Workload(
         agents=len(groups),
         members={group: groups.count(group) for group in state.groups},
         stages=spec_of(plan).stages,
-        units=state.mind.units,
-        unit_steps=steps,
+        rollouts=state.controller.rollouts,
+        rollout_steps=steps,
         most_rounds=undisturbed(plan, state),
-        unit_bytes=unit_bytes(state.task, steps, episodes),
+        rollout_bytes=rollout_bytes(state.task, steps, episodes),
         policy_bytes=sum(ref.size for index, ref in enumerate(state.objects) if index in policies),
         learner_bytes=sum(ref.size for index, ref in enumerate(state.objects) if index not in policies),
         ledger_bytes=state.item_bytes,
         width=plan.width,
-        tensor_bytes=_PASSED_BYTES * steps * state.mind.units * len(groups),
+        tensor_bytes=_PASSED_BYTES * steps * state.controller.rollouts * len(groups),
         table_bytes=_table_bytes(plan.config, state.task),
-        unit_episodes=episodes,
+        rollout_episodes=episodes,
         regroups=plan.config.sharing.rule == "dynamic",
         updates=plan.config.algorithm.updates_per_round,
         replays=plan.config.algorithm.replayed_steps > 0,
@@ -90,7 +90,7 @@ def terms(plan: Plan, state: State) -> Terms:
         deadline_s=config.placement.deadline_s,
         dollars_per_hour=config.placement.dollars_per_hour,
         fixed=plan.fixed,
-        carries=plan.carries,
+        can_inline=plan.can_inline,
         site=place(plan, state),
     )
 
@@ -99,8 +99,10 @@ def place(plan: Plan, state: State) -> Site:
     """Where the coordinator is, with the clock of AWS where functions run there."""
     if not plan.fixed:
         return coordination_cost.HERE
-    latency = EMULATED if plan.stretch else STORAGE[plan.config.pricing.storage]
-    return coordination_cost.outside(latency) if plan.carries else coordination_cost.detached(latency, state.item_bytes)
+    latency = EMULATED if plan.cpu_scaling else STORAGE[plan.config.pricing.storage]
+    return (
+        coordination_cost.outside(latency) if plan.can_inline else coordination_cost.detached(latency, state.item_bytes)
+    )
 
 
 def _table_bytes(config: RunConfig, spec: Spec) -> int:
@@ -112,7 +114,7 @@ def _table_bytes(config: RunConfig, spec: Spec) -> int:
     )
 
 
-def unit_bytes(spec: Spec, steps: int, episodes: int) -> float:
+def rollout_bytes(spec: Spec, steps: int, episodes: int) -> float:
     """Bytes of a unit's trajectory of so many steps and episodes, of all copies together, as
     `functions.data.trajectory` lays it out, if every episode is cut off."""
     row, after = float(4 * spec.state_size + 1), float(4 * spec.state_size + 16)
