@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from functions.environments.base import FloatArray, Spec, Task, VectorEnvironment
 from functions.environments.registry import make
-from functions.nn.batched import StackedMlp
+from functions.nn.batched import BatchedMlp
 from functions.nn.discrete import draw
 from functions.policies import as_environment_actions
 from functions.randomness import generator
@@ -61,10 +61,10 @@ class Networks:
         for gradient in gradients:
             gradient.mul_(scale)
 
-    def in_numpy(self) -> StackedMlp:
+    def in_numpy(self) -> BatchedMlp:
         """The same networks for actors; the arrays share memory with the parameters."""
         weights, biases = (tuple(p.detach().numpy() for p in part) for part in (self.weights, self.biases))
-        return StackedMlp(weights, biases)
+        return BatchedMlp(weights, biases)
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class Learner:
         self._adam.step()
 
 
-def play(environment: VectorEnvironment, actors: StackedMlp, rng: np.random.Generator) -> Episodes:
+def play(environment: VectorEnvironment, actors: BatchedMlp, rng: np.random.Generator) -> Episodes:
     """One sampled episode in every copy."""
     spec, num_envs = environment.spec, environment.num_envs
     shape = (len(spec.agents), spec.horizon, num_envs)
@@ -185,7 +185,7 @@ def play(environment: VectorEnvironment, actors: StackedMlp, rng: np.random.Gene
     return Episodes(observations, actions, log_probability, rewards)
 
 
-def greedy_return(environment: VectorEnvironment, actors: StackedMlp, rng: np.random.Generator) -> float:
+def greedy_return(environment: VectorEnvironment, actors: BatchedMlp, rng: np.random.Generator) -> float:
     """Mean over copies of the undiscounted return of one greedy episode, summed over agents."""
     total = 0.0
     seen = environment.reset(rng)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from functions.contract import Behaviour, Team
 from functions.environments.base import ActionArray, AgentClass, FloatArray, Observation, Spec
 from functions.nn import heads
-from functions.nn.batched import Stack, stack
+from functions.nn.batched import BatchedNetwork, batch_networks
 from functions.nn.heads import Head
 from functions.nn.losses import ILLEGAL
 
@@ -30,7 +30,7 @@ class Seats:
     kind: AgentClass
     acting: Acting
     head: Head
-    networks: Stack | None
+    networks: BatchedNetwork | None
 
     def start(self, num_envs: int) -> FloatArray | None:
         """What is remembered when episodes start."""
@@ -85,7 +85,7 @@ class Seats:
 
 
 def seated(spec: Spec, team: Team, tensors: Mapping[str, NDArray[Any]]) -> tuple[Seats, ...]:
-    """All agents, class by class, in each those who learn first; raises `BadRequest` as `stack` does."""
+    """All agents, class by class, in each those who learn first; raises `BadRequest` as `batch_networks` does."""
     found = []
     learning: Acting = "learning"
     opponents: Acting = team.opponents.acting if team.opponents else learning
@@ -99,7 +99,7 @@ def seated(spec: Spec, team: Team, tensors: Mapping[str, NDArray[Any]]) -> tuple
             part = replace(kind, agents=tuple(agent for agent, here in zip(kind.agents, who, strict=True) if here))
             networks = None
             if acting != "random":
-                networks = stack(replace(spec, classes=(part,)), team, tensors, 0)
+                networks = batch_networks(replace(spec, classes=(part,)), team, tensors, 0)
             head = heads.head_of(kind, own=False) if networks is None else networks.head(kind)
             found.append(Seats(index, places, part, acting, head, networks))
     return tuple(found)

@@ -21,7 +21,7 @@ from safetensors.numpy import load, save
 
 from functions.contract import CorruptObject, Team
 from functions.environments.base import AgentClass, Spec, Task
-from functions.nn.batched import Stack, lone, stack
+from functions.nn.batched import BatchedNetwork, batch_networks, single_agent_policy
 from functions.nn.losses import ILLEGAL
 from functions.policies import Player, Policy
 
@@ -63,7 +63,7 @@ class TeamPolicy:
         they act as here, to the last bit."""
         found: dict[str, NDArray[Any]] = {}
         for agent in agents:
-            found |= lone(self._tensors, self._header.spec, self._header.team, agent, identity)
+            found |= single_agent_policy(self._tensors, self._header.spec, self._header.team, agent, identity)
         return found
 
     def start(self) -> None:
@@ -101,7 +101,7 @@ class TeamPolicy:
 class _Seat:
     """One agent: its network, what the outputs mean, and what it remembers."""
 
-    def __init__(self, name: str, kind: AgentClass, networks: Stack) -> None:
+    def __init__(self, name: str, kind: AgentClass, networks: BatchedNetwork) -> None:
         self._name, self._kind, self._networks = name, kind, networks
         self._head = networks.head(kind)
         self.memory: NDArray[Any] | None = None
@@ -111,7 +111,7 @@ class _Seat:
         spec = header.spec
         kind = msgspec.structs.replace(spec.classes[spec.class_of[agent]], agents=(agent,))
         alone = msgspec.structs.replace(spec, classes=(kind,))
-        return cls(spec.agents[agent], kind, stack(alone, header.team, tensors, 0))
+        return cls(spec.agents[agent], kind, batch_networks(alone, header.team, tensors, 0))
 
     def act(self, observation: ArrayLike, mask: ArrayLike | None, rng: np.random.Generator | None) -> Any:
         """See `TeamPolicy.act`."""

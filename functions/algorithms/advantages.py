@@ -1,10 +1,12 @@
-"""Advantage estimation, and what it is made of: rewards, what follows a step, and where an episode ends."""
+"""Advantage estimation and its inputs: rewards, next values, and the steps at which episodes end."""
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from functions.algorithms.base import Context
 from functions.nn.mlp import Array
 
 Flags = NDArray[np.bool_]
@@ -22,10 +24,10 @@ def gae(
     residuals = rewards + gamma * next_values * ~terminated - values
     discount = gamma * lambda_ * ~(terminated | ended)
     advantages = np.empty_like(residuals)
-    inlined = np.zeros_like(residuals[..., 0, :])
+    accumulated = np.zeros_like(residuals[..., 0, :])
     for t in range(residuals.shape[-2] - 1, -1, -1):
-        inlined = residuals[..., t, :] + discount[..., t, :] * inlined
-        advantages[..., t, :] = inlined
+        accumulated = residuals[..., t, :] + discount[..., t, :] * accumulated
+        advantages[..., t, :] = accumulated
     return advantages
 
 
@@ -58,3 +60,30 @@ def any_of_side(flags: NDArray[np.bool_], sides: Sequence[int]) -> NDArray[np.bo
     """Where one at least of everyone's side has the flag ``[N, T, E]``; without `sides` all are on one."""
     of = np.array(sides or [0] * len(flags))
     return np.stack([flags[of == side].any(axis=0) for side in of])
+
+
+class LearningSignal(NamedTuple):
+    """Rewards of some agents' steps ``[n, T, E]``, or of a side's ``[T, E]``, `terminal` where no return follows the
+    step, and `learned` where values learn from the row.
+
+    With its own reward an agent's return ends with its death. With the team's reward it continues until nobody of the
+    side is left, as in the code of Yu et al., "The Surprising Effectiveness of PPO in Cooperative Multi-Agent Games",
+    2022: an agent's earlier actions may still win or lose for its team.
+    """
+
+    rewards: NDArray[Any]
+    terminal: Flags
+    learned: Flags
+
+    @classmethod
+    def of(cls, context: Context, agents: list[int], team: bool) -> Self:
+        """The agents' own rewards or, with `team`, the sums over their sides."""
+        batch, sides = context.batch, context.spec.sides
+        rewards, terminal, learned = batch.rewards, batch.terminated, batch.alive
+        if team:
+            rewards, learned = team_rewards(rewards, sides), any_of_side(batch.alive, sides)
+            terminal = ~any_of_side(batch.alive & ~batch.terminated, sides)
+        terminal = terminal[agents]
+        if context.config.time_limit == "terminal":
+            terminal = terminal | truncations(batch.ended, batch.cut)
+        return cls(rewards[agents], terminal, learned[agents])

@@ -141,7 +141,7 @@ class StageResult(NamedTuple):
     """New tensors by name, and named figures to report."""
 
     tensors: dict[str, NDArray[Any]]
-    figures: dict[str, float]
+    metrics: dict[str, float]
 
 
 class Stage(Protocol):
@@ -163,7 +163,7 @@ class Summary(Protocol):
 class SummaryResult(NamedTuple):
     """Named figures of the group, and arrays by agent that travel as `Table`."""
 
-    figures: dict[str, float]
+    metrics: dict[str, float]
     tables: dict[int, NDArray[Any]]
 
 

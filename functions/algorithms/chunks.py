@@ -38,12 +38,12 @@ class Part(NamedTuple):
         """The outputs ``[B, out]`` of the rows."""
         return outputs if self.at is None else outputs[self.at]
 
-    def spread(self, error: Array) -> Array:
+    def spread(self, grad_output: Array) -> Array:
         """d loss / d outputs in the outputs' shape, from that of the rows ``[B, out]``: 0 for what is no row."""
         if self.at is None:
-            return error
-        wide = np.zeros((*self.at.shape, error.shape[1]), error.dtype)
-        wide[self.at] = error
+            return grad_output
+        wide = np.zeros((*self.at.shape, grad_output.shape[1]), grad_output.dtype)
+        wide[self.at] = grad_output
         return wide
 
 

@@ -41,24 +41,24 @@ class ByAgent(NamedTuple):
 
     def means(self, values: Mapping[str, Array]) -> dict[str, float]:
         """The means of named values ``[rows]``; 0 where there is no row."""
-        figures = {}
+        metrics = {}
         for name, rows in values.items():
             sums = np.bincount(self._owners, weights=rows, minlength=len(self.counts))
-            figures[name] = float(sums.sum() / max(1, len(rows)))
+            metrics[name] = float(sums.sum() / max(1, len(rows)))
             if self._apart:
                 each = zip(self.agents, sums / np.maximum(self.counts, 1), strict=True)
-                figures |= {f"{name}_{agent_name(agent)}": float(mean) for agent, mean in each}
-        return figures
+                metrics |= {f"{name}_{agent_name(agent)}": float(mean) for agent, mean in each}
+        return metrics
 
     def explained_variance(self, values: Array, targets: Array) -> dict[str, float]:
         """That of the group and of each agent, from what was foretold and what came, both ``[rows]``."""
-        figures = {"explained_variance": explained_variance(values, targets)}
+        metrics = {"explained_variance": explained_variance(values, targets)}
         if self._apart:
             ends = self.counts.cumsum()
             for agent, start, end in zip(self.agents, ends - self.counts, ends, strict=True):
                 own = explained_variance(values[start:end], targets[start:end])
-                figures[f"explained_variance_{agent_name(agent)}"] = own
-        return figures
+                metrics[f"explained_variance_{agent_name(agent)}"] = own
+        return metrics
 
     @property
     def _apart(self) -> bool:

@@ -19,7 +19,7 @@ import msgspec
 from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec, Implementation
 from functions.algorithms.ddpg import iddpg, maddpg
 from functions.algorithms.ppo import ippo, mappo
-from functions.algorithms.specification import problem, unfit
+from functions.algorithms.specification import missing_stages, problem
 from functions.algorithms.value import iql, qmix, vdn
 from functions.contract import BadRequest, Hyperparameters, MissingExtra
 
@@ -68,7 +68,7 @@ def implementation(spec: AlgorithmSpec) -> Implementation:
         code = importlib.import_module(spec.implementation)
     except Exception as error:
         raise _told(where, spec.implementation, error) from error
-    if missing := unfit(spec, code):
+    if missing := missing_stages(spec, code):
         raise BadRequest(f"{where} cannot be used: {missing}")
     return cast(Implementation, code)
 

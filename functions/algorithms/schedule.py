@@ -9,16 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 from functions.algorithms.base import StageSpec
 from functions.learner.stages import Share
 
-Waves = list[list[Share]]
+Schedule = list[list[Share]]
 Stretch = tuple[StageSpec, ...]
 
 
-def split(stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1) -> Waves:
+def split(stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1) -> Schedule:
     """A share for every stage and group, one for a team stage. A stage that is alone goes through all updates."""
     return _in_turn([(stage,) for stage in stages], groups, updates)
 
 
-def fused(stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1) -> Waves:
+def fused(stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1) -> Schedule:
     """A share for every group, with all stages; where stages couple the groups, one for each stretch between."""
     stretches: list[Stretch] = []
     for stage in stages:
@@ -31,29 +31,29 @@ def fused(stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1) 
     return [[Share(_names(stages), (group,), range(updates)) for group in groups]]
 
 
-def packed(stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1) -> Waves:
+def packed(stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1) -> Schedule:
     """One share."""
     return [[Share(_names(stages), tuple(groups), range(updates))]]
 
 
-WAVES: Mapping[str, Callable[[Sequence[StageSpec], Sequence[int], int], Waves]] = {
+SCHEDULES: Mapping[str, Callable[[Sequence[StageSpec], Sequence[int], int], Schedule]] = {
     "packed": packed,
     "fused": fused,
     "split": split,
 }
 
 
-def _in_turn(stretches: Sequence[Stretch], groups: Sequence[int], updates: int) -> Waves:
+def _in_turn(stretches: Sequence[Stretch], groups: Sequence[int], updates: int) -> Schedule:
     """Stretches of the graph wait for each other in every update; one alone waits for nobody."""
     if len(stretches) == 1:
         return _waves(stretches, groups, range(updates))
     return [wave for update in range(updates) for wave in _waves(stretches, groups, range(update, update + 1))]
 
 
-def _waves(stretches: Sequence[Stretch], groups: Sequence[int], updates: range) -> Waves:
+def _waves(stretches: Sequence[Stretch], groups: Sequence[int], updates: range) -> Schedule:
     """The shares of some updates, those that need nothing of each other side by side."""
     depth: dict[str, int] = {}
-    waves: Waves = []
+    waves: Schedule = []
     for stretch in stretches:
         names = _names(stretch)
         needed = {before for stage in stretch for before in stage.after} - {*names}

@@ -19,7 +19,7 @@ def problem(spec: object) -> str:
     return next(_problems(spec), "")
 
 
-def unfit(spec: AlgorithmSpec, code: Any) -> str:
+def missing_stages(spec: AlgorithmSpec, code: Any) -> str:
     """What the module of the stages lacks; '' when nothing."""
     missing = [name for name in _ATTRIBUTES if not hasattr(code, name)]
     if missing:
@@ -27,8 +27,8 @@ def unfit(spec: AlgorithmSpec, code: Any) -> str:
     stages = [stage.name for stage in spec.stages]
     if sorted(code.STAGES) != sorted(stages):
         return f"STAGES has {', '.join(code.STAGES)}, and the specification {', '.join(stages)}"
-    untold = [name for name in spec.summaries if name not in code.SUMMARIES]
-    return f"SUMMARIES has no {untold[0]}, which the specification lists" if untold else ""
+    missing = [name for name in spec.summaries if name not in code.SUMMARIES]
+    return f"SUMMARIES has no {missing[0]}, which the specification lists" if missing else ""
 
 
 def ordered(spec: AlgorithmSpec, first: StageSpec, second: StageSpec) -> bool:

@@ -15,10 +15,11 @@ from functions.randomness import generator
 
 
 class Loss(Protocol):
-    """A batch's loss by its gradient: at the outputs, `error` ``[B, out]``, and at a head's own parameters, `own`."""
+    """A batch's loss by its gradient: at the outputs, `grad_output` ``[B, out]``, and at a head's own parameters,
+    `own`."""
 
     @property
-    def error(self) -> Array: ...
+    def grad_output(self) -> Array: ...
 
     @property
     def own(self) -> Array | None: ...
@@ -37,7 +38,7 @@ class Step(NamedTuple, Generic[L]):
     rows: Rows
 
 
-class Slope:
+class LossGradient:
     """The gradient of a network's loss by its flat parameters, which may change between calls."""
 
     def __init__(self, network: Network, parameters: Array) -> None:
@@ -48,14 +49,14 @@ class Slope:
         """The loss of a minibatch and its gradient ``[parameters]``, which the next call overwrites."""
         trace = recurrent.forward(self.weights, part.inputs, part.starts, part.first)
         loss = loss_of(part.picked(trace.outputs), self.weights.log_std, part.rows)
-        recurrent.backward(self.weights, trace, part.spread(loss.error), self._views)
+        recurrent.backward(self.weights, trace, part.spread(loss.grad_output), self._views)
         if self._views.log_std is not None and loss.own is not None:
             self._views.log_std[...] = loss.own
         return loss, self._gradient
 
-    def at(self, trace: Trace, error: Array) -> Array:
+    def at(self, trace: Trace, grad_output: Array) -> Array:
         """The gradient for d loss / d outputs of a forward pass, which the next call overwrites."""
-        recurrent.backward(self.weights, trace, error, self._views)
+        recurrent.backward(self.weights, trace, grad_output, self._views)
         return self._gradient
 
 
@@ -64,7 +65,7 @@ class Trainable:
 
     def __init__(self, network: Network, optimiser: Adam) -> None:
         self._network, self._optimiser = network, optimiser
-        self._slope = Slope(network, optimiser.parameters)
+        self._slope = LossGradient(network, optimiser.parameters)
 
     @classmethod
     def load(cls, context: Context, part: str, name: str) -> Self:
@@ -80,9 +81,9 @@ class Trainable:
         """The network's."""
         return self._slope.weights
 
-    def descend(self, trace: Trace, error: Array) -> float:
+    def descend(self, trace: Trace, grad_output: Array) -> float:
         """One step, for d loss / d outputs of a forward pass with the present weights; the gradient's norm."""
-        return self._optimiser.step(self._slope.at(trace, error))
+        return self._optimiser.step(self._slope.at(trace, grad_output))
 
     def learn(self, minibatches: Iterable[Part], loss_of: LossOf[L]) -> list[Step[L]]:
         """One step per minibatch."""

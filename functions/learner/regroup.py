@@ -38,7 +38,7 @@ def regroup(task: RegroupTask, blobs: Blobs) -> tuple[Objects, RegroupReply]:
         for group in merges:
             result = code.merge(context, task.target, group, task.bases[group], task.distil_steps)
             made |= result.tensors
-            figures |= {f"{name}/{group_name(group)}": value for name, value in result.figures.items()}
+            figures |= {f"{name}/{group_name(group)}": value for name, value in result.metrics.items()}
     require_finite(made, "regrouping")
     policies = {name: array for name, array in made.items() if name.startswith("policy/")}
     learner = {name: array for name, array in made.items() if name not in policies}

@@ -20,7 +20,7 @@ class Outcome(NamedTuple):
     """New tensors, figures (`<stage>/<figure>/<group>`) and tables (`<summary>/<agent>`)."""
 
     tensors: Tensors
-    figures: dict[str, float]
+    metrics: dict[str, float]
     tables: dict[str, Table]
 
 
@@ -62,14 +62,14 @@ def run(
 
 
 def _tell(stage: str, group: int, result: StageResult, outcome: Outcome) -> None:
-    for name, value in result.figures.items():
-        outcome.figures[f"{stage}/{name}/{group_name(group)}"] = value
+    for name, value in result.metrics.items():
+        outcome.metrics[f"{stage}/{name}/{group_name(group)}"] = value
 
 
 def _summarise(summary: SummaryName, group: int, told: SummaryResult, outcome: Outcome) -> None:
     told = _finite(told, summary, group)
-    for name, value in told.figures.items():
-        outcome.figures[f"{summary}/{name}/{group_name(group)}"] = value
+    for name, value in told.metrics.items():
+        outcome.metrics[f"{summary}/{name}/{group_name(group)}"] = value
     for agent, array in told.tables.items():
         outcome.tables[f"{summary}/{agent_name(agent)}"] = pack(array)
 
@@ -77,8 +77,8 @@ def _summarise(summary: SummaryName, group: int, told: SummaryResult, outcome: O
 def _finite(told: SummaryResult, summary: SummaryName, group: int) -> SummaryResult:
     """What was told, unless a number of it is NaN or infinite: decisions depend on it."""
     named = {agent_name(agent): array for agent, array in told.tables.items()}
-    figures = {name: np.asarray(value) for name, value in told.figures.items()}
-    require_finite({**named, **figures}, f"summary {summary}, group {group}")
+    metrics = {name: np.asarray(value) for name, value in told.metrics.items()}
+    require_finite({**named, **metrics}, f"summary {summary}, group {group}")
     return told
 
 

@@ -36,7 +36,7 @@ def whole(task: WholeTask, blobs: Blobs) -> tuple[Objects, WholeReply]:
         policies, learner, _ = sorted_out(outcome.tensors, algorithm.parts)
         known = {**known, **as_stored(policies), **as_stored(learner)}
         samples.append(sampled)
-        learns.append(LearnReply(figures=outcome.figures, tables=outcome.tables))
+        learns.append(LearnReply(figures=outcome.metrics, tables=outcome.tables))
     policies, learner, _ = sorted_out(_learned(known, task.team), algorithm.parts)
     objects: Objects = [("played", memory.played)] if memory else []
     reply = WholeReply(samples=tuple(samples), learns=tuple(learns))

@@ -22,7 +22,7 @@ from functions.nn.recurrent import CLIPPED
 
 
 @dataclass(frozen=True)
-class StackedMlp:
+class BatchedMlp:
     """The networks of a class's n agents: weights ``[n, in, out]`` and biases ``[n, 1, out]`` per layer.
 
     Axes may stand between n and the others, for products that are kept apart; values then have them too.
@@ -45,7 +45,7 @@ class StackedMlp:
 
 
 @dataclass(frozen=True)
-class StackedGru:
+class BatchedGru:
     """A layer that remembers, see `functions.nn.gru`: `weights` ``[n, 1, in, 3H]`` and ``[n, 1, H, 3H]``,
     `biases` ``[n, 1, 1, 3H]``, of what comes in and of what is remembered."""
 
@@ -68,13 +68,13 @@ class StackedGru:
 
 
 @dataclass(frozen=True)
-class Stack:
+class BatchedNetwork:
     """A class's networks: `before` the layer that remembers, where there is one, and what follows; `own` ``[n, 1, d]``
     are the parameters that the head has of its own, `clipped` whether it cuts numbers off at their bounds."""
 
-    after: StackedMlp
-    before: StackedMlp | None = None
-    gru: StackedGru | None = None
+    after: BatchedMlp
+    before: BatchedMlp | None = None
+    gru: BatchedGru | None = None
     own: FloatArray | None = None
     clipped: bool = False
 
@@ -102,7 +102,7 @@ class Stack:
         return self.after.logits(memory), memory
 
 
-def stack(spec: Spec, team: Team, tensors: Mapping[str, NDArray[Any]], index: int) -> Stack:
+def batch_networks(spec: Spec, team: Team, tensors: Mapping[str, NDArray[Any]], index: int) -> BatchedNetwork:
     """Gathers the networks of a class, with an axis for blocks of copies.
 
     The one-hot identity is a constant input, so it folds into the first bias. Raises `BadRequest` for networks that are
@@ -123,13 +123,13 @@ def stack(spec: Spec, team: Team, tensors: Mapping[str, NDArray[Any]], index: in
     own, rectified = np.stack(found)[:, None] if found else None, networks[0].rectified
     clipped = networks[0].clipped
     if networks[0].gru is None:
-        return Stack(_perceptron(maps, rectified), own=own, clipped=clipped)
+        return BatchedNetwork(_perceptron(maps, rectified), own=own, clipped=clipped)
     (x, x_bias), (h, h_bias) = maps[-3:-1]
     before = _perceptron(maps[:-3], rectified) if len(maps) > 3 else None
-    return Stack(_perceptron(maps[-1:], rectified), before, StackedGru((x, h), (x_bias, h_bias)), own, clipped)
+    return BatchedNetwork(_perceptron(maps[-1:], rectified), before, BatchedGru((x, h), (x_bias, h_bias)), own, clipped)
 
 
-def lone(
+def single_agent_policy(
     tensors: Mapping[str, NDArray[Any]], spec: Spec, team: Team, agent: int, identity: bool
 ) -> dict[str, NDArray[Any]]:
     """The tensors of an agent's network as a group of its own, with inputs for the one-hot `identity` or without; it
@@ -225,5 +225,5 @@ def _folded(first: Layer, width: int, agents: tuple[int, ...]) -> Layer:
     return np.ascontiguousarray(weight[:, :, :width]), bias
 
 
-def _perceptron(layers: list[Layer], rectified: bool) -> StackedMlp:
-    return StackedMlp(tuple(weight for weight, _ in layers), tuple(bias for _, bias in layers), rectified)
+def _perceptron(layers: list[Layer], rectified: bool) -> BatchedMlp:
+    return BatchedMlp(tuple(weight for weight, _ in layers), tuple(bias for _, bias in layers), rectified)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.environments.base import ActionArray, FloatArray
-from functions.nn.discrete import Slope
+from functions.nn.discrete import HeadGradient
 
 Array = NDArray[Any]
 
@@ -76,7 +76,7 @@ class Gaussian:
         distance = (actions - outputs) * np.exp(-log_std)
         return np.asarray((-0.5 * distance * distance - log_std - _HALF_LOG_TAU).sum(axis=-1))
 
-    def log_probability_gradient(self, outputs: Array, own: Array | None, actions: ActionArray) -> Slope:
+    def log_probability_gradient(self, outputs: Array, own: Array | None, actions: ActionArray) -> HeadGradient:
         """(a - mean) / std² and ((a - mean) / std)² - 1."""
         scale = np.exp(-_given(own))
         distance = (actions - outputs) * scale
@@ -87,7 +87,7 @@ class Gaussian:
         found = (_given(own) + (_HALF_LOG_TAU + 0.5)).sum(axis=-1)
         return np.broadcast_to(found, outputs.shape[:-1]).astype(outputs.dtype)
 
-    def entropy_gradient(self, outputs: Array, own: Array | None) -> Slope:
+    def entropy_gradient(self, outputs: Array, own: Array | None) -> HeadGradient:
         """0 and 1."""
         return np.zeros_like(outputs), np.ones_like(outputs)
 
@@ -116,9 +116,9 @@ class Deterministic:
         """Numbers of [-1, 1]."""
         return np.asarray(np.tanh(outputs))
 
-    def greedy_gradient(self, actions: Array, error: Array) -> Array:
-        """d loss / d outputs, given what `greedy` gave and `error` = d loss / d actions."""
-        return (1 - actions * actions) * error
+    def greedy_gradient(self, actions: Array, grad_output: Array) -> Array:
+        """d loss / d outputs, given what `greedy` gave and `grad_output` = d loss / d actions."""
+        return (1 - actions * actions) * grad_output
 
     def to_environment(self, actions: ActionArray) -> ActionArray:
         """Stretched to the bounds."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from functions.environments.base import ActionArray, BoolArray, FloatArray
 
 Array = NDArray[Any]
-Slope = tuple[Array, Array | None]
+HeadGradient = tuple[Array, Array | None]
 """Derivatives of every row: at the outputs ``[..., width]``, and at a head's own parameters ``[..., own]`` or None."""
 
 
@@ -42,7 +42,7 @@ class OneChoice:
         """See `Distribution`."""
         return np.take_along_axis(log_softmax(outputs), actions[..., None].astype(np.int64), axis=-1)[..., 0]
 
-    def log_probability_gradient(self, outputs: Array, own: Array | None, actions: ActionArray) -> Slope:
+    def log_probability_gradient(self, outputs: Array, own: Array | None, actions: ActionArray) -> HeadGradient:
         """The chosen action's one-hot less the probabilities."""
         slope = -np.exp(log_softmax(outputs))
         places = actions[..., None].astype(np.int64)
@@ -54,7 +54,7 @@ class OneChoice:
         log_p = log_softmax(outputs)
         return np.asarray(-(np.exp(log_p) * log_p).sum(axis=-1))
 
-    def entropy_gradient(self, outputs: Array, own: Array | None) -> Slope:
+    def entropy_gradient(self, outputs: Array, own: Array | None) -> HeadGradient:
         """-p (log p + H)."""
         log_p = log_softmax(outputs)
         p = np.exp(log_p)
@@ -107,7 +107,7 @@ class Branches:
         found = [choice.log_probability(outputs[..., part], None, actions[..., i]) for i, (choice, part) in parts]
         return sum(found[1:], start=found[0])
 
-    def log_probability_gradient(self, outputs: Array, own: Array | None, actions: ActionArray) -> Slope:
+    def log_probability_gradient(self, outputs: Array, own: Array | None, actions: ActionArray) -> HeadGradient:
         """Branch after branch."""
         parts = enumerate(zip(self._choices, self._parts, strict=True))
         slopes = [
@@ -122,7 +122,7 @@ class Branches:
         ]
         return sum(found[1:], start=found[0])
 
-    def entropy_gradient(self, outputs: Array, own: Array | None) -> Slope:
+    def entropy_gradient(self, outputs: Array, own: Array | None) -> HeadGradient:
         """Branch after branch."""
         slopes = [
             choice.entropy_gradient(outputs[..., part], None)[0]

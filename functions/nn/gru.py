@@ -40,7 +40,7 @@ class Unrolled:
 
     `hidden` ``[T, B, H]`` is the state after each step, `before` the one that each step began with. `gates` ``[3, T, B,
     H]`` are r, z, n, and `recalled` ``[T, B, H]`` is c_n. No gradient goes back from a later step into the first
-    `burned` ones.
+    `burn_in` ones.
     """
 
     inputs: Array
@@ -49,7 +49,7 @@ class Unrolled:
     hidden: Array
     gates: Array
     recalled: Array
-    burned: int
+    burn_in: int
 
 
 def advance(gates: Array, product: Array, before: Array, after: Array) -> None:
@@ -81,11 +81,11 @@ def _advance(gates: Array, product: Array, before: Array, after: Array) -> None:
 
 
 def forward(
-    weights: Weights, inputs: Array, starts: Flags | None = None, first: Array | None = None, burned: int = 0
+    weights: Weights, inputs: Array, starts: Flags | None = None, first: Array | None = None, burn_in: int = 0
 ) -> Unrolled:
     """Unrolls over `inputs` ``[T, B, in]`` from the state `first` ``[B, H]``, zero where none is given.
 
-    `starts` ``[T, B]``: where an episode begins; the state is set to zero before that step. The first `burned` steps
+    `starts` ``[T, B]``: where an episode begins; the state is set to zero before that step. The first `burn_in` steps
     only make the state that the others begin with (Kapturowski et al., "Recurrent Experience Replay in Distributed
     Reinforcement Learning", 2019).
     """
@@ -108,18 +108,19 @@ def forward(
         recalled[t] = product[2]
         _advance(gates[:, t], product, before[t], hidden[t])
         state = hidden[t]
-    return Unrolled(inputs, starts, before, hidden, gates, recalled, burned)
+    return Unrolled(inputs, starts, before, hidden, gates, recalled, burn_in)
 
 
-class Slopes(NamedTuple):
+class InputGradients(NamedTuple):
     """d loss by a `inputs` ``[T, B, 3H]`` (the inputs' products) and by the first state `first` ``[B, H]``."""
 
     inputs: Array
     first: Array
 
 
-def backward(weights: Weights, unrolled: Unrolled, error: Array, gradient: Weights | None) -> Slopes:
-    """Writes d loss / d weights into `gradient`, if there is one, given `error` = d loss / d hidden ``[T, B, H]``.
+def backward(weights: Weights, unrolled: Unrolled, grad_output: Array, gradient: Weights | None) -> InputGradients:
+    """Writes d loss / d weights into `gradient`, if there is one, given `grad_output` = d loss / d hidden ``[T, B,
+    H]``.
 
     The gradient at the inputs ``[T, B, in]`` is the returned `inputs` times the transposed `x`.
     """
@@ -130,7 +131,7 @@ def backward(weights: Weights, unrolled: Unrolled, error: Array, gradient: Weigh
     update, back = unrolled.gates[1], np.ascontiguousarray(_planes(weights.h).swapaxes(1, 2))
     for t in range(steps - 1, -1, -1):
         here = reached[t]
-        np.add(error[t], carried, out=here)
+        np.add(grad_output[t], carried, out=here)
         by_state[:, t] *= here  # from here on it is d loss / d c
         np.matmul(by_state[:, t], back, out=parts)
         np.multiply(here, update[t], out=carried)
@@ -138,7 +139,7 @@ def backward(weights: Weights, unrolled: Unrolled, error: Array, gradient: Weigh
             carried += part
         if unrolled.starts is not None:
             carried[unrolled.starts[t]] = 0
-        if 0 < t == unrolled.burned:
+        if 0 < t == unrolled.burn_in:
             carried[:] = 0
     flat = by_state.reshape(3, steps * rows, width).swapaxes(0, 1).reshape(steps * rows, 3 * width)
     if gradient is not None:
@@ -149,7 +150,7 @@ def backward(weights: Weights, unrolled: Unrolled, error: Array, gradient: Weigh
     if gradient is not None:
         np.matmul(unrolled.inputs.reshape(steps * rows, len(weights.x)).T, flat, out=gradient.x)
         np.add.reduce(flat, axis=0, out=gradient.bx)
-    return Slopes(flat.reshape(steps, rows, 3 * width), carried)
+    return InputGradients(flat.reshape(steps, rows, 3 * width), carried)
 
 
 def _slopes(unrolled: Unrolled) -> tuple[Array, Array]:

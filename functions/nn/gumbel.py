@@ -21,12 +21,12 @@ class Relaxed(NamedTuple):
     soft: Array
     temperature: float
 
-    def backward(self, error: Array) -> Array:
-        """d loss / d logits ``[B, A]`` from d loss / d one-hot `error` ``[B, A]``.
+    def backward(self, grad_output: Array) -> Array:
+        """d loss / d logits ``[B, A]`` from d loss / d one-hot `grad_output` ``[B, A]``.
 
         Straight through: the gradient is that of `soft`, at the loss that `hard` had. Illegal actions get exactly 0.
         """
-        inner = self.soft * error
+        inner = self.soft * grad_output
         inner -= self.soft * inner.sum(axis=1, keepdims=True)
         inner /= self.temperature
         return inner

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from functions.contract import BadRequest, Behaviour
 from functions.environments.base import ActionArray, AgentClass, BoolArray, FloatArray
 from functions.nn.continuous import Bounds, Deterministic, Gaussian, noisy
-from functions.nn.discrete import Branches, OneChoice, Slope, epsilon_greedy
+from functions.nn.discrete import Branches, HeadGradient, OneChoice, epsilon_greedy
 
 Array = NDArray[Any]
 
@@ -58,13 +58,13 @@ class Distribution(Head, Protocol):
     def log_probability(self, outputs: Array, own: Array | None, actions: ActionArray) -> Array:
         """In nats; of numbers, that of the density."""
 
-    def log_probability_gradient(self, outputs: Array, own: Array | None, actions: ActionArray) -> Slope:
+    def log_probability_gradient(self, outputs: Array, own: Array | None, actions: ActionArray) -> HeadGradient:
         """d log-probability / d outputs and / d own."""
 
     def entropy(self, outputs: Array, own: Array | None) -> Array:
         """In nats; of numbers, the differential entropy of what is drawn."""
 
-    def entropy_gradient(self, outputs: Array, own: Array | None) -> Slope:
+    def entropy_gradient(self, outputs: Array, own: Array | None) -> HeadGradient:
         """d entropy / d outputs and / d own."""
 
 

@@ -18,10 +18,10 @@ ILLEGAL = -1e9
 
 @dataclass(frozen=True)
 class PolicyLoss:
-    """`error` is d loss / d outputs ``[B, width]``, `own` that at the head's own parameters ``[own]`` where it has any;
-    the properties are of the batch before the step."""
+    """`grad_output` is d loss / d outputs ``[B, width]``, `own` that at the head's own parameters ``[own]`` where it
+    has any; the properties are of the batch before the step."""
 
-    error: Array
+    grad_output: Array
     _log_ratio: Array
     _ratio: Array
     _advantage: Array
@@ -72,13 +72,13 @@ def clipped_policy_loss(
     log_ratio = log_p[actions, rows] - old_log_probability
     ratio = np.exp(log_ratio)
     weight = _weight(ratio, advantage, clip)
-    error = log_p + entropy
-    error *= entropy_weight
-    error -= weight
-    error *= p
-    error[actions, rows] += weight
-    error /= len(actions)
-    return PolicyLoss(np.ascontiguousarray(error.T), log_ratio, ratio, advantage, entropy, clip)
+    grad_output = log_p + entropy
+    grad_output *= entropy_weight
+    grad_output -= weight
+    grad_output *= p
+    grad_output[actions, rows] += weight
+    grad_output /= len(actions)
+    return PolicyLoss(np.ascontiguousarray(grad_output.T), log_ratio, ratio, advantage, entropy, clip)
 
 
 def clipped_head_loss(
@@ -125,9 +125,9 @@ def log_softmax(logits: Array) -> Array:
 
 @dataclass(frozen=True)
 class ValueLoss:
-    """`error` is d loss / d value ``[B, 1]``; `loss` is the batch mean before the step."""
+    """`grad_output` is d loss / d value ``[B, 1]``; `loss` is the batch mean before the step."""
 
-    error: Array
+    grad_output: Array
     _rows: Array
     own: None = None
 
@@ -154,6 +154,6 @@ def clipped_value_loss(values: Array, old_values: Array, targets: Array, clip: f
     free_loss, held_loss = huber(free, delta), huber(held, delta)
     # Where the clipped branch is the larger and the clip binds, its value does not depend on v.
     flat = (free_loss < held_loss) & (kept != moved)
-    error = np.where(flat, values.dtype.type(0), np.clip(free, -delta, delta))
-    error /= len(values)
-    return ValueLoss(error[:, None], np.maximum(free_loss, held_loss))
+    grad_output = np.where(flat, values.dtype.type(0), np.clip(free, -delta, delta))
+    grad_output /= len(values)
+    return ValueLoss(grad_output[:, None], np.maximum(free_loss, held_loss))

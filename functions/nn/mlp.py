@@ -78,11 +78,12 @@ def forward(layers: Sequence[Layer], inputs: Array, rectified: bool = False) -> 
 def backward(
     layers: Sequence[Layer],
     activations: Sequence[Array],
-    error: Array,
+    grad_output: Array,
     gradient: Sequence[Layer] | None,
     rectified: bool = False,
 ) -> Array:
-    """Writes d loss / d parameters into `gradient`, if there is one, given `error` = d loss / d output ``[rows, out]``.
+    """Writes d loss / d parameters into `gradient`, if there is one, given `grad_output` = d loss / d output ``[rows,
+    out]``.
 
     Returns d loss by the first layer's outputs as they were before the activation; times the first weight, transposed,
     that is the gradient at the inputs.
@@ -90,12 +91,12 @@ def backward(
     for index in range(len(layers) - 1, -1, -1):
         below = activations[index]
         if gradient is not None:
-            np.matmul(below.T, error, out=gradient[index][0])
-            np.add.reduce(error, axis=0, out=gradient[index][1])
+            np.matmul(below.T, grad_output, out=gradient[index][0])
+            np.add.reduce(grad_output, axis=0, out=gradient[index][1])
         if index:
-            error = error @ layers[index][0].T
-            through(error, below, rectified)
-    return error
+            grad_output = grad_output @ layers[index][0].T
+            through(grad_output, below, rectified)
+    return grad_output
 
 
 def activate(outputs: Array, rectified: bool) -> None:
@@ -106,14 +107,14 @@ def activate(outputs: Array, rectified: bool) -> None:
         np.tanh(outputs, out=outputs)
 
 
-def through(error: Array, activations: Array, rectified: bool) -> None:
+def through(grad_output: Array, activations: Array, rectified: bool) -> None:
     """Turns d loss / d activations into d loss / d what they were taken of, in place."""
     if rectified:
-        error *= activations > 0
+        grad_output *= activations > 0
         return
     slope = activations * activations
     np.subtract(1.0, slope, out=slope)
-    error *= slope
+    grad_output *= slope
 
 
 def to_tensors(mlp: Mlp, flat: Array, prefix: str) -> dict[str, Array]:

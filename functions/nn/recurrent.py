@@ -149,11 +149,11 @@ def initialise(network: Network, rng: np.random.Generator, output_gain: float) -
 
 
 def forward(
-    weights: Weights, inputs: Array, starts: gru.Flags | None = None, first: Array | None = None, burned: int = 0
+    weights: Weights, inputs: Array, starts: gru.Flags | None = None, first: Array | None = None, burn_in: int = 0
 ) -> Trace:
     """Without memory rows ``[rows, in]`` to ``[rows, out]``; with memory sequences ``[T, B, in]`` to ``[T, B, out]``.
 
-    `starts` ``[T, B]``, `first` ``[B, H]`` and `burned` are as in `gru.forward`.
+    `starts` ``[T, B]``, `first` ``[B, H]`` and `burn_in` are as in `gru.forward`.
     """
     if weights.cell is None:
         above = networks.forward(weights.above, inputs, weights.rectified)
@@ -162,43 +162,43 @@ def forward(
     below = networks.forward(weights.below, inputs.reshape(steps * rows, width), weights.rectified)
     if weights.below:
         networks.activate(below[-1], weights.rectified)
-    unrolled = gru.forward(weights.cell, _timed(below[-1], steps), starts, first, burned)
+    unrolled = gru.forward(weights.cell, _timed(below[-1], steps), starts, first, burn_in)
     above = networks.forward(weights.above, unrolled.hidden.reshape(steps * rows, weights.cell.width))
     return Trace(_timed(above[-1], steps), below, unrolled, above)
 
 
-def backward(weights: Weights, trace: Trace, error: Array, gradient: Weights | None) -> None:
-    """Writes d loss / d parameters into `gradient`, given `error` = d loss / d outputs, shaped like them.
+def backward(weights: Weights, trace: Trace, grad_output: Array, gradient: Weights | None) -> None:
+    """Writes d loss / d parameters into `gradient`, given `grad_output` = d loss / d outputs, shaped like them.
 
     The gradient of `log_std` is left as it is: the loss knows it, not the network.
     """
-    _backward(weights, trace, error, gradient)
+    _backward(weights, trace, grad_output, gradient)
 
 
-def backward_to_inputs(weights: Weights, trace: Trace, error: Array, gradient: Weights | None = None) -> Array:
+def backward_to_inputs(weights: Weights, trace: Trace, grad_output: Array, gradient: Weights | None = None) -> Array:
     """As `backward`, and returns d loss / d inputs, shaped like them; without `gradient` it does nothing else."""
-    slope, matrix = _backward(weights, trace, error, gradient)
+    slope, matrix = _backward(weights, trace, grad_output, gradient)
     found = slope @ matrix.T
-    return found if trace.unrolled is None else _timed(found, len(error))
+    return found if trace.unrolled is None else _timed(found, len(grad_output))
 
 
-def _backward(weights: Weights, trace: Trace, error: Array, gradient: Weights | None) -> tuple[Array, Array]:
+def _backward(weights: Weights, trace: Trace, grad_output: Array, gradient: Weights | None) -> tuple[Array, Array]:
     """d loss by the first product's result ``[rows, width]``, and the matrix of that product ``[in, width]``."""
-    error = error.reshape(-1, error.shape[-1])
+    grad_output = grad_output.reshape(-1, grad_output.shape[-1])
     above = None if gradient is None else gradient.above
-    error = networks.backward(weights.above, trace.above, error, above, weights.rectified)
+    grad_output = networks.backward(weights.above, trace.above, grad_output, above, weights.rectified)
     if weights.cell is None or trace.unrolled is None:
-        return error, weights.above[0][0]
-    error = (error @ weights.above[0][0].T).reshape(trace.unrolled.hidden.shape)
-    slopes = gru.backward(weights.cell, trace.unrolled, error, None if gradient is None else gradient.cell).inputs
-    error = slopes.reshape(-1, slopes.shape[-1])
+        return grad_output, weights.above[0][0]
+    grad_output = (grad_output @ weights.above[0][0].T).reshape(trace.unrolled.hidden.shape)
+    slopes = gru.backward(weights.cell, trace.unrolled, grad_output, None if gradient is None else gradient.cell).inputs
+    grad_output = slopes.reshape(-1, slopes.shape[-1])
     if not weights.below:
-        return error, weights.cell.x
-    error = error @ weights.cell.x.T
-    networks.through(error, trace.below[-1], weights.rectified)
+        return grad_output, weights.cell.x
+    grad_output = grad_output @ weights.cell.x.T
+    networks.through(grad_output, trace.below[-1], weights.rectified)
     below = None if gradient is None else gradient.below
-    error = networks.backward(weights.below, trace.below, error, below, weights.rectified)
-    return error, weights.below[0][0]
+    grad_output = networks.backward(weights.below, trace.below, grad_output, below, weights.rectified)
+    return grad_output, weights.below[0][0]
 
 
 def _timed(rows: Array, steps: int) -> Array:

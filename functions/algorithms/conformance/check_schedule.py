@@ -5,25 +5,25 @@ from dataclasses import replace
 from functions import codec
 from functions.algorithms.base import AlgorithmSpec, Context, Implementation
 from functions.algorithms.conformance.tools import Found, Tensors, after, digest, expect, instances, part_of, require
-from functions.algorithms.schedule import WAVES, Waves
+from functions.algorithms.schedule import SCHEDULES, Schedule
 from functions.contract import TaskHeader
 from functions.learner import stages
 from functions.learner.stages import Share
 from functions.learner.update import as_stored, sorted_out
 
 
-def check_waves(algorithm: AlgorithmSpec, code: Implementation, context: Context, expected: Tensors) -> None:
+def check_placements(algorithm: AlgorithmSpec, code: Implementation, context: Context, expected: Tensors) -> None:
     """Spreads the round over functions in every way; raises `AssertionError` where the state is not `expected`."""
     packed: Found | None = None
     groups = sorted(set(context.team.groups))
-    for rule, waves in WAVES.items():
+    for rule, waves in SCHEDULES.items():
         with expect(f"placement {rule} fails", Exception):
             found = _learned(
                 algorithm, code, context, waves(algorithm.stages, groups, context.config.updates_per_round)
             )
         _require_same(expected, found.state, rule)
         packed = packed or found
-        require(found.figures == packed.figures, f"placement {rule} reports other figures than packed")
+        require(found.metrics == packed.metrics, f"placement {rule} reports other figures than packed")
         require(found.tables == packed.tables, f"placement {rule} tells other summaries than packed")
 
 
@@ -51,7 +51,7 @@ def _require_same(expected: Tensors, found: Tensors, rule: str) -> None:
         require(digest(one) == digest(other), f"{name} has other bytes in placement {rule} than stage by stage")
 
 
-def _learned(algorithm: AlgorithmSpec, code: Implementation, context: Context, waves: Waves) -> Found:
+def _learned(algorithm: AlgorithmSpec, code: Implementation, context: Context, waves: Schedule) -> Found:
     """The round as functions learn it: each is shown, through storage, what its stages declare."""
     found = Found(dict(context.tensors), {}, {})
     published: Tensors = {}
@@ -77,7 +77,7 @@ def _joined(algorithm: AlgorithmSpec, found: Found, share: Share, outcome: stage
     for stage in share.stages:
         for group in share.groups:
             state = after(state, algorithm, stage, group, made)
-    return Found(state, {**found.figures, **outcome.figures}, {**found.tables, **outcome.tables})
+    return Found(state, {**found.metrics, **outcome.metrics}, {**found.tables, **outcome.tables})
 
 
 def _trains(algorithm: AlgorithmSpec, share: Share) -> bool:

@@ -96,7 +96,7 @@ def _check_kind(result: object) -> None:
         require(sound, f"{name} is no array of numbers: {type(array).__name__}")
         finite = array.dtype.kind != "f" or bool(np.isfinite(array).all())
         require(finite, f"{name} holds NaN or infinity")
-    for name, value in result.figures.items():
+    for name, value in result.metrics.items():
         require(isinstance(value, float | int), f"the figure {name} is a {type(value).__name__}, not a float")
         require(bool(np.isfinite(value)), f"the figure {name} is NaN or infinite")
 
@@ -133,7 +133,7 @@ def _passing(now: _Round, made: Mapping[str, NDArray[Any]]) -> Tensors:
 
 
 def _same(one: StageResult, other: StageResult) -> bool:
-    return digest(one.tensors) == digest(other.tensors) and one.figures == other.figures
+    return digest(one.tensors) == digest(other.tensors) and one.metrics == other.metrics
 
 
 def _listed(names: tuple[str, ...]) -> str:

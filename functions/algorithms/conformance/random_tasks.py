@@ -60,7 +60,7 @@ def teams(spec: Spec) -> list[Team]:
     return [Team(groups=alone), *shared]
 
 
-class MadeUp:
+class RandomTask:
     """E copies of a task with these spaces; actions do not matter, and more copies draw other numbers."""
 
     def __init__(self, spec: Spec, num_envs: int) -> None:

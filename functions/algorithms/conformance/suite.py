@@ -15,11 +15,11 @@ from functions.actor.rollout import collect
 from functions.algorithms import registry
 from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec, Context, Implementation
 from functions.algorithms.conformance.check_merge import check_merge
-from functions.algorithms.conformance.check_schedule import check_waves, check_whole
+from functions.algorithms.conformance.check_schedule import check_placements, check_whole
 from functions.algorithms.conformance.check_stages import check_stages
-from functions.algorithms.conformance.random_tasks import TASKS, MadeUp, teams
+from functions.algorithms.conformance.random_tasks import TASKS, RandomTask, teams
 from functions.algorithms.conformance.tools import digest, expect, first, hint, instances, require
-from functions.algorithms.specification import problem, unfit
+from functions.algorithms.specification import missing_stages, problem
 from functions.contract import BadRequest, Behaviour, Hyperparameters, MissingExtra, Past, Team
 from functions.data import batch
 from functions.data.newest import newest
@@ -90,7 +90,7 @@ def check(
 def _code(spec: AlgorithmSpec) -> Implementation:
     with expect(f"the implementation {spec.implementation}", BadRequest, MissingExtra):
         code = registry.implementation(spec)
-    require(not (wrong := unfit(spec, code)), f"the implementation {spec.implementation}: {wrong}")
+    require(not (wrong := missing_stages(spec, code)), f"the implementation {spec.implementation}: {wrong}")
     return code
 
 
@@ -123,7 +123,7 @@ def _check_case(case: _Case) -> None:
             context = _context(case, state, played)
             with hint(f"round {round_}"):
                 state = check_stages(case.algorithm, case.code, context)
-                check_waves(case.algorithm, case.code, context, state)
+                check_placements(case.algorithm, case.code, context, state)
                 kept = check_whole(case.algorithm, case.code, context, kept, state)
 
 
@@ -145,8 +145,8 @@ def _initial(case: _Case) -> Tensors:
         foreign = sorted(made.keys() - own.keys())
         require(not foreign, f"{where}: gives {first(foreign)}, which is no <part>/{group_name(group)}")
         require(any(name.startswith("policy/") for name in own), f"{where}: gives no policy")
-        unsound = [name for name, array in own.items() if array.dtype.kind == "f" and not np.isfinite(array).all()]
-        require(not unsound, f"{where}: {first(unsound)} holds NaN or infinity")
+        non_finite = [name for name, array in own.items() if array.dtype.kind == "f" and not np.isfinite(array).all()]
+        require(not non_finite, f"{where}: {first(non_finite)} holds NaN or infinity")
         _check_bytes(case, group, own)
         state |= made
     return state
@@ -166,7 +166,7 @@ def _play(case: _Case, state: Tensors, round_: int) -> Tensors:
     with expect("actors cannot play with the policies", Exception):
         policy = Policy(case.task, case.team, instances(state, ("policy",), case.groups))
         for rollout in range(_ROLLOUTS):
-            environment = MadeUp(case.task, _NUM_ENVS)
+            environment = RandomTask(case.task, _NUM_ENVS)
             behaviour = case.resolved.behaviour(round_ * _ROLLOUTS * _NUM_ENVS * _steps(case))
             tensors |= collect(environment, policy, _steps(case), _SEED, round_, rollout, behaviour).tensors
     return tensors

@@ -20,7 +20,7 @@ class Found(NamedTuple):
     """What a round gave: the parts that the next one begins with, figures and tables by name."""
 
     state: Tensors
-    figures: dict[str, float]
+    metrics: dict[str, float]
     tables: dict[str, Table]
 
 

@@ -25,7 +25,7 @@ from functions.algorithms.off_policy.replay import (
     chased,
     drawn,
     error_for,
-    outcome,
+    learning_signal,
     scaled,
     unprefixed,
     unrolled,
@@ -76,33 +76,33 @@ class Critics:
         """
         told = self._overestimation(whole, group, played) if due(whole) else {}
         context, name, agents = drawn(whole), group_name(group), members(whole.team, group)
-        of = partial(outcome, agents=agents, team=context.config.reward == "team")
-        sight, came = _Sight(self._view, context, agents), of(context)
-        rewards, unit, offset, normaliser = scaled(whole, name, came, of)
+        of = partial(learning_signal, agents=agents, team=context.config.reward == "team")
+        sight, signal = _Sight(self._view, context, agents), of(context)
+        rewards, unit, offset, normaliser = scaled(whole, name, signal, of)
         shown, network = sight.steps(), _trainable(context, name)
         future = _future(context, name, sight, shown, after) + offset
-        targets = one_step(rewards, future, came.over, context.config.gamma)
+        targets = one_step(rewards, future, signal.terminal, context.config.gamma)
         values, trace = unrolled(network.weights, shown)
         taken_values = by_agent(values[..., 0], len(agents)) + offset
-        loss = td_loss(taken_values, targets.astype(values.dtype), context.config.huber_delta, alive=came.learned)
-        norm = network.descend(trace, error_for(network.weights, by_column(loss.error)[..., None]))
+        loss = td_loss(taken_values, targets.astype(values.dtype), context.config.huber_delta, alive=signal.learned)
+        norm = network.descend(trace, error_for(network.weights, by_column(loss.grad_output)[..., None]))
         made = network.tensors("critic", name)
         moved = chased(context, unprefixed(made, f"critic/{name}"), "critic_target", name)
-        slope = sight.slope(network.weights, shown, now, outcome(context, agents, team=False).learned)
+        slope = sight.slope(network.weights, shown, now, learning_signal(context, agents, team=False).learned)
         if due(whole):
-            rows = {"td_loss": loss.rows[came.learned], "value": unit * taken_values[came.learned]}
-            told |= {"critic_grad_norm": norm, **ByAgent.of(agents, came.learned).means(rows)}
+            rows = {"td_loss": loss.rows[signal.learned], "value": unit * taken_values[signal.learned]}
+            told |= {"critic_grad_norm": norm, **ByAgent.of(agents, signal.learned).means(rows)}
         return StageResult({**made, **moved, f"normaliser/{name}": normaliser, f"slope/{name}": slope}, told)
 
     def _overestimation(self, context: Context, group: int, after: Actions) -> dict[str, float]:
         name, agents, config = group_name(group), members(context.team, group), context.config
-        sight, came = _Sight(self._view, context, agents), outcome(context, agents, config.reward == "team")
+        sight, signal = _Sight(self._view, context, agents), learning_signal(context, agents, config.reward == "team")
         shown = sight.steps()
         values, _ = unrolled(recurrent.weights_of(context.tensors, f"critic/{name}"), shown)
         offset = RewardScale.of(context.tensors[f"normaliser/{name}"]).units(config.standardise_rewards).offset
         future = _future(context, name, sight, shown, after) + offset
         taken_values = by_agent(values[..., 0], len(agents)) + offset
-        return overestimation(context, f"normaliser/{name}", taken_values, future, came, agents)
+        return overestimation(context, f"normaliser/{name}", taken_values, future, signal, agents)
 
 
 @dataclass(frozen=True)

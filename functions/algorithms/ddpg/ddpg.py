@@ -20,7 +20,7 @@ from functions.algorithms.off_policy.replay import (
     chased,
     drawn,
     error_for,
-    outcome,
+    learning_signal,
     unprefixed,
 )
 from functions.algorithms.off_policy.reward_scale import RewardScale
@@ -128,7 +128,7 @@ def policy(context: Context, group: int) -> StageResult:
     whole, context, name = context, drawn(context), group_name(group)
     network, config = Trainable.load(context, "policy", name), context.config
     found = acted(context, group, network.weights)
-    counted = outcome(context, members(context.team, group), team=False).learned
+    counted = learning_signal(context, members(context.team, group), team=False).learned
     learned = by_column(counted)
     error = found.backward(by_column(context.tensors[f"slope/{name}"]))
     # The mean over rows and outputs, each of which pulls towards 0.

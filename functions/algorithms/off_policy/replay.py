@@ -13,12 +13,11 @@ import numpy as np
 from msgspec import Meta, structs
 from numpy.typing import NDArray
 
-from functions.algorithms.advantages import Flags, next_values
+from functions.algorithms.advantages import Flags, LearningSignal, next_values
 from functions.algorithms.base import AlgorithmConfig, Context
 from functions.algorithms.off_policy import targets
 from functions.algorithms.off_policy.reward_scale import RewardScale
 from functions.algorithms.off_policy.td import look_ahead
-from functions.algorithms.returns import Outcome
 from functions.algorithms.rows import members
 from functions.contract import BadRequest, Team
 from functions.data.batch import Batch
@@ -150,16 +149,16 @@ def groups_of(team: Team, agents: list[int]) -> list[int]:
     return sorted({team.groups[agent] for agent in agents})
 
 
-def outcome(context: Context, agents: list[int], team: bool) -> Outcome:
-    """Of the minibatch, see `Outcome.of`; rewards are not standardised yet, and a burn-in does not count."""
-    came = Outcome.of(context, agents, team)
-    came.learned[:, : context.config.burn_in] = False
-    return came
+def learning_signal(context: Context, agents: list[int], team: bool) -> LearningSignal:
+    """Of the minibatch, see `LearningSignal.of`; rewards are not standardised yet, and a burn-in does not count."""
+    signal = LearningSignal.of(context, agents, team)
+    signal.learned[:, : context.config.burn_in] = False
+    return signal
 
 
-def joint_outcome(context: Context, side: list[int]) -> Outcome:
+def joint_signal(context: Context, side: list[int]) -> LearningSignal:
     """Of a side as one ``[T, E]``."""
-    return Outcome(*(found[0] for found in outcome(context, side, team=True)))
+    return LearningSignal(*(found[0] for found in learning_signal(context, side, team=True)))
 
 
 class Scaled(NamedTuple):
@@ -172,33 +171,33 @@ class Scaled(NamedTuple):
     normaliser: Array
 
 
-def scaled(whole: Context, name: str, came: Outcome, of: Callable[[Context], Outcome]) -> Scaled:
+def scaled(whole: Context, name: str, signal: LearningSignal, of: Callable[[Context], LearningSignal]) -> Scaled:
     """The rewards of a minibatch, of which those of rows that count are taken into the scale.
 
-    `of` gives the same outcome as `came`, of `whole`, which has all that the round itself played.
+    `of` gives the same outcome as `signal`, of `whole`, which has all that the round itself played.
     """
     known = RewardScale.of(whole.tensors[f"normaliser/{name}"])
-    updated = known.updated(came.rewards[came.learned], lambda: _mean_return(whole, of(whole)))
+    updated = known.updated(signal.rewards[signal.learned], lambda: _mean_return(whole, of(whole)))
     units = updated.units(whole.config.standardise_rewards)
-    return Scaled(came.rewards / came.rewards.dtype.type(units.reward), *units, updated.tensor)
+    return Scaled(signal.rewards / signal.rewards.dtype.type(units.reward), *units, updated.tensor)
 
 
-def _mean_return(context: Context, came: Outcome) -> float:
+def _mean_return(context: Context, signal: LearningSignal) -> float:
     """The mean of discounted rewards to the end of an episode, or of what was played, over the rows that count."""
     ended, gamma = context.batch.ended, context.config.gamma
-    returns = look_ahead(came.rewards, came.over, ended, gamma, len(ended)).returns
-    return float(returns[came.learned].mean(dtype=np.float64)) if came.learned.any() else 0.0
+    returns = look_ahead(signal.rewards, signal.terminal, ended, gamma, len(ended)).returns
+    return float(returns[signal.learned].mean(dtype=np.float64)) if signal.learned.any() else 0.0
 
 
 class Shown(NamedTuple):
     """What a group's networks are shown of the minibatch, columns ordered by agent: the steps ``[T, n * E, F]``, what
-    stands after cuts ``[n * K, F]``, and where episodes begin ``[T, n * E]``. The first `burned` steps only fill the
+    stands after cuts ``[n * K, F]``, and where episodes begin ``[T, n * E]``. The first `burn_in` steps only fill the
     networks' memory."""
 
     now: Array
     after: Array
     begins: Flags
-    burned: int
+    burn_in: int
 
 
 def shown(context: Context, agents: list[int], now: Sequence[Array], after: Sequence[Array]) -> Shown:
@@ -225,7 +224,7 @@ def _identified(context: Context, agent: int, rows: Array) -> Array:
 def unrolled(weights: Weights, seen: Shown) -> tuple[Array, Trace]:
     """Outputs ``[T, n * E, out]``, and what `recurrent.backward` needs."""
     if weights.cell is not None:
-        trace = recurrent.forward(weights, seen.now, seen.begins, burned=seen.burned)
+        trace = recurrent.forward(weights, seen.now, seen.begins, burn_in=seen.burn_in)
         return trace.outputs, trace
     trace = recurrent.forward(weights, seen.now.reshape(-1, seen.now.shape[-1]))
     return trace.outputs.reshape(*seen.now.shape[:2], -1), trace

@@ -96,13 +96,13 @@ def joint_sum(values: Array, alive: Flags) -> Array:
 
 @dataclass(frozen=True)
 class TdLoss:
-    """`error` is d loss / d value and `difference` value minus target, both in the values' shape, 0 where not alive; so
-    are `rows`, whose mean over living rows is the loss.
+    """`grad_output` is d loss / d value and `difference` value minus target, both in the values' shape, 0 where not
+    alive; so are `rows`, whose mean over living rows is the loss.
 
     `difference` is before importance weights, as priorities of replay need it.
     """
 
-    error: Array
+    grad_output: Array
     difference: Array
     rows: Array
 

@@ -54,26 +54,26 @@ def policy_derivatives(
     p = np.exp(log_p)
     rows, width = p.shape
     weight, bonus = advantage / logits.dtype.type(rows), p * (entropy_weight / rows)
-    error = log_p - np.add.reduce(p * log_p, axis=1, keepdims=True)
-    error *= bonus
-    error += weight[:, np.newaxis] * p
-    error[np.arange(rows), actions] -= weight
+    grad = log_p - np.add.reduce(p * log_p, axis=1, keepdims=True)
+    grad *= bonus
+    grad += weight[:, np.newaxis] * p
+    grad[np.arange(rows), actions] -= weight
     bonus *= 0.5
-    g = error + bonus
+    g = grad + bonus
     outer = p[:, :, np.newaxis] * g[:, np.newaxis, :]
     second = -outer
     second -= outer.swapaxes(1, 2)
     second.reshape(rows, -1)[:, :: width + 1] += g + bonus  # the diagonals
-    return Derivatives(error, second)
+    return Derivatives(grad, second)
 
 
 class _Layer(NamedTuple):
-    """A layer but the first: what it has `seen` (activations and a 1), its weight, its `error` d loss / d outputs, and
+    """A layer but the first: what it has `seen` (activations and a 1), its weight, its `grad` d loss / d outputs, and
     of the activations the `slope` tanh' and the `bend`, by which a change in them changes the error there."""
 
     seen: Array
     weight: Array
-    error: Array
+    grad: Array
     slope: Array
     bend: Array
 
@@ -99,26 +99,26 @@ class Hessian:
             seen.append(inputs)
         self._error, self._second = loss(inputs.dot(last))
         self._layers: list[_Layer] = []  # last one first
-        error = self._error
+        grad = self._error
         for inputs, (weight, _) in zip(seen[::-1], mlp.layers(flat)[:0:-1], strict=True):
-            activations, back = inputs[:, :-1], error.dot(weight.T)
+            activations, back = inputs[:, :-1], grad.dot(weight.T)
             slope = 1 - activations * activations
-            self._layers.append(_Layer(inputs, weight, error, slope, -2 * activations * back))
-            error = back * slope
+            self._layers.append(_Layer(inputs, weight, grad, slope, -2 * activations * back))
+            grad = back * slope
 
     def start(self, rng: np.random.Generator) -> Array:
         """A direction ``[parameters]`` in which there is curvature: that of the gradient, had every number of the error
         at the outputs been multiplied by a random one between -½ and ½."""
         chance = rng.random(self._error.shape, np.float32)
         chance -= np.float32(0.5)
-        error = (self._error + np.finfo(self._error.dtype).eps) * chance
-        direction = np.empty(self._stretches[-1].stop, error.dtype)
+        grad = (self._error + np.finfo(self._error.dtype).eps) * chance
+        direction = np.empty(self._stretches[-1].stop, grad.dtype)
         first, *outs = self._matrices(direction)
         for layer, out in zip(self._layers, outs[::-1], strict=True):
-            layer.seen.T.dot(error, out=out)
-            error = error.dot(layer.weight.T)
-            error *= layer.slope
-        self._inputs.T.dot(error, out=first)
+            layer.seen.T.dot(grad, out=out)
+            grad = grad.dot(layer.weight.T)
+            grad *= layer.slope
+        self._inputs.T.dot(grad, out=first)
         return direction
 
     def times(self, vector: Array) -> Array:
@@ -131,19 +131,19 @@ class Hessian:
             changes.append(change)
             change = change.dot(layer.weight)
             change += layer.seen.dot(direction)
-        error = np.einsum("bij,bj->bi", self._second, change)  # R{d loss / d outputs}
+        grad = np.einsum("bij,bj->bi", self._second, change)  # R{d loss / d outputs}
         product = np.empty_like(vector)
         first, *outs = self._matrices(product)
         for layer, direction, out in zip(self._layers, directions[::-1], outs[::-1], strict=True):
             change = changes.pop()
-            layer.seen.T.dot(error, out=out)
-            out[:-1] += change.T.dot(layer.error)
-            error = error.dot(layer.weight.T)
-            error += layer.error.dot(direction[:-1].T)
-            error *= layer.slope
+            layer.seen.T.dot(grad, out=out)
+            out[:-1] += change.T.dot(layer.grad)
+            grad = grad.dot(layer.weight.T)
+            grad += layer.grad.dot(direction[:-1].T)
+            grad *= layer.slope
             change *= layer.bend
-            error += change
-        self._inputs.T.dot(error, out=first)
+            grad += change
+        self._inputs.T.dot(grad, out=first)
         return product
 
     def _matrices(self, flat: Array) -> list[Array]:

@@ -18,7 +18,7 @@ from functions.algorithms.ppo.distil import branchwise
 from functions.algorithms.ppo.noise import blocks, estimate
 from functions.algorithms.ppo.policy_rows import PolicyRows
 from functions.algorithms.rows import members, observations, pooled, starts, with_identity
-from functions.algorithms.trainable import Slope
+from functions.algorithms.trainable import LossGradient
 from functions.contract import SummaryName
 from functions.environments.base import AgentClass
 from functions.keys import group_name
@@ -157,7 +157,7 @@ def noise(before: Context, after: Tensors, group: int) -> SummaryResult:
     of_row = pooled(before, group, lambda agent: np.tile(np.arange(num_envs), steps))
     parts, size = blocks(batch.rollouts, num_envs)
     network, flat = recurrent.from_tensors(before.tensors, f"policy/{group_name(group)}")
-    slope = Slope(network, flat)
+    slope = LossGradient(network, flat)
     pieces = material(
         before, group, slope.weights, lambda agent: observations(before, agent), before.config.data_chunk_length
     )

@@ -8,7 +8,7 @@ of the step and by the rounding of double precision over the step, together abou
 import numpy as np
 
 from functions.algorithms.chunks import Part
-from functions.algorithms.trainable import L, LossOf, Slope
+from functions.algorithms.trainable import L, LossGradient, LossOf
 from functions.nn.mlp import Array
 from functions.nn.recurrent import Network
 
@@ -22,7 +22,7 @@ class Differences:
     def __init__(self, network: Network, flat: Array, part: Part, loss_of: LossOf[L]) -> None:
         self._centre = flat.astype(np.float64)
         self._at = self._centre.copy()
-        self._slope = Slope(network, self._at)
+        self._slope = LossGradient(network, self._at)
         first = None if part.first is None else part.first.astype(np.float64)
         self._part, self._loss_of = part._replace(inputs=part.inputs.astype(np.float64), first=first), loss_of
 

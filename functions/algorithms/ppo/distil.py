@@ -26,9 +26,10 @@ STEP_SIZE = 5e-3
 
 
 class Taught(NamedTuple):
-    """d of a lesson's mean loss by the student's outputs, `error` ``[B, out]``, and by its head's own parameters."""
+    """d of a lesson's mean loss by the student's outputs, `grad_output` ``[B, out]``, and by its head's own
+    parameters."""
 
-    error: Array
+    grad_output: Array
     own: Array | None = None
 
 
@@ -125,8 +126,8 @@ def log_probabilities(logits: Array, legal: NDArray[np.bool_] | None) -> Array:
 
 def squared_error(values: Array, taught: Array) -> Array:
     """d mean((v - t)² / 2) / d v, ``[B, 1]`` both."""
-    error: Array = (values - taught) / values.dtype.type(len(values))
-    return error
+    grad_output: Array = (values - taught) / values.dtype.type(len(values))
+    return grad_output
 
 
 def divergence(taught: Array, found: Array) -> float:

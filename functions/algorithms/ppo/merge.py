@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from functions.algorithms.base import Context, StageResult
 from functions.algorithms.chunks import Material, Rows, material
 from functions.algorithms.ppo import distil
-from functions.algorithms.ppo.ppo import CriticView, Ppo, came
+from functions.algorithms.ppo.ppo import CriticView, Ppo, signal
 from functions.algorithms.rows import members, observations, pooled, unrolled
 from functions.algorithms.trainable import LossOf, Trainable, outputs
 from functions.contract import Team
@@ -88,13 +88,13 @@ class Merging:
         network, critic = recurrent.from_tensors(context.tensors, f"critic/{group_name(base)}")
         preserve(network, critic, before, after)
         made = {f"normaliser/{name}": np.array([after.mean, after.square, after.weight])}
-        figures: dict[str, float] = {}
+        metrics: dict[str, float] = {}
         if distil_steps:
             lessons = Lessons(replace(context, team=target), group, distil_steps)
             self._teach(lessons, network, critic, after.normalise(known.values))
-            policy, figures = taught_policy(lessons, base)
+            policy, metrics = taught_policy(lessons, base)
             made |= policy
-        return StageResult(made | recurrent.to_tensors(network, critic, f"critic/{name}"), figures)
+        return StageResult(made | recurrent.to_tensors(network, critic, f"critic/{name}"), metrics)
 
     def _teach(self, lessons: Lessons, network: Network, critic: Array, values: Array) -> None:
         """Teaches the flat `critic` in place to give `values` for the members' rows."""
@@ -112,7 +112,7 @@ class Merging:
             name = group_name(agent)
             found = self._ppo.postprocess(context, agent).tensors
             old, updated = (Normaliser(*tensors[f"normaliser/{name}"].tolist()) for tensors in (context.tensors, found))
-            living = context.batch.alive[[agent]][came(context, [agent]).learned]
+            living = context.batch.alive[[agent]][signal(context, [agent]).learned]
             targets.append(updated.denormalise(found[f"target/{name}"][living].astype(np.float64)))
             values.append(old.denormalise(found[f"value/{name}"][living].astype(np.float64)))
         return Estimates(np.concatenate(targets), np.concatenate(values))
@@ -143,8 +143,8 @@ def taught_policy(lessons: Lessons, base: int) -> tuple[dict[str, Array], dict[s
 
     before = distance()
     lessons.teach(network, flat, pieces, lesson.loss)
-    figures = {"distil_kl_before": before, "distil_kl_after": distance()}
-    return recurrent.to_tensors(network, flat, f"policy/{group_name(group)}"), figures
+    metrics = {"distil_kl_before": before, "distil_kl_after": distance()}
+    return recurrent.to_tensors(network, flat, f"policy/{group_name(group)}"), metrics
 
 
 def _lesson(lessons: Lessons) -> distil.Lesson:

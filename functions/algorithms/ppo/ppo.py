@@ -14,12 +14,11 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from functions.algorithms.advantages import gae, next_values
+from functions.algorithms.advantages import LearningSignal, gae, next_values
 from functions.algorithms.base import AlgorithmConfig, Context, Stage, StageResult, StageSpec
 from functions.algorithms.chunks import Rows, material
 from functions.algorithms.metrics import ByAgent
 from functions.algorithms.ppo.policy_rows import PolicyRows
-from functions.algorithms.returns import Outcome
 from functions.algorithms.rows import after_cuts, members, observations, unrolled, with_identity
 from functions.algorithms.trainable import Step, Trainable, last_epoch, minibatches, moments, trained_bytes
 from functions.contract import Team
@@ -130,14 +129,14 @@ class Ppo:
         raw, after = self._values(context, group)
         values = normaliser.denormalise(raw.astype(np.float64))
         following = next_values(values, normaliser.denormalise(after.astype(np.float64)), batch.cut)
-        rewards, over, rows = came(context, agents)
+        rewards, terminal, rows = signal(context, agents)
         paid = rewards.astype(np.float64)
-        advantages = gae(paid, values, following, over, batch.ended, config.gamma, config.gae_lambda)
+        advantages = gae(paid, values, following, terminal, batch.ended, config.gamma, config.gae_lambda)
         targets = (advantages + values)[rows]
         advantage = advantages[batch.alive[agents]]
         spread = float(advantage.std())
         updated = normaliser.updated(targets, config.value_decay)
-        figures = ByAgent.of(agents, rows).explained_variance(values[rows], targets)
+        metrics = ByAgent.of(agents, rows).explained_variance(values[rows], targets)
         precision = raw.dtype  # the statistics need float64, the training goes on in that of the weights
         return StageResult(
             {
@@ -146,7 +145,7 @@ class Ppo:
                 f"value/{name}": raw[rows],
                 f"normaliser/{name}": np.array([updated.mean, updated.square, updated.weight]),
             },
-            figures | {"advantage_spread": spread},
+            metrics | {"advantage_spread": spread},
         )
 
     def critic(self, context: Context, group: int) -> StageResult:
@@ -160,18 +159,18 @@ class Ppo:
                 outputs[:, 0], old_values[rows], targets[rows], config.value_clip, config.huber_delta
             )
 
-        rows = came(context, members(context.team, group)).learned
+        rows = signal(context, members(context.team, group)).learned
 
         def seen(agent: int) -> Array:
             return self.inputs(context, agent)[0]
 
         pieces = material(context, group, network.weights, seen, config.data_chunk_length, rows)
         steps = last_epoch(network.learn(minibatches(pieces, context, "critic", group), loss), config.epochs)
-        figures = {
+        metrics = {
             "value_loss": _mean(step.loss.loss for step in steps),
             "critic_grad_norm": _mean(step.norm for step in steps),
         }
-        return StageResult(network.tensors("critic", name), figures)
+        return StageResult(network.tensors("critic", name), metrics)
 
     def inputs(self, context: Context, agent: int) -> tuple[Array, Array]:
         """The critic's inputs ``[T * E, width]`` and ``[K, width]``, identity included."""
@@ -201,9 +200,9 @@ class Ppo:
         return np.stack(raw), np.stack(after)
 
 
-def came(context: Context, agents: list[int]) -> Outcome:
+def signal(context: Context, agents: list[int]) -> LearningSignal:
     """What the agents learn from, ``[n, T, E]``."""
-    return Outcome.of(context, agents, context.config.reward == "team")
+    return LearningSignal.of(context, agents, context.config.reward == "team")
 
 
 def policy(context: Context, group: int) -> StageResult:
@@ -216,12 +215,12 @@ def policy(context: Context, group: int) -> StageResult:
     )
     steps = last_epoch(network.learn(minibatches(pieces, context, "policy", group), known.loss), config.epochs)
     agents = members(context.team, group)
-    figures = {
+    metrics = {
         "policy_loss": _mean(step.loss.surrogate for step in steps),
         "policy_grad_norm": _mean(step.norm for step in steps),
         **ByAgent.of(agents, context.batch.alive[agents]).means(_by_row(steps)),
     }
-    return StageResult(network.tensors("policy", name), figures)
+    return StageResult(network.tensors("policy", name), metrics)
 
 
 def _by_row(steps: list[Step[PolicyLoss]]) -> dict[str, Array]:

@@ -15,7 +15,7 @@ from functions.algorithms.base import AlgorithmSpec, Context, Stage, StageResult
 from functions.algorithms.metrics import ByAgent, due
 from functions.algorithms.off_policy.overestimation import overestimation
 from functions.algorithms.off_policy.priorities import PART, Draw, Judged
-from functions.algorithms.off_policy.replay import outcome, scaled
+from functions.algorithms.off_policy.replay import learning_signal, scaled
 from functions.algorithms.off_policy.reward_scale import RewardScale
 from functions.algorithms.off_policy.td import look_ahead, td_loss
 from functions.algorithms.rows import members
@@ -40,26 +40,26 @@ def policy(context: Context, group: int) -> StageResult:
     name, config, whole = group_name(group), context.config, context
     draw = Draw.of(context, name)
     context = draw.shown(context)
-    of = partial(outcome, agents=members(context.team, group), team=config.reward == "team")
-    found, came = utilities(context, group), of(context)
-    units = scaled(whole, name, came, of)
-    n_step = look_ahead(units.rewards, came.over, context.batch.ended, config.gamma, config.n_step)
+    of = partial(learning_signal, agents=members(context.team, group), team=config.reward == "team")
+    found, signal = utilities(context, group), of(context)
+    units = scaled(whole, name, signal, of)
+    n_step = look_ahead(units.rewards, signal.terminal, context.batch.ended, config.gamma, config.n_step)
     taken, targets = found.taken + units.offset, n_step.targets(found.future + units.offset)
-    loss = td_loss(taken, targets.astype(taken.dtype), config.huber_delta, draw.weighing(taken), came.learned)
-    tensors, norm = trained(context, group, found, loss.error)
+    loss = td_loss(taken, targets.astype(taken.dtype), config.huber_delta, draw.weighing(taken), signal.learned)
+    tensors, norm = trained(context, group, found, loss.grad_output)
     if due(whole):
-        rows = {"td_loss": loss.rows[came.learned], "value": units.unit * taken[came.learned]}
-        told |= {"policy_grad_norm": norm, **ByAgent.of(members(whole.team, group), came.learned).means(rows)}
-    judged = Judged.by(draw, config, loss.difference, came.learned)
+        rows = {"td_loss": loss.rows[signal.learned], "value": units.unit * taken[signal.learned]}
+        told |= {"policy_grad_norm": norm, **ByAgent.of(members(whole.team, group), signal.learned).means(rows)}
+    judged = Judged.by(draw, config, loss.difference, signal.learned)
     written = judged.written(context, name) if judged else {}
     return StageResult({**tensors, f"normaliser/{name}": units.normaliser, **written}, told)
 
 
 def _overestimation(context: Context, group: int) -> dict[str, float]:
     agents, name = members(context.team, group), f"normaliser/{group_name(group)}"
-    found, came = utilities(context, group), outcome(context, agents, context.config.reward == "team")
+    found, signal = utilities(context, group), learning_signal(context, agents, context.config.reward == "team")
     offset = RewardScale.of(context.tensors[name]).units(context.config.standardise_rewards).offset
-    return overestimation(context, name, found.taken + offset, found.future + offset, came, agents)
+    return overestimation(context, name, found.taken + offset, found.future + offset, signal, agents)
 
 
 STAGES: Mapping[str, Stage] = {"policy": policy}

@@ -16,7 +16,7 @@ from functions.algorithms.base import AlgorithmSpec, Context, Stage, StageResult
 from functions.algorithms.metrics import OWN, due
 from functions.algorithms.off_policy.overestimation import overestimation
 from functions.algorithms.off_policy.priorities import PART, Draw, Judged
-from functions.algorithms.off_policy.replay import chased, joint_outcome, outcome, scaled, side_of, unprefixed
+from functions.algorithms.off_policy.replay import chased, joint_signal, learning_signal, scaled, side_of, unprefixed
 from functions.algorithms.off_policy.reward_scale import RewardScale
 from functions.algorithms.off_policy.td import look_ahead, td_loss
 from functions.algorithms.trainable import moments, trained_bytes
@@ -98,19 +98,19 @@ def mix(context: Context, group: int) -> StageResult:
     draw = Draw.told(context, name)
     context = draw.shown(context)
     batch, living, found = context.batch, context.batch.alive[side], gathered(context, side)
-    came = joint_outcome(context, side)
-    units = scaled(whole, name, came, partial(joint_outcome, side=side))
+    signal = joint_signal(context, side)
+    units = scaled(whole, name, signal, partial(joint_signal, side=side))
     future = _future(context, name, found, side) + units.offset
-    targets = look_ahead(units.rewards, came.over, batch.ended, config.gamma, config.n_step).targets(future)
+    targets = look_ahead(units.rewards, signal.terminal, batch.ended, config.gamma, config.n_step).targets(future)
     mixer, flat = mixer_of(context.tensors, f"mixer/{name}")
     joint, mixed = mixer.forward(flat, _rows(batch.state), _columns(found.taken), _columns(living))
     joint = joint.reshape(targets.shape) + units.offset
-    loss = td_loss(joint, targets.astype(joint.dtype), config.huber_delta, draw.weighing(joint), came.learned)
-    gradient, slopes = mixer.backward(flat, mixed, loss.error.ravel())
+    loss = td_loss(joint, targets.astype(joint.dtype), config.huber_delta, draw.weighing(joint), signal.learned)
+    gradient, slopes = mixer.backward(flat, mixed, loss.grad_output.ravel())
     made, norm = _stepped(context, name, mixer, flat, gradient)
     if due(whole):
-        told |= {"mixer_grad_norm": norm, **joint_figures(loss, units.unit * joint, came.learned)}
-    judged = Judged.by(draw, config, loss.difference, came.learned)
+        told |= {"mixer_grad_norm": norm, **joint_figures(loss, units.unit * joint, signal.learned)}
+    judged = Judged.by(draw, config, loss.difference, signal.learned)
     down = shared_out(context, side, slopes.T.reshape(living.shape), judged)
     return StageResult({**made, **down, f"normaliser/{name}": units.normaliser}, told)
 
@@ -121,13 +121,13 @@ def _overestimation(context: Context, side: list[int], group: int) -> dict[str, 
     joint, _ = mixer.forward(flat, _rows(batch.state), _columns(found.taken), _columns(batch.alive[side]))
     offset = RewardScale.of(context.tensors[f"normaliser/{name}"]).units(context.config.standardise_rewards).offset
     joint, future = joint.reshape(batch.ended.shape) + offset, _future(context, name, found, side) + offset
-    return overestimation(context, f"normaliser/{name}", joint, future, joint_outcome(context, side))
+    return overestimation(context, f"normaliser/{name}", joint, future, joint_signal(context, side))
 
 
 def _future(context: Context, name: str, found: Gathered, side: list[int]) -> Array:
     """What the target network gives for what the agents would do after every step ``[T, E]``, those left by then."""
     batch = context.batch
-    left = batch.alive[side] & ~outcome(context, side, team=False).over
+    left = batch.alive[side] & ~learning_signal(context, side, team=False).terminal
     mixer, flat = mixer_of(context.tensors, f"mixer_target/{name}")
     state = next_values(batch.state[None], batch.cut_state[None], batch.cut)[0]
     joint, _ = mixer.forward(flat, _rows(state), _columns(found.future), _columns(left))

@@ -13,7 +13,7 @@ from functions.algorithms.base import AlgorithmSpec, Context, Stage, StageResult
 from functions.algorithms.metrics import OWN, ByAgent, due
 from functions.algorithms.off_policy.overestimation import overestimation
 from functions.algorithms.off_policy.priorities import PART, Draw, Judged
-from functions.algorithms.off_policy.replay import joint_outcome, outcome, scaled
+from functions.algorithms.off_policy.replay import joint_signal, learning_signal, scaled
 from functions.algorithms.off_policy.reward_scale import RewardScale
 from functions.algorithms.off_policy.td import joint_sum, look_ahead, td_loss
 from functions.algorithms.value.decomposed import (
@@ -46,31 +46,33 @@ def mix(context: Context, group: int) -> StageResult:
     name, config, whole = group_name(group), context.config, context
     draw = Draw.told(context, name)
     context = draw.shown(context)
-    living, ended, came = context.batch.alive[side], context.batch.ended, joint_outcome(context, side)
-    units = scaled(whole, name, came, partial(joint_outcome, side=side))
+    living, ended, signal = context.batch.alive[side], context.batch.ended, joint_signal(context, side)
+    units = scaled(whole, name, signal, partial(joint_signal, side=side))
     # The same part of the offset for every agent.
     found = gathered(context, side).raised(units.offset / len(side))
     # The side's reward counts once, and each agent's own value goes on until that agent is gone.
-    earned = look_ahead(units.rewards, came.over, ended, config.gamma, config.n_step).returns
-    each = outcome(context, side, team=False)
-    own = look_ahead(np.zeros_like(found.future), each.over, ended, config.gamma, config.n_step).targets(found.future)
+    earned = look_ahead(units.rewards, signal.terminal, ended, config.gamma, config.n_step).returns
+    each = learning_signal(context, side, team=False)
+    own = look_ahead(np.zeros_like(found.future), each.terminal, ended, config.gamma, config.n_step).targets(
+        found.future
+    )
     joint, targets = joint_sum(found.taken, living), earned + joint_sum(own, living)
-    loss = td_loss(joint, targets.astype(joint.dtype), config.huber_delta, draw.weighing(joint), came.learned)
+    loss = td_loss(joint, targets.astype(joint.dtype), config.huber_delta, draw.weighing(joint), signal.learned)
     if due(whole):
-        told |= joint_figures(loss, units.unit * joint, came.learned)
+        told |= joint_figures(loss, units.unit * joint, signal.learned)
         told |= ByAgent.of(side, each.learned).means({"value": units.unit * found.taken[each.learned]})
-    judged = Judged.by(draw, config, loss.difference, came.learned)
-    down = shared_out(context, side, loss.error * living, judged)
+    judged = Judged.by(draw, config, loss.difference, signal.learned)
+    down = shared_out(context, side, loss.grad_output * living, judged)
     return StageResult({**down, f"normaliser/{name}": units.normaliser}, told)
 
 
 def _overestimation(context: Context, side: list[int], group: int) -> dict[str, float]:
     living, name = context.batch.alive[side], f"normaliser/{group_name(group)}"
-    left = living & ~outcome(context, side, team=False).over
+    left = living & ~learning_signal(context, side, team=False).terminal
     offset = RewardScale.of(context.tensors[name]).units(context.config.standardise_rewards).offset
     found = gathered(context, side, OWN).raised(offset / len(side))
     joint, future = joint_sum(found.taken, living), joint_sum(found.future, left)
-    return overestimation(context, name, joint, future, joint_outcome(context, side))
+    return overestimation(context, name, joint, future, joint_signal(context, side))
 
 
 STAGES: Mapping[str, Stage] = {"utility": utility, "mix": mix, "policy": policy}

@@ -54,8 +54,8 @@ def baseline(context, group):
     error = seen.outputs[:, 0] - returns
     network.descend(seen, error[:, None] / len(error))
     advantage = -error / (error.std() + 1e-6)
-    figures = {"value_loss": float((error**2).mean() / 2)}
-    return StageResult({**network.tensors("baseline", name), f"advantage/{name}": advantage}, figures)
+    metrics = {"value_loss": float((error**2).mean() / 2)}
+    return StageResult({**network.tensors("baseline", name), f"advantage/{name}": advantage}, metrics)
 
 
 def policy(context, group):
@@ -73,8 +73,8 @@ def policy(context, group):
     slope, _ = head.log_probability_gradient(outputs, None, actions)
     advantage = context.tensors[f"advantage/{name}"]
     norm = network.descend(seen, -slope * advantage[:, None] / len(advantage))
-    figures = {"entropy": float(head.entropy(outputs, None).mean()), "policy_grad_norm": norm}
-    return StageResult(network.tensors("policy", name), figures)
+    metrics = {"entropy": float(head.entropy(outputs, None).mean()), "policy_grad_norm": norm}
+    return StageResult(network.tensors("policy", name), metrics)
 
 
 def _kind(spec, team, group):

@@ -94,7 +94,7 @@ def trained(environment, name, settings, rounds, steps, seed=2):
         context = Context(spec, team, config, seed, number, batch.join(spec, rollouts, (0,)), state, window)
         outcome = stages.run(algorithm, code, context, share)
         state = {**state, **outcome.tensors}
-        told.append(outcome.figures)
+        told.append(outcome.metrics)
     return told, context
 
 

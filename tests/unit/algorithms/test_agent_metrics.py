@@ -111,7 +111,7 @@ def test_a_value_is_in_units_of_reward_with_the_level_and_of_living_rows(name, f
     """Networks that give 0.3 everywhere: in units of reward the value is 0.3 of these and the level, whoever died."""
     scene = constant(Scene(name, team), 0.3)
     outcome = told(context_of(scene), scene.algorithm, range(1, 2))
-    found = {key: value for key, value in outcome.figures.items() if key.startswith(figure)}
+    found = {key: value for key, value in outcome.metrics.items() if key.startswith(figure)}
     part = LEVEL / 4 if name == "vdn" else LEVEL  # every agent of a side has its part of the level
     expected = {group: 0.3 * unit_of(outcome, group) + part for group in {key.rpartition("/")[2] for key in found}}
     assert found == {key: pytest.approx(expected[key.rpartition("/")[2]]) for key in found}
@@ -123,7 +123,7 @@ def test_a_joint_value_is_in_units_of_reward_with_the_level_and_of_living_rows()
     outcome, living = told(context_of(scene), scene.algorithm, range(1, 2)), rows_of(scene)
     assert not living.all()
     expected = living.sum() / living.any(axis=0).sum() * (0.3 * unit_of(outcome, "g00") + LEVEL / 4)
-    assert outcome.figures["mix/joint_value/g00"] == pytest.approx(expected)
+    assert outcome.metrics["mix/joint_value/g00"] == pytest.approx(expected)
     scene = Scene("qmix")
     scene.tensors |= {key: array * 0 for key, array in scene.tensors.items() if key.startswith("mixer/")}
     assert figures_of(context_of(scene), scene.algorithm, range(1, 2))["mix/joint_value/g00"] == pytest.approx(LEVEL)
@@ -177,4 +177,4 @@ def told(context, algorithm, updates):
 
 
 def figures_of(context, algorithm, updates):
-    return told(context, algorithm, updates).figures
+    return told(context, algorithm, updates).metrics

@@ -12,7 +12,7 @@ from msgspec import Meta
 from functions.algorithms import registry
 from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec, StageResult, StageSpec, SummaryResult
 from functions.algorithms.conformance import check_schedule
-from functions.algorithms.conformance.random_tasks import TASKS, MadeUp, teams
+from functions.algorithms.conformance.random_tasks import TASKS, RandomTask, teams
 from functions.algorithms.conformance.suite import check
 from functions.contract import BadRequest, Behaviour
 from functions.environments import conformance as environments
@@ -48,7 +48,7 @@ def test_our_own_algorithms_pass(spec):
 
 @pytest.mark.parametrize("name", TASKS)
 def test_the_tasks_are_environments_like_any_other(name):
-    environments.check(lambda num_envs: MadeUp(TASKS[name], num_envs))
+    environments.check(lambda num_envs: RandomTask(TASKS[name], num_envs))
 
 
 def test_agents_of_one_class_and_side_are_grouped_in_every_way_that_counts():
@@ -138,7 +138,7 @@ def adding(stage, **more):
     def changed(context, group):
         made = {name.replace("__", "/").format(g=group_name(group)): array for name, array in more.items()}
         result = SOUND[stage](context, group)
-        return StageResult({**result.tensors, **made}, result.figures)
+        return StageResult({**result.tensors, **made}, result.metrics)
 
     return changed
 
@@ -147,7 +147,7 @@ def without(stage, start_of_name):
     def changed(context, group):
         result = SOUND[stage](context, group)
         kept = {name: array for name, array in result.tensors.items() if not name.startswith(start_of_name)}
-        return StageResult(kept, result.figures)
+        return StageResult(kept, result.metrics)
 
     return changed
 

@@ -17,8 +17,8 @@ from coordinator.drive import run_manifest
 from coordinator.drive.run_manifest import RunManifest
 from coordinator.placement.rules import LEARNER_PLACEMENTS
 from functions.algorithms import registry
-from functions.algorithms.schedule import WAVES
-from functions.algorithms.specification import problem, unfit
+from functions.algorithms.schedule import SCHEDULES
+from functions.algorithms.specification import missing_stages, problem
 from functions.contract import BadRequest, Hyperparameters, MissingExtra, Record, Team
 
 HEADER = """
@@ -259,11 +259,11 @@ def test_a_setting_that_cannot_travel_is_refused_before_a_run_begins():
 @pytest.mark.parametrize("spec", registry.BUILT_IN, ids=lambda spec: spec.name)
 def test_our_own_specifications_are_what_plug_ins_must_be(spec):
     assert problem(spec) == ""
-    assert unfit(spec, registry.implementation(spec)) == ""
+    assert missing_stages(spec, registry.implementation(spec)) == ""
 
 
 @pytest.mark.parametrize("spec", registry.BUILT_IN, ids=lambda spec: spec.name)
-@pytest.mark.parametrize("rule", WAVES)
+@pytest.mark.parametrize("rule", SCHEDULES)
 @pytest.mark.parametrize("updates", [1, 3])
 def test_what_is_tried_out_in_a_check_is_what_the_coordinator_asks_for(spec, rule, updates):
     for groups in ([0], [0, 1, 4]):
@@ -271,4 +271,4 @@ def test_what_is_tried_out_in_a_check_is_what_the_coordinator_asks_for(spec, rul
         works = [
             [(work.stages, work.groups, range(work.first, work.first + work.updates)) for work in w] for w in asked
         ]
-        assert [[tuple(share) for share in wave] for wave in WAVES[rule](spec.stages, groups, updates)] == works
+        assert [[tuple(share) for share in wave] for wave in SCHEDULES[rule](spec.stages, groups, updates)] == works

@@ -39,13 +39,13 @@ def scene(case, **fields):
 
 def one_by_one(context, algorithm, wire=lambda tensors: tensors):
     """Every stage of every group by a call of its own, which sees only what was stored before; all the figures too."""
-    code, made, figures = algorithms.implementation(algorithm), {}, {}
+    code, made, metrics = algorithms.implementation(algorithm), {}, {}
     for stage, group in itertools.product(algorithm.stages, (0, 1)):
         seen = dataclasses.replace(context, tensors=wire({**context.tensors, **made}))
         outcome = stages.run(algorithm, code, seen, Share([stage.name], [group]))
         made |= outcome.tensors
-        figures |= outcome.figures
-    return made, figures
+        metrics |= outcome.metrics
+    return made, metrics
 
 
 @ALL
@@ -54,7 +54,7 @@ def test_updates_are_those_of_one_plain_computation(case):
     groups = [Group(context, algorithm, group) for group in (0, 1)]
     for number in (0, 1):  # the second round starts from moments and a normaliser that are not empty
         context = dataclasses.replace(context, round=number)
-        made, figures = one_by_one(context, algorithm)
+        made, metrics = one_by_one(context, algorithm)
         for group in groups:
             group.round(number)
             for key, wanted in group.tensors().items():
@@ -62,13 +62,13 @@ def test_updates_are_those_of_one_plain_computation(case):
                 assert found.dtype == np.float64
                 np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-10 * np.abs(wanted).max(), err_msg=key)
             for part, norm in group.norms.items():
-                assert figures[f"{part}/{part}_grad_norm/g{group.group:02d}"] == pytest.approx(norm, rel=1e-9)
+                assert metrics[f"{part}/{part}_grad_norm/g{group.group:02d}"] == pytest.approx(norm, rel=1e-9)
         context = dataclasses.replace(context, tensors={**context.tensors, **made})
     assert {key for group in groups for key in group.tensors()} == {
         key for key in made if key.split("/")[0] in algorithm.parts and "steps" not in key
     }
     for group in groups:  # what could hide an error took part
-        assert 0.1 < figures[f"policy/clip_fraction/g{group.group:02d}"] < 1
+        assert 0.1 < metrics[f"policy/clip_fraction/g{group.group:02d}"] < 1
         assert group.policy.capped + group.critic.capped > 0
 
 
@@ -92,9 +92,9 @@ def test_what_dead_agents_saw_did_and_got_changes_no_byte(case, state_size):
     for changed in (lambda spec, rollout: rollout, synthetic.meddled):
         context, algorithm = synthetic.context(name, made, {**SETTINGS, **changes}, changed=changed)
         results.append(one_by_one(context, algorithm))
-    (found, figures), (expected, told) = results
+    (found, metrics), (expected, told) = results
     assert codec.tensors_sha256(found) == codec.tensors_sha256(expected)
-    assert figures == told
+    assert metrics == told
 
 
 @ALL
@@ -103,13 +103,13 @@ def test_the_placement_of_stages_and_groups_changes_no_byte(case):
         context, algorithm = scene(case, precision=precision)
         code, everything = algorithms.implementation(algorithm), [stage.name for stage in algorithm.stages]
         packed = stages.run(algorithm, code, context, Share(everything, [0, 1]))
-        split, figures = one_by_one(
+        split, metrics = one_by_one(
             context, algorithm, lambda tensors: codec.decode(codec.encode(tensors, TaskHeader(task="t")), "k")
         )
         fused = {}
         for group in (1, 0):
             fused |= stages.run(algorithm, code, context, Share(everything, [group])).tensors
-        assert figures == packed.figures
+        assert metrics == packed.metrics
         for other in (split, fused):
             assert codec.tensors_sha256(other) == codec.tensors_sha256(packed.tensors)
         assert packed.tensors["policy/g00/w0"].dtype == precision

@@ -250,14 +250,14 @@ class Monolith:
 
 def one_by_one(context, algorithm, wire=lambda tensors: tensors):
     """Every stage of every group by a call of its own, which sees only what was stored before; all the figures too."""
-    code, made, figures = algorithms.implementation(algorithm), {}, {}
+    code, made, metrics = algorithms.implementation(algorithm), {}, {}
     for stage in algorithm.stages:
         for group in sorted(set(context.team.groups)):
             seen = dataclasses.replace(context, tensors=wire({**context.tensors, **made}))
             tensors, told, _ = stages.run(algorithm, code, seen, Share([stage.name], [group]))
             made |= tensors
-            figures |= told
-    return made, figures
+            metrics |= told
+    return made, metrics
 
 
 @ALGORITHMS
@@ -271,7 +271,7 @@ def test_decomposed_updates_are_those_of_one_monolithic_computation(name, task, 
     monolith, shown = Monolith(context, algorithm), Units(context.spec, rollouts)
     for number in (0, 1):  # the second round starts from moments and a normaliser that are not empty
         context = dataclasses.replace(context, round=number)
-        made, figures = one_by_one(context, algorithm)
+        made, metrics = one_by_one(context, algorithm)
         monolith.round(number, shown)
         expected = monolith.tensors()
         assert sorted(expected) == sorted(n for n in made if n.split("/")[0] in algorithm.parts and "steps" not in n)
@@ -281,7 +281,7 @@ def test_decomposed_updates_are_those_of_one_monolithic_computation(name, task, 
             np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-10 * np.abs(wanted).max(), err_msg=key)
         context = dataclasses.replace(context, tensors={**context.tensors, **made})
     for group in monolith.groups:  # what could hide an error took part
-        assert figures[f"policy/clip_fraction/g{group:02d}"] > 0.1
+        assert metrics[f"policy/clip_fraction/g{group:02d}"] > 0.1
         assert monolith.policy[group].capped + monolith.critic[group].capped > 0
         assert int(made[f"policy_optimiser/g{group:02d}/steps"][0]) == 2 * 3 * 4
     assert monolith.value_clipped > 0
@@ -304,7 +304,7 @@ def test_the_placement_of_stages_and_groups_changes_no_byte(name, task, team):
     context, algorithm, _ = scene(name, task, team)
     code, groups = algorithms.implementation(algorithm), sorted(set(team.groups))
     everything = [stage.name for stage in algorithm.stages]
-    packed, figures, _ = stages.run(algorithm, code, context, Share(everything, groups))
+    packed, metrics, _ = stages.run(algorithm, code, context, Share(everything, groups))
 
     def through_storage(tensors):
         return codec.decode(codec.encode(tensors, TaskHeader(task="t")), "k")
@@ -313,7 +313,7 @@ def test_the_placement_of_stages_and_groups_changes_no_byte(name, task, team):
     fused = {}
     for group in reversed(groups):
         fused |= stages.run(algorithm, code, context, Share(everything, [group]))[0]
-    assert split_figures == figures
+    assert split_figures == metrics
     for other in (split, fused):
         assert codec.tensors_sha256(other) == codec.tensors_sha256(packed)
     assert {packed[f"{part}/g00/w0"].dtype for part in ("policy", "critic")} == {np.dtype(np.float32)}
@@ -355,10 +355,10 @@ def test_minibatches_cover_every_row_once_an_epoch_even_when_they_cannot_be_equa
 def test_with_fewer_rows_than_minibatches_every_row_is_one_and_the_figures_are_numbers():
     context, algorithm, _ = scene("mappo", *SEPARATE)
     many = msgspec.structs.replace(context.config, num_minibatches=10_000)
-    made, figures = one_by_one(dataclasses.replace(context, config=many), algorithm)
+    made, metrics = one_by_one(dataclasses.replace(context, config=many), algorithm)
     rows = int(context.batch.alive[1].sum())
     assert int(made["critic_optimiser/g01/steps"][0]) == 3 * rows
-    assert np.isfinite(list(figures.values())).all()
+    assert np.isfinite(list(metrics.values())).all()
 
 
 def test_a_number_that_is_not_finite_is_not_published():
@@ -389,25 +389,25 @@ def test_telling_of_the_policies_changes_no_byte_of_what_is_trained(name, task, 
     silent, told = (everything_told(context, algorithm, names) for names in ((), algorithm.summaries))
     assert codec.tensors_sha256(told.tensors) == codec.tensors_sha256(silent.tensors)
     assert silent.tables == {}
-    assert silent.figures.items() <= told.figures.items()
+    assert silent.metrics.items() <= told.metrics.items()
 
 
 @TEAMS
 def test_what_is_told_does_not_depend_on_the_placement_of_groups(task, team):
     context, algorithm, _ = scene("mappo", task, team)
-    packed, figures, tables = everything_told(context, algorithm, algorithm.summaries), {}, {}
+    packed, metrics, tables = everything_told(context, algorithm, algorithm.summaries), {}, {}
     for group in sorted(set(team.groups)):
         alone = everything_told(context, algorithm, algorithm.summaries, [group])
-        figures |= alone.figures
+        metrics |= alone.metrics
         tables |= alone.tables
-    assert (figures, tables) == (packed.figures, packed.tables)
+    assert (metrics, tables) == (packed.metrics, packed.tables)
 
 
 def test_figures_are_named_by_summary_and_group_and_tables_by_summary_and_agent():
     context, algorithm, _ = scene("mappo", *SHARED)
     told = everything_told(context, algorithm, ("behaviour", "curvature"))
     assert sorted(told.tables) == ["behaviour/a00", "behaviour/a01", "behaviour/a02"]
-    assert sorted(name for name in told.figures if name.startswith("curvature")) == [
+    assert sorted(name for name in told.metrics if name.startswith("curvature")) == [
         "curvature/largest/g00",
         "curvature/smallest/g00",
     ]

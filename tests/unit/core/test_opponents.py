@@ -16,7 +16,7 @@ from functions.environments import registry
 from functions.environments.base import Task
 from functions.evaluator.handler import evaluate
 from functions.learner.handler import learn
-from functions.nn.batched import lone
+from functions.nn.batched import single_agent_policy
 from functions.policies import Policy, draws
 
 TAG = Task(name="mpe/simple_tag")
@@ -117,7 +117,7 @@ def test_a_network_that_is_taken_out_of_its_team_acts_as_it_did(recurrent, befor
     shared = team(groups=(0, 1, 0), identity=before)
     tensors, apart = tensors_of(SPEC, shared, (8,), recurrent), {}
     for agent in range(3):
-        apart |= lone(tensors, SPEC, shared, agent, after)
+        apart |= single_agent_policy(tensors, SPEC, shared, agent, after)
     own = acted(SPEC, team(identity=after), apart, Behaviour())
     for step, expected in zip(own, acted(SPEC, shared, tensors, Behaviour()), strict=True):
         for part, other in zip(step.log_probability, expected.log_probability, strict=True):

@@ -52,16 +52,16 @@ def test_a_step_is_that_of_the_formulas_worked_out_by_hand():
 @SHAPES
 def test_states_and_all_gradients_are_those_of_torch(steps, rows, inputs, width):
     weights, rng = random_unit(inputs, width), np.random.default_rng(1)
-    values, error = rng.standard_normal((steps, rows, inputs)), rng.standard_normal((steps, rows, width))
+    values, grad_output = rng.standard_normal((steps, rows, inputs)), rng.standard_normal((steps, rows, width))
     first, starts = rng.standard_normal((rows, width)), rng.random((steps, rows)) < 0.15
     unit = in_torch(weights)
     x, h0 = (torch.tensor(array, requires_grad=True) for array in (values, first))
     expected = torch_unrolled(unit, x, starts, h0)
-    expected.backward(torch.tensor(error))
+    expected.backward(torch.tensor(grad_output))
 
     unrolled = gru.forward(weights, values, starts, first)
     gradient = gru.Weights(*(np.full_like(array, np.nan) for array in weights))
-    slopes = gru.backward(weights, unrolled, error, gradient)
+    slopes = gru.backward(weights, unrolled, grad_output, gradient)
     close(unrolled.hidden, expected)
     close(slopes.inputs @ weights.x.T, x.grad)
     close(slopes.first, h0.grad)
@@ -85,29 +85,30 @@ def test_a_start_is_as_if_what_came_before_had_not_been():
     found = gru.forward(weights, values, starts, rng.standard_normal((2, 5)))
     alone = gru.forward(weights, values[4:, 1:])
     np.testing.assert_allclose(found.hidden[4:, 1:], alone.hidden, rtol=1e-13)
-    error = np.zeros_like(found.hidden)
-    error[4:, 1] = 1
-    slopes = gru.backward(weights, found, error, None)
+    grad_output = np.zeros_like(found.hidden)
+    grad_output[4:, 1] = 1
+    slopes = gru.backward(weights, found, grad_output, None)
     assert not slopes.inputs[:4].any()
     assert not slopes.first.any()
     assert slopes.inputs[4:, 1].all()
 
 
-@pytest.mark.parametrize("burned", [0, 1])
-def test_burnt_in_steps_make_the_state_and_get_no_gradient(burned):
+@pytest.mark.parametrize("burn_in", [0, 1])
+def test_burn_in_steps_make_the_state_and_get_no_gradient(burn_in):
     """All weights 0 but n's by the input, w: r = z = 1/2, h1 = tanh(w x1) / 2, h2 = h1 / 2 + tanh(w x2) / 2.
 
-    So d h2 / d w = x2 (1 - tanh²(w x2)) / 2 and, unless the first step is burnt in, x1 (1 - tanh²(w x1)) / 4 more.
+    So d h2 / d w = x2 (1 - tanh²(w x2)) / 2 and, unless the first step belongs to the burn-in, x1 (1 - tanh²(w x1)) / 4
+    more.
     """
     w, one, two = 0.7, 0.9, -0.4
     weights = gru.Weights(np.array([[0, 0, w]]), np.zeros((1, 3)), np.zeros(3), np.zeros(3))
-    unrolled = gru.forward(weights, np.array([[[one]], [[two]]]), burned=burned)
+    unrolled = gru.forward(weights, np.array([[[one]], [[two]]]), burn_in=burn_in)
     last = np.tanh(w * one) / 4 + np.tanh(w * two) / 2
     np.testing.assert_allclose(unrolled.hidden[1], [[last]], rtol=1e-14)
     gradient = gru.Weights(*(np.full_like(array, np.nan) for array in weights))
     gru.backward(weights, unrolled, np.array([[[0.0]], [[1.0]]]), gradient)
     expected = two * (1 - np.tanh(w * two) ** 2) / 2
-    expected += 0 if burned else one * (1 - np.tanh(w * one) ** 2) / 4
+    expected += 0 if burn_in else one * (1 - np.tanh(w * one) ** 2) / 4
     np.testing.assert_allclose(gradient.x[0, 2], expected, rtol=1e-14)
 
 
@@ -146,9 +147,9 @@ def test_gates_far_beyond_saturation_stay_numbers():
 def test_going_back_leaves_the_pass_and_the_error_as_they_are():
     weights, rng = random_unit(3, 4), np.random.default_rng(6)
     unrolled = gru.forward(weights, rng.standard_normal((5, 2, 3)), rng.random((5, 2)) < 0.3)
-    error = rng.standard_normal((5, 2, 4))
-    kept = error.copy()
-    once, again = (gru.backward(weights, unrolled, error, None) for _ in range(2))
-    np.testing.assert_array_equal(error, kept)
+    grad_output = rng.standard_normal((5, 2, 4))
+    kept = grad_output.copy()
+    once, again = (gru.backward(weights, unrolled, grad_output, None) for _ in range(2))
+    np.testing.assert_array_equal(grad_output, kept)
     np.testing.assert_array_equal(once.inputs, again.inputs)
     np.testing.assert_array_equal(once.first, again.first)

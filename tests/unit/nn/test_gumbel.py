@@ -11,27 +11,27 @@ from functions.nn import gumbel
 
 def random_case(seed, masked, rows=200, actions=5):
     rng = np.random.default_rng(seed)
-    logits, error = 2 * rng.standard_normal((2, rows, actions))
+    logits, grad_output = 2 * rng.standard_normal((2, rows, actions))
     legal = rng.random((rows, actions)) < 0.6 if masked else np.ones((rows, actions), bool)
     legal[np.arange(rows), rng.integers(actions, size=rows)] = True
-    return logits, gumbel.noise(rng.random((rows, actions))), error, legal
+    return logits, gumbel.noise(rng.random((rows, actions))), grad_output, legal
 
 
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("temperature", [1.0, 0.3, 4.0])
 def test_choice_and_gradient_are_those_of_automatic_differentiation_with_the_same_noise(temperature, masked):
-    logits, noise, error, legal = random_case(0, masked)
+    logits, noise, grad_output, legal = random_case(0, masked)
     z = torch.tensor(logits, requires_grad=True)
     shown = torch.where(torch.tensor(legal), z + torch.tensor(noise), -torch.inf)
     soft = torch.softmax(shown / temperature, dim=1)
     hard = torch.nn.functional.one_hot(soft.argmax(dim=1), 5).double()
     through = hard - soft.detach() + soft  # the straight-through choice of torch.nn.functional.gumbel_softmax
-    (torch.sin(through) * torch.tensor(error)).sum().backward()
+    (torch.sin(through) * torch.tensor(grad_output)).sum().backward()
 
     got = gumbel.relax(logits, noise, temperature, legal if masked else None)
     np.testing.assert_array_equal(got.hard, hard.numpy())
     np.testing.assert_allclose(got.soft, soft.detach().numpy(), rtol=1e-10, atol=1e-300)
-    down = got.backward(np.cos(got.hard) * error)  # the loss is taken at the one-hot
+    down = got.backward(np.cos(got.hard) * grad_output)  # the loss is taken at the one-hot
     np.testing.assert_allclose(down, z.grad.numpy(), rtol=1e-10, atol=1e-13)
     assert (got.hard[~legal] == 0).all()
     assert (down[~legal] == 0).all()
@@ -81,9 +81,9 @@ def test_the_greedy_choice_is_the_greatest_legal_logit():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_choice_keeps_the_type_of_its_logits(dtype):
-    logits, noise, error, legal = random_case(2, masked=True)
+    logits, noise, grad_output, legal = random_case(2, masked=True)
     got = gumbel.relax(logits.astype(dtype), noise.astype(dtype), 0.5, legal)
-    arrays = (got.hard, got.soft, got.backward(error.astype(dtype)), gumbel.greedy(logits.astype(dtype), legal))
+    arrays = (got.hard, got.soft, got.backward(grad_output.astype(dtype)), gumbel.greedy(logits.astype(dtype), legal))
     assert {array.dtype for array in arrays} == {np.dtype(dtype)}
 
 

@@ -208,11 +208,11 @@ def test_ratios_of_the_squashed_densities_are_those_before_tanh():
 
 def test_a_deterministic_policys_gradient_passes_through_tanh():
     outputs = np.random.default_rng(6).standard_normal((50, 3))
-    error = np.random.default_rng(7).standard_normal((50, 3))
+    grad_output = np.random.default_rng(7).standard_normal((50, 3))
     head = Deterministic(BOUNDS)
     reference = torch.tensor(outputs, requires_grad=True)
-    (torch.tanh(reference) * torch.tensor(error)).sum().backward()
-    found = head.greedy_gradient(head.greedy(outputs), error)
+    (torch.tanh(reference) * torch.tensor(grad_output)).sum().backward()
+    found = head.greedy_gradient(head.greedy(outputs), grad_output)
     np.testing.assert_allclose(found, reference.grad.numpy(), rtol=1e-12)
 
 

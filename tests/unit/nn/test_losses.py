@@ -44,7 +44,7 @@ def policy_loss(ratio, advantage, logits=(0.0, 0.0), entropy_weight=0.0, legal=N
 def test_the_clipped_surrogate_takes_the_smaller_branch(ratio, advantage, surrogate, slope):
     loss = policy_loss(ratio, advantage)
     assert loss.surrogate == pytest.approx(surrogate, abs=1e-12)
-    np.testing.assert_allclose(loss.error, [[slope, -slope]], atol=1e-12)
+    np.testing.assert_allclose(loss.grad_output, [[slope, -slope]], atol=1e-12)
 
 
 def test_the_figures_of_a_step_are_those_worked_out_by_hand():
@@ -59,15 +59,15 @@ def test_the_entropy_bonus_pulls_towards_the_even_distribution():
     # p = (¾, ¼): H = ln 4 - ¾ ln 3, and d(-wH)/dz = w p (ln p + H) = w (3/16 ln 3, -3/16 ln 3).
     loss = policy_loss(1.0, 0.0, logits=(LN3, 0.0), entropy_weight=0.5)
     assert mean(loss, "entropy") == pytest.approx(2 * LN2 - 0.75 * LN3, rel=1e-12)
-    np.testing.assert_allclose(loss.error, [[0.5 * 3 / 16 * LN3, -0.5 * 3 / 16 * LN3]], rtol=1e-12)
+    np.testing.assert_allclose(loss.grad_output, [[0.5 * 3 / 16 * LN3, -0.5 * 3 / 16 * LN3]], rtol=1e-12)
 
 
 def test_an_illegal_action_has_no_part_in_the_loss():
     # The third logit is large but illegal: what is left is the case of two even actions.
     loss = policy_loss(1.0, 2.0, (0.0, 0.0, 9.0), 0.1, legal=(True, True, False))
     assert mean(loss, "entropy") == pytest.approx(LN2, rel=1e-12)
-    np.testing.assert_allclose(loss.error, [[-1.0, 1.0, 0.0]], atol=1e-12)
-    assert loss.error[0, 2] == 0.0
+    np.testing.assert_allclose(loss.grad_output, [[-1.0, 1.0, 0.0]], atol=1e-12)
+    assert loss.grad_output[0, 2] == 0.0
 
 
 def random_rows(seed, masked, sign, rows=400, actions=5):
@@ -95,13 +95,13 @@ def test_the_policy_gradient_is_that_of_automatic_differentiation(masked, sign):
     (surrogate - 0.03 * entropy).backward()
 
     loss = clipped_policy_loss(logits, taken, old, advantage, 0.2, 0.03, legal if masked else None)
-    np.testing.assert_allclose(loss.error, z.grad.numpy(), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(loss.grad_output, z.grad.numpy(), rtol=0, atol=1e-12)
     expected = surrogate.item(), entropy.item(), ((ratio - 1).abs() > 0.2).double().mean().item()
     found = (loss.surrogate, mean(loss, "entropy"), mean(loss, "clip_fraction"))
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     assert 0.3 < mean(loss, "clip_fraction") < 0.9  # both branches took part
     if masked:
-        assert (loss.error[~legal] == 0).all()
+        assert (loss.grad_output[~legal] == 0).all()
 
 
 # old value 0, clip 0.5, huber turns linear at 1: value, target -> loss, slope
@@ -121,14 +121,14 @@ VALUE_ROWS = [
 def test_the_value_loss_takes_the_larger_branch(value, target, expected, slope):
     loss = clipped_value_loss(np.array([value]), np.zeros(1), np.array([target]), clip=0.5, delta=1.0)
     assert loss.loss == pytest.approx(expected, abs=1e-15)
-    np.testing.assert_allclose(loss.error, [[slope]], atol=1e-15)
+    np.testing.assert_allclose(loss.grad_output, [[slope]], atol=1e-15)
 
 
 def test_the_value_loss_of_a_batch_is_the_mean_over_its_rows():
     values, targets, losses, slopes = np.array(VALUE_ROWS).T
     loss = clipped_value_loss(values, np.zeros(8), targets, clip=0.5, delta=1.0)
     assert loss.loss == pytest.approx(losses.sum() / 8, rel=1e-12)
-    np.testing.assert_allclose(loss.error, slopes[:, None] / 8, atol=1e-15)
+    np.testing.assert_allclose(loss.grad_output, slopes[:, None] / 8, atol=1e-15)
 
 
 def test_huber_is_quadratic_up_to_delta_and_linear_beyond():
@@ -149,7 +149,7 @@ def test_the_value_gradient_is_that_of_automatic_differentiation(clip, delta):
     expected.backward()
 
     loss = clipped_value_loss(values, old, targets, clip, delta)
-    np.testing.assert_allclose(loss.error[:, 0], v.grad.numpy(), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(loss.grad_output[:, 0], v.grad.numpy(), rtol=0, atol=1e-12)
     assert loss.loss == pytest.approx(expected.item(), rel=1e-12)
     assert (clip > 1) == (v.grad != 0).all().item()  # a clip that binds leaves rows without a slope
 
@@ -157,8 +157,8 @@ def test_the_value_gradient_is_that_of_automatic_differentiation(clip, delta):
 def test_gradients_keep_the_precision_of_the_network():
     logits, taken, old, advantage, legal = random_rows(5, True, 0, rows=8)
     single = [x.astype(np.float32) for x in (logits, old, advantage)]
-    assert clipped_policy_loss(single[0], taken, single[1], single[2], 0.2, 0.01, legal).error.dtype == np.float32
-    assert clipped_value_loss(single[1], single[1], single[2], 0.2, 10.0).error.dtype == np.float32
+    assert clipped_policy_loss(single[0], taken, single[1], single[2], 0.2, 0.01, legal).grad_output.dtype == np.float32
+    assert clipped_value_loss(single[1], single[1], single[2], 0.2, 10.0).grad_output.dtype == np.float32
 
 
 # Any head
@@ -174,11 +174,11 @@ def test_the_loss_of_a_gaussian_is_the_one_worked_out_by_hand():
     assert (clipped.surrogate, mean(clipped, "clip_fraction")) == (pytest.approx(-1.2), 1.0)
     assert mean(clipped, "kl") == pytest.approx(2 - 1 - LN2)
     assert mean(clipped, "entropy") == pytest.approx(0.5 + 0.5 * math.log(2 * math.pi) + LN2)
-    np.testing.assert_allclose(clipped.error, [[0.0]], atol=1e-15)
+    np.testing.assert_allclose(clipped.grad_output, [[0.0]], atol=1e-15)
     np.testing.assert_allclose(clipped.own, [-0.1], rtol=1e-12)
     # With ratio 1 and advantage 3 the slopes are -3 (a - mean) / sd^2 = -3/2 and -3 ((a - mean)^2 / sd^2 - 1) = 0.
     free = clipped_head_loss(head, *shown, np.array([log_p]), np.array([3.0]), 0.2, 0.0)
-    np.testing.assert_allclose(free.error, [[-1.5]], rtol=1e-12)
+    np.testing.assert_allclose(free.grad_output, [[-1.5]], rtol=1e-12)
     np.testing.assert_allclose(free.own, [0.0], atol=1e-12)
 
 
@@ -223,7 +223,7 @@ def test_the_gradient_of_any_head_is_that_of_automatic_differentiation(kind):
 
     shown = outputs if legal is None else np.where(legal, outputs, -1e9)
     loss = clipped_head_loss(head, shown, own, actions, old.numpy(), gain.numpy(), 0.2, 0.03)
-    np.testing.assert_allclose(loss.error, z.grad.numpy(), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(loss.grad_output, z.grad.numpy(), rtol=0, atol=1e-12)
     if own is not None:
         np.testing.assert_allclose(loss.own, free.grad.numpy(), rtol=1e-10)
     expected = surrogate.item(), entropy.item(), ((ratio - 1).abs() > 0.2).double().mean().item()
@@ -236,7 +236,7 @@ def test_one_choice_has_the_same_loss_by_either_function():
     logits, taken, old, advantage, legal = random_rows(6, True, 0)
     one = clipped_policy_loss(logits, taken, old, advantage, 0.2, 0.03, legal)
     other = clipped_head_loss(OneChoice(5), np.where(legal, logits, -1e9), None, taken, old, advantage, 0.2, 0.03)
-    np.testing.assert_allclose(other.error, one.error, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(other.grad_output, one.grad_output, rtol=0, atol=1e-15)
     assert other.own is None
     for name in ("kl", "entropy"):
         assert mean(other, name) == pytest.approx(mean(one, name))
@@ -247,4 +247,4 @@ def test_any_head_keeps_the_precision_of_the_network():
     single = [array.astype(np.float32) for array in (outputs, own, actions)]
     told = np.full(9, -2, np.float32), np.ones(9, np.float32)
     loss = clipped_head_loss(head, *single, *told, 0.2, 0.01)
-    assert (loss.error.dtype, loss.own.dtype) == (np.float32, np.float32)
+    assert (loss.grad_output.dtype, loss.own.dtype) == (np.float32, np.float32)

@@ -26,14 +26,14 @@ def in_torch(mlp, flat):
 def test_outputs_and_gradients_are_those_of_torch(sizes):
     mlp, flat = random_network(sizes)
     rng = np.random.default_rng(1)
-    inputs, error = rng.standard_normal((50, sizes[0])), rng.standard_normal((50, sizes[-1]))
+    inputs, grad_output = rng.standard_normal((50, sizes[0])), rng.standard_normal((50, sizes[-1]))
     reference = in_torch(mlp, flat)
     expected = reference(torch.tensor(inputs))
-    expected.backward(torch.tensor(error))
+    expected.backward(torch.tensor(grad_output))
 
     layers, gradient = mlp.layers(flat), np.full(mlp.parameters, np.nan)
     activations = forward(layers, inputs)
-    backward(layers, activations, error, mlp.layers(gradient))
+    backward(layers, activations, grad_output, mlp.layers(gradient))
     np.testing.assert_allclose(activations[-1], expected.detach().numpy(), rtol=0, atol=1e-12)
     linears = [module for module in reference if isinstance(module, torch.nn.Linear)]
     wanted = [part for linear in linears for part in (linear.weight.grad.T.reshape(-1), linear.bias.grad)]

@@ -51,7 +51,7 @@ def torch_outputs(named, inputs, starts, first):
 def test_outputs_and_gradients_are_those_of_torch(network):
     flat, rng = random_network(network), np.random.default_rng(1)
     inputs = rng.standard_normal((9, 5, network.sizes[0]))
-    error = rng.standard_normal((9, 5, network.sizes[-1]))
+    grad_output = rng.standard_normal((9, 5, network.sizes[-1]))
     starts, first = rng.random((9, 5)) < 0.2, rng.standard_normal((5, network.memory))
     parameters, x = (torch.tensor(array, requires_grad=True) for array in (flat, inputs))
     named, start = {}, 0
@@ -59,23 +59,23 @@ def test_outputs_and_gradients_are_those_of_torch(network):
         named[name] = parameters[start : start + array.size].reshape(array.shape)
         start += array.size
     expected = torch_outputs(named, x, torch.tensor(starts), torch.tensor(first))
-    expected.backward(torch.tensor(error))
+    expected.backward(torch.tensor(grad_output))
 
     weights, gradient = network.weights(flat), np.zeros_like(flat)
     if network.recurrent:
         trace = recurrent.forward(weights, inputs, starts, first)
     else:
-        trace, error = recurrent.forward(weights, inputs.reshape(45, -1)), error.reshape(45, -1)
-    recurrent.backward(weights, trace, error, network.weights(gradient))
+        trace, grad_output = recurrent.forward(weights, inputs.reshape(45, -1)), grad_output.reshape(45, -1)
+    recurrent.backward(weights, trace, grad_output, network.weights(gradient))
     wanted, outputs = parameters.grad.numpy(), expected.detach().numpy()
     np.testing.assert_allclose(gradient, wanted, rtol=0, atol=1e-10 * np.abs(wanted).max())
     np.testing.assert_allclose(trace.outputs.reshape(outputs.shape), outputs, rtol=0, atol=1e-12)
     other = np.zeros_like(flat)
     for found in (
-        recurrent.backward_to_inputs(weights, trace, error),
-        recurrent.backward_to_inputs(weights, trace, error, network.weights(other)),
+        recurrent.backward_to_inputs(weights, trace, grad_output),
+        recurrent.backward_to_inputs(weights, trace, grad_output, network.weights(other)),
     ):
-        assert found.shape == (*error.shape[:-1], network.sizes[0])
+        assert found.shape == (*grad_output.shape[:-1], network.sizes[0])
         np.testing.assert_allclose(found.reshape(inputs.shape), x.grad.numpy(), rtol=0, atol=1e-10)
     np.testing.assert_array_equal(other, gradient)
 

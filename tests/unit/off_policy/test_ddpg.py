@@ -179,9 +179,9 @@ def test_a_target_sees_what_target_policies_do_where_something_follows():
         )
     target = 1 + 0.9 * 2 * np.tanh(0.1 - 0.25 + 0.7 * np.tanh(0.5) + 0.4 * np.tanh(-1))
     value = 2 * np.tanh(0.3 - 0.2 + 0.7 * 0.5 + 0.4 * -0.5)
-    figures = code.STAGES["critic"](context, 0).figures
-    assert figures["td_loss"] == pytest.approx((value - target) ** 2, rel=1e-9)
-    assert figures["value"] == pytest.approx(value, rel=1e-9)
+    metrics = code.STAGES["critic"](context, 0).metrics
+    assert metrics["td_loss"] == pytest.approx((value - target) ** 2, rel=1e-9)
+    assert metrics["value"] == pytest.approx(value, rel=1e-9)
 
 
 @EACH

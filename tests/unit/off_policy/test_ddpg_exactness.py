@@ -129,7 +129,7 @@ def learned(name, case, rule, changed=None, state_size=5):
     groups, code = sorted(set(context.team.groups)), algorithms.implementation(algorithm)
     state = dict(context.tensors)
     for round_ in range(ROUNDS):
-        passing, figures = {}, {}
+        passing, metrics = {}, {}
         for wave in LEARNER_PLACEMENTS[rule](algorithm.stages, groups, UPDATES):
             given = []
             for work in wave:
@@ -139,12 +139,12 @@ def learned(name, case, rule, changed=None, state_size=5):
                 share = Share(work.stages, work.groups, range(work.first, work.first + work.updates))
                 outcome = stages.run(algorithm, code, own, share)
                 given.append((work, outcome.tensors))
-                figures |= outcome.figures
+                metrics |= outcome.metrics
             for work, tensors in given:
                 for key, array in tensors.items():
                     home = state if key in state else passing.setdefault(work.first, {}) if work.publish else {}
                     home[key] = array
-    return state, figures
+    return state, metrics
 
 
 def plainly(name, case):
@@ -167,15 +167,15 @@ def plainly(name, case):
 def test_all_placements_give_the_same_bytes(name, case):
     packed, told = learned(name, case, "packed")
     for rule in ("split", "fused"):
-        found, figures = learned(name, case, rule)
-        assert found.keys() == packed.keys() and figures == told
+        found, metrics = learned(name, case, rule)
+        assert found.keys() == packed.keys() and metrics == told
         assert [key for key in packed if found[key].tobytes() != packed[key].tobytes()] == []
 
 
 @EACH
 @EACH_CASE
 def test_several_rounds_are_those_of_a_plain_computation(name, case):
-    (found, figures), plain = learned(name, case, "packed"), plainly(name, case)
+    (found, metrics), plain = learned(name, case, "packed"), plainly(name, case)
     wanted = plain.tensors()
     before = scene(name, case)[1].tensors
     assert found.keys() == before.keys()
@@ -186,7 +186,7 @@ def test_several_rounds_are_those_of_a_plain_computation(name, case):
         scale = np.abs(wanted[key]).max()
         np.testing.assert_allclose(found[key], wanted[key], rtol=0, atol=1e-10 * scale, err_msg=key)
         assert np.abs(found[key] - before[key]).max() > 1e-4 * scale, f"{key} did not move"
-    told = {key: value for key, value in figures.items() if "grad_norm" in key}
+    told = {key: value for key, value in metrics.items() if "grad_norm" in key}
     assert told == {key: pytest.approx(norm, rel=1e-9) for key, norm in plain.norms.items()}
     capped = [network.capped for networks in (plain.policy, plain.critic) for network in networks.values()]
     most = len(capped) * ROUNDS * UPDATES
@@ -197,8 +197,8 @@ def test_several_rounds_are_those_of_a_plain_computation(name, case):
 @EACH
 @EACH_CASE
 def test_what_dead_agents_saw_did_and_got_changes_no_byte(name, case, state_size):
-    found, figures = learned(name, case, "packed", meddled, state_size)
+    found, metrics = learned(name, case, "packed", meddled, state_size)
     expected, told = learned(name, case, "packed", state_size=state_size)
     assert any(not rollout["alive"].all() for rollout in rollouts(spec_of(CASES[case][0])).values())
     assert [key for key in expected if found[key].tobytes() != expected[key].tobytes()] == []
-    assert figures == told
+    assert metrics == told

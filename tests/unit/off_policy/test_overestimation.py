@@ -27,13 +27,13 @@ def scene_of(name, team=PAIRED, sides=(), **settings):
     return scene
 
 
-def figures(scene, updates=range(1, 2)):
+def metrics(scene, updates=range(1, 2)):
     """What the last update tells, on all of the first unit as the round's data."""
     batch = scene.window.of(np.arange(NUM_ENVS), STEPS)
     context = replace(scene.context(2, scene.tensors), batch=batch)
     code, groups = algorithms.implementation(scene.algorithm), sorted(set(scene.team.groups))
     names = [stage.name for stage in scene.algorithm.stages]
-    told = stages.run(scene.algorithm, code, context, stages.Share(names, groups, updates)).figures
+    told = stages.run(scene.algorithm, code, context, stages.Share(names, groups, updates)).metrics
     return batch, {key: value for key, value in told.items() if "overestimation" in key}
 
 
@@ -60,7 +60,7 @@ def test_of_values_of_their_own_every_agent_has_a_figure(name, stage, standardis
         scene_of(name, reward="own", standardise_rewards=standardise_rewards),
         SCALE if standardise_rewards else 1.0,
     )
-    batch, found = figures(scene)
+    batch, found = metrics(scene)
     expected, living = {}, batch.alive
     for agent in range(4):
         value, tail = (np.full((STEPS, NUM_ENVS), given * unit + OFFSET) for given in (0.3, 0.7))
@@ -79,7 +79,7 @@ def test_of_values_of_their_own_every_agent_has_a_figure(name, stage, standardis
 @pytest.mark.parametrize("sides", [(), (0, 1, 0, 1)], ids=["one side", "two sides"])
 @pytest.mark.parametrize("name", ["vdn", "qmix"])
 def test_of_a_joint_value_every_side_has_a_figure(name, sides):
-    batch, found = figures(scene_of(name, APART, sides))
+    batch, found = metrics(scene_of(name, APART, sides))
     for side in ([0, 2], [1, 3]) if sides else ([0, 1, 2, 3],):
         living = batch.alive[side]
         left = living & ~batch.terminated[side]
@@ -95,9 +95,9 @@ def test_of_a_joint_value_every_side_has_a_figure(name, sides):
 
 
 def test_it_is_told_in_the_last_update_only():
-    assert figures(scene_of("vdn", APART), range(1))[1] == {}
-    assert figures(scene_of("iql"), range(1))[1] == {}
-    assert figures(scene_of("maddpg"), range(1))[1] == {}
+    assert metrics(scene_of("vdn", APART), range(1))[1] == {}
+    assert metrics(scene_of("iql"), range(1))[1] == {}
+    assert metrics(scene_of("maddpg"), range(1))[1] == {}
 
 
 def test_where_the_round_was_cut_the_target_critic_values_what_the_target_policy_would_do():
@@ -108,7 +108,7 @@ def test_where_the_round_was_cut_the_target_critic_values_what_the_target_policy
     scene.tensors["critic_target/g01/w0"][seen + liked] = 1.0  # one more for this action, but for tanh
     scene.tensors["critic_target/g01/w1"][:] = 1.0
     scene.tensors["target/g01/b1"] = np.eye(4)[liked]
-    batch, found = figures(scene)
+    batch, found = metrics(scene)
     tail, legal = np.full((STEPS, NUM_ENVS), np.nan), batch.cut_masks[1][0][:, liked]
     assert legal.any() and not legal.all()
     tail[batch.cut[:, 0], batch.cut[:, 1]] = (0.7 + np.tanh(1.0 * legal)) * SCALE + OFFSET
@@ -118,7 +118,7 @@ def test_where_the_round_was_cut_the_target_critic_values_what_the_target_policy
 
 
 def test_where_time_limits_are_ends_nothing_stands_in_for_the_rest():
-    batch, found = figures(scene_of("iql", APART, reward="own", time_limit="terminal"))
+    batch, found = metrics(scene_of("iql", APART, reward="own", time_limit="terminal"))
     cut = np.zeros((STEPS, NUM_ENVS), bool)
     cut[batch.cut[:, 0], batch.cut[:, 1]] = True
     over = batch.terminated[1] | (batch.ended & cut)

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from functions.algorithms.advantages import LearningSignal
 from functions.algorithms.off_policy.replay import scaled
 from functions.algorithms.off_policy.reward_scale import RewardScale
-from functions.algorithms.returns import Outcome
 
 REWARDS = np.array([-4.0, -2.0, -2.0, 0.0])  # mean -2, mean square 6, variance 2
 
@@ -45,13 +45,13 @@ def test_the_level_is_the_mean_of_what_was_still_to_come_in_the_first_round():
     # Two agents, three steps, one copy, gamma 1/2; the first is gone after two steps, the second goes on beyond them.
     rewards = np.array([[[4.0], [2.0], [9.0]], [[0.0], [0.0], [8.0]]])
     over = np.array([[[False], [True], [True]], [[False], [False], [False]]])
-    came = Outcome(rewards, over, learned=np.array([[[True], [True], [False]], [[True], [True], [True]]]))
+    signal = LearningSignal(rewards, over, learned=np.array([[[True], [True], [False]], [[True], [True], [True]]]))
     context = SimpleNamespace(
         tensors={"normaliser/g00": np.zeros(4)},
         config=SimpleNamespace(gamma=0.5, standardise_rewards=False),
         batch=SimpleNamespace(ended=np.zeros((3, 1), bool)),
     )
-    found = scaled(context, "g00", came, lambda _: came)
+    found = scaled(context, "g00", signal, lambda _: signal)
     # 4 + 2/2 = 5, and 2; 0 + 0/2 + 8/4 = 2, 0 + 8/2 = 4, and 8.
     assert found.offset == pytest.approx((5 + 2 + 2 + 4 + 8) / 5)
     assert found.normaliser[3] == found.offset

@@ -117,7 +117,7 @@ def test_the_joint_error_is_the_sum_over_living_agents():
     targets = td.one_step(rewards, following, terminated, GAMMA)
     loss = td.td_loss(td.joint_sum(utilities, alive), td.joint_sum(targets, alive))
     np.testing.assert_array_equal(loss.difference, [1, 4, 1])
-    np.testing.assert_allclose(loss.error, np.array([2, 8, 2]) / 3)
+    np.testing.assert_allclose(loss.grad_output, np.array([2, 8, 2]) / 3)
     np.testing.assert_array_equal(loss.rows, [1, 16, 1])
 
 
@@ -137,13 +137,13 @@ def test_the_loss_and_its_error_are_those_of_automatic_differentiation(delta, we
     loss = td.td_loss(values, targets, delta, weights if weighted else None, alive if dying else None)
     assert loss.rows.sum() / alive.sum() == pytest.approx(expected.item(), rel=1e-12)
     assert not loss.rows[~alive].any()
-    np.testing.assert_allclose(loss.error, v.grad.numpy(), rtol=1e-10, atol=0)
+    np.testing.assert_allclose(loss.grad_output, v.grad.numpy(), rtol=1e-10, atol=0)
     np.testing.assert_array_equal(loss.difference, np.where(alive, values - targets, 0))  # before weights
 
 
 def test_a_batch_without_a_living_agent_has_no_loss():
     loss = td.td_loss(np.ones(2), np.full(2, np.inf), alive=np.zeros(2, bool))
-    np.testing.assert_array_equal([loss.error, loss.rows], [[0, 0], [0, 0]])
+    np.testing.assert_array_equal([loss.grad_output, loss.rows], [[0, 0], [0, 0]])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -152,7 +152,7 @@ def test_targets_and_losses_keep_the_type_of_their_inputs(dtype):
     n_step = td.look_ahead(rewards, terminated, ended, 0.9, 3)
     loss = td.td_loss(following, rewards, 1.0, np.ones_like(rewards), ~terminated)
     joint = td.joint_sum(following, terminated)
-    arrays = (n_step.returns, n_step.targets(following), loss.error, loss.difference, joint)
+    arrays = (n_step.returns, n_step.targets(following), loss.grad_output, loss.difference, joint)
     arrays += (td.one_step(rewards, following, terminated, 0.9), td.double_q(rewards[0], following[0], ~terminated[0]))
     arrays += (td.at_actions(following[0, 0], np.zeros(40, int), 2),)
     assert {array.dtype for array in arrays} == {np.dtype(dtype)}

@@ -121,16 +121,16 @@ class Scene:
         known, code = dict(self.tensors), algorithms.implementation(self.algorithm)
         groups = sorted(set(self.team.groups))
         for round_ in range(FIRST, FIRST + rounds):
-            figures = {}
+            metrics = {}
             for wave in LEARNER_PLACEMENTS[rule](self.algorithm.stages, groups, self.config.updates_per_round):
                 told = {}
                 for work in wave:
                     share = stages.Share(work.stages, work.groups, range(work.first, work.first + work.updates))
                     outcome = stages.run(self.algorithm, code, self.context(round_, known), share)
                     told |= stored(outcome.tensors)
-                    figures |= outcome.figures
+                    metrics |= outcome.metrics
                 known |= told
-        return {key: array for key, array in known.items() if key.split("/")[0] in self.algorithm.parts}, figures
+        return {key: array for key, array in known.items() if key.split("/")[0] in self.algorithm.parts}, metrics
 
 
 def as_plain(scene, rounds=2):
@@ -209,13 +209,13 @@ def test_so_does_a_mixer_with_and_without_hidden_hypernetworks(hyper):
 
 
 def equals_plain(scene):
-    (found, figures), plain = scene.learned(), as_plain(scene)
+    (found, metrics), plain = scene.learned(), as_plain(scene)
     assert found.keys() == plain.tensors.keys()
     for key, array in plain.tensors.items():
         np.testing.assert_allclose(found[key], array, rtol=1e-10, atol=1e-13, err_msg=key)
         # Something was learned, everywhere.
         assert not array.size or not np.array_equal(found[key], scene.tensors[key]), key
-    told = {key: value for key, value in figures.items() if "grad_norm" in key}
+    told = {key: value for key, value in metrics.items() if "grad_norm" in key}
     assert told == {figure_of(key): pytest.approx(norm, rel=1e-9) for key, norm in plain.norms.items()}
     for key, capped in plain.capped.items():  # the cap took part
         assert capped == 0 if scene.config.max_grad_norm == WIDE else capped > 0, (key, capped)

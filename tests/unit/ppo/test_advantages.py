@@ -4,8 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from functions.algorithms.advantages import any_of_side, gae, next_values, team_rewards, truncations
-from functions.algorithms.returns import Outcome
+from functions.algorithms.advantages import LearningSignal, any_of_side, gae, next_values, team_rewards, truncations
 
 GAMMA, LAMBDA = 0.5, 0.5  # γλ = 0.25
 
@@ -143,7 +142,7 @@ def test_a_teams_return_goes_on_when_one_of_it_falls():
     batch = SimpleNamespace(alive=alive, terminated=terminated, rewards=rewards, ended=ended)
     for reward, worth, learned in (("team", [2, 4, 8], [1, 1, 1]), ("own", [0, 0, 0], [1, 0, 0])):
         context = SimpleNamespace(spec=spec, batch=batch, config=SimpleNamespace(time_limit="bootstrap"))
-        paid, over, rows = Outcome.of(context, [0, 1], reward == "team")
+        paid, over, rows = LearningSignal.of(context, [0, 1], reward == "team")
         found = gae(paid, nothing, nothing, over, ended, GAMMA, 1.0)
         np.testing.assert_array_equal(found[:, :, 0], [worth, [2, 4, 8]])
         np.testing.assert_array_equal(rows[:, :, 0], np.array([learned, [1, 1, 1]], bool))
@@ -166,6 +165,6 @@ def test_a_side_is_over_when_nobody_of_it_plays_on():
     context = SimpleNamespace(
         spec=SimpleNamespace(sides=(0, 0, 1)), batch=batch, config=SimpleNamespace(time_limit="bootstrap")
     )
-    found = Outcome.of(context, [0, 1, 2], team=True)
-    np.testing.assert_array_equal(found.over[:, 0], np.array([[1, 0, 1, 0, 1]] * 2 + [[0] * 5], bool))
+    found = LearningSignal.of(context, [0, 1, 2], team=True)
+    np.testing.assert_array_equal(found.terminal[:, 0], np.array([[1, 0, 1, 0, 1]] * 2 + [[0] * 5], bool))
     np.testing.assert_array_equal(found.learned[:, 0], np.array([[1, 1, 1, 1, 0]] * 2 + [[1] * 5], bool))

@@ -137,9 +137,9 @@ def test_curvature_is_of_the_loss_that_the_policy_is_trained_on(kind, remembers,
     context, after, algorithm = scene(kind, remembers, hidden=2, steps=6, num_envs=2)
     dense = Dense(context, algorithm, 0)
     spectrum = np.linalg.eigvalsh(torch.autograd.functional.hessian(dense.loss(dense.pieces), dense.flat).numpy())
-    figures = curvature(context, after, 0).figures
-    assert figures["largest"] == pytest.approx(spectrum[-1], rel=1e-4)
-    assert figures["smallest"] == pytest.approx(spectrum[0], rel=1e-4)
+    metrics = curvature(context, after, 0).metrics
+    assert metrics["largest"] == pytest.approx(spectrum[-1], rel=1e-4)
+    assert metrics["smallest"] == pytest.approx(spectrum[0], rel=1e-4)
 
 
 def test_curvature_is_of_a_share_of_the_stretches_which_the_address_picks(monkeypatch):
@@ -168,9 +168,9 @@ def test_noise_is_that_of_the_units_gradients(kind, remembers):
     # Two units of two copies each; of each the first copy.
     rollouts = [[piece for piece in dense.pieces if piece[1] == copy] for copy in (0, 2)]
     wanted = estimate(np.stack([dense.gradient(pieces) for pieces in rollouts]), 0.5)
-    figures = noise(context, after, 0).figures
-    assert figures["trace"] == pytest.approx(wanted.trace, rel=1e-9)
-    assert figures["square"] == pytest.approx(wanted.square, rel=1e-9, abs=1e-9 * wanted.trace)
+    metrics = noise(context, after, 0).metrics
+    assert metrics["trace"] == pytest.approx(wanted.trace, rel=1e-9)
+    assert metrics["square"] == pytest.approx(wanted.square, rel=1e-9, abs=1e-9 * wanted.trace)
 
 
 @ALL
@@ -182,5 +182,5 @@ def test_a_group_without_living_rows_is_told_of_without_figures(kind, remembers)
     context = dataclasses.replace(context, batch=dataclasses.replace(context.batch, alive=alive), tensors=empty)
     for summary in (behaviour, gaussian, density, curvature, noise):
         result = summary(context, after, 0)
-        assert result.figures == {}
+        assert result.metrics == {}
         assert all(np.isfinite(table).all() for table in result.tables.values())

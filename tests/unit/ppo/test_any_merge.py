@@ -100,8 +100,8 @@ def test_after_lessons_the_merged_policy_acts_more_like_every_member(kind, remem
     base = {key.replace("g02", "g00"): array for key, array in context.tensors.items() if "policy/g02" in key}
     result = code.merge(context, MERGED, 0, 2, 400)
     before, after = divergence(context, base), divergence(context, result.tensors)
-    assert result.figures["distil_kl_before"] == pytest.approx(before, rel=1e-3)
-    assert result.figures["distil_kl_after"] == pytest.approx(after, rel=1e-2, abs=1e-5)
+    assert result.metrics["distil_kl_before"] == pytest.approx(before, rel=1e-3)
+    assert result.metrics["distil_kl_after"] == pytest.approx(after, rel=1e-2, abs=1e-5)
     least = least_for_one_deviation(context) if kind == "numbers" else 0.0
     assert before - least > 0.05
     assert after - least < 0.2 * (before - least)
@@ -129,7 +129,7 @@ def test_the_lesson_of_numbers_is_the_one_worked_out_by_hand():
     outputs, own = np.ones((1, 1)), np.log([2.0])
     assert lesson.divergence(outputs, own) == pytest.approx(np.log(2) + 0.25 - 0.5, rel=1e-12)
     taught = lesson.loss(outputs, own, np.array([0]))
-    np.testing.assert_allclose(taught.error, [[0.25]], rtol=1e-12)
+    np.testing.assert_allclose(taught.grad_output, [[0.25]], rtol=1e-12)
     np.testing.assert_allclose(taught.own, [0.5], rtol=1e-12)
 
 
@@ -151,6 +151,6 @@ def test_the_gradient_of_a_lesson_is_that_of_automatic_differentiation(kind):
             wanted = wanted + torch.distributions.kl_divergence(*pair).mean()
     wanted.backward()
     found = lesson.loss(outputs, own, rows)
-    np.testing.assert_allclose(found.error, z.grad.numpy(), rtol=0, atol=1e-13)
+    np.testing.assert_allclose(found.grad_output, z.grad.numpy(), rtol=0, atol=1e-13)
     if kind == "numbers":
         np.testing.assert_allclose(found.own, free.grad.numpy(), rtol=1e-12)

@@ -96,7 +96,7 @@ def test_the_first_derivative_is_that_of_the_training_loss():
     legal = np.tile([True, True, False, True], (7, 1))
     for allowed in (None, legal):
         old = log_probabilities(logits, allowed)[np.arange(7), actions]
-        wanted = clipped_policy_loss(logits, actions, old, advantage, 0.2, 0.03, allowed).error
+        wanted = clipped_policy_loss(logits, actions, old, advantage, 0.2, 0.03, allowed).grad_output
         found = policy_derivatives(logits, actions, advantage, 0.03, allowed).first
         np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-15)
 

@@ -50,12 +50,12 @@ def scene(task, team, rollouts=ROLLOUTS, num_envs=NUM_ENVS):
 
 def told(summary, before, after):
     """Figures by name and group, and tables by agent, of all groups."""
-    figures, tables = {}, {}
+    metrics, tables = {}, {}
     for group in sorted(set(before.team.groups)):
         result = PPO_SUMMARIES[summary](before, after, group)
-        figures |= {(name, group): value for name, value in result.figures.items()}
+        metrics |= {(name, group): value for name, value in result.metrics.items()}
         tables |= result.tables
-    return figures, tables
+    return metrics, tables
 
 
 def picked(arrays, rows):
@@ -246,14 +246,14 @@ def test_curvature_is_of_the_groups_loss_at_the_incoming_weights(task, team, mon
     monkeypatch.setattr(diagnostics, "PRODUCTS", 40)
     monkeypatch.setattr(diagnostics, "RESIDUAL", 1e-3)
     before, after = scene(task, team)
-    figures, tables = told("curvature", before, after)
+    metrics, tables = told("curvature", before, after)
     assert tables == {}
     for group in set(team.groups):
         dense = Dense(before, group)
         hessian = torch.autograd.functional.hessian(dense.loss(np.arange(len(dense.advantage))), dense.flat)
         spectrum = np.linalg.eigvalsh(hessian.numpy())
-        assert figures["smallest", group] == pytest.approx(spectrum[0], rel=1e-3)
-        assert figures["largest", group] == pytest.approx(spectrum[-1], rel=1e-3)
+        assert metrics["smallest", group] == pytest.approx(spectrum[0], rel=1e-3)
+        assert metrics["largest", group] == pytest.approx(spectrum[-1], rel=1e-3)
 
 
 def test_curvature_is_of_few_rows_which_the_address_picks():
@@ -281,7 +281,7 @@ def test_curvature_is_of_few_rows_which_the_address_picks():
 @TEAMS
 def test_noise_is_that_of_the_units_gradients(task, team):
     before, after = scene(task, team)
-    figures, tables = told("noise", before, after)
+    metrics, tables = told("noise", before, after)
     assert tables == {}
     for group in set(team.groups):
         dense = Dense(before, group)
@@ -289,8 +289,8 @@ def test_noise_is_that_of_the_units_gradients(task, team):
         # Of the twelve copies of each of three units the first six.
         rollouts = [np.flatnonzero((num_envs >= 12 * rollout) & (num_envs < 12 * rollout + 6)) for rollout in range(3)]
         wanted = estimate(np.stack([dense.gradient(rows) for rows in rollouts]), 0.5)
-        assert figures["trace", group] == pytest.approx(wanted.trace, rel=1e-4)
-        assert figures["square", group] == pytest.approx(wanted.square, rel=1e-3, abs=1e-4 * wanted.trace)
+        assert metrics["trace", group] == pytest.approx(wanted.trace, rel=1e-4)
+        assert metrics["square", group] == pytest.approx(wanted.square, rel=1e-3, abs=1e-4 * wanted.trace)
 
 
 def test_one_unit_tells_nothing_of_noise():
@@ -305,7 +305,7 @@ def test_a_group_without_living_rows_is_told_of_without_figures(summary):
     empty = {**before.tensors, "advantage/g01": np.zeros(0, np.float32)}
     before = dataclasses.replace(before, batch=dataclasses.replace(before.batch, alive=alive), tensors=empty)
     result = PPO_SUMMARIES[summary](before, after, 1)
-    assert result.figures == {}
+    assert result.metrics == {}
     assert all(np.isfinite(table).all() for table in result.tables.values())
     assert set(result.tables) == ({1} if summary in ("behaviour", "density") else set())
 
@@ -325,7 +325,7 @@ def test_units_in_which_the_group_was_dead_are_left_out_of_the_noise():
     num_envs = dense.rows[3]
     rollouts = [np.flatnonzero((num_envs >= 12 * rollout) & (num_envs < 12 * rollout + 6)) for rollout in (1, 2)]
     wanted = estimate(np.stack([dense.gradient(rows) for rows in rollouts]), 0.5)
-    assert PPO_SUMMARIES["noise"](two, after, 0).figures["trace"] == pytest.approx(wanted.trace, rel=1e-4)
+    assert PPO_SUMMARIES["noise"](two, after, 0).metrics["trace"] == pytest.approx(wanted.trace, rel=1e-4)
 
 
 def test_nothing_told_changes_what_it_was_told_of():

@@ -51,7 +51,7 @@ def torch_divergence(logits, taught, legal):
 def imitation_error(logits, taught, legal):
     """d mean(KL(teacher || student)) / d logits of one choice, as a lesson says."""
     lesson = distil.lesson(OneChoice(logits.shape[1]), taught, None, legal)
-    return lesson.loss(logits, None, np.arange(len(logits))).error
+    return lesson.loss(logits, None, np.arange(len(logits))).grad_output
 
 
 @pytest.mark.parametrize("legal", [None, LEGAL], ids=["all legal", "masked"])
@@ -59,8 +59,8 @@ def test_the_gradient_of_a_policys_lesson_is_that_of_automatic_differentiation(l
     flat, inputs, taught = pupil()
     gradient = np.zeros_like(flat)
     activations = forward(MLP.layers(flat), inputs)
-    error = imitation_error(activations[-1], taught, legal)
-    backward(MLP.layers(flat), activations, error, MLP.layers(gradient))
+    grad_output = imitation_error(activations[-1], taught, legal)
+    backward(MLP.layers(flat), activations, grad_output, MLP.layers(gradient))
     parameters = torch.tensor(flat, requires_grad=True)
     loss = torch_divergence(torch_outputs(parameters, inputs), taught, legal)
     loss.backward()
@@ -109,9 +109,9 @@ def test_what_is_illegal_has_no_probability_and_is_not_taught():
     found = distil.log_probabilities(logits, LEGAL)
     assert np.isfinite(found).all()
     assert (np.exp(found)[~LEGAL] == 0).all()
-    error = imitation_error(logits, 2 * logits, LEGAL)
-    assert (error[~LEGAL] == 0).all()
-    assert error.dtype == np.float32
+    grad_output = imitation_error(logits, 2 * logits, LEGAL)
+    assert (grad_output[~LEGAL] == 0).all()
+    assert grad_output.dtype == np.float32
 
 
 @given(LOGITS, LOGITS)

@@ -179,11 +179,11 @@ def test_a_split_in_a_task_that_also_merges_is_the_same_copy():
 @ALGORITHMS
 def test_a_merge_keeps_the_bytes_of_the_bases_policy_and_of_its_moments(name):
     state = before(name)[2]
-    found, figures = made(*scene(name))
+    found, metrics = made(*scene(name))
     kept = ("policy", "policy_optimiser", "critic_optimiser")
     assert same_bytes(of_group(found, 0, kept), of_group(state, 1, kept))
     assert of_group(found, 0).keys() == of_group(state, 1).keys()
-    assert figures == {}
+    assert metrics == {}
     assert all(found[key].dtype == state[key].dtype for key in state if "/g00" in key)
 
 
@@ -284,10 +284,10 @@ def test_before_the_first_update_a_merge_leaves_normaliser_and_critic_as_they_ar
 def test_after_lessons_the_merged_policy_acts_as_every_member_did(name):
     _, rollouts, state = before(name)
     apart, _ = legal_divergence(made(*scene(name))[0], state, rollouts)
-    found, figures = made(*scene(name, distil_steps=600))
+    found, metrics = made(*scene(name, distil_steps=600))
     together, agreeing = legal_divergence(found, state, rollouts)
-    assert figures["distil_kl_before/g00"] == pytest.approx(apart, rel=1e-4)
-    assert figures["distil_kl_after/g00"] == pytest.approx(together, rel=1e-3, abs=1e-6)
+    assert metrics["distil_kl_before/g00"] == pytest.approx(apart, rel=1e-4)
+    assert metrics["distil_kl_after/g00"] == pytest.approx(together, rel=1e-3, abs=1e-6)
     assert apart > 0.3
     # The task shows three different observations, so one network can be all three policies. By Pinsker's inequality
     # the total variation is then at most 0.7 % (root mean square).
@@ -326,10 +326,10 @@ def test_rows_in_which_a_member_was_dead_teach_nothing():
         assert dead[[0, 2, 3]].any()
         rollouts[f"u{rollout:05d}/observation/0"][dead] = 99
         rollouts[f"u{rollout:05d}/mask/0"][dead] = False
-    expected, figures = made(*scene("ippo", distil_steps=3))
+    expected, metrics = made(*scene("ippo", distil_steps=3))
     found, told = made(*scene("ippo", rollouts=rollouts, distil_steps=3))
     assert same_bytes(found, expected)
-    assert told == figures
+    assert told == metrics
 
 
 def test_agents_outside_the_new_group_teach_nothing():
@@ -346,11 +346,11 @@ def test_agents_outside_the_new_group_teach_nothing():
 
 @ALGORITHMS
 def test_playing_the_round_again_gives_the_bytes_of_its_trajectories(name):
-    expected, figures = made(*scene(name, distil_steps=3))
+    expected, metrics = made(*scene(name, distil_steps=3))
     memory, task = scene(name, distil_steps=3, trajectories=())
     found, told = made(memory, task)
     assert same_bytes(found, expected)
-    assert told == figures
+    assert told == metrics
     assert "trajectory" not in memory.read
     assert "first" in memory.read
 
@@ -370,9 +370,9 @@ def test_every_group_has_figures_and_an_address_of_its_own(monkeypatch):
     addresses = []
     monkeypatch.setattr(merge, "generator", lambda *address: addresses.append(address) or generator(*address))
     target = Team(groups=(0, 0, 2, 2), identity=True)
-    _, figures = made(*scene("ippo", target=target, bases={0: 1, 2: 1}, distil_steps=3))
+    _, metrics = made(*scene("ippo", target=target, bases={0: 1, 2: 1}, distil_steps=3))
     assert addresses == [(SEED, ROUND, "distil", 0), (SEED, ROUND, "distil", 2)]
-    assert set(figures) == {f"distil_kl_{when}/{group}" for when in ("before", "after") for group in ("g00", "g02")}
+    assert set(metrics) == {f"distil_kl_{when}/{group}" for when in ("before", "after") for group in ("g00", "g02")}
 
 
 @ALGORITHMS
@@ -390,10 +390,10 @@ def test_the_new_team_goes_on_playing_and_learning(name):
 
 def test_the_task_and_its_answer_survive_the_wire():
     memory, task = scene("mappo", distil_steps=2)
-    expected, figures = made(memory, task)
+    expected, metrics = made(memory, task)
     body = serve(msgspec.json.encode(task), memory, {RegroupTask: regroup})
     done = msgspec.json.decode(body, type=Answer)
-    assert done.reply.figures == figures
+    assert done.reply.figures == metrics
     stored = {}
     for kind in ("policies", "learner"):
         stored |= codec.decode(memory.get(done.objects[kind].key), kind)
