@@ -13,7 +13,7 @@ from coordinator.drive.driver import Driver, Ports
 from coordinator.drive.ports import Invoker
 from coordinator.pricing.prices import load_prices
 from coordinator.reports.journal import JsonLines, read
-from functions.contract import Report
+from functions.contract import Platform, Report
 from infra.wiring import local
 
 
@@ -48,7 +48,7 @@ def milliseconds(folder: Path, workers: int, config: RunConfig) -> dict[str, flo
     try:
         invoker = Metered(backend.invoker)
         journal = JsonLines(folder / "metrics.jsonl")
-        plan = Plan("benchmark", config, "benchmark", load_prices(), backend.init_limit_ms)
+        plan = Plan("benchmark", config, "benchmark", load_prices(), Platform(init_limit_ms=backend.init_limit_ms))
         driver = Driver(plan, Ports(backend.storage, backend.ledger, invoker, journal))
         driver.begin()
         while driver.step():

@@ -371,6 +371,25 @@ class Record(Message, frozen=True, kw_only=True):
     at: float = 0.0
 
 
+class Platform(Message, frozen=True, kw_only=True):
+    """What a platform promises to the run whose functions it starts."""
+
+    # Functions that run at once.
+    concurrency: int = 1
+    # How long a start-up may take on top of the time-out.
+    init_limit_ms: int = 0
+    # Functions are deployed and keep the memory they were deployed with.
+    fixed_sizes: bool = False
+    # Messages may carry objects, which needs a coordinator process that lives from round to round.
+    can_inline: bool = True
+    # Durations are measured on whole cores and scaled to the share of a vCPU that a function's memory buys.
+    cpu_scaling: bool = True
+    # Memory of a coordinator that is a function, else 0.
+    coordinator_mb: int = 0
+    # How long, beyond time-outs and start-ups, attempts without a report are waited for in a detached run.
+    grace_s: float = 0.0
+
+
 class Report(Message, frozen=True, kw_only=True):
     """How one invocation ended, as the platform saw it: the platform's REPORT line.
 

@@ -118,7 +118,7 @@ def _metered(plan: Plan, state: State, slot: Slot | None, report: Report, answer
     timeout_s, memory = (slot.timeout_s, slot.memory_mb) if slot else (None, None)
     meter = budget.ended(plan, state.meter, report, timeout_s, memory, usage)
     # An answer that somebody waited for left the region; without a deployment there is none to leave.
-    return meter.add_log(LOG_BYTES).add_transfer(len(report.body)) if plan.fixed else meter
+    return meter.add_log(LOG_BYTES).add_transfer(len(report.body)) if plan.platform.fixed_sizes else meter
 
 
 def problem(slot: Slot, report: Report, answer: Answer | None) -> str:
@@ -432,7 +432,7 @@ def _lost(plan: Plan, state: State, event: Lost) -> State:
 
 
 def _driven(plan: Plan, state: State, event: Driven) -> State:
-    cpu_scaling, used = budget.per_vcpu(plan), (plan.coordinator_mb, event.duration_ms, event.init_ms)
+    cpu_scaling, used = budget.per_vcpu(plan), (plan.platform.coordinator_mb, event.duration_ms, event.init_ms)
     meter = state.meter.add_invocation("coordinator", *used, Usage(), cpu_scaling).add_log(LOG_BYTES)
     for size in event.loads:
         meter = meter.add_load(budget.item_bytes(plan, size))

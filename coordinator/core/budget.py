@@ -85,11 +85,16 @@ def affordable(plan: Plan, state: State, tasks: list[Planned]) -> bool:
 def _with_turns(plan: Plan, state: State, meter: Meter, asked: int) -> Meter:
     """The meter with the turns of a coordinator that is a function, until the next decision and for the end, and with
     what tasks write and it reads when they report."""
-    if not plan.coordinator_mb:
+    if not plan.platform.coordinator_mb:
         return meter
     for _ in range(TURNS):
         meter = meter.add_invocation(
-            "coordinator", plan.coordinator_mb, TURN_S * 1000, plan.init_limit_ms, Usage(), per_vcpu(plan)
+            "coordinator",
+            plan.platform.coordinator_mb,
+            TURN_S * 1000,
+            plan.platform.init_limit_ms,
+            Usage(),
+            per_vcpu(plan),
         )
     reports = asked + sum(slot.waiting for slot in state.slots.values())
     for _ in range(reports):
@@ -99,7 +104,7 @@ def _with_turns(plan: Plan, state: State, meter: Meter, asked: int) -> Meter:
 
 def lost(plan: Plan, meter: Meter, function: str, memory_mb: int, timeout_s: float, gets: int) -> Meter:
     """The meter with an attempt that cost the most it may."""
-    return meter.add_lost(function, memory_mb, timeout_s, MOST_PUTS, gets, per_vcpu(plan), plan.init_limit_ms)
+    return meter.add_lost(function, memory_mb, timeout_s, MOST_PUTS, gets, per_vcpu(plan), plan.platform.init_limit_ms)
 
 
 def ended(
@@ -111,8 +116,8 @@ def ended(
     what a platform measured is billed as it is.
     """
     init_ms, duration_ms = report.init_ms, report.duration_ms
-    if timeout_s is not None and not plan.fixed:
-        limit_ms = Fraction(str(timeout_s)) * 1000 + plan.init_limit_ms
+    if timeout_s is not None and not plan.platform.fixed_sizes:
+        limit_ms = Fraction(str(timeout_s)) * 1000 + plan.platform.init_limit_ms
         init_ms = min(init_ms, math.floor(limit_ms))
         duration_ms = min(duration_ms, math.floor(limit_ms - Fraction(str(init_ms))))
     memory = memory_mb or function_of(plan, report.function).memory_mb
@@ -121,17 +126,17 @@ def ended(
 
 def per_vcpu(plan: Plan) -> int | None:
     """By what durations are stretched to a function's share of a vCPU; None where the platform itself measures."""
-    return plan.prices.lambda_.mb_per_vcpu if plan.cpu_scaling else None
+    return plan.prices.lambda_.mb_per_vcpu if plan.platform.cpu_scaling else None
 
 
 def item_bytes(plan: Plan, body: int) -> int:
     """The size of a ledger's item with a body of so many bytes; the body's alone where there is no table."""
-    return body + BESIDE_BODY + len(plan.run) if plan.fixed else body
+    return body + BESIDE_BODY + len(plan.run) if plan.platform.fixed_sizes else body
 
 
 def written_bytes(plan: Plan, body: int, before: int) -> int:
     """What is billed for a body that takes the place of one of `before` bytes: a table bills the larger item."""
-    return item_bytes(plan, max(body, before) if plan.fixed else body)
+    return item_bytes(plan, max(body, before) if plan.platform.fixed_sizes else body)
 
 
 def dollars(plan: Plan, meter: Meter) -> Decimal:

@@ -44,7 +44,9 @@ def wanted(plan: Plan, state: State) -> RoundPlacement:
         checkpoint_every=plan.config.checkpoint_every,
         memory_mb={},
     )
-    return admitted(round_placement, workload(plan, state), terms(plan, state)) if plan.fixed else round_placement
+    if not plan.platform.fixed_sizes:
+        return round_placement
+    return admitted(round_placement, workload(plan, state), terms(plan, state))
 
 
 def workload(plan: Plan, state: State) -> Workload:
@@ -65,7 +67,7 @@ def workload(plan: Plan, state: State) -> Workload:
         policy_bytes=sum(ref.size for index, ref in enumerate(state.objects) if index in policies),
         learner_bytes=sum(ref.size for index, ref in enumerate(state.objects) if index not in policies),
         ledger_bytes=state.item_bytes,
-        width=plan.width,
+        width=plan.platform.concurrency,
         tensor_bytes=_PASSED_BYTES * steps * state.controller.rollouts * len(groups),
         table_bytes=_table_bytes(plan.config, state.task),
         rollout_episodes=episodes,
@@ -89,20 +91,20 @@ def terms(plan: Plan, state: State) -> Terms:
         peak_mb=state.peaks,
         deadline_s=config.placement.deadline_s,
         dollars_per_hour=config.placement.dollars_per_hour,
-        fixed=plan.fixed,
-        can_inline=plan.can_inline,
+        fixed=plan.platform.fixed_sizes,
+        can_inline=plan.platform.can_inline,
         site=place(plan, state),
     )
 
 
 def place(plan: Plan, state: State) -> Site:
     """Where the coordinator is, with the clock of AWS where functions run there."""
-    if not plan.fixed:
+    if not plan.platform.fixed_sizes:
         return coordination_cost.HERE
-    latency = EMULATED if plan.cpu_scaling else STORAGE[plan.config.pricing.storage]
-    return (
-        coordination_cost.outside(latency) if plan.can_inline else coordination_cost.detached(latency, state.item_bytes)
-    )
+    latency = EMULATED if plan.platform.cpu_scaling else STORAGE[plan.config.pricing.storage]
+    if plan.platform.can_inline:
+        return coordination_cost.outside(latency)
+    return coordination_cost.detached(latency, state.item_bytes)
 
 
 def _table_bytes(config: RunConfig, spec: Spec) -> int:

@@ -16,7 +16,7 @@ from coordinator.placement.round_placement import RoundPlacement
 from coordinator.placement.timings import Timings
 from coordinator.pricing.bill import Meter
 from coordinator.pricing.prices import Prices
-from functions.contract import Done, Message, Past, Ref, Team
+from functions.contract import Done, Message, Past, Platform, Ref, Team
 from functions.environments.base import Spec
 
 Phase = Literal["describe", "initialise", "sample", "learn", "regroup", "trial", "final", "absolute"]
@@ -25,25 +25,15 @@ Status = Literal["running", "finished", "stopped", "failed"]
 
 @dataclass(frozen=True)
 class Plan:
-    """What the user asked for, and what the back-end is like.
-
-    `code` is the hash of the program that began the run. `init_limit_ms` is how long a start-up may take on top of the
-    time-out. `width` functions run at once. `fixed`: functions are deployed, with sizes that stay. `can_inline`:
-    messages may carry objects, which needs a coordinator that lives from round to round. `cpu_scaling`: durations are
-    measured on whole cores, whatever share of one a function's memory buys. `coordinator_mb` is the memory of the
-    coordinator where that is a function, else 0. `opponents` are those that have policies.
-    """
+    """What the user asked for, and what the platform promises."""
 
     run: str
     config: RunConfig
+    # The hash of the program that began the run.
     code: str
     prices: Prices
-    init_limit_ms: int
-    width: int = 1
-    fixed: bool = False
-    can_inline: bool = True
-    cpu_scaling: bool = True
-    coordinator_mb: int = 0
+    platform: Platform
+    # Opponents that have policies.
     opponents: Fixed | None = None
 
 

@@ -52,16 +52,12 @@ class Sender(Invoker, Protocol):
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a turn needs beside the ports of the run: the completion sets, headers, and the time in epoch seconds.
-
-    `grace_s` is what may pass, beyond time-outs and start-ups, before attempts that nobody heard of are given up.
-    """
+    """What a turn needs beside the ports of the run: the completion sets, headers, and the time in epoch seconds."""
 
     completions: Completions
     heads: Heads
     sender: Sender
     now: Callable[[], float]
-    grace_s: float = 30.0
 
 
 class Turned(NamedTuple):
@@ -109,7 +105,7 @@ def _hear(plan: Plan, driver: Driver, around: Surroundings, detached: Detached) 
         driver.tidy()
         return True
     if not completion.complete(around.completions, driver.version, len(works)):
-        if around.now() < _deadline(plan, driver, around):
+        if around.now() < _deadline(plan, driver):
             return False
         # What asked them may have died right after its commit.
         driver.tidy()
@@ -131,12 +127,12 @@ def _best_first(slot: Slot, notes: list[Note]) -> list[Note]:
     return sorted(notes, key=lambda note: (note.attempt != slot.attempt, note.kind != ""))
 
 
-def _deadline(plan: Plan, driver: Driver, around: Surroundings) -> float:
+def _deadline(plan: Plan, driver: Driver) -> float:
     """When attempts that were asked at `driver.committed_at` are given up: those that do not fit side by side wait."""
     waiting = [slot for slot in driver.state.slots.values() if slot.waiting]
-    waves = -(-len(waiting) // max(1, plan.width))
-    longest = max(slot.timeout_s for slot in waiting) + plan.init_limit_ms / 1000
-    return driver.committed_at + waves * longest + around.grace_s
+    waves = -(-len(waiting) // max(1, plan.platform.concurrency))
+    longest = max(slot.timeout_s for slot in waiting) + plan.platform.init_limit_ms / 1000
+    return driver.committed_at + waves * longest + plan.platform.grace_s
 
 
 def _answers(

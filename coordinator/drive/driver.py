@@ -118,7 +118,7 @@ class Driver:
                 self._become(Persisted(Usage(puts=1, bytes_written=self._plan.opponents.policies.size)))
             # Listed before the commit, so that nothing is among it that a later driver stores.
             found = self._ports.storage.list("rounds/")
-            if self._plan.fixed:
+            if self._plan.platform.fixed_sizes:
                 self._become(Persisted(Usage(), lists=max(1, -(-len(found) // LISTED))))
             self._commit()
             # Only now: a driver that had not noticed the hand-over could still have committed what is deleted here.
@@ -294,7 +294,7 @@ class Driver:
         # What the last checkpoint kept is safe already.
         kept = [ref for ref in self.state.lasting if ref.key not in self.state.held]
         self._ports.storage.persist(ref.key for ref in kept)
-        if self._plan.fixed:
+        if self._plan.platform.fixed_sizes:
             self._become(Persisted(Usage(gets=len(kept))))
         self._ports.journal.persist()
         record = self._ports.ledger.load(CHECKPOINT)
@@ -373,7 +373,7 @@ class Driver:
     def _half_written(self, key: str) -> bool:
         """Whether a task of the round in flight may be about to store the rest of what it belongs to: functions that
         this process did not start go on, and objects of a cloud are never torn."""
-        works = self.state.slots if self._plan.fixed else ()
+        works = self.state.slots if self._plan.platform.fixed_sizes else ()
         return any(key.startswith(f"{keys.output_prefix(self.state.round, work)}.") for work in works)
 
 

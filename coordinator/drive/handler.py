@@ -93,9 +93,10 @@ class Coordinator:
         found = run_manifest.read(outside.ledger)
         if found is None:
             raise Unresumable("its ledger does not say what it was asked to be")
-        plan, sender = replace(found.plan(), coordinator_mb=self._memory_mb), self._deployed.sender(found.functions)
+        platform = msgspec.structs.replace(found.platform, coordinator_mb=self._memory_mb)
+        plan, sender = replace(found.plan(), platform=platform), self._deployed.sender(found.functions)
         ports = Ports(outside.storage, outside.ledger, sender, Lines(outside.ledger))
-        around = Surroundings(outside.completions, outside.heads, sender, time.time, found.grace_s)
+        around = Surroundings(outside.completions, outside.heads, sender, time.time)
         # A lease has a few bytes, and no unit of reading is smaller than four kilobytes.
         loads = (len(msgspec.json.encode(found)), 0)
         detached = Detached(found.functions["coordinator"], self._time.take, loads)

@@ -7,6 +7,7 @@ from coordinator.core.opponents import Fixed
 from coordinator.core.state import Plan
 from coordinator.drive.ports import Ledger
 from coordinator.pricing.prices import load_prices
+from functions.contract import Platform
 
 MANIFEST = "plan"
 
@@ -15,8 +16,7 @@ class RunManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """A run's configuration, and the deployed functions, by qualified name, that it keeps to the end.
 
     `functions` has the actor, the learner, the evaluator and the coordinator; `identity` is what the run's folder says
-    of itself (plan.json), for a folder made elsewhere. `detached` runs carry nothing from round to round in messages;
-    `grace_s` as in `turn.Surroundings`, the others as in `Plan`.
+    of itself (plan.json), for a folder made elsewhere.
     """
 
     run: str
@@ -25,11 +25,7 @@ class RunManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     code: str
     identity: msgspec.Raw
     functions: dict[str, str]
-    init_limit_ms: int
-    width: int
-    grace_s: float
-    cpu_scaling: bool
-    detached: bool
+    platform: Platform
     opponents: Fixed | None = None
 
     def plan(self) -> Plan:
@@ -39,11 +35,7 @@ class RunManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
             config=self.config,
             code=self.code,
             prices=load_prices(self.config.pricing.region),
-            init_limit_ms=self.init_limit_ms,
-            width=self.width,
-            fixed=True,
-            can_inline=not self.detached,
-            cpu_scaling=self.cpu_scaling,
+            platform=self.platform,
             opponents=self.opponents,
         )
 

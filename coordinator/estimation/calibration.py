@@ -18,7 +18,7 @@ from coordinator.errors import UserError
 from coordinator.estimation.platforms import makespan_s
 from coordinator.pricing.prices import load_prices
 from coordinator.runs.episodes import play, tasks
-from functions.contract import Answer, Done, Report
+from functions.contract import Answer, Done, Platform, Report
 from infra import wiring
 
 # At least so many rounds, and more while they are quick; what the first one takes is kept apart, it warms up.
@@ -109,7 +109,8 @@ def calibrate(config: RunConfig, workers: int) -> Calibration:
         closing(wiring.BACKENDS["local"](Path(folder), workers)) as backend,
     ):
         backend.prewarm()
-        plan = Plan("estimate", short, "", load_prices(config.pricing.region), backend.init_limit_ms, workers)
+        platform = Platform(init_limit_ms=backend.init_limit_ms, concurrency=workers)
+        plan = Plan("estimate", short, "", load_prices(config.pricing.region), platform)
         recorder = _Recorder(backend.invoker)
         driver = Driver(plan, Ports(backend.storage, backend.ledger, recorder, _Nowhere()))
         round_s = _play_rounds(driver)

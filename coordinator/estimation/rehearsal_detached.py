@@ -30,7 +30,8 @@ def rehearse_detached(plan: Plan, calibration: Calibration, platform: There) -> 
     items = Items(lambda: events.now)
     ports = Ports(Objects(), items, events, Nowhere())
     around = Surroundings(events.sets, events.heads, events, lambda: events.now)
-    plan = dataclasses.replace(plan, coordinator_mb=platform.memory_mb[_COORDINATOR])
+    promises = msgspec.structs.replace(plan.platform, coordinator_mb=platform.memory_mb[_COORDINATOR])
+    plan = dataclasses.replace(plan, platform=promises)
     while True:
         detached = Detached(_COORDINATOR, events.turned(), (MANIFEST_BYTES, 0))
         after = turn(plan, ports, around, detached, True, resume=None).after

@@ -12,7 +12,11 @@ from coordinator.placement.coordination_cost import COORDINATOR_MB
 from coordinator.pricing.bill import CLOUD_NOTE, INIT_LIMIT_MS, NOTE, Bill, Meter, bill
 from coordinator.pricing.latency import EMULATED, STORAGE, Latency
 from coordinator.pricing.prices import load_prices
+from functions.contract import Platform
 from infra.wiring import BackendName
+
+# How long a detached run waits beyond time-outs; no report of a rehearsal is lost.
+GRACE_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -36,11 +40,14 @@ class Target:
             config=config,
             code="",
             prices=load_prices(config.pricing.region),
-            init_limit_ms=INIT_LIMIT_MS if deployed else 0,
-            width=self.width,
-            fixed=deployed,
-            can_inline=not self.detached,
-            cpu_scaling=self.backend != "aws",
+            platform=Platform(
+                concurrency=self.width,
+                init_limit_ms=INIT_LIMIT_MS if deployed else 0,
+                fixed_sizes=deployed,
+                can_inline=not self.detached,
+                cpu_scaling=self.backend != "aws",
+                grace_s=GRACE_S,
+            ),
         )
 
     def rehearse(self, plan: Plan, calibration: Calibration) -> State:
@@ -55,7 +62,7 @@ class Target:
 
     def bill(self, plan: Plan, meter: Meter) -> Bill:
         """What `meter` costs there."""
-        pricing, note = plan.config.pricing, NOTE if plan.cpu_scaling else CLOUD_NOTE
+        pricing, note = plan.config.pricing, NOTE if plan.platform.cpu_scaling else CLOUD_NOTE
         return bill(meter, plan.prices, pricing.architecture, pricing.storage, note)
 
     def _there(self, plan: Plan, latency: Latency) -> There:
@@ -66,6 +73,6 @@ class Target:
             "evaluator": sizes.evaluator.memory_mb,
             "coordinator": COORDINATOR_MB,
         }
-        mb_per_vcpu = None if plan.cpu_scaling else plan.prices.lambda_.mb_per_vcpu
+        mb_per_vcpu = None if plan.platform.cpu_scaling else plan.prices.lambda_.mb_per_vcpu
         wave_s, report_ms = (latency.telling_s, latency.ledger) if self.detached else (latency.asking_s, 0.0)
-        return There(latency, plan.width, memory_mb, mb_per_vcpu, wave_s, report_ms)
+        return There(latency, plan.platform.concurrency, memory_mb, mb_per_vcpu, wave_s, report_ms)

@@ -13,7 +13,7 @@ from coordinator.drive import lease, run_manifest
 from coordinator.drive.run_manifest import RunManifest
 from coordinator.errors import UserError
 from coordinator.runs.folder import Identity
-from functions.contract import StaleVersion, StorageFault
+from functions.contract import Platform, StaleVersion, StorageFault
 from infra.aws.deployment_ref import DeploymentRef
 from infra.wiring import Backend
 
@@ -58,10 +58,13 @@ def manifest_of(
         code=identity.code_sha256,
         identity=msgspec.Raw(msgspec.json.encode(identity)),
         functions=deployment_ref.functions,
-        init_limit_ms=backend.init_limit_ms,
-        width=deployment_ref.width,
-        grace_s=backend.grace_s,
-        cpu_scaling=backend.cpu_scaling,
-        detached=detached,
+        platform=Platform(
+            concurrency=deployment_ref.width,
+            init_limit_ms=backend.init_limit_ms,
+            fixed_sizes=True,
+            can_inline=not detached,
+            cpu_scaling=backend.cpu_scaling,
+            grace_s=backend.grace_s,
+        ),
         opponents=identity.opponents,
     )

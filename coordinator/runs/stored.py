@@ -13,7 +13,7 @@ from coordinator.drive.ports import Storage
 from coordinator.errors import UserError
 from coordinator.pricing.prices import load_prices
 from coordinator.runs.folder import Identity, RunFolder
-from functions.contract import NoSuchObject, Ref
+from functions.contract import NoSuchObject, Platform, Ref
 from infra import wiring
 from infra.wiring import Backend
 
@@ -82,9 +82,12 @@ def plan_of(identity: Identity, config: RunConfig, backend: Backend) -> Plan:
         config=config,
         code=identity.code_sha256,
         prices=load_prices(config.pricing.region),
-        init_limit_ms=backend.init_limit_ms,
-        width=backend.width,
-        fixed=backend.fixed,
-        cpu_scaling=backend.cpu_scaling,
+        platform=Platform(
+            concurrency=backend.width,
+            init_limit_ms=backend.init_limit_ms,
+            fixed_sizes=backend.fixed,
+            cpu_scaling=backend.cpu_scaling,
+            grace_s=backend.grace_s,
+        ),
         opponents=identity.opponents,
     )

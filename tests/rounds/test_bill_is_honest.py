@@ -15,7 +15,7 @@ from coordinator.core.state import Plan
 from coordinator.drive.driver import Driver, Ports
 from coordinator.pricing.bill import bill
 from coordinator.pricing.prices import load_prices
-from functions.contract import Done, Failed
+from functions.contract import Done, Failed, Platform
 from infra.wiring import local
 
 MEMORY = {"actor": 1024, "learner": 2386, "evaluator": 1769}
@@ -81,7 +81,7 @@ def test_every_invocation_summary_trial_and_ledger_write_is_in_the_bill_to_the_l
     backend = local(tmp_path, 1)
     try:
         account = Account(backend)
-        plan = Plan("run", load(None, [*SMALL, *CONTROLLER, *SIZES, *placement]), "code", load_prices(), 0)
+        plan = Plan("run", load(None, [*SMALL, *CONTROLLER, *SIZES, *placement]), "code", load_prices(), Platform())
         driver = Driver(plan, Ports(account, account, account, Silent()))
         driver.begin()
         while driver.step():

@@ -13,7 +13,7 @@ from coordinator.drive.driver import Driver, Ports
 from coordinator.pricing.prices import load_prices
 from coordinator.reports.journal import JsonLines
 from coordinator.reports.weights import weights_sha256
-from functions.contract import StaleVersion
+from functions.contract import Platform, StaleVersion
 from infra.local.sqlite import SqliteLedger
 from infra.wiring import local
 
@@ -118,7 +118,7 @@ def drivers(tmp_path):
         def make():
             backend = local(tmp_path, 1)
             opened.callback(backend.close)
-            plan = Plan("run", load(None, [*OPTIONS, "stop.rounds=5"]), "code", load_prices(), 0)
+            plan = Plan("run", load(None, [*OPTIONS, "stop.rounds=5"]), "code", load_prices(), Platform())
             journal = JsonLines(tmp_path / "metrics.jsonl")
             return Driver(plan, Ports(backend.storage, backend.ledger, backend.invoker, journal)), backend
 

@@ -20,7 +20,7 @@ from coordinator.reports.weights import weights_sha256
 from functions import codec
 from functions.actor.handler import handle as act
 from functions.completion import note, tell
-from functions.contract import Answer, Record, Request, StaleVersion
+from functions.contract import Answer, Platform, Record, Request, StaleVersion
 from functions.evaluator.handler import handle as evaluate
 from functions.learner.handler import handle as learn
 from functions.ports import Head
@@ -52,11 +52,14 @@ class World:
             load(None, [*SMALL, *overrides]),
             "code",
             load_prices(),
-            10_000,
-            width,
-            fixed=True,
-            can_inline=False,
-            coordinator_mb=512,
+            Platform(
+                concurrency=width,
+                init_limit_ms=10_000,
+                fixed_sizes=True,
+                can_inline=False,
+                coordinator_mb=512,
+                grace_s=30.0,
+            ),
         )
         self.storage, self.ledger, self.journal = Storage(self), Ledger(self), Lines()
         self.sets, self.events, self.now, self.twice = {}, deque(), 0.0, twice
@@ -106,7 +109,7 @@ class World:
     def coordinate(self):
         sender = Sender(self)
         ports = Ports(self.storage, self.ledger, sender, self.journal)
-        around = Surroundings(self, self.heads, sender, lambda: self.now, 30.0)
+        around = Surroundings(self, self.heads, sender, lambda: self.now)
         detached = Detached("coordinator:1", lambda: (1.0, 0.0))
         self.state = turn(self.plan, ports, around, detached, asking=self.asking, resume=self.resume).after
 

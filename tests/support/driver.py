@@ -24,7 +24,7 @@ from coordinator.drive.ports import Storage
 from coordinator.pricing.prices import load_prices
 from coordinator.reports.journal import JsonLines, read
 from coordinator.reports.weights import weights_sha256
-from functions.contract import NoSuchObject
+from functions.contract import NoSuchObject, Platform
 from infra.wiring import Backend, local
 
 # A run of a fraction of a second.
@@ -56,7 +56,7 @@ def train(
     backend = back_end(folder, workers)
     try:
         config = load(None, overrides)
-        plan = Plan("run", config, "code", load_prices(), backend.init_limit_ms, opponents=fixed)
+        plan = Plan("run", config, "code", load_prices(), Platform(init_limit_ms=backend.init_limit_ms), fixed)
         metrics = folder / "metrics.jsonl"
         driver = Driver(plan, Ports(backend.storage, backend.ledger, backend.invoker, JsonLines(metrics)))
         driver.begin()

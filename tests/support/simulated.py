@@ -1,5 +1,6 @@
 """Runs without functions: ports in memory, and an invoker that answers as a test scripts it."""
 
+import dataclasses
 from collections.abc import Callable, Iterable
 
 import msgspec
@@ -23,6 +24,7 @@ from functions.contract import (
     LearnReply,
     LearnTask,
     NoSuchObject,
+    Platform,
     Record,
     RegroupReply,
     RegroupTask,
@@ -47,7 +49,13 @@ Script = Callable[[str, Request], Iterable[Report]]
 
 def make_plan(*overrides, init_limit_ms=0):
     """A plan of small rounds."""
-    return Plan("r", load(None, ["placement.rule=packed", *SMALL, *overrides]), "code", load_prices(), init_limit_ms)
+    config, platform = load(None, ["placement.rule=packed", *SMALL, *overrides]), Platform(init_limit_ms=init_limit_ms)
+    return Plan("r", config, "code", load_prices(), platform)
+
+
+def promising(plan, **fields):
+    """The plan on a platform that differs in these fields."""
+    return dataclasses.replace(plan, platform=msgspec.structs.replace(plan.platform, **fields))
 
 
 def objects(request):

@@ -42,7 +42,7 @@ def receipt(plan: Plan, summary: Summary, name: str, folder: str) -> list[str]:
     if summary.absolute_scalars:
         lines.append(_item("", scalars(summary.absolute_scalars)))
     place = f"AWS Lambda ({pricing.architecture}, {pricing.region})"
-    costs = "would cost" if plan.cpu_scaling else "costs"
+    costs = "would cost" if plan.platform.cpu_scaling else "costs"
     lines.append(_item("bill", f"{money(summary.dollars.total)}   what this {costs} on {place}"))
     if summary.status == "finished":
         lines.append(_item("play it", f"marless evaluate {name}"))

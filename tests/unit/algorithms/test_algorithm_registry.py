@@ -19,7 +19,7 @@ from coordinator.placement.rules import LEARNER_PLACEMENTS
 from functions.algorithms import registry
 from functions.algorithms.schedule import SCHEDULES
 from functions.algorithms.specification import missing_stages, problem
-from functions.contract import BadRequest, Hyperparameters, MissingExtra, Record, Team
+from functions.contract import BadRequest, Hyperparameters, MissingExtra, Platform, Record, Team
 
 HEADER = """
 from typing import Annotated, Literal
@@ -220,8 +220,7 @@ class Ledger(dict):
 def test_a_plug_in_s_settings_reach_the_coordinator_of_a_detached_run():
     config, ledger = load(None, OVERRIDES), Ledger()
     fields = {"run": "r", "tenant": "t", "code": "c", "identity": msgspec.Raw(b"{}"), "functions": {}}
-    numbers = {"init_limit_ms": 0, "width": 1, "grace_s": 0.0, "cpu_scaling": True, "detached": True}
-    run_manifest.write(ledger, RunManifest(config=config, **fields, **numbers))
+    run_manifest.write(ledger, RunManifest(config=config, **fields, platform=Platform(can_inline=False)))
     assert run_manifest.read(ledger).config == config
 
 

@@ -1,11 +1,10 @@
-from dataclasses import replace
 from decimal import Decimal
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulated import World, answered, failed, make_plan, report
+from simulated import World, answered, failed, make_plan, promising, report
 
 from coordinator.core import budget
 from coordinator.core.state import Slot, State
@@ -192,14 +191,14 @@ def test_a_coordinator_that_is_a_function_is_reserved_too():
     plan = make_plan(f"stop.dollars={cap}")
     assert budget.affordable(plan, State(), [])
     # Three turns of 5 s and a start of 10 s at 10 GB: 450 GB-s at $0.0000133334 are $0.006.
-    assert not budget.affordable(replace(plan, coordinator_mb=10_240, init_limit_ms=10_000), State(), [])
+    assert not budget.affordable(promising(plan, coordinator_mb=10_240, init_limit_ms=10_000), State(), [])
 
 
 def test_what_a_platform_measured_is_billed_even_beyond_the_time_out():
     plan = make_plan()
     report = Report(id="r", attempt=0, function="actor", outcome="answered", duration_ms=5000.0)
     here = budget.ended(plan, Meter(), report, 1.0, 1024, Usage())
-    there = budget.ended(replace(plan, fixed=True, cpu_scaling=False), Meter(), report, 1.0, 1024, Usage())
+    there = budget.ended(promising(plan, fixed_sizes=True, cpu_scaling=False), Meter(), report, 1.0, 1024, Usage())
     # 1 s and no start-up against 5 s, at 1 GB: 4 GB-s.
-    difference = budget.dollars(plan, there) - budget.dollars(replace(plan, cpu_scaling=False), here)
+    difference = budget.dollars(plan, there) - budget.dollars(promising(plan, cpu_scaling=False), here)
     assert difference > 0

@@ -18,7 +18,7 @@ from coordinator.placement.workload import Layout
 from coordinator.pricing.prices import load_prices
 from functions.algorithms.base import StageSpec
 from functions.algorithms.value import iql, qmix, vdn
-from functions.contract import InitialiseTask, LearnTask, WholeTask
+from functions.contract import InitialiseTask, LearnTask, Platform, WholeTask
 
 # Agents 0 and 1 value, a team mixes: utility -> mix -> policy.
 MIXED = qmix.SPEC.stages
@@ -234,7 +234,7 @@ COUNTED = (
 def test_the_operations_that_the_planner_counts_are_those_of_a_round(tmp_path, name, rule):
     settings = [*COUNTED, f"algorithm.name={name}", f"placement.rule={rule}", "placement.rounds=1"]
     runs = {rounds: train(tmp_path / str(rounds), [*settings, f"stop.rounds={rounds}"]).state for rounds in (3, 4)}
-    plan = Plan("run", load(None, settings), "code", load_prices(), 0)
+    plan = Plan("run", load(None, settings), "code", load_prices(), Platform())
     state = runs[3]
     counted = Layout(planning.workload(plan, state)).operations(state.place)
     for kind in ("puts", "gets"):

@@ -2,7 +2,7 @@
 
 from dataclasses import replace as changed
 
-from simulated import World, make_plan
+from simulated import World, make_plan, promising
 
 from coordinator.core import planning
 from coordinator.placement.coordination_cost import HERE, Site, detached, outside, reports
@@ -38,9 +38,10 @@ def test_a_plan_says_where_its_coordinator_is():
     plan = make_plan("stop.rounds=1")
     state = World(plan).finish()
     assert planning.terms(plan, state).site == HERE
-    driven, gone = (changed(plan, fixed=True, cpu_scaling=False, can_inline=can_inline) for can_inline in (True, False))
+    driven = promising(plan, fixed_sizes=True, cpu_scaling=False)
+    gone = promising(driven, can_inline=False)
     assert planning.terms(driven, state).site == outside(STANDARD)
     assert planning.terms(gone, state).site == detached(STANDARD, state.item_bytes)
-    assert planning.terms(changed(driven, cpu_scaling=True), state).site == outside(EMULATED)
+    assert planning.terms(promising(driven, cpu_scaling=True), state).site == outside(EMULATED)
     assert (planning.terms(gone, state).fixed, planning.terms(gone, state).can_inline) == (True, False)
     assert isinstance(planning.place(plan, state), Site)

@@ -12,7 +12,7 @@ from coordinator.placement.message_size import ENVELOPE_BYTES
 from coordinator.placement.workload import Layout
 from coordinator.pricing.prices import load_prices
 from functions.actor import handler as actor
-from functions.contract import Answer, Done, RegroupTask, Report, Request
+from functions.contract import Answer, Done, Platform, RegroupTask, Report, Request
 from functions.evaluator import handler as evaluator
 from functions.learner import handler as learner
 
@@ -42,7 +42,7 @@ class Here:
 
 def messages(*settings):
     """(request, largest request and answer reckoned with, request and answer as they were) of all tasks of rounds."""
-    plan = Plan("a-run-with-a-name-20261121-121700", load(None, [*SMALL, *settings]), "code", load_prices(), 0)
+    plan = Plan("a-run-with-a-name-20261121-121700", load(None, [*SMALL, *settings]), "code", load_prices(), Platform())
     here = Here(MemoryStorage())
     driver = Driver(plan, Ports(here.storage, MemoryLedger(), here, Lines()))
     driver.begin()
@@ -85,10 +85,10 @@ def test_no_message_of_a_round_is_larger_than_the_planner_reckons_with(placement
 def test_what_a_user_sets_is_kept_as_far_as_messages_of_deployed_functions_hold_it():
     settings = ("placement.rule=whole", "placement.rounds=100", "placement.inline_objects=true", "scaling.rollouts=100")
     config = load(None, [*settings, "evaluation.every=100", "actors.num_envs=64", "stop.rounds=1"])
-    state = World(Plan("r", config, "code", load_prices(), 0)).finish()
+    state = World(Plan("r", config, "code", load_prices(), Platform())).finish()
     here, deployed, detached = (
-        planning.wanted(Plan("r", config, "code", load_prices(), 0, **fields), state)
-        for fields in ({}, {"fixed": True}, {"fixed": True, "can_inline": False})
+        planning.wanted(Plan("r", config, "code", load_prices(), Platform(**fields)), state)
+        for fields in ({}, {"fixed_sizes": True}, {"fixed_sizes": True, "can_inline": False})
     )
     assert (here.rounds, here.inline_objects) == (100, True)
     # 100 units of 64 copies end an episode each: 100 x (64 + 2) x 25 bytes and 2 KB more of returns a round, four KB of
