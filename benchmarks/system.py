@@ -7,6 +7,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from benchmarks.training import UNEVALUATED
+from coordinator.backends import local
 from coordinator.config.schema import RunConfig, load
 from coordinator.core.state import Plan
 from coordinator.drive.driver import Driver, Ports
@@ -14,7 +15,6 @@ from coordinator.drive.ports import Invoker
 from coordinator.pricing.prices import load_prices
 from coordinator.reports.journal import JsonLines, read
 from functions.contract import Platform, Report
-from infra.wiring import local
 
 
 class Metered:
@@ -44,11 +44,13 @@ def milliseconds(folder: Path, workers: int, config: RunConfig) -> dict[str, flo
 
     A function's time includes reading and writing its objects. With one worker, the rest is the coordinator's.
     """
-    backend = local(folder, workers)
+    backend = local.BACKEND.open(folder, workers)
     try:
         invoker = Metered(backend.invoker)
         journal = JsonLines(folder / "metrics.jsonl")
-        plan = Plan("benchmark", config, "benchmark", load_prices(), Platform(init_limit_ms=backend.init_limit_ms))
+        plan = Plan(
+            "benchmark", config, "benchmark", load_prices(), Platform(init_limit_ms=backend.platform.init_limit_ms)
+        )
         driver = Driver(plan, Ports(backend.storage, backend.ledger, invoker, journal))
         driver.begin()
         while driver.step():

@@ -1,11 +1,15 @@
 """Arguments that several commands share."""
 
 import re
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 
+from coordinator.backends import registry
+from coordinator.backends.base import TENANT
 from coordinator.errors import UserError
-from infra.wiring import BACKENDS, TENANT, cores
+from coordinator.runs.drive import Drive
+from coordinator.runs.view import View
+from infra.local.own_process import cores
 
 _TENANT = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
 
@@ -40,7 +44,10 @@ def workers(parser: ArgumentParser) -> None:
 def backend(parser: ArgumentParser) -> None:
     """Which back-end a new run gets; it keeps it."""
     parser.add_argument(
-        "--backend", choices=list(BACKENDS), default="local", help="where functions run (default: %(default)s)"
+        "--backend",
+        choices=registry.names(),
+        default=registry.DEFAULT,
+        help="where functions run (default: %(default)s)",
     )
     deployment(parser)
 
@@ -52,15 +59,20 @@ def detach(parser: ArgumentParser) -> None:
 
 def elsewhere(parser: ArgumentParser) -> None:
     """Where to look for a run that has no folder on this machine."""
-    remote = [name for name in BACKENDS if name != "local"]
-    parser.add_argument("--backend", choices=remote, help="where to look for a run that was begun on another machine")
+    parser.add_argument(
+        "--backend", choices=registry.remote_names(), help="where to look for a run that was begun on another machine"
+    )
     deployment(parser)
 
 
 def remote_backend(parser: ArgumentParser) -> None:
     """Which deployment a command makes or removes."""
-    remote = [name for name in BACKENDS if name != "local"]
-    parser.add_argument("--backend", choices=remote, default="aws", help="where (default: %(default)s)")
+    parser.add_argument(
+        "--backend",
+        choices=registry.remote_names(),
+        default=registry.DEFAULT_REMOTE,
+        help="where (default: %(default)s)",
+    )
     deployment(parser)
 
 
@@ -76,6 +88,20 @@ def _tenant(text: str) -> str:
     if not _TENANT.fullmatch(text):
         raise ArgumentTypeError(f"{text!r} is not a tenant: small letters, digits and '-', at most 31, not '-' first")
     return text
+
+
+def drive(options: Namespace) -> Drive:
+    """How a command with `workers`, `detach` and `json` drives a run."""
+
+    def view() -> View:
+        from coordinator.cli.views.choice import choose
+
+        return choose(options.json)
+
+    def on_folder(path: Path) -> None:
+        options.folder = path
+
+    return Drive(options.workers, view, options.started, options.detach, on_folder)
 
 
 def json(parser: ArgumentParser) -> None:

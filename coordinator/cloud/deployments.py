@@ -1,92 +1,83 @@
 """Finding a tenant's deployment, and fitting a run to it."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from msgspec.structs import asdict, replace
 
-from coordinator.cloud.accounts import region_of
+from coordinator.backends import registry
+from coordinator.backends.base import TENANT, Connection, RemoteBackend
 from coordinator.config.schema import Function, Functions, RunConfig
 from coordinator.errors import UserError
-from coordinator.reports import provenance
-from coordinator.runs.folder import ROOT
+from functions.contract import Platform
+from infra.aws.awslambda import LambdaInvoker
 from infra.aws.clients import Cloud
 from infra.aws.deployment_ref import DeploymentRef
 from infra.aws.detached import Deployed
 from infra.aws.errors import storage_errors
-from infra.aws.remote import emulated_cloud, settled
+from infra.aws.settings import Settings
 from infra.deployment import Deployment, describe, stack_name
-from infra.wiring import EMULATED, TENANT, BackendName
+
+# Start-up is outside a function's time-out (Lambda developer guide, "Understanding the execution environment").
+INIT_LIMIT_MS = 10_000
+# Calls that this machine waits for at once, each on a thread of its own.
+MOST_CALLS = 256
 
 
 @dataclass(frozen=True)
-class Found:
-    """A deployment: where runs in it live, and a way in."""
+class LocatedDeployment:
+    """A deployment as a run needs it: where the run lives in it, what it holds, and the version of its program."""
 
     deployment_ref: DeploymentRef
     deployed: Deployed
-    backend: BackendName
+    code: str
 
 
-def account_folder() -> Path:
-    """Where the emulated account of this folder of runs keeps its address."""
-    return ROOT / EMULATED
-
-
-def way(backend: BackendName, region: str | None) -> Cloud:
-    """A way into the account that a deployment would be in; nothing is started.
-
-    Raises `UserError` for a region that is none, `StorageFault` where the emulated account does not run.
-    """
-    return emulated_cloud(account_folder()) if backend == "emulated" else Cloud(region_of(region))
-
-
-def located(run: str, backend: BackendName, tenant: str, region: str | None) -> Found:
-    """The tenant's deployment, as it is, as a home for the run.
-
-    Raises `UserError` when there is none, and `StorageFault`.
-    """
-    return _found(run, way(backend, region), backend, tenant, region)
-
-
-def present(run: str, backend: BackendName, tenant: str, region: str | None) -> Found:
-    """The tenant's deployment with this version of the program, as a home for the run; an emulated one is made where
-    there is none.
-
-    Raises `UserError` when there is none, or it holds another version of the program, and `StorageFault`.
-    """
-    if backend == "emulated":
-        from coordinator.cloud.emulated import account
-
-        return _found(run, account(tenant, region), backend, tenant, region)
-    return _found(run, way(backend, region), backend, tenant, region, provenance.code_sha256())
-
-
-def _found(
-    run: str, cloud: Cloud, backend: BackendName, tenant: str, region: str | None, code: str | None = None
-) -> Found:
+def locate(backend: RemoteBackend, run: str, tenant: str, region: str | None) -> LocatedDeployment:
+    """The tenant's deployment, as it is, for the run. Raises `UserError` when there is none, and `StorageFault`."""
+    cloud = backend.cloud(region)
     found = describe(cloud, stack_name(tenant))
     if found is None:
-        raise UserError(f"tenant {tenant} has no deployment there; make it with: {_deploy(backend, tenant, region)}")
-    if code not in (None, found.code):
-        again = _deploy(backend, tenant, region)
-        raise UserError(f"the deployed functions are of another version of marless; renew them with: {again}")
+        make = deploy_command(backend.name, tenant, region)
+        raise UserError(f"tenant {tenant} has no deployment there; make it with: {make}")
     deployment_ref = _deployment_ref(run, found, cloud)
-    return Found(deployment_ref, settled(cloud, deployment_ref), backend)
+    return LocatedDeployment(deployment_ref, deployed_in(cloud, deployment_ref), found.code)
 
 
-def fitted(config: RunConfig, found: Found) -> RunConfig:
+def deployed_in(cloud: Cloud, deployment_ref: DeploymentRef) -> Deployed:
+    """The deployment that the run lives in."""
+    return Deployed(Settings(deployment_ref.bucket, deployment_ref.table, deployment_ref.tenant), cloud)
+
+
+def connect(cloud: Cloud, deployment_ref: DeploymentRef, grace_s: float, cpu_scaling: bool) -> Connection:
+    """Connects to a run in a deployment. `grace_s` and `cpu_scaling` as in `Platform`."""
+    outside = deployed_in(cloud, deployment_ref).outside(deployment_ref.run)
+    width = min(deployment_ref.width, MOST_CALLS)
+    return Connection(
+        storage=outside.storage,
+        ledger=outside.ledger,
+        invoker=LambdaInvoker(cloud, deployment_ref.functions, width),
+        platform=Platform(
+            concurrency=width,
+            init_limit_ms=INIT_LIMIT_MS,
+            fixed_sizes=True,
+            grace_s=grace_s,
+            cpu_scaling=cpu_scaling,
+        ),
+    )
+
+
+def fit(config: RunConfig, located: LocatedDeployment) -> RunConfig:
     """The configuration with the sizes that functions were deployed with.
 
     Sizes that the user set, and that differ, raise `UserError`: a deployed function has one size.
     """
-    sizes = {name: _fitted(name, size, found) for name, size in asdict(config.functions).items()}
+    sizes = {name: _fit(name, size, located.deployment_ref) for name, size in asdict(config.functions).items()}
     return replace(config, functions=Functions(**sizes))
 
 
-def _fitted(name: str, size: Function, found: Found) -> Function:
+def _fit(name: str, size: Function, deployment_ref: DeploymentRef) -> Function:
     usual = getattr(Functions(), name)
-    memory, limit = found.deployment_ref.memory_mb[name], found.deployment_ref.timeout_s[name]
+    memory, limit = deployment_ref.memory_mb[name], deployment_ref.timeout_s[name]
     if size.memory_mb not in (usual.memory_mb, memory):
         raise UserError(
             f"functions.{name}.memory_mb: {size.memory_mb} was asked for, and {memory} is deployed; leave it out, or"
@@ -122,11 +113,12 @@ def account_concurrency(cloud: Cloud) -> int:
     return int(settings["AccountLimit"]["UnreservedConcurrentExecutions"])
 
 
-def spelled(backend: str, tenant: str, region: str | None, usual: str = "aws") -> str:
-    """The options that name a deployment again, with a blank before each; `usual` is the back-end that goes unsaid."""
-    said = [("backend", backend, usual), ("tenant", tenant, TENANT), ("region", region, None)]
-    return "".join(f" --{name} {value}" for name, value, unsaid in said if value != unsaid)
+def options_of(backend: str, tenant: str, region: str | None, usual: str) -> str:
+    """The options that name a deployment, with a blank before each; `usual` is the back-end that needs no option."""
+    given = [("backend", backend, usual), ("tenant", tenant, TENANT), ("region", region, None)]
+    return "".join(f" --{name} {value}" for name, value, default in given if value != default)
 
 
-def _deploy(backend: BackendName, tenant: str, region: str | None) -> str:
-    return f"marless deploy{spelled(backend, tenant, region)}"
+def deploy_command(backend: str, tenant: str, region: str | None) -> str:
+    """The command that makes or renews the deployment."""
+    return f"marless deploy{options_of(backend, tenant, region, usual=registry.DEFAULT_REMOTE)}"

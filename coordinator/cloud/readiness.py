@@ -1,64 +1,30 @@
-"""Whether runs can go on in each back-end, and what is missing; looking is quick, with or without a network."""
+"""What an AWS back-end needs of this machine; looking is quick, with or without a network."""
 
 import threading
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
 
-import msgspec
-
-from coordinator import extras
+from coordinator.backends.base import Part
 from coordinator.cloud.accounts import caller, region_of
 from coordinator.errors import UserError, one_line
 from infra.aws.clients import Cloud
 from infra.packaging.containers import ContainerFault, engine
 from infra.packaging.interpreters import interpreter
 from infra.packaging.packages import PYTHON
-from infra.wiring import BackendName
 
 # Looks have limits of their own; this is for what the system itself holds up, such as the name of a host.
 _PATIENCE_S = 8.0
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that a back-end needs: what was found, or what is missing and how to get it.
-
-    One that is not `needed` makes things better.
-    """
-
-    name: str
-    ready: bool
-    text: str
-    needed: bool = True
-
-
-class Readiness(msgspec.Struct, frozen=True, kw_only=True):
-    """A back-end: ready when all parts are that it needs."""
-
-    ready: bool
-    what: str
-    parts: tuple[Part, ...] = ()
-
-
 Look = Callable[[], Part]
 
 
-def backends() -> dict[BackendName, Readiness]:
-    """All back-ends, as this machine has them."""
-    looks = {"packages": _packages, "region": _region, "credentials": _credentials, "containers": _containers}
-    found = _all({**looks, "pip": _pip, "python": _python})
-    return {
-        "local": Readiness(ready=True, what="worker processes on this machine"),
-        "emulated": _readiness("AWS, emulated on this machine", found["packages"]),
-        "aws": _readiness(
-            "your AWS account",
-            *(found[name] for name in ("region", "credentials", "pip", "containers", "python")),
-        ),
-    }
-
-
-def _readiness(what: str, *parts: Part) -> Readiness:
-    return Readiness(ready=all(part.ready for part in parts if part.needed), what=what, parts=parts)
+def aws_parts() -> tuple[Part, ...]:
+    """What runs and deployments in an AWS account need of this machine."""
+    looks = {"region": _region, "credentials": _credentials, "pip": _pip, "containers": _containers, "python": _python}
+    found = _all(looks)
+    return tuple(found[name] for name in looks)
 
 
 def _all(looks: dict[str, Look]) -> dict[str, Part]:
@@ -75,11 +41,6 @@ def _all(looks: dict[str, Look]) -> dict[str, Part]:
         thread.join(max(0.0, until - time.monotonic()))
     late = {name: Part(name=name, ready=False, text=f"no answer within {_PATIENCE_S:g} s") for name in looks}
     return {**late, **found}
-
-
-def _packages() -> Part:
-    ready = extras.installed("emulated")
-    return Part(name="packages", ready=ready, text="installed" if ready else extras.install("emulated"))
 
 
 def _region() -> Part:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from coordinator.backends import registry
 from coordinator.config import dump
 from coordinator.drive import lease, run_manifest
 from coordinator.drive.checkpoint import CHECKPOINT, STATE
@@ -14,7 +15,7 @@ from coordinator.runs.folder import CONFIG, Identity, RunFolder, require_name
 from functions.contract import StorageFault
 
 if TYPE_CHECKING:
-    from coordinator.cloud.deployments import Found
+    from coordinator.cloud.deployments import LocatedDeployment
     from infra.aws.dynamodb import DynamoLedger
 
 
@@ -29,9 +30,10 @@ def known(options: Namespace) -> RunFolder:
         if options.backend is None:
             raise
     require_name(options.run, "the run")
-    from coordinator.cloud.deployments import located
+    from coordinator.cloud.deployments import locate
 
-    return _fetched(options.run, located(options.run, options.backend, options.tenant, options.region))
+    found = locate(registry.remote(options.backend), options.run, options.tenant, options.region)
+    return _fetched(options.run, found)
 
 
 def forget(ledger: "DynamoLedger", identity: Identity) -> None:
@@ -44,7 +46,7 @@ def forget(ledger: "DynamoLedger", identity: Identity) -> None:
             ledger.remove(item)
 
 
-def _fetched(run: str, found: "Found") -> RunFolder:
+def _fetched(run: str, found: "LocatedDeployment") -> RunFolder:
     ledger = found.deployed.outside(run).ledger
     try:
         manifest_of = run_manifest.read(ledger)

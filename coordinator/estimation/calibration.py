@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from coordinator.backends import registry
 from coordinator.config.schema import RunConfig, Stop
 from coordinator.core.state import Plan, RoundLine, State
 from coordinator.drive.driver import Driver, Ports
@@ -18,8 +19,7 @@ from coordinator.errors import UserError
 from coordinator.estimation.platforms import makespan_s
 from coordinator.pricing.prices import load_prices
 from coordinator.runs.episodes import play, tasks
-from functions.contract import Answer, Done, Platform, Report
-from infra import wiring
+from functions.contract import Answer, Done, Report
 
 # At least so many rounds, and more while they are quick; what the first one takes is kept apart, it warms up.
 LEAST_ROUNDS, MOST_ROUNDS, ENOUGH_S = 3, 20, 1.5
@@ -106,11 +106,10 @@ def calibrate(config: RunConfig, workers: int) -> Calibration:
     count = min(EPISODES, max(config.evaluation.episodes, config.evaluation.final_episodes))
     with (
         tempfile.TemporaryDirectory(prefix="marless-") as folder,
-        closing(wiring.BACKENDS["local"](Path(folder), workers)) as backend,
+        closing(registry.backend(registry.DEFAULT).open(Path(folder), workers)) as backend,
     ):
         backend.prewarm()
-        platform = Platform(init_limit_ms=backend.init_limit_ms, concurrency=workers)
-        plan = Plan("estimate", short, "", load_prices(config.pricing.region), platform)
+        plan = Plan("estimate", short, "", load_prices(config.pricing.region), backend.platform)
         recorder = _Recorder(backend.invoker)
         driver = Driver(plan, Ports(backend.storage, backend.ledger, recorder, _Nowhere()))
         round_s = _play_rounds(driver)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from coordinator.backends.base import Backend
 from coordinator.config.schema import RunConfig
 from coordinator.core.state import Plan, State
 from coordinator.estimation.calibration import Calibration
@@ -10,10 +11,9 @@ from coordinator.estimation.rehearsal import rehearse
 from coordinator.estimation.rehearsal_detached import rehearse_detached
 from coordinator.placement.coordination_cost import COORDINATOR_MB
 from coordinator.pricing.bill import CLOUD_NOTE, INIT_LIMIT_MS, NOTE, Bill, Meter, bill
-from coordinator.pricing.latency import EMULATED, STORAGE, Latency
+from coordinator.pricing.latency import Latency
 from coordinator.pricing.prices import load_prices
 from functions.contract import Platform
-from infra.wiring import BackendName
 
 # How long a detached run waits beyond time-outs; no report of a rehearsal is lost.
 GRACE_S = 30.0
@@ -23,18 +23,18 @@ GRACE_S = 30.0
 class Target:
     """`width` functions run at once. `detached`: the coordinator is a function too."""
 
-    backend: BackendName
+    backend: Backend
     width: int
     detached: bool = False
 
     @property
     def name(self) -> str:
         """As people call it."""
-        return self.backend + (", detached" if self.detached else "")
+        return self.backend.name + (", detached" if self.detached else "")
 
     def plan(self, config: RunConfig) -> Plan:
         """The plan of a run there."""
-        deployed = self.backend != "local"
+        deployed = self.backend.remote
         return Plan(
             run="estimate",
             config=config,
@@ -45,17 +45,17 @@ class Target:
                 init_limit_ms=INIT_LIMIT_MS if deployed else 0,
                 fixed_sizes=deployed,
                 can_inline=not self.detached,
-                cpu_scaling=self.backend != "aws",
+                cpu_scaling=self.backend.runs_here,
                 grace_s=GRACE_S,
             ),
         )
 
     def rehearse(self, plan: Plan, calibration: Calibration) -> State:
         """The state in which such a run would end there."""
-        if self.backend == "local":
+        latency = self.backend.latency(plan.config.pricing.storage)
+        if latency is None:
             overhead_s = max(0.0, calibration.round_s - calibration.busy_s(self.width)) / 2
             return rehearse(plan, calibration, Here(self.width, dict(calibration.init_ms), overhead_s))
-        latency = EMULATED if self.backend == "emulated" else STORAGE[plan.config.pricing.storage]
         if self.detached:
             return rehearse_detached(plan, calibration, self._there(plan, latency))
         return rehearse(plan, calibration, self._there(plan, latency))

@@ -2,6 +2,8 @@
 
 import time
 
+from coordinator.backends import registry
+from coordinator.backends.base import Connection
 from coordinator.config.schema import RunConfig
 from coordinator.drive import lease, run_manifest
 from coordinator.drive.checkpoint import STATE
@@ -10,10 +12,9 @@ from coordinator.runs.ending import Ending
 from coordinator.runs.folder import Identity, RunFolder
 from coordinator.runs.lease_renewal import manifest_of, this_process
 from functions.contract import StaleVersion, StorageFault
-from infra.wiring import Backend, deployed
 
 
-def detach(folder: RunFolder, config: RunConfig, identity: Identity, backend: Backend) -> Ending:
+def detach(folder: RunFolder, config: RunConfig, identity: Identity, backend: Connection) -> Ending:
     """Lets the cloud begin, or go on with, the run; nothing of it needs this machine then.
 
     Until the last write nobody but this process may drive it, so a kill in between leaves a run that stands still.
@@ -21,7 +22,8 @@ def detach(folder: RunFolder, config: RunConfig, identity: Identity, backend: Ba
     """
     deployment_ref = identity.deployment_ref
     assert deployment_ref is not None
-    ledger, outside = backend.ledger, deployed(identity.backend, folder.path, deployment_ref)
+    place = registry.remote(identity.backend)
+    ledger, outside = backend.ledger, place.deployed(folder.path, deployment_ref)
     coordinator = deployment_ref.functions["coordinator"]
     try:
         version = lease.take(ledger, this_process(), time.time())
@@ -43,8 +45,7 @@ def detach(folder: RunFolder, config: RunConfig, identity: Identity, backend: Ba
     except StorageFault:
         begins = "begins within a minute or two"
     folder.become_latest()
-    while_ = "this machine may be switched off" if identity.backend == "aws" else "as long as the emulated account runs"
-    print(f"{folder.name} {begins} in the cloud; {while_}")
+    print(f"{folder.name} {begins} in the cloud; {place.survives}")
     print(f"  marless watch {folder.name}     what it does, and its policies when it has ended")
     print(f"  marless stop {folder.name}      end it after the tasks in flight")
     return Ending(FINISHED, "")

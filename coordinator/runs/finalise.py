@@ -1,5 +1,6 @@
 """A run that has ended: whether its limits leave anything to train, and its files if a kill came before they were."""
 
+from coordinator.backends.base import Connection
 from coordinator.config.schema import RunConfig, Stop
 from coordinator.core.apply import apply
 from coordinator.core.decide import limit_reached
@@ -14,11 +15,10 @@ from coordinator.runs.ending import Ending
 from coordinator.runs.folder import Identity, RunFolder
 from coordinator.runs.stored import plan_of
 from coordinator.runs.summary import Measured
-from infra.wiring import Backend
 
 
 def outstanding(
-    folder: RunFolder, identity: Identity, old: RunConfig, config: RunConfig, backend: Backend
+    folder: RunFolder, identity: Identity, old: RunConfig, config: RunConfig, backend: Connection
 ) -> Ending | None:
     """How a resume ends that has nothing to train, None when there is something."""
     state = stored(backend.ledger)

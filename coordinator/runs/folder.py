@@ -21,7 +21,7 @@ from coordinator.reports.files import replace, sync
 from coordinator.reports.provenance import Surroundings
 from functions.contract import StorageFault
 from infra.aws.deployment_ref import DeploymentRef
-from infra.wiring import LEDGER, BackendName
+from infra.local.sqlite import LEDGER_FILE
 
 ROOT = Path("runs")
 LATEST = "latest"
@@ -46,7 +46,7 @@ class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """
 
     run: str
-    backend: BackendName
+    backend: str
     code_sha256: str
     commit: str | None
     surroundings: Surroundings
@@ -107,7 +107,7 @@ class RunFolder:
         """For the driver of a new run: clears what another command left here; `UserError` if it is a run now."""
         if not _left_over(self.path):
             raise _taken(self.path)
-        for path in self.path.glob(f"{LEDGER}*"):
+        for path in self.path.glob(f"{LEDGER_FILE}*"):
             path.unlink()
 
     def identify(self, identity: Identity) -> None:
@@ -215,7 +215,7 @@ def _left_over(path: Path) -> bool:
     """Whether a folder holds nothing but what a command makes before plan.json."""
     if path.is_symlink() or not path.is_dir():
         return False
-    names = {entry.name for entry in path.iterdir() if not entry.name.startswith((".", LEDGER))}
+    names = {entry.name for entry in path.iterdir() if not entry.name.startswith((".", LEDGER_FILE))}
     return names <= _BEFORE_PLAN
 
 

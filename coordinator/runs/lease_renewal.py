@@ -8,18 +8,18 @@ from contextlib import contextmanager, suppress
 
 import msgspec
 
+from coordinator.backends.base import Connection
 from coordinator.config.schema import RunConfig
 from coordinator.drive import lease, run_manifest
 from coordinator.drive.run_manifest import RunManifest
 from coordinator.errors import UserError
 from coordinator.runs.folder import Identity
-from functions.contract import Platform, StaleVersion, StorageFault
+from functions.contract import StaleVersion, StorageFault
 from infra.aws.deployment_ref import DeploymentRef
-from infra.wiring import Backend
 
 
 @contextmanager
-def holding(identity: Identity, config: RunConfig, backend: Backend) -> Iterator[Callable[[], None]]:
+def holding(identity: Identity, config: RunConfig, backend: Connection) -> Iterator[Callable[[], None]]:
     """Gives what renews the hold; nothing to hold for a run on this machine, whose folder is locked.
 
     Raises `UserError` when somebody else drives the run.
@@ -48,7 +48,7 @@ def this_process() -> str:
 
 
 def manifest_of(
-    identity: Identity, deployment_ref: DeploymentRef, config: RunConfig, backend: Backend, detached: bool
+    identity: Identity, deployment_ref: DeploymentRef, config: RunConfig, backend: Connection, detached: bool
 ) -> RunManifest:
     """What the run's ledger says of it."""
     return RunManifest(
@@ -58,13 +58,6 @@ def manifest_of(
         code=identity.code_sha256,
         identity=msgspec.Raw(msgspec.json.encode(identity)),
         functions=deployment_ref.functions,
-        platform=Platform(
-            concurrency=deployment_ref.width,
-            init_limit_ms=backend.init_limit_ms,
-            fixed_sizes=True,
-            can_inline=not detached,
-            cpu_scaling=backend.cpu_scaling,
-            grace_s=backend.grace_s,
-        ),
+        platform=msgspec.structs.replace(backend.platform, concurrency=deployment_ref.width, can_inline=not detached),
         opponents=identity.opponents,
     )

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 
+from coordinator.backends.base import Connection
 from coordinator.config.schema import RunConfig
 from coordinator.core.decide import Stop, decide
 from coordinator.core.state import Plan, State
@@ -24,7 +25,6 @@ from coordinator.runs.summary import Measured
 from coordinator.runs.view import View
 from functions import keys
 from functions.contract import FailureKind, StorageFault
-from infra.wiring import Backend
 
 # Failures whose cause the user has to remove: a task that cannot be, a package that is missing, a disk that is full.
 _OF_THE_USER: tuple[FailureKind, ...] = ("request", "missing_extra", "storage")
@@ -43,7 +43,7 @@ class Session:
         folder: RunFolder,
         plan: Plan,
         identity: Identity,
-        backend: Backend,
+        backend: Connection,
         view: View,
         signals: Signals,
         started: float,
@@ -154,7 +154,7 @@ def launch(
     folder: RunFolder,
     config: RunConfig,
     identity: Identity,
-    backend: Backend,
+    backend: Connection,
     view: View,
     signals: Signals,
     started: float,

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from coordinator.backends import registry
+from coordinator.backends.base import Connection
 from coordinator.config.schema import RunConfig
 from coordinator.core.state import Plan, State
 from coordinator.drive import lease
@@ -13,9 +15,7 @@ from coordinator.drive.ports import Storage
 from coordinator.errors import UserError
 from coordinator.pricing.prices import load_prices
 from coordinator.runs.folder import Identity, RunFolder
-from functions.contract import NoSuchObject, Platform, Ref
-from infra import wiring
-from infra.wiring import Backend
+from functions.contract import NoSuchObject, Ref
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,10 @@ class Stored:
 def look(folder: RunFolder) -> Iterator[Stored]:
     """Raises `UserError` for a run that nothing is known of yet."""
     identity, config = folder.identity(), folder.config()
-    if identity.deployment_ref is None and not (folder.path / wiring.LEDGER).is_file():
+    place = registry.backend(identity.backend)
+    if not place.has_run(folder.path):
         raise UserError(f"{folder.path} has no ledger; nothing is known of this run")
-    backend = wiring.BACKENDS[identity.backend](folder.path, 1, read_only=True, deployment_ref=identity.deployment_ref)
+    backend = place.open(folder.path, 1, read_only=True, deployment_ref=identity.deployment_ref)
     try:
         state = stored(backend.ledger)
         if state is None:
@@ -75,19 +76,13 @@ def look(folder: RunFolder) -> Iterator[Stored]:
         backend.close()
 
 
-def plan_of(identity: Identity, config: RunConfig, backend: Backend) -> Plan:
+def plan_of(identity: Identity, config: RunConfig, backend: Connection) -> Plan:
     """What the decisions of this run are made from."""
     return Plan(
         run=identity.run,
         config=config,
         code=identity.code_sha256,
         prices=load_prices(config.pricing.region),
-        platform=Platform(
-            concurrency=backend.width,
-            init_limit_ms=backend.init_limit_ms,
-            fixed_sizes=backend.fixed,
-            cpu_scaling=backend.cpu_scaling,
-            grace_s=backend.grace_s,
-        ),
+        platform=backend.platform,
         opponents=identity.opponents,
     )

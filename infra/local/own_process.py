@@ -61,3 +61,8 @@ class OwnTime:
         now = time.perf_counter()
         self._owed_ms += (now - self._mark) * 1000
         self._mark = now
+
+
+def cores() -> int:
+    """Cores this process may use: the default number of workers."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

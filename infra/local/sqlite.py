@@ -27,6 +27,9 @@ _ADVICE = {
     sqlite3.SQLITE_IOERR: "check the disk (space, quota, file size limit) and try again",
 }
 
+# The name of the ledger's file in a run's folder.
+LEDGER_FILE = "ledger.sqlite"
+
 
 class SqliteLedger:
     """The items of one run in the file `path`, made with its folder if missing.

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from commands import Commands
 
-from coordinator.cloud.deployments import account_folder
+from coordinator.cloud.emulated_account import account_folder
 from coordinator.reports import provenance
 from infra.aws.detached import Deployed
 from infra.aws.settings import Settings

@@ -10,13 +10,13 @@ import pytest
 from driver import SMALL
 from test_controller_same_bytes import CONTROLLER
 
+from coordinator.backends import local
 from coordinator.config.schema import load
 from coordinator.core.state import Plan
 from coordinator.drive.driver import Driver, Ports
 from coordinator.pricing.bill import bill
 from coordinator.pricing.prices import load_prices
 from functions.contract import Done, Failed, Platform
-from infra.wiring import local
 
 MEMORY = {"actor": 1024, "learner": 2386, "evaluator": 1769}
 SIZES = [f"functions.{name}.memory_mb={memory}" for name, memory in MEMORY.items()]
@@ -78,7 +78,7 @@ class Account:
     ids=" ".join,
 )
 def test_every_invocation_summary_trial_and_ledger_write_is_in_the_bill_to_the_last_digit(tmp_path, placement):
-    backend = local(tmp_path, 1)
+    backend = local.BACKEND.open(tmp_path, 1)
     try:
         account = Account(backend)
         plan = Plan("run", load(None, [*SMALL, *CONTROLLER, *SIZES, *placement]), "code", load_prices(), Platform())

@@ -11,7 +11,7 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 from commands import SMALL, Commands
 
-from coordinator.cloud.deployments import account_folder
+from coordinator.cloud.emulated_account import account_folder
 from infra.deployment import describe
 from infra.emulation import account
 

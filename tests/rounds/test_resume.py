@@ -6,6 +6,7 @@ import pytest
 from driver import SMALL
 from driver import train as drive
 
+from coordinator.backends import local
 from coordinator.config.schema import load
 from coordinator.core.state import Plan
 from coordinator.drive.checkpoint import Unresumable, stored
@@ -15,7 +16,6 @@ from coordinator.reports.journal import JsonLines
 from coordinator.reports.weights import weights_sha256
 from functions.contract import Platform, StaleVersion
 from infra.local.sqlite import SqliteLedger
-from infra.wiring import local
 
 OPTIONS = ["placement.rule=packed", *SMALL, "checkpoint_every=2"]
 
@@ -116,7 +116,7 @@ def drivers(tmp_path):
     with ExitStack() as opened:
 
         def make():
-            backend = local(tmp_path, 1)
+            backend = local.BACKEND.open(tmp_path, 1)
             opened.callback(backend.close)
             plan = Plan("run", load(None, [*OPTIONS, "stop.rounds=5"]), "code", load_prices(), Platform())
             journal = JsonLines(tmp_path / "metrics.jsonl")

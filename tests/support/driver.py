@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
+from coordinator.backends import local
+from coordinator.backends.base import Connection
 from coordinator.config.schema import load
 from coordinator.core import budget
 from coordinator.core.opponents import Fixed
@@ -25,7 +27,6 @@ from coordinator.pricing.prices import load_prices
 from coordinator.reports.journal import JsonLines, read
 from coordinator.reports.weights import weights_sha256
 from functions.contract import NoSuchObject, Platform
-from infra.wiring import Backend, local
 
 # A run of a fraction of a second.
 SMALL = ("actors.num_envs=8", "evaluation.every=2", "evaluation.episodes=4", "evaluation.final_episodes=4")
@@ -48,7 +49,7 @@ def train(
     leave: Callable[[State], bool] = lambda state: False,
     asking: Callable[[], bool] = lambda: True,
     fixed: Fixed | None = None,
-    back_end: Callable[[Path, int], Backend] = local,
+    back_end: Callable[[Path, int], Connection] = local.BACKEND.open,
 ) -> Trained:
     """Drives to the end, or until `leave` says to drop everything as a kill would; `fixed` are opponents that lie in
     the folder."""
@@ -56,7 +57,7 @@ def train(
     backend = back_end(folder, workers)
     try:
         config = load(None, overrides)
-        plan = Plan("run", config, "code", load_prices(), Platform(init_limit_ms=backend.init_limit_ms), fixed)
+        plan = Plan("run", config, "code", load_prices(), Platform(init_limit_ms=backend.platform.init_limit_ms), fixed)
         metrics = folder / "metrics.jsonl"
         driver = Driver(plan, Ports(backend.storage, backend.ledger, backend.invoker, JsonLines(metrics)))
         driver.begin()

@@ -3,10 +3,10 @@
 import time
 from importlib import import_module
 
-from functions.contract import Report
+from coordinator.backends.base import FUNCTION_MODULES, Connection
+from functions.contract import Platform, Report
 from infra.local.files import FileStorage
-from infra.local.sqlite import SqliteLedger
-from infra.wiring import FUNCTION_MODULES, LEDGER, Backend
+from infra.local.sqlite import LEDGER_FILE, SqliteLedger
 
 
 class InProcess:
@@ -41,6 +41,6 @@ class InProcess:
 
 
 def in_process(folder, workers):
-    """A back-end as `infra.wiring.local` gives it."""
+    """A back-end as `LocalBackend.open` gives it."""
     storage = FileStorage(folder / "objects")
-    return Backend(storage, SqliteLedger(folder / LEDGER), InProcess(storage), init_limit_ms=0, width=workers)
+    return Connection(storage, SqliteLedger(folder / LEDGER_FILE), InProcess(storage), Platform(concurrency=workers))

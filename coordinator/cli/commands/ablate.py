@@ -29,7 +29,7 @@ from coordinator.runs.ending import Ending, conclude
 from coordinator.runs.folder import ERRORS, RunFolder
 from coordinator.runs.opponent_policies import located
 from coordinator.runs.signals import Signals
-from infra.wiring import cores
+from infra.local.own_process import cores
 
 ROOT = Path("ablations")
 _AXES = ("sharing", "scaling", "placement")

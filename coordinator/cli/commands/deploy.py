@@ -3,17 +3,15 @@
 from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
 from collections.abc import Callable
 
+from coordinator.backends import registry
+from coordinator.backends.base import DeployRequest
 from coordinator.cli import arguments as common
 from coordinator.cli.confirm import confirm
-from coordinator.cloud import deploy_messages, deployments
-from coordinator.cloud.accounts import caller, region_of
-from coordinator.cloud.deployments import account_concurrency
-from coordinator.cloud.stack_parameters import renewed
+from coordinator.cloud import deploy_messages
+from coordinator.cloud.deployments import options_of
 from coordinator.errors import FINISHED, UserError
 from coordinator.reports import provenance
-from infra.aws.clients import Cloud
-from infra.deployment import ROLES, Deployment, DeploymentFault, deploy, describe, stack_name
-from infra.packaging import containers
+from infra.deployment import ROLES, DeploymentFault
 from infra.packaging.containers import ContainerFault
 from infra.packaging.plugins import PackageFault
 
@@ -27,10 +25,6 @@ What is not said stays as it was deployed last, but for plug-ins, which are name
 
 # What Lambda takes (Lambda developer guide, "Lambda quotas").
 _MEMORY_MB, _TIMEOUT_S = (128, 10_240), (1, 900)
-# An account keeps so much concurrency for functions that reserve none (Lambda developer guide, "Configuring reserved
-# concurrency for a function").
-_UNRESERVED = 100
-_WORKERS = 3
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -61,39 +55,15 @@ def run(options: Namespace) -> int:
     """Says what it would do, asks, and does it."""
     given = _parameters(options)
     try:
-        made = _emulated(options, given) if options.backend == "emulated" else _aws(options, given)
+        request = DeployRequest(
+            options.tenant, options.region, given, options.plugin, lambda text: confirm(text, options.yes), _say
+        )
+        made = registry.remote(options.backend).deploy(request)
     except (ContainerFault, DeploymentFault, PackageFault) as fault:
         raise UserError(str(fault)) from fault
     print(deploy_messages.after(made))
-    print(f"next: marless train{deployments.spelled(options.backend, options.tenant, options.region, usual='local')}")
+    print(f"next: marless train{options_of(options.backend, options.tenant, options.region, usual=registry.DEFAULT)}")
     return FINISHED
-
-
-def _emulated(options: Namespace, given: dict[str, str]) -> Deployment:
-    if options.plugin:
-        raise UserError("--plugin is for AWS; functions of the emulated account import what this program can")
-    from coordinator.cloud.emulated import begun
-
-    cloud = begun(options.region).cloud
-    return deploy(cloud, options.tenant, renewed(cloud, options.tenant, given), say=_say)
-
-
-def _aws(options: Namespace, given: dict[str, str]) -> Deployment:
-    """All that can be known to be wrong is looked for before anything is made."""
-    region = region_of(options.region)
-    cloud, stack = Cloud(region), stack_name(options.tenant)
-    who = caller(cloud)
-    engine = containers.engine()
-    before, free = describe(cloud, stack), account_concurrency(cloud)
-    parameters = renewed(cloud, options.tenant, given)
-    _check_concurrency(int(parameters.get("WorkerConcurrency", 0)), before, free)
-    print(deploy_messages.before(who, region, stack, before is not None, parameters, free))
-    confirm("renew it?" if before else "make it?", options.yes)
-    from coordinator.cloud.packing import packed
-
-    with packed(options.plugin, engine, _say) as packages:
-        _say("the first time this takes some minutes" if before is None else "this takes some minutes")
-        return deploy(cloud, options.tenant, parameters, packages, say=_say)
 
 
 def _parameters(options: Namespace) -> dict[str, str]:
@@ -107,17 +77,6 @@ def _parameters(options: Namespace) -> dict[str, str]:
         "Tracing": {True: "Active", False: "Disabled"}.get(options.tracing),
     }
     return {"Code": provenance.code_sha256()} | {name: str(value) for name, value in said.items() if value is not None}
-
-
-def _check_concurrency(wanted: int, before: Deployment | None, free: int) -> None:
-    """Raises `UserError` when Lambda would refuse to reserve so much."""
-    held = _WORKERS * (before.concurrency or 0) if before else 0
-    most = max(0, (free + held - _UNRESERVED) // _WORKERS)
-    if wanted > most:
-        raise UserError(
-            f"--concurrency {wanted} reserves {_WORKERS * wanted:,} functions and leaves less than {_UNRESERVED} to the"
-            f" others of this account; the most is {most}, or ask for more under Service Quotas, AWS Lambda"
-        )
 
 
 def _within(least: int, most: int) -> Callable[[str], int]:

@@ -9,10 +9,11 @@ from pathlib import Path
 import msgspec
 
 from coordinator import extras
+from coordinator.backends import registry
+from coordinator.backends.base import Readiness
 from coordinator.cli import arguments as common
-from coordinator.cloud.readiness import Readiness, backends
 from coordinator.reports.text import table
-from infra.wiring import cores
+from infra.local.own_process import cores
 
 _GIB = 1 << 30
 
@@ -26,14 +27,14 @@ def run(options: Namespace) -> int:
     """Prints what is here and what is missing; always 0."""
     if options.json:
         installed = {name: extras.installed(name) for name in extras.EXTRAS}
-        found = {"machine": dict(_machine()), "extras": installed, "backends": backends()}
+        found = {"machine": dict(_machine()), "extras": installed, "backends": _backends()}
         print(msgspec.json.encode(found).decode())
         return 0
     print(table(("this machine", ""), _machine()))
     print()
     print(table(("extra", "for", ""), [_extra(name) for name in extras.EXTRAS]))
     print()
-    rows = [row for name, readiness in backends().items() for row in _rows(name, readiness)]
+    rows = [row for name, readiness in _backends().items() for row in _rows(name, readiness)]
     print(table(("back-end", "", ""), rows))
     return 0
 
@@ -47,6 +48,10 @@ def _machine() -> list[tuple[str, str]]:
         ("memory", f"{memory / _GIB:.1f} GiB"),
         ("disk free", f"{disk.free / _GIB:.1f} GiB in {Path.cwd()}"),
     ]
+
+
+def _backends() -> dict[str, Readiness]:
+    return {name: registry.backend(name).readiness() for name in registry.names()}
 
 
 def _extra(name: str) -> tuple[str, str, str]:

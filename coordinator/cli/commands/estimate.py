@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from coordinator.backends import registry
 from coordinator.cli import arguments as common
 from coordinator.config.schema import RANDOM, RunConfig, load
 from coordinator.core import budget
@@ -18,7 +19,6 @@ from coordinator.estimation.placements import plan_placement
 from coordinator.estimation.targets import Target
 from coordinator.pricing.bill import Bill, Meter
 from coordinator.reports.text import money, seconds, table
-from infra.wiring import BACKENDS
 
 # A longer run is extrapolated from two of these lengths: what grows with the rounds grows evenly.
 SHORT, LONG = 300, 600
@@ -47,7 +47,10 @@ def arguments(parser: ArgumentParser) -> None:
     """What `marless estimate` takes."""
     common.configuration(parser)
     parser.add_argument(
-        "--backend", choices=list(BACKENDS), default="local", help="where it would run (default: local)"
+        "--backend",
+        choices=registry.names(),
+        default=registry.DEFAULT,
+        help="where it would run (default: %(default)s)",
     )
     common.detach(parser)
     parser.add_argument(
@@ -73,7 +76,10 @@ def run(options: Namespace) -> int:
     if config.placement.rule == "auto":
         planned = plan_placement(config, options.workers, target)
         config = planned.config
-    calibration, here = calibrate(_steady(config), options.workers), Target("local", options.workers)
+    calibration, here = (
+        calibrate(_steady(config), options.workers),
+        Target(registry.backend(registry.DEFAULT), options.workers),
+    )
     places = [target] if options.json else dict.fromkeys((target, here))
     found = [(place, *estimate(config, calibration, place)) for place in places]
     if options.json:
@@ -101,10 +107,11 @@ def estimate(config: RunConfig, calibration: Calibration, target: Target) -> tup
 
 
 def _target(options: Namespace) -> Target:
-    if options.detach and options.backend == "local":
-        raise UserError("--detach needs --backend emulated or aws: on this machine somebody has to drive the run")
-    width = options.concurrency if options.backend == "aws" else options.workers
-    return Target(options.backend, width, options.detach)
+    place = registry.backend(options.backend)
+    if options.detach and not place.remote:
+        remote = " or ".join(registry.remote_names())
+        raise UserError(f"--detach needs --backend {remote}: on this machine somebody has to drive the run")
+    return Target(place, options.workers if place.runs_here else options.concurrency, options.detach)
 
 
 def _steady(config: RunConfig) -> RunConfig:
@@ -150,7 +157,7 @@ def _show(config: RunConfig, found: list[tuple[Target, Estimate, Bill]]) -> None
     print(_compared([(place.name, cost) for place, _, cost in found]))
     print()
     for place, spent, _ in found:
-        where = "on this machine" if place.backend == "local" else f"({place.name}, {place.width:,} functions at once)"
+        where = "on this machine" if not place.backend.remote else f"({place.name}, {place.width:,} functions at once)"
         print(f"{spent.rounds:,} rounds, about {seconds(spent.seconds)} of training {where}")
     _, _, cost = found[0]
     print(f"about {money(float(cost.total))}: what this would cost on AWS Lambda ({cost.architecture}, {cost.region})")

@@ -6,6 +6,7 @@ from contextlib import closing
 import msgspec
 import numpy as np
 
+from coordinator.backends import registry
 from coordinator.cli import arguments as common
 from coordinator.core import sides
 from coordinator.core.opponents import judged
@@ -17,7 +18,6 @@ from coordinator.runs.downloads import fetched
 from coordinator.runs.episodes import play, tasks
 from coordinator.runs.folder import RunFolder
 from functions.contract import EvaluateReply
-from infra import wiring
 
 EXAMPLES = """examples:
   marless evaluate latest
@@ -49,7 +49,7 @@ def run(options: Namespace) -> int:
     with fetched(folder) as (stored, temporary):
         plan, state = stored.plan, stored.kept
         episodes = options.episodes or plan.config.evaluation.final_episodes
-        with closing(wiring.BACKENDS["local"](temporary, options.workers)) as backend:
+        with closing(registry.backend(registry.DEFAULT).open(temporary, options.workers)) as backend:
             played = play(
                 backend.invoker, tasks(plan, state, episodes, f"evaluate-command-{episodes}"), plan.config.attempts
             )

@@ -6,8 +6,8 @@ import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from datetime import datetime
 
+from coordinator.backends import registry
 from coordinator.cli import arguments as common
-from coordinator.cloud.deployments import way
 from coordinator.cloud.log_lines import Line, Reader
 from coordinator.errors import FINISHED, UserError
 from coordinator.runs.folder import LATEST, RunFolder
@@ -61,12 +61,15 @@ def _chosen(options: Namespace) -> tuple[Cloud, str, str | None]:
     """The account and the stack whose logs are meant, and the run, None for all; raises `UserError`."""
     every = options.run is None and options.function is not None
     if options.backend and (every or not _is_here(options.run)):
-        return way(options.backend, options.region), stack_name(options.tenant), options.run
+        return registry.remote(options.backend).cloud(options.region), stack_name(options.tenant), options.run
     folder = RunFolder.find(options.run or LATEST)
     identity = folder.identity()
     if identity.deployment_ref is None:
         raise UserError(f"{folder.name} is a run on this machine; only functions in the cloud write logs")
-    cloud, stack = way(identity.backend, identity.deployment_ref.region), identity.deployment_ref.stack
+    cloud, stack = (
+        registry.remote(identity.backend).cloud(identity.deployment_ref.region),
+        identity.deployment_ref.stack,
+    )
     return cloud, stack, None if every else identity.run
 
 

@@ -6,12 +6,12 @@ import time
 from argparse import ArgumentParser, Namespace
 from contextlib import closing
 
+from coordinator.backends import registry
 from coordinator.cli import arguments as common
 from coordinator.cloud.remote_runs import known
 from coordinator.drive import lease, run_manifest
 from coordinator.errors import FINISHED, UNFINISHED, UserError
 from coordinator.runs.folder import LATEST, RunFolder
-from infra import wiring
 
 # How long to wait for the cloud to let go; the tasks in flight may take longer.
 _PATIENCE_S = 120.0
@@ -43,7 +43,8 @@ def run(options: Namespace) -> int:
 def _in_the_cloud(folder: RunFolder) -> int:
     identity = folder.identity()
     assert identity.deployment_ref is not None
-    with closing(wiring.BACKENDS[identity.backend](folder.path, 1, deployment_ref=identity.deployment_ref)) as backend:
+    place = registry.remote(identity.backend)
+    with closing(place.open(folder.path, 1, deployment_ref=identity.deployment_ref)) as backend:
         ledger = backend.ledger
         if not lease.ask_to_stop(ledger):
             held, _ = lease.read(ledger)
@@ -51,7 +52,7 @@ def _in_the_cloud(folder: RunFolder) -> int:
             raise UserError(f"{folder.name} is driven by {who}; stop it there" if who else _stands(folder))
         manifest_of = run_manifest.read(ledger)
         if manifest_of is not None:
-            there = wiring.deployed(identity.backend, folder.path, identity.deployment_ref)
+            there = place.deployed(folder.path, identity.deployment_ref)
             there.wake(manifest_of.functions["coordinator"], identity.run)
         print(f"asked the cloud to stop {folder.name} after the tasks in flight")
         until = time.monotonic() + _PATIENCE_S
@@ -69,9 +70,10 @@ def _taken_away(folder: RunFolder) -> int:
     """Without a word to the coordinator, which may be what is broken; attempts in flight are billed as lost."""
     identity = folder.identity()
     assert identity.deployment_ref is not None
-    with closing(wiring.BACKENDS[identity.backend](folder.path, 1, deployment_ref=identity.deployment_ref)) as backend:
+    place = registry.remote(identity.backend)
+    with closing(place.open(folder.path, 1, deployment_ref=identity.deployment_ref)) as backend:
         lease.clear(backend.ledger, "stopped by force")
-        wiring.deployed(identity.backend, folder.path, identity.deployment_ref).live.remove(identity.run)
+        place.deployed(folder.path, identity.deployment_ref).live.remove(identity.run)
     print(f"{folder.name} is driven by nobody; go on with: marless resume {folder.name}")
     return FINISHED
 

@@ -2,10 +2,9 @@
 
 from argparse import ArgumentParser, Namespace
 
+from coordinator.backends import registry
 from coordinator.cli import arguments as common
 from coordinator.cli.confirm import confirm
-from coordinator.cloud import deployments
-from coordinator.cloud.accounts import caller, region_of
 from coordinator.errors import FINISHED, UNFINISHED, UserError
 from coordinator.reports.text import counted
 from coordinator.runs.folder import RunFolder, everything
@@ -31,29 +30,8 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Says what would go, asks, and removes it; 1 when something stays."""
-    return _emulated(options) if options.backend == "emulated" else _aws(options)
-
-
-def _emulated(options: Namespace) -> int:
-    from coordinator.cloud.emulated import end, stacks
-    from infra.emulation import account
-
-    folder, code = deployments.account_folder(), FINISHED
-    running = account.find(folder)
-    if running is None:
-        raise UserError(f"no emulated account runs in {folder}; there is nothing to remove")
-    if stacks(running):
-        code = _remove(running.cloud, options, f"the emulated account in {folder}")
-    if not stacks(running):
-        end(running)
-        print("the emulated account has ended")
-    return code
-
-
-def _aws(options: Namespace) -> int:
-    region = region_of(options.region)
-    cloud = Cloud(region)
-    return _remove(cloud, options, f"account {caller(cloud).account}, {region}")
+    place = registry.remote(options.backend)
+    return place.teardown(options.tenant, options.region, lambda cloud, where: _remove(cloud, options, where))
 
 
 def _remove(cloud: Cloud, options: Namespace, where: str) -> int:

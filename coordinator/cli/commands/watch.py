@@ -3,6 +3,8 @@
 import time
 from argparse import ArgumentParser, Namespace
 
+from coordinator.backends import registry
+from coordinator.backends.base import Connection
 from coordinator.cli import arguments as common
 from coordinator.cli.views.choice import choose
 from coordinator.cloud.remote_runs import known
@@ -22,8 +24,6 @@ from coordinator.runs.signals import Signals
 from coordinator.runs.stored import plan_of
 from coordinator.runs.summary import Measured
 from coordinator.runs.view import View
-from infra import wiring
-from infra.wiring import Backend
 
 # Every look costs a read or two of the ledger: a twentieth of a cent an hour.
 _LOOK_S = 2.0
@@ -43,7 +43,7 @@ def run(options: Namespace) -> int:
     if identity.deployment_ref is None:
         raise UserError(f"{folder.name} is a run on this machine; marless status {folder.name} says how it stands")
     with Signals() as signals, folder.driving():
-        backend = wiring.BACKENDS[identity.backend](folder.path, 1, deployment_ref=identity.deployment_ref)
+        backend = registry.backend(identity.backend).open(folder.path, 1, deployment_ref=identity.deployment_ref)
         view = choose(options.json)
         try:
             ending = Watch(folder, identity, backend, view, signals, options.started).look()
@@ -57,7 +57,7 @@ class Watch:
     """One command's look at a run that somebody else drives."""
 
     def __init__(
-        self, folder: RunFolder, identity: Identity, backend: Backend, view: View, signals: Signals, started: float
+        self, folder: RunFolder, identity: Identity, backend: Connection, view: View, signals: Signals, started: float
     ) -> None:
         self._folder, self._identity, self._backend = folder, identity, backend
         self._view, self._signals, self._started = view, signals, started
@@ -65,7 +65,7 @@ class Watch:
         assert deployment_ref is not None
         self._plan: Plan = plan_of(identity, folder.config(), backend)
         self._journal = JsonLines(folder.path / METRICS)
-        there = wiring.deployed(identity.backend, folder.path, deployment_ref)
+        there = registry.remote(identity.backend).deployed(folder.path, deployment_ref)
         self._lines = Lines(there.outside(identity.run).ledger)
         self._plateau_monitor = PlateauMonitor(self._plan, ())
         self._shown = 0

@@ -3,15 +3,14 @@
 import sys
 from pathlib import Path
 
-from coordinator.cloud.deployments import account_folder
+from coordinator.cloud.deployments import deployed_in
 from coordinator.cloud.stack_parameters import renewed
 from coordinator.drive.checkpoint import stored
 from coordinator.errors import UserError
 from coordinator.extras import require
 from coordinator.reports import provenance
-from coordinator.runs.folder import RunFolder, everything
+from coordinator.runs.folder import ROOT, RunFolder, everything
 from functions.contract import StorageFault
-from infra import wiring
 from infra.aws.clients import Cloud
 from infra.aws.errors import storage_errors
 from infra.deployment import DeploymentFault, deploy, describe, stack_name
@@ -19,19 +18,38 @@ from infra.emulation import account as accounts
 from infra.emulation.account import Account, AccountFault
 from infra.emulation.account_folder import Lock
 
+BACKEND = "emulated"
 REGION = "us-east-1"
+# The emulated account of a folder of runs.
+FOLDER = ".emulated"
 
 # Accounts that this process started for a run of its own.
 _started: list[Account] = []
 
 
-def account(tenant: str, region: str | None) -> Cloud:
+def account_folder() -> Path:
+    """Where the emulated account of this folder of runs keeps its address."""
+    return ROOT / FOLDER
+
+
+def cloud_of(folder: Path) -> Cloud:
+    """Clients for the account in `folder`; raises `StorageFault` when it does not run."""
+    running = accounts.find(folder)
+    if running is None:
+        raise StorageFault(
+            "the emulated account of this folder runs no more, and what it held is gone; what a finished run left"
+            " is in its folder (summary.json, policies.safetensors)"
+        )
+    return running.cloud
+
+
+def ensure_deployed(tenant: str, region: str | None) -> None:
     """The account of this folder, started when it does not run, with the present program deployed for the tenant.
 
     Raises `UserError`, and `StorageFault` when it does not answer.
     """
     before = accounts.find(account_folder())
-    running = begun(region)
+    running = start(region)
     if before is None:
         _started.append(running)
     # Two commands that begin at once deploy one after the other; the second finds nothing to do.
@@ -41,16 +59,15 @@ def account(tenant: str, region: str | None) -> Cloud:
         _deploy(running.cloud, tenant)
     finally:
         lock.release()
-    return running.cloud
 
 
-def begun(region: str | None) -> Account:
+def start(region: str | None) -> Account:
     """The account, started when it does not run; raises `UserError`."""
-    require("emulated", "the emulated account")
+    require(BACKEND, "the emulated account")
     folder = account_folder()
     running = accounts.find(folder)
     if running is None:
-        tell(f"starting an emulated AWS account in {folder}")
+        print_note(f"starting an emulated AWS account in {folder}")
         try:
             # Tasks may lie in the current folder, as on this machine; our own packages come first.
             running = accounts.start(folder, region or REGION, code=(provenance.ROOT, Path.cwd()))
@@ -62,7 +79,7 @@ def begun(region: str | None) -> Account:
     return running
 
 
-def leave(run: str, keep: bool) -> None:
+def release(run: str, keep: bool) -> None:
     """Ends the account if this process started it, unless it is to be kept, or another run needs what it holds.
 
     Raises `UserError` when it does not end.
@@ -71,7 +88,9 @@ def leave(run: str, keep: bool) -> None:
         return
     running = _started.pop()
     if keep or _needed(run):
-        tell("the emulated account goes on; end it, and all it holds, with: marless teardown --backend emulated")
+        print_note(
+            f"the emulated account goes on; end it, and all it holds, with: marless teardown --backend {BACKEND}"
+        )
         return
     end(running)
 
@@ -90,7 +109,7 @@ def stacks(running: Account) -> list[str]:
         return [stack["StackName"] for stack in running.cloud.client("cloudformation").describe_stacks()["Stacks"]]
 
 
-def tell(line: str) -> None:
+def print_note(line: str) -> None:
     """Says what goes on beside the command's own output."""
     print(line, file=sys.stderr, flush=True)
 
@@ -101,7 +120,7 @@ def _deploy(cloud: Cloud, tenant: str) -> None:
     code = provenance.code_sha256()
     if found is not None and found.code == code:
         return
-    tell(f"{'renewing' if found else 'deploying'} stack {stack_name(tenant)} in the emulated account")
+    print_note(f"{'renewing' if found else 'deploying'} stack {stack_name(tenant)} in the emulated account")
     try:
         deploy(cloud, tenant, renewed(cloud, tenant, {"Code": code}))
     except DeploymentFault as fault:
@@ -116,13 +135,10 @@ def _needed(run: str) -> bool:
 def _unfinished(folder: RunFolder) -> bool:
     try:
         identity = folder.identity()
-        if identity.backend != "emulated":
+        ref = identity.deployment_ref
+        if identity.backend != BACKEND or ref is None:
             return False
-        backend = wiring.BACKENDS["emulated"](folder.path, 1, read_only=True, deployment_ref=identity.deployment_ref)
-        try:
-            state = stored(backend.ledger)
-        finally:
-            backend.close()
+        state = stored(deployed_in(cloud_of(folder.path.parent / FOLDER), ref).outside(ref.run).ledger)
     except (UserError, StorageFault):
         return False  # of an account that is gone, or unreadable: there is nothing to lose
     return state is not None and state.status != "finished"

@@ -1,0 +1,127 @@
+"""The user's AWS account; the platform itself measures durations."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from coordinator.backends.base import Connection, DeployRequest, Readiness, RemoteBackend
+from coordinator.errors import UserError
+from coordinator.pricing.latency import STORAGE, Latency
+from coordinator.pricing.prices import StorageClass
+
+# Commands for runs on this machine do not wait for the AWS SDK.
+if TYPE_CHECKING:
+    from coordinator.cloud.deployments import LocatedDeployment
+    from infra.aws.clients import Cloud
+    from infra.aws.deployment_ref import DeploymentRef
+    from infra.aws.detached import Deployed
+    from infra.deployment import Deployment
+
+# Lambda keeps events for minutes where other runs, or other users of the account, take the room.
+_GRACE_S = 300.0
+# An account keeps so much concurrency for functions that reserve none (Lambda developer guide, "Configuring reserved
+# concurrency for a function").
+_UNRESERVED = 100
+_WORKERS = 3
+
+
+class AwsBackend(RemoteBackend):
+    """Functions are Lambda functions, objects are in S3, the ledger is in DynamoDB."""
+
+    name = "aws"
+    summary = "your AWS account"
+    runs_here = False
+    survives = "this machine may be switched off"
+
+    def open(
+        self, folder: Path, workers: int, read_only: bool = False, deployment_ref: "DeploymentRef | None" = None
+    ) -> Connection:
+        """See `Backend.open`."""
+        from coordinator.cloud.deployments import connect
+        from infra.aws.clients import Cloud
+
+        assert deployment_ref is not None
+        return connect(Cloud(deployment_ref.region), deployment_ref, grace_s=_GRACE_S, cpu_scaling=False)
+
+    def latency(self, storage: StorageClass) -> Latency | None:
+        """See `Backend.latency`."""
+        return STORAGE[storage]
+
+    def cloud(self, region: str | None) -> "Cloud":
+        """See `RemoteBackend.cloud`."""
+        from coordinator.cloud.accounts import region_of
+        from infra.aws.clients import Cloud
+
+        return Cloud(region_of(region))
+
+    def prepare(self, run: str, tenant: str, region: str | None) -> "LocatedDeployment":
+        """See `RemoteBackend.prepare`; a deployment of another version is refused, for renewing it takes minutes."""
+        from coordinator.cloud.deployments import deploy_command, locate
+        from coordinator.reports import provenance
+
+        located = locate(self, run, tenant, region)
+        if located.code != provenance.code_sha256():
+            again = deploy_command(self.name, tenant, region)
+            raise UserError(f"the deployed functions are of another version of marless; renew them with: {again}")
+        return located
+
+    def deployed(self, folder: Path, deployment_ref: "DeploymentRef") -> "Deployed":
+        """See `RemoteBackend.deployed`."""
+        from coordinator.cloud.deployments import deployed_in
+        from infra.aws.clients import Cloud
+
+        return deployed_in(Cloud(deployment_ref.region), deployment_ref)
+
+    def deploy(self, request: DeployRequest) -> "Deployment":
+        """Looks for all that can be known to be wrong before anything is made."""
+        from coordinator.cloud import deploy_messages
+        from coordinator.cloud.accounts import caller, region_of
+        from coordinator.cloud.deployments import account_concurrency
+        from coordinator.cloud.packing import packed
+        from coordinator.cloud.stack_parameters import renewed
+        from infra.aws.clients import Cloud
+        from infra.deployment import deploy, describe, stack_name
+        from infra.packaging import containers
+
+        region = region_of(request.region)
+        cloud, stack = Cloud(region), stack_name(request.tenant)
+        who = caller(cloud)
+        engine = containers.engine()
+        before, free = describe(cloud, stack), account_concurrency(cloud)
+        parameters = renewed(cloud, request.tenant, request.parameters)
+        _check_concurrency(int(parameters.get("WorkerConcurrency", 0)), before, free)
+        print(deploy_messages.before(who, region, stack, before is not None, parameters, free))
+        request.confirm("renew it?" if before else "make it?")
+        with packed(request.plugins, engine, request.report) as packages:
+            request.report("the first time this takes some minutes" if before is None else "this takes some minutes")
+            return deploy(cloud, request.tenant, parameters, packages, say=request.report)
+
+    def teardown(self, tenant: str, region: str | None, remove: "Callable[[Cloud, str], int]") -> int:
+        """See `RemoteBackend.teardown`."""
+        from coordinator.cloud.accounts import caller, region_of
+        from infra.aws.clients import Cloud
+
+        chosen = region_of(region)
+        cloud = Cloud(chosen)
+        return remove(cloud, f"account {caller(cloud).account}, {chosen}")
+
+    def readiness(self) -> Readiness:
+        """See `Backend.readiness`."""
+        from coordinator.cloud.readiness import aws_parts
+
+        parts = aws_parts()
+        return Readiness(ready=all(part.ready for part in parts if part.needed), what=self.summary, parts=parts)
+
+
+def _check_concurrency(wanted: int, before: "Deployment | None", free: int) -> None:
+    """Raises `UserError` when Lambda would refuse to reserve so much."""
+    held = _WORKERS * (before.concurrency or 0) if before else 0
+    most = max(0, (free + held - _UNRESERVED) // _WORKERS)
+    if wanted > most:
+        raise UserError(
+            f"--concurrency {wanted} reserves {_WORKERS * wanted:,} functions and leaves less than {_UNRESERVED} to the"
+            f" others of this account; the most is {most}, or ask for more under Service Quotas, AWS Lambda"
+        )
+
+
+BACKEND = AwsBackend()

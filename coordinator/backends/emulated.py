@@ -1,0 +1,109 @@
+"""The emulated AWS account beside the run's folder; durations are measured on this machine's cores."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from coordinator.backends.base import Connection, DeployRequest, Part, Readiness, RemoteBackend
+from coordinator.errors import FINISHED, UserError
+from coordinator.pricing import latency as latencies
+from coordinator.pricing.latency import Latency
+from coordinator.pricing.prices import StorageClass
+
+if TYPE_CHECKING:
+    from coordinator.cloud.deployments import LocatedDeployment
+    from infra.aws.clients import Cloud
+    from infra.aws.deployment_ref import DeploymentRef
+    from infra.aws.detached import Deployed
+    from infra.deployment import Deployment
+
+_GRACE_S = 2.0
+_EXTRA = "emulated"
+
+
+class EmulatedBackend(RemoteBackend):
+    """Moto, the deployed template and the real Lambda runtime client, on this machine."""
+
+    name = "emulated"
+    summary = "AWS, emulated on this machine"
+    survives = "as long as the emulated account runs"
+
+    def open(
+        self, folder: Path, workers: int, read_only: bool = False, deployment_ref: "DeploymentRef | None" = None
+    ) -> Connection:
+        """See `Backend.open`."""
+        from coordinator.cloud.deployments import connect
+        from coordinator.cloud.emulated_account import FOLDER, cloud_of
+
+        assert deployment_ref is not None
+        return connect(cloud_of(folder.parent / FOLDER), deployment_ref, grace_s=_GRACE_S, cpu_scaling=True)
+
+    def latency(self, storage: StorageClass) -> Latency | None:
+        """See `Backend.latency`."""
+        return latencies.EMULATED
+
+    def cloud(self, region: str | None) -> "Cloud":
+        """See `RemoteBackend.cloud`."""
+        from coordinator.cloud.emulated_account import account_folder, cloud_of
+
+        return cloud_of(account_folder())
+
+    def prepare(self, run: str, tenant: str, region: str | None) -> "LocatedDeployment":
+        """See `RemoteBackend.prepare`; an account and a deployment are made where there are none."""
+        from coordinator.cloud.deployments import locate
+        from coordinator.cloud.emulated_account import ensure_deployed
+
+        ensure_deployed(tenant, region)
+        return locate(self, run, tenant, region)
+
+    def deployed(self, folder: Path, deployment_ref: "DeploymentRef") -> "Deployed":
+        """See `RemoteBackend.deployed`."""
+        from coordinator.cloud.deployments import deployed_in
+        from coordinator.cloud.emulated_account import FOLDER, cloud_of
+
+        return deployed_in(cloud_of(folder.parent / FOLDER), deployment_ref)
+
+    def deploy(self, request: DeployRequest) -> "Deployment":
+        """See `RemoteBackend.deploy`; the account that is started stays."""
+        if request.plugins:
+            raise UserError("--plugin is for AWS; functions of the emulated account import what this program can")
+        from coordinator.cloud.emulated_account import start
+        from coordinator.cloud.stack_parameters import renewed
+        from infra.deployment import deploy
+
+        cloud = start(request.region).cloud
+        parameters = renewed(cloud, request.tenant, request.parameters)
+        return deploy(cloud, request.tenant, parameters, say=request.report)
+
+    def teardown(self, tenant: str, region: str | None, remove: "Callable[[Cloud, str], int]") -> int:
+        """See `RemoteBackend.teardown`; the account ends when nothing else is in it."""
+        from coordinator.cloud.emulated_account import account_folder, end, stacks
+        from infra.emulation import account
+
+        folder, code = account_folder(), FINISHED
+        running = account.find(folder)
+        if running is None:
+            raise UserError(f"no emulated account runs in {folder}; there is nothing to remove")
+        if stacks(running):
+            code = remove(running.cloud, f"the emulated account in {folder}")
+        if not stacks(running):
+            end(running)
+            print("the emulated account has ended")
+        return code
+
+    def release(self, run: str, keep: bool) -> None:
+        """See `RemoteBackend.release`."""
+        from coordinator.cloud.emulated_account import release
+
+        release(run, keep)
+
+    def readiness(self) -> Readiness:
+        """See `Backend.readiness`."""
+        from coordinator import extras
+
+        ready = extras.installed(_EXTRA)
+        part = Part(name="packages", ready=ready, text="installed" if ready else extras.install(_EXTRA))
+        return Readiness(ready=ready, what=self.summary, parts=(part,))
+
+
+BACKEND = EmulatedBackend()

@@ -1,0 +1,31 @@
+"""How a command drives a run, and where a new one is to live."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from coordinator.backends.base import TENANT, Backend
+from coordinator.runs.view import View
+
+
+@dataclass(frozen=True)
+class Drive:
+    """How a command drives a run."""
+
+    workers: int
+    view: Callable[[], View]
+    """Makes the view when the run is about to begin; imports of views wait until workers have started."""
+    started: float
+    """The monotonic clock when the command began."""
+    detach: bool = False
+    on_folder: Callable[[Path], None] = lambda path: None
+    """Is told the run's folder as soon as there is one."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a new run is to live."""
+
+    backend: Backend
+    tenant: str = TENANT
+    region: str | None = None

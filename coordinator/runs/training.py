@@ -1,0 +1,208 @@
+"""A new run, from its folder to its end; and a run that goes on."""
+
+import re
+import shutil
+import sys
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from coordinator.backends import registry
+from coordinator.backends.base import RemoteBackend
+from coordinator.config import dump
+from coordinator.config.schema import Functions, RunConfig, convert, override
+from coordinator.core.opponents import KEY, Fixed
+from coordinator.drive import run_manifest
+from coordinator.errors import FINISHED, USER_ERROR, UserError
+from coordinator.reports import provenance
+from coordinator.reports.evaluations import names
+from coordinator.runs.detach import detach
+from coordinator.runs.drive import Drive, Place
+from coordinator.runs.ending import Ending
+from coordinator.runs.folder import CONFIG, Identity, RunFolder, now, sha256
+from coordinator.runs.signals import Signals
+from functions.contract import StorageFault
+from infra.aws.deployment_ref import DeploymentRef
+
+if TYPE_CHECKING:
+    from coordinator.cloud.deployments import LocatedDeployment
+
+# What may change without changing a byte of what is learned.
+_LIMITS = ("stop.", *(f"functions.{name}.timeout_s=" for name in Functions.__struct_fields__))
+
+
+def train(config: RunConfig, place: Place, drive: Drive, run: str | None = None) -> tuple[RunFolder, Ending]:
+    """Makes the folder and drives the run in it; nothing is left of a run that cannot be. Raises `UserError`."""
+    backend = place.backend
+    if drive.detach and not isinstance(backend, RemoteBackend):
+        remote = ", or ".join(f"--backend {name}" for name in registry.remote_names())
+        raise UserError(f"--detach needs a run in the cloud: {remote}")
+    folder = RunFolder.create(run, _suggestion(config))
+    drive.on_folder(folder.path)
+    with Signals() as signals, folder.driving():
+        folder.begin()
+        ending = _begin(folder, config, place, drive, signals)
+        if not ending.kept:
+            shutil.rmtree(folder.path, ignore_errors=True)
+        if isinstance(backend, RemoteBackend):
+            at_end = ending.code == FINISHED and not drive.detach
+            backend.release(folder.name, keep=ending.kept and not at_end)
+    return folder, ending
+
+
+def resume(folder: RunFolder, settings: list[str], drive: Drive) -> Ending:
+    """Goes on with a run that did not finish, under new limits. Raises `UserError`."""
+    with Signals() as signals, folder.driving():
+        drive.on_folder(folder.path)
+        identity = folder.identity()
+        if drive.detach and identity.deployment_ref is None:
+            raise UserError(f"{folder.name} is a run on this machine; --detach needs one in the cloud")
+        old = _unchanged(folder, identity)
+        config = _with_limits(old, settings)
+        if identity.deployment_ref is not None:
+            _refuse_longer(config.functions, identity.deployment_ref)
+        return _go_on(folder, identity, old, config, drive, signals)
+
+
+def _begin(folder: RunFolder, config: RunConfig, place: Place, drive: Drive, signals: Signals) -> Ending:
+    """Workers start first: while they import what they need, this process does."""
+    backend, located = place.backend, None
+    try:
+        if isinstance(backend, RemoteBackend):
+            config, located = _located(folder, config, place, backend)
+        deployment_ref = located.deployment_ref if located else None
+        connection = backend.open(folder.path, drive.workers, deployment_ref=deployment_ref)
+    except (StorageFault, UserError) as fault:
+        return Ending(USER_ERROR, str(fault), kept=False)
+    with closing(connection):
+        connection.prewarm()
+        from coordinator.runs.opponent_policies import brought
+        from coordinator.runs.session import launch
+
+        try:
+            opponents = brought(config, folder.path.name, connection.storage)
+            identity = _identify(folder, config, backend.name, deployment_ref, opponents)
+        except (StorageFault, UserError) as fault:
+            return Ending(USER_ERROR, str(fault), kept=False)
+        if drive.detach:
+            return detach(folder, config, identity, connection)
+        ending = launch(folder, config, identity, connection, drive.view(), signals, drive.started)
+        if located is not None and not ending.kept:
+            from coordinator.cloud.remote_runs import forget
+
+            connection.storage.delete([KEY] if opponents else [])
+            forget(located.deployed.outside(located.deployment_ref.run).ledger, identity)
+        return ending
+
+
+def _located(
+    folder: RunFolder, config: RunConfig, place: Place, backend: RemoteBackend
+) -> "tuple[RunConfig, LocatedDeployment]":
+    """Where the run will live, and its configuration with the sizes that functions have there; raises `UserError`."""
+    from coordinator.cloud.deployments import fit
+
+    name = folder.path.name
+    located = backend.prepare(name, place.tenant, place.region)
+    if run_manifest.read(located.deployed.outside(name).ledger) is not None:
+        raise UserError(f"tenant {place.tenant} has a run {name} already; pick another name with --run")
+    there, prices = located.deployment_ref.region, config.pricing.region
+    if prices != there:
+        print(f"the bill and stop.dollars are at prices of {prices}; {there} may cost more", file=sys.stderr)
+    return fit(config, located), located
+
+
+def _identify(
+    folder: RunFolder, config: RunConfig, backend: str, deployment_ref: DeploymentRef | None, opponents: Fixed | None
+) -> Identity:
+    """Writes the configuration and then the plan, which makes the folder a run."""
+    text = dump.document(config).encode()
+    identity = Identity(
+        run=folder.path.name,
+        backend=backend,
+        code_sha256=provenance.code_sha256(),
+        commit=provenance.commit(),
+        surroundings=provenance.surroundings(config.task, config.algorithm.name),
+        created=now(),
+        configs=(sha256(text),),
+        deployment_ref=deployment_ref,
+        opponents=opponents,
+    )
+    folder.write(CONFIG, text, durable=True)
+    folder.identify(identity)
+    return identity
+
+
+def _suggestion(config: RunConfig) -> str:
+    """A name such as ``simple_spread-mappo-s1``."""
+    task = re.sub(r"[^a-z0-9_-]", "_", names(config.task)[1])
+    return f"{task}-{config.algorithm.name}-s{config.seed}"
+
+
+def _unchanged(folder: RunFolder, identity: Identity) -> RunConfig:
+    """The run's configuration; `UserError` unless the resumed run will give the bytes of an uninterrupted one."""
+    if folder.config_sha256() not in identity.configs:
+        path = folder.path / CONFIG
+        raise UserError(f"{path} was edited after the run began; start a new run with it: marless train {path}")
+    if provenance.code_sha256() != identity.code_sha256:
+        began = f"commit {identity.commit}" if identity.commit else f"code {identity.code_sha256[:12]}, of no commit"
+        raise UserError(f"the program changed since {folder.name} began ({began}); go back to that, or start a new run")
+    config = folder.config()
+    present = provenance.surroundings(config.task, config.algorithm.name)
+    if changes := provenance.changes(identity.surroundings, present):
+        raise UserError(f"{folder.name} would go on with other bytes: {changes}; go back to that, or start a new run")
+    return config
+
+
+def _with_limits(config: RunConfig, settings: list[str]) -> RunConfig:
+    other = next((text for text in settings if not text.startswith(_LIMITS)), None)
+    if other is not None:
+        limits = "limits (stop.* and functions.*.timeout_s)"
+        raise UserError(f"{other}: a run keeps its configuration; only {limits} can be set anew")
+    document = msgspec.to_builtins(config)
+    for text in settings:
+        override(document, text)
+    return convert(document, "the command line")
+
+
+def _refuse_longer(functions: Functions, deployment_ref: DeploymentRef) -> None:
+    """`UserError` for a time-out that the deployed function does not have."""
+    for name, size in msgspec.structs.asdict(functions).items():
+        if size.timeout_s > deployment_ref.timeout_s[name]:
+            most = deployment_ref.timeout_s[name]
+            raise UserError(f"functions.{name}.timeout_s: the run's deployed {name} has {most} s; ask for no more")
+
+
+def _go_on(
+    folder: RunFolder, identity: Identity, old: RunConfig, config: RunConfig, drive: Drive, signals: Signals
+) -> Ending:
+    try:
+        backend = registry.backend(identity.backend)
+        connection = backend.open(folder.path, drive.workers, deployment_ref=identity.deployment_ref)
+    except StorageFault as fault:
+        return Ending(USER_ERROR, str(fault))
+    with closing(connection):
+        connection.prewarm()
+        from coordinator.runs.finalise import outstanding
+        from coordinator.runs.session import launch
+
+        try:
+            if ending := outstanding(folder, identity, old, config, connection):
+                return ending
+            if config != old:
+                identity = _record(folder, identity, config)
+        except StorageFault as fault:
+            return Ending(USER_ERROR, str(fault))
+        if drive.detach:
+            return detach(folder, config, identity, connection)
+        return launch(folder, config, identity, connection, drive.view(), signals, drive.started)
+
+
+def _record(folder: RunFolder, identity: Identity, config: RunConfig) -> Identity:
+    """Writes the new limits; the plan knows the new file before it is there, so that a kill in between does no harm."""
+    text = dump.document(config).encode()
+    configs = tuple(dict.fromkeys((*identity.configs, sha256(text))))
+    identity = msgspec.structs.replace(identity, configs=configs)
+    folder.identify(identity)
+    folder.write(CONFIG, text, durable=True)
+    return identity
