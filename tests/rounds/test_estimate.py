@@ -6,6 +6,7 @@ from decimal import Decimal
 import pytest
 from commands import Commands
 
+from coordinator.backends.registry import backend
 from coordinator.cli.commands.estimate import estimate
 from coordinator.config.schema import load
 from coordinator.estimation.calibration import calibrate
@@ -15,14 +16,21 @@ from coordinator.pricing.latency import STANDARD
 # Three rounds, one evaluation while they go on.
 SMALL = ("stop.rounds=3", "evaluation.every=2", "evaluation.episodes=2", "evaluation.final_episodes=2")
 ROUND = ("task.name=toy/signal", "actors.num_envs=4", "placement.rule=packed", "scaling.rollouts=2")
-HERE, THERE, GONE = Target("local", 1), Target("aws", 1000), Target("aws", 1000, detached=True)
+HERE, THERE = Target(backend("local"), 1), Target(backend("aws"), 1000)
+GONE = Target(backend("aws"), 1000, detached=True)
+    Target(backend("local"), 1),
+    Target(backend("aws"), 1000),
+    Target(backend("aws"), 1000, detached=True),
+)
 
 
 @pytest.fixture(scope="module")
 def found():
     config = load(None, [*SMALL, *ROUND])
     calibration = calibrate(config, 1)
-    return {target: estimate(config, calibration, target) for target in (HERE, THERE, GONE, Target("emulated", 2))}
+    return {
+        target: estimate(config, calibration, target) for target in (HERE, THERE, GONE, Target(backend("emulated"), 2))
+    }
 
 
 @pytest.fixture
@@ -77,7 +85,7 @@ def test_detached_the_coordinator_is_a_function_and_answers_lie_in_storage(found
 
 
 def test_the_emulation_is_billed_as_the_cloud_and_takes_less_time(found):
-    (emulated, bill), (there, _) = found[Target("emulated", 2)], found[THERE]
+    (emulated, bill), (there, _) = found[Target(backend("emulated"), 2)], found[THERE]
     assert quantities(bill)["logs"] > 0 and emulated.meter.puts == there.meter.puts
     assert emulated.seconds < there.seconds
 
@@ -85,7 +93,7 @@ def test_the_emulation_is_billed_as_the_cloud_and_takes_less_time(found):
 def test_a_narrow_account_takes_longer():
     config = load(None, [*SMALL, *ROUND, "scaling.rollouts=8"])
     calibration = calibrate(config, 1)
-    wide, narrow = (estimate(config, calibration, Target("aws", width))[0] for width in (1000, 2))
+    wide, narrow = (estimate(config, calibration, Target(backend("aws"), width))[0] for width in (1000, 2))
     assert narrow.seconds > wide.seconds
     assert narrow.meter.actor.init_ms == 2000 and wide.meter.actor.init_ms == 8000
 
