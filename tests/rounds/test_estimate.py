@@ -18,10 +18,6 @@ SMALL = ("stop.rounds=3", "evaluation.every=2", "evaluation.episodes=2", "evalua
 ROUND = ("task.name=toy/signal", "actors.num_envs=4", "placement.rule=packed", "scaling.rollouts=2")
 HERE, THERE = Target(backend("local"), 1), Target(backend("aws"), 1000)
 GONE = Target(backend("aws"), 1000, detached=True)
-    Target(backend("local"), 1),
-    Target(backend("aws"), 1000),
-    Target(backend("aws"), 1000, detached=True),
-)
 
 
 @pytest.fixture(scope="module")
