@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from functions.actor.rollout import collect
 from functions.algorithms import registry as algorithms
 from functions.algorithms.base import Context
+from functions.algorithms.ppo.mappo import MappoConfig
+from functions.algorithms.ppo.ppo import PpoConfig
 from functions.contract import SummaryName, Team
 from functions.data import batch
 from functions.environments import registry as environments
@@ -55,7 +57,7 @@ class Round:
         self._task, self._envs, self._rollouts = task, num_envs, tuple(range(rollouts))
         self.spec = environments.spec(task)
         self._mappo = algorithms.algorithm("mappo")
-        self.config = algorithms.configuration(self._mappo, {}).resolved(self.spec)
+        self.config = MappoConfig().resolved(self.spec)
         self._code = algorithms.implementation(self._mappo)
         self.team = Team(groups=tuple(range(len(self.spec.agents))))
         self._tensors: dict[str, Array] = {}
@@ -63,7 +65,7 @@ class Round:
             self._tensors |= self._code.initialise(self.spec, self.team, self.config, 1, group)
         self._policy, self._number = Policy(self.spec, self.team, self._tensors), 1
 
-    def sample(self) -> Context:
+    def sample(self) -> Context[PpoConfig]:
         """The units, as the stages read them."""
         sampled: dict[str, Array] = {}
         for rollout in self._rollouts:
@@ -79,7 +81,9 @@ class Round:
             tensors=self._tensors,
         )
 
-    def learn(self, context: Context, groups: Sequence[int] = (), told: Sequence[SummaryName] = ()) -> stages.Outcome:
+    def learn(
+        self, context: Context[PpoConfig], groups: Sequence[int] = (), told: Sequence[SummaryName] = ()
+    ) -> stages.Outcome:
         """All stages for `groups`, all of them by default, which tell of their policies what `told` names."""
         share = stages.Share([stage.name for stage in self._mappo.stages], groups or self.team.groups)
         return stages.run(self._mappo, self._code, context, share, told)
@@ -90,7 +94,7 @@ class Round:
         self._policy, self._number = Policy(self.spec, self.team, self._tensors), self._number + 1
 
 
-def networks(context: Context) -> tuple[Layers, Layers]:
+def networks(context: Context[PpoConfig]) -> tuple[Layers, Layers]:
     """Widths from input to output of a policy and of a critic."""
     (kind,) = context.spec.classes
     hidden = tuple(context.config.hidden)
@@ -107,7 +111,7 @@ def products(layers: Layers, rows: int) -> list[Shape]:
     return outputs + slopes + gradients
 
 
-def round_products(context: Context) -> list[tuple[Shape, int]]:
+def round_products(context: Context[PpoConfig]) -> list[tuple[Shape, int]]:
     """All products of a round and how often each is done; `postprocess` puts every row and cut through the critics."""
     agents, config = len(context.spec.agents), context.config
     rows = context.batch.ended.size

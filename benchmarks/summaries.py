@@ -8,7 +8,7 @@ from dataclasses import replace
 from benchmarks.launch import measured
 from benchmarks.learner import TASK, Array, Round
 from benchmarks.table import Row, quotients
-from functions.algorithms.base import Context
+from functions.algorithms.base import AlgorithmConfig, Context
 from functions.algorithms.ppo import mappo
 from functions.environments.base import Task
 
@@ -58,7 +58,7 @@ def milliseconds(round_: Round, repetitions: int) -> Times:
     return times
 
 
-def seen(context: Context, made: dict[str, Array]) -> Context:
+def seen(context: Context[AlgorithmConfig], made: dict[str, Array]) -> Context[AlgorithmConfig]:
     """The context as the stage that trains the policy sees it: with what earlier stages give, and nothing trained."""
     passing = {name: array for name, array in made.items() if name not in context.tensors}
     return replace(context, tensors={**context.tensors, **passing})

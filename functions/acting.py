@@ -14,7 +14,7 @@ from functions.environments.base import ActionArray, AgentClass, FloatArray, Obs
 from functions.nn import heads
 from functions.nn.batched import BatchedNetwork, batch_networks
 from functions.nn.heads import Head
-from functions.nn.losses import ILLEGAL
+from functions.nn.losses import mask_logits
 
 Acting = Literal["learning", "drawn", "greedy", "random"]
 
@@ -51,7 +51,7 @@ class Seats:
             outputs = outputs.reshape(agents, rows, -1)
         if observation.masks is not None and not self.kind.continuous:
             legal = self.of(observation.masks[self.index], axis=1).swapaxes(0, 1)
-            outputs = np.where(legal, outputs, np.float32(ILLEGAL))
+            outputs = mask_logits(outputs, legal)
         return outputs, None if after is None else after.reshape(agents, rows, -1)
 
     def act(

@@ -1,7 +1,7 @@
 """Advantage estimation and its inputs: rewards, next values, and the steps at which episodes end."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +62,13 @@ def any_of_side(flags: NDArray[np.bool_], sides: Sequence[int]) -> NDArray[np.bo
     return np.stack([flags[of == side].any(axis=0) for side in of])
 
 
+class RewardConfig(Protocol):
+    """The setting that decides how a time limit counts."""
+
+    @property
+    def time_limit(self) -> Literal["bootstrap", "terminal"]: ...
+
+
 class LearningSignal(NamedTuple):
     """Rewards of some agents' steps ``[n, T, E]``, or of a side's ``[T, E]``, `terminal` where no return follows the
     step, and `learned` where values learn from the row.
@@ -76,7 +83,7 @@ class LearningSignal(NamedTuple):
     learned: Flags
 
     @classmethod
-    def of(cls, context: Context, agents: list[int], team: bool) -> Self:
+    def of(cls, context: Context[RewardConfig], agents: list[int], team: bool) -> Self:
         """The agents' own rewards or, with `team`, the sums over their sides."""
         batch, sides = context.batch, context.spec.sides
         rewards, terminal, learned = batch.rewards, batch.terminated, batch.alive

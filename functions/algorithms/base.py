@@ -6,7 +6,7 @@ module that `implementation` names and is imported only where stages run.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 from numpy.typing import NDArray
@@ -116,9 +116,14 @@ class AlgorithmSpec:
         return next(stage for stage in self.stages if stage.name == name)
 
 
+C = TypeVar("C", covariant=True)
+
+
 @dataclass(frozen=True)
-class Context:
+class Context(Generic[C]):
     """What a stage may know: the task, the round's address and data, and the tensors that are there before it runs.
+
+    `C` is what the reader needs of the configuration, its class or a protocol of some settings.
 
     `batch` is the round's data; `window` holds it beside that of earlier rounds, for algorithms that learn from these
     too. `update` is how often the stages have run in this round. `memo` is what stages of the same update have computed
@@ -127,7 +132,7 @@ class Context:
 
     spec: Spec
     team: Team
-    config: Any
+    config: C
     seed: int
     round: int
     batch: Batch
@@ -147,7 +152,7 @@ class StageResult(NamedTuple):
 class Stage(Protocol):
     """One stage for one group; pure."""
 
-    def __call__(self, context: Context, group: int) -> StageResult: ...
+    def __call__(self, context: Context[Any], group: int) -> StageResult: ...
 
 
 class Summary(Protocol):
@@ -157,7 +162,7 @@ class Summary(Protocol):
     stages of the round gave; `after` are the tensors of that stage, new weights among them.
     """
 
-    def __call__(self, before: Context, after: Tensors, group: int) -> "SummaryResult": ...
+    def __call__(self, before: Context[Any], after: Tensors, group: int) -> "SummaryResult": ...
 
 
 class SummaryResult(NamedTuple):
@@ -167,7 +172,7 @@ class SummaryResult(NamedTuple):
     tables: dict[int, NDArray[Any]]
 
 
-def as_base(context: Context, target: Team, group: int, base: int, distil_steps: int) -> StageResult:
+def as_base(context: Context[AlgorithmConfig], target: Team, group: int, base: int, distil_steps: int) -> StageResult:
     """`Implementation.merge` of algorithms whose merged groups go on as the base was: nothing changes in its copy."""
     return StageResult({}, {})
 
@@ -181,7 +186,7 @@ class Implementation(Protocol):
     def initialise(self, spec: Spec, team: Team, config: Any, seed: int, group: int) -> dict[str, NDArray[Any]]:
         """The parts of round 0 for one group, drawn at the address (seed, 'initialise', group)."""
 
-    def merge(self, context: Context, target: Team, group: int, base: int, distil_steps: int) -> StageResult:
+    def merge(self, context: Context[Any], target: Team, group: int, base: int, distil_steps: int) -> StageResult:
         """What changes in a copy of the base's parts when the members of `group` in the team `target` merge.
 
         In `context` every agent is a group of its own, with the networks that it had in its old group; `base` is one

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.base import Context
+from functions.algorithms.base import AlgorithmConfig, Context
 from functions.algorithms.rows import Taken, members, pooled, starts
 from functions.nn import recurrent
 from functions.nn.mlp import Array
@@ -113,7 +113,7 @@ class Chunks:
 
 
 def material(
-    context: Context,
+    context: Context[AlgorithmConfig],
     group: int,
     weights: Weights,
     of: Callable[[int], Array],

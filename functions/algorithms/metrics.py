@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms.advantages import Flags
-from functions.algorithms.base import Context
+from functions.algorithms.base import AlgorithmConfig, Context
 from functions.keys import agent_name
 from functions.nn.mlp import Array
 
@@ -22,7 +22,7 @@ MOST_AGENTS = 32
 OWN = "_own"
 
 
-def due(context: Context) -> bool:
+def due(context: Context[AlgorithmConfig]) -> bool:
     """Whether this is the round's last update, whose figures are told; `context` must not be a minibatch's."""
     return bool(context.update == context.config.updates_per_round - 1)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.base import Context
+from functions.algorithms.base import AlgorithmConfig, Context
 from functions.contract import Team
 from functions.data.batch import Batch
 from functions.nn import recurrent
@@ -24,7 +24,7 @@ def members(team: Team, group: int) -> list[int]:
     return [agent for agent, of in enumerate(team.groups) if of == group]
 
 
-def with_identity(context: Context, agent: int, inputs: Array) -> Array:
+def with_identity(context: Context[AlgorithmConfig], agent: int, inputs: Array) -> Array:
     """Rows ``[..., F]`` as ``[rows, F]``, with the agent's one-hot appended where the team uses identities."""
     rows = inputs.reshape(-1, inputs.shape[-1])
     if not context.team.identity:
@@ -34,7 +34,7 @@ def with_identity(context: Context, agent: int, inputs: Array) -> Array:
     return np.concatenate([rows, one_hot], axis=1)
 
 
-def observations(context: Context, agent: int) -> Array:
+def observations(context: Context[AlgorithmConfig], agent: int) -> Array:
     """What the agent's policy saw, ``[T * E, F]``, identity included."""
     return with_identity(context, agent, context.batch.of(context.batch.observations, agent))
 
@@ -44,13 +44,17 @@ def own_observation(batch: Batch, agent: int) -> tuple[Array, Array]:
     return batch.of(batch.observations, agent), batch.of(batch.cut_observations, agent)
 
 
-def pooled(context: Context, group: int, of: Callable[[int], Array], taken: Taken | None = None) -> Array:
+def pooled(
+    context: Context[AlgorithmConfig], group: int, of: Callable[[int], Array], taken: Taken | None = None
+) -> Array:
     """The rows of all the group's agents, one after the other, without those where the agent was not alive; or those
     that are `taken` ``[n, T, E]``."""
     return pooling(context, group, taken)(of)
 
 
-def pooling(context: Context, group: int, taken: Taken | None = None) -> Callable[[Callable[[int], Array]], Array]:
+def pooling(
+    context: Context[AlgorithmConfig], group: int, taken: Taken | None = None
+) -> Callable[[Callable[[int], Array]], Array]:
     """`pooled` for several kinds of rows of one group."""
     agents = members(context.team, group)
     chosen = (context.batch.alive[agents] if taken is None else taken).ravel()
@@ -64,14 +68,14 @@ def pooling(context: Context, group: int, taken: Taken | None = None) -> Callabl
     return joined
 
 
-def starts(context: Context) -> NDArray[np.bool_]:
+def starts(context: Context[AlgorithmConfig]) -> NDArray[np.bool_]:
     """Where an episode begins ``[T, E]``: at a unit's first step, and after every reset."""
     found: NDArray[np.bool_] = np.ones_like(context.batch.ended)
     found[1:] = context.batch.ended[:-1]
     return found
 
 
-def unrolled(context: Context, weights: Weights, inputs: Array) -> tuple[Array, Array | None]:
+def unrolled(context: Context[AlgorithmConfig], weights: Weights, inputs: Array) -> tuple[Array, Array | None]:
     """Outputs ``[T * E, out]`` for one agent's rows ``[T * E, F]``, and the states after every step ``[T, E, H]`` where
     there is memory."""
     if weights.cell is None:
@@ -81,7 +85,7 @@ def unrolled(context: Context, weights: Weights, inputs: Array) -> tuple[Array, 
     return trace.outputs.reshape(begins.size, -1), trace.hidden
 
 
-def after_cuts(context: Context, weights: Weights, hidden: Array | None, inputs: Array) -> Array:
+def after_cuts(context: Context[AlgorithmConfig], weights: Weights, hidden: Array | None, inputs: Array) -> Array:
     """Outputs ``[K, out]`` for what one agent saw after each cut ``[K, F]``, with the memory it had there."""
     if hidden is None:
         return recurrent.forward(weights, inputs).outputs

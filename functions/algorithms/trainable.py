@@ -14,6 +14,29 @@ from functions.nn.recurrent import Network, Trace, Weights
 from functions.randomness import generator
 
 
+class OptimiserConfig(Protocol):
+    """The settings of Adam; `lr` is None only in configurations that are not resolved."""
+
+    @property
+    def lr(self) -> float | None: ...
+
+    @property
+    def adam_eps(self) -> float: ...
+
+    @property
+    def max_grad_norm(self) -> float: ...
+
+
+class EpochConfig(Protocol):
+    """The settings of passes over a round's data."""
+
+    @property
+    def epochs(self) -> int: ...
+
+    @property
+    def num_minibatches(self) -> int: ...
+
+
 class Loss(Protocol):
     """A batch's loss by its gradient: at the outputs, `grad_output` ``[B, out]``, and at a head's own parameters,
     `own`."""
@@ -68,13 +91,19 @@ class Trainable:
         self._slope = LossGradient(network, optimiser.parameters)
 
     @classmethod
-    def load(cls, context: Context, part: str, name: str) -> Self:
-        """The network `<part>/<name>` and its moments, copied out of the context's tensors."""
+    def load(cls, context: Context[OptimiserConfig], part: str, name: str, lr: float | None = None) -> Self:
+        """The network `<part>/<name>` and its moments, copied out of the context's tensors.
+
+        `lr` replaces the configuration's step size. Raises `ValueError` when there is neither.
+        """
+        lr = context.config.lr if lr is None else lr
+        if lr is None:
+            raise ValueError("the configuration has no step size; resolve it first")
         network, flat = recurrent.from_tensors(context.tensors, f"{part}/{name}")
         prefix, config = f"{part}_optimiser/{name}", context.config
         first, second = (np.array(context.tensors[f"{prefix}/{moment}"]) for moment in ("first", "second"))
         steps = int(context.tensors[f"{prefix}/steps"][0])
-        return cls(network, Adam(flat, first, second, steps, config.lr, config.adam_eps, config.max_grad_norm))
+        return cls(network, Adam(flat, first, second, steps, lr, config.adam_eps, config.max_grad_norm))
 
     @property
     def weights(self) -> Weights:
@@ -104,7 +133,7 @@ class Trainable:
         }
 
 
-def minibatches(pieces: Material, context: Context, stage: str, group: int) -> Iterable[Part]:
+def minibatches(pieces: Material, context: Context[EpochConfig], stage: str, group: int) -> Iterable[Part]:
     """Those of every epoch, shuffled at the address (seed, round, stage, group)."""
     rng = generator(context.seed, context.round, stage, group)
     return parts(pieces, rng, context.config.epochs, context.config.num_minibatches)

@@ -13,7 +13,7 @@ All networks take the agent's one-hot, so no shape ever changes.
 
 from functions.actor.handler import play
 from functions.algorithms import registry as algorithms
-from functions.algorithms.base import Context
+from functions.algorithms.base import AlgorithmConfig, Context
 from functions.algorithms.base import Tensors as Known
 from functions.contract import BadRequest, RegroupReply, RegroupTask, Team
 from functions.data import batch
@@ -91,7 +91,7 @@ def _origins(task: RegroupTask, group: int) -> set[int]:
     return {task.team.groups[agent] for agent in _members(task.target, group)}
 
 
-def _context(task: RegroupTask, blobs: Blobs, state: Tensors, parts: tuple[str, ...]) -> Context:
+def _context(task: RegroupTask, blobs: Blobs, state: Tensors, parts: tuple[str, ...]) -> Context[AlgorithmConfig]:
     """The round as `Implementation.merge` sees it: every agent alone, with the networks that it had in its group."""
     alone: Tensors = {}
     for group in task.bases:

@@ -8,7 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.base import AlgorithmSpec, Context, Implementation, StageResult, SummaryResult
+from functions.algorithms.base import (
+    AlgorithmConfig,
+    AlgorithmSpec,
+    Context,
+    Implementation,
+    StageResult,
+    SummaryResult,
+)
 from functions.contract import NotFinite, SummaryName, Table
 from functions.keys import agent_name, group_name
 from functions.tables import pack
@@ -35,7 +42,7 @@ class Share(NamedTuple):
 def run(
     spec: AlgorithmSpec,
     code: Implementation,
-    context: Context,
+    context: Context[AlgorithmConfig],
     share: Share,
     summaries: Sequence[SummaryName] = (),
 ) -> Outcome:

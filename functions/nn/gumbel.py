@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.nn.losses import ILLEGAL
+from functions.nn.losses import mask_logits
 from functions.nn.mlp import Array
 
 
@@ -46,7 +46,7 @@ def relax(logits: Array, noise: Array, temperature: float = 1.0, legal: NDArray[
     """
     if temperature <= 0:
         raise ValueError(f"the temperature of a relaxed choice is above 0, not {temperature}")
-    scaled = shown(logits + noise, legal)
+    scaled = mask_logits(logits + noise, legal)
     exponents = (scaled - scaled.max(axis=1, keepdims=True)) / temperature
     soft = np.exp(exponents)
     soft /= soft.sum(axis=1, keepdims=True)
@@ -55,7 +55,7 @@ def relax(logits: Array, noise: Array, temperature: float = 1.0, legal: NDArray[
 
 def greedy(logits: Array, legal: NDArray[np.bool_] | None = None) -> Array:
     """The one-hot ``[B, A]`` of the greatest legal logit: the choice of a target network, without noise or gradient."""
-    return one_hot(shown(logits, legal).argmax(axis=1), logits.shape[1], logits.dtype)
+    return one_hot(mask_logits(logits, legal).argmax(axis=1), logits.shape[1], logits.dtype)
 
 
 def one_hot(actions: NDArray[np.integer], width: int, dtype: np.dtype[np.floating]) -> Array:
@@ -63,8 +63,3 @@ def one_hot(actions: NDArray[np.integer], width: int, dtype: np.dtype[np.floatin
     wide: Array = np.zeros((len(actions), width), dtype)
     wide[np.arange(len(actions)), actions] = 1
     return wide
-
-
-def shown(logits: Array, legal: NDArray[np.bool_] | None) -> Array:
-    """Logits of which no illegal one can be chosen."""
-    return logits if legal is None else np.where(legal, logits, logits.dtype.type(ILLEGAL))

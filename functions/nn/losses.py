@@ -16,6 +16,11 @@ from functions.nn.mlp import Array
 ILLEGAL = -1e9
 
 
+def mask_logits(logits: Array, legal: NDArray[np.bool_] | None) -> Array:
+    """The logits with `ILLEGAL` at illegal actions, so that none of these can be chosen; ``[..., actions]`` both."""
+    return logits if legal is None else np.where(legal, logits, logits.dtype.type(ILLEGAL))
+
+
 @dataclass(frozen=True)
 class PolicyLoss:
     """`grad_output` is d loss / d outputs ``[B, width]``, `own` that at the head's own parameters ``[own]`` where it
@@ -63,10 +68,8 @@ def clipped_policy_loss(
     Clipped surrogate of PPO (Schulman et al., 2017, eq. 7). `logits` ``[B, actions]``, the others ``[B]``; `legal`
     ``[B, actions]`` masks actions out of the distribution.
     """
-    if legal is not None:
-        logits = np.where(legal, logits, logits.dtype.type(ILLEGAL))
     rows = np.arange(len(actions))
-    log_p = log_softmax(np.ascontiguousarray(logits.T))  # [actions, B]: few actions, long rows
+    log_p = log_softmax(np.ascontiguousarray(mask_logits(logits, legal).T))  # [actions, B]: few actions, long rows
     p = np.exp(log_p)
     entropy = -np.add.reduce(p * log_p, axis=0)
     log_ratio = log_p[actions, rows] - old_log_probability

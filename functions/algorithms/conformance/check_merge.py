@@ -1,6 +1,6 @@
 """Two agents that begin to share: that what they merge into is a state like any other."""
 
-from functions.algorithms.base import Context, Implementation
+from functions.algorithms.base import AlgorithmConfig, Context, Implementation
 from functions.algorithms.conformance.tools import digest, hint, require, shown
 from functions.contract import Team
 from functions.keys import group_name
@@ -8,7 +8,7 @@ from functions.keys import group_name
 _DISTIL_STEPS = 2
 
 
-def check_merge(code: Implementation, context: Context) -> None:
+def check_merge(code: Implementation, context: Context[AlgorithmConfig]) -> None:
     """Merges the first two agents of a class, who learned apart with identities; raises `AssertionError`.
 
     Nothing is tried where all agents differ.
@@ -24,7 +24,9 @@ def check_merge(code: Implementation, context: Context) -> None:
                 _check(code, context, target, group, base, steps)
 
 
-def _check(code: Implementation, context: Context, target: Team, group: int, base: int, steps: int) -> None:
+def _check(
+    code: Implementation, context: Context[AlgorithmConfig], target: Team, group: int, base: int, steps: int
+) -> None:
     before = digest(shown(context))
     result, again = (code.merge(context, target, group, base, steps) for _ in range(2))
     require(digest(shown(context)) == before, "it changes what it was given")

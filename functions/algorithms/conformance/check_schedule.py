@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from functions import codec
-from functions.algorithms.base import AlgorithmSpec, Context, Implementation
+from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec, Context, Implementation
 from functions.algorithms.conformance.tools import Found, Tensors, after, digest, expect, instances, part_of, require
 from functions.algorithms.schedule import SCHEDULES, Schedule
 from functions.contract import TaskHeader
@@ -12,7 +12,9 @@ from functions.learner.stages import Share
 from functions.learner.update import as_stored, sorted_out
 
 
-def check_placements(algorithm: AlgorithmSpec, code: Implementation, context: Context, expected: Tensors) -> None:
+def check_placements(
+    algorithm: AlgorithmSpec, code: Implementation, context: Context[AlgorithmConfig], expected: Tensors
+) -> None:
     """Spreads the round over functions in every way; raises `AssertionError` where the state is not `expected`."""
     packed: Found | None = None
     groups = sorted(set(context.team.groups))
@@ -28,7 +30,7 @@ def check_placements(algorithm: AlgorithmSpec, code: Implementation, context: Co
 
 
 def check_whole(
-    algorithm: AlgorithmSpec, code: Implementation, context: Context, known: Tensors, expected: Tensors
+    algorithm: AlgorithmSpec, code: Implementation, context: Context[AlgorithmConfig], known: Tensors, expected: Tensors
 ) -> Tensors:
     """Learns the round as one function does that goes on with the next: what is `known` never went through storage.
 
@@ -51,7 +53,9 @@ def _require_same(expected: Tensors, found: Tensors, rule: str) -> None:
         require(digest(one) == digest(other), f"{name} has other bytes in placement {rule} than stage by stage")
 
 
-def _learned(algorithm: AlgorithmSpec, code: Implementation, context: Context, waves: Schedule) -> Found:
+def _learned(
+    algorithm: AlgorithmSpec, code: Implementation, context: Context[AlgorithmConfig], waves: Schedule
+) -> Found:
     """The round as functions learn it: each is shown, through storage, what its stages declare."""
     found = Found(dict(context.tensors), {}, {})
     published: Tensors = {}

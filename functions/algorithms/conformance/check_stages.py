@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.algorithms.base import AlgorithmSpec, Context, Implementation, StageResult, StageSpec
+from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec, Context, Implementation, StageResult, StageSpec
 from functions.algorithms.conformance.tools import (
     Tensors,
     after,
@@ -30,13 +30,13 @@ class _Round:
 
     algorithm: AlgorithmSpec
     code: Implementation
-    context: Context
+    context: Context[AlgorithmConfig]
     state: Tensors
     given: dict[str, Tensors] = field(default_factory=dict)
     everything: Tensors = field(default_factory=dict)
 
 
-def check_stages(algorithm: AlgorithmSpec, code: Implementation, context: Context) -> Tensors:
+def check_stages(algorithm: AlgorithmSpec, code: Implementation, context: Context[AlgorithmConfig]) -> Tensors:
     """The state after the round, stage by stage and group by group; raises `AssertionError`."""
     now = _Round(algorithm, code, context, dict(context.tensors))
     for update in range(context.config.updates_per_round):
@@ -76,7 +76,7 @@ def _declared(now: _Round, stage: StageSpec, group: int) -> Tensors:
     return parts
 
 
-def _call(now: _Round, stage: StageSpec, group: int, context: Context) -> StageResult:
+def _call(now: _Round, stage: StageSpec, group: int, context: Context[AlgorithmConfig]) -> StageResult:
     arrays = shown(context)
     before = {name: array.tobytes() for name, array in arrays.items()}
     names = sorted(context.tensors)

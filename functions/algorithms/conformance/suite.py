@@ -177,7 +177,7 @@ def _steps(case: _Case) -> int:
     return case.task.horizon + 2
 
 
-def _context(case: _Case, state: Tensors, played: dict[int, Tensors]) -> Context:
+def _context(case: _Case, state: Tensors, played: dict[int, Tensors]) -> Context[AlgorithmConfig]:
     """The newest round as a learner is shown it."""
     round_ = max(played)
     rollouts = tuple(range(_ROLLOUTS))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions import codec
-from functions.algorithms.base import AlgorithmSpec, Context
+from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec, Context
 from functions.contract import Table
 from functions.keys import group_name
 
@@ -59,7 +59,7 @@ def digest(tensors: Mapping[str, NDArray[Any]]) -> str:
     return codec.tensors_sha256(tensors)
 
 
-def shown(context: Context) -> Tensors:
+def shown(context: Context[AlgorithmConfig]) -> Tensors:
     """All arrays that a stage is shown, by name."""
     found: Tensors = dict(context.tensors)
     for field in fields(context.batch):

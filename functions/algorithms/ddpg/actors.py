@@ -11,6 +11,7 @@ import numpy as np
 
 from functions.algorithms.advantages import Flags
 from functions.algorithms.base import Context
+from functions.algorithms.ddpg.config import DdpgConfig
 from functions.algorithms.metrics import ByAgent
 from functions.algorithms.off_policy.replay import by_agent, by_column, following, legal_next, living_next, unrolled
 from functions.algorithms.rows import members
@@ -23,6 +24,7 @@ from functions.nn.continuous import Deterministic
 from functions.nn.discrete import OneChoice
 from functions.nn.gumbel import Relaxed
 from functions.nn.heads import head_of
+from functions.nn.losses import mask_logits
 from functions.nn.mlp import Array
 from functions.nn.recurrent import Trace, Weights
 from functions.randomness import generator
@@ -54,7 +56,7 @@ class Acted(NamedTuple):
         return self.through.backward(_rows(slope)).reshape(slope.shape)
 
 
-def acted(context: Context, group: int, weights: Weights) -> Acted:
+def acted(context: Context[DdpgConfig], group: int, weights: Weights) -> Acted:
     """What the policy of these weights does at the minibatch's steps."""
     agents, head = members(context.team, group), _deterministic(context, group)
     outputs, trace = unrolled(weights, seen_by(context, group))
@@ -66,18 +68,18 @@ def acted(context: Context, group: int, weights: Weights) -> Acted:
     return Acted(relaxed.hard.reshape(outputs.shape), outputs, trace, relaxed)
 
 
-def entropy(context: Context, group: int, found: Acted, counted: Flags) -> dict[str, float]:
+def entropy(context: Context[DdpgConfig], group: int, found: Acted, counted: Flags) -> dict[str, float]:
     """How even the choices of the group and of each agent are, in nats, over rows `counted` ``[n, T, E]``; nothing of
     agents that act in numbers."""
     if isinstance(found.through, Deterministic):
         return {}
     agents, width = members(context.team, group), found.outputs.shape[-1]
-    logits = gumbel.shown(_rows(found.outputs), _legal(context, agents))
+    logits = mask_logits(_rows(found.outputs), _legal(context, agents))
     rows = by_agent(OneChoice(width).entropy(logits, None).reshape(found.outputs.shape[:2]), len(agents))
     return ByAgent.of(agents, counted).means({"entropy": rows[counted]})
 
 
-def _legal(context: Context, agents: list[int]) -> Flags | None:
+def _legal(context: Context[DdpgConfig], agents: list[int]) -> Flags | None:
     """What each could choose ``[T * n * E, actions]``, ordered as outputs are; None for all."""
     batch = context.batch
     if batch.masks is None:
@@ -85,7 +87,7 @@ def _legal(context: Context, agents: list[int]) -> Flags | None:
     return _rows(by_column(np.stack([batch.of(batch.masks, agent) for agent in agents])))
 
 
-def acting_next(context: Context, group: int) -> Array:
+def acting_next(context: Context[DdpgConfig], group: int) -> Array:
     """What the group's target policy does after every step ``[n, T, E, width]``; of choices the likeliest."""
     agents, head = members(context.team, group), _deterministic(context, group)
     weights, seen = recurrent.weights_of(context.tensors, f"target/{group_name(group)}"), seen_by(context, group)
@@ -100,14 +102,14 @@ def acting_next(context: Context, group: int) -> Array:
     return found * living_next(context, agents)[..., None]
 
 
-def acting_now(context: Context, group: int) -> Array:
+def acting_now(context: Context[DdpgConfig], group: int) -> Array:
     """What the group's policy does at every step ``[n, T, E, width]``."""
     agents = members(context.team, group)
     weights = recurrent.weights_of(context.tensors, f"policy/{group_name(group)}")
     return by_agent(acted(context, group, weights).actions, len(agents)) * context.batch.alive[agents][..., None]
 
 
-def taken(context: Context, agent: int) -> Array:
+def taken(context: Context[DdpgConfig], agent: int) -> Array:
     """What the agent did ``[T, E, width]``, as it is remembered; zeros once it is gone."""
     batch, kind = context.batch, kind_of(context.spec, agent)
     recorded, precision = batch.of(batch.actions, agent), batch.state.dtype
@@ -116,7 +118,7 @@ def taken(context: Context, agent: int) -> Array:
     return np.asarray(recorded * batch.alive[agent][..., None], precision)
 
 
-def _deterministic(context: Context, group: int) -> Deterministic | None:
+def _deterministic(context: Context[DdpgConfig], group: int) -> Deterministic | None:
     """The head of a group whose agents act in numbers."""
     head = head_of(kind_of(context.spec, members(context.team, group)[0]), own=False)
     return head if isinstance(head, Deterministic) else None

@@ -6,16 +6,16 @@ target policies after a step, is looked at as one more step that nothing comes a
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from msgspec import structs
 
 from functions.algorithms.advantages import Flags, next_values
 from functions.algorithms.base import Context, StageResult
 from functions.algorithms.ddpg.actors import kind_of, taken
+from functions.algorithms.ddpg.config import DdpgConfig
 from functions.algorithms.metrics import ByAgent, due
 from functions.algorithms.off_policy.overestimation import overestimation
 from functions.algorithms.off_policy.replay import (
@@ -67,7 +67,7 @@ class Critics:
         actions = sum(kind_of(spec, other).actions for other in self._view.whose(spec, team, agent))
         return self._view.width(spec, agent) + actions
 
-    def judge(self, whole: Context, group: int, now: Array, after: Actions, played: Actions) -> StageResult:
+    def judge(self, whole: Context[DdpgConfig], group: int, now: Array, after: Actions, played: Actions) -> StageResult:
         """One step of the group's critic and its target, and the slope of its policy's loss by what the policy does.
 
         `whole` is not a minibatch's context. `now` ``[n, T, E, width]`` is what the policy does at the minibatch's
@@ -94,7 +94,7 @@ class Critics:
             told |= {"critic_grad_norm": norm, **ByAgent.of(agents, signal.learned).means(rows)}
         return StageResult({**made, **moved, f"normaliser/{name}": normaliser, f"slope/{name}": slope}, told)
 
-    def _overestimation(self, context: Context, group: int, after: Actions) -> dict[str, float]:
+    def _overestimation(self, context: Context[DdpgConfig], group: int, after: Actions) -> dict[str, float]:
         name, agents, config = group_name(group), members(context.team, group), context.config
         sight, signal = _Sight(self._view, context, agents), learning_signal(context, agents, config.reward == "team")
         shown = sight.steps()
@@ -110,7 +110,7 @@ class _Sight:
     """What the critics of some agents are shown of a minibatch, columns ordered by agent."""
 
     view: View
-    context: Context
+    context: Context[DdpgConfig]
     agents: list[int]
 
     def steps(self, own: Array | None = None) -> Shown:
@@ -157,13 +157,12 @@ class _Sight:
         return np.concatenate(columns, axis=1)
 
 
-def _trainable(context: Context, name: str) -> Trainable:
+def _trainable(context: Context[DdpgConfig], name: str) -> Trainable:
     """The group's critic, which steps at a rate of its own."""
-    own = structs.replace(context.config, lr=context.config.critic_lr)
-    return Trainable.load(replace(context, config=own), "critic", name)
+    return Trainable.load(context, "critic", name, context.config.critic_lr)
 
 
-def _future(context: Context, name: str, sight: _Sight, shown: Shown, after: Actions) -> Array:
+def _future(context: Context[DdpgConfig], name: str, sight: _Sight, shown: Shown, after: Actions) -> Array:
     """The target critic's values after each step ``[n, T, E]``."""
     target = recurrent.weights_of(context.tensors, f"critic_target/{name}")
     remembered = _remembered(target, shown)

@@ -5,17 +5,12 @@ Gradient Algorithms", 2014; replay and target networks after Lillicrap et al., "
 reinforcement learning", 2016; choices by the Gumbel-softmax as in Lowe et al., 2017.
 """
 
-from typing import Annotated, Any, Literal, Self
-
-from msgspec import Meta
-from msgspec.structs import replace
-
 from functions.algorithms.base import Context, StageResult
 from functions.algorithms.ddpg.actors import acted, entropy, kind_of
+from functions.algorithms.ddpg.config import DdpgConfig
 from functions.algorithms.ddpg.critics import Critics
 from functions.algorithms.metrics import due
 from functions.algorithms.off_policy.replay import (
-    ReplayConfig,
     by_column,
     chased,
     drawn,
@@ -26,7 +21,7 @@ from functions.algorithms.off_policy.replay import (
 from functions.algorithms.off_policy.reward_scale import RewardScale
 from functions.algorithms.rows import members
 from functions.algorithms.trainable import Trainable, moments, trained_bytes
-from functions.contract import BadRequest, Behaviour, Team
+from functions.contract import BadRequest, Team
 from functions.environments.base import Spec
 from functions.keys import group_name
 from functions.nn import recurrent
@@ -37,63 +32,9 @@ from functions.randomness import generator
 POLICY_PARTS = ("policy", "policy_optimiser", "target")
 CRITIC_PARTS = ("critic", "critic_optimiser", "critic_target", "normaliser")
 PARTS = (*POLICY_PARTS, *CRITIC_PARTS)
-_NOISE = 0.5
 
 
-class DdpgConfig(ReplayConfig, frozen=True, kw_only=True):
-    """The settings of both; agents that choose explore as their distribution says, agents that act in numbers by noise.
-
-    Agents learn from the reward of their side by default, as in Papoudakis et al., "Benchmarking Multi-Agent Deep
-    Reinforcement Learning Algorithms in Cooperative Tasks", 2021. Critics step further than policies, in Lillicrap et
-    al. ten times as far: a policy that runs ahead of its critic goes where softmax and tanh have no slope.
-    `regularisation` keeps it from there too; where what is done makes little of the difference in rewards it must be
-    weak, or it is all that policies follow: docs/algorithms.md has what was tried.
-    """
-
-    lr: Annotated[float, Meta(gt=0, description="Adam's step for policies")] = 1e-3
-    critic_lr: Annotated[float, Meta(gt=0, description="Adam's step for critics")] = 3e-3
-    regularisation: Annotated[
-        float, Meta(ge=0, description="weight of the policy outputs' mean square in its loss")
-    ] = 0.01
-    temperature: Annotated[float, Meta(gt=0, description="of the softmax that a choice's gradient goes through")] = 1.0
-    noise_start: (
-        Annotated[
-            float,
-            Meta(
-                ge=0, description="noise on numbers at first, in half ranges; default: 0.5 where agents act in numbers"
-            ),
-        ]
-        | None
-    ) = None
-    noise_end: (
-        Annotated[float, Meta(ge=0, description="noise on numbers in the end; default: a tenth of noise_start")] | None
-    ) = None
-    noise_steps: Annotated[int, Meta(ge=1, description="environment steps from the one to the other")] = 50_000
-    reward: Annotated[
-        Literal["own", "team"], Meta(description="own, or the sum over one's side, which goes on when an agent dies")
-    ] = "team"
-
-    def behaviour(self, env_steps: int) -> Behaviour:
-        """Noise that falls in a straight line where there is any; else as the distribution says."""
-        if not self.noisy:
-            return Behaviour()
-        share, start, end = min(1.0, env_steps / self.noise_steps), self.noise_start or 0.0, self.noise_end or 0.0
-        return Behaviour(kind="noise", amount=start + share * (end - start))
-
-    @property
-    def noisy(self) -> bool:
-        """Whether policies give numbers that noise is added to."""
-        return bool(self.noise_start or self.noise_end)
-
-    def resolved(self, spec: Spec) -> Self:
-        """Fills in the noise, too, which there is only where agents act in numbers."""
-        start, end = self.noise_start, self.noise_end
-        if start is None:
-            start = _NOISE if any(kind.continuous for kind in spec.classes) else 0.0
-        return replace(super().resolved(spec), noise_start=start, noise_end=start / 10 if end is None else end)
-
-
-def initialise(critics: Critics, spec: Spec, team: Team, config: Any, seed: int, group: int) -> dict[str, Array]:
+def initialise(critics: Critics, spec: Spec, team: Team, config: DdpgConfig, seed: int, group: int) -> dict[str, Array]:
     """A group's networks, their targets, empty moments and normaliser; raises `BadRequest` for other actions."""
     _require(spec, team, config)
     name, rng = group_name(group), generator(seed, "initialise", group)
@@ -108,14 +49,14 @@ def initialise(critics: Critics, spec: Spec, team: Team, config: Any, seed: int,
     return made
 
 
-def part_bytes(critics: Critics, spec: Spec, team: Team, config: Any, group: int) -> dict[str, int]:
+def part_bytes(critics: Critics, spec: Spec, team: Team, config: DdpgConfig, group: int) -> dict[str, int]:
     """Of a group's networks, their targets and moments; raises `BadRequest` for several choices at once."""
     actor, critic = _networks(critics, spec, team, config, group)
     found = trained_bytes("policy", actor.parameters) | trained_bytes("critic", critic.parameters)
     return {**found, "target": found["policy"], "critic_target": found["critic"]}
 
 
-def _networks(critics: Critics, spec: Spec, team: Team, config: Any, group: int) -> tuple[Network, Network]:
+def _networks(critics: Critics, spec: Spec, team: Team, config: DdpgConfig, group: int) -> tuple[Network, Network]:
     """The group's policy and critic."""
     agent, identity = members(team, group)[0], len(spec.agents) if team.identity else 0
     kind = kind_of(spec, agent)
@@ -123,7 +64,7 @@ def _networks(critics: Critics, spec: Spec, team: Team, config: Any, group: int)
     return actor, Network((critics.width(spec, team, agent) + identity, *config.hidden, 1), config.recurrent)
 
 
-def policy(context: Context, group: int) -> StageResult:
+def policy(context: Context[DdpgConfig], group: int) -> StageResult:
     """One step of the group's policy up its critic's slope, and of its target after it."""
     whole, context, name = context, drawn(context), group_name(group)
     network, config = Trainable.load(context, "policy", name), context.config

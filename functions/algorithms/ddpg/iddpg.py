@@ -9,8 +9,9 @@ from functools import partial
 from functions.algorithms.base import AlgorithmSpec, Context, Stage, StageResult, StageSpec, Summary, as_base
 from functions.algorithms.ddpg import ddpg
 from functions.algorithms.ddpg.actors import acting_next, acting_now
+from functions.algorithms.ddpg.config import DdpgConfig
 from functions.algorithms.ddpg.critics import Critics, View
-from functions.algorithms.ddpg.ddpg import CRITIC_PARTS, PARTS, POLICY_PARTS, DdpgConfig, policy
+from functions.algorithms.ddpg.ddpg import CRITIC_PARTS, PARTS, POLICY_PARTS, policy
 from functions.algorithms.metrics import due
 from functions.algorithms.off_policy.replay import drawn
 from functions.algorithms.ppo.ippo import own_width
@@ -24,7 +25,7 @@ class IddpgConfig(DdpgConfig, frozen=True, kw_only=True, tag_field="name", tag="
     """Independent DDPG."""
 
 
-def critic(context: Context, group: int) -> StageResult:
+def critic(context: Context[DdpgConfig], group: int) -> StageResult:
     """One step of the group's critic, and what it makes of the group's policy."""
     batch, agents = drawn(context), members(context.team, group)
     after = dict(zip(agents, acting_next(batch, group), strict=True))

@@ -11,8 +11,9 @@ from functools import partial
 from functions.algorithms.base import AlgorithmSpec, Context, Stage, StageResult, StageSpec, Summary, as_base
 from functions.algorithms.ddpg import ddpg
 from functions.algorithms.ddpg.actors import acting_next, acting_now
+from functions.algorithms.ddpg.config import DdpgConfig
 from functions.algorithms.ddpg.critics import Critics, View
-from functions.algorithms.ddpg.ddpg import CRITIC_PARTS, PARTS, POLICY_PARTS, DdpgConfig, policy
+from functions.algorithms.ddpg.ddpg import CRITIC_PARTS, PARTS, POLICY_PARTS, policy
 from functions.algorithms.metrics import OWN, due
 from functions.algorithms.off_policy.replay import drawn
 from functions.algorithms.ppo.mappo import state_width, team_state
@@ -35,7 +36,7 @@ class MaddpgConfig(DdpgConfig, frozen=True, kw_only=True, tag_field="name", tag=
     """Multi-agent DDPG."""
 
 
-def actors(context: Context, group: int) -> StageResult:
+def actors(context: Context[DdpgConfig], group: int) -> StageResult:
     """What the group's policy does at the minibatch's steps, and its target policy after them."""
     name, batch = group_name(group), drawn(context)
     made = {f"action/{name}": acting_now(batch, group), f"next_action/{name}": acting_next(batch, group)}
@@ -44,13 +45,13 @@ def actors(context: Context, group: int) -> StageResult:
     return StageResult(made, {})
 
 
-def critic(context: Context, group: int) -> StageResult:
+def critic(context: Context[DdpgConfig], group: int) -> StageResult:
     """One step of the group's critic, and what it makes of the group's policy."""
     now, after = context.tensors[f"action/{group_name(group)}"], _gathered(context, "next_action")
     return _CRITICS.judge(context, group, now, after, _gathered(context, f"next_action{OWN}") if due(context) else {})
 
 
-def _gathered(context: Context, what: str) -> dict[int, Array]:
+def _gathered(context: Context[DdpgConfig], what: str) -> dict[int, Array]:
     """What the groups that learn gave under a name, by agent."""
     found = dict[int, Array]()
     for other in context.team.learning:

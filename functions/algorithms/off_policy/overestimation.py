@@ -11,13 +11,19 @@ from collections.abc import Sequence
 from functions.algorithms.advantages import LearningSignal
 from functions.algorithms.base import Context
 from functions.algorithms.metrics import ByAgent
+from functions.algorithms.off_policy.replay import ReplayConfig
 from functions.algorithms.off_policy.reward_scale import RewardScale
 from functions.algorithms.off_policy.td import look_ahead
 from functions.nn.mlp import Array
 
 
 def overestimation(
-    context: Context, normaliser: str, values: Array, future: Array, signal: LearningSignal, agents: Sequence[int] = ()
+    context: Context[ReplayConfig],
+    normaliser: str,
+    values: Array,
+    future: Array,
+    signal: LearningSignal,
+    agents: Sequence[int] = (),
 ) -> dict[str, float]:
     """The mean of value minus what followed over the rows that count, in units of reward, as a figure.
 

@@ -9,7 +9,7 @@ Every group keeps priorities of its own, which are equal for all groups of a sid
 shown no other group's state. They are written where the policy is, after all stages of the update have drawn.
 """
 
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +18,22 @@ from functions.algorithms.advantages import Flags
 from functions.algorithms.base import Context
 from functions.algorithms.off_policy import prioritised
 from functions.algorithms.off_policy.prioritised import Floats, Places
-from functions.algorithms.off_policy.replay import drawn, remembered
+from functions.algorithms.off_policy.replay import M, MinibatchConfig, drawn, remembered
 from functions.nn.mlp import Array
 from functions.randomness import generator
 
 PART = "priorities"
 # What a stretch without error counts as, so that it can be drawn again; as in OpenAI's baselines.
 _EPSILON = 1e-6
+
+
+class PriorityConfig(MinibatchConfig, Protocol):
+    """The settings of prioritised replay, see `UtilityConfig`."""
+
+    @property
+    def priority(self) -> float: ...
+
+    def beta(self, env_steps: int) -> float: ...
 
 
 class Priorities(NamedTuple):
@@ -37,7 +46,7 @@ class Priorities(NamedTuple):
     steps: int
 
     @classmethod
-    def load(cls, context: Context, name: str) -> Self:
+    def load(cls, context: Context[PriorityConfig], name: str) -> Self:
         """Those of group `name`, as they are for the context's window."""
         window, length = remembered(context)
         units, values, steps = (context.tensors[f"{PART}/{name}/{field}"] for field in cls._fields)
@@ -65,7 +74,7 @@ class Priorities(NamedTuple):
         return {f"{PART}/{name}/{field}": array for field, array in made.items()}
 
 
-def initial(config: Any, name: str) -> dict[str, Array]:
+def initial(config: PriorityConfig, name: str) -> dict[str, Array]:
     """The tensors of group `name` at round 0: no unit is known. None where draws are uniform."""
     if not config.priority:
         return {}
@@ -80,7 +89,7 @@ class Draw(NamedTuple):
     weights: Floats | None = None
 
     @classmethod
-    def of(cls, context: Context, name: str) -> Self:
+    def of(cls, context: Context[PriorityConfig], name: str) -> Self:
         """That of group `name`, at the address (seed, round, "replay", update)."""
         config = context.config
         if not config.priority:
@@ -92,7 +101,7 @@ class Draw(NamedTuple):
         return cls(places, prioritised.weights(values, places, config.beta(known.steps)))
 
     @classmethod
-    def told(cls, context: Context, name: str) -> Self:
+    def told(cls, context: Context[PriorityConfig], name: str) -> Self:
         """That which an earlier stage of group `name` told; see `tensors`."""
         if not context.config.priority:
             return cls()
@@ -104,7 +113,7 @@ class Draw(NamedTuple):
             return {}
         return {f"drawn/{name}": self.places, f"importance/{name}": self.weights}
 
-    def shown(self, context: Context) -> Context:
+    def shown(self, context: Context[M]) -> Context[M]:
         """The context with the minibatch as its data."""
         return drawn(context, self.places)
 
@@ -120,7 +129,7 @@ class Judged(NamedTuple):
     worth: Floats
 
     @classmethod
-    def by(cls, draw: Draw, config: Any, difference: Array, learned: Flags) -> "Judged | None":
+    def by(cls, draw: Draw, config: PriorityConfig, difference: Array, learned: Flags) -> "Judged | None":
         """From value minus target ``[..., T, B]``, 0 where a row is not `learned` from; None for uniform draws.
 
         A stretch without a row to learn from is not drawn again.
@@ -134,7 +143,7 @@ class Judged(NamedTuple):
         return cls(draw.places, worth)
 
     @classmethod
-    def told(cls, context: Context, name: str) -> "Judged | None":
+    def told(cls, context: Context[PriorityConfig], name: str) -> "Judged | None":
         """What an earlier stage of the update told group `name`; see `tensors`."""
         if not context.config.priority:
             return None
@@ -144,7 +153,7 @@ class Judged(NamedTuple):
         """What tells later stages of the update."""
         return {f"places/{name}": self.places, f"worth/{name}": self.worth}
 
-    def written(self, context: Context, name: str) -> dict[str, Array]:
+    def written(self, context: Context[PriorityConfig], name: str) -> dict[str, Array]:
         """The tensors of group `name` after the update; a stretch drawn twice is judged by the last of these."""
         known = Priorities.load(context, name)
         values = known.values.copy()

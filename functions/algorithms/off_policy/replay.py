@@ -7,7 +7,7 @@ through deep reinforcement learning", 2015.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from msgspec import Meta, structs
@@ -105,25 +105,40 @@ class ReplayConfig(AlgorithmConfig, frozen=True, kw_only=True):
         return self.buffer_size
 
 
-def drawn(context: Context, places: Rows | None = None) -> Context:
+class MinibatchConfig(Protocol):
+    """The settings of minibatches from the replay buffer; `batch_size` is None only before they are resolved."""
+
+    @property
+    def batch_size(self) -> int | None: ...
+
+    @property
+    def length(self) -> int | None: ...
+
+    @property
+    def burn_in(self) -> int: ...
+
+
+M = TypeVar("M", bound=MinibatchConfig)
+
+
+def drawn(context: Context[M], places: Rows | None = None) -> Context[M]:
     """The context with the update's minibatch as its data: drawn uniformly, or the stretches at `places` ``[B]``.
 
     Raises `BadRequest` without a window.
     """
     config, (window, length) = context.config, remembered(context)
-    address = (context.seed, context.round, "replay", context.update)
+    assert config.batch_size is not None  # resolved
+    size, address = config.batch_size, (context.seed, context.round, "replay", context.update)
 
     def draw() -> Batch:
-        return (
-            window.draw(generator(*address), config.batch_size, length) if places is None else window.at(places, length)
-        )
+        return window.draw(generator(*address), size, length) if places is None else window.at(places, length)
 
     # All groups that learn from the same minibatch share it, stage after stage.
     which = None if places is None else places.tobytes()
-    return replace(context, batch=window.once((address, config.batch_size, length, which), draw))
+    return replace(context, batch=window.once((address, size, length, which), draw))
 
 
-def remembered(context: Context) -> tuple[Window, int]:
+def remembered(context: Context[MinibatchConfig]) -> tuple[Window, int]:
     """The window, and the steps of a stretch of it; raises `BadRequest` where nothing can be learned from it."""
     config, window = context.config, context.window
     if window is None:
@@ -149,14 +164,14 @@ def groups_of(team: Team, agents: list[int]) -> list[int]:
     return sorted({team.groups[agent] for agent in agents})
 
 
-def learning_signal(context: Context, agents: list[int], team: bool) -> LearningSignal:
+def learning_signal(context: Context[ReplayConfig], agents: list[int], team: bool) -> LearningSignal:
     """Of the minibatch, see `LearningSignal.of`; rewards are not standardised yet, and a burn-in does not count."""
     signal = LearningSignal.of(context, agents, team)
     signal.learned[:, : context.config.burn_in] = False
     return signal
 
 
-def joint_signal(context: Context, side: list[int]) -> LearningSignal:
+def joint_signal(context: Context[ReplayConfig], side: list[int]) -> LearningSignal:
     """Of a side as one ``[T, E]``."""
     return LearningSignal(*(found[0] for found in learning_signal(context, side, team=True)))
 
@@ -171,7 +186,12 @@ class Scaled(NamedTuple):
     normaliser: Array
 
 
-def scaled(whole: Context, name: str, signal: LearningSignal, of: Callable[[Context], LearningSignal]) -> Scaled:
+def scaled(
+    whole: Context[ReplayConfig],
+    name: str,
+    signal: LearningSignal,
+    of: Callable[[Context[ReplayConfig]], LearningSignal],
+) -> Scaled:
     """The rewards of a minibatch, of which those of rows that count are taken into the scale.
 
     `of` gives the same outcome as `signal`, of `whole`, which has all that the round itself played.
@@ -182,7 +202,7 @@ def scaled(whole: Context, name: str, signal: LearningSignal, of: Callable[[Cont
     return Scaled(signal.rewards / signal.rewards.dtype.type(units.reward), *units, updated.tensor)
 
 
-def _mean_return(context: Context, signal: LearningSignal) -> float:
+def _mean_return(context: Context[ReplayConfig], signal: LearningSignal) -> float:
     """The mean of discounted rewards to the end of an episode, or of what was played, over the rows that count."""
     ended, gamma = context.batch.ended, context.config.gamma
     returns = look_ahead(signal.rewards, signal.terminal, ended, gamma, len(ended)).returns
@@ -200,7 +220,7 @@ class Shown(NamedTuple):
     burn_in: int
 
 
-def shown(context: Context, agents: list[int], now: Sequence[Array], after: Sequence[Array]) -> Shown:
+def shown(context: Context[ReplayConfig], agents: list[int], now: Sequence[Array], after: Sequence[Array]) -> Shown:
     """Agents' rows ``[T, E, F]`` and ``[K, F]`` side by side, the one-hot identity with them where the team uses it."""
     batch = context.batch
     begins = np.ones_like(batch.ended)
@@ -213,7 +233,7 @@ def shown(context: Context, agents: list[int], now: Sequence[Array], after: Sequ
     )
 
 
-def _identified(context: Context, agent: int, rows: Array) -> Array:
+def _identified(context: Context[ReplayConfig], agent: int, rows: Array) -> Array:
     if not context.team.identity:
         return rows
     one_hot = np.zeros((*rows.shape[:-1], len(context.spec.agents)), rows.dtype)
@@ -236,7 +256,12 @@ def error_for(weights: Weights, error: Array) -> Array:
 
 
 def following(
-    context: Context, weights: Weights, seen: Shown, agents: int, outputs: Array | None, trace: Trace | None
+    context: Context[ReplayConfig],
+    weights: Weights,
+    seen: Shown,
+    agents: int,
+    outputs: Array | None,
+    trace: Trace | None,
 ) -> Array:
     """Outputs for what was seen after every step ``[n, T, E, out]``, of which `outputs` and `trace` are the steps' own.
 
@@ -258,7 +283,7 @@ def following(
     return next_values(by_agent(outputs, agents), after, batch.cut)
 
 
-def legal_next(context: Context, agents: list[int]) -> Flags | None:
+def legal_next(context: Context[ReplayConfig], agents: list[int]) -> Flags | None:
     """Which actions are legal after each step ``[n, T, E, actions]``, of agents of one class; None for all.
 
     Who is gone does nothing any more, which is the first action, as it is remembered.
@@ -279,7 +304,7 @@ def legal_next(context: Context, agents: list[int]) -> Flags | None:
     return legal
 
 
-def living_next(context: Context, agents: list[int]) -> Flags:
+def living_next(context: Context[ReplayConfig], agents: list[int]) -> Flags:
     """Who is there after each step ``[n, T, E]``."""
     return np.asarray(context.batch.alive[agents] & ~context.batch.terminated[agents])
 
@@ -296,7 +321,7 @@ def by_column(rows: Array) -> Array:
     return rows.swapaxes(0, 1).reshape(steps, agents * num_envs, *rows.shape[3:])
 
 
-def chased(context: Context, online: dict[str, Array], part: str, name: str) -> dict[str, Array]:
+def chased(context: Context[ReplayConfig], online: dict[str, Array], part: str, name: str) -> dict[str, Array]:
     """The target network `<part>/<name>` after this update, for the online network's tensors by their own names."""
     prefix, config = f"{part}/{name}/", context.config
     old = {key.removeprefix(prefix): context.tensors[key] for key in context.tensors if key.startswith(prefix)}

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms.advantages import Flags
-from functions.nn.losses import ILLEGAL, huber
+from functions.nn.losses import huber, mask_logits
 from functions.nn.mlp import Array
 
 
@@ -67,8 +67,7 @@ def double_q(online: Array, target: Array, legal: Flags | None = None) -> Array:
 
     Double Q-learning (van Hasselt et al., 2016, eq. 4). All arrays ``[..., actions]``; the first of equal values wins.
     """
-    shown = online if legal is None else np.where(legal, online, online.dtype.type(ILLEGAL))
-    return chosen(target, shown.argmax(axis=-1))
+    return chosen(target, mask_logits(online, legal).argmax(axis=-1))
 
 
 def chosen(values: Array, actions: NDArray[np.integer]) -> Array:

@@ -16,7 +16,7 @@ from functions.algorithms.ppo.curvature import Derivatives, Hessian, extremes, p
 from functions.algorithms.ppo.differences import Differences
 from functions.algorithms.ppo.distil import branchwise
 from functions.algorithms.ppo.noise import blocks, estimate
-from functions.algorithms.ppo.policy_rows import PolicyRows
+from functions.algorithms.ppo.ppo import PolicyRows, PpoConfig
 from functions.algorithms.rows import members, observations, pooled, starts, with_identity
 from functions.algorithms.trainable import LossGradient
 from functions.contract import SummaryName
@@ -40,7 +40,7 @@ ONE_IN, LEAST = 100, 16
 PRODUCTS, RESIDUAL = 16, 0.3
 
 
-def behaviour(before: Context, after: Tensors, group: int) -> SummaryResult:
+def behaviour(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryResult:
     """Action probabilities ``[256, actions]`` of every member's new policy on the observations of its class.
 
     The observations are drawn equally from all agents of the class, living ones first; each is shown to every member
@@ -64,7 +64,7 @@ def behaviour(before: Context, after: Tensors, group: int) -> SummaryResult:
     return SummaryResult({}, {agent: probabilities(agent) for agent in agents})
 
 
-def gaussian(before: Context, after: Tensors, group: int) -> SummaryResult:
+def gaussian(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryResult:
     """Means and standard deviations ``[256, 2, numbers]`` of every member's new policy, as drawn.
 
     On the observations of `behaviour`. Nothing is told of choices.
@@ -83,7 +83,7 @@ def gaussian(before: Context, after: Tensors, group: int) -> SummaryResult:
     return SummaryResult({}, {agent: moments(agent) for agent in agents})
 
 
-def density(before: Context, after: Tensors, group: int) -> SummaryResult:
+def density(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryResult:
     """Samples ``[250, 4]`` of what every member saw and did, compressed alike for all agents of the class.
 
     Section 4.3.2 of "Multi-Agent Reinforcement Learning with Serverless Computing" (SoCC 2025) compares kernel
@@ -101,7 +101,7 @@ def density(before: Context, after: Tensors, group: int) -> SummaryResult:
     return SummaryResult({}, {agent: compressed[kind.agents.index(agent)] for agent in agents})
 
 
-def curvature(before: Context, after: Tensors, group: int) -> SummaryResult:
+def curvature(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryResult:
     """`largest` and `smallest` eigenvalue of the Hessian of the policy's loss at the incoming weights.
 
     On few of the group's rows, as in the paper (section 4.4), which does not say how few. The ends of so small a sample
@@ -121,7 +121,9 @@ def curvature(before: Context, after: Tensors, group: int) -> SummaryResult:
     return SummaryResult({"largest": found.largest, "smallest": found.smallest}, {})
 
 
-def _hessian(before: Context, group: int, known: PolicyRows, wanted: int, rng: np.random.Generator) -> Hessian:
+def _hessian(
+    before: Context[PpoConfig], group: int, known: PolicyRows, wanted: int, rng: np.random.Generator
+) -> Hessian:
     """Of one choice and a policy without memory, on so many rows."""
     count = len(known.actions)
     rows = rng.integers(count, size=wanted) if count > wanted else np.arange(count)
@@ -135,7 +137,9 @@ def _hessian(before: Context, group: int, known: PolicyRows, wanted: int, rng: n
     return Hessian(Mlp(network.sizes), flat, inputs[rows], loss)
 
 
-def _differences(before: Context, group: int, known: PolicyRows, wanted: int, rng: np.random.Generator) -> Differences:
+def _differences(
+    before: Context[PpoConfig], group: int, known: PolicyRows, wanted: int, rng: np.random.Generator
+) -> Differences:
     """Of any policy, on about so many rows: of one with memory, those of whole stretches."""
     network, flat = recurrent.from_tensors(before.tensors, f"policy/{group_name(group)}")
     pieces = material(
@@ -146,7 +150,7 @@ def _differences(before: Context, group: int, known: PolicyRows, wanted: int, rn
     return Differences(network, flat, pieces.part(chosen), known.loss)
 
 
-def noise(before: Context, after: Tensors, group: int) -> SummaryResult:
+def noise(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryResult:
     """`trace` and `square` of the policy's gradient at the incoming weights, per unit of sampling.
 
     Nothing of a single unit, which shows no variation.
@@ -168,7 +172,7 @@ def noise(before: Context, after: Tensors, group: int) -> SummaryResult:
     return SummaryResult(estimate(np.stack(gradients), size)._asdict(), {})
 
 
-def drawn(context: Context, index: int, purpose: str, count: int) -> list[NDArray[np.int64]]:
+def drawn(context: Context[PpoConfig], index: int, purpose: str, count: int) -> list[NDArray[np.int64]]:
     """Numbers of steps (t, e) of every agent of a class, equally many of each and `count` in all.
 
     Living steps where the agent has any, each once before any twice. Drawn at (seed, round, `purpose`, class): the same
@@ -203,7 +207,9 @@ def compress(vectors: Array, dimensions: int) -> NDArray[np.float64]:
     return np.asarray(wide @ axes)
 
 
-def _shown(before: Context, weights: Weights, agent: int, index: int, rows: list[NDArray[np.int64]]) -> Array:
+def _shown(
+    before: Context[PpoConfig], weights: Weights, agent: int, index: int, rows: list[NDArray[np.int64]]
+) -> Array:
     """What the policy makes of the steps `rows` of the agents of class `index`, as if `agent` had been in their place:
     ``[sum of rows, width]``."""
     arrays = before.batch.observations[index]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from functions.nn.discrete import Branches
 from functions.nn.heads import Distribution
-from functions.nn.losses import ILLEGAL, log_softmax
+from functions.nn.losses import log_softmax, mask_logits
 from functions.nn.mlp import Array
 
 # Rows of one step.
@@ -119,9 +119,7 @@ def branchwise(logits: Array, sizes: tuple[int, ...], legal: NDArray[np.bool_] |
 
 def log_probabilities(logits: Array, legal: NDArray[np.bool_] | None) -> Array:
     """Of logits ``[B, actions]``; what is not `legal` has probability exactly 0 and a finite logarithm."""
-    if legal is not None:
-        logits = np.where(legal, logits, logits.dtype.type(ILLEGAL))
-    return np.ascontiguousarray(log_softmax(np.ascontiguousarray(logits.T)).T)
+    return np.ascontiguousarray(log_softmax(np.ascontiguousarray(mask_logits(logits, legal).T)).T)
 
 
 def squared_error(values: Array, taught: Array) -> Array:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from functions.algorithms.base import Context, StageResult
 from functions.algorithms.chunks import Material, Rows, material
 from functions.algorithms.ppo import distil
-from functions.algorithms.ppo.ppo import CriticView, Ppo, signal
+from functions.algorithms.ppo.ppo import CriticView, Ppo, PpoConfig, learning_signal
 from functions.algorithms.rows import members, observations, pooled, unrolled
 from functions.algorithms.trainable import LossOf, Trainable, outputs
 from functions.contract import Team
@@ -40,7 +40,7 @@ class Estimates(NamedTuple):
 class Lessons:
     """The pooled living rows of a new group's members, and which of them every step of a lesson takes."""
 
-    def __init__(self, context: Context, group: int, steps: int) -> None:
+    def __init__(self, context: Context[PpoConfig], group: int, steps: int) -> None:
         """`context.team` is the new team."""
         self.context, self.group = context, group
         alive = context.batch.alive[members(context.team, group)]
@@ -75,7 +75,7 @@ class Merging:
     def __init__(self, view: CriticView) -> None:
         self._ppo = Ppo(view)
 
-    def merge(self, context: Context, target: Team, group: int, base: int, distil_steps: int) -> StageResult:
+    def merge(self, context: Context[PpoConfig], target: Team, group: int, base: int, distil_steps: int) -> StageResult:
         """Normaliser, critic and, where there are lessons, policy of `group`; see `base.Implementation.merge`.
 
         The critic is scaled so that its denormalised values stay what they were although the normaliser changes
@@ -106,13 +106,13 @@ class Merging:
         pieces = lessons.pieces(network.weights(critic), lambda agent: self._ppo.inputs(lessons.context, agent)[0])
         lessons.teach(network, critic, pieces, loss)
 
-    def _estimates(self, context: Context, agents: list[int]) -> Estimates:
+    def _estimates(self, context: Context[PpoConfig], agents: list[int]) -> Estimates:
         targets, values = [], []
         for agent in agents:
             name = group_name(agent)
             found = self._ppo.postprocess(context, agent).tensors
             old, updated = (Normaliser(*tensors[f"normaliser/{name}"].tolist()) for tensors in (context.tensors, found))
-            living = context.batch.alive[[agent]][signal(context, [agent]).learned]
+            living = context.batch.alive[[agent]][learning_signal(context, [agent]).learned]
             targets.append(updated.denormalise(found[f"target/{name}"][living].astype(np.float64)))
             values.append(old.denormalise(found[f"value/{name}"][living].astype(np.float64)))
         return Estimates(np.concatenate(targets), np.concatenate(values))

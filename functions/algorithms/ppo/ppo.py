@@ -18,16 +18,23 @@ from functions.algorithms.advantages import LearningSignal, gae, next_values
 from functions.algorithms.base import AlgorithmConfig, Context, Stage, StageResult, StageSpec
 from functions.algorithms.chunks import Rows, material
 from functions.algorithms.metrics import ByAgent
-from functions.algorithms.ppo.policy_rows import PolicyRows
-from functions.algorithms.rows import after_cuts, members, observations, unrolled, with_identity
+from functions.algorithms.rows import after_cuts, members, observations, pooling, unrolled, with_identity
 from functions.algorithms.trainable import Step, Trainable, last_epoch, minibatches, moments, trained_bytes
-from functions.contract import Team
+from functions.contract import BadRequest, Team
 from functions.data.batch import Batch
 from functions.environments.base import Spec
 from functions.keys import group_name
 from functions.nn import recurrent
-from functions.nn.heads import distribution
-from functions.nn.losses import PolicyLoss, ValueLoss, clipped_value_loss
+from functions.nn.discrete import OneChoice
+from functions.nn.heads import Distribution, distribution
+from functions.nn.losses import (
+    PolicyLoss,
+    ValueLoss,
+    clipped_head_loss,
+    clipped_policy_loss,
+    clipped_value_loss,
+    mask_logits,
+)
 from functions.nn.normaliser import Normaliser
 from functions.nn.recurrent import Network
 from functions.randomness import generator
@@ -121,7 +128,7 @@ class Ppo:
         actor, critic = self._networks(spec, team, config, group)
         return trained_bytes("policy", actor.parameters) | trained_bytes("critic", critic.parameters)
 
-    def postprocess(self, context: Context, group: int) -> StageResult:
+    def postprocess(self, context: Context[PpoConfig], group: int) -> StageResult:
         """Advantages ``[rows]`` of living rows; normalised value targets and old values of those critics learn from."""
         name, config, batch = group_name(group), context.config, context.batch
         agents = members(context.team, group)
@@ -129,7 +136,7 @@ class Ppo:
         raw, after = self._values(context, group)
         values = normaliser.denormalise(raw.astype(np.float64))
         following = next_values(values, normaliser.denormalise(after.astype(np.float64)), batch.cut)
-        rewards, terminal, rows = signal(context, agents)
+        rewards, terminal, rows = learning_signal(context, agents)
         paid = rewards.astype(np.float64)
         advantages = gae(paid, values, following, terminal, batch.ended, config.gamma, config.gae_lambda)
         targets = (advantages + values)[rows]
@@ -148,7 +155,7 @@ class Ppo:
             metrics | {"advantage_spread": spread},
         )
 
-    def critic(self, context: Context, group: int) -> StageResult:
+    def critic(self, context: Context[PpoConfig], group: int) -> StageResult:
         """Trains the group's critic on the targets of `postprocess`."""
         name, config = group_name(group), context.config
         network = Trainable.load(context, "critic", name)
@@ -159,7 +166,7 @@ class Ppo:
                 outputs[:, 0], old_values[rows], targets[rows], config.value_clip, config.huber_delta
             )
 
-        rows = signal(context, members(context.team, group)).learned
+        rows = learning_signal(context, members(context.team, group)).learned
 
         def seen(agent: int) -> Array:
             return self.inputs(context, agent)[0]
@@ -172,7 +179,7 @@ class Ppo:
         }
         return StageResult(network.tensors("critic", name), metrics)
 
-    def inputs(self, context: Context, agent: int) -> tuple[Array, Array]:
+    def inputs(self, context: Context[PpoConfig], agent: int) -> tuple[Array, Array]:
         """The critic's inputs ``[T * E, width]`` and ``[K, width]``, identity included."""
         inputs, cut = self._view.inputs(context.batch, agent)
         return with_identity(context, agent, inputs), with_identity(context, agent, cut)
@@ -188,7 +195,7 @@ class Ppo:
         actor = Network(widths, config.recurrent, gaussian, clipped=gaussian and config.clipped)
         return actor, Network((wide + identity, *config.hidden, 1), config.recurrent)
 
-    def _values(self, context: Context, group: int) -> tuple[Array, Array]:
+    def _values(self, context: Context[PpoConfig], group: int) -> tuple[Array, Array]:
         """What the critic makes of the group's steps ``[n, T, E]``, and of what was seen after each cut ``[n, K]``."""
         weights = recurrent.weights_of(context.tensors, f"critic/{group_name(group)}")
         raw, after = [], []
@@ -200,12 +207,54 @@ class Ppo:
         return np.stack(raw), np.stack(after)
 
 
-def signal(context: Context, agents: list[int]) -> LearningSignal:
+class PolicyRows(NamedTuple):
+    """B rows: `actions` ``[B]`` or ``[B, ...]`` as the `head` draws them, `legal` ``[B, width]`` or none, others
+    ``[B]``; `clip_coef` and `ent_coef` are those of the configuration."""
+
+    head: Distribution
+    actions: Array
+    log_probability: Array
+    advantage: Array
+    legal: NDArray[np.bool_] | None
+    clip: float
+    entropy: float
+
+    @classmethod
+    def living(cls, context: Context[PpoConfig], group: int) -> Self:
+        """The group's living rows, with the advantages of `postprocess`.
+
+        Raises `BadRequest` for trajectories of actors that did not say how likely their actions were.
+        """
+        batch, joined = context.batch, pooling(context, group)
+        if batch.log_probability is None:
+            raise BadRequest("the trajectories hold no log-probabilities, which PPO learns from")
+        told, masks = batch.log_probability, batch.masks
+        index, _ = batch.place(members(context.team, group)[0])
+        return cls(
+            head=distribution(context.spec.classes[index]),
+            actions=joined(lambda agent: _steps(batch.of(batch.actions, agent))),
+            log_probability=joined(lambda agent: batch.of(told, agent).ravel()),
+            advantage=context.tensors[f"advantage/{group_name(group)}"],
+            legal=None if masks is None else joined(lambda agent: _steps(batch.of(masks, agent))),
+            clip=context.config.clip_coef,
+            entropy=context.config.ent_coef,
+        )
+
+    def loss(self, outputs: Array, own: Array | None, rows: Rows) -> PolicyLoss:
+        """What the policy is trained on, for the `outputs` for the rows with the numbers `rows`."""
+        legal = None if self.legal is None else self.legal[rows]
+        known = self.actions[rows], self.log_probability[rows], self.advantage[rows], self.clip, self.entropy
+        if isinstance(self.head, OneChoice):
+            return clipped_policy_loss(outputs, *known, legal)
+        return clipped_head_loss(self.head, mask_logits(outputs, legal), own, *known)
+
+
+def learning_signal(context: Context[PpoConfig], agents: list[int]) -> LearningSignal:
     """What the agents learn from, ``[n, T, E]``."""
     return LearningSignal.of(context, agents, context.config.reward == "team")
 
 
-def policy(context: Context, group: int) -> StageResult:
+def policy(context: Context[PpoConfig], group: int) -> StageResult:
     """Trains the group's policy on the advantages of `postprocess`."""
     name, config = group_name(group), context.config
     known = PolicyRows.living(context, group)
@@ -232,3 +281,8 @@ def _by_row(steps: list[Step[PolicyLoss]]) -> dict[str, Array]:
 
 def _mean(values: Iterable[float]) -> float:
     return float(np.mean(list(values)))
+
+
+def _steps(array: Array) -> Array:
+    """``[T, E, ...]`` as ``[T * E, ...]``."""
+    return array.reshape(-1, *array.shape[2:])

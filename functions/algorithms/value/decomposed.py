@@ -6,7 +6,7 @@ their own, and the gradient is exactly that of one network that holds them all.
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from functions.algorithms.off_policy.replay import drawn, groups_of, side_of
 from functions.algorithms.off_policy.td import TdLoss
 from functions.algorithms.rows import members
 from functions.algorithms.value import utilities as networks
-from functions.algorithms.value.utilities import trained, utilities
+from functions.algorithms.value.utilities import UtilityConfig, trained, utilities
 from functions.contract import Team
 from functions.environments.base import Spec
 from functions.keys import group_name
@@ -42,7 +42,7 @@ class Gathered(NamedTuple):
         return Gathered(self.taken + offset, self.future + offset)
 
 
-def initialise(spec: Spec, team: Team, config: Any, seed: int, group: int) -> dict[str, Array]:
+def initialise(spec: Spec, team: Team, config: UtilityConfig, seed: int, group: int) -> dict[str, Array]:
     """As `utilities.initialise`; the normaliser is the side's, so that only its first group has one."""
     made = networks.initialise(spec, team, config, seed, group)
     if not leads(spec, team, group):
@@ -55,7 +55,7 @@ def leads(spec: Spec, team: Team, group: int) -> bool:
     return group == groups_of(team, side_of(spec, team, group))[0]
 
 
-def utility(context: Context, group: int) -> StageResult:
+def utility(context: Context[UtilityConfig], group: int) -> StageResult:
     """The group's part in the joint value, and in its target."""
     name = group_name(group)
     draw = Draw.of(context, name)
@@ -67,7 +67,7 @@ def utility(context: Context, group: int) -> StageResult:
     return StageResult(made, {})
 
 
-def policy(context: Context, group: int) -> StageResult:
+def policy(context: Context[UtilityConfig], group: int) -> StageResult:
     """One step of the group's network down the joint value's gradient."""
     name = group_name(group)
     judged = Judged.told(context, name)
@@ -79,17 +79,19 @@ def policy(context: Context, group: int) -> StageResult:
     return StageResult({**tensors, **written}, {"policy_grad_norm": norm})
 
 
-def mixing_group(context: Context, group: int) -> list[int]:
+def mixing_group(context: Context[UtilityConfig], group: int) -> list[int]:
     """The agents on the group's side, ascending, if the group is the side's first; else none."""
     return side_of(context.spec, context.team, group) if leads(context.spec, context.team, group) else []
 
 
-def gathered(context: Context, side: list[int], data: str = "") -> Gathered:
+def gathered(context: Context[UtilityConfig], side: list[int], data: str = "") -> Gathered:
     """What the groups of a side gave, agent by agent; with `OWN` of the round's own data, in its last update."""
     return Gathered(*(_by_agent(context, side, name + data) for name in Gathered._fields))
 
 
-def shared_out(context: Context, side: list[int], slopes: Array, judged: Judged | None) -> dict[str, Array]:
+def shared_out(
+    context: Context[UtilityConfig], side: list[int], slopes: Array, judged: Judged | None
+) -> dict[str, Array]:
     """The loss's slope by the value of what each agent did ``[n, T, E]``, as every group of the side gets it, and what
     was found of the minibatch."""
     made: dict[str, Array] = {}
@@ -104,7 +106,7 @@ def joint_figures(loss: TdLoss, joint: Array, learned: Flags) -> dict[str, float
     return ByAgent.of((), learned).means({"td_loss": loss.rows[learned], "joint_value": joint[learned]})
 
 
-def _by_agent(context: Context, side: list[int], name: str) -> Array:
+def _by_agent(context: Context[UtilityConfig], side: list[int], name: str) -> Array:
     found = []
     for agent in side:
         group = context.team.groups[agent]

@@ -34,7 +34,7 @@ class IqlConfig(UtilityConfig, frozen=True, kw_only=True, tag_field="name", tag=
     ] = "team"
 
 
-def policy(context: Context, group: int) -> StageResult:
+def policy(context: Context[IqlConfig], group: int) -> StageResult:
     """One step of the group's network towards what its agents got and may still get."""
     told = _overestimation(context, group) if due(context) else {}
     name, config, whole = group_name(group), context.config, context
@@ -55,7 +55,7 @@ def policy(context: Context, group: int) -> StageResult:
     return StageResult({**tensors, f"normaliser/{name}": units.normaliser, **written}, told)
 
 
-def _overestimation(context: Context, group: int) -> dict[str, float]:
+def _overestimation(context: Context[IqlConfig], group: int) -> dict[str, float]:
     agents, name = members(context.team, group), f"normaliser/{group_name(group)}"
     found, signal = utilities(context, group), learning_signal(context, agents, context.config.reward == "team")
     offset = RewardScale.of(context.tensors[name]).units(context.config.standardise_rewards).offset

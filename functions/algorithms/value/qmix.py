@@ -6,7 +6,7 @@ phases: the agents' utilities go up into the mixing network, which learns, and t
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from msgspec import Meta
@@ -59,7 +59,7 @@ class QmixConfig(UtilityConfig, frozen=True, kw_only=True, tag_field="name", tag
     hypernet_embed: Annotated[int, Meta(ge=0, description="hidden units of its hypernetworks; 0: linear ones")] = 64
 
 
-def initialise(spec: Spec, team: Team, config: Any, seed: int, group: int) -> dict[str, Array]:
+def initialise(spec: Spec, team: Team, config: QmixConfig, seed: int, group: int) -> dict[str, Array]:
     """The group's network at round 0, and the side's mixing network if it is the side's first group."""
     made, name = decomposed.initialise(spec, team, config, seed, group), group_name(group)
     if not leads(spec, team, group):
@@ -74,7 +74,7 @@ def initialise(spec: Spec, team: Team, config: Any, seed: int, group: int) -> di
     }
 
 
-def part_bytes(spec: Spec, team: Team, config: Any, group: int) -> dict[str, int]:
+def part_bytes(spec: Spec, team: Team, config: QmixConfig, group: int) -> dict[str, int]:
     """As `utilities.part_bytes`, and of the side's mixing network if the group is the side's first."""
     own = utilities.part_bytes(spec, team, config, group)
     if not leads(spec, team, group):
@@ -83,12 +83,12 @@ def part_bytes(spec: Spec, team: Team, config: Any, group: int) -> dict[str, int
     return {**own, **mixer, "mixer_target": mixer["mixer"]}
 
 
-def _mixer(spec: Spec, team: Team, config: Any, group: int) -> Mixer:
+def _mixer(spec: Spec, team: Team, config: QmixConfig, group: int) -> Mixer:
     width = spec.state_size or sum(kind.observation_size * len(kind.agents) for kind in spec.classes)
     return Mixer(len(side_of(spec, team, group)), width, config.mixing_embed_dim, config.hypernet_embed)
 
 
-def mix(context: Context, group: int) -> StageResult:
+def mix(context: Context[QmixConfig], group: int) -> StageResult:
     """One step of the side's mixing network, and the loss's slopes by its agents' utilities before that step."""
     side = mixing_group(context, group)
     if not side:
@@ -115,7 +115,7 @@ def mix(context: Context, group: int) -> StageResult:
     return StageResult({**made, **down, f"normaliser/{name}": units.normaliser}, told)
 
 
-def _overestimation(context: Context, side: list[int], group: int) -> dict[str, float]:
+def _overestimation(context: Context[QmixConfig], side: list[int], group: int) -> dict[str, float]:
     batch, name, found = context.batch, group_name(group), gathered(context, side, OWN)
     mixer, flat = mixer_of(context.tensors, f"mixer/{name}")
     joint, _ = mixer.forward(flat, _rows(batch.state), _columns(found.taken), _columns(batch.alive[side]))
@@ -124,7 +124,7 @@ def _overestimation(context: Context, side: list[int], group: int) -> dict[str, 
     return overestimation(context, f"normaliser/{name}", joint, future, joint_signal(context, side))
 
 
-def _future(context: Context, name: str, found: Gathered, side: list[int]) -> Array:
+def _future(context: Context[QmixConfig], name: str, found: Gathered, side: list[int]) -> Array:
     """What the target network gives for what the agents would do after every step ``[T, E]``, those left by then."""
     batch = context.batch
     left = batch.alive[side] & ~learning_signal(context, side, team=False).terminal
@@ -134,7 +134,9 @@ def _future(context: Context, name: str, found: Gathered, side: list[int]) -> Ar
     return joint.reshape(batch.ended.shape)
 
 
-def _stepped(context: Context, name: str, mixer: Mixer, flat: Array, gradient: Array) -> tuple[dict[str, Array], float]:
+def _stepped(
+    context: Context[QmixConfig], name: str, mixer: Mixer, flat: Array, gradient: Array
+) -> tuple[dict[str, Array], float]:
     """The mixing network, its moments and its target after a step, and the gradient's norm."""
     config, prefix = context.config, f"mixer_optimiser/{name}"
     first, second = (np.array(context.tensors[f"{prefix}/{moment}"]) for moment in ("first", "second"))

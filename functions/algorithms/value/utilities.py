@@ -3,7 +3,7 @@
 `policy` is the network that agents act with, the action of the highest value, and `target` its slower copy.
 """
 
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from msgspec import Meta
@@ -91,7 +91,7 @@ class UtilityConfig(ReplayConfig, frozen=True, kw_only=True):
         return Behaviour(kind="epsilon", amount=self.epsilon_start + share * (self.epsilon_end - self.epsilon_start))
 
 
-def initialise(spec: Spec, team: Team, config: Any, seed: int, group: int) -> dict[str, Array]:
+def initialise(spec: Spec, team: Team, config: UtilityConfig, seed: int, group: int) -> dict[str, Array]:
     """Network, target, empty moments and normaliser of a group at round 0; raises `BadRequest` for other actions."""
     name, network = group_name(group), _network(spec, team, config, group)
     flat = recurrent.initialise(network, generator(seed, "initialise", group), output_gain=1.0)
@@ -104,13 +104,13 @@ def initialise(spec: Spec, team: Team, config: Any, seed: int, group: int) -> di
     }
 
 
-def part_bytes(spec: Spec, team: Team, config: Any, group: int) -> dict[str, int]:
+def part_bytes(spec: Spec, team: Team, config: UtilityConfig, group: int) -> dict[str, int]:
     """Of the network, its target and its moments; raises `BadRequest` for other actions."""
     found = trained_bytes("policy", _network(spec, team, config, group).parameters)
     return {**found, "target": found["policy"]}
 
 
-def _network(spec: Spec, team: Team, config: Any, group: int) -> Network:
+def _network(spec: Spec, team: Team, config: UtilityConfig, group: int) -> Network:
     agent = members(team, group)[0]
     kind = next(kind for kind in spec.classes if agent in kind.agents)
     if kind.continuous or kind.branches:
@@ -133,14 +133,14 @@ class Utilities(NamedTuple):
     network: Trainable
 
 
-def seen_by(context: Context, group: int) -> Shown:
+def seen_by(context: Context[ReplayConfig], group: int) -> Shown:
     """The observations of the group's agents in the minibatch, zeros where they are not there."""
     batch, agents = context.batch, members(context.team, group)
     now, after = zip(*(own_observation(batch, agent) for agent in agents), strict=True)
     return shown(context, agents, now, after)
 
 
-def utilities(context: Context, group: int, look_ahead: bool = True) -> Utilities:
+def utilities(context: Context[UtilityConfig], group: int, look_ahead: bool = True) -> Utilities:
     """What the group's networks make of the minibatch; without `look_ahead` nothing of what is to come."""
     agents = members(context.team, group)
     network, seen = Trainable.load(context, "policy", group_name(group)), seen_by(context, group)
@@ -150,7 +150,9 @@ def utilities(context: Context, group: int, look_ahead: bool = True) -> Utilitie
     return Utilities(taken, future, values, trace, network)
 
 
-def trained(context: Context, group: int, found: Utilities, error: Array) -> tuple[dict[str, Array], float]:
+def trained(
+    context: Context[UtilityConfig], group: int, found: Utilities, error: Array
+) -> tuple[dict[str, Array], float]:
     """The group's tensors after one step down the gradient, and its norm; `error` is d loss / d taken ``[n, T, E]``."""
     name, network = group_name(group), found.network
     actions = by_column(_actions(context, members(context.team, group)))
@@ -160,13 +162,15 @@ def trained(context: Context, group: int, found: Utilities, error: Array) -> tup
     return {**made, **chased(context, unprefixed(made, f"policy/{name}"), "target", name)}, norm
 
 
-def _actions(context: Context, agents: list[int]) -> Array:
+def _actions(context: Context[UtilityConfig], agents: list[int]) -> Array:
     """What each did ``[n, T, E]``; once it is gone the first action, of which alone there is a value then."""
     batch = context.batch
     return np.stack([batch.of(batch.actions, agent) for agent in agents]).astype(np.int64)
 
 
-def _future(context: Context, group: int, seen: Shown, network: Trainable, values: Array, trace: Trace) -> Array:
+def _future(
+    context: Context[UtilityConfig], group: int, seen: Shown, network: Trainable, values: Array, trace: Trace
+) -> Array:
     """The target network's value ``[n, T, E]`` of the legal action that is best after each step, as the online network
     sees it with `double`."""
     agents, several = members(context.team, group), context.config.recurrent or len(context.batch.ended) > 1

@@ -37,7 +37,7 @@ class VdnConfig(UtilityConfig, frozen=True, kw_only=True, tag_field="name", tag=
     """Value-decomposition networks."""
 
 
-def mix(context: Context, group: int) -> StageResult:
+def mix(context: Context[VdnConfig], group: int) -> StageResult:
     """The error of the joint value, for every agent on the group's side."""
     side = mixing_group(context, group)
     if not side:
@@ -66,7 +66,7 @@ def mix(context: Context, group: int) -> StageResult:
     return StageResult({**down, f"normaliser/{name}": units.normaliser}, told)
 
 
-def _overestimation(context: Context, side: list[int], group: int) -> dict[str, float]:
+def _overestimation(context: Context[VdnConfig], side: list[int], group: int) -> dict[str, float]:
     living, name = context.batch.alive[side], f"normaliser/{group_name(group)}"
     left = living & ~learning_signal(context, side, team=False).terminal
     offset = RewardScale.of(context.tensors[name]).units(context.config.standardise_rewards).offset

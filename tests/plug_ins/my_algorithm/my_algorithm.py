@@ -7,13 +7,13 @@ from msgspec import Meta
 
 from functions.algorithms.advantages import gae
 from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec, StageResult, StageSpec, as_base
-from functions.algorithms.ppo.policy_rows import only
 from functions.algorithms.rows import members, observations, pooling
 from functions.algorithms.trainable import Trainable, moments
 from functions.contract import BadRequest
 from functions.keys import group_name
 from functions.nn import recurrent
 from functions.nn.heads import distribution
+from functions.nn.losses import mask_logits
 from functions.nn.recurrent import Network
 from functions.randomness import generator
 
@@ -69,7 +69,7 @@ def policy(context, group):
     head = distribution(kind)
     network = Trainable.load(context, "policy", name)
     seen = recurrent.forward(network.weights, _rows(context, group))
-    outputs = only(seen.outputs, legal)
+    outputs = mask_logits(seen.outputs, legal)
     slope, _ = head.log_probability_gradient(outputs, None, actions)
     advantage = context.tensors[f"advantage/{name}"]
     norm = network.descend(seen, -slope * advantage[:, None] / len(advantage))

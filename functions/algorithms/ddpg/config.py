@@ -1,0 +1,65 @@
+"""The settings of IDDPG and MADDPG."""
+
+from typing import Annotated, Literal, Self
+
+from msgspec import Meta
+from msgspec.structs import replace
+
+from functions.algorithms.off_policy.replay import ReplayConfig
+from functions.contract import Behaviour
+from functions.environments.base import Spec
+
+_NOISE = 0.5
+
+
+class DdpgConfig(ReplayConfig, frozen=True, kw_only=True):
+    """The settings of both; agents that choose explore as their distribution says, agents that act in numbers by noise.
+
+    Agents learn from the reward of their side by default, as in Papoudakis et al., "Benchmarking Multi-Agent Deep
+    Reinforcement Learning Algorithms in Cooperative Tasks", 2021. Critics step further than policies, in Lillicrap et
+    al. ten times as far: a policy that runs ahead of its critic goes where softmax and tanh have no slope.
+    `regularisation` keeps it from there too; where what is done makes little of the difference in rewards it must be
+    weak, or it is all that policies follow: docs/algorithms.md has what was tried.
+    """
+
+    lr: Annotated[float, Meta(gt=0, description="Adam's step for policies")] = 1e-3
+    critic_lr: Annotated[float, Meta(gt=0, description="Adam's step for critics")] = 3e-3
+    regularisation: Annotated[
+        float, Meta(ge=0, description="weight of the policy outputs' mean square in its loss")
+    ] = 0.01
+    temperature: Annotated[float, Meta(gt=0, description="of the softmax that a choice's gradient goes through")] = 1.0
+    noise_start: (
+        Annotated[
+            float,
+            Meta(
+                ge=0, description="noise on numbers at first, in half ranges; default: 0.5 where agents act in numbers"
+            ),
+        ]
+        | None
+    ) = None
+    noise_end: (
+        Annotated[float, Meta(ge=0, description="noise on numbers in the end; default: a tenth of noise_start")] | None
+    ) = None
+    noise_steps: Annotated[int, Meta(ge=1, description="environment steps from the one to the other")] = 50_000
+    reward: Annotated[
+        Literal["own", "team"], Meta(description="own, or the sum over one's side, which goes on when an agent dies")
+    ] = "team"
+
+    def behaviour(self, env_steps: int) -> Behaviour:
+        """Noise that falls in a straight line where there is any; else as the distribution says."""
+        if not self.noisy:
+            return Behaviour()
+        share, start, end = min(1.0, env_steps / self.noise_steps), self.noise_start or 0.0, self.noise_end or 0.0
+        return Behaviour(kind="noise", amount=start + share * (end - start))
+
+    @property
+    def noisy(self) -> bool:
+        """Whether policies give numbers that noise is added to."""
+        return bool(self.noise_start or self.noise_end)
+
+    def resolved(self, spec: Spec) -> Self:
+        """Fills in the noise, too, which there is only where agents act in numbers."""
+        start, end = self.noise_start, self.noise_end
+        if start is None:
+            start = _NOISE if any(kind.continuous for kind in spec.classes) else 0.0
+        return replace(super().resolved(spec), noise_start=start, noise_end=start / 10 if end is None else end)
