@@ -68,15 +68,9 @@ def _asked(plan: Plan, state: State, event: Asked) -> State:
     for task in event.tasks:
         old = slots.get(task.work)
         slots[task.work] = Slot(
-            function=task.function,
-            kind=task.kind,
-            weight=task.weight,
-            size=task.size,
-            peers=task.peers,
-            memory_mb=task.memory_mb,
+            item=task.item,
             attempt=task.request.attempt,
             timeout_s=task.request.timeout_s,
-            gets=task.gets,
             failures=old.failures if old else 0,
         )
     return replace(state, slots=slots)
@@ -114,9 +108,9 @@ def _metered(plan: Plan, state: State, slot: Slot | None, report: Report, answer
     if report.outcome == "throttled":
         return state.meter
     # What an attempt without an answer stored and read is unknown, so the most it can have done is billed.
-    usage = answer.usage if answer else Usage(puts=MOST_PUTS, gets=slot.gets if slot else 0)
-    timeout_s, memory = (slot.timeout_s, slot.memory_mb) if slot else (None, None)
-    meter = budget.ended(plan, state.meter, report, timeout_s, memory, usage)
+    usage = answer.usage if answer else Usage(puts=MOST_PUTS, gets=slot.item.gets if slot else 0)
+    timeout_s, memory_mb = (slot.timeout_s, slot.item.memory_mb) if slot else (None, None)
+    meter = budget.add_ended(plan, state.meter, report, timeout_s, memory_mb, usage)
     # An answer that somebody waited for left the region; without a deployment there is none to leave.
     return meter.add_log(LOG_BYTES).add_transfer(len(report.body)) if plan.platform.fixed_sizes else meter
 
@@ -137,17 +131,18 @@ def _problem(slot: Slot, report: Report, answer: Answer | None) -> str:
 
 def _slowest(state: State, slot: Slot, report: Report) -> dict[str, float]:
     """The longest run per kind of task and unit of weight, start-up left out."""
-    took = report.duration_ms / slot.weight
-    return {**state.slowest, slot.kind: max(took, state.slowest.get(slot.kind, 0.0))}
+    took, kind = report.duration_ms / slot.item.weight, slot.item.kind
+    return {**state.slowest, kind: max(took, state.slowest.get(kind, 0.0))}
 
 
 def _measured(plan: Plan, state: State, slot: Slot, report: Report) -> State:
     """With what the placement planner goes by, which nobody else asks for."""
-    if plan.config.placement.rule != "auto" or not slot.size:
+    item = slot.item
+    if plan.config.placement.rule != "auto" or not item.size:
         return state
-    timings = observed(state.timings, slot.kind, slot.size, report.duration_ms, state.place.style, 1 / slot.peers)
-    peak = max(report.peak_mb, state.peaks.get(slot.function, 0.0))
-    return replace(state, timings=timings, peaks={**state.peaks, slot.function: peak})
+    timings = observed(state.timings, item.kind, item.size, report.duration_ms, state.place.style, 1 / item.peers)
+    peak = max(report.peak_mb, state.peaks.get(item.function, 0.0))
+    return replace(state, timings=timings, peaks={**state.peaks, item.function: peak})
 
 
 def _advanced(plan: Plan, state: State, event: Advanced) -> State:
@@ -228,10 +223,12 @@ def _made(state: State) -> set[str]:
 
 def _learned(plan: Plan, state: State) -> State:
     """Every learner has answered: the round is over, unless the mind proposes another team."""
-    proposal = _decisions(plan, state, played(state))[-1].proposal
-    if proposal is None:
-        return _rounded(plan, state, "")
-    return replace(state, phase="regroup", proposal=proposal)
+    rounds = played(state)
+    decisions = _decisions(plan, state, rounds)
+    last = decisions[-1]
+    if last.proposal is None:
+        return _rounded(plan, state, rounds, decisions, last.event)
+    return replace(state, phase="regroup", proposal=last.proposal, decision=replace(last, proposal=None))
 
 
 def _decisions(plan: Plan, state: State, rounds: list[Played]) -> list[Decision]:
@@ -254,7 +251,7 @@ def _regrouped(plan: Plan, state: State) -> State:
     objects, parts = regrouped(plan, state)
     made = replace(state, proposal=replace(proposal, objects=objects, parts=parts))
     if proposal.margin is None:
-        return _rounded(plan, made, _TAKEN[proposal.kind])
+        return _resolved(plan, made, _TAKEN[proposal.kind])
     return replace(made, phase="trial")
 
 
@@ -270,7 +267,7 @@ def _tried(plan: Plan, state: State) -> State:
     state = replace(state, proposal=seen)
     if verdict == "more":
         return state
-    return _rounded(plan, state, _TAKEN[proposal.kind] if verdict == "commit" else "rejected")
+    return _resolved(plan, state, _TAKEN[proposal.kind] if verdict == "commit" else "rejected")
 
 
 _TAKEN = {"share": "shared", "split": "split"}
@@ -278,14 +275,18 @@ _TAKEN = {"share": "shared", "split": "split"}
 
 def _proposal_abandoned(plan: Plan, state: State, event: Abandoned) -> State:
     """The round ends with the team it has."""
-    return _rounded(plan, _abandoned(plan, state), event.event)
+    return _resolved(plan, _abandoned(plan, state), event.event)
 
 
-def _rounded(plan: Plan, state: State, event: str) -> State:
-    """The round happened: new objects, lines of metrics, and a list of what nobody needs any more."""
-    rounds = played(state)
-    decisions = _decisions(plan, state, rounds)
-    lines = round_lines(plan, state, rounds, decisions, event or decisions[-1].event)
+def _resolved(plan: Plan, state: State, event: str) -> State:
+    """The round ends with its proposal taken or turned down. Only a round that goes on alone proposes a team."""
+    assert state.decision is not None
+    return _rounded(plan, state, played(state), [state.decision], event)
+
+
+def _rounded(plan: Plan, state: State, rounds: list[Played], decisions: list[Decision], event: str) -> State:
+    """The rounds are over: new objects, lines of metrics, and a list of what nobody needs any more."""
+    lines = round_lines(plan, state, rounds, decisions, event)
     (objects, parts), team, controller = learned(plan, state), state.team, decisions[-1].controller
     if state.proposal is not None and event in _TAKEN.values():
         proposal = state.proposal
@@ -304,6 +305,7 @@ def _rounded(plan: Plan, state: State, event: str) -> State:
         team=team,
         controller=controller,
         proposal=None,
+        decision=None,
         slots={},
         lines=lines,
         past=remembered(plan, state, len(rounds)),
@@ -362,7 +364,7 @@ def _resumed(plan: Plan, state: State, event: Resumed) -> State:
         )
     if state.round_placement is not None and planning.changed(plan, state):
         # The round in flight begins anew, for its shares no longer fit together.
-        return _placed(plan, replace(going_on, slots={}, proposal=None))
+        return _placed(plan, replace(going_on, slots={}, proposal=None, decision=None))
     return going_on
 
 
@@ -383,7 +385,7 @@ def _abandoned(plan: Plan, state: State) -> State:
     meter, slots = state.meter, {}
     for work, slot in state.slots.items():
         if slot.waiting:
-            meter = budget.lost(plan, meter, slot.function, slot.memory_mb, slot.timeout_s, slot.gets)
+            meter = budget.add_lost(plan, meter, slot.item, slot.timeout_s)
         slots[work] = replace(slot, waiting=False)
     return replace(state, slots=slots, meter=meter)
 
@@ -425,8 +427,8 @@ def _lost(plan: Plan, state: State, event: Lost) -> State:
     meter, slots = state.meter, dict(state.slots)
     for work in event.works:
         slot = slots[work]
-        meter = budget.lost(plan, meter, slot.function, slot.memory_mb, slot.timeout_s, slot.gets)
-        problem = f"nobody heard of the {slot.function} again"
+        meter = budget.add_lost(plan, meter, slot.item, slot.timeout_s)
+        problem = f"nobody heard of the {slot.item.function} again"
         slots[work] = replace(slot, waiting=False, failures=slot.failures + 1, problem=problem)
     return replace(state, slots=slots, meter=meter)
 

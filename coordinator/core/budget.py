@@ -5,9 +5,9 @@ from decimal import Decimal
 from fractions import Fraction
 
 from coordinator.config.schema import Function
-from coordinator.core.state import Plan, State
+from coordinator.core.state import Plan, State, WorkItem
 from coordinator.core.state_location import learner_waves
-from coordinator.core.tasks import LOOKS, MOST_PUTS, Planned, evaluations
+from coordinator.core.tasks import LOOKS, MOST_PUTS, PlannedTask, evaluations
 from coordinator.pricing.bill import Meter, bill
 from functions.contract import Report, Usage
 
@@ -42,28 +42,29 @@ def function_of(plan: Plan, name: str) -> Function:
     return {"actor": sizes.actor, "learner": sizes.learner, "evaluator": sizes.evaluator}[name]
 
 
-def allowed_s(plan: Plan, state: State, task: Planned) -> float:
+def allowed_s(plan: Plan, state: State, task: PlannedTask) -> float:
     """How long the task's next attempt may run, in seconds.
 
     Without a cap, what the user set. Under a cap the time-out is what an attempt reserves, so it is kept near what such
     tasks took; every failure doubles it. Time-outs never change a weight, only when an attempt is given up.
     """
-    limit = function_of(plan, task.function).timeout_s
+    item = task.item
+    limit = function_of(plan, item.function).timeout_s
     cap = plan.config.stop.dollars
     if cap is None:
         return limit
     slot = state.slots.get(task.work)
     patience = 2.0 ** (slot.failures if slot else 0)
-    share = Decimal(str(cap)) * UNSEEN_SHARE / task.peers / _dollars_per_second(plan, task.memory_mb)
+    share = Decimal(str(cap)) * UNSEEN_SHARE / item.peers / _dollars_per_second(plan, item.memory_mb)
     expected = max(LEAST_S, float(share))
-    if task.kind in state.slowest:
-        seen = max(LEAST_S, SLACK * state.slowest[task.kind] * task.weight / 1000)
+    if item.kind in state.slowest:
+        seen = max(LEAST_S, SLACK * state.slowest[item.kind] * item.weight / 1000)
         # The evaluations that end a run are reserved before anything is seen: their reserve must not grow afterwards.
-        expected = min(seen, expected) if task.kind == "evaluate" else seen
+        expected = min(seen, expected) if item.kind == "evaluate" else seen
     return min(limit, round(expected * patience, 3))
 
 
-def affordable(plan: Plan, state: State, tasks: list[Planned]) -> bool:
+def affordable(plan: Plan, state: State, tasks: list[PlannedTask]) -> bool:
     """Whether the bill stays within the cap if all waiting attempts, `tasks` and the final evaluations cost their most.
 
     Always true without a cap.
@@ -73,9 +74,9 @@ def affordable(plan: Plan, state: State, tasks: list[Planned]) -> bool:
     meter = state.meter
     for slot in state.slots.values():
         if slot.waiting:
-            meter = lost(plan, meter, slot.function, slot.memory_mb, slot.timeout_s, slot.gets)
+            meter = add_lost(plan, meter, slot.item, slot.timeout_s)
     for task in [*tasks, *_ending(plan, state)]:
-        meter = lost(plan, meter, task.function, task.memory_mb, allowed_s(plan, state, task), task.gets)
+        meter = add_lost(plan, meter, task.item, allowed_s(plan, state, task))
     meter = _with_turns(plan, state, meter, len(tasks))
     size = _ledger_bytes(plan, state)
     meter = meter.add_commit(size).add_load(size).add_stored(Usage(puts=_checkpoint_puts(plan, state)))
@@ -102,12 +103,13 @@ def _with_turns(plan: Plan, state: State, meter: Meter, asked: int) -> Meter:
     return meter
 
 
-def lost(plan: Plan, meter: Meter, function: str, memory_mb: int, timeout_s: float, gets: int) -> Meter:
+def add_lost(plan: Plan, meter: Meter, item: WorkItem, timeout_s: float) -> Meter:
     """The meter with an attempt that cost the most it may."""
-    return meter.add_lost(function, memory_mb, timeout_s, MOST_PUTS, gets, per_vcpu(plan), plan.platform.init_limit_ms)
+    limit_ms = plan.platform.init_limit_ms
+    return meter.add_lost(item.function, item.memory_mb, timeout_s, MOST_PUTS, item.gets, per_vcpu(plan), limit_ms)
 
 
-def ended(
+def add_ended(
     plan: Plan, meter: Meter, report: Report, timeout_s: float | None, memory_mb: int | None, usage: Usage
 ) -> Meter:
     """The meter with an attempt that was reported; `timeout_s` and `memory_mb` None when nobody waits for it any more.
@@ -145,7 +147,7 @@ def dollars(plan: Plan, meter: Meter) -> Decimal:
     return bill(meter, plan.prices, pricing.architecture, pricing.storage).total
 
 
-def _ending(plan: Plan, state: State) -> list[Planned]:
+def _ending(plan: Plan, state: State) -> list[PlannedTask]:
     """The evaluations that end every run and are not asked yet."""
     sizes = plan.config.evaluation
     coming = {"final": sizes.final_episodes, "absolute": 10 * sizes.episodes}

@@ -6,7 +6,7 @@ paper ("Multi-Agent Reinforcement Learning with Serverless Computing", SoCC 2025
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, cast
+from typing import Literal, cast
 
 import numpy as np
 from msgspec import field
@@ -69,15 +69,17 @@ class RoundSignals:
     tables: Mapping[str, Table]
 
 
-class Decision(NamedTuple):
-    """`slope` of the trend once its window is full; `diversity` of the agents' policies; `event`: '' or 'alone', when
-    sharing was due and no two agents are alike."""
+class Decision(Message, frozen=True, kw_only=True):
+    """What the controller makes of a finished round."""
 
     controller: ControllerState
-    proposal: Proposal | None
-    slope: float | None
-    diversity: float | None
-    event: str
+    proposal: Proposal | None = None
+    # Of the trend, once its window is full.
+    slope: float | None = None
+    # Of the agents' policies.
+    diversity: float | None = None
+    # 'alone' when sharing was due and no two agents act alike.
+    event: Literal["", "alone"] = ""
 
 
 def began(config: RunConfig) -> ControllerState:
@@ -116,7 +118,8 @@ def plan_next_round(
 ) -> Decision:
     """What round `round_` makes of the next; `overhead` as in `scaling.Bounds`."""
     controller = _remembered(config, team, controller, seen)
-    proposal, slope, event = None, None, ""
+    proposal, slope = None, None
+    event: Literal["", "alone"] = ""
     if len(controller.trend.window) == config.trend.window:
         values = trend.values(controller.trend)
         slope = trend.slope(values)
@@ -127,7 +130,13 @@ def plan_next_round(
             controller = replace(controller, trend=trend.emptied(controller.trend))
     rng = generator(config.seed, round_, "scaling")
     rollouts = scaling.rollouts(config.scaling.rule, controller.scaling, _bounds(config, spec, overhead), rng)
-    return Decision(replace(controller, rollouts=rollouts), proposal, slope, _diversity(spec, team, seen), event)
+    return Decision(
+        controller=replace(controller, rollouts=rollouts),
+        proposal=proposal,
+        slope=slope,
+        diversity=_diversity(spec, team, seen),
+        event=event,
+    )
 
 
 def settled(controller: ControllerState, proposal: Proposal) -> ControllerState:

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 import msgspec
 
 from coordinator.core.budget import affordable, allowed_s
-from coordinator.core.state import Plan, Slot, State, Status
+from coordinator.core.state import Plan, Slot, State, Status, WorkItem
 from coordinator.core.state_location import learner_waves
-from coordinator.core.tasks import EXTRA_GETS, Planned, function_memory, in_flight, learning_kind, samples
+from coordinator.core.tasks import EXTRA_GETS, PlannedTask, function_memory, in_flight, learning_kind, samples
 
 
 @dataclass(frozen=True)
 class Ask:
     """Start these attempts, once the state says that they were asked."""
 
-    tasks: tuple[Planned, ...]
+    tasks: tuple[PlannedTask, ...]
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def decide(plan: Plan, state: State) -> Command:
     return Ask(tuple(_attempt(plan, state, task) for task in ready))
 
 
-def limit_reached(plan: Plan, state: State, tasks: list[Planned]) -> str:
+def limit_reached(plan: Plan, state: State, tasks: list[PlannedTask]) -> str:
     """Which limit ends the run at the start of a round, or ''."""
     stop = plan.config.stop
     if stop.rounds is not None and state.round >= stop.rounds:
@@ -88,7 +88,7 @@ def limit_reached(plan: Plan, state: State, tasks: list[Planned]) -> str:
     return ""
 
 
-def _learning_to_come(plan: Plan, state: State) -> list[Planned]:
+def _learning_to_come(plan: Plan, state: State) -> list[PlannedTask]:
     """Stand-ins for the round's learner tasks, whose inputs do not exist yet."""
     actors = samples(plan, state)
     works = [work for wave in learner_waves(plan, state) for work in wave]
@@ -96,10 +96,15 @@ def _learning_to_come(plan: Plan, state: State) -> list[Planned]:
     # work published.
     gets = EXTRA_GETS + len(actors) + len(state.objects) + len(works)
     gets += sum(len(round_.trajectories) for round_ in state.past)
-    memory = function_memory(plan, state, "learner")
-    request = actors[0].request
+    memory_mb = function_memory(plan, state, "learner")
     return [
-        Planned(work.name, "learner", memory, request, learning_kind(plan, work), gets, peers=len(works))
+        PlannedTask(
+            work.name,
+            WorkItem(
+                function="learner", memory_mb=memory_mb, kind=learning_kind(plan, work), peers=len(works), gets=gets
+            ),
+            actors[0].request,
+        )
         for work in works
     ]
 
@@ -108,14 +113,14 @@ def _may_be_asked(slot: Slot) -> bool:
     return slot.done is None and not slot.waiting
 
 
-def _abandoning(plan: Plan, state: State, ready: list[Planned]) -> str:
+def _abandoning(plan: Plan, state: State, ready: list[PlannedTask]) -> str:
     """Why another team, which the run can do without, is not looked at further; '' when it is."""
     if any(_given_up(plan, state, task) for task in ready):
         return "skipped"
     return "" if affordable(plan, state, ready) else "unaffordable"
 
 
-def _cannot_go_on(plan: Plan, state: State, ready: list[Planned]) -> Stop | None:
+def _cannot_go_on(plan: Plan, state: State, ready: list[PlannedTask]) -> Stop | None:
     """Why the tasks that are ready must not be asked."""
     for task in ready:
         if problem := _given_up(plan, state, task):
@@ -126,7 +131,7 @@ def _cannot_go_on(plan: Plan, state: State, ready: list[Planned]) -> Stop | None
     return Stop("stopped", f"the next attempt could pass stop.dollars ({cap}); raise it to go on")
 
 
-def _given_up(plan: Plan, state: State, task: Planned) -> str:
+def _given_up(plan: Plan, state: State, task: PlannedTask) -> str:
     slot = state.slots.get(task.work)
     if slot is None:
         return ""
@@ -138,7 +143,7 @@ def _given_up(plan: Plan, state: State, task: Planned) -> str:
     return ""
 
 
-def _attempt(plan: Plan, state: State, task: Planned) -> Planned:
+def _attempt(plan: Plan, state: State, task: PlannedTask) -> PlannedTask:
     slot = state.slots.get(task.work)
     attempt = slot.attempt + 1 if slot else 0
     request = msgspec.structs.replace(task.request, attempt=attempt, timeout_s=allowed_s(plan, state, task))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from coordinator.core.state import Status
-from coordinator.core.tasks import Planned
+from coordinator.core.tasks import PlannedTask
 from functions.contract import Answer, Report, Usage
 
 
@@ -11,7 +11,7 @@ from functions.contract import Answer, Report, Usage
 class Asked:
     """These attempts were decided on."""
 
-    tasks: tuple[Planned, ...]
+    tasks: tuple[PlannedTask, ...]
 
 
 @dataclass(frozen=True)

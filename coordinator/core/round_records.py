@@ -79,7 +79,7 @@ def round_lines(
                 seconds=end[0] if last else start[0] + share * (end[0] - start[0]),
                 dollars=end[1] if last else start[1] + share * (end[1] - start[1]),
                 rollouts=state.controller.rollouts,
-                learners=sum(slot.function == "learner" for slot in state.slots.values()),
+                learners=sum(slot.item.function == "learner" for slot in state.slots.values()),
                 groups=len(state.groups),
                 invocations=len(state.slots),
                 episodes=len(returns),

@@ -10,7 +10,7 @@ from typing import Literal
 from msgspec import field
 
 from coordinator.config.schema import RunConfig
-from coordinator.core.controller import ControllerState, Proposal
+from coordinator.core.controller import ControllerState, Decision, Proposal
 from coordinator.core.opponents import Fixed
 from coordinator.placement.round_placement import RoundPlacement
 from coordinator.placement.timings import Timings
@@ -37,43 +37,52 @@ class Plan:
     opponents: Fixed | None = None
 
 
-class Slot(Message, frozen=True, kw_only=True):
-    """A task of the round in flight: the attempt asked last, and the answer once there is one.
-
-    `waiting` while nobody has heard of the attempt. `failures` counts attempts that ended badly; `problem` says how the
-    last one did, `not_retryable` that no attempt can do better, and `diverged` that what networks or learners made is
-    NaN or infinite. The other fields are as in `tasks.Planned`.
-    """
+class WorkItem(Message, frozen=True, kw_only=True):
+    """A piece of the work of a phase: the function that serves it, and what scales its duration and its cost."""
 
     function: str
+    memory_mb: int
+    # Durations of earlier work of this kind and weight (episodes, for evaluations; rounds) predict this one's.
     kind: str
     weight: int = 1
+    # The size by which the placement planner scales durations.
     size: float = 0.0
+    # Work items of this kind that run together, this one included.
     peers: int = 1
-    memory_mb: int
+    # The most objects that an attempt reads.
+    gets: int = 0
+
+
+class Slot(Message, frozen=True, kw_only=True):
+    """A work item in flight: its last attempt, and the answer once there is one."""
+
+    item: WorkItem
     attempt: int = 0
     timeout_s: float
-    gets: int = 0
+    # No report of the attempt has arrived.
     waiting: bool = True
+    # Attempts that ended badly.
     failures: int = 0
+    # How the last of them ended.
     problem: str = ""
+    # No further attempt can succeed.
     not_retryable: bool = False
+    # The attempt made NaN or infinite numbers.
     diverged: bool = False
     done: Done | None = None
 
 
 class Evaluated(Message, frozen=True, kw_only=True):
-    """Greedy returns (sum over agents, undiscounted) of the policies after `round` rounds and `env_steps` steps.
-
-    Where some agents compete, `returns` are sums over the agents of one side, `side`, by which policies are ranked;
-    `side_returns` are the means of all sides by name. `scalars` are the means of the environment's own figures.
-    """
+    """Greedy episodes of the policies after `round` rounds and `env_steps` steps."""
 
     round: int
     env_steps: int
+    # Undiscounted, summed over the agents, or over those of `side` where some compete: policies are ranked by them.
     returns: tuple[float, ...]
     side: str = ""
+    # Means of all sides by name, where some agents compete.
     side_returns: dict[str, float] = field(default_factory=dict)
+    # Means of the environment's own metrics.
     scalars: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -92,21 +101,10 @@ class Best(Message, frozen=True, kw_only=True):
 
 
 class RoundLine(Message, frozen=True, kw_only=True):
-    """A finished round, as one line of metrics.jsonl.
-
-    `env_steps`, `seconds` and `dollars` are sums from the start of the run to the end of this round. Returns are of the
-    sampled episodes: undiscounted, summed over agents in `return_*`, per agent in `agent_returns`, and where some
-    compete summed over each side's agents in `side_returns`, by the side's name; `scalars` are the means of the
-    environment's own figures over the same episodes. `exploration` is how much chance actors added to what the policies
-    say: ε, or the noise in half ranges; 0 where they draw from the policies alone.
-    `evaluation` is of the policies that sampled the round. `team[i]` is the group in which agent i learned it. `slope`
-    is the trend of the normalised returns, `diversity` how differently the agents act (system neural diversity, see
-    `coordinator.core.controller`). `event` is what became of sharing at its end: '', 'shared', 'split', 'rejected' (by
-    a trial of `trial_episodes` episodes in each arm), 'skipped', 'unaffordable' or 'alone'. `placement` is where the
-    round ran.
-    """
+    """A finished round, as one line of metrics.jsonl; returns are undiscounted and those of the sampled episodes."""
 
     round: int
+    # Sums from the start of the run to the end of this round.
     env_steps: int
     seconds: float
     dollars: float
@@ -115,62 +113,79 @@ class RoundLine(Message, frozen=True, kw_only=True):
     groups: int
     invocations: int
     episodes: int
+    # Over episodes, each summed over agents; None without a finished episode.
     return_mean: float | None
     return_sd: float | None
+    # Means by agent.
     agent_returns: tuple[float, ...]
+    # Means of the environment's own metrics over the same episodes.
     scalars: dict[str, float]
     figures: dict[str, float]
+    # Of the policies that sampled the round.
     evaluation: Evaluated | None = None
+    # The group in which each agent learned the round.
     team: tuple[int, ...] = ()
+    # The trend of the normalised returns.
     slope: float | None = None
+    # How differently the agents act: system neural diversity, see `coordinator.core.controller`.
     diversity: float | None = None
+    # What became of sharing: '', 'shared', 'split', 'rejected' (by a trial), 'skipped', 'unaffordable' or 'alone'.
     event: str = ""
+    # In each arm of the trial.
     trial_episodes: int = 0
+    # The rule by which the round ran.
     placement: str = ""
+    # Means of each side by name, summed over its agents; empty where no agents compete.
     side_returns: dict[str, float] = field(default_factory=dict)
+    # ε, or the noise in half ranges, that actors added to the policies; 0 where they draw from the policies alone.
     exploration: float = 0.0
 
 
 class State(Message, frozen=True, kw_only=True):
-    """A run between two decisions.
-
-    `round` rounds are finished and `phase` (with `wave`, for the learners' waves) of the next is in flight, its tasks
-    in `slots` by work name. `parts[part/group]` is the position in `objects` of the object that holds it. `held` are
-    keys that the last checkpoint needs, `retired` keys that nobody needs any more. `slowest` holds the longest
-    milliseconds seen per kind of task (per episode, for evaluations). `seconds` is training time, interruptions left
-    out. `round_placement` is how the round in flight is spread over functions; `timings`, `peaks` (most megabytes by
-    function) and `item_bytes` (of the last ledger write) are what the planner goes by. `proposal` is a team that the
-    round may end with, `lines` are of the rounds that ended last, `saved` is the round of the last checkpoint. `past`
-    are the rounds that the next one may learn from, oldest first. `final` and `absolute` are returns as those of
-    `Evaluated`, with the means of all sides and of the environment's own figures.
-    """
+    """A run between two decisions."""
 
     status: Status = "running"
+    # Which limit ended the training, or why the run stopped or failed.
     reason: str = ""
+    # What is in flight of the coming round, and which wave of the learners.
     phase: Phase = "describe"
     wave: int = 0
+    # Finished rounds and their environment steps.
     round: int = 0
     env_steps: int = 0
+    # Training time without interruptions.
     seconds: float = 0.0
     spec: Spec | None = None
     team: Team | None = None
+    # The objects of the learner's state, and for each `part/group` the position of the object that holds it.
     objects: tuple[Ref, ...] = ()
     parts: dict[str, int] = field(default_factory=dict)
+    # The tasks of the phase by work name.
     slots: dict[str, Slot] = field(default_factory=dict)
     meter: Meter = Meter()
+    # The longest milliseconds by kind of task, for each unit of weight.
     slowest: dict[str, float] = field(default_factory=dict)
+    # What the placement planner goes by: durations, most megabytes by function, bytes of the last ledger write.
     timings: Timings = field(default_factory=dict)
     peaks: dict[str, float] = field(default_factory=dict)
-    saved: int | None = None
     item_bytes: int = 0
+    # The round of the last checkpoint.
+    saved: int | None = None
     controller: ControllerState = ControllerState()
+    # How the round in flight is spread over functions.
     round_placement: RoundPlacement | None = None
+    # A team that the round may end with, and the rest of the decision that proposed it.
     proposal: Proposal | None = None
+    decision: Decision | None = None
+    # Of the rounds that ended last.
     lines: tuple[RoundLine, ...] = ()
     best: Best | None = None
+    # Earlier rounds that the next one may learn from, oldest first.
     past: tuple[Past, ...] = ()
+    # Keys that the last checkpoint needs, and keys that neither it nor the state needs any more.
     held: tuple[str, ...] = ()
     retired: tuple[str, ...] = ()
+    # Returns of the evaluations that end the run, with means by side and of the environment's own metrics.
     final: tuple[float, ...] = ()
     absolute: tuple[float, ...] = ()
     final_sides: dict[str, float] = field(default_factory=dict)

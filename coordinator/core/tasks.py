@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from coordinator.core import controller
 from coordinator.core.opponents import judged
-from coordinator.core.state import Phase, Plan, State
+from coordinator.core.state import Phase, Plan, State, WorkItem
 from coordinator.core.state_location import REGROUP, WHOLE, learned, learner_waves, policies_in, spec_of
 from coordinator.placement.rules import Work, packs
 from coordinator.rules.trial import schedule
@@ -40,48 +40,37 @@ LOOKS = 4
 
 
 @dataclass(frozen=True)
-class Planned:
-    """A task to be asked: its work name, the function that serves it and that function's memory, its first attempt.
-
-    `gets` is the most objects an attempt reads. `kind` and `weight` (episodes, for evaluations; rounds) scale what was
-    seen of earlier tasks to this one, `size` is what the placement planner fits durations to. `peers` tasks of its
-    kind, this one included, go with it.
-    """
+class PlannedTask:
+    """A work item under its name, with the request of its next attempt."""
 
     work: str
-    function: str
-    memory_mb: int
+    item: WorkItem
     request: Request
-    kind: str
-    gets: int
-    weight: int = 1
-    size: float = 0.0
-    peers: int = 1
 
 
-def in_flight(plan: Plan, state: State) -> list[Planned]:
+def in_flight(plan: Plan, state: State) -> list[PlannedTask]:
     """All tasks of the phase, asked already or not."""
     return _PHASES[state.phase](plan, state)
 
 
-def _sampling(plan: Plan, state: State) -> list[Planned]:
+def _sampling(plan: Plan, state: State) -> list[PlannedTask]:
     return samples(plan, state) + _evaluations_when_due(plan, state)
 
 
-def _learning_now(plan: Plan, state: State) -> list[Planned]:
+def _learning_now(plan: Plan, state: State) -> list[PlannedTask]:
     return learns(plan, state, state.wave)
 
 
-def _final(plan: Plan, state: State) -> list[Planned]:
+def _final(plan: Plan, state: State) -> list[PlannedTask]:
     return evaluations(plan, state, "final", plan.config.evaluation.final_episodes, state.policies)
 
 
-def _absolute(plan: Plan, state: State) -> list[Planned]:
+def _absolute(plan: Plan, state: State) -> list[PlannedTask]:
     policies, team = (state.best.policies, state.best.team) if state.best else (state.policies, state.team)
     return evaluations(plan, state, "absolute", 10 * plan.config.evaluation.episodes, policies, team)
 
 
-def samples(plan: Plan, state: State) -> list[Planned]:
+def samples(plan: Plan, state: State) -> list[PlannedTask]:
     """The round's sampling, and all of its learning where that goes on in the same function."""
     if state.place.rule == "whole":
         return [_whole(plan, state)]
@@ -89,7 +78,7 @@ def samples(plan: Plan, state: State) -> list[Planned]:
     return [_sample(plan, state, pack, len(shares)) for pack in shares]
 
 
-def _sample(plan: Plan, state: State, pack: tuple[int, ...], peers: int) -> Planned:
+def _sample(plan: Plan, state: State, pack: tuple[int, ...], peers: int) -> PlannedTask:
     work = f"sample/{keys.rollouts_name(pack)}"
     request = SampleTask(
         **_address(plan, state, work),
@@ -100,13 +89,18 @@ def _sample(plan: Plan, state: State, pack: tuple[int, ...], peers: int) -> Plan
         rollouts=pack,
         behaviour=behaviour(plan, state),
     )
-    gets = EXTRA_GETS + len(state.policies)
-    return Planned(
-        work, "actor", function_memory(plan, state, "actor"), request, "sample", gets, size=len(pack), peers=peers
+    item = WorkItem(
+        function="actor",
+        memory_mb=function_memory(plan, state, "actor"),
+        kind="sample",
+        size=len(pack),
+        peers=peers,
+        gets=EXTRA_GETS + len(state.policies),
     )
+    return PlannedTask(work, item, request)
 
 
-def _whole(plan: Plan, state: State) -> Planned:
+def _whole(plan: Plan, state: State) -> PlannedTask:
     refs, rounds = state.refs(set(state.parts)), rounds_together(plan, state)
     # A resumed run may take another number of rounds together, while an attempt at the earlier number still writes.
     address = {**_address(plan, state, WHOLE), "output": keys.output_prefix(state.round, f"{WHOLE}-{rounds:03d}")}
@@ -125,9 +119,15 @@ def _whole(plan: Plan, state: State) -> Planned:
         replayed_steps=plan.config.algorithm.replayed_steps,
         past=past(plan, state),
     )
-    gets = EXTRA_GETS + len(refs) + sum(len(round_.trajectories) for round_ in request.past)
-    size = state.controller.rollouts * rounds
-    return Planned(WHOLE, "learner", function_memory(plan, state, "learner"), request, "whole", gets, rounds, size)
+    item = WorkItem(
+        function="learner",
+        memory_mb=function_memory(plan, state, "learner"),
+        kind="whole",
+        weight=rounds,
+        size=state.controller.rollouts * rounds,
+        gets=EXTRA_GETS + len(refs) + sum(len(round_.trajectories) for round_ in request.past),
+    )
+    return PlannedTask(WHOLE, item, request)
 
 
 def behaviour(plan: Plan, state: State, rounds_later: int = 0) -> Behaviour:
@@ -165,7 +165,7 @@ def undisturbed(plan: Plan, state: State) -> int:
     return max(1, most)
 
 
-def learns(plan: Plan, state: State, wave: int) -> list[Planned]:
+def learns(plan: Plan, state: State, wave: int) -> list[PlannedTask]:
     """The tasks of one wave of the round's learning; earlier phases must be answered."""
     waves = learner_waves(plan, state)
     first = waves[wave][0].first
@@ -193,7 +193,7 @@ def _trajectories(state: State) -> tuple[Ref, ...]:
     return tuple(done.objects["trajectory"] for done in dones if done and "trajectory" in done.objects)
 
 
-def _learn(plan: Plan, state: State, work: Work, tensors: tuple[Ref, ...]) -> Planned:
+def _learn(plan: Plan, state: State, work: Work, tensors: tuple[Ref, ...]) -> PlannedTask:
     spec, team, trajectories = spec_of(plan), _team(state), _trajectories(state)
     parts = {part for stage in work.stages for part in spec.stage(stage).reads}
     needed = {f"{part}/{keys.group_name(group)}" for part in parts for group in work.groups}
@@ -215,19 +215,17 @@ def _learn(plan: Plan, state: State, work: Work, tensors: tuple[Ref, ...]) -> Pl
         updates=work.updates,
         past=past(plan, state),
     )
-    remembered = sum(len(round_.trajectories) for round_ in request.past)
-    gets = EXTRA_GETS + len(trajectories) + len(request.state) + len(tensors) + remembered
+    earlier = sum(len(round_.trajectories) for round_ in request.past)
     members = sum(team.groups.count(group) for group in work.groups)
-    return Planned(
-        work.name,
-        "learner",
-        function_memory(plan, state, "learner"),
-        request,
-        learning_kind(plan, work),
-        gets,
+    item = WorkItem(
+        function="learner",
+        memory_mb=function_memory(plan, state, "learner"),
+        kind=learning_kind(plan, work),
         size=members * state.controller.rollouts * rollout_steps(plan, state),
         peers=sum(map(len, learner_waves(plan, state))),
+        gets=EXTRA_GETS + len(trajectories) + len(request.state) + len(tensors) + earlier,
     )
+    return PlannedTask(work.name, item, request)
 
 
 def learning_kind(plan: Plan, work: Work) -> str:
@@ -252,7 +250,7 @@ def _published(state: State, works: list[Work]) -> tuple[Ref, ...]:
     return tuple(done.objects["tensors"] for name in published if (done := state.slots[name].done))
 
 
-def _regroup(plan: Plan, state: State) -> list[Planned]:
+def _regroup(plan: Plan, state: State) -> list[PlannedTask]:
     proposal, team = state.proposal, _team(state)
     assert proposal is not None
     objects, parts = learned(plan, state)
@@ -276,11 +274,16 @@ def _regroup(plan: Plan, state: State) -> list[Planned]:
         state=tuple(objects[index] for index in homes),
         distil_steps=sharing.distil_steps if sharing.base == "distil" else 0,
     )
-    gets = EXTRA_GETS + len(trajectories) + len(state.policies) + len(homes)
-    return [Planned(REGROUP, "learner", function_memory(plan, state, "learner"), request, "regroup", gets)]
+    item = WorkItem(
+        function="learner",
+        memory_mb=function_memory(plan, state, "learner"),
+        kind="regroup",
+        gets=EXTRA_GETS + len(trajectories) + len(state.policies) + len(homes),
+    )
+    return [PlannedTask(REGROUP, item, request)]
 
 
-def _trials(plan: Plan, state: State) -> list[Planned]:
+def _trials(plan: Plan, state: State) -> list[PlannedTask]:
     """The episodes up to the next look at the trial, of the new and the old team, on the same start states."""
     proposal = state.proposal
     assert proposal is not None
@@ -309,7 +312,7 @@ def evaluations(
     team: Team | None = None,
     work: str = "",
     everybody: bool = False,
-) -> list[Planned]:
+) -> list[PlannedTask]:
     """`episodes` greedy episodes on the start states of `stream`, in parts of a size that only the user sets.
 
     `team`: whose policies they are; the present one by default. `work`: what the works are called by; the stream.
@@ -317,7 +320,7 @@ def evaluations(
     """
     side = None if everybody else judged(plan.config, state.task)
     size = plan.config.evaluation.episodes_per_invocation
-    gets, memory = EXTRA_GETS + len(policies), function_memory(plan, state, "evaluator")
+    memory_mb, gets = function_memory(plan, state, "evaluator"), EXTRA_GETS + len(policies)
     planned = []
     for part, start in enumerate(starts := range(0, episodes, size)):
         name = f"{work or stream}/{part:03d}"
@@ -331,32 +334,41 @@ def evaluations(
             episodes=min(size, episodes - start),
             side=side.number if side else None,
         )
-        planned.append(
-            Planned(name, "evaluator", memory, request, "evaluate", gets, request.episodes, peers=len(starts))
+        item = WorkItem(
+            function="evaluator",
+            memory_mb=memory_mb,
+            kind="evaluate",
+            weight=request.episodes,
+            peers=len(starts),
+            gets=gets,
         )
+        planned.append(PlannedTask(name, item, request))
     return planned
 
 
-def _evaluations_when_due(plan: Plan, state: State) -> list[Planned]:
+def _evaluations_when_due(plan: Plan, state: State) -> list[PlannedTask]:
     if state.round == 0 or state.round % plan.config.evaluation.every:
         return []
     return evaluations(plan, state, "evaluate", plan.config.evaluation.episodes, state.policies)
 
 
-def _describe(plan: Plan, state: State) -> list[Planned]:
+def _describe(plan: Plan, state: State) -> list[PlannedTask]:
     request = DescribeTask(**_address(plan, state, "describe"), environment=plan.config.task)
-    return [Planned("describe", "actor", function_memory(plan, state, "actor"), request, "describe", EXTRA_GETS)]
+    memory_mb = function_memory(plan, state, "actor")
+    item = WorkItem(function="actor", memory_mb=memory_mb, kind="describe", gets=EXTRA_GETS)
+    return [PlannedTask("describe", item, request)]
 
 
-def _initialise(plan: Plan, state: State) -> list[Planned]:
+def _initialise(plan: Plan, state: State) -> list[PlannedTask]:
     request = InitialiseTask(
         **_address(plan, state, "initialise"),
         **_learning(plan),
         spec=state.task,
         team=_team(state),
     )
-    memory = function_memory(plan, state, "learner")
-    return [Planned("initialise", "learner", memory, request, "initialise", EXTRA_GETS)]
+    memory_mb = function_memory(plan, state, "learner")
+    item = WorkItem(function="learner", memory_mb=memory_mb, kind="initialise", gets=EXTRA_GETS)
+    return [PlannedTask("initialise", item, request)]
 
 
 def function_memory(plan: Plan, state: State, function: str) -> int:
@@ -399,7 +411,7 @@ def _team(state: State) -> Team:
     return state.team
 
 
-_PHASES: dict[Phase, Callable[[Plan, State], list[Planned]]] = {
+_PHASES: dict[Phase, Callable[[Plan, State], list[PlannedTask]]] = {
     "describe": _describe,
     "initialise": _initialise,
     "sample": _sampling,

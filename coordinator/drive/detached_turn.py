@@ -196,7 +196,7 @@ def _report(plan: Plan, state: State, work: str, note: Note) -> Report:
     return Report(
         id=keys.task_id(plan.run, state.round, work),
         attempt=note.attempt,
-        function=state.slots[work].function,
+        function=state.slots[work].item.function,
         outcome=outcome,
         duration_ms=note.duration_ms,
         init_ms=note.start_ms,

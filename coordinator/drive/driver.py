@@ -198,7 +198,7 @@ class Driver:
             if tells:
                 request = msgspec.structs.replace(request, tell=tells[task.work])
             body = _ENCODER.encode(request)
-            self._ports.invoker.invoke(task.function, request.id, request.attempt, body, request.timeout_s)
+            self._ports.invoker.invoke(task.item.function, request.id, request.attempt, body, request.timeout_s)
         # Only now: where storage fails, what was asked for is under way all the same.
         self._wind_up()
 
@@ -342,7 +342,8 @@ class Driver:
             damaged = trouble(self._ports.storage, passing(state))
             if not damaged:
                 return state
-            return msgspec.structs.replace(state, slots={}, wave=0, phase=_first(state), proposal=None)
+            first = _first(state)
+            return msgspec.structs.replace(state, slots={}, wave=0, phase=first, proposal=None, decision=None)
         record = self._ports.ledger.load(CHECKPOINT)
         if record is None:
             raise Unresumable(f"{problem}; the run has no checkpoint to go back to")

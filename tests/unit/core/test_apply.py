@@ -10,7 +10,7 @@ from coordinator.core import apply as applying
 from coordinator.core.apply import apply, problem
 from coordinator.core.decide import Ask, decide
 from coordinator.core.events import Asked, Checkpointed, Committed, Loaded, Reported, Resumed
-from coordinator.core.state import Slot, State
+from coordinator.core.state import Slot, State, WorkItem
 from coordinator.drive import checkpoint as saved
 from coordinator.drive import driver as loop
 from coordinator.pricing import bill
@@ -128,7 +128,7 @@ def test_a_crash_is_billed_with_all_it_may_have_stored_and_read():
     after = heard(plan, state, report("actor", request, outcome="crash", duration_ms=3.0))
     (slot,) = state.slots.values()
     assert after.meter.puts - state.meter.puts == 3
-    assert after.meter.gets - state.meter.gets == slot.gets
+    assert after.meter.gets - state.meter.gets == slot.item.gets
     assert after.meter.actor.billed_ms - state.meter.actor.billed_ms == 3
 
 
@@ -142,7 +142,7 @@ def test_a_crash_is_billed_with_all_it_may_have_stored_and_read():
 )
 def test_how_an_attempt_ended_badly_is_one_line(outcome, says):
     _, _, (request,) = waiting_sample()
-    slot = Slot(function="actor", kind="sample", memory_mb=1769, timeout_s=2.5)
+    slot = Slot(item=WorkItem(function="actor", kind="sample", memory_mb=1769), timeout_s=2.5)
     assert problem(slot, report("actor", request, outcome=outcome), None) == says
 
 
@@ -286,7 +286,7 @@ def test_time_that_a_failed_attempt_took_is_training_time():
 
 def test_a_failure_with_megabytes_to_say_is_one_short_line_in_the_ledger():
     _, _, (request,) = waiting_sample()
-    slot = Slot(function="actor", kind="sample", memory_mb=1769, timeout_s=2.5)
+    slot = Slot(item=WorkItem(function="actor", kind="sample", memory_mb=1769), timeout_s=2.5)
     answer = Failed(id=request.id, attempt=0, kind="environment", message="wrong\n" * 400_000, again=True)
     says = problem(slot, report("actor", request), answer)
     assert says.startswith("wrong wrong") and len(says) <= 400 and "\n" not in says

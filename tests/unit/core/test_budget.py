@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from simulated import World, answered, failed, make_plan, promising, report
 
 from coordinator.core import budget
-from coordinator.core.state import Slot, State
+from coordinator.core.state import Slot, State, WorkItem
 from coordinator.core.tasks import EXTRA_GETS, MOST_PUTS, in_flight
 from coordinator.pricing.bill import Meter
 from functions.contract import Report, SampleTask, Usage
@@ -15,12 +15,16 @@ from functions.contract import Report, SampleTask, Usage
 OUTCOMES = ("well", "slow", "timeout", "crash", "throttled", "failed", "doubled", "late timeout")
 
 
+def work_item(function, memory_mb=1769, gets=0):
+    return WorkItem(function=function, memory_mb=memory_mb, kind="describe", gets=gets)
+
+
 def most(plan, state):
     """What the run costs if every waiting attempt costs its most."""
     meter = state.meter
     for slot in state.slots.values():
         if slot.waiting:
-            meter = budget.lost(plan, meter, slot.function, slot.memory_mb, slot.timeout_s, slot.gets)
+            meter = budget.add_lost(plan, meter, slot.item, slot.timeout_s)
     return budget.dollars(plan, meter)
 
 
@@ -136,7 +140,7 @@ def test_every_failure_doubles_what_an_attempt_may_take_up_to_the_users_limit():
     first = budget.allowed_s(plan, State(), task)
 
     def after(failures):
-        slots = {"describe": Slot(function="actor", kind="describe", memory_mb=1769, timeout_s=1.0, failures=failures)}
+        slots = {"describe": Slot(item=work_item("actor"), timeout_s=1.0, failures=failures)}
         return budget.allowed_s(plan, State(slots=slots), task)
 
     assert after(1) == pytest.approx(2 * first, abs=0.001)
@@ -163,7 +167,7 @@ def test_many_actors_share_what_an_unseen_kind_may_take():
 
 def test_a_lost_attempt_is_billed_at_its_time_out_and_most_requests():
     plan = make_plan(init_limit_ms=500)
-    charge = budget.lost(plan, Meter(), "learner", plan.config.functions.learner.memory_mb, 2.0, 7)
+    charge = budget.add_lost(plan, Meter(), work_item("learner", plan.config.functions.learner.memory_mb, 7), 2.0)
     assert charge.learner.billed_ms == 2500
     assert (charge.learner.attempts_lost, charge.puts, charge.gets) == (1, MOST_PUTS, 7)
 
@@ -178,11 +182,11 @@ def test_an_attempt_is_billed_by_the_millisecond_and_never_beyond_its_time_out(
     plan = make_plan(init_limit_ms=init_limit_ms)
     (task,) = in_flight(plan, State())
     ended = report("actor", task.request, outcome="timeout", duration_ms=duration_ms, init_ms=init_ms)
-    assert budget.ended(plan, Meter(), ended, 2.0, 1769, Usage()).actor.billed_ms == billed
+    assert budget.add_ended(plan, Meter(), ended, 2.0, 1769, Usage()).actor.billed_ms == billed
 
 
 def test_a_meter_keeps_its_digits_through_the_ledger():
-    meter = budget.lost(make_plan(), Meter(), "actor", 1769, 1.2345, 3)
+    meter = budget.add_lost(make_plan(), Meter(), work_item("actor", gets=3), 1.2345)
     assert msgspec.json.decode(msgspec.json.encode(meter), type=Meter) == meter
 
 
@@ -197,8 +201,8 @@ def test_a_coordinator_that_is_a_function_is_reserved_too():
 def test_what_a_platform_measured_is_billed_even_beyond_the_time_out():
     plan = make_plan()
     report = Report(id="r", attempt=0, function="actor", outcome="answered", duration_ms=5000.0)
-    here = budget.ended(plan, Meter(), report, 1.0, 1024, Usage())
-    there = budget.ended(promising(plan, fixed_sizes=True, cpu_scaling=False), Meter(), report, 1.0, 1024, Usage())
+    here = budget.add_ended(plan, Meter(), report, 1.0, 1024, Usage())
+    there = budget.add_ended(promising(plan, fixed_sizes=True, cpu_scaling=False), Meter(), report, 1.0, 1024, Usage())
     # 1 s and no start-up against 5 s, at 1 GB: 4 GB-s.
     difference = budget.dollars(plan, there) - budget.dollars(promising(plan, cpu_scaling=False), here)
     assert difference > 0
