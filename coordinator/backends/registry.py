@@ -16,6 +16,7 @@ DEFAULT = "local"
 DEFAULT_REMOTE = "aws"
 BUILT_IN = {
     "local": "coordinator.backends.local",
+    "inline": "coordinator.backends.inline",
     "emulated": "coordinator.backends.emulated",
     "aws": "coordinator.backends.aws",
 }
