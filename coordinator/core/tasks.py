@@ -29,7 +29,7 @@ from functions.contract import (
     Team,
     WholeTask,
 )
-from functions.data.newest import newest
+from functions.data.replay_buffer import newest_rounds
 
 # The most objects one attempt stores, for what an attempt that was lost may have cost.
 MOST_PUTS = 3
@@ -184,7 +184,7 @@ def remembered(plan: Plan, state: State, rounds: int) -> tuple[Past, ...]:
         Past(round=state.round + index, rollouts=state.controller.rollouts, trajectories=trajectories)
         for index in range(rounds)
     ]
-    return newest((*state.past, *new), rollout_steps(plan, state), most) if most else ()
+    return newest_rounds((*state.past, *new), rollout_steps(plan, state), most) if most else ()
 
 
 def _trajectories(state: State) -> tuple[Ref, ...]:
@@ -242,7 +242,7 @@ def rollout_steps(plan: Plan, state: State) -> int:
 def past(plan: Plan, state: State) -> tuple[Past, ...]:
     """What the round learns from beside its own data."""
     own = Past(round=state.round, rollouts=state.controller.rollouts, trajectories=())
-    return newest((*state.past, own), rollout_steps(plan, state), plan.config.algorithm.replayed_steps)[:-1]
+    return newest_rounds((*state.past, own), rollout_steps(plan, state), plan.config.algorithm.replayed_steps)[:-1]
 
 
 def _published(state: State, works: list[Work]) -> tuple[Ref, ...]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from functions.contract import Behaviour, SummaryName, Team
 from functions.data.batch import Batch
-from functions.data.replay_buffer import Window
+from functions.data.replay_buffer import ReplayBuffer
 from functions.environments.base import Spec
 
 Tensors = Mapping[str, NDArray[Any]]
@@ -89,8 +89,9 @@ class AlgorithmSpec:
     """An algorithm as the registry lists it.
 
     `parts` are all parts of a group's state, `policy` among them. `summaries` are what it can tell of its policies.
-    The arrays of the parts `by_window` have a row for each thing in the window, and so not always as many. Where there
-    is a `part_bytes`, a run whose functions cannot hold the state is refused before anything of it is made.
+    The arrays of `resizable_parts` have a row for each rollout or segment in the replay buffer, so their first axis may
+    change. Where there is a `part_bytes`, a run whose functions cannot hold the state is refused before anything of it
+    is made.
     """
 
     name: str
@@ -99,7 +100,7 @@ class AlgorithmSpec:
     parts: tuple[str, ...]
     implementation: str
     summaries: tuple[SummaryName, ...] = ()
-    by_window: tuple[str, ...] = ()
+    resizable_parts: tuple[str, ...] = ()
     part_bytes: PartBytes | None = None
 
     def without(self, idle: tuple[str, ...]) -> "AlgorithmSpec":
@@ -125,9 +126,9 @@ class Context(Generic[C]):
 
     `C` is what the reader needs of the configuration, its class or a protocol of some settings.
 
-    `batch` is the round's data; `window` holds it beside that of earlier rounds, for algorithms that learn from these
-    too. `update` is how often the stages have run in this round. `memo` is what stages of the same update have computed
-    in this function, which spares others the time; no result depends on whether it is there.
+    `batch` is the round's data; `replay_buffer` holds it beside that of earlier rounds, for algorithms that learn from
+    these too. `update` is how often the stages have run in this round. `memo` is what stages of the same update have
+    computed in this function, which spares others the time; no result depends on whether it is there.
     """
 
     spec: Spec
@@ -137,7 +138,7 @@ class Context(Generic[C]):
     round: int
     batch: Batch
     tensors: Tensors
-    window: Window | None = None
+    replay_buffer: ReplayBuffer | None = None
     update: int = 0
     memo: dict[object, Any] = field(default_factory=dict, compare=False)
 

@@ -70,7 +70,7 @@ def _of_parts(spec: AlgorithmSpec) -> Iterator[str]:
     if "policy" not in spec.parts:
         yield "its parts have no 'policy', which actors read"
     yield from (f"it has two parts {part!r}" for part in spec.parts if spec.parts.count(part) > 1)
-    yield from (f"the part {part!r} by the window is none of its parts" for part in {*spec.by_window} - {*spec.parts})
+    yield from (f"the resizable part {part!r} is none of its parts" for part in {*spec.resizable_parts} - {*spec.parts})
     for stage in spec.stages:
         unknown = [part for part in (*stage.reads, *stage.writes) if part not in spec.parts]
         yield from (f"stage {stage.name!r} reads or writes {part!r}, which is none of its parts" for part in unknown)

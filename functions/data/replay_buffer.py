@@ -1,7 +1,8 @@
-"""What learners remember of earlier rounds: their units as rows that minibatches are drawn from.
+"""The replay buffer: rollouts of earlier rounds as rows that minibatches are drawn from.
 
-The trajectory objects of the run are the memory; a function that lives on keeps the units it has read, so that it
-reads only those of the last round. Which rows are drawn depends on the window and the generator, not on what was kept.
+The run's trajectory objects are what is stored. A function that lives on keeps the rollouts that it has read, so that
+it reads those of the last round only. Which rows are drawn depends on the buffer's rollouts and on the generator, not
+on which of them were kept.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +13,6 @@ from numpy.typing import NDArray
 
 from functions.contract import BadRequest, Past
 from functions.data.batch import Batch, living, side_by_side
-from functions.data.slots import Slots
 from functions.environments.base import Spec
 
 Array = NDArray[Any]
@@ -22,97 +22,115 @@ _OF_AGENTS = ("observation/", "action/", "log_probability/", "mask/", "reward", 
 _CUT = "cut_"
 
 
-class Unit(NamedTuple):
-    """A unit of a round; `content` tells its bytes from those of any other, and is empty until they are stored."""
+class RolloutKey(NamedTuple):
+    """Identifies a rollout: its round, its number in that round, and a hash of its bytes, '' until they are stored."""
 
     round: int
     rollout: int
     content: str
 
 
-Read = Callable[[Sequence[Unit]], Mapping[Unit, Tensors]]
-"""Gives the tensors of units, as actors name them without the unit."""
+ReadRollouts = Callable[[Sequence[RolloutKey]], Mapping[RolloutKey, Tensors]]
+"""Reads the tensors of rollouts, under the names that actors give them, without the rollout's prefix."""
 
 
-def rollouts_of(past: Sequence[Past]) -> list[Unit]:
-    """The units of some rounds, in their order."""
+def rollout_keys(past: Sequence[Past]) -> list[RolloutKey]:
+    """The rollouts of some rounds, in order."""
     return [
-        Unit(round_.round, rollout, "".join(ref.sha256 for ref in round_.trajectories))
+        RolloutKey(round_.round, rollout, "".join(ref.sha256 for ref in round_.trajectories))
         for round_ in past
         for rollout in range(round_.rollouts)
     ]
 
 
-class Window:
-    """Units of equal shape, in an order that is theirs wherever they are kept.
+def newest_rounds(rounds: Sequence[Past], rollout_steps: int, most_steps: int) -> tuple[Past, ...]:
+    """The last of `rounds`, in order: at most `most_steps` environment steps in total, but always the last round.
 
-    `rollouts` ``[U, 2]`` are their rounds and their numbers in these, in that order.
+    A rollout has `rollout_steps` environment steps.
+    """
+    kept: list[Past] = []
+    steps = 0
+    for round_ in reversed(rounds):
+        steps += round_.rollouts * rollout_steps
+        if kept and steps > most_steps:
+            break
+        kept.append(round_)
+    return tuple(reversed(kept))
+
+
+class ReplayBuffer:
+    """Rollouts of equal shape, in the order in which they were asked for, whichever slots they are kept in.
+
+    `rollouts` ``[U, 2]`` are their rounds and their numbers in these rounds, in that order.
     """
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
-        self._kept: dict[Unit, int] = {}
+        self._kept: dict[RolloutKey, int] = {}
         self._order: NDArray[np.int64] = np.empty(0, np.int64)
         self.rollouts: NDArray[np.int64] = np.empty((0, 2), np.int64)
         self._shape = (0, 0)
-        self._drawn: tuple[object, Batch] | None = None
-        self._steps, self._after = Slots(_OF_AGENTS), Slots(_OF_AGENTS)
+        self._last_minibatch: tuple[object, Batch] | None = None
+        self._steps, self._after = _Slots(), _Slots()
 
     @property
     def steps(self) -> int:
-        """Steps of a unit."""
+        """Steps of a rollout."""
         return self._shape[0]
 
     @property
     def size(self) -> int:
-        """Environment steps in the window."""
+        """Environment steps in the buffer."""
         return len(self._order) * self._shape[0] * self._shape[1]
 
-    def hold(self, wanted: Sequence[Unit], read: Read) -> None:
-        """Makes the window the units `wanted`, reading those that are not kept; raises `BadRequest` for odd shapes."""
-        among, self._drawn = set(wanted), None
-        self._kept = {rollout: slot for rollout, slot in self._kept.items() if rollout in among}
-        missing = [rollout for rollout in wanted if rollout not in self._kept]
+    def load(self, wanted: Sequence[RolloutKey], read: ReadRollouts) -> None:
+        """Makes the buffer hold the rollouts `wanted`, reading those that it lacks.
+
+        Raises `BadRequest` for rollouts of different shapes.
+        """
+        among, self._last_minibatch = set(wanted), None
+        self._kept = {key: slot for key, slot in self._kept.items() if key in among}
+        missing = [key for key in wanted if key not in self._kept]
         free = sorted(set(range(len(among))) - set(self._kept.values()))
-        found = read(missing) if missing else {}
-        for rollout, slot in zip(missing, free, strict=False):
-            self._write(slot, living(self.spec, found[rollout]))
-            self._kept[rollout] = slot
-        self._order = np.array([self._kept[rollout] for rollout in wanted], np.int64)
-        self.rollouts = np.array([(rollout.round, rollout.rollout) for rollout in wanted], np.int64).reshape(-1, 2)
+        tensors = read(missing) if missing else {}
+        for key, slot in zip(missing, free, strict=False):
+            self._write(slot, living(self.spec, tensors[key]))
+            self._kept[key] = slot
+        self._order = np.array([self._kept[key] for key in wanted], np.int64)
+        self.rollouts = np.array([(key.round, key.rollout) for key in wanted], np.int64).reshape(-1, 2)
 
-    def once(self, address: object, draw: Callable[[], Batch]) -> Batch:
-        """What `draw` gives, which is not asked again while it is the last address that was asked for."""
-        if self._drawn is None or self._drawn[0] != address:
-            self._drawn = address, draw()
-        return self._drawn[1]
+    def cached(self, address: object, draw: Callable[[], Batch]) -> Batch:
+        """The result of `draw`, which is not called while `address` stays the same."""
+        if self._last_minibatch is None or self._last_minibatch[0] != address:
+            self._last_minibatch = address, draw()
+        return self._last_minibatch[1]
 
-    def forget_unstored(self) -> None:
-        """Drops the units that nothing tells from those of another attempt, which may have been played otherwise."""
-        self._kept = {rollout: slot for rollout, slot in self._kept.items() if rollout.content}
+    def drop_unstored(self) -> None:
+        """Drops rollouts that are not stored yet: another attempt may have played them differently, under one key."""
+        self._kept = {key: slot for key, slot in self._kept.items() if key.content}
 
-    def draw(self, rng: np.random.Generator, size: int, length: int = 1) -> Batch:
-        """`size` stretches of `length` steps, uniformly; see `at`."""
-        return self.at(rng.integers(len(self.rollouts) * self.pieces(length), size=size), length)
+    def sample(self, rng: np.random.Generator, size: int, length: int = 1) -> Batch:
+        """`size` segments of `length` steps, drawn uniformly; see `segments`."""
+        return self.segments(rng.integers(len(self.rollouts) * self.segments_per_rollout(length), size=size), length)
 
-    def pieces(self, length: int) -> int:
-        """Stretches of `length` steps in a unit; raises `BadRequest` where they do not fill it."""
+    def segments_per_rollout(self, length: int) -> int:
+        """Segments of `length` steps in a rollout; raises `BadRequest` where they do not divide it evenly."""
         steps, num_envs = self._shape
         if steps % length:
-            raise BadRequest(f"stretches of {length} steps do not fill a unit of {steps}")
+            raise BadRequest(f"segments of {length} steps do not fill a rollout of {steps}")
         return steps // length * num_envs
 
-    def at(self, places: NDArray[np.int64], length: int = 1) -> Batch:
-        """The stretches with the numbers `places` ``[B]``, counted unit by unit, stretch by stretch, copy by copy, as a
-        batch of B copies.
+    def segments(self, indices: NDArray[np.int64], length: int = 1) -> Batch:
+        """The segments number `indices` ``[B]`` as a batch of B environments.
 
-        What follows the last step of each stands as after a cut, unless nothing follows.
+        Segments are counted by rollout, then by time, then by environment. The observations after the last step of a
+        segment are those after a cut, unless the episode terminated there.
         """
-        stretch, copy = np.divmod(places, self._shape[1])
-        return self.of(stretch * (length * self._shape[1]) + copy, length)
+        segment, env = np.divmod(indices, self._shape[1])
+        return self.segments_from(segment * (length * self._shape[1]) + env, length)
 
-    def of(self, first: NDArray[np.int64], length: int = 1) -> Batch:
-        """The stretches that begin at `first` ``[B]``, counted unit by unit, step by step, copy by copy."""
+    def segments_from(self, first: NDArray[np.int64], length: int = 1) -> Batch:
+        """The segments whose first steps are `first` ``[B]``, counted by rollout, step and environment."""
         num_envs = self._shape[1]
         rollout, within = np.divmod(first, self._shape[0] * num_envs)
         begin = self._order[rollout] * (self._shape[0] * num_envs) + within
@@ -127,7 +145,7 @@ class Window:
         at, pooled = rows[cut[:, 0], cut[:, 1]], after[cut[:, 0], cut[:, 1]]
         beyond = np.flatnonzero(pooled >= 0)
         pooled = pooled[beyond] + at[beyond] // (steps * num_envs) * self._after.rows
-        # Nothing follows a unit's last rows but what stands after a cut; never show what is kept beside the unit.
+        # A rollout's last rows are followed by observations after a cut or by nothing, never by the next slot's rows.
         following = at + num_envs * (at % (steps * num_envs) < (steps - 1) * num_envs)
 
         def next_of(name: str) -> Array:
@@ -161,18 +179,66 @@ class Window:
         steps, num_envs = shape = tensors["ended"].shape
         if shape != self._shape:
             if self._kept:
-                raise BadRequest(f"a unit of {steps} steps in {num_envs} copies, among others of {self._shape}")
-            self._shape, self._steps, self._after = shape, Slots(_OF_AGENTS), Slots(_OF_AGENTS)
+                raise BadRequest(
+                    f"a rollout of {steps} steps in {num_envs} environments, among others of {self._shape}"
+                )
+            self._shape, self._steps, self._after = shape, _Slots(), _Slots()
         cut = tensors["cut"]
         after = np.full(shape, -1, np.int64)
         after[cut[:, 0], cut[:, 1]] = np.arange(len(cut))
         by_row = {name: array for name, array in tensors.items() if not name.startswith("cut")} | {"after": after}
-        self._steps.write(slot, {name: _flat(array, name.startswith(_OF_AGENTS)) for name, array in by_row.items()})
+        self._steps.write(slot, {name: _flat(array, _agent_axis(name)) for name, array in by_row.items()})
         following = {name.removeprefix(_CUT): array for name, array in tensors.items() if name.startswith(_CUT)}
         self._after.write(slot, following)
 
 
-def _flat(array: Array, of_agents: bool) -> Array:
-    """Steps and copies as one axis."""
-    axis = int(of_agents)
+class _Slots:
+    """Arrays ``[slots, rows, ...]``, those of agents ``[agents, slots, rows, ...]``: rows of many slots are read at
+    once."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[str, Array] = {}
+        self._size = (0, 0)
+
+    @property
+    def rows(self) -> int:
+        """Rows of a slot."""
+        return self._size[1]
+
+    def write(self, slot: int, tensors: Mapping[str, Array]) -> None:
+        """Writes arrays ``[rows, ...]`` (``[agents, rows, ...]``) to the first rows of a slot; grows as needed."""
+        rows = max(array.shape[_agent_axis(name)] for name, array in tensors.items())
+        slots = self._size[0] if slot < self._size[0] else max(slot + 1, self._size[0] * 5 // 4)
+        self._size = (slots, max(rows, self._size[1]))
+        for name, array in tensors.items():
+            axis = _agent_axis(name)
+            shape = (*array.shape[:axis], *self._size, *array.shape[axis + 1 :])
+            stored = self._arrays.get(name)
+            if stored is None or stored.shape != shape:
+                stored = self._arrays[name] = _grown(stored, shape, array.dtype)
+            own = stored[:, slot] if axis else stored[slot]
+            own[(slice(None),) * axis + (slice(array.shape[axis]),)] = array
+
+    def take(self, name: str, rows: NDArray[np.integer]) -> Array:
+        """Rows by number over all slots, ``[*rows.shape, ...]`` (``[agents, *rows.shape, ...]``); a number beyond the
+        last row gives the last."""
+        axis, stored = _agent_axis(name), self._arrays[name]
+        return np.take(_flat(stored, axis), rows, axis=axis, mode="clip")
+
+
+def _agent_axis(name: str) -> int:
+    """1 for arrays whose first axis is that of agents, else 0."""
+    return int(name.startswith(_OF_AGENTS))
+
+
+def _flat(array: Array, axis: int) -> Array:
+    """The axes `axis` and `axis` + 1 as one."""
     return array.reshape(*array.shape[:axis], -1, *array.shape[axis + 2 :])
+
+
+def _grown(stored: Array | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """An array of that shape that begins with the contents of `stored`."""
+    grown = np.zeros(shape, dtype)
+    if stored is not None:
+        grown[tuple(slice(size) for size in stored.shape)] = stored
+    return grown

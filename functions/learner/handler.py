@@ -2,8 +2,8 @@
 
 from functions.algorithms import registry as algorithms
 from functions.contract import InitialiseReply, InitialiseTask, LearnReply, LearnTask, Past, RegroupTask, WholeTask
-from functions.data.recall import recall, window
-from functions.data.replay_buffer import Window
+from functions.data.replay_buffer import ReplayBuffer
+from functions.data.replay_loading import load_rounds, replay_buffer_of
 from functions.learner.regroup import regroup
 from functions.learner.stages import Share
 from functions.learner.update import sorted_out, update
@@ -33,7 +33,7 @@ def learn(task: LearnTask, blobs: Blobs) -> tuple[Objects, LearnReply]:
     """Runs the task's stages for its groups."""
     trajectories, known = read(blobs, task.trajectories), read(blobs, task.state + task.tensors)
     share = Share(task.stages, task.groups, range(task.first_update, task.first_update + task.updates))
-    outcome = update(task, task.round, share, trajectories, known, _window(task, trajectories, blobs))
+    outcome = update(task, task.round, share, trajectories, known, _replay_buffer(task, trajectories, blobs))
     policies, learner, passing = sorted_out(outcome.tensors, algorithms.algorithm(task.algorithm).parts)
     objects: Objects = [("policies", policies)] if policies else []
     if task.publish_tensors:
@@ -41,12 +41,12 @@ def learn(task: LearnTask, blobs: Blobs) -> tuple[Objects, LearnReply]:
     return [*objects, ("learner", learner)], LearnReply(figures=outcome.metrics, tables=outcome.tables)
 
 
-def _window(task: LearnTask, trajectories: Tensors, blobs: Blobs) -> Window | None:
+def _replay_buffer(task: LearnTask, trajectories: Tensors, blobs: Blobs) -> ReplayBuffer | None:
     """The rounds that the algorithm learns from, the present one last; None where that is all."""
     algorithm = algorithms.algorithm(task.algorithm)
     if not algorithms.configuration(algorithm, task.hyperparameters).replayed_steps:
         return None
     own = Past(round=task.round, rollouts=len(task.rollouts), trajectories=task.trajectories)
-    found = window(task)
-    recall(found, (*task.past, own), {task.round: trajectories}, blobs)
+    found = replay_buffer_of(task)
+    load_rounds(found, (*task.past, own), {task.round: trajectories}, blobs)
     return found

@@ -8,7 +8,7 @@ from functions.algorithms import registry as algorithms
 from functions.algorithms.base import Context
 from functions.contract import LearnTask, WholeTask
 from functions.data import batch
-from functions.data.replay_buffer import Window
+from functions.data.replay_buffer import ReplayBuffer
 from functions.learner import stages
 from functions.serving import Tensors
 
@@ -19,9 +19,9 @@ def update(
     share: stages.Share,
     trajectories: Tensors,
     known: Tensors,
-    window: Window | None = None,
+    replay_buffer: ReplayBuffer | None = None,
 ) -> stages.Outcome:
-    """What `share` of round `round_` gives, on trajectories of the task's units and on `window`; pure."""
+    """What `share` of round `round_` gives, on trajectories of the task's rollouts and on `replay_buffer`; pure."""
     algorithm = algorithms.algorithm(task.algorithm)
     context = Context(
         spec=task.spec,
@@ -31,7 +31,7 @@ def update(
         round=round_,
         batch=batch.join(task.spec, trajectories, task.rollouts),
         tensors=known,
-        window=window,
+        replay_buffer=replay_buffer,
     )
     code = algorithms.implementation(algorithm)
     return stages.run(algorithm, code, context, share, task.summaries)

@@ -7,10 +7,8 @@ functions and passing objects between them costs more than the rounds themselves
 from functions.actor.handler import play
 from functions.algorithms import registry as algorithms
 from functions.contract import LearnReply, Past, SampleReply, Team, WholeReply, WholeTask
-from functions.data.newest import newest
-from functions.data.recall import of_round, recall
-from functions.data.recall import window as window_of
-from functions.data.replay_buffer import Window
+from functions.data.replay_buffer import ReplayBuffer, newest_rounds
+from functions.data.replay_loading import load_rounds, named_by_round, replay_buffer_of
 from functions.keys import group_name
 from functions.learner.stages import Share
 from functions.learner.update import as_stored, sorted_out, update
@@ -26,19 +24,19 @@ def whole(task: WholeTask, blobs: Blobs) -> tuple[Objects, WholeReply]:
     algorithm = algorithms.algorithm(task.algorithm)
     share = Share([stage.name for stage in algorithm.stages], task.team.learning, range(task.updates))
     known = read(blobs, task.state)
-    memory = _Memory(task, blobs) if task.replayed_steps else None
+    replay = _Replay(task, blobs) if task.replayed_steps else None
     samples: list[SampleReply] = []
     learns: list[LearnReply] = []
     for round_, behaviour in enumerate(task.behaviours, start=task.round):
         trajectories, sampled = play(task, known, round_, behaviour)
-        window = memory.with_round(round_, trajectories) if memory else None
-        outcome = update(task, round_, share, trajectories, known, window)
+        replay_buffer = replay.with_round(round_, trajectories) if replay else None
+        outcome = update(task, round_, share, trajectories, known, replay_buffer)
         policies, learner, _ = sorted_out(outcome.tensors, algorithm.parts)
         known = {**known, **as_stored(policies), **as_stored(learner)}
         samples.append(sampled)
         learns.append(LearnReply(figures=outcome.metrics, tables=outcome.tables))
     policies, learner, _ = sorted_out(_learned(known, task.team), algorithm.parts)
-    objects: Objects = [("played", memory.played)] if memory else []
+    objects: Objects = [("played", replay.played)] if replay else []
     reply = WholeReply(samples=tuple(samples), learns=tuple(learns))
     return [*objects, ("policies", policies), ("learner", learner)], reply
 
@@ -49,21 +47,21 @@ def _learned(known: Tensors, team: Team) -> Tensors:
     return {name: array for name, array in known.items() if name.split("/")[1] not in theirs}
 
 
-class _Memory:
-    """The window from round to round of one task, and all that was played in it."""
+class _Replay:
+    """The replay buffer over the rounds of one task, and the trajectories of all these rounds."""
 
     def __init__(self, task: WholeTask, blobs: Blobs) -> None:
-        self._task, self._blobs, self._window = task, blobs, window_of(task)
-        self._window.forget_unstored()
+        self._task, self._blobs, self._replay_buffer = task, blobs, replay_buffer_of(task)
+        self._replay_buffer.drop_unstored()
         self._rounds = task.past
         self.played: Tensors = {}
 
-    def with_round(self, round_: int, trajectories: Tensors) -> Window:
-        """The window with one more round."""
+    def with_round(self, round_: int, trajectories: Tensors) -> ReplayBuffer:
+        """The replay buffer with one more round."""
         task = self._task
-        # Not stored yet, so nothing tells its bytes from those that another attempt would play: it is read anew later.
+        # Not stored yet, so its key has no hash: another attempt may play other bytes. It is read anew later.
         own = Past(round=round_, rollouts=len(task.rollouts), trajectories=())
-        self._rounds = newest((*self._rounds, own), task.num_envs * task.rollout_length, task.replayed_steps)
-        self.played |= of_round(trajectories, round_)
-        recall(self._window, self._rounds, {round_: trajectories}, self._blobs)
-        return self._window
+        self._rounds = newest_rounds((*self._rounds, own), task.num_envs * task.rollout_length, task.replayed_steps)
+        self.played |= named_by_round(trajectories, round_)
+        load_rounds(self._replay_buffer, self._rounds, {round_: trajectories}, self._blobs)
+        return self._replay_buffer

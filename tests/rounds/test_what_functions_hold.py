@@ -10,7 +10,7 @@ from in_process import InProcess
 from coordinator.config.schema import load
 from coordinator.core import footprint, teams
 from functions.algorithms.registry import BUILT_IN
-from functions.data import recall
+from functions.data import replay_loading
 from functions.environments import registry
 
 # Networks whose activations are small beside them, and observations that are wide beside all else that is recorded.
@@ -34,7 +34,7 @@ class Measured(InProcess):
         super().__init__(blobs)
         self.peaks = {}
         # What a process remembers of earlier rounds is a part of what it holds.
-        recall._kept.clear()
+        replay_loading._kept.clear()
         self._before = tracemalloc.get_traced_memory()[0]
 
     def invoke(self, function, id, *arguments):

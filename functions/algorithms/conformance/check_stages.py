@@ -120,7 +120,7 @@ def _check_written(now: _Round, stage: StageSpec, group: int, made: Mapping[str,
     for name, old in instances(now.state, stage.writes, [group]).items():
         require(name in made, f"it does not give {name}, which would be lost: it declares to write {part_of(name)!r}")
         new, was = made[name], f"{old.dtype} {old.shape}"
-        free = int(part_of(name) in now.algorithm.by_window)
+        free = int(part_of(name) in now.algorithm.resizable_parts)
         alike = (new.dtype, new.ndim, new.shape[free:]) == (old.dtype, old.ndim, old.shape[free:])
         require(alike, f"{name} was {was} and is {new.dtype} {new.shape}")
     held = instances(now.state, stage.writes, [group]).keys()

@@ -22,8 +22,7 @@ from functions.algorithms.conformance.tools import digest, expect, first, hint, 
 from functions.algorithms.specification import missing_stages, problem
 from functions.contract import BadRequest, Behaviour, Hyperparameters, MissingExtra, Past, Team
 from functions.data import batch
-from functions.data.newest import newest
-from functions.data.replay_buffer import Unit, Window, rollouts_of
+from functions.data.replay_buffer import ReplayBuffer, RolloutKey, newest_rounds, rollout_keys
 from functions.data.trajectory import named, rollout_prefix
 from functions.environments.base import Spec
 from functions.keys import group_name
@@ -189,16 +188,16 @@ def _context(case: _Case, state: Tensors, played: dict[int, Tensors]) -> Context
         round=round_,
         batch=batch.join(case.task, played[round_], rollouts),
         tensors=state,
-        window=_window(case, played) if case.config.replayed_steps else None,
+        replay_buffer=_replay_buffer(case, played) if case.config.replayed_steps else None,
     )
 
 
-def _window(case: _Case, played: dict[int, Tensors]) -> Window:
-    window = Window(case.task)
+def _replay_buffer(case: _Case, played: dict[int, Tensors]) -> ReplayBuffer:
+    replay_buffer = ReplayBuffer(case.task)
     rounds = [Past(round=round_, rollouts=_ROLLOUTS, trajectories=()) for round_ in sorted(played)]
 
-    def read(rollouts: Sequence[Unit]) -> dict[Unit, Tensors]:
+    def read(rollouts: Sequence[RolloutKey]) -> dict[RolloutKey, Tensors]:
         return {rollout: named(played[rollout.round], f"{rollout_prefix(rollout.rollout)}/") for rollout in rollouts}
 
-    window.hold(rollouts_of(newest(rounds, _NUM_ENVS * _steps(case), case.config.replayed_steps)), read)
-    return window
+    replay_buffer.load(rollout_keys(newest_rounds(rounds, _NUM_ENVS * _steps(case), case.config.replayed_steps)), read)
+    return replay_buffer

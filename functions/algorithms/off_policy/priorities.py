@@ -1,4 +1,4 @@
-"""How often each stretch of the window is drawn: prioritised replay as a part of the learner's state.
+"""How often each segment of the replay buffer is drawn: prioritised replay as a part of the learner's state.
 
 Schaul et al., "Prioritized Experience Replay", ICLR 2016, the proportional variant; its formulas are in
 `functions.algorithms.off_policy.prioritised`. A stretch's error is the mean of |TD error| over the rows of it that are
@@ -47,11 +47,11 @@ class Priorities(NamedTuple):
 
     @classmethod
     def load(cls, context: Context[PriorityConfig], name: str) -> Self:
-        """Those of group `name`, as they are for the context's window."""
-        window, length = remembered(context)
+        """Those of group `name`, as they are for the context's replay buffer."""
+        replay_buffer, length = remembered(context)
         units, values, steps = (context.tensors[f"{PART}/{name}/{field}"] for field in cls._fields)
-        pieces = window.pieces(length)
-        return cls(units, values, int(steps[0])).aligned(window.rollouts, pieces, pieces * length)
+        pieces = replay_buffer.segments_per_rollout(length)
+        return cls(units, values, int(steps[0])).aligned(replay_buffer.rollouts, pieces, pieces * length)
 
     def aligned(self, units: Places, pieces: int, unit_steps: int) -> Self:
         """Those of `units`: as they were, and for new units the greatest there was, 1 where there was none."""

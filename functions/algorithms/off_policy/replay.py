@@ -21,7 +21,7 @@ from functions.algorithms.off_policy.td import look_ahead
 from functions.algorithms.rows import members
 from functions.contract import BadRequest, Team
 from functions.data.batch import Batch
-from functions.data.replay_buffer import Window
+from functions.data.replay_buffer import ReplayBuffer
 from functions.environments.base import Spec
 from functions.nn import recurrent
 from functions.nn.mlp import Array
@@ -124,29 +124,31 @@ M = TypeVar("M", bound=MinibatchConfig)
 def drawn(context: Context[M], places: Rows | None = None) -> Context[M]:
     """The context with the update's minibatch as its data: drawn uniformly, or the stretches at `places` ``[B]``.
 
-    Raises `BadRequest` without a window.
+    Raises `BadRequest` without a replay buffer.
     """
-    config, (window, length) = context.config, remembered(context)
+    config, (replay_buffer, length) = context.config, remembered(context)
     assert config.batch_size is not None  # resolved
     size, address = config.batch_size, (context.seed, context.round, "replay", context.update)
 
     def draw() -> Batch:
-        return window.draw(generator(*address), size, length) if places is None else window.at(places, length)
+        if places is not None:
+            return replay_buffer.segments(places, length)
+        return replay_buffer.sample(generator(*address), size, length)
 
     # All groups that learn from the same minibatch share it, stage after stage.
     which = None if places is None else places.tobytes()
-    return replace(context, batch=window.once((address, size, length, which), draw))
+    return replace(context, batch=replay_buffer.cached((address, size, length, which), draw))
 
 
-def remembered(context: Context[MinibatchConfig]) -> tuple[Window, int]:
-    """The window, and the steps of a stretch of it; raises `BadRequest` where nothing can be learned from it."""
-    config, window = context.config, context.window
-    if window is None:
-        raise BadRequest("the algorithm learns from earlier rounds, and there is no window of them")
-    length = config.length or window.steps
+def remembered(context: Context[MinibatchConfig]) -> tuple[ReplayBuffer, int]:
+    """The replay buffer, and the steps of a segment; raises `BadRequest` where nothing can be learned from it."""
+    config, replay_buffer = context.config, context.replay_buffer
+    if replay_buffer is None:
+        raise BadRequest("the algorithm learns from earlier rounds, and there is no replay buffer")
+    length = config.length or replay_buffer.steps
     if config.burn_in >= length:
         raise BadRequest(f"algorithm.burn_in is {config.burn_in}, and a sequence has {length} steps")
-    return window, length
+    return replay_buffer, length
 
 
 def side_of(spec: Spec, team: Team, group: int) -> list[int]:

@@ -71,6 +71,6 @@ SPEC = AlgorithmSpec(
     (StageSpec("policy", (), "group", PARTS, PARTS),),
     PARTS,
     __name__,
-    by_window=(PART,),
+    resizable_parts=(PART,),
     part_bytes=part_bytes,
 )

@@ -174,6 +174,6 @@ SPEC = AlgorithmSpec(
     ),
     PARTS,
     __name__,
-    by_window=(PART,),
+    resizable_parts=(PART,),
     part_bytes=part_bytes,
 )

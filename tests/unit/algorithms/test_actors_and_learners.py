@@ -9,7 +9,7 @@ from functions.algorithms import registry as algorithms
 from functions.algorithms.base import Context
 from functions.contract import Team
 from functions.data import batch
-from functions.data.replay_buffer import Unit, Window
+from functions.data.replay_buffer import ReplayBuffer, RolloutKey
 from functions.data.trajectory import named, rollout_prefix
 from functions.environments.base import AgentClass, Observation, Spec, Step
 from functions.evaluator.episodes import play
@@ -82,16 +82,16 @@ def trained(environment, name, settings, rounds, steps, seed=2):
     config = algorithms.configuration(algorithm, settings).resolved(environment.spec)
     code, spec, state, told = algorithms.implementation(algorithm), environment.spec, {}, []
     team = TEAM if len(spec.agents) == 3 else Team(groups=(0,) * len(spec.agents), identity=True)
-    groups, window, played = sorted(set(team.groups)), Window(spec), {}
+    groups, replay_buffer, played = sorted(set(team.groups)), ReplayBuffer(spec), {}
     for group in groups:
         state |= code.initialise(spec, team, config, seed, group)
     share = Share([stage.name for stage in algorithm.stages], groups, range(config.updates_per_round))
     for number in range(rounds):
         behaviour = config.behaviour(number * steps * environment.num_envs)
         rollouts = collect(environment, Policy(spec, team, state), steps, seed, number, 0, behaviour).tensors
-        played[Unit(number, 0, "")] = named(rollouts, f"{rollout_prefix(0)}/")
-        window.hold(list(played), lambda missing: {rollout: played[rollout] for rollout in missing})
-        context = Context(spec, team, config, seed, number, batch.join(spec, rollouts, (0,)), state, window)
+        played[RolloutKey(number, 0, "")] = named(rollouts, f"{rollout_prefix(0)}/")
+        replay_buffer.load(list(played), lambda missing: {rollout: played[rollout] for rollout in missing})
+        context = Context(spec, team, config, seed, number, batch.join(spec, rollouts, (0,)), state, replay_buffer)
         outcome = stages.run(algorithm, code, context, share)
         state = {**state, **outcome.tensors}
         told.append(outcome.metrics)

@@ -152,14 +152,14 @@ def constant(scene, value):
 
 
 def context_of(scene):
-    batch = scene.window.of(np.arange(NUM_ENVS), STEPS)
+    batch = scene.replay_buffer.segments_from(np.arange(NUM_ENVS), STEPS)
     return dataclasses.replace(scene.context(2, scene.tensors), batch=batch)
 
 
 def rows_of(scene):
     """Rows of the last update's minibatch that are learned from ``[4, T, B]``."""
     config = scene.config
-    batch = scene.window.draw(generator(5, 2, "replay", 1), config.batch_size, config.length)
+    batch = scene.replay_buffer.sample(generator(5, 2, "replay", 1), config.batch_size, config.length)
     learned = batch.alive.copy()
     learned[:, : config.burn_in] = False
     return learned

@@ -420,7 +420,7 @@ def grows(context, group):
 def test_only_a_part_by_the_window_may_grow(monkeypatch):
     with pytest.raises(AssertionError, match=r"memory/g00 was float32 \(2,\) and is float32 \(3,\)"):
         try_out(monkeypatch, policy=grows)
-    assert try_out(monkeypatch, replace(SPEC, by_window=("memory",)), policy=grows) == ()
+    assert try_out(monkeypatch, replace(SPEC, resizable_parts=("memory",)), policy=grows) == ()
 
 
 class Forgetting(Config, frozen=True, kw_only=True, tag_field="name", tag="sound"):
@@ -458,9 +458,9 @@ SPECIFICATIONS = {
     "no policy": (replace(SPEC, parts=("memory", "count")), "its parts have no 'policy'"),
     "a part twice": (replace(SPEC, parts=(*PARTS, "memory")), "it has two parts 'memory'"),
     "an unknown part": (staged(LOOK, MIX, replace(POLICY, reads=("polcy",))), "reads or writes 'polcy', which is none"),
-    "an unknown part by the window": (
-        replace(SPEC, by_window=("memry",)),
-        "'memry' by the window is none of its parts",
+    "an unknown resizable part": (
+        replace(SPEC, resizable_parts=("memry",)),
+        "the resizable part 'memry' is none of its parts",
     ),
     "nothing learned": (staged(LOOK, MIX), "none of its stages writes 'policy'"),
     "a stage twice": (staged(LOOK, LOOK, MIX, POLICY), "it has two stages 'look'"),

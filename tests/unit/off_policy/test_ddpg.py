@@ -10,7 +10,7 @@ from functions.algorithms import registry as algorithms
 from functions.algorithms.base import Context
 from functions.algorithms.ddpg.actors import acting_next, acting_now, taken
 from functions.contract import BadRequest, Behaviour, Opponents, Team
-from functions.data.replay_buffer import Unit, Window
+from functions.data.replay_buffer import ReplayBuffer, RolloutKey
 from functions.environments.base import AgentClass, Spec
 from functions.learner import stages
 from functions.learner.stages import Share
@@ -52,7 +52,7 @@ def rollout(spec, rng, steps=1, **given):
 
 
 def scene(name, spec, made, team=APART, precision=np.float64, **settings):
-    """The algorithm, and the context of a round whose window is one unit."""
+    """The algorithm, and the context of a round whose replay buffer is one rollout."""
     algorithm, state = algorithms.algorithm(name), {}
     noise = {"noise_start": 0.1} if spec.classes[0].continuous else {}
     config = algorithms.configuration(
@@ -61,10 +61,12 @@ def scene(name, spec, made, team=APART, precision=np.float64, **settings):
     for group in sorted(set(team.groups)):
         state |= algorithms.implementation(algorithm).initialise(spec, team, config, 1, group)
     state = {key: array.astype(precision) if array.dtype == np.float32 else array for key, array in state.items()}
-    window = Window(spec)
-    window.hold([Unit(0, 0, "")], lambda wanted: {wanted[0]: made})
+    replay_buffer = ReplayBuffer(spec)
+    replay_buffer.load([RolloutKey(0, 0, "")], lambda wanted: {wanted[0]: made})
     steps, num_envs = made["ended"].shape
-    return algorithm, Context(spec, team, config, 1, 0, window.of(np.arange(num_envs), steps), state, window)
+    return algorithm, Context(
+        spec, team, config, 1, 0, replay_buffer.segments_from(np.arange(num_envs), steps), state, replay_buffer
+    )
 
 
 def learned(algorithm, context, **tensors):
@@ -228,7 +230,7 @@ def test_what_is_not_legal_is_done_neither_now_nor_next():
     made["cut_mask/0"] = np.zeros((2, NUM_ENVS, 3), bool)
     made["cut_mask/0"][..., 2] = True
     _, context = scene("maddpg", spec, made)
-    batch = context.window.draw(rng, 64, length=2)
+    batch = context.replay_buffer.sample(rng, 64, length=2)
     context = dataclasses.replace(context, batch=batch)
     for agent in (0, 1):
         now, after = acting_now(context, agent), acting_next(context, agent)
@@ -244,7 +246,7 @@ def test_critics_see_choices_as_one_hots_and_numbers_as_they_are():
         made = rollout(pair(numbers), np.random.default_rng(5))
         made["alive"][0, 0, :4] = False
         _, context = scene("iddpg", pair(numbers), made)
-        context = dataclasses.replace(context, batch=context.window.of(np.arange(NUM_ENVS)))
+        context = dataclasses.replace(context, batch=context.replay_buffer.segments_from(np.arange(NUM_ENVS)))
         done, found = made["action/0"][0, 0], taken(context, 0)[0]
         wanted = done if numbers else np.eye(3)[done]
         assert (found[:4] == 0).all()

@@ -12,7 +12,7 @@ from coordinator.placement.rules import LEARNER_PLACEMENTS
 from functions.algorithms import registry as algorithms
 from functions.algorithms.base import Context
 from functions.contract import Team
-from functions.data.replay_buffer import Unit, Window
+from functions.data.replay_buffer import ReplayBuffer, RolloutKey
 from functions.environments.base import AgentClass, Spec
 from functions.learner import stages
 from functions.learner.stages import Share
@@ -75,7 +75,7 @@ def rollouts(spec):
     """Two units of made-up steps, named as actors name them."""
     rng, found = np.random.default_rng(5), {}
     for number in range(2):
-        tensors = found[Unit(number, 0, str(number))] = rollout_of(spec, rng, STEPS, num_envs=3)
+        tensors = found[RolloutKey(number, 0, str(number))] = rollout_of(spec, rng, STEPS, num_envs=3)
         for c, kind in enumerate(spec.classes):
             if kind.continuous:
                 tensors[f"action/{c}"] = np.tanh(tensors[f"action/{c}"])
@@ -97,21 +97,21 @@ def scene(name, case, changed=None, state_size=5):
             state[key] = state[key] + 0.5 * rng.standard_normal(state[key].shape)
         elif key.startswith("normaliser/") and case in LATER:
             state[key] = np.array([0.002, 0.01, 0.004, 0.3])
-    kept = window(spec, changed)
+    kept = buffer_of(spec, changed)
     return algorithm, Context(spec, team, config, 3, 0, played(kept), state, kept)
 
 
-def window(spec, changed=None):
+def buffer_of(spec, changed=None):
     made = rollouts(spec)
     made = {rollout: changed(spec, tensors) for rollout, tensors in made.items()} if changed else made
-    kept = Window(spec)
-    kept.hold(list(made), lambda wanted: {rollout: made[rollout] for rollout in wanted})
+    kept = ReplayBuffer(spec)
+    kept.load(list(made), lambda wanted: {rollout: made[rollout] for rollout in wanted})
     return kept
 
 
 def played(kept):
     """The first unit as the round's own data."""
-    return kept.of(np.arange(3), STEPS)
+    return kept.segments_from(np.arange(3), STEPS)
 
 
 def readable(algorithm, work, tensors):
@@ -134,8 +134,8 @@ def learned(name, case, rule, changed=None, state_size=5):
             given = []
             for work in wave:
                 known = {**readable(algorithm, work, state), **passing.get(work.first, {})}
-                kept = window(context.spec, changed)
-                own = replace(context, round=round_, batch=played(kept), tensors=as_stored(known), window=kept)
+                kept = buffer_of(context.spec, changed)
+                own = replace(context, round=round_, batch=played(kept), tensors=as_stored(known), replay_buffer=kept)
                 share = Share(work.stages, work.groups, range(work.first, work.first + work.updates))
                 outcome = stages.run(algorithm, code, own, share)
                 given.append((work, outcome.tensors))
@@ -150,12 +150,12 @@ def learned(name, case, rule, changed=None, state_size=5):
 def plainly(name, case):
     _, context = scene(name, case)
     agents = Agents(context.spec, context.team, context.config, name == "maddpg", 3, context.tensors, context.batch)
-    whole = context.window.steps if context.config.recurrent else 1
+    whole = context.replay_buffer.steps if context.config.recurrent else 1
     for round_ in range(ROUNDS):
         for update in range(UPDATES):
             rng = agents.address(round_, update)
             agents.update(
-                context.window.draw(rng, context.config.batch_size, context.config.sequence_length or whole),
+                context.replay_buffer.sample(rng, context.config.batch_size, context.config.sequence_length or whole),
                 round_,
                 update,
             )

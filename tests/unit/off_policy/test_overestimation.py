@@ -29,7 +29,7 @@ def scene_of(name, team=PAIRED, sides=(), **settings):
 
 def metrics(scene, updates=range(1, 2)):
     """What the last update tells, on all of the first unit as the round's data."""
-    batch = scene.window.of(np.arange(NUM_ENVS), STEPS)
+    batch = scene.replay_buffer.segments_from(np.arange(NUM_ENVS), STEPS)
     context = replace(scene.context(2, scene.tensors), batch=batch)
     code, groups = algorithms.implementation(scene.algorithm), sorted(set(scene.team.groups))
     names = [stage.name for stage in scene.algorithm.stages]

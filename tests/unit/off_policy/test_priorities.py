@@ -1,4 +1,4 @@
-"""What priorities are after an update, worked out by hand, and whose they are when the window moves on."""
+"""What priorities are after an update, worked out by hand, and whose they are when the replay buffer moves on."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from functions.algorithms import registry as algorithms
 from functions.algorithms.base import Context
 from functions.algorithms.off_policy.priorities import Draw, Judged, Priorities
 from functions.contract import Team
-from functions.data.replay_buffer import Unit, Window
+from functions.data.replay_buffer import ReplayBuffer, RolloutKey
 from functions.environments.base import AgentClass, Spec
 from functions.learner import stages
 
@@ -35,13 +35,13 @@ def rollout(*rewards):
 
 
 class Alone:
-    """An agent that learns by itself, its tensors, and its window of units by (round, unit)."""
+    """An agent that learns by itself, its tensors, and its replay buffer with rollouts by (round, number)."""
 
     def __init__(self, **settings):
         self.algorithm = algorithms.algorithm("iql")
         self.code = algorithms.implementation(self.algorithm)
         self.config = algorithms.configuration(self.algorithm, {**STILL, **settings})
-        self.team, self.window, self.round = Team(groups=(0,)), Window(ALONE), 0
+        self.team, self.replay_buffer, self.round = Team(groups=(0,)), ReplayBuffer(ALONE), 0
         made = self.code.initialise(ALONE, self.team, self.config, 1, 0)
         still = ("policy/", "target/")
         self.tensors = {key: 0 * array if key.startswith(still) else array for key, array in made.items()}
@@ -49,13 +49,14 @@ class Alone:
 
     def hold(self, round_, rollouts):
         self.round = round_
-        self.window.hold(
-            [Unit(*name, "x") for name in rollouts], lambda missing: {u: rollouts[u.round, u.rollout] for u in missing}
+        self.replay_buffer.load(
+            [RolloutKey(*name, "x") for name in rollouts],
+            lambda missing: {u: rollouts[u.round, u.rollout] for u in missing},
         )
 
     def context(self, update):
-        batch = self.window.at(np.zeros(1, int))
-        return Context(ALONE, self.team, self.config, 7, self.round, batch, self.tensors, self.window, update)
+        batch = self.replay_buffer.segments(np.zeros(1, int))
+        return Context(ALONE, self.team, self.config, 7, self.round, batch, self.tensors, self.replay_buffer, update)
 
     def learn(self, update):
         share = stages.Share(("policy",), (0,), range(update, update + 1))
@@ -89,7 +90,7 @@ def test_the_exponent_of_the_weights_rises_with_all_steps_there_ever_were_and_st
     agent = Alone(batch_size=4, priority_beta=0.4, priority_steps=16)
     told = []
     for round_ in range(6):
-        agent.hold(round_, {(round_, 0): rollout(1, 0, 3, 8)})  # a window of one round
+        agent.hold(round_, {(round_, 0): rollout(1, 0, 3, 8)})  # the buffer has one round
         agent.learn(0)
         told.append(agent.config.beta(int(agent.tensors["priorities/g00/steps"][0])))
         agent.learn(1)
@@ -154,7 +155,7 @@ def test_what_nothing_can_be_learned_from_is_not_drawn_again_unless_there_is_not
 
 
 def test_groups_that_draw_by_other_priorities_are_shown_other_rows():
-    """The window keeps the last minibatch only; whoever asks for another gets another."""
+    """The buffer caches the last minibatch only; another one is drawn anew."""
     agent = Alone(batch_size=2)
     agent.hold(0, {(0, 0): rollout(10, 11, 12, 13)})
     shown = [Draw(np.array(places), np.ones(2)).shown(agent.context(0)) for places in ([0, 1], [3, 2], [0, 1])]

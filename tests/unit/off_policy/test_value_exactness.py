@@ -16,7 +16,7 @@ from functions.algorithms.off_policy.replay import unrolled
 from functions.algorithms.value import decomposed
 from functions.algorithms.value.utilities import seen_by, utilities
 from functions.contract import TaskHeader, Team
-from functions.data.replay_buffer import Unit, Window
+from functions.data.replay_buffer import ReplayBuffer, RolloutKey
 from functions.environments.base import AgentClass, Spec
 from functions.learner import stages
 from functions.nn import recurrent
@@ -92,9 +92,9 @@ class Scene:
         }
         self.config = algorithms.configuration(self.algorithm, given)
         self.rollouts = rollouts or [rollout(self.spec, seed, dtype) for seed in range(ROLLOUTS)]
-        self.window = Window(self.spec)
-        wanted = [Unit(index, 0, "x") for index in range(len(self.rollouts))]
-        self.window.hold(wanted, lambda missing: dict(zip(wanted, self.rollouts, strict=True)))
+        self.replay_buffer = ReplayBuffer(self.spec)
+        wanted = [RolloutKey(index, 0, "x") for index in range(len(self.rollouts))]
+        self.replay_buffer.load(wanted, lambda missing: dict(zip(wanted, self.rollouts, strict=True)))
         self.tensors = self.drawn(1, dtype)
         other = self.drawn(2, dtype)
         self.tensors |= {key: array for key, array in other.items() if key.split("/")[0].endswith("target")}
@@ -109,8 +109,8 @@ class Scene:
         return {key: array.astype(dtype) if array.dtype == np.float32 else array for key, array in made.items()}
 
     def context(self, round_, tensors, update=0):
-        batch = self.window.of(np.arange(NUM_ENVS), STEPS)
-        return Context(self.spec, self.team, self.config, 5, round_, batch, tensors, self.window, update)
+        batch = self.replay_buffer.segments_from(np.arange(NUM_ENVS), STEPS)
+        return Context(self.spec, self.team, self.config, 5, round_, batch, tensors, self.replay_buffer, update)
 
     def run(self, rule="packed", rounds=2, stored=lambda tensors: tensors):
         """The tensors after some rounds, works placed by a rule; `stored` is what becomes of them between works."""
@@ -286,7 +286,7 @@ def test_what_dead_agents_saw_did_and_got_changes_no_byte(name, case, state_size
 def test_what_was_not_drawn_changes_no_byte(name):
     """A minibatch of two steps out of 54: the other rows are not looked at."""
     scene = Scene(name, batch_size=2, updates_per_round=1)
-    batch = scene.window.draw(generator(5, FIRST, "replay", 0), 2)
+    batch = scene.replay_buffer.sample(generator(5, FIRST, "replay", 0), 2)
     wanted = {float(value) for value in batch.observations[0][0, 0, :, 0]}
     rollouts = []
     for rollout_ in scene.rollouts:
@@ -323,7 +323,7 @@ def test_the_gradient_of_a_sum_is_each_networks_own():
         share = stages.Share(names, groups, range(1))
         known |= stages.run(scene.algorithm, code, scene.context(FIRST, known), share).tensors
     slopes = np.concatenate([known[f"slope/g{group:02d}"] for group in groups])
-    alive = scene.window.draw(generator(5, FIRST, "replay", 0), 7, 2).alive
+    alive = scene.replay_buffer.sample(generator(5, FIRST, "replay", 0), 7, 2).alive
     for t, b in np.ndindex(alive.shape[1:]):
         assert len({*slopes[alive[:, t, b], t, b].tolist()}) <= 1
     assert not slopes[~alive].any() and slopes[alive].any()
@@ -333,7 +333,7 @@ def test_a_stage_leaves_the_minibatch_as_it_was():
     """All stages of an update see the same arrays; none may write into them."""
     for name in NAMES:
         scene = Scene(name, recurrent=True, burn_in=1, n_step=2)
-        drawn = scene.window.draw
+        drawn = scene.replay_buffer.sample
 
         def frozen(*arguments, drawn=drawn):
             batch = drawn(*arguments)
@@ -343,7 +343,7 @@ def test_a_stage_leaves_the_minibatch_as_it_was():
                         array.flags.writeable = False
             return batch
 
-        scene.window.draw = frozen
+        scene.replay_buffer.sample = frozen
         scene.run()
 
 
@@ -357,7 +357,7 @@ def test_stretches_that_begin_where_episodes_do_are_unrolled_like_whole_units(na
     weights = recurrent.weights_of(scene.tensors, "policy/g00")
 
     def values(first, length):
-        context = replace(scene.context(FIRST, scene.tensors), batch=scene.window.of(first, length))
+        context = replace(scene.context(FIRST, scene.tensors), batch=scene.replay_buffer.segments_from(first, length))
         outputs, _ = unrolled(weights, seen_by(context, 0))
         return outputs.reshape(length, 2, len(first), -1)  # group 0 has two agents
 

@@ -13,7 +13,7 @@ from simulated import World, make_plan
 
 from functions import keys
 from functions.contract import LearnTask, Past, WholeTask
-from functions.data.newest import newest
+from functions.data.replay_buffer import newest_rounds
 
 # Units of two copies of five steps.
 ROLLOUT = 10
@@ -39,7 +39,7 @@ def past(*rollouts):
     ],
 )
 def test_the_newest_rounds_are_remembered_whole(rollouts, most, kept):
-    assert [round_.round for round_ in newest(past(*rollouts), ROLLOUT, most)] == kept
+    assert [round_.round for round_ in newest_rounds(past(*rollouts), ROLLOUT, most)] == kept
 
 
 @pytest.fixture(autouse=True)

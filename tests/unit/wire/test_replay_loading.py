@@ -20,8 +20,8 @@ from functions.contract import (
     Team,
     WholeTask,
 )
-from functions.data import recall as memory
-from functions.data.recall import of_round, recall, window
+from functions.data import replay_loading as memory
+from functions.data.replay_loading import load_rounds, named_by_round, replay_buffer_of
 from functions.environments import registry
 from functions.environments.base import Task
 from functions.learner import whole
@@ -66,7 +66,7 @@ def played(*numbers, rollouts=(0, 1)):
             for u in rollouts
             for name, array in remembered.rollout(10 * number + u, SPEC).items()
         }
-        named |= tensors if len(numbers) == 1 else of_round(tensors, number)
+        named |= tensors if len(numbers) == 1 else named_by_round(tensors, number)
     return named
 
 
@@ -79,56 +79,56 @@ def store(storage, key, *numbers, rollouts=(0, 1)):
 def firsts(kept):
     """The first place of every unit in the window."""
     rows = remembered.STEPS * remembered.NUM_ENVS
-    return [int(found) for found in kept.of(np.arange(0, kept.size, rows)).observations[0][0, 0, :, 0]]
+    return [int(found) for found in kept.segments_from(np.arange(0, kept.size, rows)).observations[0][0, 0, :, 0]]
 
 
 def test_rounds_are_found_in_objects_of_several_rounds_and_in_several_objects_of_a_round():
-    storage, kept = Stored(), window(learning())
+    storage, kept = Stored(), replay_buffer_of(learning())
     together = store(storage, "whole", 1, 2)
     halves = (store(storage, "one", 3, rollouts=(0,)), store(storage, "two", 3, rollouts=(1,)))
     past = [Past(round=n, rollouts=2, trajectories=(together,)) for n in (1, 2)]
     past.append(Past(round=3, rollouts=2, trajectories=halves))
-    recall(kept, past, {}, storage)
+    load_rounds(kept, past, {}, storage)
     assert firsts(kept) == [10_000, 11_000, 20_000, 21_000, 30_000, 31_000]
     assert storage.asked == ["whole", "one", "two"]
 
 
 def test_what_is_kept_or_at_hand_is_not_read_again():
-    storage, kept = Stored(), window(learning())
+    storage, kept = Stored(), replay_buffer_of(learning())
     past = [Past(round=n, rollouts=2, trajectories=(store(storage, f"round {n}", n),)) for n in (1, 2, 3)]
-    recall(kept, past[:2], {2: played(2)}, storage)
+    load_rounds(kept, past[:2], {2: played(2)}, storage)
     assert storage.asked == ["round 1"]
-    recall(kept, past[1:], {3: played(3)}, storage)
+    load_rounds(kept, past[1:], {3: played(3)}, storage)
     assert storage.asked == ["round 1"]
     assert firsts(kept) == [20_000, 21_000, 30_000, 31_000]
 
 
 def test_of_a_round_played_again_the_new_bytes_count():
-    storage, kept = Stored(), window(learning())
-    recall(kept, [Past(round=1, rollouts=2, trajectories=(store(storage, "first", 1),))], {}, storage)
+    storage, kept = Stored(), replay_buffer_of(learning())
+    load_rounds(kept, [Past(round=1, rollouts=2, trajectories=(store(storage, "first", 1),))], {}, storage)
     again = Past(round=1, rollouts=2, trajectories=(store(storage, "again", 7),))
-    recall(kept, [again], {}, storage)
+    load_rounds(kept, [again], {}, storage)
     assert firsts(kept) == [70_000, 71_000]
 
 
 def test_a_function_remembers_one_run_at_a_time_and_its_task():
-    first = window(learning())
-    assert window(learning()) is first
-    other = window(learning(spec=remembered.spec()))
+    first = replay_buffer_of(learning())
+    assert replay_buffer_of(learning()) is first
+    other = replay_buffer_of(learning(spec=remembered.spec()))
     assert other is not first
-    window(learning("another"))
-    assert window(learning(spec=remembered.spec())) is not other
+    replay_buffer_of(learning("another"))
+    assert replay_buffer_of(learning(spec=remembered.spec())) is not other
 
 
 def test_an_object_that_is_gone_leaves_the_memory_whole():
-    storage, kept = Stored(), window(learning())
+    storage, kept = Stored(), replay_buffer_of(learning())
     past = [Past(round=n, rollouts=2, trajectories=(store(storage, f"round {n}", n),)) for n in (1, 2)]
-    recall(kept, past[:1], {}, storage)
+    load_rounds(kept, past[:1], {}, storage)
     body = storage.pop("round 2")
     with pytest.raises(NoSuchObject):
-        recall(kept, past, {}, storage)
+        load_rounds(kept, past, {}, storage)
     storage["round 2"] = body
-    recall(kept, past, {}, storage)
+    load_rounds(kept, past, {}, storage)
     assert firsts(kept) == [10_000, 11_000, 20_000, 21_000]
 
 

@@ -12,18 +12,18 @@ from remembered import FATES, NUM_ENVS, STEPS, followed, legal, observed, shown
 
 from functions.contract import BadRequest, Past, Ref
 from functions.data.batch import join
-from functions.data.replay_buffer import Unit, Window, rollouts_of
+from functions.data.replay_buffer import ReplayBuffer, RolloutKey, rollout_keys
 
 ROWS = STEPS * NUM_ENVS
 
 
 def rollouts(*numbers):
-    return [Unit(number, 0, f"hash of {number}") for number in numbers]
+    return [RolloutKey(number, 0, f"hash of {number}") for number in numbers]
 
 
-def holding(spec, *numbers, window=None, fates=None):
+def holding(spec, *numbers, buffer=None, fates=None):
     """A window of such units; `asked` are those it read."""
-    window, asked = window or Window(spec), []
+    buffer, asked = buffer or ReplayBuffer(spec), []
 
     def read(missing):
         asked.extend(rollout.round for rollout in missing)
@@ -32,8 +32,8 @@ def holding(spec, *numbers, window=None, fates=None):
             for rollout in missing
         }
 
-    window.hold(rollouts(*numbers), read)
-    return window, asked
+    buffer.load(rollouts(*numbers), read)
+    return buffer, asked
 
 
 def bytes_of(batch):
@@ -56,11 +56,11 @@ def places(batch):
 @pytest.mark.parametrize("length", [1, 2, 4])
 def test_every_stretch_has_its_own_rows_and_what_followed_them(masked, own_state, length):
     spec = remembered.spec(masked, own_state)
-    window, _ = holding(spec, 5, 2, 7)
+    buffer, _ = holding(spec, 5, 2, 7)
     starts = [
         (k, t, e) for k in range(3) for t in range(0, STEPS, length) for e in range(NUM_ENVS)
     ]  # by place in the window, not by number
-    batch = window.of(np.array([ROWS * k + NUM_ENVS * t + e for k, t, e in starts]), length)
+    batch = buffer.segments_from(np.array([ROWS * k + NUM_ENVS * t + e for k, t, e in starts]), length)
     cuts = {(int(t), int(e)): index for index, (t, e) in enumerate(batch.cut)}
     for column, (k, first, e) in enumerate(starts):
         number = (5, 2, 7)[k]
@@ -111,7 +111,7 @@ def state_of(place, own):
 
 
 def test_nothing_is_masked_and_no_probability_is_known_where_nobody_said_so():
-    batch = holding(remembered.spec(), 0)[0].of(np.arange(3))
+    batch = holding(remembered.spec(), 0)[0].segments_from(np.arange(3))
     assert batch.masks is None and batch.cut_masks is None and batch.log_probability is None
 
 
@@ -119,8 +119,8 @@ def test_nothing_is_masked_and_no_probability_is_known_where_nobody_said_so():
 def test_whole_units_are_what_a_round_of_them_would_be(masked):
     """A stretch of a whole unit in every copy is the batch that on-policy stages get of the same units."""
     spec = remembered.spec(masked, own_state=True)
-    window, _ = holding(spec, 3, 4)
-    stretches = window.of(np.array([*range(NUM_ENVS), *range(ROWS, ROWS + NUM_ENVS)]), STEPS)
+    buffer, _ = holding(spec, 3, 4)
+    stretches = buffer.segments_from(np.array([*range(NUM_ENVS), *range(ROWS, ROWS + NUM_ENVS)]), STEPS)
     named = {f"u{u:05d}/{name}": array for u in (3, 4) for name, array in remembered.rollout(u, spec).items()}
     expected = join(spec, named, (3, 4))
     ends = {(int(t), int(e)): index for index, (t, e) in enumerate(stretches.cut)}
@@ -134,9 +134,9 @@ def test_whole_units_are_what_a_round_of_them_would_be(masked):
 
 
 def test_what_is_drawn_begins_where_stretches_begin_and_goes_on_in_the_same_copy():
-    window, _ = holding(remembered.spec(), 0, 1, 2)
+    buffer, _ = holding(remembered.spec(), 0, 1, 2)
     for length in (1, 2, 4):
-        found = places(window.draw(np.random.default_rng(length), 300, length))
+        found = places(buffer.sample(np.random.default_rng(length), 300, length))
         first = found[0]
         np.testing.assert_array_equal(found, first + 10 * np.arange(length)[:, None])
         expected = {shown(k, t, e) for k in range(3) for t in range(0, STEPS, length) for e in range(NUM_ENVS)}
@@ -145,9 +145,9 @@ def test_what_is_drawn_begins_where_stretches_begin_and_goes_on_in_the_same_copy
 
 @pytest.mark.parametrize("length", [1, 2])
 def test_every_stretch_is_drawn_as_often_as_every_other(length):
-    window, _ = holding(remembered.spec(), 0, 1)
+    buffer, _ = holding(remembered.spec(), 0, 1)
     size, cells = 24_000, 2 * ROWS // length
-    _, times = np.unique(places(window.draw(np.random.default_rng(0), size, length))[0], return_counts=True)
+    _, times = np.unique(places(buffer.sample(np.random.default_rng(0), size, length))[0], return_counts=True)
     assert len(times) == cells
     # Chi-square with `cells - 1` degrees of freedom: mean cells - 1, variance twice that. Within five deviations.
     statistic = ((times - size / cells) ** 2 / (size / cells)).sum()
@@ -155,48 +155,48 @@ def test_every_stretch_is_drawn_as_often_as_every_other(length):
 
 
 def test_a_row_may_be_drawn_twice_and_the_same_address_draws_the_same():
-    window, _ = holding(remembered.spec(), 0)
-    one, two = (bytes_of(window.draw(np.random.default_rng(8), 40)) for _ in range(2))
+    buffer, _ = holding(remembered.spec(), 0)
+    one, two = (bytes_of(buffer.sample(np.random.default_rng(8), 40)) for _ in range(2))
     assert one == two
-    assert bytes_of(window.draw(np.random.default_rng(9), 40)) != one
+    assert bytes_of(buffer.sample(np.random.default_rng(9), 40)) != one
 
 
 def test_the_window_slides_and_reads_only_what_is_new():
     spec = remembered.spec(masked=True)
-    window, asked = holding(spec, 0, 1, 2)
-    assert (asked, window.size, window.steps) == ([0, 1, 2], 3 * ROWS, STEPS)
-    window, asked = holding(spec, 1, 2, 3, window=window)
+    buffer, asked = holding(spec, 0, 1, 2)
+    assert (asked, buffer.size, buffer.steps) == ([0, 1, 2], 3 * ROWS, STEPS)
+    buffer, asked = holding(spec, 1, 2, 3, buffer=buffer)
     assert asked == [3]
-    assert {int(place) // 1000 for place in places(window.draw(np.random.default_rng(0), 500)).ravel()} == {1, 2, 3}
-    window, asked = holding(spec, 3, window=window)
-    assert (asked, window.size) == ([], ROWS)
-    assert {int(place) // 1000 for place in places(window.draw(np.random.default_rng(0), 500)).ravel()} == {3}
+    assert {int(place) // 1000 for place in places(buffer.sample(np.random.default_rng(0), 500)).ravel()} == {1, 2, 3}
+    buffer, asked = holding(spec, 3, buffer=buffer)
+    assert (asked, buffer.size) == ([], ROWS)
+    assert {int(place) // 1000 for place in places(buffer.sample(np.random.default_rng(0), 500)).ravel()} == {3}
     # What was dropped is read again.
-    assert holding(spec, 1, 3, window=window)[1] == [1]
+    assert holding(spec, 1, 3, buffer=buffer)[1] == [1]
 
 
 def test_the_same_unit_with_other_bytes_is_read_anew():
     spec = remembered.spec()
-    window, _ = holding(spec, 0)
+    buffer, _ = holding(spec, 0)
     read = []
-    other = Unit(0, 0, "hash of another attempt")
-    window.hold([other], lambda missing: read.extend(missing) or {other: remembered.rollout(9, spec)})
+    other = RolloutKey(0, 0, "hash of another attempt")
+    buffer.load([other], lambda missing: read.extend(missing) or {other: remembered.rollout(9, spec)})
     assert read == [other]
-    assert places(window.of(np.zeros(1, int)))[0, 0] == shown(9, 0, 0)
+    assert places(buffer.segments_from(np.zeros(1, int)))[0, 0] == shown(9, 0, 0)
 
 
 def test_what_was_drawn_for_an_address_is_drawn_once_and_never_of_another_window():
     spec, asked = remembered.spec(), []
-    window, _ = holding(spec, 0)
+    buffer, _ = holding(spec, 0)
 
     def draw():
-        asked.append(places(window.of(np.zeros(1, int)))[0, 0])
-        return window.of(np.zeros(1, int))
+        asked.append(places(buffer.segments_from(np.zeros(1, int)))[0, 0])
+        return buffer.segments_from(np.zeros(1, int))
 
-    assert window.once((1, 0), draw) is window.once((1, 0), draw)
-    assert window.once((1, 1), draw) is not window.once((1, 0), draw)
-    holding(spec, 1, window=window)
-    assert places(window.once((1, 0), draw))[0, 0] == shown(1, 0, 0)
+    assert buffer.cached((1, 0), draw) is buffer.cached((1, 0), draw)
+    assert buffer.cached((1, 1), draw) is not buffer.cached((1, 0), draw)
+    holding(spec, 1, buffer=buffer)
+    assert places(buffer.cached((1, 0), draw))[0, 0] == shown(1, 0, 0)
     assert asked == [0, 0, 0, shown(1, 0, 0)]
 
 
@@ -207,12 +207,12 @@ def test_what_is_not_stored_yet_can_be_forgotten():
         read.extend(missing)
         return {rollout: remembered.rollout(rollout.round, spec) for rollout in missing}
 
-    window, unstored = Window(spec), Unit(1, 0, "")
-    window.hold([*rollouts(0), unstored], reading)
-    window.hold([*rollouts(0), unstored], reading)
+    buffer, unstored = ReplayBuffer(spec), RolloutKey(1, 0, "")
+    buffer.load([*rollouts(0), unstored], reading)
+    buffer.load([*rollouts(0), unstored], reading)
     assert read == [*rollouts(0), unstored]
-    window.forget_unstored()
-    window.hold([*rollouts(0), unstored], reading)
+    buffer.drop_unstored()
+    buffer.load([*rollouts(0), unstored], reading)
     assert read == [*rollouts(0), unstored, unstored]
 
 
@@ -220,48 +220,48 @@ ENDS = list(itertools.product(("....", "c.c.", "t..t", "..ct"), repeat=2))
 
 
 @given(
-    windows=st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=6, unique=True), min_size=1, max_size=8),
+    buffers=st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=6, unique=True), min_size=1, max_size=8),
     length=st.sampled_from([1, 2, 4]),
     seed=st.integers(0, 5),
 )
 @settings(max_examples=25, deadline=None, derandomize=True)
-def test_what_was_kept_changes_no_byte_of_what_is_drawn(windows, length, seed):
+def test_what_was_kept_changes_no_byte_of_what_is_drawn(buffers, length, seed):
     """Units here have from none to six cuts, so that slots grow in every way."""
     spec = remembered.spec(masked=True, own_state=True)
     fates = {number: ENDS[(5 * number + seed) % len(ENDS)] for number in range(10)}
-    warm = Window(spec)
-    for wanted in windows:
-        holding(spec, *wanted, window=warm, fates=fates)
+    warm = ReplayBuffer(spec)
+    for wanted in buffers:
+        holding(spec, *wanted, buffer=warm, fates=fates)
         cold, _ = holding(spec, *wanted, fates=fates)
-        one, two = (window.draw(np.random.default_rng(seed), 30, length) for window in (warm, cold))
+        one, two = (buffer.sample(np.random.default_rng(seed), 30, length) for buffer in (warm, cold))
         assert bytes_of(one) == bytes_of(two)
 
 
 def test_the_order_is_that_of_what_is_wanted():
     spec = remembered.spec()
-    window, _ = holding(spec, 4, 1, 3)
+    buffer, _ = holding(spec, 4, 1, 3)
     starts = np.arange(3) * ROWS
-    assert places(window.of(starts))[0].tolist() == [4000, 1000, 3000]
-    holding(spec, 3, 5, 4, window=window)
-    assert places(window.of(starts))[0].tolist() == [3000, 5000, 4000]
+    assert places(buffer.segments_from(starts))[0].tolist() == [4000, 1000, 3000]
+    holding(spec, 3, 5, 4, buffer=buffer)
+    assert places(buffer.segments_from(starts))[0].tolist() == [3000, 5000, 4000]
 
 
 def test_a_window_grows_unit_by_unit_without_losing_any():
     spec = remembered.spec(masked=True, own_state=True)
     fates = {number: ENDS[number % len(ENDS)] for number in range(40)}
-    window = Window(spec)
+    buffer = ReplayBuffer(spec)
     for last in range(1, 41):
-        _, asked = holding(spec, *range(last), window=window, fates=fates)
+        _, asked = holding(spec, *range(last), buffer=buffer, fates=fates)
         assert asked == [last - 1]
     cold, _ = holding(spec, *range(40), fates=fates)
     every = np.arange(40 * STEPS * 2)
-    assert bytes_of(window.of(every)) == bytes_of(cold.of(every))
+    assert bytes_of(buffer.segments_from(every)) == bytes_of(cold.segments_from(every))
 
 
 def test_a_unit_in_which_all_episodes_end_by_the_rules_has_nothing_after_it():
     spec = remembered.spec(own_state=True)
-    window, _ = holding(spec, 0, 1, fates={0: ("...t", "t..t"), 1: ("...t", ".t.t")})
-    batch = window.of(np.arange(2 * STEPS * 2))
+    buffer, _ = holding(spec, 0, 1, fates={0: ("...t", "t..t"), 1: ("...t", ".t.t")})
+    batch = buffer.segments_from(np.arange(2 * STEPS * 2))
     assert batch.terminated[0, 0, [6, 7]].all()
     stands_after(batch, 0, shown(0, 1, 0), masked=False, own_state=True)
 
@@ -270,32 +270,34 @@ def test_a_unit_in_which_all_episodes_end_by_the_rules_has_nothing_after_it():
 def test_units_of_other_shapes_are_refused_in_words(odd):
     spec = remembered.spec()
     fates = {0: FATES, 1: odd}
-    window, _ = holding(spec, 0, fates=fates)
+    buffer, _ = holding(spec, 0, fates=fates)
     steps, num_envs = len(odd[0]), len(odd)
-    with pytest.raises(BadRequest, match=rf"a unit of {steps} steps in {num_envs} copies, among others of \(4, 3\)"):
-        holding(spec, 0, 1, window=window, fates=fates)
+    with pytest.raises(
+        BadRequest, match=rf"a rollout of {steps} steps in {num_envs} environments, among others of \(4, 3\)"
+    ):
+        holding(spec, 0, 1, buffer=buffer, fates=fates)
     # What is left is whole, and a window of nothing but the other shape is one.
-    holding(spec, 0, window=window, fates=fates)
-    assert places(window.of(np.arange(1)))[0, 0] == 0
-    holding(spec, 1, window=window, fates=fates)
-    assert (window.steps, window.size) == (steps, steps * num_envs)
+    holding(spec, 0, buffer=buffer, fates=fates)
+    assert places(buffer.segments_from(np.arange(1)))[0, 0] == 0
+    holding(spec, 1, buffer=buffer, fates=fates)
+    assert (buffer.steps, buffer.size) == (steps, steps * num_envs)
 
 
 def test_stretches_that_do_not_fill_a_unit_are_refused_in_words():
-    window, _ = holding(remembered.spec(), 0)
+    buffer, _ = holding(remembered.spec(), 0)
     for length in (3, 5, 8):
-        with pytest.raises(BadRequest, match=f"stretches of {length} steps do not fill a unit of 4"):
-            window.draw(np.random.default_rng(0), 1, length)
+        with pytest.raises(BadRequest, match=f"segments of {length} steps do not fill a rollout of 4"):
+            buffer.sample(np.random.default_rng(0), 1, length)
 
 
 def test_numbers_keep_their_type():
     spec = remembered.spec(own_state=True)
     for dtype in (np.float32, np.float64):
-        window = Window(spec)
-        window.hold(
+        buffer = ReplayBuffer(spec)
+        buffer.load(
             rollouts(0), lambda missing, dtype=dtype: {u: remembered.rollout(0, spec, dtype=dtype) for u in missing}
         )
-        batch = window.of(np.arange(4))
+        batch = buffer.segments_from(np.arange(4))
         arrays = (*batch.observations, *batch.cut_observations, batch.rewards, batch.state, batch.cut_state)
         assert {array.dtype for array in arrays} == {np.dtype(dtype)}
 
@@ -307,4 +309,9 @@ def test_a_unit_is_known_by_its_round_its_number_and_the_bytes_of_its_round():
         Past(round=4, rollouts=1, trajectories=(two,)),
         Past(round=5, rollouts=1, trajectories=()),
     ]
-    assert rollouts_of(past) == [Unit(3, 0, "aabb"), Unit(3, 1, "aabb"), Unit(4, 0, "bb"), Unit(5, 0, "")]
+    assert rollout_keys(past) == [
+        RolloutKey(3, 0, "aabb"),
+        RolloutKey(3, 1, "aabb"),
+        RolloutKey(4, 0, "bb"),
+        RolloutKey(5, 0, ""),
+    ]
