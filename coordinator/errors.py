@@ -1,11 +1,26 @@
-"""What the command line says instead of a traceback: one line and an exit code."""
+"""Exit codes, and how a command ends: one line instead of a traceback."""
 
-# Ended by a signal: 128 and its number, as shells have it.
+from dataclasses import dataclass
+
+# A command that a signal ended exits with 128 plus the signal's number, as in shells.
 FINISHED, UNFINISHED, USER_ERROR, INTERNAL = 0, 1, 2, 70
 
 
 class UserError(Exception):
-    """The command cannot be carried out as it was given; the message is one line that says what to do."""
+    """The command cannot be carried out as given; the message is one line that says what to do."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a command that drove a run ended.
+
+    `code` is the exit code and `line` goes to standard error, '' when all went well. `kept` is False when the run never
+    got far enough to leave a folder worth keeping.
+    """
+
+    code: int
+    line: str
+    kept: bool = True
 
 
 def one_line(error: BaseException) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from infra.aws.dynamodb import DynamoLedger
 
 
-def known(options: Namespace) -> RunFolder:
+def find_run(options: Namespace) -> RunFolder:
     """The folder of the run that `options.run` names; made from the run's ledger where there is none.
 
     Raises `UserError` for a run that is known neither here nor there.
@@ -33,7 +33,7 @@ def known(options: Namespace) -> RunFolder:
     from coordinator.cloud.deployments import locate
 
     found = locate(registry.remote(options.backend), options.run, options.tenant, options.region)
-    return _fetched(options.run, found)
+    return _create_folder(options.run, found)
 
 
 def forget(ledger: "DynamoLedger", identity: Identity) -> None:
@@ -46,7 +46,7 @@ def forget(ledger: "DynamoLedger", identity: Identity) -> None:
             ledger.remove(item)
 
 
-def _fetched(run: str, found: "LocatedDeployment") -> RunFolder:
+def _create_folder(run: str, found: "LocatedDeployment") -> RunFolder:
     ledger = found.deployed.outside(run).ledger
     try:
         manifest_of = run_manifest.read(ledger)

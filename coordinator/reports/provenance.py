@@ -27,7 +27,7 @@ _FEATURES = ("flags", "Features")
 _VECTORS = ("avx", "sse", "ssse", "fma", "f16c", "amx", "asimd", "sve")
 
 
-class Surroundings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class EnvironmentFingerprint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What the bytes of a run depend on beside its program and configuration.
 
     `environment` and `algorithm` are hashes over the packages or modules of those that are not ours, with their names.
@@ -46,10 +46,10 @@ def code_sha256() -> str:
     return _sha256(ROOT, (path for path in files if path.suffix in (".py", ".toml")))
 
 
-def surroundings(task: Task, algorithm: str) -> Surroundings:
+def environment_fingerprint(task: Task, algorithm: str) -> EnvironmentFingerprint:
     """Those of a run of `task` with the algorithm of that name, that this process would begin."""
     kind, _, module = task.name.partition(":")
-    return Surroundings(
+    return EnvironmentFingerprint(
         python=platform.python_version(),
         numpy=version("numpy"),
         machine=_machine(),
@@ -58,9 +58,9 @@ def surroundings(task: Task, algorithm: str) -> Surroundings:
     )
 
 
-def changes(before: Surroundings, now: Surroundings) -> str:
+def changes(before: EnvironmentFingerprint, now: EnvironmentFingerprint) -> str:
     """What differs, in words; '' when nothing does."""
-    pairs = ((name, getattr(before, name), getattr(now, name)) for name in Surroundings.__struct_fields__)
+    pairs = ((name, getattr(before, name), getattr(now, name)) for name in EnvironmentFingerprint.__struct_fields__)
     return ", ".join(f"{name} was {old} and is {new}" for name, old, new in pairs if old != new)
 
 

@@ -60,7 +60,7 @@ def plays(folder: RunFolder, against: Sequence[str], episodes: int | None) -> Pl
 
 def opponent(text: str, own: TeamPolicy) -> TeamPolicy | None:
     """Who is meant: None for chance, the newest policies of a run, or those of a policy file; raises `UserError`."""
-    return None if text == RANDOM else opponent_policies.found(text, own.task, "--against")
+    return None if text == RANDOM else opponent_policies.find_policies(text, own.task, "--against")
 
 
 def lines(found: Plays) -> list[str]:

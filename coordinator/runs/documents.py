@@ -50,9 +50,9 @@ class Documents:
         if lines:
             self._curve(state, lines)
         self._evaluations(state, lines)
-        course = PlateauMonitor(self._plan, lines)
-        course.look()
-        return self._bill_and_summary(state, measured, status, weights, course.plateau)
+        monitor = PlateauMonitor(self._plan, lines)
+        monitor.look()
+        return self._bill_and_summary(state, measured, status, weights, monitor.plateau)
 
     def policy_file(self, state: State, refs: Iterable[Ref], team: Team | None) -> bytes:
         """The policies in `refs`, which are of `team`, as one file that can be played."""
@@ -78,9 +78,9 @@ class Documents:
         from coordinator.reports.evaluations import Evaluation, document
 
         entries = [
-            Evaluation(step_count=told.env_steps, returns=told.returns, scalars=told.scalars)
-            for told in (line.evaluation for line in lines)
-            if told
+            Evaluation(step_count=evaluation.env_steps, returns=evaluation.returns, scalars=evaluation.scalars)
+            for evaluation in (line.evaluation for line in lines)
+            if evaluation
         ]
         if state.final:
             entries.append(Evaluation(step_count=state.env_steps, returns=state.final, scalars=state.final_scalars))

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from coordinator.errors import UserError
 from coordinator.reports.policy import TeamPolicy
 from coordinator.runs.documents import header_of
-from coordinator.runs.episodes import bring
+from coordinator.runs.episodes import link_objects
 from coordinator.runs.folder import RunFolder
 from coordinator.runs.stored import Stored, look
 from functions import codec
@@ -19,14 +19,14 @@ from infra.local.files import FileStorage
 _TRIES = 5
 
 
-def fetch(folder: RunFolder, temporary: Path) -> Stored:
+def download(folder: RunFolder, temporary: Path) -> Stored:
     """The run as it stands, the policies of its newest state under `temporary`/objects; raises `UserError`."""
     for _ in range(_TRIES):
         with look(folder) as found:
             if not found.kept.policies:
                 raise UserError(f"{folder.name} has no policies yet")
             try:
-                _bring(folder, found, temporary / "objects")
+                _download_policies(folder, found, temporary / "objects")
             except (FileNotFoundError, NoSuchObject):
                 continue
             return found
@@ -34,15 +34,15 @@ def fetch(folder: RunFolder, temporary: Path) -> Stored:
 
 
 @contextmanager
-def fetched(folder: RunFolder) -> Iterator[tuple[Stored, Path]]:
-    """What `fetch` gives, and the folder, which is there until the caller is done."""
+def temporary_download(folder: RunFolder) -> Iterator[tuple[Stored, Path]]:
+    """What `download` gives, and the folder, which is there until the caller is done."""
     with TemporaryDirectory(prefix="marless-") as temporary:
-        yield fetch(folder, Path(temporary)), Path(temporary)
+        yield download(folder, Path(temporary)), Path(temporary)
 
 
 def team_of(folder: RunFolder) -> tuple[Stored, TeamPolicy]:
     """The run as it stands, and its newest policies, ready to play; raises `UserError`."""
-    with fetched(folder) as (found, temporary):
+    with temporary_download(folder) as (found, temporary):
         objects, tensors, team = FileStorage(temporary / "objects"), codec.Tensors(), found.kept.team
         for ref in found.kept.policies:
             tensors |= codec.decode(codec.verified(ref, objects.get(ref.key)), ref.key)
@@ -50,10 +50,10 @@ def team_of(folder: RunFolder) -> tuple[Stored, TeamPolicy]:
     return found, TeamPolicy(header_of(found.plan, found.kept.task, team), tensors)
 
 
-def _bring(folder: RunFolder, found: Stored, target: Path) -> None:
+def _download_policies(folder: RunFolder, found: Stored, target: Path) -> None:
     """A run in the cloud is played here too: its policies are fetched."""
     if found.identity.deployment_ref is None:
-        bring(folder.path / "objects", target, found.kept.policies)
+        link_objects(folder.path / "objects", target, found.kept.policies)
         return
     objects = FileStorage(target)
     for ref in found.kept.policies:

@@ -20,7 +20,7 @@ _ANSWERS: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
 _ENCODER = msgspec.json.Encoder()
 
 
-def bring(objects: Path, target: Path, refs: Iterable[Ref]) -> None:
+def link_objects(objects: Path, target: Path, refs: Iterable[Ref]) -> None:
     """Makes objects of a run available in another folder, so that no later round of the run takes them away."""
     for ref in refs:
         path = target / ref.key

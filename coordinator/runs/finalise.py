@@ -8,10 +8,9 @@ from coordinator.core.events import Resumed
 from coordinator.core.state import Plan, State
 from coordinator.core.tasks import in_flight
 from coordinator.drive.checkpoint import stored
-from coordinator.errors import FINISHED, USER_ERROR
+from coordinator.errors import FINISHED, USER_ERROR, Ending
 from coordinator.runs import summary
 from coordinator.runs.documents import Documents
-from coordinator.runs.ending import Ending
 from coordinator.runs.folder import Identity, RunFolder
 from coordinator.runs.stored import plan_of
 from coordinator.runs.summary import Measured

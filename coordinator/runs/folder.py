@@ -18,7 +18,7 @@ from coordinator.config.schema import RunConfig, load
 from coordinator.core.opponents import Fixed
 from coordinator.errors import UserError
 from coordinator.reports.files import replace, sync
-from coordinator.reports.provenance import Surroundings
+from coordinator.reports.provenance import EnvironmentFingerprint
 from functions.contract import StorageFault
 from infra.aws.deployment_ref import DeploymentRef
 from infra.local.sqlite import LEDGER_FILE
@@ -36,20 +36,26 @@ _BEFORE_PLAN = {CONFIG, ERRORS, "workers", "objects"}
 _LOCK_WAIT_S = 0.2
 
 
-class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Identity(
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    kw_only=True,
+    rename={"environment_fingerprint": "surroundings"},
+):
     """What stays the same about a run (plan.json).
 
     `code_sha256` is of the program that began it, `commit` what was checked out, `created` UTC in ISO format.
-    `surroundings` are what its bytes depend on beside that. `configs` are hashes of the config.toml files that marless
-    wrote for it, in order. `deployment_ref` is where a run lives that is not in its folder. `opponents` are those that
-    have policies.
+    `environment_fingerprint` are what its bytes depend on beside that. `configs` are hashes of the config.toml files
+    that marless wrote for it, in order. `deployment_ref` is where a run lives that is not in its folder. `opponents`
+    are those that have policies.
     """
 
     run: str
     backend: str
     code_sha256: str
     commit: str | None
-    surroundings: Surroundings
+    environment_fingerprint: EnvironmentFingerprint
     created: str
     configs: tuple[str, ...]
     deployment_ref: DeploymentRef | None = None
@@ -113,7 +119,7 @@ class RunFolder:
     def identify(self, identity: Identity) -> None:
         """Writes plan.json; with it the folder is a run, which a power loss does not take back."""
         self.write(IDENTITY, msgspec.json.format(msgspec.json.encode(identity), indent=2) + b"\n", durable=True)
-        with _told(self.path.parent):
+        with _storage_errors(self.path.parent):
             sync(self.path.parent)
 
     def identity(self) -> Identity:
@@ -137,7 +143,7 @@ class RunFolder:
     def write(self, name: str, body: bytes, durable: bool = False) -> None:
         """Replaces a file, `durable` as in `files.replace`; raises `StorageFault` when the disk does not take it."""
         path = self.path / name
-        with _told(path):
+        with _storage_errors(path):
             replace(path, body, durable)
 
     def become_latest(self) -> None:
@@ -228,7 +234,7 @@ def _taken(path: Path) -> UserError:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _storage_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

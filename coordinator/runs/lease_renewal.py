@@ -19,7 +19,7 @@ from infra.aws.deployment_ref import DeploymentRef
 
 
 @contextmanager
-def holding(identity: Identity, config: RunConfig, backend: Connection) -> Iterator[Callable[[], None]]:
+def renew_lease(identity: Identity, config: RunConfig, backend: Connection) -> Iterator[Callable[[], None]]:
     """Gives what renews the hold; nothing to hold for a run on this machine, whose folder is locked.
 
     Raises `UserError` when somebody else drives the run.

@@ -18,7 +18,7 @@ from functions.contract import CorruptObject, TaskHeader
 from functions.environments.base import Task
 
 
-def found(text: str, task: Task, where: str) -> TeamPolicy:
+def find_policies(text: str, task: Task, where: str) -> TeamPolicy:
     """The newest policies of a run, or those of a policy file; raises `UserError`, which begins with `where`."""
     try:
         team = load_policy(text) if Path(text).is_file() else team_of(RunFolder.find(text))[1]
@@ -29,7 +29,7 @@ def found(text: str, task: Task, where: str) -> TeamPolicy:
     return team
 
 
-def located(config: RunConfig) -> RunConfig:
+def with_absolute_policies(config: RunConfig) -> RunConfig:
     """The configuration for runs made in other folders; raises `UserError` where there are no such policies."""
     text = config.opponents.policies
     if text == RANDOM:
@@ -38,13 +38,13 @@ def located(config: RunConfig) -> RunConfig:
     return replace(config, opponents=replace(config.opponents, policies=str(path.resolve())))
 
 
-def brought(config: RunConfig, run: str, storage: Storage) -> Fixed | None:
+def store_opponents(config: RunConfig, run: str, storage: Storage) -> Fixed | None:
     """Stores the opponents' policies for a run that begins, so that it needs nothing of another's; None where there are
     none. Raises `UserError` for what cannot play, `StorageFault`."""
     wanted = config.opponents
     if wanted.side is None or wanted.policies == RANDOM:
         return None
-    team = found(wanted.policies, config.task, "opponents.policies")
+    team = find_policies(wanted.policies, config.task, "opponents.policies")
     tensors = team.apart(_side(team, wanted.side).agents, config.sharing.rule != "none")
     body = codec.encode(tensors, TaskHeader(task=f"{run}/opponents"))
     # What lies there is of a run of this name that never began.

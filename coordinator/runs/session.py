@@ -9,15 +9,14 @@ from coordinator.core.decide import Stop, decide
 from coordinator.core.state import Plan, State
 from coordinator.drive.checkpoint import stored
 from coordinator.drive.driver import Driver, Ports
-from coordinator.errors import FINISHED, UNFINISHED, USER_ERROR
+from coordinator.errors import FINISHED, UNFINISHED, USER_ERROR, Ending
 from coordinator.reports.journal import JsonLines, read
 from coordinator.reports.text import event, onwards
 from coordinator.runs import summary
 from coordinator.runs.documents import Documents
-from coordinator.runs.ending import Ending
 from coordinator.runs.folder import METRICS, Identity, RunFolder
 from coordinator.runs.instrumented_invoker import InstrumentedInvoker
-from coordinator.runs.lease_renewal import holding
+from coordinator.runs.lease_renewal import renew_lease
 from coordinator.runs.plateau_monitor import PlateauMonitor
 from coordinator.runs.signals import Signals
 from coordinator.runs.stored import plan_of
@@ -67,12 +66,12 @@ class Session:
         self._driver.begin()
         path, done = self._folder.path / METRICS, self.state.round
         self._plateau_monitor = PlateauMonitor(self._plan, (line for line in read(path) if line.round <= done))
-        shown, latest, asked = self.state.round, False, False
+        reported_round, latest, asked = self.state.round, False, False
         while self._driver.step(asking=not self._signals.received):
             renew()
             state = self.state
-            if state.round != shown:
-                shown = state.round
+            if state.round != reported_round:
+                reported_round = state.round
                 self._finished_round()
             if not latest and (state.round or state.phase == "learn"):
                 self._folder.become_latest()
@@ -166,7 +165,7 @@ def launch(
         return Ending(USER_ERROR, too_low, kept=False)
     session = Session(folder, plan, identity, backend, view, signals, started)
     try:
-        with holding(identity, config, backend) as renew:
+        with renew_lease(identity, config, backend) as renew:
             view.started(folder.name, str(folder.path))
             return session.drive(renew)
     except StorageFault as fault:

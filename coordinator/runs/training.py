@@ -14,12 +14,11 @@ from coordinator.config import dump
 from coordinator.config.schema import Functions, RunConfig, convert, override
 from coordinator.core.opponents import KEY, Fixed
 from coordinator.drive import run_manifest
-from coordinator.errors import FINISHED, USER_ERROR, UserError
+from coordinator.errors import FINISHED, USER_ERROR, Ending, UserError
 from coordinator.reports import provenance
 from coordinator.reports.evaluations import names
 from coordinator.runs.detach import detach
 from coordinator.runs.drive import Drive, Place
-from coordinator.runs.ending import Ending
 from coordinator.runs.folder import CONFIG, Identity, RunFolder, now, sha256
 from coordinator.runs.signals import Signals
 from functions.contract import StorageFault
@@ -77,11 +76,11 @@ def _begin(folder: RunFolder, config: RunConfig, place: Place, drive: Drive, sig
         return Ending(USER_ERROR, str(fault), kept=False)
     with closing(connection):
         connection.prewarm()
-        from coordinator.runs.opponent_policies import brought
+        from coordinator.runs.opponent_policies import store_opponents
         from coordinator.runs.session import launch
 
         try:
-            opponents = brought(config, folder.path.name, connection.storage)
+            opponents = store_opponents(config, folder.path.name, connection.storage)
             identity = _identify(folder, config, backend.name, deployment_ref, opponents)
         except (StorageFault, UserError) as fault:
             return Ending(USER_ERROR, str(fault), kept=False)
@@ -122,7 +121,7 @@ def _identify(
         backend=backend,
         code_sha256=provenance.code_sha256(),
         commit=provenance.commit(),
-        surroundings=provenance.surroundings(config.task, config.algorithm.name),
+        environment_fingerprint=provenance.environment_fingerprint(config.task, config.algorithm.name),
         created=now(),
         configs=(sha256(text),),
         deployment_ref=deployment_ref,
@@ -148,8 +147,8 @@ def _unchanged(folder: RunFolder, identity: Identity) -> RunConfig:
         began = f"commit {identity.commit}" if identity.commit else f"code {identity.code_sha256[:12]}, of no commit"
         raise UserError(f"the program changed since {folder.name} began ({began}); go back to that, or start a new run")
     config = folder.config()
-    present = provenance.surroundings(config.task, config.algorithm.name)
-    if changes := provenance.changes(identity.surroundings, present):
+    present = provenance.environment_fingerprint(config.task, config.algorithm.name)
+    if changes := provenance.changes(identity.environment_fingerprint, present):
         raise UserError(f"{folder.name} would go on with other bytes: {changes}; go back to that, or start a new run")
     return config
 

@@ -137,7 +137,7 @@ def test_each_tenant_has_a_deployment_of_its_own(marless):
 def test_nothing_is_removed_without_a_word_of_the_user(marless):
     marless("deploy", *ON)
     said = marless("teardown", *ON)
-    assert (said.code, said.err) == (2, ["marless: nobody is there to ask; agree with --yes"])
+    assert (said.code, said.err) == (2, ["marless: no terminal to confirm on; pass --yes"])
     assert deployment() is not None
 
 

@@ -14,7 +14,7 @@ from safetensors.numpy import load_file
 
 from coordinator.config.schema import load
 from coordinator.reports import load_policy
-from coordinator.runs.opponent_policies import brought
+from coordinator.runs.opponent_policies import store_opponents
 from infra.local.files import FileStorage
 
 TAG = ("task.name=mpe/simple_tag", "algorithm.hidden=[8]", "stop.rounds=3")
@@ -86,7 +86,7 @@ class Against:
 
     def __init__(self, folder, *settings):
         self.folder, self.settings = folder, [*SMALL, *settings]
-        self.fixed = brought(load(None, self.settings), "run", FileStorage(folder / "objects"))
+        self.fixed = store_opponents(load(None, self.settings), "run", FileStorage(folder / "objects"))
 
     def drive(self, *more, **how):
         return drive(self.folder, [*self.settings, *more], fixed=self.fixed, **how)

@@ -18,16 +18,16 @@ from coordinator.ablation.cells import BASE
 from coordinator.ablation.comparison import Runs, Table
 from coordinator.ablation.study import Study
 from coordinator.cli import arguments as common
+from coordinator.cli.console import report_ending
 from coordinator.config import dump
 from coordinator.config.schema import RunConfig, load
-from coordinator.errors import FINISHED, UNFINISHED, UserError
+from coordinator.errors import FINISHED, UNFINISHED, Ending, UserError
 from coordinator.reports import TeamPolicy, crossplay, load_policy
 from coordinator.reports.evaluations import names
 from coordinator.reports.text import money, seconds
 from coordinator.reports.text import table as aligned
-from coordinator.runs.ending import Ending, conclude
 from coordinator.runs.folder import ERRORS, RunFolder
-from coordinator.runs.opponent_policies import located
+from coordinator.runs.opponent_policies import with_absolute_policies
 from coordinator.runs.signals import Signals
 from infra.local.own_process import cores
 
@@ -74,7 +74,7 @@ def arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Runs what is missing and writes the comparison."""
     path, overrides = common.split(options.settings)
-    base, arms = located(load(path, overrides)), _arms(options)
+    base, arms = with_absolute_policies(load(path, overrides)), _arms(options)
     refuse_clashes(arms, overrides)
     for arm in arms:
         configuration(arm, base)
@@ -90,7 +90,7 @@ def run(options: Namespace) -> int:
         campaign.run(options.jobs, _Stopping(signals))
         if signals.received:
             line = f"stopped with {len(campaign.missing)} runs to go; the same command goes on"
-            return conclude(Ending(signals.code, line))
+            return report_ending(Ending(signals.code, line))
         return _report(options, folder, campaign, base, arms, reference)
 
 
@@ -203,7 +203,9 @@ def _report(
     """The tables and pictures of what is finished; the code says whether that is everything."""
     failed = len(campaign.failures)
     if not campaign.results[arms[0].name]:
-        return conclude(Ending(UNFINISHED, f"no run of the baseline {arms[0].name} finished; see {folder / 'logs'}"))
+        return report_ending(
+            Ending(UNFINISHED, f"no run of the baseline {arms[0].name} finished; see {folder / 'logs'}")
+        )
     results: Mapping[str, Runs] = campaign.results
     by_name = {arm.name: arm for arm in arms}
     if reference is not None:
@@ -215,7 +217,7 @@ def _report(
         print("no pictures without matplotlib: pip install 'marless[report]'", file=sys.stderr)
     _show(options, folder, compared)
     line = f"{failed} of {len(arms) * len(options.seeds)} runs failed; what they said is in {folder / 'logs'}"
-    return conclude(Ending(UNFINISHED, line) if failed else Ending(FINISHED, ""))
+    return report_ending(Ending(UNFINISHED, line) if failed else Ending(FINISHED, ""))
 
 
 def _plays(base: RunConfig, reference: TeamPolicy, run: Path, seed: int) -> dict[str, float]:

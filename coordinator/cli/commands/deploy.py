@@ -6,7 +6,7 @@ from collections.abc import Callable
 from coordinator.backends import registry
 from coordinator.backends.base import DeployRequest
 from coordinator.cli import arguments as common
-from coordinator.cli.confirm import confirm
+from coordinator.cli.console import confirm
 from coordinator.cloud import deploy_messages
 from coordinator.cloud.deployments import options_of
 from coordinator.errors import FINISHED, UserError

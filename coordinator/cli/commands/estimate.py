@@ -80,8 +80,8 @@ def run(options: Namespace) -> int:
         calibrate(_steady(config), options.workers),
         Target(registry.backend(registry.DEFAULT), options.workers),
     )
-    places = [target] if options.json else dict.fromkeys((target, here))
-    found = [(place, *estimate(config, calibration, place)) for place in places]
+    targets = [target] if options.json else dict.fromkeys((target, here))
+    found = [(item, *estimate(config, calibration, item)) for item in targets]
     if options.json:
         _, spent, cost = found[0]
         result = {"rounds": spent.rounds, "seconds": round(spent.seconds, 1), "bill": cost}
@@ -107,11 +107,11 @@ def estimate(config: RunConfig, calibration: Calibration, target: Target) -> tup
 
 
 def _target(options: Namespace) -> Target:
-    place = registry.backend(options.backend)
-    if options.detach and not place.remote:
+    target = registry.backend(options.backend)
+    if options.detach and not target.remote:
         remote = " or ".join(registry.remote_names())
         raise UserError(f"--detach needs --backend {remote}: on this machine somebody has to drive the run")
-    return Target(place, options.workers if place.runs_here else options.concurrency, options.detach)
+    return Target(target, options.workers if target.runs_here else options.concurrency, options.detach)
 
 
 def _steady(config: RunConfig) -> RunConfig:
@@ -154,10 +154,12 @@ def _between(low: Any, high: Any, share: float) -> Any:
 
 
 def _show(config: RunConfig, found: list[tuple[Target, Estimate, Bill]]) -> None:
-    print(_compared([(place.name, cost) for place, _, cost in found]))
+    print(_compared([(target.name, cost) for target, _, cost in found]))
     print()
-    for place, spent, _ in found:
-        where = "on this machine" if not place.backend.remote else f"({place.name}, {place.width:,} functions at once)"
+    for target, spent, _ in found:
+        where = (
+            "on this machine" if not target.backend.remote else f"({target.name}, {target.width:,} functions at once)"
+        )
         print(f"{spent.rounds:,} rounds, about {seconds(spent.seconds)} of training {where}")
     _, _, cost = found[0]
     print(f"about {money(float(cost.total))}: what this would cost on AWS Lambda ({cost.architecture}, {cost.region})")

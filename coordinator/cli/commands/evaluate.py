@@ -14,7 +14,7 @@ from coordinator.core.round_records import mean_scalars
 from coordinator.core.state import Plan, State
 from coordinator.reports import statistics
 from coordinator.runs import cross_evaluation
-from coordinator.runs.downloads import fetched
+from coordinator.runs.downloads import temporary_download
 from coordinator.runs.episodes import play, tasks
 from coordinator.runs.folder import RunFolder
 from functions.contract import EvaluateReply
@@ -46,7 +46,7 @@ def run(options: Namespace) -> int:
         found = cross_evaluation.plays(folder, options.against, options.episodes)
         print(msgspec.json.encode(found).decode() if options.json else "\n".join(cross_evaluation.lines(found)))
         return 0
-    with fetched(folder) as (stored, temporary):
+    with temporary_download(folder) as (stored, temporary):
         plan, state = stored.plan, stored.kept
         episodes = options.episodes or plan.config.evaluation.final_episodes
         with closing(registry.backend(registry.DEFAULT).open(temporary, options.workers)) as backend:

@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, Namespace
 
 from coordinator.cli import arguments as common
-from coordinator.runs.ending import conclude
+from coordinator.cli.console import report_ending
 from coordinator.runs.folder import RunFolder
 from coordinator.runs.training import resume
 
@@ -24,4 +24,4 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Goes on with a run that did not finish; the exit code says how it ended."""
-    return conclude(resume(RunFolder.find(options.run), options.settings, common.drive(options)))
+    return report_ending(resume(RunFolder.find(options.run), options.settings, common.drive(options)))

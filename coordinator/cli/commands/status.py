@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from coordinator.cli import arguments as common
-from coordinator.cloud.remote_runs import known
+from coordinator.cloud.remote_runs import find_run
 from coordinator.core import budget
 from coordinator.core.state import State
 from coordinator.reports import statistics
@@ -25,7 +25,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Prints where the run stands."""
-    folder = known(options)
+    folder = find_run(options)
     with look(folder) as found:
         if options.json:
             print(msgspec.json.encode(_fields(folder, found)).decode())

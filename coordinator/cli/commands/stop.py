@@ -8,7 +8,7 @@ from contextlib import closing
 
 from coordinator.backends import registry
 from coordinator.cli import arguments as common
-from coordinator.cloud.remote_runs import known
+from coordinator.cloud.remote_runs import find_run
 from coordinator.drive import lease, run_manifest
 from coordinator.errors import FINISHED, UNFINISHED, UserError
 from coordinator.runs.folder import LATEST, RunFolder
@@ -27,7 +27,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Asks whoever drives the run to stop, and waits until it has."""
-    folder = known(options)
+    folder = find_run(options)
     if folder.identity().deployment_ref is not None:
         return _taken_away(folder) if options.force else _in_the_cloud(folder)
     if options.force:

@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 
 from coordinator.backends import registry
 from coordinator.cli import arguments as common
-from coordinator.cli.confirm import confirm
+from coordinator.cli.console import confirm
 from coordinator.errors import FINISHED, UNFINISHED, UserError
 from coordinator.reports.text import counted
 from coordinator.runs.folder import RunFolder, everything

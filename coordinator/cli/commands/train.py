@@ -4,9 +4,9 @@ from argparse import ArgumentParser, Namespace
 
 from coordinator.backends import registry
 from coordinator.cli import arguments as common
+from coordinator.cli.console import report_ending
 from coordinator.config.schema import load
 from coordinator.runs.drive import Place
-from coordinator.runs.ending import conclude
 from coordinator.runs.training import train
 
 EXAMPLES = """examples:
@@ -32,4 +32,4 @@ def run(options: Namespace) -> int:
     config = load(*common.split(options.settings))
     place = Place(registry.backend(options.backend), options.tenant, options.region)
     _, ending = train(config, place, common.drive(options), options.run)
-    return conclude(ending)
+    return report_ending(ending)

@@ -6,18 +6,18 @@ from argparse import ArgumentParser, Namespace
 from coordinator.backends import registry
 from coordinator.backends.base import Connection
 from coordinator.cli import arguments as common
+from coordinator.cli.console import report_ending
 from coordinator.cli.views.choice import choose
-from coordinator.cloud.remote_runs import known
+from coordinator.cloud.remote_runs import find_run
 from coordinator.core.state import Plan, RoundLine, State
 from coordinator.drive import lease
 from coordinator.drive.checkpoint import stored
 from coordinator.drive.ledger_journal import Lines
-from coordinator.errors import FINISHED, UNFINISHED, USER_ERROR, UserError
+from coordinator.errors import FINISHED, UNFINISHED, USER_ERROR, Ending, UserError
 from coordinator.reports.journal import JsonLines
 from coordinator.reports.text import event, onwards
 from coordinator.runs import summary
 from coordinator.runs.documents import Documents
-from coordinator.runs.ending import Ending, conclude
 from coordinator.runs.folder import LATEST, METRICS, Identity, RunFolder
 from coordinator.runs.plateau_monitor import PlateauMonitor
 from coordinator.runs.signals import Signals
@@ -38,7 +38,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Shows the run as `marless train` would; leaving does not stop it."""
-    folder = known(options)
+    folder = find_run(options)
     identity = folder.identity()
     if identity.deployment_ref is None:
         raise UserError(f"{folder.name} is a run on this machine; marless status {folder.name} says how it stands")
@@ -50,7 +50,7 @@ def run(options: Namespace) -> int:
         finally:
             view.close()
             backend.close()
-    return conclude(ending)
+    return report_ending(ending)
 
 
 class Watch:

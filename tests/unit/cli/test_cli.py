@@ -14,7 +14,7 @@ from coordinator.config.dump import document
 from coordinator.config.schema import Stop, convert, load, valid_keys
 from coordinator.core.state import RoundLine
 from coordinator.errors import UserError
-from coordinator.reports.provenance import changes, surroundings
+from coordinator.reports.provenance import changes, environment_fingerprint
 from coordinator.reports.text import money, plus_minus, scalars, seconds, sparkline, table
 from coordinator.runs.folder import RunFolder
 from coordinator.runs.view import progress, seconds_left
@@ -143,13 +143,13 @@ def test_the_surroundings_of_a_run_name_the_code_of_its_environment(tmp_path, mo
     package.mkdir()
     (package / "__init__.py").write_text("raise RuntimeError('looking must not run it')")
     task, ours = Task(name="pettingzoo:my_package.module:make"), Task(name="mpe/simple_spread")
-    before = surroundings(task, "ippo")
-    assert before == surroundings(task, "ippo") and before.environment.startswith("my_package ")
-    assert changes(before, surroundings(task, "ippo")) == ""
+    before = environment_fingerprint(task, "ippo")
+    assert before == environment_fingerprint(task, "ippo") and before.environment.startswith("my_package ")
+    assert changes(before, environment_fingerprint(task, "ippo")) == ""
     (package / "helper.py").write_text("")
-    after = surroundings(task, "ippo")
+    after = environment_fingerprint(task, "ippo")
     assert changes(before, after) == f"environment was {before.environment} and is {after.environment}"
-    assert surroundings(ours, "ippo").environment is None
+    assert environment_fingerprint(ours, "ippo").environment is None
 
 
 def test_the_surroundings_of_a_run_name_the_code_of_its_algorithm(tmp_path, monkeypatch):
@@ -161,11 +161,13 @@ def test_the_surroundings_of_a_run_name_the_code_of_its_algorithm(tmp_path, monk
         "[marless.algorithms]\nmine = an_algorithm:SPEC\n"
     )
     task = Task(name="mpe/simple_spread")
-    before = surroundings(task, "mine")
+    before = environment_fingerprint(task, "mine")
     assert before.algorithm.startswith("an_algorithm ")
     (tmp_path / "an_algorithm.py").write_text("SPEC = None")
-    assert changes(before, surroundings(task, "mine")).startswith(f"algorithm was {before.algorithm} and is ")
-    assert surroundings(task, "vdn").algorithm is None
+    assert changes(before, environment_fingerprint(task, "mine")).startswith(
+        f"algorithm was {before.algorithm} and is "
+    )
+    assert environment_fingerprint(task, "vdn").algorithm is None
 
 
 def test_the_file_and_the_settings_come_in_any_order():

@@ -47,7 +47,7 @@ def test_a_run_depends_on_the_instructions_that_libraries_are_told_to_use(monkey
     for setting in (None, "Haswell", "Zen"):
         if setting:
             monkeypatch.setenv("OPENBLAS_CORETYPE", setting)
-        found.append(provenance.surroundings(task, "ippo").machine)
+        found.append(provenance.environment_fingerprint(task, "ippo").machine)
     assert len({*found}) == 3
 
 
