@@ -94,7 +94,7 @@ def drive(options: Namespace) -> Drive:
     """How a command with `workers`, `detach` and `json` drives a run."""
 
     def view() -> View:
-        from coordinator.cli.views.choice import choose
+        from coordinator.views.choice import choose
 
         return choose(options.json)
 

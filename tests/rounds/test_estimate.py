@@ -7,9 +7,9 @@ import pytest
 from commands import Commands
 
 from coordinator.backends.registry import backend
-from coordinator.cli.commands.estimate import estimate
 from coordinator.config.schema import load
 from coordinator.estimation.calibration import calibrate
+from coordinator.estimation.estimate import estimate
 from coordinator.estimation.targets import Target
 from coordinator.pricing.latency import STANDARD
 

@@ -13,11 +13,11 @@ import pytest
 from commands import SMALL, Commands
 
 from coordinator.cli.app import main
-from coordinator.cli.views.plain import PlainView
 from coordinator.config.schema import load
 from coordinator.reports import load_policy
 from coordinator.runs.folder import RunFolder
 from coordinator.runs.summary import read
+from coordinator.views.plain import PlainView
 
 # Figures of a run of three agents that share networks, by algorithm: of the group, and of each of its agents.
 _PPO = (

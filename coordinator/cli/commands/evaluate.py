@@ -1,23 +1,13 @@
 """marless evaluate: plays the newest policies of a run, greedily, on start states that no other evaluation saw."""
 
 from argparse import ArgumentParser, Namespace
-from contextlib import closing
 
 import msgspec
-import numpy as np
 
-from coordinator.backends import registry
 from coordinator.cli import arguments as common
-from coordinator.core import sides
-from coordinator.core.opponents import judged
-from coordinator.core.round_records import mean_scalars
-from coordinator.core.state import Plan, State
-from coordinator.reports import statistics
 from coordinator.runs import cross_evaluation
-from coordinator.runs.downloads import temporary_download
-from coordinator.runs.episodes import play, tasks
+from coordinator.runs.evaluation import EvaluationResult, evaluate
 from coordinator.runs.folder import RunFolder
-from functions.contract import EvaluateReply
 
 EXAMPLES = """examples:
   marless evaluate latest
@@ -46,37 +36,26 @@ def run(options: Namespace) -> int:
         found = cross_evaluation.plays(folder, options.against, options.episodes)
         print(msgspec.json.encode(found).decode() if options.json else "\n".join(cross_evaluation.lines(found)))
         return 0
-    with temporary_download(folder) as (stored, temporary):
-        plan, state = stored.plan, stored.kept
-        episodes = options.episodes or plan.config.evaluation.final_episodes
-        with closing(registry.backend(registry.DEFAULT).open(temporary, options.workers)) as backend:
-            played = play(
-                backend.invoker, tasks(plan, state, episodes, f"evaluate-command-{episodes}"), plan.config.attempts
-            )
-    _show(options, plan, state, [reply for reply, _ in played])
+    _show(evaluate(folder, options.workers, options.episodes), options.json)
     return 0
 
 
-def _show(options: Namespace, plan: Plan, state: State, replies: list[EvaluateReply]) -> None:
-    returns = [value for reply in replies for value in reply.returns]
-    figures = statistics.summary(returns)
-    weights = [len(reply.returns) for reply in replies]
-    means = np.average([reply.agent_returns for reply in replies], axis=0, weights=weights).tolist()
-    agents = dict(zip(state.task.agents, means, strict=True))
-    by_side, own = sides.returns_of(state.task, means), mean_scalars(replies)
-    if options.json:
-        result = {"run": plan.run, "round": state.round, **msgspec.to_builtins(figures), "agents": agents}
-        result |= {name: found for name, found in (("scalars", own), ("sides", by_side)) if found}
+def _show(found: EvaluationResult, as_json: bool) -> None:
+    returns = found.returns
+    if as_json:
+        result = {"run": found.run, "round": found.round, **msgspec.to_builtins(returns), "agents": found.agents}
+        result |= {name: table for name, table in (("scalars", found.scalars), ("sides", found.sides)) if table}
         print(msgspec.json.encode(result).decode())
         return
-    print(f"{plan.run}, policies of round {state.round:,}, greedy, {figures.episodes:,} episodes on fresh start states")
-    interval = f"   95 % interval {figures.ci95[0]:.2f} to {figures.ci95[1]:.2f}" if figures.ci95 else ""
-    side = judged(plan.config, state.task)
-    of = f"agents of side {side.name}" if side else "agents"
-    print(f"return      {figures.mean:.2f}   IQM {figures.iqm:.2f}{interval}   (undiscounted, sum over {of})")
-    for name, mean in own.items():
+    print(
+        f"{found.run}, policies of round {found.round:,}, greedy, {returns.episodes:,} episodes on fresh start states"
+    )
+    interval = f"   95 % interval {returns.ci95[0]:.2f} to {returns.ci95[1]:.2f}" if returns.ci95 else ""
+    of = f"agents of side {found.side}" if found.side else "agents"
+    print(f"return      {returns.mean:.2f}   IQM {returns.iqm:.2f}{interval}   (undiscounted, sum over {of})")
+    for name, mean in found.scalars.items():
         print(f"{name:<11} {mean:.3f}")
-    for name, mean in by_side.items():
+    for name, mean in found.sides.items():
         print(f"side        {name:<14}{mean:.2f}")
-    for name, mean in agents.items():
+    for name, mean in found.agents.items():
         print(f"  {name:<24}{mean:.2f}")

@@ -7,7 +7,6 @@ from coordinator.backends import registry
 from coordinator.backends.base import Connection
 from coordinator.cli import arguments as common
 from coordinator.cli.console import report_ending
-from coordinator.cli.views.choice import choose
 from coordinator.cloud.remote_runs import find_run
 from coordinator.core.state import Plan, RoundLine, State
 from coordinator.drive import lease
@@ -24,6 +23,7 @@ from coordinator.runs.signals import Signals
 from coordinator.runs.stored import plan_of
 from coordinator.runs.summary import Measured
 from coordinator.runs.view import View
+from coordinator.views.choice import choose
 
 # Every look costs a read or two of the ledger: a twentieth of a cent an hour.
 _LOOK_S = 2.0

@@ -3,10 +3,10 @@
 import os
 import sys
 
-from coordinator.cli.views.receipt import receipt
 from coordinator.core.state import Plan, RoundLine, State
 from coordinator.reports.text import by_side, money, plus_minus, scalars, seconds
 from coordinator.runs.summary import Summary
+from coordinator.views.receipt import receipt
 
 
 class PlainView:

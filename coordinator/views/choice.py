@@ -9,13 +9,13 @@ from coordinator.runs.view import View
 def choose(json: bool) -> View:
     """JSON lines where a machine asked for them, a live panel on a terminal, lines of text otherwise."""
     if json:
-        from coordinator.cli.views.json_lines import JsonView
+        from coordinator.views.json_lines import JsonView
 
         return JsonView()
     if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
-        from coordinator.cli.views.live import LiveView
+        from coordinator.views.live import LiveView
 
         return LiveView()
-    from coordinator.cli.views.plain import PlainView
+    from coordinator.views.plain import PlainView
 
     return PlainView()

@@ -14,11 +14,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from coordinator.cli.views.receipt import receipt
 from coordinator.core.state import Evaluated, Plan, RoundLine, State
 from coordinator.reports.text import by_side, money, plus_minus, scalars, seconds, sparkline
 from coordinator.runs.summary import Summary
 from coordinator.runs.view import progress, seconds_left
+from coordinator.views.receipt import receipt
 
 # Drawing takes a few milliseconds, so this is what keeps it from costing anything.
 _REDRAW_S = 0.25
