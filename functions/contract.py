@@ -120,7 +120,7 @@ class Order(Message, frozen=True, kw_only=True):
     `id` is the task's address (`<run>/000007/sample/00000-00003`), the same for every attempt. `output` is the key
     prefix its objects go under. `timeout_s` is how long this attempt may run. `inlined` are objects by key that travel
     inside the message instead of through storage, and `inline_objects` asks that the answer's objects do so too. With
-    `tell` the answer is stored whole, for who asked will read it there.
+    `report_to` the answer is stored whole, for who asked will read it there.
     """
 
     id: str
@@ -132,7 +132,7 @@ class Order(Message, frozen=True, kw_only=True):
     seed: int
     inline_objects: bool = False
     inlined: dict[str, bytes] = {}
-    tell: ReportTo | None = None
+    report_to: ReportTo | None = None
 
 
 class DescribeTask(Order, frozen=True, kw_only=True, tag="describe"):
@@ -277,19 +277,19 @@ class InitialiseReply(Message, frozen=True, kw_only=True, tag="initialise"):
 
 class SampleReply(Message, frozen=True, kw_only=True, tag="sample"):
     """What the sampled episodes gave: one undiscounted return (sum over agents) per finished episode, and means of the
-    environment's own figures. `agent_returns[u][i]` is the sum over the episodes of the task's u-th unit of what agent
+    environment's metrics. `agent_returns[u][i]` is the sum over the episodes of the task's u-th unit of what agent
     i got; unit by unit, so that the mean over a round does not depend, to the last bit, on who played which units."""
 
     env_steps: Annotated[int, msgspec.Meta(ge=0)]
     returns: tuple[float, ...] = ()
     agent_returns: tuple[tuple[float, ...], ...] = ()
-    scalars: dict[str, float] = {}
+    env_metrics: dict[str, float] = {}
 
 
 class LearnReply(Message, frozen=True, kw_only=True, tag="learn"):
     """Figures of the update, `<stage>/<figure>/<group>` -> value, and tables, `<summary>/<agent>` -> table."""
 
-    figures: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     tables: dict[str, Table] = {}
 
 
@@ -303,16 +303,16 @@ class WholeReply(Message, frozen=True, kw_only=True, tag="whole"):
 class RegroupReply(Message, frozen=True, kw_only=True, tag="regroup"):
     """Figures of the change, `<figure>/<group>` -> value."""
 
-    figures: dict[str, float] = {}
+    metrics: dict[str, float] = {}
 
 
 class EvaluateReply(Message, frozen=True, kw_only=True, tag="evaluate"):
     """One undiscounted return (sum over agents, or over those of the task's side) per episode, per-agent means, and
-    means of the environment's own figures."""
+    means of the environment's metrics."""
 
     returns: tuple[float, ...]
     agent_returns: tuple[float, ...] = ()
-    scalars: dict[str, float] = {}
+    env_metrics: dict[str, float] = {}
 
 
 Reply = DescribeReply | InitialiseReply | SampleReply | LearnReply | WholeReply | RegroupReply | EvaluateReply

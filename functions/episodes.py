@@ -15,7 +15,7 @@ class Episodes:
     def __init__(self, num_envs: int, agents: int) -> None:
         self._running = np.zeros((num_envs, agents))
         self._closed: list[NDArray[np.float64]] = []
-        self.scalars: dict[str, list[float]] = {}
+        self.env_metrics: dict[str, list[float]] = {}
 
     def add(self, step: Step, counted: BoolArray | None = None) -> None:
         """Adds a step's rewards and closes the episodes that ended, in copies that are `counted` (all by default)."""
@@ -25,8 +25,8 @@ class Episodes:
         rows = np.flatnonzero(step.ended if counted is None else step.ended & counted)
         self._closed.append(self._running[rows])
         self._running[step.ended] = 0.0
-        for name, values in step.scalars.items():
-            self.scalars.setdefault(name, []).extend(values[rows].tolist())
+        for name, values in step.env_metrics.items():
+            self.env_metrics.setdefault(name, []).extend(values[rows].tolist())
 
     def agent_returns(self) -> NDArray[np.float64]:
         """``[episodes, N]`` in the order in which the episodes ended."""
@@ -34,22 +34,22 @@ class Episodes:
 
 
 class Summary(NamedTuple):
-    """Sums over agents per episode, means per agent, and the mean of each of the environment's own figures."""
+    """Sums over agents per episode, means per agent, and the mean of each of the environment's metrics."""
 
     returns: tuple[float, ...]
     agent_means: tuple[float, ...]
-    scalars: dict[str, float]
+    env_metrics: dict[str, float]
 
 
 def summary(parts: Sequence[Episodes]) -> Summary:
     """All episodes of several players together, in the order given; a figure that none of them has is left out."""
     agent_returns = np.concatenate([part.agent_returns() for part in parts])
-    figures: dict[str, list[float]] = {}
+    metrics: dict[str, list[float]] = {}
     for part in parts:
-        for name, values in part.scalars.items():
-            figures.setdefault(name, []).extend(values)
+        for name, values in part.env_metrics.items():
+            metrics.setdefault(name, []).extend(values)
     return Summary(
         tuple(agent_returns.sum(axis=1).tolist()),
         tuple(agent_returns.mean(axis=0).tolist()) if len(agent_returns) else (),
-        {name: float(np.mean(values)) for name, values in figures.items() if values},
+        {name: float(np.mean(values)) for name, values in metrics.items() if values},
     )

@@ -192,7 +192,7 @@ def _unsound(value: object, name: str = "") -> Iterator[str]:
 
 def last_object(request: Request) -> str | None:
     """The kind of the object whose header carries the task's answer; None when the answer is in the message alone."""
-    return _LAST_OBJECT.get(type(request), _REPLY if request.tell else None)
+    return _LAST_OBJECT.get(type(request), _REPLY if request.report_to else None)
 
 
 def _earlier(request: Request, blobs: Counted) -> Done | None:

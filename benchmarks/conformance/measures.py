@@ -25,7 +25,7 @@ def wins(run: Path, seed: int) -> dict[str, float]:
     team = load_policy(run)
     blocks = [_played(team, seed, block) for block in range(EPISODES // _NUM_ENVS)]
     returns = np.concatenate([block.agent_returns().sum(axis=1) for block in blocks])
-    won = np.concatenate([block.scalars["win"] for block in blocks])
+    won = np.concatenate([block.env_metrics["win"] for block in blocks])
     return {"win": float(won.mean()), "return": float(returns.mean())}
 
 

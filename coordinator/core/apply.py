@@ -28,11 +28,11 @@ from coordinator.core.events import (
 )
 from coordinator.core.round_records import (
     Played,
+    env_metrics_of,
     evaluated,
     played,
     returns_of,
     round_lines,
-    scalars_of,
     side_returns_of,
 )
 from coordinator.core.sides import learning
@@ -332,7 +332,7 @@ def _finally(plan: Plan, state: State) -> State:
         slots={},
         final=returns,
         final_sides=side_returns_of(state, "final/"),
-        final_scalars=scalars_of(state, "final/"),
+        final_env_metrics=env_metrics_of(state, "final/"),
         retired=retired,
     )
 
@@ -343,7 +343,7 @@ def _ended(plan: Plan, state: State) -> State:
         slots={},
         absolute=returns_of(state, "absolute/"),
         absolute_sides=side_returns_of(state, "absolute/"),
-        absolute_scalars=scalars_of(state, "absolute/"),
+        absolute_env_metrics=env_metrics_of(state, "absolute/"),
         status="finished",
     )
 
@@ -370,8 +370,8 @@ def _resumed(plan: Plan, state: State, event: Resumed) -> State:
 
 def _unended(state: State) -> State:
     """Without what the evaluations that end a run have told."""
-    before = replace(state, final=(), final_sides={}, final_scalars={})
-    return replace(before, absolute=(), absolute_sides={}, absolute_scalars={})
+    before = replace(state, final=(), final_sides={}, final_env_metrics={})
+    return replace(before, absolute=(), absolute_sides={}, absolute_env_metrics={})
 
 
 def _target_reached(plan: Plan, state: State) -> bool:

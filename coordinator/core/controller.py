@@ -65,7 +65,7 @@ class RoundSignals:
     """What a finished round showed: mean returns per agent (empty without a finished episode), figures and tables."""
 
     returns: tuple[float, ...]
-    figures: Mapping[str, float]
+    metrics: Mapping[str, float]
     tables: Mapping[str, Table]
 
 
@@ -148,7 +148,7 @@ def settled(controller: ControllerState, proposal: Proposal) -> ControllerState:
 
 
 def _remembered(config: RunConfig, team: Team, controller: ControllerState, seen: RoundSignals) -> ControllerState:
-    signals = {group: _signal(seen.figures, group) for group in team.learning}
+    signals = {group: _signal(seen.metrics, group) for group in team.learning}
     controller = replace(
         controller, scaling=scaling.observed(controller.scaling, signals, config.trend.window, config.scaling.rule)
     )
@@ -164,14 +164,14 @@ def _remembered(config: RunConfig, team: Team, controller: ControllerState, seen
     )
 
 
-def _signal(figures: Mapping[str, float], group: int) -> scaling.Signal:
+def _signal(metrics: Mapping[str, float], group: int) -> scaling.Signal:
     named = {
         "largest": "curvature/largest",
         "smallest": "curvature/smallest",
         "trace": "noise/trace",
         "square": "noise/square",
     }
-    return scaling.Signal(**{field: figures.get(f"{name}/{group_name(group)}") for field, name in named.items()})
+    return scaling.Signal(**{field: metrics.get(f"{name}/{group_name(group)}") for field, name in named.items()})
 
 
 def _bounds(config: RunConfig, spec: Spec, overhead: float) -> scaling.Bounds:
@@ -233,7 +233,7 @@ def _grouped(
 def _scores(config: RunConfig, team: Team, controller: ControllerState, seen: RoundSignals) -> dict[int, float]:
     """How good a base each agent would be."""
     if config.sharing.base == "convexity":
-        ratios = {group: scaling.convexity(_signal(seen.figures, group)) for group in set(team.groups)}
+        ratios = {group: scaling.convexity(_signal(seen.metrics, group)) for group in set(team.groups)}
         return {agent: ratios[group] for agent, group in enumerate(team.groups)}
     means = np.mean(controller.trend.window, axis=0)
     return dict(zip(team.learners, means.tolist(), strict=True))

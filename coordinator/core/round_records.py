@@ -38,12 +38,12 @@ class Played:
     @property
     def seen(self) -> RoundSignals:
         """What the rules look at."""
-        figures: dict[str, float] = {}
+        metrics: dict[str, float] = {}
         tables: dict[str, Table] = {}
         for reply in self.learns:
-            figures |= reply.figures
+            metrics |= reply.metrics
             tables |= reply.tables
-        return RoundSignals(self.agent_returns, figures, tables)
+        return RoundSignals(self.agent_returns, metrics, tables)
 
 
 def played(state: State) -> list[Played]:
@@ -86,8 +86,8 @@ def round_lines(
                 return_mean=float(returns.mean()) if len(returns) else None,
                 return_sd=float(returns.std(ddof=1)) if len(returns) > 1 else None,
                 agent_returns=round_.agent_returns,
-                scalars=mean_scalars(round_.samples),
-                figures=dict(round_.seen.figures),
+                env_metrics=mean_env_metrics(round_.samples),
+                metrics=dict(round_.seen.metrics),
                 evaluation=evaluated(plan, state) if index == 0 else None,
                 team=state.team.groups if state.team else (),
                 slope=decision.slope,
@@ -102,13 +102,15 @@ def round_lines(
     return tuple(lines)
 
 
-def mean_scalars(replies: Sequence[SampleReply | EvaluateReply]) -> dict[str, float]:
-    """Means of the environment's own figures over the episodes of all `replies`; one that is silent on a figure does
+def mean_env_metrics(replies: Sequence[SampleReply | EvaluateReply]) -> dict[str, float]:
+    """Means of the environment's metrics over the episodes of all `replies`; one that is silent on a figure does
     not count for it."""
     told = [reply for reply in replies if reply.returns]
-    named = {name: [reply for reply in told if name in reply.scalars] for reply in told for name in reply.scalars}
+    named = {
+        name: [reply for reply in told if name in reply.env_metrics] for reply in told for name in reply.env_metrics
+    }
     return {
-        name: float(np.average([reply.scalars[name] for reply in of], weights=[len(reply.returns) for reply in of]))
+        name: float(np.average([reply.env_metrics[name] for reply in of], weights=[len(reply.returns) for reply in of]))
         for name, of in sorted(named.items())
     }
 
@@ -125,7 +127,7 @@ def evaluated(plan: Plan, state: State) -> Evaluated | None:
         returns=returns,
         side=side.name if side else "",
         side_returns=side_returns_of(state, "evaluate/"),
-        scalars=scalars_of(state, "evaluate/"),
+        env_metrics=env_metrics_of(state, "evaluate/"),
     )
 
 
@@ -143,9 +145,9 @@ def side_returns_of(state: State, prefix: str) -> dict[str, float]:
     return sides.returns_of(state.task, means.tolist())
 
 
-def scalars_of(state: State, prefix: str) -> dict[str, float]:
-    """The means of the environment's own figures over the episodes of all parts; empty where it has none."""
-    return mean_scalars(_replies(state, prefix))
+def env_metrics_of(state: State, prefix: str) -> dict[str, float]:
+    """The means of the environment's metrics over the episodes of all parts; empty where it has none."""
+    return mean_env_metrics(_replies(state, prefix))
 
 
 def _replies(state: State, prefix: str) -> list[EvaluateReply]:

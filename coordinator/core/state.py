@@ -83,7 +83,7 @@ class Evaluated(Message, frozen=True, kw_only=True):
     # Means of all sides by name, where some agents compete.
     side_returns: dict[str, float] = field(default_factory=dict)
     # Means of the environment's own metrics.
-    scalars: dict[str, float] = field(default_factory=dict)
+    env_metrics: dict[str, float] = field(default_factory=dict)
 
     @property
     def mean(self) -> float:
@@ -119,8 +119,8 @@ class RoundLine(Message, frozen=True, kw_only=True):
     # Means by agent.
     agent_returns: tuple[float, ...]
     # Means of the environment's own metrics over the same episodes.
-    scalars: dict[str, float]
-    figures: dict[str, float]
+    env_metrics: dict[str, float]
+    metrics: dict[str, float]
     # Of the policies that sampled the round.
     evaluation: Evaluated | None = None
     # The group in which each agent learned the round.
@@ -190,8 +190,8 @@ class State(Message, frozen=True, kw_only=True):
     absolute: tuple[float, ...] = ()
     final_sides: dict[str, float] = field(default_factory=dict)
     absolute_sides: dict[str, float] = field(default_factory=dict)
-    final_scalars: dict[str, float] = field(default_factory=dict)
-    absolute_scalars: dict[str, float] = field(default_factory=dict)
+    final_env_metrics: dict[str, float] = field(default_factory=dict)
+    absolute_env_metrics: dict[str, float] = field(default_factory=dict)
 
     @property
     def task(self) -> Spec:

@@ -154,7 +154,7 @@ def _requests(plan: Plan, driver: Driver, detached: Detached) -> dict[str, Reque
     """The attempts that are waited for, as they were asked."""
     state, tells = driver.state, telling(driver.state, driver.version, detached)
     return {
-        task.work: replace(task.request, attempt=state.slots[task.work].attempt, tell=tells[task.work])
+        task.work: replace(task.request, attempt=state.slots[task.work].attempt, report_to=tells[task.work])
         for task in in_flight(plan, state)
         if task.work in tells
     }

@@ -196,7 +196,7 @@ class Driver:
             if self._inlined:
                 request = msgspec.structs.replace(request, inlined=self._needed_by(request))
             if tells:
-                request = msgspec.structs.replace(request, tell=tells[task.work])
+                request = msgspec.structs.replace(request, report_to=tells[task.work])
             body = _ENCODER.encode(request)
             self._ports.invoker.invoke(task.item.function, request.id, request.attempt, body, request.timeout_s)
         # Only now: where storage fails, what was asked for is under way all the same.

@@ -84,8 +84,8 @@ class _Events:
         self.now += seconds
         self.sets.clear()
         for (_, request), answer, took in zip(asked, done, ran, strict=True):
-            assert request.tell is not None
-            tell(self.sets, request.tell, note(answer, took.duration_ms, took.init_ms, 0.0))
+            assert request.report_to is not None
+            tell(self.sets, request.report_to, note(answer, took.duration_ms, took.init_ms, 0.0))
         return []
 
     def turned(self) -> Callable[[], tuple[float, float]]:

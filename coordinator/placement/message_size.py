@@ -21,9 +21,9 @@ AGENT_BYTES = 128
 # A number as text.
 NUMBER_BYTES = 25
 # Figures of a stage for a group, its summaries' among them; seen: 5 of 47 bytes. Of an environment's own: at most 32.
-FIGURES_BYTES = 10 * 64
+METRICS_BYTES = 10 * 64
 # Figures of an agent in a group of several; seen: 4 of 51 bytes.
-AGENT_FIGURES_BYTES = 5 * 64
+AGENT_METRICS_BYTES = 5 * 64
 SCALARS_BYTES = 32 * 64
 # What names a table and its shape; seen: 45 bytes.
 TABLE_BYTES = 96
@@ -52,5 +52,5 @@ def sampled_bytes(rollouts: int, rollout_episodes: int, agents: int) -> float:
 def learned_bytes(stages: int, groups: int, agents: int, table_bytes: float, sharing: int = 0) -> float:
     """What learning gives in one round: figures of every stage and group, and of each of `sharing` agents that share
     networks; two tables an agent, `table_bytes` in all."""
-    figures = stages * groups * FIGURES_BYTES + sharing * AGENT_FIGURES_BYTES
-    return figures + 2 * agents * TABLE_BYTES + inside(table_bytes)
+    metrics = stages * groups * METRICS_BYTES + sharing * AGENT_METRICS_BYTES
+    return metrics + 2 * agents * TABLE_BYTES + inside(table_bytes)

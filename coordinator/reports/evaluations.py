@@ -24,11 +24,11 @@ _NONE: Mapping[str, float] = MappingProxyType({})
 
 class Evaluation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One evaluation during training: environment steps trained so far, one undiscounted return per episode, and the
-    means of the environment's own figures."""
+    means of the environment's metrics."""
 
     step_count: int
     returns: tuple[float, ...]
-    scalars: dict[str, float] = {}
+    env_metrics: dict[str, float] = {}
 
 
 def document(
@@ -37,19 +37,19 @@ def document(
     seed: int,
     evaluations: Iterable[Evaluation],
     absolute: Sequence[float],
-    absolute_scalars: Mapping[str, float] = _NONE,
+    absolute_env_metrics: Mapping[str, float] = _NONE,
 ) -> Document:
     """The JSON document of one run: environment -> task -> algorithm -> ``seed_<n>`` -> ``step_<i>``.
 
     `evaluations` come in the order of training. `absolute` holds the returns for the absolute metric: the run's best
     policy on ten times the episodes (Gorsane et al. 2022). It stands last because marl-eval takes a run's last entry
-    for it. The environment's own figures are metrics of one value, their mean. Numbers keep every digit.
+    for it. The environment's metrics are metrics of one value, their mean. Numbers keep every digit.
     """
     run: _Run = {
-        f"step_{index}": {STEPS: evaluation.step_count, **_metrics(evaluation.returns, evaluation.scalars)}
+        f"step_{index}": {STEPS: evaluation.step_count, **_metrics(evaluation.returns, evaluation.env_metrics)}
         for index, evaluation in enumerate(evaluations)
     }
-    run["absolute_metrics"] = _metrics(absolute, absolute_scalars)
+    run["absolute_metrics"] = _metrics(absolute, absolute_env_metrics)
     environment, scenario = names(task)
     return {environment: {scenario: {algorithm: {f"seed_{seed}": run}}}}
 
@@ -75,8 +75,8 @@ def _path(name: str) -> str:
     return f"{'.'.join(packages) or adapter}/{last}"
 
 
-def _metrics(returns: Sequence[float], scalars: Mapping[str, float]) -> _Entry:
+def _metrics(returns: Sequence[float], env_metrics: Mapping[str, float]) -> _Entry:
     """By name; a figure of the environment's that has a name of the layout's is left out."""
     # In lower case for the same reason as the names of tasks.
-    own = {name.lower(): [value] for name, value in scalars.items() if name.lower() not in (METRIC, STEPS)}
+    own = {name.lower(): [value] for name, value in env_metrics.items() if name.lower() not in (METRIC, STEPS)}
     return {METRIC: [float(value) for value in returns], **own}

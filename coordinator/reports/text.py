@@ -47,8 +47,8 @@ def by_side(returns: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {value:.1f}" for name, value in returns.items())
 
 
-def scalars(means: Mapping[str, float]) -> str:
-    """The environment's own figures: ``win 0.531``."""
+def env_metrics(means: Mapping[str, float]) -> str:
+    """The environment's metrics: ``win 0.531``."""
     return ", ".join(f"{name} {mean:.3f}" for name, mean in means.items())
 
 

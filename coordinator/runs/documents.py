@@ -78,15 +78,17 @@ class Documents:
         from coordinator.reports.evaluations import Evaluation, document
 
         entries = [
-            Evaluation(step_count=evaluation.env_steps, returns=evaluation.returns, scalars=evaluation.scalars)
+            Evaluation(step_count=evaluation.env_steps, returns=evaluation.returns, env_metrics=evaluation.env_metrics)
             for evaluation in (line.evaluation for line in lines)
             if evaluation
         ]
         if state.final:
-            entries.append(Evaluation(step_count=state.env_steps, returns=state.final, scalars=state.final_scalars))
+            entries.append(
+                Evaluation(step_count=state.env_steps, returns=state.final, env_metrics=state.final_env_metrics)
+            )
         config = self._plan.config
         algorithm = config.algorithm.name
-        layout = document(config.task, algorithm, config.seed, entries, state.absolute, state.absolute_scalars)
+        layout = document(config.task, algorithm, config.seed, entries, state.absolute, state.absolute_env_metrics)
         self._folder.write(files.EVALUATIONS, msgspec.json.encode(layout) + b"\n")
 
     def _curve(self, state: State, lines: list[RoundLine]) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from coordinator.backends import registry
 from coordinator.core import sides
 from coordinator.core.opponents import judged
-from coordinator.core.round_records import mean_scalars
+from coordinator.core.round_records import mean_env_metrics
 from coordinator.core.state import Plan, State
 from coordinator.reports import statistics
 from coordinator.reports.statistics import FinalReturn
@@ -31,8 +31,8 @@ class EvaluationResult(msgspec.Struct, frozen=True, kw_only=True):
     """Mean return by agent."""
     sides: dict[str, float]
     """Mean return by side, where agents compete."""
-    scalars: dict[str, float]
-    """Means of the environment's own figures."""
+    env_metrics: dict[str, float]
+    """Means of the environment's metrics."""
 
 
 def evaluate(folder: RunFolder, workers: int, episodes: int | None = None) -> EvaluationResult:
@@ -60,5 +60,5 @@ def _result(plan: Plan, state: State, replies: list[EvaluateReply]) -> Evaluatio
         side=side.name if side else "",
         agents=dict(zip(state.task.agents, means, strict=True)),
         sides=sides.returns_of(state.task, means),
-        scalars=mean_scalars(replies),
+        env_metrics=mean_env_metrics(replies),
     )

@@ -70,8 +70,8 @@ class Summary(_Part, frozen=True, kw_only=True):
     policies, greedy, on fresh start states. `peak_mb` is the most memory, MiB, that a process held which had served the
     function; one that serves several functions counts for each. `plateau`: the return of the rounds rises no more.
     Where some agents compete, returns are summed over those of `side`, and `final_sides` and `absolute_sides` are the
-    means of all sides. `final_scalars` and `absolute_scalars` are the means of the environment's own figures over the
-    same episodes. What an unfinished run does not have yet is null.
+    means of all sides. `final_env_metrics` and `absolute_env_metrics` are the means of the environment's metrics over
+    the same episodes. What an unfinished run does not have yet is null.
     """
 
     run: str
@@ -95,8 +95,8 @@ class Summary(_Part, frozen=True, kw_only=True):
     side: str = ""
     final_sides: dict[str, float] = {}
     absolute_sides: dict[str, float] = {}
-    final_scalars: dict[str, float] = {}
-    absolute_scalars: dict[str, float] = {}
+    final_env_metrics: dict[str, float] = {}
+    absolute_env_metrics: dict[str, float] = {}
 
 
 def summarise(
@@ -135,8 +135,8 @@ def summarise(
         side=side.name if side else "",
         final_sides=state.final_sides,
         absolute_sides=state.absolute_sides,
-        final_scalars=state.final_scalars,
-        absolute_scalars=state.absolute_scalars,
+        final_env_metrics=state.final_env_metrics,
+        absolute_env_metrics=state.absolute_env_metrics,
     )
 
 

@@ -23,8 +23,8 @@ class JsonView:
             figures = msgspec.to_builtins(statistics.summary(line.evaluation.returns))
             if line.evaluation.side_returns:
                 figures |= {"side": line.evaluation.side, "side_returns": line.evaluation.side_returns}
-            if line.evaluation.scalars:
-                figures |= {"scalars": line.evaluation.scalars}
+            if line.evaluation.env_metrics:
+                figures |= {"env_metrics": line.evaluation.env_metrics}
             _say("evaluation", round=line.evaluation.round, env_steps=line.evaluation.env_steps, **figures)
         fields = msgspec.to_builtins(msgspec.structs.replace(line, evaluation=None))
         _say("round", **fields)

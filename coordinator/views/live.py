@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from coordinator.core.state import Evaluated, Plan, RoundLine, State
-from coordinator.reports.text import by_side, money, plus_minus, scalars, seconds, sparkline
+from coordinator.reports.text import by_side, env_metrics, money, plus_minus, seconds, sparkline
 from coordinator.runs.summary import Summary
 from coordinator.runs.view import progress, seconds_left
 from coordinator.views.receipt import receipt
@@ -135,8 +135,8 @@ class LiveView:
     def _beside_return(self) -> list[tuple[str, Text]]:
         """What else the last evaluation told."""
         rows: list[tuple[str, Text]] = []
-        if self._evaluated is not None and self._evaluated.scalars:
-            rows.append(("", Text(scalars(self._evaluated.scalars))))
+        if self._evaluated is not None and self._evaluated.env_metrics:
+            rows.append(("", Text(env_metrics(self._evaluated.env_metrics))))
         if self._evaluated is not None and self._evaluated.side_returns:
             rows.append(("sides", Text(by_side(self._evaluated.side_returns))))
         return rows

@@ -4,7 +4,7 @@ import os
 import sys
 
 from coordinator.core.state import Plan, RoundLine, State
-from coordinator.reports.text import by_side, money, plus_minus, scalars, seconds
+from coordinator.reports.text import by_side, env_metrics, money, plus_minus, seconds
 from coordinator.runs.summary import Summary
 from coordinator.views.receipt import receipt
 
@@ -44,7 +44,7 @@ def evaluation_line(line: RoundLine) -> str:
     """One evaluation and what the run had used by then."""
     assert line.evaluation is not None
     sides = f"   {by_side(line.evaluation.side_returns)}" if line.evaluation.side_returns else ""
-    own = f"   {scalars(line.evaluation.scalars)}" if line.evaluation.scalars else ""
+    own = f"   {env_metrics(line.evaluation.env_metrics)}" if line.evaluation.env_metrics else ""
     mean = line.side_returns.get(line.evaluation.side, line.return_mean)
     sampled = "" if mean is None else f"{mean:8.1f} sampled"
     greedy = f"{line.evaluation.side}, greedy" if line.evaluation.side else "greedy"

@@ -1,7 +1,7 @@
 """The last lines of a run: what came out, what it cost, and how to go on."""
 
 from coordinator.core.state import Plan
-from coordinator.reports.text import by_side, money, plus_minus, scalars, seconds
+from coordinator.reports.text import by_side, env_metrics, money, plus_minus, seconds
 from coordinator.runs.summary import Summary
 
 _REASONS = {
@@ -30,8 +30,8 @@ def receipt(plan: Plan, summary: Summary, name: str, folder: str) -> list[str]:
                 f"{plus_minus(final)}   sum over {_summed(summary)}, undiscounted, greedy, {final.episodes:,} episodes",
             )
         )
-    if summary.final_scalars:
-        lines.append(_item("", scalars(summary.final_scalars)))
+    if summary.final_env_metrics:
+        lines.append(_item("", env_metrics(summary.final_env_metrics)))
     if summary.final_sides:
         lines.append(_item("sides", by_side(summary.final_sides)))
     if best := summary.absolute_return:
@@ -39,8 +39,8 @@ def receipt(plan: Plan, summary: Summary, name: str, folder: str) -> list[str]:
         which = "final policies" if best.round == summary.rounds else f"best policies (round {best.round})"
         text = f"{best.mean:.1f} ± {half:.1f}   {which}, {best.episodes:,} episodes"
         lines.append(_item("absolute", text))
-    if summary.absolute_scalars:
-        lines.append(_item("", scalars(summary.absolute_scalars)))
+    if summary.absolute_env_metrics:
+        lines.append(_item("", env_metrics(summary.absolute_env_metrics)))
     place = f"AWS Lambda ({pricing.architecture}, {pricing.region})"
     costs = "would cost" if plan.platform.cpu_scaling else "costs"
     lines.append(_item("bill", f"{money(summary.dollars.total)}   what this {costs} on {place}"))

@@ -51,13 +51,13 @@ def play(task: Playing, weights: Tensors, round_: int, behaviour: Behaviour = SA
     agents cannot act as `behaviour` says.
     """
     rollouts = list(_rollouts(task, weights, round_, behaviour))
-    returns, _, scalars = summary([rollout.episodes for rollout in rollouts])
+    returns, _, env_metrics = summary([rollout.episodes for rollout in rollouts])
     by_rollout = tuple(tuple(rollout.episodes.agent_returns().sum(axis=0).tolist()) for rollout in rollouts)
     tensors: Tensors = {}
     for rollout in rollouts:
         tensors |= rollout.tensors
     env_steps = task.rollout_length * task.num_envs * len(task.rollouts)
-    return tensors, SampleReply(env_steps=env_steps, returns=returns, agent_returns=by_rollout, scalars=scalars)
+    return tensors, SampleReply(env_steps=env_steps, returns=returns, agent_returns=by_rollout, env_metrics=env_metrics)
 
 
 def _rollouts(task: Playing, weights: Tensors, round_: int, behaviour: Behaviour) -> Iterator[Rollout]:

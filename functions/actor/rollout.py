@@ -126,5 +126,5 @@ def _closing(step: Step, sums: NDArray[np.float64], own: slice) -> Step:
         truncated=step.truncated[own],
         ended=step.ended[own],
         final=step.final,
-        scalars={name: values[own] for name, values in step.scalars.items()},
+        env_metrics={name: values[own] for name, values in step.env_metrics.items()},
     )

@@ -105,7 +105,7 @@ class Step:
     `rewards` ``[E, N]`` float64. `terminated` ``[E, N]``: the agent's episode ended by the rules here, nothing follows.
     `truncated` ``[E]``: the copy was cut (a time limit); agents not terminated are bootstrapped from `final`.
     `ended` ``[E]``: the copy was reset. `final`: the observation before the reset, meaningful in rows where `ended`,
-    None when no copy ended. `scalars`: named figures ``[E]`` of episodes, meaningful in rows where `ended`.
+    None when no copy ended. `env_metrics`: named metrics ``[E]`` of episodes, meaningful in rows where `ended`.
     """
 
     observation: Observation
@@ -114,7 +114,7 @@ class Step:
     truncated: BoolArray
     ended: BoolArray
     final: Observation | None = None
-    scalars: dict[str, RewardArray] = field(default_factory=dict)
+    env_metrics: dict[str, RewardArray] = field(default_factory=dict)
 
 
 class VectorEnvironment(Protocol):

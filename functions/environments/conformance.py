@@ -285,8 +285,8 @@ def _check_end(step: Step, after: BoolArray, spec: Spec) -> None:
     if step.final is not None:
         _check_observation(step.final, spec, step.ended)
         _require(np.array_equal(step.final.alive[step.ended], after[step.ended]), _ALIVE)
-    for name, values in step.scalars.items():
-        _check_array(f"scalar '{name}'", values, (), np.float64, step.ended)
+    for name, values in step.env_metrics.items():
+        _check_array(f"env metric '{name}'", values, (), np.float64, step.ended)
 
 
 def _arrays(seen: Observation) -> list[Array]:
@@ -298,5 +298,5 @@ def _step_arrays(step: Step) -> list[tuple[Array, BoolArray]]:
     everywhere = np.ones(len(step.ended), dtype=np.bool_)
     whole = [*_arrays(step.observation), step.rewards, step.terminated, step.truncated, step.ended]
     last = [] if step.final is None else _arrays(step.final)
-    last += [step.scalars[name] for name in sorted(step.scalars)]
+    last += [step.env_metrics[name] for name in sorted(step.env_metrics)]
     return [(array, everywhere) for array in whole] + [(array, step.ended) for array in last]

@@ -19,8 +19,8 @@ By hand, for the defaults (2 legs of 2 cells, prize 10) and g = 0.9, the value o
     right   7.29   8.1   9   10      goes on everywhere
     wrong   0.9    0     9   10      takes in cells 0 and 1
 
-The return of an episode says nothing here: over `horizon` steps the wrong player earns more. The scalar `walked` is the
-share of an episode's decisions that were to go on; it is 1 for the right player and less for the wrong one.
+The return of an episode says nothing here: over `horizon` steps the wrong player earns more. The env metric `walked` is
+the share of an episode's decisions that were to go on; it is 1 for the right player and less for the wrong one.
 """
 
 from typing import Annotated
@@ -112,10 +112,10 @@ class Corridor:
         left = self._alive.any(axis=1)
         truncated = left & (self._steps == self.spec.horizon)
         ended = truncated | ~left
-        scalars = {"walked": self._walked / self._asked}
+        env_metrics = {"walked": self._walked / self._asked}
         final = self._observe() if ended.any() else None
         self._restart(ended)
-        return Step(self._observe(), rewards, terminated, truncated, ended, final, scalars)
+        return Step(self._observe(), rewards, terminated, truncated, ended, final, env_metrics)
 
     def close(self) -> None:
         """Nothing is held."""

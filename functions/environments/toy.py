@@ -117,11 +117,11 @@ class Signal:
         self._alive = before & ~terminated
         truncated = (self._steps == self.spec.horizon) & self._alive.any(axis=1)
         ended = truncated | ~self._alive.any(axis=1)
-        scalars = {"accuracy": self._right / self._asked}
+        env_metrics = {"accuracy": self._right / self._asked}
         self._draw(np.ones(self.num_envs, dtype=np.bool_))
         final = self._observe() if ended.any() else None
         self._restart(ended)
-        return Step(self._observe(), rewards, terminated, truncated, ended, final, scalars)
+        return Step(self._observe(), rewards, terminated, truncated, ended, final, env_metrics)
 
     def close(self) -> None:
         """Nothing is held."""

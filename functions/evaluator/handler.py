@@ -34,7 +34,7 @@ def evaluate(task: EvaluateTask, blobs: Blobs) -> tuple[Objects, EvaluateReply]:
             count = min(environment.num_envs, task.episodes - block * environment.num_envs)
             rng, luck = generator(*address), generator(*address, "opponents")
             played.append(play(environment, policy, rng, task.greedy, count, luck))
-        _, agent_means, scalars = summary(played)
+        _, agent_means, env_metrics = summary(played)
         returns = _returns(environment.spec, task.side, played)
         if len(returns) != task.episodes:
             missing, horizon = task.episodes - len(returns), environment.spec.horizon
@@ -43,7 +43,7 @@ def evaluate(task: EvaluateTask, blobs: Blobs) -> tuple[Objects, EvaluateReply]:
             )
     finally:
         environment.close()
-    return [], EvaluateReply(returns=returns, agent_returns=agent_means, scalars=scalars)
+    return [], EvaluateReply(returns=returns, agent_returns=agent_means, env_metrics=env_metrics)
 
 
 def _returns(spec: Spec, side: int | None, played: list[Episodes]) -> tuple[float, ...]:

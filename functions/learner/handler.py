@@ -38,7 +38,7 @@ def learn(task: LearnTask, blobs: Blobs) -> tuple[Objects, LearnReply]:
     objects: Objects = [("policies", policies)] if policies else []
     if task.publish_tensors:
         objects.append(("tensors", passing))
-    return [*objects, ("learner", learner)], LearnReply(figures=outcome.metrics, tables=outcome.tables)
+    return [*objects, ("learner", learner)], LearnReply(metrics=outcome.metrics, tables=outcome.tables)
 
 
 def _replay_buffer(task: LearnTask, trajectories: Tensors, blobs: Blobs) -> ReplayBuffer | None:

@@ -31,18 +31,18 @@ def regroup(task: RegroupTask, blobs: Blobs) -> tuple[Objects, RegroupReply]:
     made: Tensors = {}
     for group, base in sorted(task.bases.items()):
         made |= copied(state, parts, base, group)
-    figures: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     if merges := [group for group in sorted(task.bases) if len(_origins(task, group)) > 1]:
         context = _context(task, blobs, state, parts)
         code = algorithms.implementation(algorithms.algorithm(task.algorithm))
         for group in merges:
             result = code.merge(context, task.target, group, task.bases[group], task.distil_steps)
             made |= result.tensors
-            figures |= {f"{name}/{group_name(group)}": value for name, value in result.metrics.items()}
+            metrics |= {f"{name}/{group_name(group)}": value for name, value in result.metrics.items()}
     require_finite(made, "regrouping")
     policies = {name: array for name, array in made.items() if name.startswith("policy/")}
     learner = {name: array for name, array in made.items() if name not in policies}
-    return [("policies", policies), ("learner", learner)], RegroupReply(figures=figures)
+    return [("policies", policies), ("learner", learner)], RegroupReply(metrics=metrics)
 
 
 def copied(state: Known, parts: tuple[str, ...], group: int, to: int) -> Tensors:

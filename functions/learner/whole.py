@@ -34,7 +34,7 @@ def whole(task: WholeTask, blobs: Blobs) -> tuple[Objects, WholeReply]:
         policies, learner, _ = sorted_out(outcome.tensors, algorithm.parts)
         known = {**known, **as_stored(policies), **as_stored(learner)}
         samples.append(sampled)
-        learns.append(LearnReply(figures=outcome.metrics, tables=outcome.tables))
+        learns.append(LearnReply(metrics=outcome.metrics, tables=outcome.tables))
     policies, learner, _ = sorted_out(_learned(known, task.team), algorithm.parts)
     objects: Objects = [("played", replay.played)] if replay else []
     reply = WholeReply(samples=tuple(samples), learns=tuple(learns))

@@ -1,7 +1,7 @@
 """What stands between Lambda and a function's `handle`: storage, time-out, log, and word of the end.
 
-An event is a request as JSON. Without `tell` somebody waits, and the answer is the result. With it nobody does: the
-answer lies in storage, and the end is reported to a completion set, whose last member wakes the coordinator.
+An event is a request as JSON. Without `report_to` somebody waits, and the answer is the result. With it nobody does:
+the answer lies in storage, and the end is reported to a completion set, whose last member wakes the coordinator.
 """
 
 import os
@@ -63,7 +63,7 @@ class Worker:
         body = msgspec.json.encode(event)
         request = _REQUESTS.decode(body)
         self._log.set_correlation_id(request.id)
-        if request.tell is None:
+        if request.report_to is None:
             # Whoever waits for it reads in its log what it took.
             self._time.waive()
             return msgspec.json.decode(self._answer(body, request))
@@ -94,10 +94,10 @@ class Worker:
         return self._completions[run]
 
     def _tell(self, request: Request, ended: Note) -> None:
-        assert request.tell is not None
-        if tell(self._sets(request.run), request.tell, ended):
+        assert request.report_to is not None
+        if tell(self._sets(request.run), request.report_to, ended):
             self._lambda = self._lambda or self._cloud.client("lambda")
-            wake(self._lambda, request.tell.coordinator, self._settings.tenant, request.run)
+            wake(self._lambda, request.report_to.coordinator, self._settings.tenant, request.run)
 
     def _lost(self, request: Request, error: Exception) -> Note:
         """The note on an attempt that ended without an answer."""

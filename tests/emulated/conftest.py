@@ -128,7 +128,7 @@ def summary(home, name):
     return json.loads((home / "runs" / name / "summary.json").read_text())
 
 
-PLAYED = ("final_return", "absolute_return", "final_scalars", "absolute_scalars")
+PLAYED = ("final_return", "absolute_return", "final_env_metrics", "absolute_env_metrics")
 SAME = ("weights_sha256", *PLAYED, "rounds", "env_steps")
 
 

@@ -203,7 +203,7 @@ def trained(folder, family, algorithm):
 def numbers(run):
     """Every figure that the run tells, by name."""
     for line in run.lines:
-        told = {"return": line.return_mean, "spread": line.return_sd} | line.figures | line.scalars
+        told = {"return": line.return_mean, "spread": line.return_sd} | line.metrics | line.env_metrics
         yield from ((f"round {line.round}: {name}", number) for name, number in told.items())
         yield from ((f"round {line.round}: agent {agent}", number) for agent, number in enumerate(line.agent_returns))
     evaluated = run.lines[-1].evaluation.returns

@@ -45,7 +45,7 @@ SPLIT = ("placement.rule=split", "scaling.rollouts=2")
 
 def told(run):
     """What a run gave, time and money left out."""
-    return run.sha256, [(line.return_mean, line.figures, line.evaluation) for line in run.lines], run.state.final
+    return run.sha256, [(line.return_mean, line.metrics, line.evaluation) for line in run.lines], run.state.final
 
 
 @pytest.mark.parametrize("placement", PLACEMENTS, ids=" ".join)
@@ -151,7 +151,7 @@ def test_a_fixed_side_has_no_learner_and_never_changes(marless):
     assert same(of(found, "g00", "g01", "g02"), of(best, "g00", "g01", "g02")) and source.keys() == found.keys()
     lines = [json.loads(line) for line in Path("runs/longer/metrics.jsonl").read_text().splitlines()]
     assert all(line["groups"] == 1 and line["learners"] == 3 for line in lines)  # a stage each, of a group
-    assert {key.rpartition("/")[2] for line in lines for key in line["figures"]} == {"g03"}
+    assert {key.rpartition("/")[2] for line in lines for key in line["metrics"]} == {"g03"}
     assert {line["evaluation"]["side"] for line in lines if "evaluation" in line} == {"agent"}
     assert marless("verify", "longer").code == 0
 

@@ -58,7 +58,7 @@ PLACEMENTS = [
 
 def told(run):
     """What a run gave, time and money left out."""
-    lines = [(line.round, line.env_steps, line.agent_returns, line.figures, line.evaluation) for line in run.lines]
+    lines = [(line.round, line.env_steps, line.agent_returns, line.metrics, line.evaluation) for line in run.lines]
     return run.sha256, lines, run.state.final, run.state.absolute, [past.round for past in run.state.past]
 
 

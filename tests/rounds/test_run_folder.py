@@ -30,7 +30,7 @@ _CRITICS = (
     {"critic/td_loss", "critic/value", "critic/overestimation", "policy/entropy"},
 )
 _JOINT = {"policy/policy_grad_norm", "mix/td_loss", "mix/joint_value", "mix/overestimation"}
-FIGURES = {
+METRICS = {
     "ippo": _PPO,
     "mappo": _PPO,
     "iql": ({"policy/policy_grad_norm"}, {"policy/td_loss", "policy/value", "policy/overestimation"}),
@@ -147,9 +147,9 @@ GUESSING = ("task.options={horizon=1}", "algorithm.lr=1e-6", "evaluation.episode
 
 def test_figures_of_the_environment_s_own_are_told_of_every_evaluation(marless):
     said, found = marless.train("first", *GUESSING), summary("first")
-    final, absolute = (found[name]["accuracy"] for name in ("final_scalars", "absolute_scalars"))
+    final, absolute = (found[name]["accuracy"] for name in ("final_env_metrics", "absolute_env_metrics"))
     lines = [json.loads(line) for line in Path("runs/first/metrics.jsonl").read_text().splitlines()]
-    [evaluated] = [line["evaluation"]["scalars"] for line in lines if "evaluation" in line]
+    [evaluated] = [line["evaluation"]["env_metrics"] for line in lines if "evaluation" in line]
     [run] = json.loads(Path("runs/first/evaluations.json").read_text())["toy"]["signal"]["mappo"].values()
     assert [entry["accuracy"] for entry in run.values()] == [[evaluated["accuracy"]], [final], [absolute]]
     returns = [np.mean(entry["return"]) for entry in run.values()]
@@ -165,8 +165,8 @@ def test_figures_of_the_environment_s_own_are_told_of_every_evaluation(marless):
 def test_programs_are_told_the_environment_s_own_figures_too(marless):
     events = [json.loads(line) for line in marless.train("first", "--json").out]
     lines = [json.loads(line) for line in Path("runs/first/metrics.jsonl").read_text().splitlines()]
-    assert [event["scalars"] for event in events if event["event"] == "evaluation"] == [
-        line["evaluation"]["scalars"] for line in lines if "evaluation" in line
+    assert [event["env_metrics"] for event in events if event["event"] == "evaluation"] == [
+        line["evaluation"]["env_metrics"] for line in lines if "evaluation" in line
     ]
 
 
@@ -174,25 +174,25 @@ def test_an_evaluation_by_hand_tells_the_environment_s_own_figures(marless):
     marless.train("first", *GUESSING)
     # Parts of 160, 160 and 10 episodes, which count by their episodes.
     found = json.loads(marless("evaluate", "first", "--episodes", "330", "--json").out[0])
-    assert found["scalars"] == {"accuracy": pytest.approx(found["mean"] / 2)} and 0.0 < found["mean"] < 2.0
+    assert found["env_metrics"] == {"accuracy": pytest.approx(found["mean"] / 2)} and 0.0 < found["mean"] < 2.0
     said = marless("evaluate", "first", "--episodes", "330").out
-    assert said[2] == f"accuracy    {found['scalars']['accuracy']:.3f}"
+    assert said[2] == f"accuracy    {found['env_metrics']['accuracy']:.3f}"
 
 
 def test_nothing_is_told_where_the_environment_has_no_figures_of_its_own(marless):
     said = marless.train("first", "task.name=mpe/simple_spread")
     assert [line.split()[0] for line in said.out[-6:]] == ["trained", "final", "absolute", "bill", "play", "runs/first"]
     assert re.search(r"\(greedy\) +-?[\d.]+ sampled   ", next(line for line in said.out if line.startswith("round")))
-    assert (summary("first")["final_scalars"], summary("first")["absolute_scalars"]) == ({}, {})
-    assert "scalars" not in json.loads(marless("evaluate", "first", "--episodes", "4", "--json").out[0])
+    assert (summary("first")["final_env_metrics"], summary("first")["absolute_env_metrics"]) == ({}, {})
+    assert "env_metrics" not in json.loads(marless("evaluate", "first", "--episodes", "4", "--json").out[0])
     assert marless("evaluate", "first", "--episodes", "4").out[2].startswith("  agent_0")
     lines = [json.loads(line) for line in Path("runs/first/metrics.jsonl").read_text().splitlines()]
     assert [line["evaluation"].keys() for line in lines if "evaluation" in line] == [{"round", "env_steps", "returns"}]
     # What a program of before wrote has no such part at all.
     bare = summary("first")
-    del bare["final_scalars"], bare["absolute_scalars"]
+    del bare["final_env_metrics"], bare["absolute_env_metrics"]
     Path("runs/first/summary.json").write_text(json.dumps(bare))
-    assert read(RunFolder.find("first")).final_scalars == {}
+    assert read(RunFolder.find("first")).final_env_metrics == {}
 
 
 def test_the_policies_can_be_played(marless, first):
@@ -428,20 +428,20 @@ def test_a_short_run_is_on_no_plateau(marless):
     assert summary("first").get("plateau") is None
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", METRICS)
 def test_lines_of_metrics_have_the_diagnoses_of_the_algorithm(marless, name):
     settings = ("algorithm.updates_per_round=2", "algorithm.batch_size=8") if name not in ("ippo", "mappo") else ()
     said = marless.train(
         "first", f"algorithm.name={name}", *settings, "task.agents=3", "sharing.rule=all", "stop.rounds=2"
     )
     assert said.code == 0, said.err
-    of_group, of_agents = FIGURES[name]
+    of_group, of_agents = METRICS[name]
     expected = {f"{figure}/g00" for figure in of_group | of_agents}
     expected |= {f"{figure}_a{agent:02d}/g00" for figure in of_agents for agent in range(3)}
     lines = [json.loads(line) for line in Path("runs/first/metrics.jsonl").read_text().splitlines()]
     assert [line["round"] for line in lines] == [1, 2]
     for line in lines:
-        assert line["figures"].keys() == expected
-        assert all(isinstance(value, float) for value in line["figures"].values())
+        assert line["metrics"].keys() == expected
+        assert all(isinstance(value, float) for value in line["metrics"].values())
     explores = {"iql", "vdn", "qmix"}
     assert [0 < line["exploration"] <= 1 for line in lines] == [name in explores] * 2

@@ -50,9 +50,9 @@ def test_placement_changes_no_evaluation(train):
 def test_workers_and_placement_change_no_figure_of_the_environment_s_own(train):
     toy = ("task.name=toy/signal", "evaluation.episodes_per_invocation=3")
     first, second = train(*toy, PLACEMENTS[0]), train(*toy, PLACEMENTS[2], workers=2)
-    assert first.state.final_scalars.keys() == first.state.absolute_scalars.keys() == {"accuracy"}
-    assert first.state.final_scalars == second.state.final_scalars
-    assert first.state.absolute_scalars == second.state.absolute_scalars
+    assert first.state.final_env_metrics.keys() == first.state.absolute_env_metrics.keys() == {"accuracy"}
+    assert first.state.final_env_metrics == second.state.final_env_metrics
+    assert first.state.absolute_env_metrics == second.state.absolute_env_metrics
     assert [line.evaluation for line in first.lines] == [line.evaluation for line in second.lines]
 
 

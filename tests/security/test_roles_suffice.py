@@ -42,7 +42,7 @@ class Witnessed(World):
     def work(self, function: str, body: bytes) -> None:
         request = msgspec.json.decode(body, type=Request)
         answer = msgspec.json.decode(HANDLES[function](body, Noting(self, function)), type=Answer)
-        if tell(self, request.tell, note(answer, 1.0, 0.0, 1.0)):
+        if tell(self, request.report_to, note(answer, 1.0, 0.0, 1.0)):
             self.send(WAKE)
 
 

@@ -22,8 +22,8 @@ def a_line(number, **changed):
         "return_mean": -50.0,
         "return_sd": 1.0,
         "agent_returns": (-20.0, -30.0),
-        "scalars": {},
-        "figures": {},
+        "env_metrics": {},
+        "metrics": {},
         "team": (0, 1, 2),
     }
     return RoundLine(**(fields | changed))

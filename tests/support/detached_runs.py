@@ -117,7 +117,7 @@ class World:
         request = msgspec.json.decode(body, type=Request)
         self.served[request.id, request.attempt] += 1
         answer = msgspec.json.decode(HANDLES[function](body, self.storage), type=Answer)
-        if tell(self, request.tell, note(answer, 1.0, 0.0, 1.0)):
+        if tell(self, request.report_to, note(answer, 1.0, 0.0, 1.0)):
             self.send(WAKE)
 
     def add(self, name, member):

@@ -81,13 +81,13 @@ def reply(request, returns=-1.0):
         case InitialiseTask():
             return InitialiseReply()
         case LearnTask():
-            return LearnReply(figures={f"{stage}/loss/g00": 0.5 for stage in request.stages})
+            return LearnReply(metrics={f"{stage}/loss/g00": 0.5 for stage in request.stages})
         case RegroupTask():
             return RegroupReply()
         case WholeTask():
-            sampled, figures = sample_reply(request, returns), {"policy/loss/g00": 0.5}
+            sampled, metrics = sample_reply(request, returns), {"policy/loss/g00": 0.5}
             return WholeReply(
-                samples=(sampled,) * request.rounds, learns=(LearnReply(figures=figures),) * request.rounds
+                samples=(sampled,) * request.rounds, learns=(LearnReply(metrics=metrics),) * request.rounds
             )
         case EvaluateTask():
             return EvaluateReply(returns=(returns,) * request.episodes)

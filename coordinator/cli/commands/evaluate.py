@@ -44,7 +44,7 @@ def _show(found: EvaluationResult, as_json: bool) -> None:
     returns = found.returns
     if as_json:
         result = {"run": found.run, "round": found.round, **msgspec.to_builtins(returns), "agents": found.agents}
-        result |= {name: table for name, table in (("scalars", found.scalars), ("sides", found.sides)) if table}
+        result |= {name: table for name, table in (("env_metrics", found.env_metrics), ("sides", found.sides)) if table}
         print(msgspec.json.encode(result).decode())
         return
     print(
@@ -53,7 +53,7 @@ def _show(found: EvaluationResult, as_json: bool) -> None:
     interval = f"   95 % interval {returns.ci95[0]:.2f} to {returns.ci95[1]:.2f}" if returns.ci95 else ""
     of = f"agents of side {found.side}" if found.side else "agents"
     print(f"return      {returns.mean:.2f}   IQM {returns.iqm:.2f}{interval}   (undiscounted, sum over {of})")
-    for name, mean in found.scalars.items():
+    for name, mean in found.env_metrics.items():
         print(f"{name:<11} {mean:.3f}")
     for name, mean in found.sides.items():
         print(f"side        {name:<14}{mean:.2f}")

@@ -9,7 +9,7 @@ depend on what was played before (`conformance` tells).
 
 Which observations and actions there can be, say `spaces` and `action_spaces`. Action masks are taken from observations
 of the form ``{"observation": ..., "action_mask": ...}``, the convention of PettingZoo; where an agent has several
-choices, their masks are concatenated. Infos are not read, neither for masks nor for scalars. An agent that is gone,
+choices, their masks are concatenated. Infos are not read, neither for masks nor for metrics. An agent that is gone,
 also in `Step.final`, has zeros for observations and rewards and every action legal; its actions are ignored. The state
 is the environment's own, zeros where no agent is left to need it.
 """

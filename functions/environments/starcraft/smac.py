@@ -10,7 +10,7 @@ false`` games go on through resets, and equal generators no longer give equal ba
 Rewards: both packages give one reward for the team, scaled so that a battle won is worth about 20. It is divided
 equally among the agents that were alive before the step, so that the sum over agents, and so the return we report, is
 the packages' own. A unit that falls terminates; from then on it sees zeros and has the no-op alone, as all do once the
-battle is over. The time limit cuts an episode, which published figures count as an end. The scalar `win` is 1 for a
+battle is over. The time limit cuts an episode, which published figures count as an end. The env metric `win` is 1 for a
 battle that was won.
 """
 
@@ -96,8 +96,8 @@ class SmacEnvironment:
         for row in np.flatnonzero(ended):
             frames[row] = self._games[row].again()
         self._alive = self._alive | ended[:, None]
-        scalars = {"win": np.array([float(outcome.won) for outcome in outcomes])}
-        return Step(_observation(frames, self._alive), rewards, terminated, cut, ended, final, scalars)
+        env_metrics = {"win": np.array([float(outcome.won) for outcome in outcomes])}
+        return Step(_observation(frames, self._alive), rewards, terminated, cut, ended, final, env_metrics)
 
     def close(self) -> None:
         """Ends every StarCraft that runs, also where one fails to."""

@@ -7,8 +7,8 @@ Rewards: JaxMARL gives every ally the team's reward, the fallen too: the share o
 for the victory, so 2 at most for an episode. Here the team's reward is divided equally among the agents that were alive
 before the step. The sum over agents, and so the return we report, is the team's, which is what JaxMARL reports as its
 return. A unit that falls terminates. An episode ends by the rules when one side is gone, and is cut at the time limit.
-The scalar `win` is 1 for an episode in which the enemy is gone and an ally is not. Positions in the global state are
-divided by the size of the map, 32 or so, which mixing networks and critics would choke on.
+The env metric `win` is 1 for an episode in which the enemy is gone and an ally is not. Positions in the global state
+are divided by the size of the map, 32 or so, which mixing networks and critics would choke on.
 
 The generator of `reset` gives every copy one key; whatever follows is drawn from it. Equal bytes need equal versions of
 jax and JaxMARL, on equal processors, and an equal number of copies.
@@ -92,8 +92,8 @@ class SmaxEnvironment:
         final = _observation(look, self._alive)
         self._keys, self._battles, look = self._engine.renew(self._keys, self._battles, look, ended)
         self._alive = self._alive | ended[:, None]
-        scalars = {"win": np.asarray(moved.won, dtype=np.float64)}
-        return Step(_observation(look, self._alive), **step, final=final, scalars=scalars)
+        env_metrics = {"win": np.asarray(moved.won, dtype=np.float64)}
+        return Step(_observation(look, self._alive), **step, final=final, env_metrics=env_metrics)
 
     def close(self) -> None:
         """Nothing is held but memory."""

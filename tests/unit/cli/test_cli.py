@@ -15,7 +15,7 @@ from coordinator.config.schema import Stop, convert, load, valid_keys
 from coordinator.core.state import RoundLine
 from coordinator.errors import UserError
 from coordinator.reports.provenance import changes, environment_fingerprint
-from coordinator.reports.text import money, plus_minus, scalars, seconds, sparkline, table
+from coordinator.reports.text import env_metrics, money, plus_minus, seconds, sparkline, table
 from coordinator.runs.folder import RunFolder
 from coordinator.runs.view import progress, seconds_left
 from functions.contract import MissingExtra
@@ -50,7 +50,7 @@ def test_a_return_is_shown_with_half_its_interval():
 
 
 def test_figures_of_the_environment_s_own_are_shown_by_name():
-    assert scalars({"win": 0.53125, "lost": 2.0}) == "win 0.531, lost 2.000"
+    assert env_metrics({"win": 0.53125, "lost": 2.0}) == "win 0.531, lost 2.000"
 
 
 def test_a_sparkline_goes_from_lowest_to_highest():
@@ -66,7 +66,7 @@ def test_columns_of_a_table_stand_below_each_other():
 def line(**used):
     fields = dict.fromkeys(("round", "env_steps", "rollouts", "learners", "groups", "invocations", "episodes"), 0)
     fields |= {"seconds": 0.0, "dollars": 0.0, "return_mean": None, "return_sd": None, "agent_returns": ()}
-    return RoundLine(**{**fields, "scalars": {}, "figures": {}, **used})
+    return RoundLine(**{**fields, "env_metrics": {}, "metrics": {}, **used})
 
 
 def test_the_nearest_limit_says_how_far_a_run_is():

@@ -422,7 +422,7 @@ class EveryOtherWins:
     def step(self, actions):
         step = self._environment.step(actions)
         won = np.arange(self.num_envs) % 2 == 0
-        return step if step.final is None else replace(step, scalars={"win": won.astype(float)})
+        return step if step.final is None else replace(step, env_metrics={"win": won.astype(float)})
 
 
 def test_wins_are_the_share_of_episodes_that_were_won(tmp_path, monkeypatch):

@@ -160,7 +160,7 @@ def test_a_finished_round_is_a_line_of_sums_and_means():
     assert first.return_sd == pytest.approx((4 / 3) ** 0.5)
     assert first.agent_returns == (-1.0, -1.0)
     assert (first.rollouts, first.learners, first.groups, first.invocations) == (2, 5, 2, 7)
-    assert set(first.figures) == {f"{stage}/loss/g00" for stage in ("postprocess", "critic", "policy")}
+    assert set(first.metrics) == {f"{stage}/loss/g00" for stage in ("postprocess", "critic", "policy")}
     assert state.line == second and second.seconds > first.seconds and second.dollars > first.dollars
 
 

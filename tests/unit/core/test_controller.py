@@ -34,12 +34,12 @@ def settings(*overrides):
     return load(None, ["scaling.rollouts=8", *overrides])
 
 
-def seen(probabilities=(0.1, 0.1, 0.9, 0.9, 0.1), returns=(1.0, 2.0, 3.0, 4.0, 5.0), **figures):
+def seen(probabilities=(0.1, 0.1, 0.9, 0.9, 0.1), returns=(1.0, 2.0, 3.0, 4.0, 5.0), **metrics):
     """A round in which agent i takes its first action with `probabilities[i]`, whatever it observes."""
     tables = {
         f"behaviour/{agent_name(agent)}": pack(np.tile([p, 1 - p], (16, 1))) for agent, p in enumerate(probabilities)
     }
-    return RoundSignals(tuple(returns), {name.replace("__", "/"): value for name, value in figures.items()}, tables)
+    return RoundSignals(tuple(returns), {name.replace("__", "/"): value for name, value in metrics.items()}, tables)
 
 
 def after(rounds, config, team=APART, controller=None, show=seen):

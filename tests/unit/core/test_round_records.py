@@ -1,4 +1,4 @@
-"""What lines of metrics, and the end of a run, say of sides, of the environment's own figures and of exploration, over
+"""What lines of metrics, and the end of a run, say of sides, of the environment's metrics and of exploration, over
 whole runs with scripted functions."""
 
 import msgspec
@@ -70,7 +70,7 @@ def scoring(of):
         if not isinstance(request, EvaluateTask):
             return [item]
         done = said(item)
-        reply = msgspec.structs.replace(done.reply, scalars=of(request))
+        reply = msgspec.structs.replace(done.reply, env_metrics=of(request))
         return [msgspec.structs.replace(item, body=msgspec.json.encode(msgspec.structs.replace(done, reply=reply)))]
 
     return script
@@ -83,36 +83,36 @@ def test_the_environment_s_own_figures_are_means_over_all_episodes_of_an_evaluat
     world = World(make_plan("stop.rounds=3", *UNEVEN), scoring(lambda task: {"win": 1.0 - task.part, "time": 0.5}))
     state = world.finish()
     # Parts of three episodes and one; of three and two; the absolute metric has fourteen parts, of 40 episodes.
-    [found] = [line.evaluation.scalars for line in world.journal if line.evaluation]
+    [found] = [line.evaluation.env_metrics for line in world.journal if line.evaluation]
     assert found == {"time": 0.5, "win": 0.75}
-    assert state.final_scalars == {"time": 0.5, "win": pytest.approx(3 / 5)}
+    assert state.final_env_metrics == {"time": 0.5, "win": pytest.approx(3 / 5)}
     parts = [(1.0 - part, 3 if part < 13 else 1) for part in range(14)]
     expected = sum(value * episodes for value, episodes in parts) / 40
-    assert state.absolute_scalars == {"time": 0.5, "win": pytest.approx(expected)}
+    assert state.absolute_env_metrics == {"time": 0.5, "win": pytest.approx(expected)}
 
 
 def test_a_part_that_is_silent_on_a_figure_does_not_count_for_it():
     silent = scoring(lambda task: {"win": 0.25, "late": 2.0} if task.part else {"win": 0.5})
     world = World(make_plan("stop.rounds=3", *UNEVEN), silent)
     world.finish()
-    [found] = [line.evaluation.scalars for line in world.journal if line.evaluation]
+    [found] = [line.evaluation.env_metrics for line in world.journal if line.evaluation]
     assert found == {"late": 2.0, "win": (3 * 0.5 + 0.25) / 4}
 
 
 def test_an_environment_without_figures_of_its_own_leaves_the_run_s_documents_as_they_were():
     world = World(make_plan("stop.rounds=3"))
     state = world.finish()
-    assert all(line.evaluation.scalars == {} for line in world.journal if line.evaluation)
-    assert (state.final_scalars, state.absolute_scalars) == ({}, {})
-    assert all(b"scalars" not in msgspec.json.encode(line.evaluation) for line in world.journal)
+    assert all(line.evaluation.env_metrics == {} for line in world.journal if line.evaluation)
+    assert (state.final_env_metrics, state.absolute_env_metrics) == ({}, {})
+    assert all(b"env_metrics" not in msgspec.json.encode(line.evaluation) for line in world.journal)
     assert b"_scalars" not in msgspec.json.encode(state)
 
 
 def test_a_run_that_goes_on_has_no_final_figures_any_more():
     state = World(make_plan("stop.rounds=2"), scoring(lambda task: {"win": 1.0})).finish()
-    assert (state.final_scalars, state.absolute_scalars) == ({"win": 1.0}, {"win": 1.0})
+    assert (state.final_env_metrics, state.absolute_env_metrics) == ({"win": 1.0}, {"win": 1.0})
     going_on = apply(make_plan("stop.rounds=4"), state, Resumed())
-    assert (going_on.final_scalars, going_on.absolute_scalars) == ({}, {})
+    assert (going_on.final_env_metrics, going_on.absolute_env_metrics) == ({}, {})
 
 
 def remembering(storage):

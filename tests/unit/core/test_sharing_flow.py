@@ -43,7 +43,7 @@ def telling(new=-1.0, old=-1.0):
         done = said(report)
         match request:
             case LearnTask():
-                told = LearnReply(figures={}, tables=alike())
+                told = LearnReply(metrics={}, tables=alike())
             case WholeTask():
                 told = WholeReply(samples=done.reply.samples, learns=(LearnReply(tables=alike()),) * request.rounds)
             case EvaluateTask() if "/trial/new/" in request.id:

@@ -120,7 +120,7 @@ ELIMINATION = {"elimination": True, "signals": 3}
         ({"change_step": stepped(terminated=lambda s: s.terminated | True), "options": ELIMINATION}, "ended is not"),
         ({"change_step": stepped(final=lambda s: None)}, "final is given although no copy ended, or"),
         ({"change_step": final(alive=lambda s: ~s.alive, values=lambda s: (s.values[0] * 0,))}, "alive is not"),
-        ({"change_step": stepped(scalars=lambda s: {"x": s.rewards})}, r"scalar 'x' is an array \(1, 2\)"),
+        ({"change_step": stepped(env_metrics=lambda s: {"x": s.rewards})}, r"env metric 'x' is an array \(1, 2\)"),
     ],
 )
 def test_a_broken_promise_is_named(broken, message):

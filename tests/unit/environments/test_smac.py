@@ -55,8 +55,8 @@ def test_a_battle_won_is_worth_twenty_and_terminates_all(world):
     np.testing.assert_allclose(last.rewards, [[211 * POINT / 2, 211 * POINT / 2]])  # damage 1, the kill, the victory
     assert first.rewards.sum() + last.rewards.sum() == pytest.approx(20)
     assert last.terminated.tolist() == [[True, True]]
-    assert (last.truncated[0], last.ended[0], last.scalars["win"][0]) == (False, True, 1.0)
-    assert not first.ended.any() and first.final is None and first.scalars == {}
+    assert (last.truncated[0], last.ended[0], last.env_metrics["win"][0]) == (False, True, 1.0)
+    assert not first.ended.any() and first.final is None and first.env_metrics == {}
 
 
 def test_a_fallen_unit_terminates_and_leaves_its_part_of_the_reward_to_the_others(world):
@@ -69,7 +69,7 @@ def test_a_fallen_unit_terminates_and_leaves_its_part_of_the_reward_to_the_other
     ]
     np.testing.assert_allclose([step.rewards[0] for step in steps], [[0, 0], [0, 0], [0, POINT], [0, POINT]])
     assert [step.ended[0] for step in steps] == [False, False, False, True]
-    assert not steps[-1].truncated[0] and steps[-1].scalars["win"][0] == 0.0
+    assert not steps[-1].truncated[0] and steps[-1].env_metrics["win"][0] == 0.0
 
 
 def test_a_fallen_unit_sees_zeros_and_has_the_no_op_alone(world):
@@ -89,7 +89,7 @@ def test_the_time_limit_truncates_and_leaves_the_living_to_be_bootstrapped(world
         mask = seen.masks[0][0]
         step = environment.step((np.where(mask[:, BACK], BACK, mask.argmax(axis=1))[None],))
         seen = step.observation
-    assert (step.truncated[0], step.ended[0], step.scalars["win"][0]) == (True, True, 0.0)
+    assert (step.truncated[0], step.ended[0], step.env_metrics["win"][0]) == (True, True, 0.0)
     assert step.final.alive.any() and not step.terminated[step.final.alive].any()
     assert step.final.values[0][step.final.alive].any()
     assert step.observation.alive.all()
@@ -110,7 +110,7 @@ def test_copies_are_games_of_their_own(world):
     np.testing.assert_allclose(step.rewards, [[POINT, POINT], [0, 0]])
     step = environment.step((np.array([[SHOOT, SHOOT], [STOP, STOP]]),))
     assert step.ended.tolist() == [True, False]
-    assert step.scalars["win"][0] == 1.0
+    assert step.env_metrics["win"][0] == 1.0
     assert world.launches == 2
 
 
@@ -269,7 +269,7 @@ def test_after_a_crash_the_games_can_be_reset(world):
     with pytest.raises(EnvironmentFault):
         environment.step((np.array([[STOP, STOP]]),))
     world.crash_at = None
-    assert play(environment, [SHOOT, SHOOT], [SHOOT, STOP])[-1].scalars["win"][0] == 1.0
+    assert play(environment, [SHOOT, SHOOT], [SHOOT, STOP])[-1].env_metrics["win"][0] == 1.0
     assert len(world.running) == 1
 
 

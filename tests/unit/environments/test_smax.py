@@ -117,7 +117,8 @@ def waiting(seen):
 
 
 def episodes(environment, seed, act):
-    """Per finished episode of every copy: the team's return, the scalar `win`, whether it was cut, its last moment."""
+    """Per finished episode of every copy: the team's return, the env metric `win`, whether it was cut, its last
+    moment."""
     seen, done = environment.reset(np.random.default_rng(seed)), []
     returns = np.zeros(environment.num_envs)
     for _ in range(environment.spec.horizon):
@@ -125,7 +126,7 @@ def episodes(environment, seed, act):
         returns += step.rewards.sum(axis=1)
         for row in np.flatnonzero(step.ended):
             alive = int(step.final.alive[row].sum())
-            done.append((returns[row], step.scalars["win"][row], bool(step.truncated[row]), alive))
+            done.append((returns[row], step.env_metrics["win"][row], bool(step.truncated[row]), alive))
         returns[step.ended] = 0.0
         seen = step.observation
     return done
@@ -206,6 +207,6 @@ def test_a_copy_plays_what_jaxmarl_plays_with_its_key():
         assert step.rewards[1].sum() == pytest.approx(float(rewards["ally_0"]), abs=1e-5)
         assert step.ended[1] == bool(dones["__all__"])
         if step.ended[1]:
-            assert step.scalars["win"][1] == float(rewards["ally_0"] >= 1.0)
+            assert step.env_metrics["win"][1] == float(rewards["ally_0"] >= 1.0)
             break
         seen = step.observation

@@ -82,7 +82,7 @@ def test_a_step_in_which_nobody_is_right_terminates_the_copy_and_no_other():
     np.testing.assert_array_equal(step.truncated, [False, False])
     np.testing.assert_array_equal(step.ended, [True, False])
     np.testing.assert_array_equal(step.final.alive[0], [False, False])
-    assert step.scalars["accuracy"][0] == 0.0
+    assert step.env_metrics["accuracy"][0] == 0.0
     assert step.observation.alive.all()
 
 
@@ -97,7 +97,7 @@ def test_a_copy_that_gets_to_the_horizon_is_truncated_with_its_next_observation_
     np.testing.assert_array_equal(step.final.values[0].sum(axis=-1), [[1.0, 1.0]])
     assert step.final.state[0, -1] == 0.0
     assert observation.state[0, -1] == 1.0
-    assert step.scalars["accuracy"][0] == 1.0
+    assert step.env_metrics["accuracy"][0] == 1.0
 
 
 def test_with_elimination_a_wrong_answer_ends_the_episode_of_that_agent_alone():

@@ -167,4 +167,4 @@ def test_what_was_walked_is_told_and_a_walker_is_cut_after_the_horizon():
     np.testing.assert_array_equal(step.terminated[:, 0], ~first)
     assert step.ended.all()
     np.testing.assert_array_equal(step.final.values[0][first, 0].argmax(axis=1), 2)  # cut where the next leg begins
-    np.testing.assert_allclose(step.scalars["walked"], 2 / 3)
+    np.testing.assert_allclose(step.env_metrics["walked"], 2 / 3)

@@ -114,7 +114,7 @@ def made(memory, task):
     policies, learner = dict(objects).values()
     assert all(key.startswith("policy/") for key in policies)
     assert not any(key.startswith("policy/") for key in learner)
-    return {**policies, **learner}, reply.figures
+    return {**policies, **learner}, reply.metrics
 
 
 def same_bytes(one, other):
@@ -393,7 +393,7 @@ def test_the_task_and_its_answer_survive_the_wire():
     expected, metrics = made(memory, task)
     body = serve(msgspec.json.encode(task), memory, {RegroupTask: regroup})
     done = msgspec.json.decode(body, type=Answer)
-    assert done.reply.figures == metrics
+    assert done.reply.metrics == metrics
     stored = {}
     for kind in ("policies", "learner"):
         stored |= codec.decode(memory.get(done.objects[kind].key), kind)

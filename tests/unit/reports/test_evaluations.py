@@ -47,7 +47,7 @@ def test_the_document_has_the_layout_that_marl_eval_reads():
 
 
 def test_figures_of_the_environment_s_own_are_metrics_of_one_value():
-    evaluations = [Evaluation(step_count=8, returns=(1.0, 3.0), scalars={"Win": 0.5, "lost": 0.25})]
+    evaluations = [Evaluation(step_count=8, returns=(1.0, 3.0), env_metrics={"Win": 0.5, "lost": 0.25})]
     built = document(Task(name="smax/8m"), "mappo", 7, evaluations, [2.0], {"Win": 0.75, "lost": 0.0})
     assert built["smax"]["8m"]["mappo"]["seed_7"] == {
         "step_0": {"step_count": 8, "return": [1.0, 3.0], "win": [0.5], "lost": [0.25]},
@@ -58,7 +58,7 @@ def test_figures_of_the_environment_s_own_are_metrics_of_one_value():
 def test_no_figure_of_the_environment_s_takes_the_place_of_a_return_or_a_count():
     taken = {"return": 0.5, "step_count": 7.0}
     built = document(
-        Task(name="toy"), "ippo", 1, [Evaluation(step_count=8, returns=(1.0,), scalars=taken)], [2.0], taken
+        Task(name="toy"), "ippo", 1, [Evaluation(step_count=8, returns=(1.0,), env_metrics=taken)], [2.0], taken
     )
     assert built["toy"]["toy"]["ippo"]["seed_1"] == {
         "step_0": {"step_count": 8, "return": [1.0]},

@@ -20,8 +20,8 @@ def line(round_, env_steps=None):
         return_mean=-1.0,
         return_sd=None,
         agent_returns=(-0.5, -0.5),
-        scalars={},
-        figures={"critic/loss/g00": 0.5},
+        env_metrics={},
+        metrics={"critic/loss/g00": 0.5},
     )
 
 

@@ -202,8 +202,8 @@ def test_an_error_is_answered_as_without_carrying():
 
 
 def whole_reply(sample=(), learn=()):
-    steady = SampleReply(env_steps=1, returns=(1.0,), agent_returns=((0.5, 0.5),), scalars={"a": 1.0})
-    learnt = LearnReply(figures={"f": 1.0}, tables={"t": Table(shape=(1,), data=np.float32([1]).tobytes())})
+    steady = SampleReply(env_steps=1, returns=(1.0,), agent_returns=((0.5, 0.5),), env_metrics={"a": 1.0})
+    learnt = LearnReply(metrics={"f": 1.0}, tables={"t": Table(shape=(1,), data=np.float32([1]).tobytes())})
     return WholeReply(
         samples=(steady, msgspec.structs.replace(steady, **dict(sample))),
         learns=(learnt, msgspec.structs.replace(learnt, **dict(learn))),
@@ -220,8 +220,8 @@ BAD = float("nan"), float("inf"), float("-inf")
     [
         ("sample", "returns", lambda bad: (0.0, bad)),
         ("sample", "agent_returns", lambda bad: ((bad, 0.0),)),
-        ("sample", "scalars", lambda bad: {"x": 0.0, "y": bad}),
-        ("learn", "figures", lambda bad: {"x": bad}),
+        ("sample", "env_metrics", lambda bad: {"x": 0.0, "y": bad}),
+        ("learn", "metrics", lambda bad: {"x": bad}),
         ("learn", "tables", lambda bad: {"x": Table(shape=(2,), data=np.float32([0, bad]).tobytes())}),
     ],
 )

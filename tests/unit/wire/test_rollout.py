@@ -39,11 +39,11 @@ class Scripted:
         self.at += 1
         rewards = self.at[:, None] * np.array([1.0, 2.0])
         ended = self.at == self.lengths
-        final, scalars = self._seen(), {"steps": self.at.copy()}
+        final, env_metrics = self._seen(), {"steps": self.at.copy()}
         self.episode[ended] += 1
         self.at[ended] = 0
         terminated = np.zeros((self.num_envs, 2), bool)
-        return Step(self._seen(), rewards, terminated, ended, ended, final if ended.any() else None, scalars)
+        return Step(self._seen(), rewards, terminated, ended, ended, final if ended.any() else None, env_metrics)
 
     def close(self):
         pass
@@ -234,14 +234,14 @@ def test_an_evaluation_counts_the_first_episode_of_every_copy_and_no_other(greed
     episodes = play(environment, policy, np.random.default_rng(0), greedy, 3)
     # 1 + 2 = 3, 15 and 6 for agent 0, in the order of their ends; copies 0 and 2 play on uncounted.
     np.testing.assert_array_equal(np.sort(episodes.agent_returns(), axis=0), [[3, 6], [6, 12], [15, 30]])
-    assert sorted(episodes.scalars["steps"]) == [2, 3, 5]
+    assert sorted(episodes.env_metrics["steps"]) == [2, 3, 5]
 
 
 def test_an_evaluation_of_fewer_episodes_does_not_favour_the_short_ones():
     environment = Scripted([5, 2, 3])
     episodes = play(environment, zero_policy(environment.spec, Team(groups=(0, 1))), np.random.default_rng(0), True, 2)
     # The first two copies last 5 and 2 steps; the third ends second and is nobody's episode.
-    assert episodes.scalars["steps"] == [2, 5]
+    assert episodes.env_metrics["steps"] == [2, 5]
 
 
 def test_a_figure_that_no_counted_episode_has_is_left_out():
@@ -250,12 +250,14 @@ def test_a_figure_that_no_counted_episode_has_is_left_out():
 
         def step(self, actions):
             told = super().step(actions)
-            return replace(told, scalars=told.scalars if (told.scalars["steps"] == 2)[told.ended].any() else {})
+            return replace(
+                told, env_metrics=told.env_metrics if (told.env_metrics["steps"] == 2)[told.ended].any() else {}
+            )
 
     environment = Sparing([5, 3, 2])
     policy = zero_policy(environment.spec, Team(groups=(0, 1)))
     found = summary([play(environment, policy, np.random.default_rng(0), True, 2)])
-    assert (len(found.returns), found.scalars) == (2, {})
+    assert (len(found.returns), found.env_metrics) == (2, {})
 
 
 def test_a_greedy_evaluation_draws_start_states_only():

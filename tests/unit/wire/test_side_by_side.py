@@ -202,7 +202,7 @@ class SideBySide:
         return Step(
             joined([step.observation for step in steps]), rewards, terminated, truncated, ended,
             joined(finals) if ended.any() else None,
-            {name: np.concatenate([step.scalars[name] for step in steps]) for name in steps[0].scalars},
+            {name: np.concatenate([step.env_metrics[name] for step in steps]) for name in steps[0].env_metrics},
         )  # fmt: skip
 
     def close(self):
@@ -227,7 +227,7 @@ def assert_same_rollouts(together, alone):
             assert found.tensors[name].flags.c_contiguous, name
             assert bytes_of(found.tensors[name]) == bytes_of(array), name
         assert bytes_of(found.episodes.agent_returns()) == bytes_of(expected.episodes.agent_returns())
-        assert found.episodes.scalars == expected.episodes.scalars
+        assert found.episodes.env_metrics == expected.episodes.env_metrics
 
 
 @settings(max_examples=25, deadline=None)
@@ -277,7 +277,7 @@ def assert_as_alone(task, rollouts, num_envs, steps):
 @pytest.mark.parametrize("name", TASKS)
 def test_an_invocation_gives_a_unit_the_bytes_that_it_has_alone(name, num_envs, rollouts):
     _, reply = assert_as_alone(TASKS[name], tuple(rollouts), num_envs, 30 if num_envs > 1 else 100)
-    assert bool(reply.scalars) == (name == "toy")
+    assert bool(reply.env_metrics) == (name == "toy")
 
 
 def test_no_more_copies_are_stepped_together_than_memory_is_meant_for(monkeypatch):

@@ -139,9 +139,9 @@ def test_rounds_in_one_function_give_the_bytes_of_functions_of_their_own(name, s
         assert told.env_steps == sum(reply.env_steps for reply in replies) == len(ROLLOUTS) * NUM_ENVS * STEPS
         if per_invocation == len(ROLLOUTS):
             assert [told] == replies
-        figures = functools.reduce(dict.__or__, (answer.reply.figures for answer in learnt))
+        metrics = functools.reduce(dict.__or__, (answer.reply.metrics for answer in learnt))
         tables = functools.reduce(dict.__or__, (answer.reply.tables for answer in learnt))
-        assert (done.reply.learns[number].figures, done.reply.learns[number].tables) == (figures, tables)
+        assert (done.reply.learns[number].metrics, done.reply.learns[number].tables) == (metrics, tables)
         shown = {"density"} if scene == "numbers" else {"behaviour", "density"}
         assert {key.split("/")[0] for key in tables} == shown
     expected, found = run.tensors(run.state), together.tensors(done.objects.values())
