@@ -11,11 +11,11 @@ from functions.actor.rollout import collect
 from functions.algorithms import registry as algorithms
 from functions.contract import Team
 from functions.environments import registry as environments
-from functions.environments.base import Task
+from functions.environments.base import EnvTask
 from functions.policies import Policy
 
-ENGINE = Task(name="mpe/simple_spread")
-ADAPTER = Task(name="pettingzoo:mpe2.simple_spread_v3:parallel_env")
+ENGINE = EnvTask(name="mpe/simple_spread")
+ADAPTER = EnvTask(name="pettingzoo:mpe2.simple_spread_v3:parallel_env")
 # The default unit is the first.
 ROLLOUT_NUM_ENVS = (64, 160, 320, 640)
 ADAPTER_NUM_ENVS = 16
@@ -23,7 +23,7 @@ ADAPTER_NUM_ENVS = 16
 Round = Callable[[], int]
 
 
-def untrained_policy(task: Task) -> Policy:
+def untrained_policy(task: EnvTask) -> Policy:
     """Policies of round 0, one per agent."""
     spec = environments.spec(task)
     mappo = algorithms.algorithm("mappo")
@@ -34,7 +34,7 @@ def untrained_policy(task: Task) -> Policy:
     return Policy(spec, team, {name: array for tensors in groups for name, array in tensors.items()})
 
 
-def rollout(task: Task, num_envs: int) -> Round:
+def rollout(task: EnvTask, num_envs: int) -> Round:
     """Samples a unit of one episode per copy and returns how many environment steps that is."""
     policy = untrained_policy(task)
 

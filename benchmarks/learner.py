@@ -20,11 +20,11 @@ from functions.algorithms.ppo.ppo import PpoConfig
 from functions.contract import SummaryName, Team
 from functions.data import batch
 from functions.environments import registry as environments
-from functions.environments.base import Task
+from functions.environments.base import EnvTask
 from functions.learner import stages
 from functions.policies import Policy
 
-TASK = Task(name="mpe/simple_spread")
+TASK = EnvTask(name="mpe/simple_spread")
 NUM_ENVS = 64
 LARGE = 1024
 
@@ -53,7 +53,7 @@ class Round:
     """Sampling and learning of one round of `rollouts` units of `num_envs` copies, at first with the policies of round
     0."""
 
-    def __init__(self, task: Task = TASK, num_envs: int = NUM_ENVS, rollouts: int = 1) -> None:
+    def __init__(self, task: EnvTask = TASK, num_envs: int = NUM_ENVS, rollouts: int = 1) -> None:
         self._task, self._envs, self._rollouts = task, num_envs, tuple(range(rollouts))
         self.spec = environments.spec(task)
         self._mappo = algorithms.algorithm("mappo")

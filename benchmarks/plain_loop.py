@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from functions.environments.base import FloatArray, Spec, Task, VectorEnvironment
+from functions.environments.base import EnvSpec, EnvTask, FloatArray, VectorEnvironment
 from functions.environments.registry import make
 from functions.nn.batched import BatchedMlp
 from functions.nn.discrete import draw
@@ -97,7 +97,7 @@ class Normaliser:
 class Learner:
     """Policies, critics and their optimiser."""
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: EnvSpec) -> None:
         (kind,) = spec.classes
         agents = len(spec.agents)
         self.policy = Networks(agents, kind.observation_size, kind.actions, output_gain=0.01)
@@ -218,7 +218,7 @@ class Record:
     points: list[Point] = field(default_factory=list)
 
 
-def train(task: Task, seed: int, steps: int, evaluate_every: int) -> Record:
+def train(task: EnvTask, seed: int, steps: int, evaluate_every: int) -> Record:
     """Trains for at least `steps` environment steps; evaluates every `evaluate_every` rounds, never if that is 0."""
     torch.set_num_threads(1)
     torch.manual_seed(seed)
@@ -255,7 +255,7 @@ def main() -> None:
     parser.add_argument("--eval-every", type=int, default=10, help="rounds between evaluations; 0: none")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
     args = parser.parse_args()
-    record = train(Task(name="mpe/simple_spread", agents=args.agents), args.seed, args.steps, args.eval_every)
+    record = train(EnvTask(name="mpe/simple_spread", agents=args.agents), args.seed, args.steps, args.eval_every)
     if args.json:
         print(json.dumps(asdict(record)))
         return

@@ -28,7 +28,7 @@ from functions.actor.rollout import collect
 from functions.contract import Team
 from functions.data.trajectory import rollout_prefix
 from functions.environments import registry as environments
-from functions.environments.base import Observation, Task
+from functions.environments.base import EnvTask, Observation
 from functions.keys import group_name
 from functions.policies import Policy
 from functions.randomness import generator
@@ -37,7 +37,7 @@ Array = NDArray[Any]
 
 SEED = 1
 AGENTS = 6
-TASK = Task(name="mpe/simple_spread", agents=AGENTS)
+TASK = EnvTask(name="mpe/simple_spread", agents=AGENTS)
 ROUNDS = (10, 50, 200)
 TRANSITIONS = (250, 1250)
 COMPARED: tuple[Distance, ...] = ("jsd", "regret", "kde-kl")

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from functions.contract import Behaviour, Team
-from functions.environments.base import ActionArray, AgentClass, FloatArray, Observation, Spec
+from functions.environments.base import ActionArray, AgentClass, EnvSpec, FloatArray, Observation
 from functions.nn import heads
 from functions.nn.batched import BatchedNetwork, batch_networks
 from functions.nn.heads import Head
@@ -84,7 +84,7 @@ class Seats:
         return array if self.places is None else array.take(self.places, axis)
 
 
-def seated(spec: Spec, team: Team, tensors: Mapping[str, NDArray[Any]]) -> tuple[Seats, ...]:
+def seated(spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]]) -> tuple[Seats, ...]:
     """All agents, class by class, in each those who learn first; raises `BadRequest` as `batch_networks` does."""
     found = []
     learning: Acting = "learning"

@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from functions.environments.base import Spec
-from functions.environments.base import Task as Environment
+from functions.environments.base import EnvSpec, EnvTask
 
 SCHEMA = 1
 
@@ -138,13 +137,13 @@ class Order(Message, frozen=True, kw_only=True):
 class DescribeTask(Order, frozen=True, kw_only=True, tag="describe"):
     """Say what the task looks like from outside."""
 
-    environment: Environment
+    environment: EnvTask
 
 
 class InitialiseTask(Order, frozen=True, kw_only=True, tag="initialise"):
     """Draw the networks of round 0."""
 
-    spec: Spec
+    spec: EnvSpec
     algorithm: str
     hyperparameters: Hyperparameters
     team: Team
@@ -154,7 +153,7 @@ class SampleTask(Order, frozen=True, kw_only=True, tag="sample"):
     """Collect `rollouts`: `rollout_length` steps in each of `num_envs` environments for each, with the policies of
     `policies`."""
 
-    environment: Environment
+    environment: EnvTask
     team: Team
     policies: tuple[Ref, ...]
     rollouts: tuple[int, ...]
@@ -173,7 +172,7 @@ class LearnTask(Order, frozen=True, kw_only=True, tag="learn"):
     from, oldest first.
     """
 
-    spec: Spec
+    spec: EnvSpec
     algorithm: str
     hyperparameters: Hyperparameters
     team: Team
@@ -198,8 +197,8 @@ class WholeTask(Order, frozen=True, kw_only=True, tag="whole"):
     are stored, because rounds to come learn from the newest of so many environment steps.
     """
 
-    environment: Environment
-    spec: Spec
+    environment: EnvTask
+    spec: EnvSpec
     algorithm: str
     hyperparameters: Hyperparameters
     team: Team
@@ -228,8 +227,8 @@ class RegroupTask(Order, frozen=True, kw_only=True, tag="regroup"):
     did.
     """
 
-    environment: Environment
-    spec: Spec
+    environment: EnvTask
+    spec: EnvSpec
     algorithm: str
     hyperparameters: Hyperparameters
     team: Team
@@ -249,10 +248,10 @@ class EvaluateTask(Order, frozen=True, kw_only=True, tag="evaluate"):
     """Play `episodes` whole episodes with the policies of `policies`.
 
     `stream` names the set of start states (fresh for every stream and round), `part` the share that this task plays.
-    With `side` the returns are sums over the agents of that side alone (`Spec.sides`).
+    With `side` the returns are sums over the agents of that side alone (`EnvSpec.sides`).
     """
 
-    environment: Environment
+    environment: EnvTask
     team: Team
     policies: tuple[Ref, ...]
     stream: str
@@ -268,7 +267,7 @@ Request = DescribeTask | InitialiseTask | SampleTask | LearnTask | WholeTask | R
 class DescribeReply(Message, frozen=True, kw_only=True, tag="describe"):
     """What the task looks like from outside."""
 
-    spec: Spec
+    spec: EnvSpec
 
 
 class InitialiseReply(Message, frozen=True, kw_only=True, tag="initialise"):

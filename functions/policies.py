@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from functions.acting import seated
 from functions.contract import Behaviour, Team
-from functions.environments.base import ActionArray, BoolArray, FloatArray, Observation, Spec
+from functions.environments.base import ActionArray, BoolArray, EnvSpec, FloatArray, Observation
 from functions.nn import heads
 
 SAMPLE = Behaviour()
@@ -46,7 +46,7 @@ class Policy:
     the bytes that it has alone.
     """
 
-    def __init__(self, spec: Spec, team: Team, tensors: Mapping[str, NDArray[Any]]) -> None:
+    def __init__(self, spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]]) -> None:
         """Raises `BadRequest` when the networks do not fit the task."""
         self.spec = spec
         self._seats = seated(spec, team, tensors)
@@ -165,7 +165,7 @@ class Player:
                     part[:, ended] = 0.0
 
 
-def draws(spec: Spec, steps: int, num_envs: int, rng: np.random.Generator) -> tuple[FloatArray, ...]:
+def draws(spec: EnvSpec, steps: int, num_envs: int, rng: np.random.Generator) -> tuple[FloatArray, ...]:
     """The noise of a whole unit, per class ``[T, n, E]`` or ``[T, n, E, numbers]``, drawn at once."""
     return tuple(heads.head_of(kind, own=True).noise((steps, len(kind.agents), num_envs), rng) for kind in spec.classes)
 

@@ -28,7 +28,7 @@ from functions.contract import (
     SampleTask,
     Team,
 )
-from functions.environments.base import Spec, Task
+from functions.environments.base import EnvSpec, EnvTask
 from infra.aws.clients import Cloud
 from infra.packaging.packages import ENTRIES, Function
 
@@ -41,7 +41,7 @@ handler = import_module(sys.argv[2]).handler
 took = time.perf_counter() - wall, time.process_time() - processor
 print(json.dumps([*took, handler(json.load(sys.stdin), None) if len(sys.argv) > 3 else None]))
 """
-TASK = Task(name="mpe/simple_spread", agents=3)
+TASK = EnvTask(name="mpe/simple_spread", agents=3)
 _TEAM = Team(groups=(0, 1, 2))
 
 
@@ -137,7 +137,7 @@ def traced(environment: Mapping[str, str]) -> dict[str, str]:
     return {**environment, "MARLESS_TRACING": "Active", "LAMBDA_TASK_ROOT": "/var/task", "_X_AMZN_TRACE_ID": trace}
 
 
-def initialise(functions: Functions, spec: Spec) -> tuple[Ref, ...]:
+def initialise(functions: Functions, spec: EnvSpec) -> tuple[Ref, ...]:
     """The policies that the learner makes for `TASK`."""
     task = InitialiseTask(spec=spec, algorithm="mappo", hyperparameters={}, team=_TEAM, **order("initialise"))
     return (_done(functions, "learner", task).objects["policies"],)

@@ -15,7 +15,7 @@ from coordinator.reports.files import replace
 from coordinator.reports.statistics import FinalReturn, Interval
 from functions.algorithms import registry as algorithms
 from functions.environments import registry
-from functions.environments.base import Task
+from functions.environments.base import EnvTask
 
 
 class Measured(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -124,7 +124,7 @@ def finished(protocol: str, case: Case, cell: Cell, folder: Path, measured: tupl
 
 def _hyperparameters(config: dict[str, Any]) -> dict[str, Any]:
     """Of a run's own configuration, those that depend on the task filled in; raises `KeyError` where there are none."""
-    task, settings = msgspec.convert(config["task"], Task), dict(config["algorithm"])
+    task, settings = msgspec.convert(config["task"], EnvTask), dict(config["algorithm"])
     algorithm = algorithms.algorithm(settings.pop("name"))
     resolved = algorithms.configuration(algorithm, settings).resolved(registry.spec(task))
     return {**msgspec.to_builtins(resolved), "actors.num_envs": config["actors"]["num_envs"]}

@@ -13,7 +13,7 @@ from benchmarks.conformance.record import Record
 from coordinator.reports import evaluations
 from coordinator.reports.evaluations import Evaluation
 from coordinator.reports.files import replace
-from functions.environments.base import Task
+from functions.environments.base import EnvTask
 
 _MARL_EVAL = "-marl-eval.json"
 
@@ -69,7 +69,7 @@ def _marl_eval(found: Sequence[Outcome]) -> dict[str, evaluations.Document]:
 def _one(made: Record, value: float | None) -> evaluations.Document:
     """One run that came to `value`: of each evaluation the mean over its episodes, all of which would be megabytes."""
     agents = made.settings.get("task.agents")
-    task = Task(name=str(made.settings["task.name"]), agents=None if agents is None else int(agents))
+    task = EnvTask(name=str(made.settings["task.name"]), agents=None if agents is None else int(agents))
     points = [Evaluation(step_count=point.env_steps, returns=(point.mean,)) for point in made.curve]
     absolute = [] if value is None else [value]
     return evaluations.document(task, f"{made.algorithm}_{made.treatment}", made.seed, points, absolute)

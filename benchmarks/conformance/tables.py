@@ -10,7 +10,7 @@ from benchmarks.conformance.record import Measured
 from coordinator.core import sides
 from coordinator.reports import statistics
 from functions.environments import registry
-from functions.environments.base import Task
+from functions.environments.base import EnvTask
 
 HEADER = (
     "algorithm",
@@ -68,7 +68,7 @@ def section(found: Sequence[Outcome]) -> list[str]:
 
 def judged(case: Case) -> str:
     """The side whose return a run of a competitive task is judged by; raises `ValueError` for another task."""
-    side = sides.measured(registry.spec(Task(name=str(case.settings["task.name"]))), None)
+    side = sides.measured(registry.spec(EnvTask(name=str(case.settings["task.name"]))), None)
     if side is None:
         raise ValueError(f"all agents of {case.task} are on one side")
     return side.name

@@ -26,7 +26,7 @@ from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec
 from functions.algorithms.ppo.mappo import MappoConfig
 from functions.contract import BadRequest, MissingExtra
 from functions.environments import registry
-from functions.environments.base import Task
+from functions.environments.base import EnvTask
 
 # Which class a table is of is known only when its name is: plug-ins bring theirs.
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ class RunConfig(Section, frozen=True, kw_only=True):
     checkpoint_every: Annotated[int, Meta(ge=1, description="rounds between checkpoints that survive a power loss")] = (
         25
     )
-    task: Task = Task(name="mpe/simple_spread")
+    task: EnvTask = EnvTask(name="mpe/simple_spread")
     algorithm: AnyConfig = MappoConfig()
     actors: Actors = Actors()
     trend: Trend = Trend()

@@ -206,8 +206,8 @@ def _ranked(state: State, evaluation: Evaluated) -> State:
     Where several sides learn the newest are: a high return may tell of weak opponents, so that it ranks nothing.
     """
     before = state.best
-    assert state.task is not None and state.team is not None
-    contested = len(learning(state.task, state.team)) > 1
+    assert state.env_spec is not None and state.team is not None
+    contested = len(learning(state.env_spec, state.team)) > 1
     if before is not None and evaluation.mean <= before.mean and not contested:
         return replace(state, retired=())
     best = Best(round=evaluation.round, mean=evaluation.mean, team=state.team, policies=state.policies)
@@ -235,11 +235,13 @@ def _decisions(plan: Plan, state: State, rounds: list[Played]) -> list[Decision]
     """What the mind makes of the rounds that went on together, one after the other."""
     config = plan.config
     assert state.team is not None
-    overhead = scaling.list_overhead(plan.prices, len(state.task.agents), spec_of(plan).stages, config.pricing.storage)
+    overhead = scaling.list_overhead(
+        plan.prices, len(state.env_spec.agents), spec_of(plan).stages, config.pricing.storage
+    )
     decisions, memory = [], state.controller
     for index, round_ in enumerate(rounds):
         number = state.round + index
-        decisions.append(plan_next_round(config, state.task, state.team, memory, round_.seen, number, overhead))
+        decisions.append(plan_next_round(config, state.env_spec, state.team, memory, round_.seen, number, overhead))
         memory = decisions[-1].controller
     return decisions
 

@@ -179,7 +179,7 @@ def _proposal_bytes(plan: Plan, state: State) -> int:
     each arm's and their differences."""
     if state.proposal is None:
         return 0
-    tables = TABLE_BYTES * len(state.task.agents)
+    tables = TABLE_BYTES * len(state.env_spec.agents)
     return (LOOKS + 2) * tables + 3 * RETURN_BYTES * LOOKS * plan.config.sharing.trial_episodes
 
 

@@ -7,13 +7,13 @@ from coordinator.core.opponents import Fixed
 from coordinator.core.planning import rollout_bytes
 from coordinator.rules import similarity
 from coordinator.rules.similarity import Distance
-from functions.environments.base import Spec
+from functions.environments.base import EnvSpec
 
 # What was played is recorded, and stored as an object that is made of a copy: measured, 3.0 times its size.
 _HELD = 3
 
 
-def incompatibility(config: RunConfig, spec: Spec, fixed: Fixed | None = None) -> str:
+def incompatibility(config: RunConfig, spec: EnvSpec, fixed: Fixed | None = None) -> str:
     """Why the run cannot be, and what to set instead; '' when it can."""
     if problem := sides.incompatibility(spec, config.evaluation.side) or opponents.incompatibility(config, spec, fixed):
         return problem
@@ -24,7 +24,7 @@ def incompatibility(config: RunConfig, spec: Spec, fixed: Fixed | None = None) -
     return _incomparable(config.sharing.distance, spec) if config.sharing.rule == "dynamic" else ""
 
 
-def _too_large(config: RunConfig, spec: Spec) -> str:
+def _too_large(config: RunConfig, spec: EnvSpec) -> str:
     """Why an actor cannot hold what it plays; '' when it can."""
     num_envs, steps = config.actors.num_envs, config.actors.rollout_length or spec.horizon
     memory_mb = config.functions.actor.memory_mb
@@ -42,7 +42,7 @@ def _too_large(config: RunConfig, spec: Spec) -> str:
     )
 
 
-def _too_small(config: RunConfig, spec: Spec, fixed: Fixed | None) -> str:
+def _too_small(config: RunConfig, spec: EnvSpec, fixed: Fixed | None) -> str:
     """Why a function cannot hold the networks, or what they learn from; '' when all can."""
     team = teams.first(config, spec, fixed)
     try:
@@ -73,7 +73,7 @@ def _lack(config: RunConfig, who: str, needed: Footprint) -> str:
     )
 
 
-def _incomparable(distance: Distance, spec: Spec) -> str:
+def _incomparable(distance: Distance, spec: EnvSpec) -> str:
     """Why the agents' policies cannot be compared by `distance`; '' when they can."""
     acting, needs = {kind.continuous for kind in spec.classes}, similarity.DISTANCES[distance].needs
     # It compares what agents saw and did, of either kind.

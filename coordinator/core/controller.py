@@ -20,7 +20,7 @@ from coordinator.rules.scaling import Memory as ScalingMemory
 from coordinator.rules.trend import Memory as TrendMemory
 from functions.algorithms.registry import algorithm
 from functions.contract import Message, Ref, SummaryName, Table, Team
-from functions.environments.base import Spec
+from functions.environments.base import EnvSpec
 from functions.keys import agent_name, group_name
 from functions.randomness import generator
 from functions.tables import unpack
@@ -109,7 +109,7 @@ def looks_at_rounds(config: RunConfig) -> bool:
 
 def plan_next_round(
     config: RunConfig,
-    spec: Spec,
+    spec: EnvSpec,
     team: Team,
     controller: ControllerState,
     seen: RoundSignals,
@@ -174,7 +174,7 @@ def _signal(metrics: Mapping[str, float], group: int) -> scaling.Signal:
     return scaling.Signal(**{field: metrics.get(f"{name}/{group_name(group)}") for field, name in named.items()})
 
 
-def _bounds(config: RunConfig, spec: Spec, overhead: float) -> scaling.Bounds:
+def _bounds(config: RunConfig, spec: EnvSpec, overhead: float) -> scaling.Bounds:
     most = config.scaling.rollouts
     least = config.scaling.min_rollouts or -(-most // len(spec.agents))
     if "noise" in scaling.needs(config.scaling.rule):
@@ -183,7 +183,7 @@ def _bounds(config: RunConfig, spec: Spec, overhead: float) -> scaling.Bounds:
 
 
 def _proposed(
-    config: RunConfig, spec: Spec, team: Team, controller: ControllerState, seen: RoundSignals, round_: int
+    config: RunConfig, spec: EnvSpec, team: Team, controller: ControllerState, seen: RoundSignals, round_: int
 ) -> Proposal | None:
     """The other mode: everyone apart, or those who act alike together; None when nobody does."""
     if controller.shared:
@@ -208,7 +208,7 @@ def _margin(config: RunConfig, controller: ControllerState) -> float | None:
 
 
 def _grouped(
-    config: RunConfig, spec: Spec, team: Team, controller: ControllerState, seen: RoundSignals, round_: int
+    config: RunConfig, spec: EnvSpec, team: Team, controller: ControllerState, seen: RoundSignals, round_: int
 ) -> tuple[int, ...]:
     sharing = config.sharing
     distance, rule = similarity.DISTANCES[sharing.distance], grouping.GROUPINGS[sharing.grouping]
@@ -239,7 +239,7 @@ def _scores(config: RunConfig, team: Team, controller: ControllerState, seen: Ro
     return dict(zip(team.learners, means.tolist(), strict=True))
 
 
-def _diversity(spec: Spec, team: Team, seen: RoundSignals) -> float | None:
+def _diversity(spec: EnvSpec, team: Team, seen: RoundSignals) -> float | None:
     """System neural diversity of the largest class of agents that learn, by the Jensen-Shannon distance."""
     agents = max((tuple(sorted({*kind.agents} & {*team.learners})) for kind in spec.classes), key=len)
     if not all(f"behaviour/{agent_name(agent)}" in seen.tables for agent in agents):

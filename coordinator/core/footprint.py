@@ -16,7 +16,7 @@ from coordinator.placement.rules import LEARNER_PLACEMENTS, Work
 from functions.algorithms.base import AlgorithmSpec
 from functions.algorithms.registry import algorithm
 from functions.contract import BadRequest, Team
-from functions.environments.base import Spec
+from functions.environments.base import EnvSpec
 
 Sizes = Mapping[int, Mapping[str, int]]
 """Bytes by group and part."""
@@ -34,7 +34,7 @@ class Footprint(NamedTuple):
         return -(-sum(self) // 2**20)
 
 
-def learner(config: RunConfig, spec: Spec, team: Team) -> Footprint:
+def learner(config: RunConfig, spec: EnvSpec, team: Team) -> Footprint:
     """Of the largest task of a learner: it draws the first networks of all groups, and then learns as the rule of
     placement has it. `auto` begins with one learner for all; so does `whole`, whose learner plays, too.
     """
@@ -49,13 +49,13 @@ def learner(config: RunConfig, spec: Spec, team: Team) -> Footprint:
     return max(tasks, key=sum)
 
 
-def player(config: RunConfig, spec: Spec, team: Team) -> Footprint:
+def player(config: RunConfig, spec: EnvSpec, team: Team) -> Footprint:
     """Of an actor or evaluator: the policies as they come, and stacked, a copy for every agent."""
     sizes = _sizes(config, spec, team)
     return Footprint(sum(parts.get("policy", 0) for parts in sizes.values()) + _stacked(sizes, team))
 
 
-def _sizes(config: RunConfig, spec: Spec, team: Team) -> Sizes:
+def _sizes(config: RunConfig, spec: EnvSpec, team: Team) -> Sizes:
     """Nothing where the algorithm does not tell, or is not made for the task, which is said when networks are drawn.
 
     Raises `ValueError` where an algorithm of another package fails to tell.
@@ -100,7 +100,7 @@ def _training(own: AlgorithmSpec, sizes: Sizes, work: Work) -> int:
     return most
 
 
-def _learned_from(config: RunConfig, spec: Spec) -> int:
+def _learned_from(config: RunConfig, spec: EnvSpec) -> int:
     """What agents saw in a round: as it is read, joined where there are several units, and side by side where the task
     has no state of its own; and in the rounds that are remembered."""
     observations = 4 * sum(len(kind.agents) * kind.observation_size for kind in spec.classes)

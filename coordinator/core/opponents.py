@@ -6,7 +6,7 @@ from coordinator.config.schema import RANDOM, RunConfig
 from coordinator.core.sides import Side, measured, sides_of
 from functions import keys
 from functions.contract import Message, Opponents, Ref, Team
-from functions.environments.base import Spec
+from functions.environments.base import EnvSpec
 
 # Of a run, from its beginning to its end. Functions may read what is called so; see template.yaml.
 KEY = keys.object_key("rounds/opponents", "policies")
@@ -20,7 +20,7 @@ class Fixed(Message, frozen=True, kw_only=True):
     greedy: bool = False
 
 
-def opposed(config: RunConfig, spec: Spec, fixed: Fixed | None, team: Team) -> Team:
+def opposed(config: RunConfig, spec: EnvSpec, fixed: Fixed | None, team: Team) -> Team:
     """`team` with the agents of the side that does not learn, if there is one, each in a group of its own."""
     if config.opponents.side is None:
         return team
@@ -32,7 +32,7 @@ def opposed(config: RunConfig, spec: Spec, fixed: Fixed | None, team: Team) -> T
     return Team(groups=groups, identity=team.identity, opponents=Opponents(agents=agents, acting=acting))
 
 
-def judged(config: RunConfig, spec: Spec) -> Side | None:
+def judged(config: RunConfig, spec: EnvSpec) -> Side | None:
     """The side by whose return the run is judged: as `measured` has it, among those that learn."""
     return measured(spec, config.evaluation.side, config.opponents.side)
 
@@ -42,7 +42,7 @@ def parts(team: Team, fixed: Fixed | None) -> tuple[str, ...]:
     return tuple(f"policy/{keys.group_name(agent)}" for agent in team.fixed) if fixed else ()
 
 
-def incompatibility(config: RunConfig, spec: Spec, fixed: Fixed | None) -> str:
+def incompatibility(config: RunConfig, spec: EnvSpec, fixed: Fixed | None) -> str:
     """Why the opponents asked for cannot be; '' when they can."""
     side, found = config.opponents.side, sides_of(spec)
     if side is None:

@@ -12,7 +12,7 @@ from coordinator.placement.workload import Workload
 from coordinator.pricing.latency import EMULATED, STORAGE
 from coordinator.rules import similarity
 from functions.algorithms.ppo.diagnostics import DIMENSIONS, OBSERVATIONS, SAMPLES
-from functions.environments.base import Spec
+from functions.environments.base import EnvSpec
 
 # What stages pass on for every row: advantage, target and value.
 _PASSED_BYTES = 12
@@ -55,7 +55,7 @@ def workload(plan: Plan, state: State) -> Workload:
     groups = state.team.groups
     policies = {index for part, index in state.parts.items() if part.startswith("policy/")}
     steps, num_envs = rollout_steps(plan, state), plan.config.actors.num_envs
-    episodes = num_envs * -(-steps // (num_envs * state.task.horizon))
+    episodes = num_envs * -(-steps // (num_envs * state.env_spec.horizon))
     return Workload(
         agents=len(groups),
         members={group: groups.count(group) for group in state.groups},
@@ -63,13 +63,13 @@ def workload(plan: Plan, state: State) -> Workload:
         rollouts=state.controller.rollouts,
         rollout_steps=steps,
         most_rounds=undisturbed(plan, state),
-        rollout_bytes=rollout_bytes(state.task, steps, episodes),
+        rollout_bytes=rollout_bytes(state.env_spec, steps, episodes),
         policy_bytes=sum(ref.size for index, ref in enumerate(state.objects) if index in policies),
         learner_bytes=sum(ref.size for index, ref in enumerate(state.objects) if index not in policies),
         ledger_bytes=state.item_bytes,
         width=plan.platform.concurrency,
         tensor_bytes=_PASSED_BYTES * steps * state.controller.rollouts * len(groups),
-        table_bytes=_table_bytes(plan.config, state.task),
+        table_bytes=_table_bytes(plan.config, state.env_spec),
         rollout_episodes=episodes,
         regroups=plan.config.sharing.rule == "dynamic",
         updates=plan.config.algorithm.updates_per_round,
@@ -107,7 +107,7 @@ def place(plan: Plan, state: State) -> Site:
     return coordination_cost.detached(latency, state.item_bytes)
 
 
-def _table_bytes(config: RunConfig, spec: Spec) -> int:
+def _table_bytes(config: RunConfig, spec: EnvSpec) -> int:
     """Bytes of the tables that learners tell of all agents in a round, at most."""
     compared = config.sharing.rule == "dynamic" and similarity.DISTANCES[config.sharing.distance].needs == "density"
     density = SAMPLES * DIMENSIONS if compared else 0
@@ -116,7 +116,7 @@ def _table_bytes(config: RunConfig, spec: Spec) -> int:
     )
 
 
-def rollout_bytes(spec: Spec, steps: int, episodes: int) -> float:
+def rollout_bytes(spec: EnvSpec, steps: int, episodes: int) -> float:
     """Bytes of a unit's trajectory of so many steps and episodes, of all copies together, as
     `functions.data.trajectory` lays it out, if every episode is cut off."""
     row, after = float(4 * spec.state_size + 1), float(4 * spec.state_size + 16)

@@ -95,7 +95,7 @@ def round_lines(
                 event=event if last else "",
                 trial_episodes=len(state.proposal.differences) if state.proposal and last else 0,
                 placement=state.place.rule,
-                side_returns=sides.returns_of(state.task, round_.agent_returns),
+                side_returns=sides.returns_of(state.env_spec, round_.agent_returns),
                 exploration=behaviour(plan, state, index).amount,
             )
         )
@@ -120,7 +120,7 @@ def evaluated(plan: Plan, state: State) -> Evaluated | None:
     returns = returns_of(state, "evaluate/")
     if not returns:
         return None
-    side = judged(plan.config, state.task)
+    side = judged(plan.config, state.env_spec)
     return Evaluated(
         round=state.round,
         env_steps=state.env_steps,
@@ -142,7 +142,7 @@ def side_returns_of(state: State, prefix: str) -> dict[str, float]:
     if not told:
         return {}
     means = np.average([reply.agent_returns for reply in told], axis=0, weights=[len(reply.returns) for reply in told])
-    return sides.returns_of(state.task, means.tolist())
+    return sides.returns_of(state.env_spec, means.tolist())
 
 
 def env_metrics_of(state: State, prefix: str) -> dict[str, float]:

@@ -9,21 +9,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from functions.contract import Team
-from functions.environments.base import Spec
+from functions.environments.base import EnvSpec
 
 _NUMBER = re.compile(r"[_-]?\d+$")
 
 
 @dataclass(frozen=True)
 class Side:
-    """`number` is what `Spec.sides` calls it; `agents` are positions in `Spec.agents`, ascending."""
+    """`number` is what `EnvSpec.sides` calls it; `agents` are positions in `EnvSpec.agents`, ascending."""
 
     number: int
     name: str
     agents: tuple[int, ...]
 
 
-def sides_of(spec: Spec) -> tuple[Side, ...]:
+def sides_of(spec: EnvSpec) -> tuple[Side, ...]:
     """The sides in the order of their numbers; none where all agents are on one."""
     if not spec.sides:
         return ()
@@ -35,7 +35,7 @@ def sides_of(spec: Spec) -> tuple[Side, ...]:
     return tuple(Side(number, name, agents) for number, (name, agents) in enumerate(pairs))
 
 
-def measured(spec: Spec, wanted: int | None, fixed: int | None = None) -> Side | None:
+def measured(spec: EnvSpec, wanted: int | None, fixed: int | None = None) -> Side | None:
     """The side by whose return a run is judged: number `wanted`, or the largest (the first of equals) but the one that
     is `fixed`; None where all agents are on one side, whose sum counts. A number that no side has is refused by
     `incompatibility` before a run begins."""
@@ -47,19 +47,19 @@ def measured(spec: Spec, wanted: int | None, fixed: int | None = None) -> Side |
     return max((side for side in found if side.number != fixed), key=lambda side: len(side.agents))
 
 
-def learning(spec: Spec, team: Team) -> tuple[Side, ...]:
+def learning(spec: EnvSpec, team: Team) -> tuple[Side, ...]:
     """The sides some of whose agents learn; none where all agents are on one."""
     return tuple(side for side in sides_of(spec) if {*side.agents} & {*team.learners})
 
 
-def returns_of(spec: Spec, agent_returns: Sequence[float]) -> dict[str, float]:
+def returns_of(spec: EnvSpec, agent_returns: Sequence[float]) -> dict[str, float]:
     """The sum over each side's agents, by the side's name; empty where all agents are on one side, or nobody played."""
     if not agent_returns:
         return {}
     return {side.name: sum(agent_returns[agent] for agent in side.agents) for side in sides_of(spec)}
 
 
-def incompatibility(spec: Spec, wanted: int | None) -> str:
+def incompatibility(spec: EnvSpec, wanted: int | None) -> str:
     """Why the side asked for cannot be measured; '' when it can."""
     if wanted is None:
         return ""
@@ -72,7 +72,7 @@ def incompatibility(spec: Spec, wanted: int | None) -> str:
     return ""
 
 
-def classes_by_side(spec: Spec) -> tuple[int, ...]:
+def classes_by_side(spec: EnvSpec) -> tuple[int, ...]:
     """A number for every agent, equal for those of one class and one side: who may share a network."""
     kinds = list(zip(spec.class_of, spec.sides or (0,) * len(spec.agents), strict=True))
     return tuple(kinds.index(kind) for kind in kinds)

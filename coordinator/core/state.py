@@ -17,7 +17,7 @@ from coordinator.placement.timings import Timings
 from coordinator.pricing.bill import Meter
 from coordinator.pricing.prices import Prices
 from functions.contract import Done, Message, Past, Platform, Ref, Team
-from functions.environments.base import Spec
+from functions.environments.base import EnvSpec
 
 Phase = Literal["describe", "initialise", "sample", "learn", "regroup", "trial", "final", "absolute"]
 Status = Literal["running", "finished", "stopped", "failed"]
@@ -155,7 +155,7 @@ class State(Message, frozen=True, kw_only=True):
     env_steps: int = 0
     # Training time without interruptions.
     seconds: float = 0.0
-    spec: Spec | None = None
+    spec: EnvSpec | None = None
     team: Team | None = None
     # The objects of the learner's state, and for each `part/group` the position of the object that holds it.
     objects: tuple[Ref, ...] = ()
@@ -194,7 +194,7 @@ class State(Message, frozen=True, kw_only=True):
     absolute_env_metrics: dict[str, float] = field(default_factory=dict)
 
     @property
-    def task(self) -> Spec:
+    def env_spec(self) -> EnvSpec:
         """What the task looks like, known from the first answer on."""
         if self.spec is None:
             raise ValueError("nobody has looked at the task yet")

@@ -109,7 +109,7 @@ def _whole(plan: Plan, state: State) -> PlannedTask:
         **_learning(plan),
         **_rollout_fields(plan, state),
         environment=plan.config.task,
-        spec=state.task,
+        spec=state.env_spec,
         team=_team(state),
         rollouts=tuple(range(state.controller.rollouts)),
         behaviours=tuple(behaviour(plan, state, index) for index in range(rounds)),
@@ -133,7 +133,7 @@ def _whole(plan: Plan, state: State) -> PlannedTask:
 def behaviour(plan: Plan, state: State, rounds_later: int = 0) -> Behaviour:
     """How actors act in the round in flight, or so many rounds after it."""
     steps = rounds_later * state.controller.rollouts * rollout_steps(plan, state)
-    return plan.config.algorithm.resolved(state.task).behaviour(state.env_steps + steps)
+    return plan.config.algorithm.resolved(state.env_spec).behaviour(state.env_steps + steps)
 
 
 def rounds_together(plan: Plan, state: State) -> int:
@@ -201,7 +201,7 @@ def _learn(plan: Plan, state: State, work: Work, tensors: tuple[Ref, ...]) -> Pl
     request = LearnTask(
         **_address(plan, state, work.name),
         **_learning(plan),
-        spec=state.task,
+        spec=state.env_spec,
         team=team,
         stages=work.stages,
         groups=work.groups,
@@ -236,7 +236,7 @@ def learning_kind(plan: Plan, work: Work) -> str:
 
 def rollout_steps(plan: Plan, state: State) -> int:
     """Environment steps of one unit."""
-    return plan.config.actors.num_envs * (plan.config.actors.rollout_length or state.task.horizon)
+    return plan.config.actors.num_envs * (plan.config.actors.rollout_length or state.env_spec.horizon)
 
 
 def past(plan: Plan, state: State) -> tuple[Past, ...]:
@@ -263,7 +263,7 @@ def _regroup(plan: Plan, state: State) -> list[PlannedTask]:
         **_learning(plan),
         **_rollout_fields(plan, state),
         environment=plan.config.task,
-        spec=state.task,
+        spec=state.env_spec,
         team=team,
         target=proposal.team,
         bases=proposal.bases,
@@ -318,7 +318,7 @@ def evaluations(
     `team`: whose policies they are; the present one by default. `work`: what the works are called by; the stream.
     Where sides compete, returns are those of the side by which the run is judged; with `everybody`, of all agents.
     """
-    side = None if everybody else judged(plan.config, state.task)
+    side = None if everybody else judged(plan.config, state.env_spec)
     size = plan.config.evaluation.episodes_per_invocation
     memory_mb, gets = function_memory(plan, state, "evaluator"), EXTRA_GETS + len(policies)
     planned = []
@@ -363,7 +363,7 @@ def _initialise(plan: Plan, state: State) -> list[PlannedTask]:
     request = InitialiseTask(
         **_address(plan, state, "initialise"),
         **_learning(plan),
-        spec=state.task,
+        spec=state.env_spec,
         team=_team(state),
     )
     memory_mb = function_memory(plan, state, "learner")
@@ -382,7 +382,7 @@ def _rollout_fields(plan: Plan, state: State) -> dict[str, Any]:
     """The shape of a unit."""
     return {
         "num_envs": plan.config.actors.num_envs,
-        "rollout_length": plan.config.actors.rollout_length or state.task.horizon,
+        "rollout_length": plan.config.actors.rollout_length or state.env_spec.horizon,
     }
 
 

@@ -1,7 +1,7 @@
 """One side of a team against others: its policies, greedy, while the other agents act at random or as another team.
 
 Where agents compete, a sum over agents hides who got better: what one side wins the other loses. Each side is measured
-alone here, against opponents that stay the same from run to run. The sides are those of `Spec.sides`, such as
+alone here, against opponents that stay the same from run to run. The sides are those of `EnvSpec.sides`, such as
 ``adversary`` and ``agent`` of mpe/simple_adversary; where a task names none, each class of agents counts as one.
 
     from coordinator.reports import load_policy
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from coordinator.core.sides import Side, sides_of
 from coordinator.reports.policy import TeamPolicy
 from functions.environments import registry
-from functions.environments.base import ActionArray, Observation, Spec, Task, VectorEnvironment
+from functions.environments.base import ActionArray, EnvSpec, EnvTask, Observation, VectorEnvironment
 from functions.episodes import Episodes
 from functions.nn.heads import distribution
 from functions.nn.losses import ILLEGAL
@@ -42,7 +42,7 @@ def scores(own: TeamPolicy, reference: TeamPolicy | None, episodes: int, seed: i
     }
 
 
-def sides(task: Task) -> tuple[str, ...]:
+def sides(task: EnvTask) -> tuple[str, ...]:
     """The sides of a task; raises `ValueError` when there is one only."""
     found = _sides(registry.spec(task))
     if len(found) < 2:
@@ -50,20 +50,20 @@ def sides(task: Task) -> tuple[str, ...]:
     return tuple(side.name for side in found)
 
 
-def members(task: Task, side: str) -> tuple[int, ...]:
+def members(task: EnvTask, side: str) -> tuple[int, ...]:
     """The agents of a side, ascending; raises `ValueError` for one that there is not."""
     return _side(registry.spec(task), side).agents
 
 
 def play(
-    task: Task, own: TeamPolicy | None, side: str, opponent: TeamPolicy | None, episodes: int, seed: int
+    task: EnvTask, own: TeamPolicy | None, side: str, opponent: TeamPolicy | None, episodes: int, seed: int
 ) -> FloatArray:
     """Undiscounted return of every episode, mean over the agents of `side`; otherwise as `totals`."""
     return totals(task, own, side, opponent, episodes, seed) / len(members(task, side))
 
 
 def totals(
-    task: Task, own: TeamPolicy | None, side: str, opponent: TeamPolicy | None, episodes: int, seed: int
+    task: EnvTask, own: TeamPolicy | None, side: str, opponent: TeamPolicy | None, episodes: int, seed: int
 ) -> FloatArray:
     """Undiscounted return of every episode, sum over the agents of `side`, which act greedily as `own` says.
 
@@ -90,11 +90,11 @@ def totals(
     return np.concatenate(found)
 
 
-def _sides(spec: Spec) -> tuple[Side, ...]:
+def _sides(spec: EnvSpec) -> tuple[Side, ...]:
     return sides_of(spec) or tuple(Side(number, kind.name, kind.agents) for number, kind in enumerate(spec.classes))
 
 
-def _side(spec: Spec, name: str) -> Side:
+def _side(spec: EnvSpec, name: str) -> Side:
     found = {side.name: side for side in _sides(spec)}
     if name not in found:
         raise ValueError(f"there is no side {name}; there are {', '.join(found)}")

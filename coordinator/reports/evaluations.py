@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from functions.environments.base import Task
+from functions.environments.base import EnvTask
 
 METRIC, STEPS = "return", "step_count"
 
@@ -32,7 +32,7 @@ class Evaluation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 def document(
-    task: Task,
+    task: EnvTask,
     algorithm: str,
     seed: int,
     evaluations: Iterable[Evaluation],
@@ -54,7 +54,7 @@ def document(
     return {environment: {scenario: {algorithm: {f"seed_{seed}": run}}}}
 
 
-def names(task: Task) -> tuple[str, str]:
+def names(task: EnvTask) -> tuple[str, str]:
     """Environment and task as marl-eval files them, in lower case because it looks them up so.
 
     ``mpe/simple_spread`` with 3 agents gives ``mpe`` and ``simple_spread-3``;

@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from functions.contract import CorruptObject, Team
-from functions.environments.base import AgentClass, Spec, Task
+from functions.environments.base import AgentClass, EnvSpec, EnvTask
 from functions.nn.batched import BatchedNetwork, batch_networks, single_agent_policy
 from functions.nn.losses import ILLEGAL
 from functions.policies import Player, Policy
@@ -33,8 +33,8 @@ class TeamFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """The header: the task that was trained on, what it looks like, and who shares which network. `greedy`: outputs
     are not probabilities to draw from."""
 
-    task: Task
-    spec: Spec
+    task: EnvTask
+    spec: EnvSpec
     team: Team
     greedy: bool = False
 

@@ -15,7 +15,7 @@ import msgspec
 from functions import kernels
 from functions.algorithms.registry import ALGORITHMS
 from functions.algorithms.registry import GROUP as ALGORITHM_GROUP
-from functions.environments.base import Task
+from functions.environments.base import EnvTask
 from functions.environments.registry import GROUP as ENVIRONMENT_GROUP
 
 PACKAGES = ("functions", "coordinator", "infra")
@@ -46,7 +46,7 @@ def code_sha256() -> str:
     return _sha256(ROOT, (path for path in files if path.suffix in (".py", ".toml")))
 
 
-def environment_fingerprint(task: Task, algorithm: str) -> EnvironmentFingerprint:
+def environment_fingerprint(task: EnvTask, algorithm: str) -> EnvironmentFingerprint:
     """Those of a run of `task` with the algorithm of that name, that this process would begin."""
     kind, _, module = task.name.partition(":")
     return EnvironmentFingerprint(

@@ -18,7 +18,7 @@ from coordinator.runs.plateau_monitor import PlateauMonitor
 from coordinator.runs.summary import Measured, Summary, encode, summarise
 from functions import codec
 from functions.contract import MissingExtra, Ref, StorageFault, Team
-from functions.environments.base import Spec
+from functions.environments.base import EnvSpec
 
 if TYPE_CHECKING:
     from coordinator.reports.curve import CurvePoint
@@ -62,7 +62,7 @@ class Documents:
         tensors: codec.Tensors = {}
         for ref in refs:
             tensors |= codec.decode(codec.verified(ref, self._storage.get(ref.key)), ref.key)
-        return export(header_of(self._plan, state.task, team), tensors)
+        return export(header_of(self._plan, state.env_spec, team), tensors)
 
     def _bill_and_summary(
         self, state: State, measured: Measured, status: str, weights: str | None, plateau: Plateau | None
@@ -103,7 +103,7 @@ class Documents:
             raise StorageFault(f"cannot write {path}: {error.strerror}; free disk space and try again") from error
 
 
-def header_of(plan: Plan, spec: Spec, team: Team) -> "TeamFile":
+def header_of(plan: Plan, spec: EnvSpec, team: Team) -> "TeamFile":
     """What the policies of a run's team say of themselves."""
     from coordinator.reports.policy import TeamFile
 

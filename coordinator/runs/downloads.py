@@ -47,7 +47,7 @@ def team_of(folder: RunFolder) -> tuple[Stored, TeamPolicy]:
         for ref in found.kept.policies:
             tensors |= codec.decode(codec.verified(ref, objects.get(ref.key)), ref.key)
     assert team is not None
-    return found, TeamPolicy(header_of(found.plan, found.kept.task, team), tensors)
+    return found, TeamPolicy(header_of(found.plan, found.kept.env_spec, team), tensors)
 
 
 def _download_policies(folder: RunFolder, found: Stored, target: Path) -> None:

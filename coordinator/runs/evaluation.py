@@ -52,13 +52,13 @@ def evaluate(folder: RunFolder, workers: int, episodes: int | None = None) -> Ev
 def _result(plan: Plan, state: State, replies: list[EvaluateReply]) -> EvaluationResult:
     weights = [len(reply.returns) for reply in replies]
     means = np.average([reply.agent_returns for reply in replies], axis=0, weights=weights).tolist()
-    side = judged(plan.config, state.task)
+    side = judged(plan.config, state.env_spec)
     return EvaluationResult(
         run=plan.run,
         round=state.round,
         returns=statistics.summary([value for reply in replies for value in reply.returns]),
         side=side.name if side else "",
-        agents=dict(zip(state.task.agents, means, strict=True)),
-        sides=sides.returns_of(state.task, means),
+        agents=dict(zip(state.env_spec.agents, means, strict=True)),
+        sides=sides.returns_of(state.env_spec, means),
         env_metrics=mean_env_metrics(replies),
     )

@@ -15,10 +15,10 @@ from coordinator.runs.downloads import team_of
 from coordinator.runs.folder import RunFolder
 from functions import codec
 from functions.contract import CorruptObject, TaskHeader
-from functions.environments.base import Task
+from functions.environments.base import EnvTask
 
 
-def find_policies(text: str, task: Task, where: str) -> TeamPolicy:
+def find_policies(text: str, task: EnvTask, where: str) -> TeamPolicy:
     """The newest policies of a run, or those of a policy file; raises `UserError`, which begins with `where`."""
     try:
         team = load_policy(text) if Path(text).is_file() else team_of(RunFolder.find(text))[1]

@@ -110,7 +110,7 @@ def summarise(
     plateau: Plateau | None = None,
 ) -> Summary:
     """The figures of a run as it stands."""
-    side = judged(plan.config, state.task) if state.spec else None
+    side = judged(plan.config, state.env_spec) if state.spec else None
     return Summary(
         run=plan.run,
         commit=identity.commit,

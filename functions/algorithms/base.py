@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from functions.contract import Behaviour, SummaryName, Team
 from functions.data.batch import Batch
 from functions.data.replay_buffer import ReplayBuffer
-from functions.environments.base import Spec
+from functions.environments.base import EnvSpec
 
 Tensors = Mapping[str, NDArray[Any]]
 
@@ -50,7 +50,7 @@ class AlgorithmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         """Why units of so many steps cannot be learned from, as ``key: reason; what to set``; '' when they can."""
         return ""
 
-    def resolved(self, spec: Spec) -> "AlgorithmConfig":
+    def resolved(self, spec: EnvSpec) -> "AlgorithmConfig":
         """The configuration with every default that depends on the task filled in."""
         return self
 
@@ -81,7 +81,7 @@ class PartBytes(Protocol):
     beside them a gradient and a scratch as large as the network.
     """
 
-    def __call__(self, spec: Spec, team: Team, config: Any, group: int) -> Mapping[str, int]: ...
+    def __call__(self, spec: EnvSpec, team: Team, config: Any, group: int) -> Mapping[str, int]: ...
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class Context(Generic[C]):
     computed in this function, which spares others the time; no result depends on whether it is there.
     """
 
-    spec: Spec
+    spec: EnvSpec
     team: Team
     config: C
     seed: int
@@ -184,7 +184,7 @@ class Implementation(Protocol):
     STAGES: Mapping[str, Stage]
     SUMMARIES: Mapping[SummaryName, Summary]
 
-    def initialise(self, spec: Spec, team: Team, config: Any, seed: int, group: int) -> dict[str, NDArray[Any]]:
+    def initialise(self, spec: EnvSpec, team: Team, config: Any, seed: int, group: int) -> dict[str, NDArray[Any]]:
         """The parts of round 0 for one group, drawn at the address (seed, 'initialise', group)."""
 
     def merge(self, context: Context[Any], target: Team, group: int, base: int, distil_steps: int) -> StageResult:

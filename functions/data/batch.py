@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.data.trajectory import named, rollout_prefix
-from functions.environments.base import Spec
+from functions.environments.base import EnvSpec
 
 Array = NDArray[Any]
 
@@ -26,7 +26,7 @@ class Batch:
     did and got is 0, whatever the environment says of them (`living`).
     """
 
-    spec: Spec
+    spec: EnvSpec
     rollouts: int
     observations: tuple[Array, ...]
     actions: tuple[Array, ...]
@@ -55,7 +55,7 @@ class Batch:
         return np.asarray(arrays[index][position])
 
 
-def join(spec: Spec, tensors: Mapping[str, Array], rollouts: Sequence[int]) -> Batch:
+def join(spec: EnvSpec, tensors: Mapping[str, Array], rollouts: Sequence[int]) -> Batch:
     """Joins the units' tensors (named as `functions.data.trajectory` names them)."""
     classes = range(len(spec.classes))
     played = [living(spec, named(tensors, f"{rollout_prefix(rollout)}/")) for rollout in rollouts]
@@ -87,7 +87,7 @@ def join(spec: Spec, tensors: Mapping[str, Array], rollouts: Sequence[int]) -> B
     )
 
 
-def side_by_side(spec: Spec, observations: tuple[Array, ...]) -> Array:
+def side_by_side(spec: EnvSpec, observations: tuple[Array, ...]) -> Array:
     """All agents' observations, agent by agent, as one state: ``[n, ..., F]`` per class to ``[..., ΣF]``."""
     by_agent = {
         agent: observations[index][position]
@@ -97,7 +97,7 @@ def side_by_side(spec: Spec, observations: tuple[Array, ...]) -> Array:
     return np.concatenate([by_agent[agent] for agent in range(len(spec.agents))], axis=-1)
 
 
-def living(spec: Spec, rollout: Mapping[str, Array]) -> Mapping[str, Array]:
+def living(spec: EnvSpec, rollout: Mapping[str, Array]) -> Mapping[str, Array]:
     """A unit with zeros for what agents that are gone saw, did and got, so that it counts nowhere; masks stay."""
     there = rollout["alive"]
     left = (there & ~rollout["terminated"])[:, rollout["cut"][:, 0], rollout["cut"][:, 1]]

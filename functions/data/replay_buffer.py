@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from functions.contract import BadRequest, Past
 from functions.data.batch import Batch, living, side_by_side
-from functions.environments.base import Spec
+from functions.environments.base import EnvSpec
 
 Array = NDArray[Any]
 Tensors = Mapping[str, Array]
@@ -64,7 +64,7 @@ class ReplayBuffer:
     `rollouts` ``[U, 2]`` are their rounds and their numbers in these rounds, in that order.
     """
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: EnvSpec) -> None:
         self.spec = spec
         self._kept: dict[RolloutKey, int] = {}
         self._order: NDArray[np.int64] = np.empty(0, np.int64)

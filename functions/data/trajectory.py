@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.contract import NotFinite
-from functions.environments.base import AgentClass, EnvironmentFault, Observation, Spec, Step
+from functions.environments.base import AgentClass, EnvironmentFault, EnvSpec, Observation, Step
 from functions.policies import Choice
 
 Array = NDArray[Any]
@@ -28,7 +28,7 @@ def named(tensors: Mapping[str, Array], prefix: str) -> dict[str, Array]:
 class Recorder:
     """Preallocated arrays ``[n, T, U * E, ...]`` per class for U units of E copies that are stepped side by side."""
 
-    def __init__(self, spec: Spec, steps: int, num_envs: int, rollouts: int = 1) -> None:
+    def __init__(self, spec: EnvSpec, steps: int, num_envs: int, rollouts: int = 1) -> None:
         self._spec, self._steps, self._num_envs = spec, steps, num_envs
         shape = (steps, rollouts * num_envs)
         counts = [len(kind.agents) for kind in spec.classes]

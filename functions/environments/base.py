@@ -2,8 +2,8 @@
 
 Agents with equal observation and action spaces form a *class*; everything an agent sees or does travels in one array
 per class, ``[E, agents of the class, ...]``, agents in the order of `AgentClass.agents`. Rewards, terminations and the
-alive mask are ``[E, N]`` over all agents in the order of `Spec.agents`. A copy that ends is reset at once: the step's
-observation is the first of the next episode, and `Step.final` holds what was seen before the reset.
+alive mask are ``[E, N]`` over all agents in the order of `EnvSpec.agents`. A copy that ends is reset at once: the
+step's observation is the first of the next episode, and `Step.final` holds what was seen before the reset.
 """
 
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ class Unsupported(Exception):
     """The task exists but needs something this version does not support; the message names it."""
 
 
-class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class EnvTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A task by name, as it travels to functions. `agents` counts all agents, adversaries included."""
 
     name: str
@@ -37,7 +37,7 @@ class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class AgentClass(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Agents that have equal spaces; `agents` are positions in `Spec.agents`, ascending.
+    """Agents that have equal spaces; `agents` are positions in `EnvSpec.agents`, ascending.
 
     Of three kinds. One choice of `actions`, numbered from 0 here; `first_action` is what the environment itself calls
     action 0. With `branches` several choices at once, of so many actions each; `actions` is their sum. With `low` and
@@ -59,7 +59,7 @@ class AgentClass(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return bool(self.low)
 
 
-class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class EnvSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a task looks like from outside; it travels in messages, so that learners need no environment.
 
     `horizon` is the longest episode in steps. `state_size` is the width of the environment's own global state, or 0
@@ -120,7 +120,7 @@ class Step:
 class VectorEnvironment(Protocol):
     """E copies of a task. `reset` starts every copy anew and keeps `rng` for the resets that follow inside `step`."""
 
-    spec: Spec
+    spec: EnvSpec
     num_envs: int
 
     def reset(self, rng: np.random.Generator) -> Observation: ...

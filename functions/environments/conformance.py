@@ -14,8 +14,8 @@ from functions.environments.base import (
     ActionArray,
     AgentClass,
     BoolArray,
+    EnvSpec,
     Observation,
-    Spec,
     Step,
     VectorEnvironment,
 )
@@ -158,7 +158,7 @@ def _check_kind(kind: AgentClass) -> None:
 class _Witness:
     """Follows one play: who is alive ``[E, N]``, how long the episodes are ``[E]``, and what was returned."""
 
-    spec: Spec
+    spec: EnvSpec
     alive: BoolArray
     lengths: NDArray[np.int64]
     returned: list[tuple[Array, bytes]] = field(default_factory=list)
@@ -196,7 +196,7 @@ def _actions_rng(seed: int) -> np.random.Generator:
     return np.random.default_rng([seed, 1])
 
 
-def _choose(seen: Observation, spec: Spec, choices: np.random.Generator) -> tuple[ActionArray, ...]:
+def _choose(seen: Observation, spec: EnvSpec, choices: np.random.Generator) -> tuple[ActionArray, ...]:
     """An action for every agent: a legal one, each as likely as the others, or numbers, some of them at a bound."""
     actions = []
     for c, kind in enumerate(spec.classes):
@@ -223,7 +223,7 @@ def _parts(array: NDArray[Any], kind: AgentClass) -> list[NDArray[Any]]:
     return np.split(array, np.cumsum(kind.branches)[:-1], axis=-1) if kind.branches else [array]
 
 
-def _check_observation(seen: Observation, spec: Spec, rows: BoolArray) -> None:
+def _check_observation(seen: Observation, spec: EnvSpec, rows: BoolArray) -> None:
     """Shapes and types of all arrays, and what is in `rows` ``[E]``."""
     _check_array("alive", seen.alive, (len(spec.agents),), np.bool_, rows)
     _require(len(seen.values) == len(spec.classes), _WRONG_PARTS)
@@ -239,7 +239,7 @@ def _check_observation(seen: Observation, spec: Spec, rows: BoolArray) -> None:
         _check_array("the state", seen.state, (spec.state_size,), np.float32, rows)
 
 
-def _check_masks(masks: tuple[BoolArray, ...], spec: Spec, rows: BoolArray) -> None:
+def _check_masks(masks: tuple[BoolArray, ...], spec: EnvSpec, rows: BoolArray) -> None:
     _require(len(masks) == len(spec.classes), _WRONG_PARTS)
     for kind, mask in zip(spec.classes, masks, strict=True):
         _check_array(f"the mask of class '{kind.name}'", mask, (len(kind.agents), kind.actions), np.bool_, rows)
@@ -279,7 +279,7 @@ def _check_step(step: Step, witness: _Witness) -> None:
     witness.alive = step.observation.alive.copy()
 
 
-def _check_end(step: Step, after: BoolArray, spec: Spec) -> None:
+def _check_end(step: Step, after: BoolArray, spec: EnvSpec) -> None:
     """What holds of the last moment of the episodes that ended; `after` ``[E, N]`` are those still alive."""
     _require((step.final is not None) == bool(step.ended.any()), _FINAL)
     if step.final is not None:

@@ -32,11 +32,11 @@ from functions.environments.base import (
     ActionArray,
     AgentClass,
     BoolArray,
+    EnvSpec,
+    EnvTask,
     FloatArray,
     Observation,
-    Spec,
     Step,
-    Task,
     VectorEnvironment,
 )
 
@@ -52,7 +52,7 @@ class CorridorOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     prize: float = 10.0
 
 
-def make(task: Task, num_envs: int) -> VectorEnvironment:
+def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     """`num_envs` copies of `toy/corridor`; raises `ValueError` for options or agents that it does not have."""
     agents = 2 if task.agents is None else task.agents
     if agents < 1:
@@ -60,7 +60,7 @@ def make(task: Task, num_envs: int) -> VectorEnvironment:
     return Corridor(agents, _options(task), num_envs)
 
 
-def _options(task: Task) -> CorridorOptions:
+def _options(task: EnvTask) -> CorridorOptions:
     try:
         options = msgspec.convert(task.options, CorridorOptions)
     except msgspec.ValidationError as error:
@@ -81,7 +81,7 @@ class Corridor:
         self.num_envs = num_envs
         self._options = options
         self._cells = options.legs * options.horizon
-        self.spec = Spec(
+        self.spec = EnvSpec(
             agents=tuple(f"agent_{i}" for i in range(agents)),
             classes=(AgentClass("walker", tuple(range(agents)), self._cells, 2),),
             horizon=options.horizon,

@@ -10,7 +10,7 @@ Source: Papoudakis et al., "Benchmarking Multi-Agent Deep Reinforcement Learning
 
 from typing import Any
 
-from functions.environments.base import Task, VectorEnvironment
+from functions.environments.base import EnvTask, VectorEnvironment
 from functions.environments.pettingzoo.adapter import assemble
 from functions.environments.pettingzoo.factory import build
 from functions.environments.pettingzoo.tuple_environment import TupleEnvironment, registered
@@ -19,7 +19,7 @@ _HORIZON = "max_episode_steps"
 _FORM = "lbf/[2s-]<size>x<size>-<players>p-<food>f[-coop], such as lbf/8x8-2p-3f"
 
 
-def make(task: Task, num_envs: int) -> VectorEnvironment:
+def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     """`num_envs` environments; raises `ValueError` for names and options that the package does not know, `MissingExtra`
     when it is not installed, and what `pettingzoo.assemble` raises."""
     creator, standard = registered(task.name, "lbforaging", "Foraging-{}-v3", _FORM)

@@ -36,11 +36,11 @@ from functions.environments.base import (
     ActionArray,
     AgentClass,
     BoolArray,
+    EnvSpec,
+    EnvTask,
     FloatArray,
     Observation,
-    Spec,
     Step,
-    Task,
     VectorEnvironment,
 )
 
@@ -69,18 +69,18 @@ class Game:
     horizon: int
 
 
-def make(task: Task, num_envs: int) -> VectorEnvironment:
+def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     """`num_envs` copies of a `matrix/...` task; raises `ValueError` for options or agents that the game does not
     have."""
     return Matrix(_game(task), num_envs)
 
 
-def optimal_return(task: Task) -> float:
+def optimal_return(task: EnvTask) -> float:
     """The best return of an episode, summed over agents: the greatest entry of the tables, which can be reached."""
     return float(_game(task).pays.max())
 
 
-def _game(task: Task) -> Game:
+def _game(task: EnvTask) -> Game:
     if task.agents not in (None, _AGENTS):
         raise ValueError(f"{task.name}: task.agents is {task.agents}; the game is for {_AGENTS}")
     if task.name == "matrix/penalty":
@@ -94,7 +94,7 @@ def _game(task: Task) -> Game:
     raise ValueError(f"no game is named '{task.name}'")
 
 
-def _options(task: Task, kind: type[Options]) -> Options:
+def _options(task: EnvTask, kind: type[Options]) -> Options:
     try:
         return msgspec.convert(task.options, kind)
     except msgspec.ValidationError as error:
@@ -120,7 +120,7 @@ class Matrix:
         self.num_envs = num_envs
         self._game = game
         states, actions = game.pays.shape[:2]
-        self.spec = Spec(
+        self.spec = EnvSpec(
             agents=tuple(f"agent_{i}" for i in range(_AGENTS)),
             classes=(AgentClass("player", tuple(range(_AGENTS)), states, actions),),
             horizon=game.horizon,

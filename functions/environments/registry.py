@@ -2,7 +2,7 @@
 
 A module is imported when one of its tasks is made, so that nobody pays for environments that are not used. A plug-in is
 an entry point of the group `marless.environments`: its name is the task's name, its value a callable
-``make(task: Task, copies: int) -> VectorEnvironment``. A plug-in cannot take a name that comes with the package.
+``make(task: EnvTask, num_envs: int) -> VectorEnvironment``. A plug-in cannot take a name that comes with the package.
 """
 
 import difflib
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from functions.contract import BadRequest, MissingExtra
-from functions.environments.base import EnvironmentFault, Spec, Task, VectorEnvironment
+from functions.environments.base import EnvironmentFault, EnvSpec, EnvTask, VectorEnvironment
 
 GROUP = "marless.environments"
 
@@ -56,10 +56,10 @@ _FAMILIES = {
     ),
 }
 
-Make = Callable[[Task, int], VectorEnvironment]
+Make = Callable[[EnvTask, int], VectorEnvironment]
 
 
-def make(task: Task, num_envs: int) -> VectorEnvironment:
+def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     """`num_envs` copies of `task`.
 
     Raises `BadRequest` for a name nobody knows or options the task does not take, `MissingExtra` when a package is not
@@ -73,7 +73,7 @@ def make(task: Task, num_envs: int) -> VectorEnvironment:
         raise BadRequest(_told(task, error)) from error
 
 
-def spec(task: Task) -> Spec:
+def spec(task: EnvTask) -> EnvSpec:
     """What `task` looks like from outside, by making one copy; raises what `make` raises."""
     environment = make(task, 1)
     try:
@@ -111,7 +111,7 @@ def _maker(name: str) -> Make:
     raise ValueError(unknown(name))
 
 
-def _told(task: Task, error: ValueError) -> str:
+def _told(task: EnvTask, error: ValueError) -> str:
     """What a maker says, with the task in front where it does not name it; those of others may not."""
     text = f"task.options: {error}" if isinstance(error, msgspec.ValidationError) else str(error)
     return text if task.name in text else f"{task.name}: {text}"

@@ -11,7 +11,7 @@ Source: Papoudakis et al., "Benchmarking Multi-Agent Deep Reinforcement Learning
 
 from typing import Any
 
-from functions.environments.base import Task, VectorEnvironment
+from functions.environments.base import EnvTask, VectorEnvironment
 from functions.environments.pettingzoo.adapter import assemble
 from functions.environments.pettingzoo.factory import build, module_of
 from functions.environments.pettingzoo.tuple_environment import TupleEnvironment, registered
@@ -20,7 +20,7 @@ _HORIZON = "max_steps"
 _FORM = "rware/<size>-<robots>ag[-easy|-hard], such as rware/tiny-2ag"
 
 
-def make(task: Task, num_envs: int) -> VectorEnvironment:
+def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     """`num_envs` environments; raises `ValueError` for names and options that the package does not know, `MissingExtra`
     when it is not installed, and what `pettingzoo.assemble` raises."""
     creator, standard = registered(task.name, "rware", "rware-{}-v2", _FORM)

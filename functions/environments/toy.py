@@ -23,11 +23,11 @@ from functions.environments.base import (
     ActionArray,
     AgentClass,
     BoolArray,
+    EnvSpec,
+    EnvTask,
     FloatArray,
     Observation,
-    Spec,
     Step,
-    Task,
     VectorEnvironment,
 )
 
@@ -47,25 +47,25 @@ class SignalOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     mixed: bool = False
 
 
-def make(task: Task, num_envs: int) -> VectorEnvironment:
+def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     """`num_envs` copies of `toy/signal`; raises `ValueError` for options or a number of agents that it does not
     have."""
     return Signal(_agents(task), _options(task), num_envs)
 
 
-def optimal_return(task: Task) -> float:
+def optimal_return(task: EnvTask) -> float:
     """The best undiscounted return of an episode, summed over agents; the module says why it is this."""
     return float(_agents(task) * _options(task).horizon)
 
 
-def _options(task: Task) -> SignalOptions:
+def _options(task: EnvTask) -> SignalOptions:
     try:
         return msgspec.convert(task.options, SignalOptions)
     except msgspec.ValidationError as error:
         raise ValueError(f"{task.name}: task.options: {error}") from error
 
 
-def _agents(task: Task) -> int:
+def _agents(task: EnvTask) -> int:
     agents = 2 if task.agents is None else task.agents
     if agents < 2:
         raise ValueError(f"{task.name}: task.agents is {agents}; a ring of partners needs at least 2")
@@ -84,7 +84,7 @@ class Signal:
         self._options = options
         odd = np.arange(agents) % 2 == 1
         self._values = options.signals + (odd & options.mixed).astype(np.int64)
-        self.spec = Spec(
+        self.spec = EnvSpec(
             agents=tuple(f"agent_{i}" for i in range(agents)),
             classes=_classes(self._values),
             horizon=options.horizon,

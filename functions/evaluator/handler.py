@@ -4,7 +4,7 @@ import numpy as np
 
 from functions.contract import BadRequest, EvaluateReply, EvaluateTask
 from functions.environments import registry
-from functions.environments.base import EnvironmentFault, Spec
+from functions.environments.base import EnvironmentFault, EnvSpec
 from functions.episodes import Episodes, summary
 from functions.evaluator.episodes import play
 from functions.policies import Policy
@@ -46,7 +46,7 @@ def evaluate(task: EvaluateTask, blobs: Blobs) -> tuple[Objects, EvaluateReply]:
     return [], EvaluateReply(returns=returns, agent_returns=agent_means, env_metrics=env_metrics)
 
 
-def _returns(spec: Spec, side: int | None, played: list[Episodes]) -> tuple[float, ...]:
+def _returns(spec: EnvSpec, side: int | None, played: list[Episodes]) -> tuple[float, ...]:
     """One per episode: the sum over all agents, or over those on `side`; raises `BadRequest` when nobody is."""
     by_agent = np.concatenate([part.agent_returns() for part in played])
     if side is not None:

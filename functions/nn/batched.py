@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.contract import BadRequest, Team
-from functions.environments.base import AgentClass, FloatArray, Spec
+from functions.environments.base import AgentClass, EnvSpec, FloatArray
 from functions.keys import group_name
 from functions.nn.gru import advance
 from functions.nn.heads import Head, head_of
@@ -102,7 +102,7 @@ class BatchedNetwork:
         return self.after.logits(memory), memory
 
 
-def batch_networks(spec: Spec, team: Team, tensors: Mapping[str, NDArray[Any]], index: int) -> BatchedNetwork:
+def batch_networks(spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]], index: int) -> BatchedNetwork:
     """Gathers the networks of a class, with an axis for blocks of copies.
 
     The one-hot identity is a constant input, so it folds into the first bias. Raises `BadRequest` for networks that are
@@ -130,7 +130,7 @@ def batch_networks(spec: Spec, team: Team, tensors: Mapping[str, NDArray[Any]], 
 
 
 def single_agent_policy(
-    tensors: Mapping[str, NDArray[Any]], spec: Spec, team: Team, agent: int, identity: bool
+    tensors: Mapping[str, NDArray[Any]], spec: EnvSpec, team: Team, agent: int, identity: bool
 ) -> dict[str, NDArray[Any]]:
     """The tensors of an agent's network as a group of its own, with inputs for the one-hot `identity` or without; it
     gives what it gave, to the last bit."""
@@ -196,7 +196,7 @@ def _require_whole(name: str, network: _Network) -> None:
         width = given
 
 
-def _require_fit(spec: Spec, team: Team, index: int, name: str, network: _Network) -> None:
+def _require_fit(spec: EnvSpec, team: Team, index: int, name: str, network: _Network) -> None:
     """Raises `BadRequest` when the network was made for other spaces than the class has."""
     kind = spec.classes[index]
     due = (kind.observation_size + (len(spec.agents) if team.identity else 0), kind.actions)

@@ -12,7 +12,7 @@ from stand_in import answer, flipped, lost, moto, s3_error, stalled, standing, t
 from functions import codec
 from functions.contract import Answer, Done, InitialiseReply, InitialiseTask, KeyTaken, StorageFault, Team
 from functions.environments import registry
-from functions.environments.base import Task
+from functions.environments.base import EnvTask
 from functions.serving import serve
 from infra.aws import clients as clouds
 from infra.aws.clients import Cloud
@@ -131,7 +131,7 @@ def test_a_function_to_which_no_word_of_success_comes_answers_all_the_same(servi
         output="rounds/000000/initialise",
         timeout_s=9.0,
         seed=1,
-        spec=registry.spec(Task(name="toy/signal")),
+        spec=registry.spec(EnvTask(name="toy/signal")),
         algorithm="mappo",
         hyperparameters={},
         team=Team(groups=(0, 1)),

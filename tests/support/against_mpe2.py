@@ -15,7 +15,7 @@ from mpe2 import (
     simple_world_comm_v3,
 )
 
-from functions.environments.base import Task
+from functions.environments.base import EnvTask
 from functions.environments.mpe import WorldState, make
 
 MODULES = {
@@ -45,7 +45,7 @@ class Case:
 
     def engine(self, num_envs, continuous=False):
         options = self.options | ({"continuous_actions": True} if continuous else {})
-        return make(Task(name=self.name, agents=self.agents, options=options), num_envs)
+        return make(EnvTask(name=self.name, agents=self.agents, options=options), num_envs)
 
     def reference(self, continuous=False):
         """The parallel environment of mpe2."""

@@ -5,9 +5,9 @@ A scout and two diggers, whose spaces are not alike; diggers may not dig twice a
 
 import my_task
 
-from functions.environments.base import Task
+from functions.environments.base import EnvTask
 from functions.environments.pettingzoo.parallel import ParallelEnvironment
 
 
 def parallel_env():
-    return ParallelEnvironment(my_task.make(Task(name="my_task"), 1))
+    return ParallelEnvironment(my_task.make(EnvTask(name="my_task"), 1))

@@ -8,7 +8,7 @@ import simulated
 
 from functions import codec, keys
 from functions.contract import WholeTask
-from functions.environments.base import AgentClass, Spec
+from functions.environments.base import AgentClass, EnvSpec
 
 STEPS, NUM_ENVS = 4, 3
 # How copies go on after each of the four steps: on, `t`erminated (and reset), or `c`ut (and reset). What is on at the
@@ -18,7 +18,7 @@ FATES = ("..t.", "c..t", ".c..")
 
 def spec(masked=False, own_state=False):
     """Three agents; the classes interleave."""
-    return Spec(
+    return EnvSpec(
         agents=("a", "b", "c"),
         classes=(AgentClass("these", (0, 2), 2, 3), AgentClass("other", (1,), 1, 2)),
         horizon=STEPS,

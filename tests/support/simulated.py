@@ -36,9 +36,9 @@ from functions.contract import (
     WholeReply,
     WholeTask,
 )
-from functions.environments.base import AgentClass, Spec
+from functions.environments.base import AgentClass, EnvSpec
 
-SPEC = Spec(agents=("a", "b"), classes=(AgentClass("all", (0, 1), 3, 3),), horizon=5)
+SPEC = EnvSpec(agents=("a", "b"), classes=(AgentClass("all", (0, 1), 3, 3),), horizon=5)
 SMALL = ("actors.num_envs=2", "evaluation.episodes=2", "evaluation.final_episodes=2", "evaluation.every=2")
 
 _REQUESTS = msgspec.json.Decoder(Request)

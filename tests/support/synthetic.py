@@ -10,7 +10,7 @@ from functions.algorithms.base import Context
 from functions.contract import Team
 from functions.data.batch import join
 from functions.data.trajectory import rollout_prefix
-from functions.environments.base import AgentClass, Spec
+from functions.environments.base import AgentClass, EnvSpec
 
 SIZE = 4  # of an observation
 KINDS = {
@@ -22,7 +22,7 @@ KINDS = {
 
 def spec(kind, masked=False, sides=(), state_size=5):
     """Three agents: two of this kind, one that makes one choice; without a state of the task's own for size 0."""
-    return Spec(
+    return EnvSpec(
         agents=("a", "b", "c"),
         classes=(
             AgentClass(name="these", agents=(0, 2), observation_size=SIZE, **KINDS[kind]),

@@ -108,7 +108,7 @@ def _next(state: State) -> list[tuple[str, str]]:
         return []
     fixed = len(state.team.fixed) if state.team else 0
     beside = f", against {fixed} that {'does' if fixed == 1 else 'do'} not learn" if fixed else ""
-    teams = f"{len(state.groups)} for {counted(len(state.task.agents) - fixed, 'agent')}{beside}"
+    teams = f"{len(state.groups)} for {counted(len(state.env_spec.agents) - fixed, 'agent')}{beside}"
     return [
         ("networks", teams),
         ("a round", f"{counted(state.controller.rollouts, 'unit')}, placed {described(state.round_placement)}"),

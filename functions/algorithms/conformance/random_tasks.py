@@ -8,26 +8,26 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from functions.contract import Team
-from functions.environments.base import ActionArray, AgentClass, BoolArray, FloatArray, Observation, Spec, Step
+from functions.environments.base import ActionArray, AgentClass, BoolArray, EnvSpec, FloatArray, Observation, Step
 
 _DEATH, _CUT = 0.12, 0.08
 
-TASKS: Mapping[str, Spec] = {
-    "equal agents": Spec(("a", "b", "c"), (AgentClass("all", (0, 1, 2), 4, 3),), 5),
-    "unequal agents with masks and a state": Spec(
+TASKS: Mapping[str, EnvSpec] = {
+    "equal agents": EnvSpec(("a", "b", "c"), (AgentClass("all", (0, 1, 2), 4, 3),), 5),
+    "unequal agents with masks and a state": EnvSpec(
         ("a", "b", "c"),
         (AgentClass("one", (0, 2), 3, 3), AgentClass("other", (1,), 5, 4)),
         5,
         state_size=6,
         masked=True,
     ),
-    "two sides": Spec(
+    "two sides": EnvSpec(
         ("a", "b", "c", "d"),
         (AgentClass("one", (0, 2), 3, 2), AgentClass("other", (1, 3), 4, 3)),
         5,
         sides=(0, 1, 0, 1),
     ),
-    "several choices beside numbers": Spec(
+    "several choices beside numbers": EnvSpec(
         ("a", "b", "c"),
         (
             AgentClass("one", (0, 1), 3, 5, branches=(3, 2)),
@@ -36,7 +36,7 @@ TASKS: Mapping[str, Spec] = {
         5,
         masked=True,
     ),
-    "numbers": Spec(
+    "numbers": EnvSpec(
         ("a", "b", "c"),
         (
             AgentClass("one", (0, 1), 3, 2, low=(-1.0, 0.0), high=(1.0, 5.0)),
@@ -48,7 +48,7 @@ TASKS: Mapping[str, Spec] = {
 }
 
 
-def teams(spec: Spec) -> list[Team]:
+def teams(spec: EnvSpec) -> list[Team]:
     """Ways to group the agents: each alone; with identities, all of a class and side together, and only two of a
     kind."""
     alone = tuple(range(len(spec.agents)))
@@ -63,7 +63,7 @@ def teams(spec: Spec) -> list[Team]:
 class RandomTask:
     """E copies of a task with these spaces; actions do not matter, and more copies draw other numbers."""
 
-    def __init__(self, spec: Spec, num_envs: int) -> None:
+    def __init__(self, spec: EnvSpec, num_envs: int) -> None:
         self.spec, self.num_envs = spec, num_envs
 
     def reset(self, rng: np.random.Generator) -> Observation:

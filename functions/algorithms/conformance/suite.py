@@ -24,7 +24,7 @@ from functions.contract import BadRequest, Behaviour, Hyperparameters, MissingEx
 from functions.data import batch
 from functions.data.replay_buffer import ReplayBuffer, RolloutKey, newest_rounds, rollout_keys
 from functions.data.trajectory import named, rollout_prefix
-from functions.environments.base import Spec
+from functions.environments.base import EnvSpec
 from functions.keys import group_name
 from functions.policies import Policy
 
@@ -40,7 +40,7 @@ class _Case:
     algorithm: AlgorithmSpec
     code: Implementation
     config: AlgorithmConfig
-    task: Spec
+    task: EnvSpec
     team: Team
 
     def __str__(self) -> str:
@@ -59,7 +59,9 @@ class _Case:
 
 
 def check(
-    spec: AlgorithmSpec, hyperparameters: Hyperparameters | None = None, tasks: Sequence[Spec] = tuple(TASKS.values())
+    spec: AlgorithmSpec,
+    hyperparameters: Hyperparameters | None = None,
+    tasks: Sequence[EnvSpec] = tuple(TASKS.values()),
 ) -> tuple[str, ...]:
     """Trains two rounds of every task, with every kind of team, in every placement, and looks at each stage alone.
 
@@ -98,7 +100,7 @@ def _configured(spec: AlgorithmSpec, hyperparameters: Hyperparameters) -> Algori
         return registry.configuration(spec, hyperparameters)
 
 
-def _check_config(spec: AlgorithmSpec, config: AlgorithmConfig, task: Spec) -> None:
+def _check_config(spec: AlgorithmSpec, config: AlgorithmConfig, task: EnvSpec) -> None:
     """It travels in messages, explains itself, and answers what the coordinator asks of it."""
     for name, about in msgspec.json.schema_components([spec.config])[1][spec.config.__name__]["properties"].items():
         told = name == "name" or any(part.get("description") for part in (about, *about.get("anyOf", ())))

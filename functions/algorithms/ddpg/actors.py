@@ -17,7 +17,7 @@ from functions.algorithms.off_policy.replay import by_agent, by_column, followin
 from functions.algorithms.rows import members
 from functions.algorithms.value.utilities import ONE_CHOICE, seen_by
 from functions.contract import BadRequest
-from functions.environments.base import AgentClass, Spec
+from functions.environments.base import AgentClass, EnvSpec
 from functions.keys import group_name
 from functions.nn import gumbel, recurrent
 from functions.nn.continuous import Deterministic
@@ -30,7 +30,7 @@ from functions.nn.recurrent import Trace, Weights
 from functions.randomness import generator
 
 
-def kind_of(spec: Spec, agent: int) -> AgentClass:
+def kind_of(spec: EnvSpec, agent: int) -> AgentClass:
     """The agent's class; raises `BadRequest` where the agent makes several choices at once."""
     kind = next(kind for kind in spec.classes if agent in kind.agents)
     if kind.branches:

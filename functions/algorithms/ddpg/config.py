@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from functions.algorithms.off_policy.replay import ReplayConfig
 from functions.contract import Behaviour
-from functions.environments.base import Spec
+from functions.environments.base import EnvSpec
 
 _NOISE = 0.5
 
@@ -57,7 +57,7 @@ class DdpgConfig(ReplayConfig, frozen=True, kw_only=True):
         """Whether policies give numbers that noise is added to."""
         return bool(self.noise_start or self.noise_end)
 
-    def resolved(self, spec: Spec) -> Self:
+    def resolved(self, spec: EnvSpec) -> Self:
         """Fills in the noise, too, which there is only where agents act in numbers."""
         start, end = self.noise_start, self.noise_end
         if start is None:

@@ -36,7 +36,7 @@ from functions.algorithms.rows import members, starts, with_identity
 from functions.algorithms.trainable import Trainable
 from functions.contract import Team
 from functions.data.batch import Batch
-from functions.environments.base import Spec
+from functions.environments.base import EnvSpec
 from functions.keys import group_name
 from functions.nn import recurrent
 from functions.nn.gru import Unrolled
@@ -51,9 +51,9 @@ class View(NamedTuple):
     """What an agent's critic sees: `seen` ``[T, E, width]`` and, after each cut, ``[K, width]``, and what the agents
     `whose` do, the agent itself among them."""
 
-    width: Callable[[Spec, int], int]
+    width: Callable[[EnvSpec, int], int]
     seen: Callable[[Batch, int], tuple[Array, Array]]
-    whose: Callable[[Spec, Team, int], list[int]]
+    whose: Callable[[EnvSpec, Team, int], list[int]]
 
 
 class Critics:
@@ -62,7 +62,7 @@ class Critics:
     def __init__(self, view: View) -> None:
         self._view = view
 
-    def width(self, spec: Spec, team: Team, agent: int) -> int:
+    def width(self, spec: EnvSpec, team: Team, agent: int) -> int:
         """How much the agent's critic sees, without identity."""
         actions = sum(kind_of(spec, other).actions for other in self._view.whose(spec, team, agent))
         return self._view.width(spec, agent) + actions

@@ -22,7 +22,7 @@ from functions.algorithms.off_policy.reward_scale import RewardScale
 from functions.algorithms.rows import members
 from functions.algorithms.trainable import Trainable, moments, trained_bytes
 from functions.contract import BadRequest, Team
-from functions.environments.base import Spec
+from functions.environments.base import EnvSpec
 from functions.keys import group_name
 from functions.nn import recurrent
 from functions.nn.mlp import Array
@@ -34,7 +34,9 @@ CRITIC_PARTS = ("critic", "critic_optimiser", "critic_target", "normaliser")
 PARTS = (*POLICY_PARTS, *CRITIC_PARTS)
 
 
-def initialise(critics: Critics, spec: Spec, team: Team, config: DdpgConfig, seed: int, group: int) -> dict[str, Array]:
+def initialise(
+    critics: Critics, spec: EnvSpec, team: Team, config: DdpgConfig, seed: int, group: int
+) -> dict[str, Array]:
     """A group's networks, their targets, empty moments and normaliser; raises `BadRequest` for other actions."""
     _require(spec, team, config)
     name, rng = group_name(group), generator(seed, "initialise", group)
@@ -49,14 +51,14 @@ def initialise(critics: Critics, spec: Spec, team: Team, config: DdpgConfig, see
     return made
 
 
-def part_bytes(critics: Critics, spec: Spec, team: Team, config: DdpgConfig, group: int) -> dict[str, int]:
+def part_bytes(critics: Critics, spec: EnvSpec, team: Team, config: DdpgConfig, group: int) -> dict[str, int]:
     """Of a group's networks, their targets and moments; raises `BadRequest` for several choices at once."""
     actor, critic = _networks(critics, spec, team, config, group)
     found = trained_bytes("policy", actor.parameters) | trained_bytes("critic", critic.parameters)
     return {**found, "target": found["policy"], "critic_target": found["critic"]}
 
 
-def _networks(critics: Critics, spec: Spec, team: Team, config: DdpgConfig, group: int) -> tuple[Network, Network]:
+def _networks(critics: Critics, spec: EnvSpec, team: Team, config: DdpgConfig, group: int) -> tuple[Network, Network]:
     """The group's policy and critic."""
     agent, identity = members(team, group)[0], len(spec.agents) if team.identity else 0
     kind = kind_of(spec, agent)
@@ -82,7 +84,7 @@ def policy(context: Context[DdpgConfig], group: int) -> StageResult:
     return StageResult({**made, **moved}, told)
 
 
-def _require(spec: Spec, team: Team, config: DdpgConfig) -> None:
+def _require(spec: EnvSpec, team: Team, config: DdpgConfig) -> None:
     """Raises `BadRequest` where not all who learn can explore, or where nobody gives numbers to add noise to."""
     if not config.noisy and any(kind_of(spec, agent).continuous for agent in team.learners):
         raise BadRequest("agents act in numbers, and nothing explores: set noise_start above 0")

@@ -19,12 +19,12 @@ from functions.algorithms.off_policy.replay import drawn
 from functions.algorithms.ppo.mappo import state_width, team_state
 from functions.algorithms.rows import members
 from functions.contract import SummaryName, Team
-from functions.environments.base import Spec
+from functions.environments.base import EnvSpec
 from functions.keys import group_name
 from functions.nn.mlp import Array
 
 
-def _learners(spec: Spec, team: Team, agent: int) -> list[int]:
+def _learners(spec: EnvSpec, team: Team, agent: int) -> list[int]:
     """All agents but opponents that do not learn: those are a part of the task, whose state the critic sees."""
     return list(team.learners)
 

@@ -22,7 +22,7 @@ from functions.algorithms.rows import members
 from functions.contract import BadRequest, Team
 from functions.data.batch import Batch
 from functions.data.replay_buffer import ReplayBuffer
-from functions.environments.base import Spec
+from functions.environments.base import EnvSpec
 from functions.nn import recurrent
 from functions.nn.mlp import Array
 from functions.nn.recurrent import Trace, Weights
@@ -85,7 +85,7 @@ class ReplayConfig(AlgorithmConfig, frozen=True, kw_only=True):
         """Steps in a stretch; None for all of a unit's."""
         return self.sequence_length or (None if self.recurrent else 1)
 
-    def resolved(self, spec: Spec) -> Self:
+    def resolved(self, spec: EnvSpec) -> Self:
         """Fills in the size of minibatches, and where the loss turns linear."""
         batch_size = self.batch_size or max(_STRETCHES, _STEPS // (self.length or spec.horizon))
         # An end that nobody sees coming is a jump in one target of many, which would decide the gradient of squares.
@@ -151,7 +151,7 @@ def remembered(context: Context[MinibatchConfig]) -> tuple[ReplayBuffer, int]:
     return replay_buffer, length
 
 
-def side_of(spec: Spec, team: Team, group: int) -> list[int]:
+def side_of(spec: EnvSpec, team: Team, group: int) -> list[int]:
     """The agents on the side of a group, ascending; raises `BadRequest` where its members are on several."""
     sides = spec.sides or (0,) * len(spec.agents)
     own = {sides[agent] for agent in members(team, group)}

@@ -13,14 +13,14 @@ from functions.algorithms.ppo.diagnostics import PPO_SUMMARIES
 from functions.algorithms.ppo.merge import Merging
 from functions.algorithms.ppo.ppo import PPO_PARTS, PPO_STAGES, CriticView, Ppo, PpoConfig
 from functions.data.batch import Batch
-from functions.environments.base import Spec
+from functions.environments.base import EnvSpec
 
 
 class MappoConfig(PpoConfig, frozen=True, kw_only=True, tag_field="name", tag="mappo"):
     """PPO with a centralised critic."""
 
 
-def state_width(spec: Spec, agent: int) -> int:
+def state_width(spec: EnvSpec, agent: int) -> int:
     """The width of the task's global state, or of all observations side by side."""
     return spec.state_size or sum(kind.observation_size * len(kind.agents) for kind in spec.classes)
 

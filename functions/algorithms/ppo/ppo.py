@@ -22,7 +22,7 @@ from functions.algorithms.rows import after_cuts, members, observations, pooling
 from functions.algorithms.trainable import Step, Trainable, last_epoch, minibatches, moments, trained_bytes
 from functions.contract import BadRequest, Team
 from functions.data.batch import Batch
-from functions.environments.base import Spec
+from functions.environments.base import EnvSpec
 from functions.keys import group_name
 from functions.nn import recurrent
 from functions.nn.discrete import OneChoice
@@ -81,7 +81,7 @@ class PpoConfig(AlgorithmConfig, frozen=True, kw_only=True):
         Literal["bootstrap", "terminal"], Meta(description="value what a time limit cut off, or take it for an end")
     ] = "bootstrap"
 
-    def resolved(self, spec: Spec) -> Self:
+    def resolved(self, spec: EnvSpec) -> Self:
         """Fills in the step size: larger teams move each other's targets, so they step more carefully."""
         if self.lr is not None:
             return self
@@ -100,7 +100,7 @@ class CriticView(NamedTuple):
     """What an algorithm's critic sees: its width for an agent, and its inputs ``[T, E, width]`` and, after each cut,
     ``[K, width]``; the one-hot identity is added here."""
 
-    width: Callable[[Spec, int], int]
+    width: Callable[[EnvSpec, int], int]
     inputs: Callable[[Batch, int], tuple[Array, Array]]
 
 
@@ -111,7 +111,7 @@ class Ppo:
         self._view = view
         self.stages: dict[str, Stage] = {"postprocess": self.postprocess, "critic": self.critic, "policy": policy}
 
-    def initialise(self, spec: Spec, team: Team, config: PpoConfig, seed: int, group: int) -> dict[str, Array]:
+    def initialise(self, spec: EnvSpec, team: Team, config: PpoConfig, seed: int, group: int) -> dict[str, Array]:
         """Networks, empty optimiser moments and normaliser of a group at round 0."""
         name, rng = group_name(group), generator(seed, "initialise", group)
         actor, critic = self._networks(spec, team, config, group)
@@ -123,7 +123,7 @@ class Ppo:
             f"normaliser/{name}": np.zeros(3),
         }
 
-    def part_bytes(self, spec: Spec, team: Team, config: PpoConfig, group: int) -> dict[str, int]:
+    def part_bytes(self, spec: EnvSpec, team: Team, config: PpoConfig, group: int) -> dict[str, int]:
         """Of networks and moments."""
         actor, critic = self._networks(spec, team, config, group)
         return trained_bytes("policy", actor.parameters) | trained_bytes("critic", critic.parameters)
@@ -184,7 +184,7 @@ class Ppo:
         inputs, cut = self._view.inputs(context.batch, agent)
         return with_identity(context, agent, inputs), with_identity(context, agent, cut)
 
-    def _networks(self, spec: Spec, team: Team, config: PpoConfig, group: int) -> tuple[Network, Network]:
+    def _networks(self, spec: EnvSpec, team: Team, config: PpoConfig, group: int) -> tuple[Network, Network]:
         """The group's policy and critic."""
         agent = members(team, group)[0]
         kind = next(kind for kind in spec.classes if agent in kind.agents)

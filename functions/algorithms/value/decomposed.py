@@ -20,7 +20,7 @@ from functions.algorithms.rows import members
 from functions.algorithms.value import utilities as networks
 from functions.algorithms.value.utilities import UtilityConfig, trained, utilities
 from functions.contract import Team
-from functions.environments.base import Spec
+from functions.environments.base import EnvSpec
 from functions.keys import group_name
 from functions.nn.mlp import Array
 
@@ -42,7 +42,7 @@ class Gathered(NamedTuple):
         return Gathered(self.taken + offset, self.future + offset)
 
 
-def initialise(spec: Spec, team: Team, config: UtilityConfig, seed: int, group: int) -> dict[str, Array]:
+def initialise(spec: EnvSpec, team: Team, config: UtilityConfig, seed: int, group: int) -> dict[str, Array]:
     """As `utilities.initialise`; the normaliser is the side's, so that only its first group has one."""
     made = networks.initialise(spec, team, config, seed, group)
     if not leads(spec, team, group):
@@ -50,7 +50,7 @@ def initialise(spec: Spec, team: Team, config: UtilityConfig, seed: int, group: 
     return made
 
 
-def leads(spec: Spec, team: Team, group: int) -> bool:
+def leads(spec: EnvSpec, team: Team, group: int) -> bool:
     """Whether the group is its side's first, which keeps what a side has once."""
     return group == groups_of(team, side_of(spec, team, group))[0]
 

@@ -35,7 +35,7 @@ from functions.algorithms.value.decomposed import (
 from functions.algorithms.value.mixer import Mixer, mixer_of
 from functions.algorithms.value.utilities import UtilityConfig
 from functions.contract import SummaryName, Team
-from functions.environments.base import Spec
+from functions.environments.base import EnvSpec
 from functions.keys import group_name
 from functions.nn.adam import Adam
 from functions.nn.mlp import Array
@@ -59,7 +59,7 @@ class QmixConfig(UtilityConfig, frozen=True, kw_only=True, tag_field="name", tag
     hypernet_embed: Annotated[int, Meta(ge=0, description="hidden units of its hypernetworks; 0: linear ones")] = 64
 
 
-def initialise(spec: Spec, team: Team, config: QmixConfig, seed: int, group: int) -> dict[str, Array]:
+def initialise(spec: EnvSpec, team: Team, config: QmixConfig, seed: int, group: int) -> dict[str, Array]:
     """The group's network at round 0, and the side's mixing network if it is the side's first group."""
     made, name = decomposed.initialise(spec, team, config, seed, group), group_name(group)
     if not leads(spec, team, group):
@@ -74,7 +74,7 @@ def initialise(spec: Spec, team: Team, config: QmixConfig, seed: int, group: int
     }
 
 
-def part_bytes(spec: Spec, team: Team, config: QmixConfig, group: int) -> dict[str, int]:
+def part_bytes(spec: EnvSpec, team: Team, config: QmixConfig, group: int) -> dict[str, int]:
     """As `utilities.part_bytes`, and of the side's mixing network if the group is the side's first."""
     own = utilities.part_bytes(spec, team, config, group)
     if not leads(spec, team, group):
@@ -83,7 +83,7 @@ def part_bytes(spec: Spec, team: Team, config: QmixConfig, group: int) -> dict[s
     return {**own, **mixer, "mixer_target": mixer["mixer"]}
 
 
-def _mixer(spec: Spec, team: Team, config: QmixConfig, group: int) -> Mixer:
+def _mixer(spec: EnvSpec, team: Team, config: QmixConfig, group: int) -> Mixer:
     width = spec.state_size or sum(kind.observation_size * len(kind.agents) for kind in spec.classes)
     return Mixer(len(side_of(spec, team, group)), width, config.mixing_embed_dim, config.hypernet_embed)
 

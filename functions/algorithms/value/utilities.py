@@ -29,7 +29,7 @@ from functions.algorithms.off_policy.td import at_actions, chosen, double_q
 from functions.algorithms.rows import members, own_observation
 from functions.algorithms.trainable import Trainable, moments, trained_bytes
 from functions.contract import BadRequest, Behaviour, Team
-from functions.environments.base import Spec
+from functions.environments.base import EnvSpec
 from functions.keys import group_name
 from functions.nn import recurrent
 from functions.nn.mlp import Array
@@ -91,7 +91,7 @@ class UtilityConfig(ReplayConfig, frozen=True, kw_only=True):
         return Behaviour(kind="epsilon", amount=self.epsilon_start + share * (self.epsilon_end - self.epsilon_start))
 
 
-def initialise(spec: Spec, team: Team, config: UtilityConfig, seed: int, group: int) -> dict[str, Array]:
+def initialise(spec: EnvSpec, team: Team, config: UtilityConfig, seed: int, group: int) -> dict[str, Array]:
     """Network, target, empty moments and normaliser of a group at round 0; raises `BadRequest` for other actions."""
     name, network = group_name(group), _network(spec, team, config, group)
     flat = recurrent.initialise(network, generator(seed, "initialise", group), output_gain=1.0)
@@ -104,13 +104,13 @@ def initialise(spec: Spec, team: Team, config: UtilityConfig, seed: int, group: 
     }
 
 
-def part_bytes(spec: Spec, team: Team, config: UtilityConfig, group: int) -> dict[str, int]:
+def part_bytes(spec: EnvSpec, team: Team, config: UtilityConfig, group: int) -> dict[str, int]:
     """Of the network, its target and its moments; raises `BadRequest` for other actions."""
     found = trained_bytes("policy", _network(spec, team, config, group).parameters)
     return {**found, "target": found["policy"]}
 
 
-def _network(spec: Spec, team: Team, config: UtilityConfig, group: int) -> Network:
+def _network(spec: EnvSpec, team: Team, config: UtilityConfig, group: int) -> Network:
     agent = members(team, group)[0]
     kind = next(kind for kind in spec.classes if agent in kind.agents)
     if kind.continuous or kind.branches:

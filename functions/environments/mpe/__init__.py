@@ -7,7 +7,7 @@ Options are named as in mpe2. Every scenario takes `max_cycles`, the length of a
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from functions.environments.base import Task
+from functions.environments.base import EnvTask
 from functions.environments.mpe.engine import Engine, Scenario, WorldState
 from functions.environments.mpe.options import (
     Check,
@@ -64,7 +64,7 @@ SCENARIOS: dict[str, Entry] = {
 }
 
 
-def make(task: Task, num_envs: int) -> Engine:
+def make(task: EnvTask, num_envs: int) -> Engine:
     """`num_envs` copies of the task; raises `ValueError`, one line naming what cannot be and what can."""
     if task.name not in SCENARIOS:
         raise ValueError(f"no task {task.name!r} (there are: {', '.join(sorted(SCENARIOS))})")

@@ -15,9 +15,9 @@ from functions.environments.base import (
     ActionArray,
     AgentClass,
     BoolArray,
+    EnvSpec,
     FloatArray,
     Observation,
-    Spec,
     Step,
 )
 from functions.environments.mpe.actions import Controls, in_numbers
@@ -43,8 +43,8 @@ class Scenario(ABC):
     """What one task adds to the physics.
 
     Agents of a class are neighbours in `agents`, and so are those that move; `classes` are given for choices, `Engine`
-    derives those for numbers. `sides` are those of `Spec`. `goals` is how many landmarks are singled out in an episode,
-    `words` how many words there are for agents that speak.
+    derives those for numbers. `sides` are those of `EnvSpec`. `goals` is how many landmarks are singled out in an
+    episode, `words` how many words there are for agents that speak.
     """
 
     agents: tuple[Body, ...]
@@ -167,12 +167,12 @@ def _world(scenario: Scenario, num_envs: int) -> World:
     return World(scenario.agents, scenario.landmarks, scenario.goals, scenario.words, num_envs)
 
 
-def _spec(scenario: Scenario, horizon: int, continuous: bool) -> Spec:
+def _spec(scenario: Scenario, horizon: int, continuous: bool) -> EnvSpec:
     classes = scenario.classes
     if continuous:
         classes = tuple(in_numbers(kind, scenario.agents[kind.agents[0]], scenario.words) for kind in classes)
     names = tuple(body.name for body in scenario.agents)
-    return Spec(agents=names, classes=classes, horizon=horizon, sides=scenario.sides)
+    return EnvSpec(agents=names, classes=classes, horizon=horizon, sides=scenario.sides)
 
 
 def _constant(value: bool, shape: tuple[int, ...]) -> BoolArray:

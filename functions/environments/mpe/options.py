@@ -3,13 +3,13 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from functions.environments.base import Task
+from functions.environments.base import EnvTask
 
 # Takes what an option is called and its value; gives the value as scenarios take it, or raises `ValueError`.
 Check = Callable[[str, Any], Any]
 # Takes a task and its checked options; gives a scenario's arguments that say how many agents there are, or raises
 # `ValueError`.
-Size = Callable[[Task, Mapping[str, Any]], dict[str, int]]
+Size = Callable[[EnvTask, Mapping[str, Any]], dict[str, int]]
 
 
 def whole(least: int) -> Check:
@@ -37,7 +37,7 @@ def flag(what: str, value: Any) -> bool:
     return value
 
 
-def checked(task: Task, checks: Mapping[str, Check]) -> dict[str, Any]:
+def checked(task: EnvTask, checks: Mapping[str, Check]) -> dict[str, Any]:
     """`task.options`, each passed by its check; raises `ValueError` for one that has none."""
     unknown = sorted(set(task.options) - set(checks))
     if unknown:
@@ -48,7 +48,7 @@ def checked(task: Task, checks: Mapping[str, Check]) -> dict[str, Any]:
 def any_number(default: int, least: int) -> Size:
     """The scenario takes `agents`, any number from `least`."""
 
-    def size(task: Task, options: Mapping[str, Any]) -> dict[str, int]:
+    def size(task: EnvTask, options: Mapping[str, Any]) -> dict[str, int]:
         agents = default if task.agents is None else task.agents
         return {"agents": whole(least)(f"{task.name}: agents", agents)}
 
@@ -58,7 +58,7 @@ def any_number(default: int, least: int) -> Size:
 def exactly(number: int) -> Size:
     """The scenario always has `number` agents."""
 
-    def size(task: Task, options: Mapping[str, Any]) -> dict[str, int]:
+    def size(task: EnvTask, options: Mapping[str, Any]) -> dict[str, int]:
         if task.agents not in (None, number):
             raise ValueError(f"{task.name}: agents is {number}, not {task.agents}")
         return {}
@@ -72,7 +72,7 @@ def two_sides(num_good: int, num_adversaries: int) -> Size:
     Where `agents` alone is given, the good are as many as by default.
     """
 
-    def size(task: Task, options: Mapping[str, Any]) -> dict[str, int]:
+    def size(task: EnvTask, options: Mapping[str, Any]) -> dict[str, int]:
         good, adversaries = options.get("num_good"), options.get("num_adversaries")
         if task.agents is None:
             return {"num_good": good or num_good, "num_adversaries": adversaries or num_adversaries}

@@ -22,10 +22,10 @@ import numpy as np
 
 from functions.environments.base import (
     ActionArray,
+    EnvSpec,
+    EnvTask,
     Observation,
-    Spec,
     Step,
-    Task,
     VectorEnvironment,
 )
 from functions.environments.pettingzoo.agents import agents_of, classes_of, sides_of
@@ -37,7 +37,7 @@ from functions.environments.pettingzoo.spaces import Sight, numbers
 _SEEDS = 2**31  # seeds are non-negative int32, which every seeding routine takes
 
 
-def make(task: Task, num_envs: int) -> VectorEnvironment:
+def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     """`num_envs` environments of the factory in `task.name`.
 
     Raises `ValueError` for a malformed name, a factory that does not exist, options it does not take, another number of
@@ -49,7 +49,7 @@ def make(task: Task, num_envs: int) -> VectorEnvironment:
     return assemble(task, num_envs, lambda: build(task, factory))
 
 
-def assemble(task: Task, num_envs: int, build_one: Callable[[], Any]) -> VectorEnvironment:
+def assemble(task: EnvTask, num_envs: int, build_one: Callable[[], Any]) -> VectorEnvironment:
     """`num_envs` of what `build_one` makes, which is a `ParallelEnv` in all but its type; raises what `make` raises."""
     with ExitStack() as opened:
         guards = []
@@ -65,7 +65,7 @@ def assemble(task: Task, num_envs: int, build_one: Callable[[], Any]) -> VectorE
 class PettingZooEnvironment:
     """E copies of a PettingZoo environment; copy by copy, resets take fresh seeds from the generator of `reset`."""
 
-    def __init__(self, task: Task, guards: list[Guard], rebuild: Callable[[], Any] | None) -> None:
+    def __init__(self, task: EnvTask, guards: list[Guard], rebuild: Callable[[], Any] | None) -> None:
         """`rebuild` makes an environment for a copy that is to be made anew at every `reset`."""
         agents = agents_of(task.name, guards[0], _flag(task, "joint_actions"))
         if task.agents not in (None, len(agents)):
@@ -74,7 +74,7 @@ class PettingZooEnvironment:
         horizon = _horizon(task, guards[0].environment)
         state = _state(guards[0])
         self.num_envs = len(guards)
-        self.spec = Spec(
+        self.spec = EnvSpec(
             agents=tuple(agent.name for agent in agents),
             classes=classes_of(agents),
             horizon=horizon,
@@ -152,14 +152,14 @@ def _twin(seen: Observation) -> Observation:
     )
 
 
-def _flag(task: Task, name: str) -> bool:
+def _flag(task: EnvTask, name: str) -> bool:
     said = task.options.get(name, False)
     if not isinstance(said, bool):
         raise ValueError(f"{task.name}: task.options.{name} is {said!r}; it must be true or false")
     return said
 
 
-def _horizon(task: Task, environment: Any) -> int:
+def _horizon(task: EnvTask, environment: Any) -> int:
     """The longest episode in steps: `task.options.horizon`, else what the environment says of itself."""
     said = task.options.get("horizon", _own_horizon(environment))
     if said is None:

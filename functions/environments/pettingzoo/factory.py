@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from functions.contract import MissingExtra
-from functions.environments.base import EnvironmentFault, Task, Unsupported
+from functions.environments.base import EnvironmentFault, EnvTask, Unsupported
 from functions.environments.pettingzoo.guard import place, told, traced
 
 Factory = Callable[..., Any]
@@ -72,12 +72,12 @@ def _missing(name: str, error: ModuleNotFoundError, path: str = "") -> ValueErro
     return MissingExtra(f"{name}: '{package}' is neither installed nor in the current folder; run from where it lies")
 
 
-def foreign_options(task: Task) -> dict[str, str | int | float | bool]:
+def foreign_options(task: EnvTask) -> dict[str, str | int | float | bool]:
     """The options that are the environment's, not ours."""
     return {key: value for key, value in task.options.items() if key not in OUR_OPTIONS}
 
 
-def build(task: Task, factory: Factory) -> Any:
+def build(task: EnvTask, factory: Factory) -> Any:
     """One environment with the task's options; raises `Unsupported` when it is not a parallel environment."""
     options = foreign_options(task)
     try:

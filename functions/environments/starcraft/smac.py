@@ -22,10 +22,10 @@ from functions.environments.base import (
     ActionArray,
     AgentClass,
     BoolArray,
+    EnvSpec,
+    EnvTask,
     Observation,
-    Spec,
     Step,
-    Task,
     VectorEnvironment,
 )
 from functions.environments.starcraft.smac_game import Frame, Game, Sizes, sizes_of
@@ -34,7 +34,7 @@ from functions.environments.starcraft.smac_scenarios import Scenario, scenario_o
 _SEEDS = 2**31  # StarCraft takes a 32-bit number; a non-negative int32 suits every seeding routine
 
 
-def make(task: Task, num_envs: int) -> VectorEnvironment:
+def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     """`num_envs` games of the scenario in `task.name`, none of them started.
 
     Raises `ValueError` for a map or an option that there is not, or another number of agents than `task.agents`;
@@ -57,7 +57,7 @@ class SmacEnvironment:
     def __init__(self, scenario: Scenario, sizes: Sizes, num_envs: int, repeatable: bool) -> None:
         everybody = tuple(range(sizes.agents))
         self.num_envs = num_envs
-        self.spec = Spec(
+        self.spec = EnvSpec(
             agents=tuple(f"agent_{i}" for i in everybody),
             classes=(AgentClass("agent", everybody, sizes.observation, sizes.actions),),
             horizon=sizes.horizon,

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from functions.contract import MissingExtra
-from functions.environments.base import EnvironmentFault, Task
+from functions.environments.base import EnvironmentFault, EnvTask
 from functions.environments.pettingzoo.guard import told, traced
 
 # What installs each package, for neither is on PyPI, and where its maps are. The extra has what SMAC does not declare.
@@ -61,7 +61,7 @@ class Scenario:
         return MissingExtra(f"{self.name} needs the maps of {_MAPS[self.package]} in $SC2PATH/Maps/SMAC_Maps: {why}")
 
 
-def scenario_of(task: Task, options: dict[str, Any]) -> Scenario:
+def scenario_of(task: EnvTask, options: dict[str, Any]) -> Scenario:
     """The scenario that `task` names, with `options` for the package's `StarCraft2Env`.
 
     Raises `ValueError` for a name or an option that the package does not know, `MissingExtra` where it is not

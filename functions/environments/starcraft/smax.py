@@ -22,11 +22,11 @@ from functions.environments.base import (
     ActionArray,
     AgentClass,
     BoolArray,
+    EnvSpec,
+    EnvTask,
     Observation,
     RewardArray,
-    Spec,
     Step,
-    Task,
     VectorEnvironment,
 )
 from functions.environments.starcraft.smax_engine import Engine, Look, engine
@@ -37,7 +37,7 @@ _STOP = 4
 _OURS = ("scenario", "action_type")
 
 
-def make(task: Task, num_envs: int) -> VectorEnvironment:
+def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     """`num_envs` battles of the scenario in `task.name`.
 
     Raises `MissingExtra` without JaxMARL, and `ValueError` for a scenario it does not know, options it does not take or
@@ -57,7 +57,7 @@ class SmaxEnvironment:
     def __init__(self, battle: Engine, num_envs: int) -> None:
         everybody = tuple(range(len(battle.agents)))
         self.num_envs = num_envs
-        self.spec = Spec(
+        self.spec = EnvSpec(
             agents=battle.agents,
             classes=(AgentClass("ally", everybody, battle.observation_size, battle.actions),),
             horizon=battle.horizon,

@@ -10,7 +10,7 @@ A return above 2.4 shows that the diggers listen: without the scout at most four
 import msgspec
 import numpy as np
 
-from functions.environments.base import AgentClass, Observation, Spec, Step
+from functions.environments.base import AgentClass, EnvSpec, Observation, Step
 
 PLACES, HOLES = 5, 2
 DIGGERS = slice(1, None)
@@ -38,7 +38,7 @@ class Mine:
         scout = AgentClass("scout", agents=(0,), observation_size=PLACES, actions=PLACES)
         digger = AgentClass("digger", agents=(1, 2), observation_size=2 * PLACES, actions=PLACES + 1)
         agents = ("scout", "digger_0", "digger_1")
-        self.spec = Spec(agents, classes=(scout, digger), horizon=options.horizon, masked=True)
+        self.spec = EnvSpec(agents, classes=(scout, digger), horizon=options.horizon, masked=True)
 
     def reset(self, rng):
         """Starts every copy anew; `rng` is the only source of chance."""

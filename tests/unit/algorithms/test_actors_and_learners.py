@@ -11,7 +11,7 @@ from functions.contract import Team
 from functions.data import batch
 from functions.data.replay_buffer import ReplayBuffer, RolloutKey
 from functions.data.trajectory import named, rollout_prefix
-from functions.environments.base import AgentClass, Observation, Spec, Step
+from functions.environments.base import AgentClass, EnvSpec, Observation, Step
 from functions.evaluator.episodes import play
 from functions.learner import stages
 from functions.learner.stages import Share
@@ -30,7 +30,7 @@ class Wanderers:
 
     def __init__(self, kind, num_envs):
         self.num_envs = num_envs
-        self.spec = Spec(
+        self.spec = EnvSpec(
             agents=("a", "b", "c"),
             classes=(AgentClass("x", (0, 2), 6, **KINDS[kind]), AgentClass("y", (1,), 3, 4)),
             horizon=40, masked=kind != "numbers",
@@ -128,7 +128,7 @@ class Recall:
 
     def __init__(self, num_envs):
         self.num_envs = num_envs
-        self.spec = Spec(agents=("a", "b"), classes=(AgentClass("x", (0, 1), 3, 2),), horizon=4)
+        self.spec = EnvSpec(agents=("a", "b"), classes=(AgentClass("x", (0, 1), 3, 2),), horizon=4)
 
     def reset(self, rng):
         self.rng, self.t = rng, 0
@@ -206,7 +206,7 @@ class Naming:
 
     def __init__(self, num_envs, kind):
         self.num_envs = num_envs
-        self.spec = Spec(agents=("a", "b"), classes=(AgentClass("x", (0, 1), 2, **kind),), horizon=1)
+        self.spec = EnvSpec(agents=("a", "b"), classes=(AgentClass("x", (0, 1), 2, **kind),), horizon=1)
 
     def reset(self, rng):
         self.rng = rng

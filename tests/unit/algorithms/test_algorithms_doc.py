@@ -10,16 +10,16 @@ from coordinator.config.schema import load
 from functions.algorithms.registry import BUILT_IN, implementation
 from functions.contract import BadRequest, Team
 from functions.environments import registry
-from functions.environments.base import AgentClass, Spec, Task
+from functions.environments.base import AgentClass, EnvSpec, EnvTask
 
 TEXT = Path(__file__).parents[3].joinpath("docs/algorithms.md").read_text(encoding="utf-8")
 COLUMNS = {"ippo": 1, "mappo": 1, "iql": 2, "vdn": 2, "qmix": 2, "iddpg": 3, "maddpg": 3}
-SPREAD = Task(name="mpe/simple_spread")
+SPREAD = EnvTask(name="mpe/simple_spread")
 # What a cell says of a task that is not like `SPREAD`, and a task that is so.
 TASKS = {
     "": SPREAD,
-    "from six agents on": Task(name="mpe/simple_spread", agents=6),
-    "in numbers": Task(name="mpe/simple_spread", options={"continuous_actions": True}),
+    "from six agents on": EnvTask(name="mpe/simple_spread", agents=6),
+    "in numbers": EnvTask(name="mpe/simple_spread", options={"continuous_actions": True}),
 }
 KINDS = {
     "one choice": AgentClass("all", (0, 1), 3, 3),
@@ -68,7 +68,7 @@ def test_an_algorithm_takes_the_actions_that_its_row_names_and_refuses_all_other
     actions = {row[0].strip("`"): row[2].split(", ") for row in rows("Algorithms")}
     taken = []
     for name, kind in KINDS.items():
-        task = Spec(("a", "b"), (kind,), horizon=5)
+        task = EnvSpec(("a", "b"), (kind,), horizon=5)
         try:
             implementation(spec).initialise(task, Team(groups=(0, 1)), spec.config().resolved(task), 1, 0)
             taken.append(name)

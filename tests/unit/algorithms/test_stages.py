@@ -19,7 +19,7 @@ from functions.algorithms.trainable import minibatches
 from functions.contract import NotFinite, TaskHeader, Team
 from functions.data import batch
 from functions.environments import registry
-from functions.environments.base import Task
+from functions.environments.base import EnvTask
 from functions.learner import stages
 from functions.learner.stages import Share
 from functions.policies import Policy
@@ -27,8 +27,8 @@ from functions.randomness import generator
 
 SEED, ROLLOUTS, STEPS, NUM_ENVS = 5, (2, 3), 7, 12
 OPTIONS = {"masked": True, "elimination": True, "horizon": 3}  # a unit of 7 steps ends amid an episode
-SEPARATE = (Task(name="toy/signal", agents=3, options={**OPTIONS, "mixed": True}), Team(groups=(0, 1, 2)))
-SHARED = (Task(name="toy/signal", agents=3, options=OPTIONS), Team(groups=(0, 0, 0), identity=True))
+SEPARATE = (EnvTask(name="toy/signal", agents=3, options={**OPTIONS, "mixed": True}), Team(groups=(0, 1, 2)))
+SHARED = (EnvTask(name="toy/signal", agents=3, options=OPTIONS), Team(groups=(0, 0, 0), identity=True))
 TEAMS = pytest.mark.parametrize(("task", "team"), [SEPARATE, SHARED], ids=["separate", "shared"])
 ALGORITHMS = pytest.mark.parametrize("name", ["mappo", "ippo"])
 # Tight enough that every clip and cap binds somewhere.
@@ -370,7 +370,7 @@ def test_a_number_that_is_not_finite_is_not_published():
 
 def test_the_step_size_is_smaller_for_larger_teams_unless_it_is_given():
     config = msgspec.convert({"name": "mappo"}, algorithms.algorithm("mappo").config)
-    teams = [registry.spec(Task(name="toy/signal", agents=agents)) for agents in (2, 5, 6)]
+    teams = [registry.spec(EnvTask(name="toy/signal", agents=agents)) for agents in (2, 5, 6)]
     assert [config.resolved(team).lr for team in teams] == [1e-3, 1e-3, 7e-4]
     given = msgspec.structs.replace(config, lr=0.5)
     assert given.resolved(teams[-1]) is given

@@ -23,7 +23,7 @@ def test_a_gradient_beyond_the_cap_is_scaled_to_it_network_by_network():
 def test_the_value_after_the_last_step_counts_on():
     # Residuals 1 + .9 * 2 - 1 = 1.8 and 2 + .9 * 3 - 2 = 2.7, so advantages 1.8 + .855 * 2.7 = 4.1085 and 2.7:
     # mean 3.40425, half their distance .70425. Targets 5.1085 and 4.7: mean 4.90425, half their distance .20425.
-    learner = plain_loop.Learner(plain_loop.make(plain_loop.Task(name="mpe/simple_spread", agents=1), 1).spec)
+    learner = plain_loop.Learner(plain_loop.make(plain_loop.EnvTask(name="mpe/simple_spread", agents=1), 1).spec)
     rewards = np.array([[[1.0], [2.0]]], np.float32)
     advantages, targets = learner._advantages(rewards, np.array([[[1.0], [2.0], [3.0]]], np.float32))
     assert advantages.ravel().tolist() == pytest.approx([1.0, -1.0])

@@ -20,7 +20,7 @@ from coordinator.runs.folder import RunFolder
 from coordinator.runs.view import progress, seconds_left
 from functions.contract import MissingExtra
 from functions.environments import registry as environments
-from functions.environments.base import Task
+from functions.environments.base import EnvTask
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_the_surroundings_of_a_run_name_the_code_of_its_environment(tmp_path, mo
     package = tmp_path / "my_package"
     package.mkdir()
     (package / "__init__.py").write_text("raise RuntimeError('looking must not run it')")
-    task, ours = Task(name="pettingzoo:my_package.module:make"), Task(name="mpe/simple_spread")
+    task, ours = EnvTask(name="pettingzoo:my_package.module:make"), EnvTask(name="mpe/simple_spread")
     before = environment_fingerprint(task, "ippo")
     assert before == environment_fingerprint(task, "ippo") and before.environment.startswith("my_package ")
     assert changes(before, environment_fingerprint(task, "ippo")) == ""
@@ -160,7 +160,7 @@ def test_the_surroundings_of_a_run_name_the_code_of_its_algorithm(tmp_path, monk
     (tmp_path / "an_algorithm-1.dist-info/entry_points.txt").write_text(
         "[marless.algorithms]\nmine = an_algorithm:SPEC\n"
     )
-    task = Task(name="mpe/simple_spread")
+    task = EnvTask(name="mpe/simple_spread")
     before = environment_fingerprint(task, "mine")
     assert before.algorithm.startswith("an_algorithm ")
     (tmp_path / "an_algorithm.py").write_text("SPEC = None")
@@ -196,7 +196,7 @@ def test_doctor_says_of_starcraft_what_its_tasks_say_and_of_other_packages_the_e
 ):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtra) as told:
-        environments.make(Task(name=task), 1)
+        environments.make(EnvTask(name=task), 1)
     command = str(told.value).partition("not installed: ")[2].partition(";")[0]
     assert f"'{package} @ git+https://github.com/oxwhirl/{package}'" in command
     monkeypatch.setattr("coordinator.extras.find_spec", lambda name: None)

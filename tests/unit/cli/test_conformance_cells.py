@@ -23,7 +23,7 @@ from coordinator.reports.statistics import FinalReturn
 from functions.algorithms.ppo import ippo
 from functions.contract import Team
 from functions.environments import registry
-from functions.environments.base import Task
+from functions.environments.base import EnvTask
 
 ROOT = Path(__file__).parents[3]
 TINY = {
@@ -426,7 +426,7 @@ class EveryOtherWins:
 
 
 def test_wins_are_the_share_of_episodes_that_were_won(tmp_path, monkeypatch):
-    task, team = Task(name="mpe/simple_spread"), Team(groups=(0, 1, 2))
+    task, team = EnvTask(name="mpe/simple_spread"), Team(groups=(0, 1, 2))
     spec = registry.spec(task)
     networks = [ippo.initialise(spec, team, ippo.IppoConfig().resolved(spec), 1, group) for group in team.groups]
     tensors = {name: tensor for network in networks for name, tensor in network.items()}

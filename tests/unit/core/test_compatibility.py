@@ -5,7 +5,7 @@ import pytest
 from coordinator.config.schema import load
 from coordinator.core.compatibility import incompatibility
 from functions.environments import registry
-from functions.environments.base import AgentClass, Spec
+from functions.environments.base import AgentClass, EnvSpec
 
 NUMBERS = "task.options.continuous_actions=true"
 SMALL = "functions.actor.memory_mb=128"
@@ -113,7 +113,7 @@ FITS = {
 
 
 # One agent that chooses and one that acts in numbers.
-BOTH = Spec(
+BOTH = EnvSpec(
     agents=("a", "b"),
     classes=(AgentClass("a", (0,), 3, 2), AgentClass("b", (1,), 3, 2, low=(0.0, 0.0), high=(1.0, 1.0))),
     horizon=5,

@@ -15,11 +15,11 @@ from coordinator.core.controller import (
     summaries,
 )
 from functions.contract import Team
-from functions.environments.base import AgentClass, Spec
+from functions.environments.base import AgentClass, EnvSpec
 from functions.keys import agent_name
 from functions.tables import pack
 
-SPEC = Spec(
+SPEC = EnvSpec(
     agents=("a", "b", "c", "d", "e"),
     classes=(AgentClass("good", (0, 1, 2, 3), 3, 2), AgentClass("bad", (4,), 4, 2)),
     horizon=5,

@@ -9,7 +9,7 @@ from coordinator.core import footprint, teams
 from coordinator.core.compatibility import incompatibility
 from functions.algorithms import registry
 from functions.environments import registry as environments
-from functions.environments.base import AgentClass, Spec
+from functions.environments.base import AgentClass, EnvSpec
 
 # Three agents that see 18 numbers and choose one of 5 actions, in episodes of 25 steps: with h hidden units a policy
 # has 24 h + 5 parameters, and a critic of what an agent sees 20 h + 1. Of 4 bytes each.
@@ -26,7 +26,7 @@ def alike(count, size=18, horizon=25, **more):
     """So many agents of one class."""
     agents = tuple(range(count))
     names = tuple(f"agent_{agent}" for agent in agents)
-    return Spec(names, (AgentClass("all", agents, size, 5),), horizon=horizon, **more)
+    return EnvSpec(names, (AgentClass("all", agents, size, 5),), horizon=horizon, **more)
 
 
 def judged(kind, *settings, spec=SPREAD):
@@ -141,5 +141,7 @@ def test_an_algorithm_that_fails_to_tell_is_refused_by_its_name(monkeypatch):
 
 
 def test_a_task_that_an_algorithm_is_not_made_for_is_left_to_be_refused_where_networks_are_drawn():
-    numbers = Spec(SPREAD.agents, (AgentClass("all", (0, 1, 2), 18, 2, low=(0.0, 0.0), high=(1.0, 1.0)),), horizon=25)
+    numbers = EnvSpec(
+        SPREAD.agents, (AgentClass("all", (0, 1, 2), 18, 2, low=(0.0, 0.0), high=(1.0, 1.0)),), horizon=25
+    )
     assert judged("learner", "algorithm.name=qmix", "stop.rounds=1", spec=numbers).networks == 0

@@ -13,13 +13,13 @@ from functions import codec
 from functions.actor.handler import play
 from functions.contract import BadRequest, Behaviour, EvaluateTask, LearnTask, Opponents, SampleTask, TaskHeader, Team
 from functions.environments import registry
-from functions.environments.base import Task
+from functions.environments.base import EnvTask
 from functions.evaluator.handler import evaluate
 from functions.learner.handler import learn
 from functions.nn.batched import single_agent_policy
 from functions.policies import Policy, draws
 
-TAG = Task(name="mpe/simple_tag")
+TAG = EnvTask(name="mpe/simple_tag")
 EPSILON = Behaviour(kind="epsilon", amount=0.3)
 ORDER = {"id": "r/000000/x", "run": "r", "round": 0, "output": "x", "timeout_s": 9.0, "seed": 1}
 

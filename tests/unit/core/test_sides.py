@@ -8,18 +8,18 @@ from coordinator.core.sides import Side, classes_by_side, incompatibility, measu
 from coordinator.rules.grouping import groups_of
 from coordinator.rules.sharing import initial
 from functions.environments import registry
-from functions.environments.base import AgentClass, Spec, Task
+from functions.environments.base import AgentClass, EnvSpec, EnvTask
 
 
 def a_spec(names, of):
     kinds = (AgentClass("all", tuple(range(len(names))), 3, 2),)
-    return Spec(agents=tuple(names), classes=kinds, horizon=5, sides=tuple(of))
+    return EnvSpec(agents=tuple(names), classes=kinds, horizon=5, sides=tuple(of))
 
 
 def test_a_side_is_named_after_its_agents():
-    spec = registry.spec(Task(name="mpe/simple_world_comm"))
+    spec = registry.spec(EnvTask(name="mpe/simple_world_comm"))
     assert sides_of(spec) == (Side(0, "leadadversary+adversary", (0, 1, 2, 3)), Side(1, "agent", (4, 5)))
-    assert [side.name for side in sides_of(registry.spec(Task(name="mpe/simple_crypto")))] == ["eve", "bob+alice"]
+    assert [side.name for side in sides_of(registry.spec(EnvTask(name="mpe/simple_crypto")))] == ["eve", "bob+alice"]
 
 
 def test_where_numbers_alone_tell_the_agents_apart_sides_have_their_full_names():
@@ -38,7 +38,7 @@ def test_a_side_gets_the_sum_over_its_agents():
 
 
 def test_the_largest_side_is_measured_unless_another_is_asked_for():
-    spec = registry.spec(Task(name="mpe/simple_adversary"))
+    spec = registry.spec(EnvTask(name="mpe/simple_adversary"))
     assert (measured(spec, None).name, measured(spec, 0).name) == ("agent", "adversary")
     assert measured(a_spec(("a_0", "b_0"), (0, 1)), None).name == "a"  # the first of equals
 
@@ -64,6 +64,6 @@ def test_groups_never_span_sides():
 
 
 def test_classes_of_one_side_stay_apart():
-    spec = registry.spec(Task(name="mpe/simple_world_comm"))
+    spec = registry.spec(EnvTask(name="mpe/simple_world_comm"))
     assert initial("all", "together", classes_by_side(spec)) == (0, 1, 1, 1, 4, 4)
     assert classes_by_side(SPEC) == SPEC.class_of

@@ -9,28 +9,28 @@ from many_spaces import DEEDS
 from test_pettingzoo_adapter import relay
 
 from functions.environments import registry
-from functions.environments.base import AgentClass, Task
+from functions.environments.base import AgentClass, EnvTask
 from functions.environments.conformance import check
 
 TASKS = [
-    Task(name="toy/signal"),
-    Task(name="toy/signal", agents=4, options={"mixed": True, "signals": 2}),
-    Task(name="toy/signal", agents=3, options={"masked": True, "elimination": True, "horizon": 6}),
-    Task(name="mpe/simple"),
-    Task(name="mpe/simple_adversary"),
-    Task(name="mpe/simple_crypto"),
-    Task(name="mpe/simple_push"),
-    Task(name="mpe/simple_reference"),
-    Task(name="mpe/simple_speaker_listener"),
-    Task(name="mpe/simple_spread"),
-    Task(name="mpe/simple_tag"),
-    Task(name="mpe/simple_world_comm"),
-    Task(name="mpe/simple_crypto", options={"continuous_actions": True}),
-    Task(name="mpe/simple_spread", options={"continuous_actions": True}),
-    Task(name="mpe/simple_world_comm", options={"continuous_actions": True}),
-    Task(name="pettingzoo:mpe2.simple_spread_v3:parallel_env", options={"max_cycles": 6}),
-    Task(name="pettingzoo:mpe2.simple_adversary_v3:parallel_env", options={"max_cycles": 6}),
-    Task(name="pettingzoo:mpe2.simple_speaker_listener_v4:parallel_env", options={"max_cycles": 6}),
+    EnvTask(name="toy/signal"),
+    EnvTask(name="toy/signal", agents=4, options={"mixed": True, "signals": 2}),
+    EnvTask(name="toy/signal", agents=3, options={"masked": True, "elimination": True, "horizon": 6}),
+    EnvTask(name="mpe/simple"),
+    EnvTask(name="mpe/simple_adversary"),
+    EnvTask(name="mpe/simple_crypto"),
+    EnvTask(name="mpe/simple_push"),
+    EnvTask(name="mpe/simple_reference"),
+    EnvTask(name="mpe/simple_speaker_listener"),
+    EnvTask(name="mpe/simple_spread"),
+    EnvTask(name="mpe/simple_tag"),
+    EnvTask(name="mpe/simple_world_comm"),
+    EnvTask(name="mpe/simple_crypto", options={"continuous_actions": True}),
+    EnvTask(name="mpe/simple_spread", options={"continuous_actions": True}),
+    EnvTask(name="mpe/simple_world_comm", options={"continuous_actions": True}),
+    EnvTask(name="pettingzoo:mpe2.simple_spread_v3:parallel_env", options={"max_cycles": 6}),
+    EnvTask(name="pettingzoo:mpe2.simple_adversary_v3:parallel_env", options={"max_cycles": 6}),
+    EnvTask(name="pettingzoo:mpe2.simple_speaker_listener_v4:parallel_env", options={"max_cycles": 6}),
     relay("Speaking", count=5),
     relay(masked=True, dying=False, horizon=3),
 ]
@@ -45,7 +45,7 @@ class Broken:
     """The toy with one promise broken: `change_seen` and `change_step` replace what it returns."""
 
     def __init__(self, num_envs, change_seen=None, change_step=None, options=None, spec=None):
-        task = Task(name="toy/signal", options={"horizon": 4} | (options or {}))
+        task = EnvTask(name="toy/signal", options={"horizon": 4} | (options or {}))
         self.inner = registry.make(task, num_envs)
         self.spec = msgspec.structs.replace(self.inner.spec, **(spec or {}))
         self.num_envs = num_envs
@@ -134,7 +134,7 @@ class Painted(Broken):
     def __init__(self, num_envs, kind=None, does="several choices", masked=False, sides=(), **changes):
         super().__init__(num_envs, **changes)
         options = {"does": does, "masked": masked, "places": DEEDS[does].nvec.sum() if masked else 0}
-        self.inner = registry.make(Task(name="pettingzoo:many_spaces:Studio", options=options), num_envs)
+        self.inner = registry.make(EnvTask(name="pettingzoo:many_spaces:Studio", options=options), num_envs)
         classes = tuple(msgspec.structs.replace(own, **(kind or {})) for own in self.inner.spec.classes)
         self.spec = msgspec.structs.replace(self.inner.spec, classes=classes, sides=sides)
 

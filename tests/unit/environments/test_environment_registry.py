@@ -7,13 +7,13 @@ import pytest
 
 from functions.contract import BadRequest, MissingExtra
 from functions.environments import registry
-from functions.environments.base import EnvironmentFault, Task
+from functions.environments.base import EnvironmentFault, EnvTask
 from functions.environments.mpe import SCENARIOS
 
 PLUG_IN = """
 import msgspec
 from functions.environments import toy
-from functions.environments.base import Task
+from functions.environments.base import EnvTask
 
 class Options(msgspec.Struct, forbid_unknown_fields=True):
     horizon: int = 3
@@ -24,7 +24,7 @@ def make(task, copies):
         raise ValueError("task.agents is 1; there are two or more")
     if task.agents == 9:
         raise ValueError(f"nine are too many for {task.name}")
-    return toy.make(Task(name="toy/signal", agents=task.agents), copies)
+    return toy.make(EnvTask(name="toy/signal", agents=task.agents), copies)
 """
 
 
@@ -57,19 +57,19 @@ def test_every_scenario_of_the_particle_environments_has_its_name():
 
 @pytest.mark.parametrize("name", ["mpe/simple_adversary", "mpe/simple_spread", "toy/signal"])
 def test_an_environment_of_the_package_is_made_by_its_name(name):
-    environment = registry.make(Task(name=name), 2)
+    environment = registry.make(EnvTask(name=name), 2)
     assert environment.num_envs == 2
-    assert environment.spec == registry.spec(Task(name=name))
+    assert environment.spec == registry.spec(EnvTask(name=name))
 
 
 def test_a_pettingzoo_environment_is_made_by_its_factory():
-    spec = registry.spec(Task(name="pettingzoo:mpe2.simple_spread_v3:parallel_env"))
+    spec = registry.spec(EnvTask(name="pettingzoo:mpe2.simple_spread_v3:parallel_env"))
     assert spec.agents == ("agent_0", "agent_1", "agent_2")
 
 
 def test_a_plug_in_is_listed_and_made_by_its_name(plug_ins):
     assert "house/plug_in" in registry.names()
-    assert len(registry.spec(Task(name="house/plug_in", agents=3)).agents) == 3
+    assert len(registry.spec(EnvTask(name="house/plug_in", agents=3)).agents) == 3
 
 
 @pytest.mark.parametrize(
@@ -83,12 +83,12 @@ def test_a_plug_in_is_listed_and_made_by_its_name(plug_ins):
 )
 def test_what_a_plug_in_refuses_is_told_with_its_task(plug_ins, settings, says):
     with pytest.raises(BadRequest) as refused:
-        registry.make(Task(name="house/plug_in", **settings), 1)
+        registry.make(EnvTask(name="house/plug_in", **settings), 1)
     assert str(refused.value) == says
 
 
 def test_a_plug_in_cannot_take_a_name_of_the_package(plug_ins):
-    assert registry.spec(Task(name="toy/signal")).agents == ("agent_0", "agent_1")
+    assert registry.spec(EnvTask(name="toy/signal")).agents == ("agent_0", "agent_1")
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_a_plug_in_cannot_take_a_name_of_the_package(plug_ins):
 )
 def test_a_plug_in_that_does_not_load_is_named_in_one_line(plug_ins, name, error, message):
     with pytest.raises(error, match=message) as refused:
-        registry.make(Task(name=name), 1)
+        registry.make(EnvTask(name=name), 1)
     assert "\n" not in str(refused.value)
 
 
@@ -122,13 +122,13 @@ def test_a_plug_in_that_does_not_load_is_named_in_one_line(plug_ins, name, error
 )
 def test_an_unknown_name_is_answered_with_the_nearest_of_tasks_and_families(name, meant):
     with pytest.raises(ValueError, match=f"^no environment is called {name}; did you mean {meant}[?]$"):
-        registry.make(Task(name=name), 1)
+        registry.make(EnvTask(name=name), 1)
 
 
 @pytest.mark.parametrize("name", ["xyz", "lbf", "StarCraft"])
 def test_a_name_like_no_other_is_answered_with_all_tasks_and_families(name):
     with pytest.raises(ValueError) as caught:
-        registry.make(Task(name=name), 1)
+        registry.make(EnvTask(name=name), 1)
     assert ", ".join(registry.names()) in str(caught.value)
     for family in ("lbf/8x8-2p-3f (level-based", "rware/", "smac/8m (StarCraft)", "smacv2/", "smax/", "pettingzoo:"):
         assert family in str(caught.value)
@@ -136,7 +136,7 @@ def test_a_name_like_no_other_is_answered_with_all_tasks_and_families(name):
 
 def test_copies_are_at_least_one():
     with pytest.raises(ValueError, match="toy/signal: copies is 0; at least 1 is needed"):
-        registry.make(Task(name="toy/signal"), 0)
+        registry.make(EnvTask(name="toy/signal"), 0)
 
 
 def test_importing_the_registry_loads_numpy_and_nothing_heavy():

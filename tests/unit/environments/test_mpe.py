@@ -15,7 +15,7 @@ from against_mpe2 import (
     world_comm,
 )
 
-from functions.environments.base import Task
+from functions.environments.base import EnvTask
 from functions.environments.mpe import SCENARIOS, WorldState, make
 
 ALL = sorted(SCENARIOS)
@@ -33,7 +33,7 @@ CASES = [
 
 def larger(name):
     """The task with more agents than by default, where it can have more."""
-    return Task(name=name, agents=9 if name in (*FREE, *CHASES) else None)
+    return EnvTask(name=name, agents=9 if name in (*FREE, *CHASES) else None)
 
 
 @pytest.mark.parametrize("start", ["drawn", "crowded"])
@@ -50,7 +50,7 @@ def test_a_task_equals_mpe2_step_by_step(case, continuous, start):
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_defaults_are_those_of_mpe2(name):
-    engine, reference = make(Task(name=name), num_envs=1), MODULES[name].parallel_env()
+    engine, reference = make(EnvTask(name=name), num_envs=1), MODULES[name].parallel_env()
     assert engine.spec.agents == tuple(reference.possible_agents)
     assert engine.spec.horizon == reference.unwrapped.max_cycles
     for group in engine.spec.classes:
@@ -76,7 +76,7 @@ def test_the_weight_of_the_own_reward_is_by_default_that_of_mpe2(name):
     assert MODULES[name].parallel_env().unwrapped.local_ratio == 0.5
     played = []
     for options in ({}, {"local_ratio": 0.5}):
-        engine = make(Task(name=name, options=options), num_envs=2)
+        engine = make(EnvTask(name=name, options=options), num_envs=2)
         engine.reset(np.random.default_rng(0))
         played.append(engine.step(random_actions(engine, np.random.default_rng(1))).rewards.tolist())
     assert played[0] == played[1]
@@ -100,7 +100,7 @@ def test_adversaries_are_one_side_and_the_others_another(name):
 
 def told(name, *actions, **options):
     """The step in which the agents of one copy act so from rest, and the state after it."""
-    engine = make(Task(name=name, options=options), num_envs=1)
+    engine = make(EnvTask(name=name, options=options), num_envs=1)
     engine.reset(np.random.default_rng(0))
     return engine.step(tuple(np.array([chosen]) for chosen in actions)), engine.snapshot()
 
@@ -132,7 +132,7 @@ def test_numbers_are_clipped_to_their_bounds():
     [(0, 0, (0, 0, 0)), (0, 1, (0, -2, -2)), (1, 0, (-2, 2, 2)), (1, 3, (-2, 0, 0))],
 )
 def test_a_wrong_guess_of_the_secret_costs_two_and_the_good_get_what_eve_pays(eve, bob, expected):
-    engine = make(Task(name="mpe/simple_crypto"), num_envs=1)
+    engine = make(EnvTask(name="mpe/simple_crypto"), num_envs=1)
     engine.reset(np.random.default_rng(0))
     state = engine.snapshot()
     engine.restore(WorldState(state.position, state.velocity, np.array([[0, 1]]), state.said, cycle=0))
@@ -143,7 +143,7 @@ def test_a_wrong_guess_of_the_secret_costs_two_and_the_good_get_what_eve_pays(ev
 
 
 def test_messages_do_not_outlive_the_episode():
-    engine = make(Task(name="mpe/simple_speaker_listener", options={"max_cycles": 1}), num_envs=2)
+    engine = make(EnvTask(name="mpe/simple_speaker_listener", options={"max_cycles": 1}), num_envs=2)
     engine.reset(np.random.default_rng(0))
     step = engine.step((np.ones((2, 1), int), np.zeros((2, 1), int)))
     assert step.final.values[1][:, 0, 8:].tolist() == [[0, 1, 0]] * 2
@@ -152,7 +152,7 @@ def test_messages_do_not_outlive_the_episode():
 
 def test_who_is_in_a_forest_is_seen_from_that_forest_and_by_the_leader():
     engine = make(
-        Task(name="mpe/simple_world_comm", options={"num_good": 1, "num_adversaries": 3, "num_obstacles": 0}),
+        EnvTask(name="mpe/simple_world_comm", options={"num_good": 1, "num_adversaries": 3, "num_obstacles": 0}),
         num_envs=1,
     )
     engine.reset(np.random.default_rng(0))
@@ -171,7 +171,7 @@ def test_who_is_in_a_forest_is_seen_from_that_forest_and_by_the_leader():
 
 @pytest.mark.parametrize("name", ALL)
 def test_starts_are_uniform_and_at_rest(name):
-    engine = make(Task(name=name), num_envs=20_000)
+    engine = make(EnvTask(name=name), num_envs=20_000)
     engine.reset(np.random.default_rng(0))
     state = engine.snapshot()
     assert not state.velocity.any()
@@ -191,7 +191,7 @@ def test_starts_are_uniform_and_at_rest(name):
 
 def test_random_agents_earn_on_simple_spread_what_is_published():
     rng = np.random.default_rng(1)
-    engine = make(Task(name="mpe/simple_spread"), num_envs=2000)
+    engine = make(EnvTask(name="mpe/simple_spread"), num_envs=2000)
     engine.reset(rng)
     returns = sum(engine.step(random_actions(engine, rng)).rewards.sum(axis=1) for _ in range(25))
     error = 3 * returns.std() / np.sqrt(len(returns))
@@ -201,7 +201,7 @@ def test_random_agents_earn_on_simple_spread_what_is_published():
 @pytest.mark.parametrize("name", ALL)
 def test_every_copy_is_cut_and_starts_anew_after_max_cycles(name):
     rng = np.random.default_rng(2)
-    engine = make(Task(name=name, options={"max_cycles": 3}), num_envs=5)
+    engine = make(EnvTask(name=name, options={"max_cycles": 3}), num_envs=5)
     engine.reset(rng)
     for _ in range(2):
         for _ in range(2):
@@ -220,7 +220,7 @@ def test_every_copy_is_cut_and_starts_anew_after_max_cycles(name):
 
 @pytest.mark.parametrize("name", ALL)
 def test_arrays_have_the_promised_shapes_and_types(name):
-    engine = make(Task(name=name, agents=4 if name in FREE else None), num_envs=5)
+    engine = make(EnvTask(name=name, agents=4 if name in FREE else None), num_envs=5)
     agents = len(engine.spec.agents)
     first = engine.reset(np.random.default_rng(0))
     step = engine.step(random_actions(engine, np.random.default_rng(1)))
@@ -241,7 +241,7 @@ def test_arrays_have_the_promised_shapes_and_types(name):
 @pytest.mark.parametrize("name", ALL)
 def test_what_a_step_returned_is_not_written_again(name, num_envs):
     rng = np.random.default_rng(3)
-    engine = make(Task(name=name), num_envs=num_envs)
+    engine = make(EnvTask(name=name), num_envs=num_envs)
     engine.reset(rng)
     step = engine.step(random_actions(engine, rng))
     before = [array.copy() for array in (*step.observation.values, step.rewards)]
@@ -255,7 +255,7 @@ def test_the_same_generator_gives_the_same_bytes(name):
     played = []
     for _ in range(2):
         rng = np.random.default_rng(4)
-        engine = make(Task(name=name, options={"max_cycles": 4}), num_envs=3)
+        engine = make(EnvTask(name=name, options={"max_cycles": 4}), num_envs=3)
         engine.reset(rng)
         steps = [engine.step(random_actions(engine, rng)) for _ in range(6)]
         played.append([array.tobytes() for step in steps for array in (*step.observation.values, step.rewards)])
@@ -283,7 +283,7 @@ def test_a_copy_does_not_depend_on_the_other_copies(name):
 @pytest.mark.parametrize("name", ALL)
 def test_a_block_of_copies_has_the_bytes_of_an_engine_of_its_own(name):
     choices = np.random.default_rng(8)
-    joint, *alone = (make(Task(name=name, options={"max_cycles": 3}), num_envs=num_envs) for num_envs in (10, 5, 5))
+    joint, *alone = (make(EnvTask(name=name, options={"max_cycles": 3}), num_envs=num_envs) for num_envs in (10, 5, 5))
     joint.reset_blocks([np.random.default_rng(seed) for seed in range(2)])
     for seed, engine in enumerate(alone):
         engine.reset(np.random.default_rng(seed))
@@ -327,7 +327,7 @@ def test_a_restored_state_continues_as_the_first_time(name):
 def test_in_a_chase_what_is_not_said_of_the_sides_follows_from_the_number_of_agents(
     name, agents, options, good, adversaries
 ):
-    spec = make(Task(name=name, agents=agents, options=options), num_envs=1).spec
+    spec = make(EnvTask(name=name, agents=agents, options=options), num_envs=1).spec
     assert spec.sides == (0,) * adversaries + (1,) * good
     assert len(spec.agents) == good + adversaries
 
@@ -335,29 +335,32 @@ def test_in_a_chase_what_is_not_said_of_the_sides_follows_from_the_number_of_age
 @pytest.mark.parametrize(
     ("task", "message"),
     [
-        (Task(name="mpe/simple_sprawl"), "no task 'mpe/simple_sprawl' .*mpe/simple_adversary, mpe/simple_crypto"),
-        (Task(name="mpe/simple_spread", agents=0), "agents is a whole number from 1"),
-        (Task(name="mpe/simple_adversary", agents=1), "agents is a whole number from 2"),
-        (Task(name="mpe/simple_spread", options={"speed": 1}), "no option 'speed' .*local_ratio, max_cycles"),
+        (EnvTask(name="mpe/simple_sprawl"), "no task 'mpe/simple_sprawl' .*mpe/simple_adversary, mpe/simple_crypto"),
+        (EnvTask(name="mpe/simple_spread", agents=0), "agents is a whole number from 1"),
+        (EnvTask(name="mpe/simple_adversary", agents=1), "agents is a whole number from 2"),
+        (EnvTask(name="mpe/simple_spread", options={"speed": 1}), "no option 'speed' .*local_ratio, max_cycles"),
         (
-            Task(name="mpe/simple_adversary", options={"local_ratio": 0.5}),
+            EnvTask(name="mpe/simple_adversary", options={"local_ratio": 0.5}),
             "no option 'local_ratio' .*: continuous_actions, max",
         ),
-        (Task(name="mpe/simple_spread", options={"local_ratio": 1.5}), "local_ratio is a number from 0 to 1"),
-        (Task(name="mpe/simple_spread", options={"local_ratio": "half"}), "local_ratio is a number from 0 to 1"),
-        (Task(name="mpe/simple_spread", options={"max_cycles": 0}), "max_cycles is a whole number"),
-        (Task(name="mpe/simple_spread", options={"max_cycles": True}), "max_cycles is a whole number"),
-        (Task(name="mpe/simple_push", options={"continuous_actions": 1}), "continuous_actions is true or false, not 1"),
-        (Task(name="mpe/simple_crypto", agents=4), "agents is 3, not 4"),
-        (Task(name="mpe/simple_tag", options={"num_good": 0}), "num_good is a whole number from 1, not 0"),
-        (Task(name="mpe/simple_tag", options={"num_obstacles": -1}), "num_obstacles is a whole number from 0"),
-        (Task(name="mpe/simple_tag", agents=1), "agents is 1; num_good .* together, not 1 and 0"),
-        (Task(name="mpe/simple_tag", agents=3, options={"num_good": 3}), "agents is 3; .* not 3 and 0"),
+        (EnvTask(name="mpe/simple_spread", options={"local_ratio": 1.5}), "local_ratio is a number from 0 to 1"),
+        (EnvTask(name="mpe/simple_spread", options={"local_ratio": "half"}), "local_ratio is a number from 0 to 1"),
+        (EnvTask(name="mpe/simple_spread", options={"max_cycles": 0}), "max_cycles is a whole number"),
+        (EnvTask(name="mpe/simple_spread", options={"max_cycles": True}), "max_cycles is a whole number"),
         (
-            Task(name="mpe/simple_tag", agents=3, options={"num_good": 3, "num_adversaries": 3}),
+            EnvTask(name="mpe/simple_push", options={"continuous_actions": 1}),
+            "continuous_actions is true or false, not 1",
+        ),
+        (EnvTask(name="mpe/simple_crypto", agents=4), "agents is 3, not 4"),
+        (EnvTask(name="mpe/simple_tag", options={"num_good": 0}), "num_good is a whole number from 1, not 0"),
+        (EnvTask(name="mpe/simple_tag", options={"num_obstacles": -1}), "num_obstacles is a whole number from 0"),
+        (EnvTask(name="mpe/simple_tag", agents=1), "agents is 1; num_good .* together, not 1 and 0"),
+        (EnvTask(name="mpe/simple_tag", agents=3, options={"num_good": 3}), "agents is 3; .* not 3 and 0"),
+        (
+            EnvTask(name="mpe/simple_tag", agents=3, options={"num_good": 3, "num_adversaries": 3}),
             "agents is 3; .* not 3 and 3",
         ),
-        (Task(name="mpe/simple_world_comm", options={"num_food": 0}), "num_food is a whole number from 1"),
+        (EnvTask(name="mpe/simple_world_comm", options={"num_food": 0}), "num_food is a whole number from 1"),
     ],
 )
 def test_an_impossible_task_is_refused_in_one_line(task, message):
@@ -368,10 +371,10 @@ def test_an_impossible_task_is_refused_in_one_line(task, message):
 
 def test_no_copies_are_refused():
     with pytest.raises(ValueError, match="copies is a whole number from 1"):
-        make(Task(name="mpe/simple_spread"), num_envs=0)
+        make(EnvTask(name="mpe/simple_spread"), num_envs=0)
 
 
 def test_an_environment_that_was_not_reset_does_not_step():
-    engine = make(Task(name="mpe/simple_spread"), num_envs=2)
+    engine = make(EnvTask(name="mpe/simple_spread"), num_envs=2)
     with pytest.raises(RuntimeError, match="reset"):
         engine.step(random_actions(engine, np.random.default_rng(0)))

@@ -15,7 +15,7 @@ from pettingzoo.test import parallel_api_test, parallel_seed_test
 from coordinator.core.apply import LONGEST_PROBLEM
 from functions.contract import MissingExtra
 from functions.environments import registry
-from functions.environments.base import AgentClass, EnvironmentFault, Task, Unsupported
+from functions.environments.base import AgentClass, EnvironmentFault, EnvTask, Unsupported
 from functions.environments.conformance import check
 from functions.environments.pettingzoo import adapter
 from functions.environments.pettingzoo.factory import OUR_OPTIONS
@@ -202,7 +202,7 @@ class Anonymous(Relay):
 
 
 def relay(kind="Relay", agents=None, **options):
-    return Task(name=f"pettingzoo:{__name__}:{kind}", agents=agents, options=options)
+    return EnvTask(name=f"pettingzoo:{__name__}:{kind}", agents=agents, options=options)
 
 
 def act(environment, number=0):
@@ -216,21 +216,21 @@ def opened(task, num_envs=1, seed=0):
 
 
 def test_spread_has_one_class_and_its_own_state():
-    spec = registry.spec(Task(name=SPREAD, options={"N": 2, "max_cycles": 7}))
+    spec = registry.spec(EnvTask(name=SPREAD, options={"N": 2, "max_cycles": 7}))
     assert spec.agents == ("agent_0", "agent_1")
     assert spec.classes == (AgentClass("agent", (0, 1), 12, 5),)
     assert (spec.horizon, spec.state_size, spec.masked) == (7, 24, False)
 
 
 def test_speaker_and_listener_are_different_classes():
-    spec = registry.spec(Task(name=SPEAKER))
+    spec = registry.spec(EnvTask(name=SPEAKER))
     assert spec.classes == (AgentClass("speaker", (0,), 3, 3), AgentClass("listener", (1,), 11, 5))
 
 
 @pytest.mark.parametrize(("name", "module"), [(SPREAD, simple_spread_v3), (ADVERSARY, simple_adversary_v3)])
 def test_the_adapter_shows_what_the_environment_itself_gives(name, module):
     num_envs, choices, rng = 2, np.random.default_rng(1), np.random.default_rng(3)
-    environment, _ = opened(Task(name=name, options={"max_cycles": 4}), num_envs, seed=3)
+    environment, _ = opened(EnvTask(name=name, options={"max_cycles": 4}), num_envs, seed=3)
     own = [module.parallel_env(max_cycles=4) for _ in range(num_envs)]
     observations = [env.reset(seed=int(rng.integers(2**31)))[0] for env in own]
     for t in range(1, 10):
@@ -312,7 +312,7 @@ def test_a_horizon_shorter_than_the_episode_truncates_it():
 def test_the_horizon_is_also_found_in_the_game_inside_and_in_the_options():
     assert registry.spec(relay("Housed")).horizon == 17
     name = "pettingzoo:mpe2.simple_spread_v3:parallel_env"
-    assert registry.spec(Task(name=name, options={"max_cycles": 9, "horizon": 4})).horizon == 4
+    assert registry.spec(EnvTask(name=name, options={"max_cycles": 9, "horizon": 4})).horizon == 4
     assert registry.spec(relay("Mute", max_cycles=11)).horizon == 11
 
 
@@ -341,7 +341,7 @@ def test_what_reset_leaves_behind_is_found_and_mended_by_making_the_copies_anew(
 
 
 def test_numbers_of_the_particle_environments_lie_between_their_bounds():
-    spec = registry.spec(Task(name=SPREAD, options={"continuous_actions": True}))
+    spec = registry.spec(EnvTask(name=SPREAD, options={"continuous_actions": True}))
     assert spec.classes == (AgentClass("agent", (0, 1, 2), 18, 5, low=(0.0,) * 5, high=(1.0,) * 5),)
 
 
@@ -445,7 +445,7 @@ def test_a_module_or_factory_that_raises_says_in_which_line(tmp_path, monkeypatc
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "sour_games", raising=False)
     with pytest.raises(EnvironmentFault, match=says):
-        adapter.make(Task(name="pettingzoo:sour_games:Game"), 1)
+        adapter.make(EnvTask(name="pettingzoo:sour_games:Game"), 1)
 
 
 def test_a_fault_in_reset_names_its_error():
@@ -473,10 +473,10 @@ def test_ways_of_playing_that_are_not_supported_are_refused_by_name(fault, messa
     ("task", "message"),
     [
         (relay("Anonymous"), "does not list its possible_agents"),
-        (Task(name="pettingzoo:mpe2.simple_spread_v3:env"), "makes an AECEnv .*; name its parallel_env instead"),
-        (Task(name=f"{TURNS}:env"), r"makes an AECEnv .*; turn-based games are not supported$"),
-        (Task(name=f"{TURNS}:parallel_env"), "the game of module '.*tictactoe_v3' is turn-based, which is not supp"),
-        (Task(name="pettingzoo:collections:OrderedDict"), "makes a OrderedDict, not a ParallelEnv"),
+        (EnvTask(name="pettingzoo:mpe2.simple_spread_v3:env"), "makes an AECEnv .*; name its parallel_env instead"),
+        (EnvTask(name=f"{TURNS}:env"), r"makes an AECEnv .*; turn-based games are not supported$"),
+        (EnvTask(name=f"{TURNS}:parallel_env"), "the game of module '.*tictactoe_v3' is turn-based, which is not supp"),
+        (EnvTask(name="pettingzoo:collections:OrderedDict"), "makes a OrderedDict, not a ParallelEnv"),
     ],
 )
 def test_environments_that_are_not_supported_are_refused_by_name(task, message):
@@ -489,7 +489,7 @@ def test_a_package_that_an_environment_needs_is_named(tmp_path, monkeypatch):
     (tmp_path / "lame_games.py").write_text("import nobody_has_this")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(MissingExtra, match=r"needs the package 'nobody_has_this', .*: pip install nobody_has_this$"):
-        adapter.make(Task(name="pettingzoo:lame_games:Game"), 1)
+        adapter.make(EnvTask(name="pettingzoo:lame_games:Game"), 1)
 
 
 @pytest.mark.parametrize(
@@ -507,27 +507,35 @@ def test_a_module_that_is_missing_in_a_package_that_is_there_is_named_with_who_i
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "tame_games", raising=False)
     with pytest.raises(ValueError, match=f"^pettingzoo:tame_games:Game: .*{says}"):
-        adapter.make(Task(name="pettingzoo:tame_games:Game"), 1)
+        adapter.make(EnvTask(name="pettingzoo:tame_games:Game"), 1)
 
 
 def test_a_family_of_pettingzoo_that_is_not_installed_is_named_as_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "multi_agent_ale_py", None)
     with pytest.raises(MissingExtra, match=r"needs 'multi_agent_ale_py', .*: pip install 'pettingzoo\[atari\]'$"):
-        adapter.make(Task(name="pettingzoo:pettingzoo.atari.pong_v3:parallel_env"), 1)
+        adapter.make(EnvTask(name="pettingzoo:pettingzoo.atari.pong_v3:parallel_env"), 1)
 
 
 @pytest.mark.parametrize(
     ("task", "error", "message"),
     [
-        (Task(name="pettingzoo:mpe2.simple_spread_v3"), ValueError, "write it as 'pettingzoo:package.module:factory'"),
-        (Task(name="pettingzoo:mpe2.simple_spread_v9:x"), ValueError, "no module 'simple_spread_v9'; nearest: .*_v3"),
-        (Task(name="pettingzoo:mpe2.simple_spread_v3:paralel_env"), ValueError, "nearest: parallel_env"),
         (
-            Task(name="pettingzoo:nobody_has_this.x:y"),
+            EnvTask(name="pettingzoo:mpe2.simple_spread_v3"),
+            ValueError,
+            "write it as 'pettingzoo:package.module:factory'",
+        ),
+        (
+            EnvTask(name="pettingzoo:mpe2.simple_spread_v9:x"),
+            ValueError,
+            "no module 'simple_spread_v9'; nearest: .*_v3",
+        ),
+        (EnvTask(name="pettingzoo:mpe2.simple_spread_v3:paralel_env"), ValueError, "nearest: parallel_env"),
+        (
+            EnvTask(name="pettingzoo:nobody_has_this.x:y"),
             MissingExtra,
             "'nobody_has_this' is neither installed",
         ),
-        (Task(name=SPREAD, options={"M": 3}), ValueError, "refuses task.options {'M': 3}: TypeError: .*'M'"),
+        (EnvTask(name=SPREAD, options={"M": 3}), ValueError, "refuses task.options {'M': 3}: TypeError: .*'M'"),
         (relay("Boundless"), ValueError, "add task.options.horizon"),
         (relay(horizon=0), ValueError, "the horizon is 0; it must be a whole number of steps, at least 1"),
         (relay(horizon=True), ValueError, "the horizon is True"),
@@ -547,10 +555,10 @@ def test_what_a_user_gets_wrong_is_answered_in_one_line(task, error, message):
 
 
 OURS = [
-    Task(name="toy/signal", agents=3, options={"mixed": True}),
-    Task(name="toy/signal", options={"masked": True, "elimination": True}),
-    Task(name="mpe/simple_spread"),
-    Task(name="mpe/simple_adversary"),
+    EnvTask(name="toy/signal", agents=3, options={"mixed": True}),
+    EnvTask(name="toy/signal", options={"masked": True, "elimination": True}),
+    EnvTask(name="mpe/simple_spread"),
+    EnvTask(name="mpe/simple_adversary"),
 ]
 
 
@@ -567,7 +575,7 @@ def test_our_environments_pass_the_seed_test_of_pettingzoo(task):
 
 
 def test_a_parallel_environment_tells_terminated_from_truncated():
-    environment = ParallelEnvironment(registry.make(Task(name="toy/signal", options={"horizon": 1}), 1))
+    environment = ParallelEnvironment(registry.make(EnvTask(name="toy/signal", options={"horizon": 1}), 1))
     seen, _ = environment.reset(seed=0)
     right = {agent: int(values.argmax()) for agent, values in seen.items()}
     *_, terminated, truncated, _ = environment.step(right)
@@ -581,7 +589,7 @@ def test_a_parallel_environment_tells_terminated_from_truncated():
 
 def test_a_parallel_environment_is_one_copy():
     with pytest.raises(ValueError, match="has 2 copies"):
-        ParallelEnvironment(registry.make(Task(name="toy/signal"), 2))
+        ParallelEnvironment(registry.make(EnvTask(name="toy/signal"), 2))
 
 
 def test_an_environment_goes_through_both_adapters_unchanged():

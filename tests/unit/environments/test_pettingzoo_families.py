@@ -4,7 +4,7 @@ import pytest
 
 from coordinator.config.schema import load
 from functions.environments import registry
-from functions.environments.base import Task
+from functions.environments.base import EnvTask
 from functions.environments.conformance import check
 
 KNIGHTS = "pettingzoo.butterfly.knights_archers_zombies_v11:parallel_env"
@@ -54,7 +54,7 @@ def test_a_family_keeps_every_promise_with_its_defaults(name, packages, options,
     for package in packages:
         pytest.importorskip(package)
     name = f"pettingzoo:{name}"
-    task = Task(name=name, options=load(None, (f"task.name={name}",)).task.options | options)
+    task = EnvTask(name=name, options=load(None, (f"task.name={name}",)).task.options | options)
     check(lambda num_envs: registry.make(task, num_envs), episodes=1, random_starts=random_starts)
 
 
@@ -62,6 +62,6 @@ def test_a_family_keeps_every_promise_with_its_defaults(name, packages, options,
 def test_knights_that_are_not_made_anew_remember_the_last_episode():
     pytest.importorskip("pygame")
     # Once this fails the family's default can go.
-    task = Task(name=f"pettingzoo:{KNIGHTS}", options={"max_cycles": 12})
+    task = EnvTask(name=f"pettingzoo:{KNIGHTS}", options={"max_cycles": 12})
     with pytest.raises(AssertionError, match="reset leaves something behind"):
         check(lambda num_envs: registry.make(task, num_envs), episodes=1, random_starts=False)

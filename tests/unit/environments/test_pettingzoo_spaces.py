@@ -9,7 +9,7 @@ from pettingzoo.test import parallel_api_test, parallel_seed_test
 
 from functions.contract import BadRequest
 from functions.environments import registry
-from functions.environments.base import AgentClass, EnvironmentFault, Task, Unsupported
+from functions.environments.base import AgentClass, EnvironmentFault, EnvTask, Unsupported
 from functions.environments.conformance import check
 from functions.environments.pettingzoo import adapter
 from functions.environments.pettingzoo.guard import Guard
@@ -18,7 +18,7 @@ from functions.environments.pettingzoo.spaces import sight
 
 
 def studio(agents=None, **options):
-    return Task(name="pettingzoo:many_spaces:Studio", agents=agents, options=options)
+    return EnvTask(name="pettingzoo:many_spaces:Studio", agents=agents, options=options)
 
 
 def opened(task, num_envs=1):
@@ -264,7 +264,7 @@ class Many(Studio):
 )
 def test_actions_that_are_not_supported_are_refused_by_name(kind, message):
     with pytest.raises(Unsupported, match=message) as refused:
-        adapter.make(Task(name=f"pettingzoo:{__name__}:{kind}"), 1)
+        adapter.make(EnvTask(name=f"pettingzoo:{__name__}:{kind}"), 1)
     assert "\n" not in str(refused.value)
 
 
@@ -274,10 +274,10 @@ def test_numbers_cannot_be_masked():
 
 
 def test_more_than_1024_combinations_are_refused():
-    task = Task(name=f"pettingzoo:{__name__}:Many")
+    task = EnvTask(name=f"pettingzoo:{__name__}:Many")
     assert len(registry.spec(task).classes[0].branches) == 11
     with pytest.raises(BadRequest, match=r"agent 'artist_0' has 2,048 combinations .* at most 1,024"):
-        registry.spec(Task(name=task.name, options={"joint_actions": True}))
+        registry.spec(EnvTask(name=task.name, options={"joint_actions": True}))
 
 
 @pytest.mark.parametrize("name", ["joint_actions", "rebuild"])

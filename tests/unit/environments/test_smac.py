@@ -9,7 +9,7 @@ import smac_stand_in as stand_in
 
 from functions.contract import BadRequest, MissingExtra
 from functions.environments import conformance, registry
-from functions.environments.base import EnvironmentFault, Task
+from functions.environments.base import EnvironmentFault, EnvTask
 
 # In 'duel', two allies of health 2 against one enemy of health 3: damage 3, 10 for the kill and 200 for the victory.
 POINT = 20 / 213
@@ -25,7 +25,7 @@ def world(monkeypatch):
 
 
 def duel(num_envs=1, **options):
-    return registry.make(Task(name="smac/duel", options=options), num_envs)
+    return registry.make(EnvTask(name="smac/duel", options=options), num_envs)
 
 
 def play(environment, *moves):
@@ -36,12 +36,12 @@ def play(environment, *moves):
 
 @pytest.mark.parametrize("name", ["smac/3m", "smac/duel", "smacv2/terran_3_vs_3", "smacv2/terran_2_vs_3"])
 def test_the_adapter_keeps_every_promise_of_the_protocol(world, name):
-    conformance.check(lambda num_envs: registry.make(Task(name=name), num_envs), random_starts=name != "smac/duel")
+    conformance.check(lambda num_envs: registry.make(EnvTask(name=name), num_envs), random_starts=name != "smac/duel")
     assert world.running == set()
 
 
 def test_sizes_are_known_before_starcraft_starts(world):
-    spec = registry.spec(Task(name="smac/3m"))
+    spec = registry.spec(EnvTask(name="smac/3m"))
     assert spec.agents == ("agent_0", "agent_1", "agent_2")
     (kind,) = spec.classes
     assert (kind.agents, kind.observation_size, kind.actions) == ((0, 1, 2), 5, 9)
@@ -83,7 +83,7 @@ def test_a_fallen_unit_sees_zeros_and_has_the_no_op_alone(world):
 
 def test_the_time_limit_truncates_and_leaves_the_living_to_be_bootstrapped(world):
     # Everybody walks out of reach, where nothing happens any more.
-    environment = registry.make(Task(name="smac/3m"), 1)
+    environment = registry.make(EnvTask(name="smac/3m"), 1)
     seen = environment.reset(np.random.default_rng(3))
     for _ in range(12):
         mask = seen.masks[0][0]
@@ -151,7 +151,7 @@ def test_what_smacv2_draws_neither_follows_nor_moves_the_generators_of_the_proce
     def first_steps(noise):
         random.seed(noise)
         np.random.seed(noise)
-        environment = registry.make(Task(name="smacv2/terran_8_vs_8"), 2)
+        environment = registry.make(EnvTask(name="smacv2/terran_8_vs_8"), 2)
         seen = [environment.reset(np.random.default_rng(1))]
         seen += [environment.step((np.where(seen[-1].alive, STOP, 0),)).observation]
         environment.close()
@@ -179,7 +179,7 @@ def test_smacv2_is_set_as_in_its_published_configurations(world, monkeypatch, ra
         return stand_in.StarCraftCapabilityEnvWrapper(**(keywords | {"map_name": "10gen_terran"}))
 
     monkeypatch.setattr(sys.modules["smacv2.env.starcraft2.wrapper"], "StarCraftCapabilityEnvWrapper", wrapper)
-    spec = registry.spec(Task(name=f"smacv2/{race}_5_vs_6", options={"difficulty": "9"}))
+    spec = registry.spec(EnvTask(name=f"smacv2/{race}_5_vs_6", options={"difficulty": "9"}))
     assert len(spec.agents) == 5
     assert spec.classes[0].actions == 6 + 6
     config = asked[0]["capability_config"]
@@ -201,7 +201,7 @@ def test_smacv2_is_set_as_in_its_published_configurations(world, monkeypatch, ra
 def test_without_the_package_one_line_says_how_to_get_all_that_is_needed(monkeypatch, package, task):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtra) as told:
-        registry.make(Task(name=task), 1)
+        registry.make(EnvTask(name=task), 1)
     line = str(told.value)
     assert "\n" not in line
     assert line.startswith(f"{task} needs the package '{package}', which is not installed: pip install")
@@ -240,7 +240,7 @@ def test_a_package_that_does_not_load_is_a_fault(world, monkeypatch):
 
     monkeypatch.setattr("functions.environments.starcraft.smac_scenarios.import_module", broken)
     with pytest.raises(EnvironmentFault, match=r"^smac/8m: import of 'smac.env': TypeError: Des.* package \(.+:\d+\)$"):
-        registry.make(Task(name="smac/8m"), 1)
+        registry.make(EnvTask(name="smac/8m"), 1)
 
 
 def test_a_crash_is_a_fault_that_names_copy_and_step(world):
@@ -322,5 +322,5 @@ def test_what_the_package_must_not_give_is_a_fault(world, method, answer, says):
 )
 def test_what_cannot_be_asked_for_is_refused_in_one_line(world, name, agents, options, says):
     with pytest.raises(BadRequest, match=says) as told:
-        registry.make(Task(name=name, agents=agents, options=options), 1)
+        registry.make(EnvTask(name=name, agents=agents, options=options), 1)
     assert "\n" not in str(told.value)

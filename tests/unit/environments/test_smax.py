@@ -10,7 +10,7 @@ import pytest
 
 from functions.contract import BadRequest, MissingExtra
 from functions.environments import conformance, registry
-from functions.environments.base import Task
+from functions.environments.base import EnvTask
 
 STOP, FIRST_ENEMY = 4, 5
 # Few steps, so that the suite of the protocol plays several episodes; one engine is compiled for all that use it.
@@ -31,7 +31,7 @@ def test_without_jaxmarl_one_line_says_how_to_get_it(monkeypatch, package):
         monkeypatch.delitem(sys.modules, part)
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtra) as told:
-        registry.make(Task(name="smax/27m_vs_30m"), 1)
+        registry.make(EnvTask(name="smax/27m_vs_30m"), 1)
     assert str(told.value) == (
         f"smax/27m_vs_30m needs JaxMARL (the package '{package}' is not installed): pip install 'jaxmarl>=0.2,<0.3'"
     )
@@ -40,7 +40,7 @@ def test_without_jaxmarl_one_line_says_how_to_get_it(monkeypatch, package):
 @pytest.mark.parametrize("option", ["scenario", "action_type"])
 def test_options_that_are_ours_are_refused(option):
     with pytest.raises(BadRequest, match=f"smax/3m: task.options.{option} cannot be chosen"):
-        registry.make(Task(name="smax/3m", options={option: "continuous"}), 1)
+        registry.make(EnvTask(name="smax/3m", options={option: "continuous"}), 1)
 
 
 def test_naming_a_task_does_not_load_jax():
@@ -59,9 +59,9 @@ def test_jax_starts_silently_on_one_thread_and_leaves_the_settings_of_the_proces
         "import os, sys\n"
         "from pathlib import Path\n"
         "from functions.environments import registry\n"
-        "from functions.environments.base import Task\n"
+        "from functions.environments.base import EnvTask\n"
         "before = dict(os.environ), sys.stdout, sys.stderr, sys.__stdout__\n"
-        "registry.spec(Task(name='smax/3m'))\n"
+        "registry.spec(EnvTask(name='smax/3m'))\n"
         "import jax\n"
         "same = (dict(os.environ), sys.stdout, sys.stderr, sys.__stdout__) == before\n"
         "threads = [path.read_text().strip() for path in Path('/proc/self/task').glob('*/comm')]\n"
@@ -78,7 +78,7 @@ def test_jax_starts_silently_on_one_thread_and_leaves_the_settings_of_the_proces
     [("3m", 3, 3), ("8m", 8, 8), ("2s3z", 5, 5), ("3s5z", 8, 8), ("5m_vs_6m", 5, 6), ("smacv2_10_units", 10, 10)],
 )
 def test_the_sizes_are_jaxmarls(name, allies, enemies):
-    spec = registry.spec(Task(name=f"smax/{name}"))
+    spec = registry.spec(EnvTask(name=f"smax/{name}"))
     (kind,) = spec.classes
     assert spec.agents == tuple(f"ally_{i}" for i in range(allies))
     # 13 features of every other unit and 10 of one's own; four moves, stop, and every enemy.
@@ -92,7 +92,7 @@ def test_the_sizes_are_jaxmarls(name, allies, enemies):
 
 @needs_jaxmarl
 def test_the_adapter_keeps_every_promise_of_the_protocol():
-    conformance.check(lambda num_envs: registry.make(Task(name="smax/3m", options=SHORT), num_envs))
+    conformance.check(lambda num_envs: registry.make(EnvTask(name="smax/3m", options=SHORT), num_envs))
 
 
 @needs_jaxmarl
@@ -106,7 +106,7 @@ def test_the_adapter_keeps_every_promise_of_the_protocol():
 )
 def test_what_jaxmarl_does_not_have_is_refused_in_one_line(name, agents, options, says):
     with pytest.raises(BadRequest, match=says) as told:
-        registry.make(Task(name=name, agents=agents, options=options), 1)
+        registry.make(EnvTask(name=name, agents=agents, options=options), 1)
     assert "\n" not in str(told.value)
 
 
@@ -134,7 +134,7 @@ def episodes(environment, seed, act):
 
 @needs_jaxmarl
 def test_a_battle_won_is_worth_two_and_a_battle_lost_less_than_one():
-    done = episodes(registry.make(Task(name="smax/3m"), 16), 0, waiting)
+    done = episodes(registry.make(EnvTask(name="smax/3m"), 16), 0, waiting)
     won = [value for value, win, _, _ in done if win]
     lost = [value for value, win, _, _ in done if not win]
     assert won and lost
@@ -149,20 +149,20 @@ def test_units_that_only_stand_lose_without_a_point():
     def stand(seen):
         return (np.full(seen.masks[0].shape[:2], STOP),)
 
-    done = episodes(registry.make(Task(name="smax/3m"), 16), 1, stand)
+    done = episodes(registry.make(EnvTask(name="smax/3m"), 16), 1, stand)
     assert {(value, win, cut, alive) for value, win, cut, alive in done} == {(0.0, 0.0, False, 0)}
 
 
 @needs_jaxmarl
 def test_the_time_limit_truncates():
-    done = episodes(registry.make(Task(name="smax/3m", options={"max_steps": 2}), 3), 0, waiting)
+    done = episodes(registry.make(EnvTask(name="smax/3m", options={"max_steps": 2}), 3), 0, waiting)
     # Three steps are not enough for the sides to meet.
     assert done == [(0.0, 0.0, True, 3)] * 3
 
 
 @needs_jaxmarl
 def test_the_fallen_leave_their_part_to_those_who_stand():
-    environment = registry.make(Task(name="smax/3m"), 16)
+    environment = registry.make(EnvTask(name="smax/3m"), 16)
     seen, shares = environment.reset(np.random.default_rng(0)), set()
     for _ in range(40):
         before = seen.alive
@@ -185,7 +185,7 @@ def in_maps(state, units=6):
 @needs_jaxmarl
 def test_a_copy_plays_what_jaxmarl_plays_with_its_key():
     """Key by key and step by step against JaxMARL's own environment, not batched and not compiled with ours."""
-    environment = registry.make(Task(name="smax/3m"), 16)
+    environment = registry.make(EnvTask(name="smax/3m"), 16)
     seen = environment.reset(np.random.default_rng(7))
     import jax
     from jaxmarl.environments.smax import HeuristicEnemySMAX, map_name_to_scenario

@@ -17,7 +17,7 @@ from coordinator.core.sides import sides_of
 from functions.algorithms.registry import BUILT_IN as ALGORITHMS
 from functions.contract import BadRequest, MissingExtra
 from functions.environments import corridor, matrix, registry, toy
-from functions.environments.base import Task
+from functions.environments.base import EnvTask
 from functions.environments.pettingzoo import factory
 from functions.environments.pettingzoo.tuple_environment import registered
 from functions.environments.starcraft import smac_scenarios
@@ -97,7 +97,7 @@ def each(tasks):
 
 def spec(name, **options):
     try:
-        return registry.spec(Task(name=name, options=options))
+        return registry.spec(EnvTask(name=name, options=options))
     except MissingExtra as missing:
         pytest.skip(str(missing))
 
@@ -143,7 +143,7 @@ def test_every_name_in_the_text_is_a_task(starcraft, name):
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_agents_sides_and_choices_are_the_tasks_own(name):
-    row, found = TASKS[name], registry.spec(Task(name=name))
+    row, found = TASKS[name], registry.spec(EnvTask(name=name))
     assert int(row["agents"].split()[0]) == len(found.agents)
     assert row["sides"] == ", ".join(side.name for side in sides_of(found))
     assert row["choices"] == ", ".join(str(kind.actions) for kind in found.classes)
@@ -153,17 +153,17 @@ def test_agents_sides_and_choices_are_the_tasks_own(name):
 def test_the_number_of_agents_can_be_chosen_where_the_least_is_told(name):
     own, *least = map(int, re.findall(r"\d+", TASKS[name]["agents"]))
     for agents in least:
-        assert len(registry.spec(Task(name=name, agents=agents)).agents) == agents
-        assert len(registry.spec(Task(name=name, agents=own + 1)).agents) == own + 1
+        assert len(registry.spec(EnvTask(name=name, agents=agents)).agents) == agents
+        assert len(registry.spec(EnvTask(name=name, agents=own + 1)).agents) == own + 1
     with pytest.raises(BadRequest):
-        registry.spec(Task(name=name, agents=least[0] - 1 if least else own + 1))
+        registry.spec(EnvTask(name=name, agents=least[0] - 1 if least else own + 1))
 
 
 def known_options(name):
     """What the code of a built-in task takes."""
     if name.startswith("mpe/"):
         with pytest.raises(BadRequest, match="there are: ") as refused:
-            registry.make(Task(name=name, options={"no option": 1}), 1)
+            registry.make(EnvTask(name=name, options={"no option": 1}), 1)
         return set(str(refused.value).split("there are: ")[1].rstrip(")").split(", "))
     own = {
         "toy/signal": toy.SignalOptions,
@@ -187,7 +187,7 @@ def test_every_option_of_the_adapters_is_told():
 def played(name, **options):
     """What random play gives: the same numbers for the same task."""
     try:
-        environment = registry.make(Task(name=name, options=options), 16)
+        environment = registry.make(EnvTask(name=name, options=options), 16)
     except MissingExtra as missing:
         pytest.skip(str(missing))
     rng, told = np.random.default_rng(0), [environment.spec]
@@ -225,7 +225,7 @@ def test_a_default_that_is_told_changes_nothing_where_it_is_set(starcraft, optio
 def test_the_adapters_switches_are_off_as_it_is_told():
     pytest.importorskip("rware")
     assert {default for option, _, default, _ in OPTIONS if option in SWITCHES} == {"false"}
-    environment = registry.make(Task(name="rware/tiny-2ag", options={"msg_bits": 2}), 1)
+    environment = registry.make(EnvTask(name="rware/tiny-2ag", options={"msg_bits": 2}), 1)
     assert environment.spec.classes[0].branches and environment._rebuild is None
 
 
@@ -233,7 +233,7 @@ def test_the_adapters_switches_are_off_as_it_is_told():
 def test_what_is_not_of_the_type_that_is_told_is_refused(starcraft, option, kind, default, name):
     spec(name, **{option: read(default)})
     with pytest.raises(BadRequest):
-        registry.spec(Task(name=name, options={option: WRONG[kind]}))
+        registry.spec(EnvTask(name=name, options={option: WRONG[kind]}))
 
 
 def said(found):
@@ -290,7 +290,7 @@ def test_what_a_name_of_foraging_says_is_told_so(option):
 @pytest.mark.conformance
 @pytest.mark.skipif(find_spec("jaxmarl") is None, reason="JaxMARL is not installed")
 def test_options_and_maps_of_smax_are_jaxmarls():
-    registry.spec(Task(name="smax/3m"))  # sets jax up
+    registry.spec(EnvTask(name="smax/3m"))  # sets jax up
     from jaxmarl.environments import smax
 
     own = defaults(smax.SMAX.__init__) | defaults(smax.HeuristicEnemySMAX.__init__)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from functions.environments import toy
-from functions.environments.base import AgentClass, Task
+from functions.environments.base import AgentClass, EnvTask
 
 
-def task(agents: int | None = None, **options: int | bool) -> Task:
-    return Task(name="toy/signal", agents=agents, options=options)
+def task(agents: int | None = None, **options: int | bool) -> EnvTask:
+    return EnvTask(name="toy/signal", agents=agents, options=options)
 
 
 def right_answers(observation, environment):

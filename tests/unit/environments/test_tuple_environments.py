@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from functions.contract import BadRequest, MissingExtra
 from functions.environments import registry
-from functions.environments.base import EnvironmentFault, Task
+from functions.environments.base import EnvironmentFault, EnvTask
 from functions.environments.conformance import check
 from functions.environments.pettingzoo.adapter import assemble
 from functions.environments.pettingzoo.tuple_environment import TupleEnvironment, registered
@@ -50,7 +50,7 @@ def pots(num_envs=1, **options):
         made.append(Pot(**options))
         return TupleEnvironment(made[-1], made[-1].steps, lambda environment: environment.pot < 6)
 
-    return assemble(Task(name="house/pot"), num_envs, build), made
+    return assemble(EnvTask(name="house/pot"), num_envs, build), made
 
 
 def put(first, second, num_envs=1):
@@ -151,7 +151,7 @@ def test_a_label_like_no_other_is_answered_with_how_tasks_are_named(registered_p
 def test_a_family_whose_package_is_missing_says_so_in_one_line(monkeypatch, name, package):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtra, match=f"^{name} needs the package '{package}', .*: pip install {package}$"):
-        registry.make(Task(name=name), 1)
+        registry.make(EnvTask(name=name), 1)
 
 
 @pytest.mark.parametrize(
@@ -171,15 +171,15 @@ def test_a_name_is_known_when_it_is_listed_or_of_a_family(name, known):
 
 def test_a_name_that_nobody_knows_is_answered_with_the_families():
     with pytest.raises(BadRequest, match=r"lbf/8x8-2p-3f .*rware/tiny-2ag .* and pettingzoo:package.module:factory "):
-        registry.make(Task(name="xyz"), 1)
+        registry.make(EnvTask(name="xyz"), 1)
 
 
 @pytest.mark.parametrize(
     "task",
     [
-        Task(name="lbf/8x8-2p-3f", options={"horizon": 12}),
-        Task(name="lbf/2s-5x5-2p-1f-coop", options={"horizon": 12}),
-        Task(name="lbf/8x8-4p-2f", options={"horizon": 9, "penalty": 0.1}),
+        EnvTask(name="lbf/8x8-2p-3f", options={"horizon": 12}),
+        EnvTask(name="lbf/2s-5x5-2p-1f-coop", options={"horizon": 12}),
+        EnvTask(name="lbf/8x8-4p-2f", options={"horizon": 9, "penalty": 0.1}),
     ],
     ids=str,
 )
@@ -202,12 +202,12 @@ def test_level_based_foraging_keeps_every_promise(task):
 )
 def test_a_warehouse_keeps_every_promise(options):
     pytest.importorskip("rware")
-    check(lambda num_envs: registry.make(Task(name="rware/tiny-2ag", options=options | {"horizon": 8}), num_envs))
+    check(lambda num_envs: registry.make(EnvTask(name="rware/tiny-2ag", options=options | {"horizon": 8}), num_envs))
 
 
 def test_a_player_that_gathers_all_food_ends_the_episode_and_is_paid_alone():
     pytest.importorskip("lbforaging")
-    environment = registry.make(Task(name="lbf/5x5-2p-1f", agents=2), 1)
+    environment = registry.make(EnvTask(name="lbf/5x5-2p-1f", agents=2), 1)
     assert environment.spec.horizon == 50 and environment.spec.classes[0].actions == 6
     environment.reset(np.random.default_rng(0))
     game = environment._envs[0]._guard.environment._environment
@@ -223,7 +223,7 @@ def test_a_player_that_gathers_all_food_ends_the_episode_and_is_paid_alone():
 
 def test_foraging_that_takes_too_long_is_truncated():
     pytest.importorskip("lbforaging")
-    environment = registry.make(Task(name="lbf/8x8-2p-3f", options={"horizon": 3}), 2)
+    environment = registry.make(EnvTask(name="lbf/8x8-2p-3f", options={"horizon": 3}), 2)
     environment.reset(np.random.default_rng(0))
     for _ in range(3):
         step = environment.step((np.zeros((2, 2), dtype=np.int64),))
@@ -235,7 +235,7 @@ def test_a_warehouse_pays_whom_it_is_told_to():
     pytest.importorskip("rware")
     paid = {}
     for kind in ("individual", "global"):
-        environment = registry.make(Task(name="rware/tiny-2ag", options={"reward_type": kind}), 1)
+        environment = registry.make(EnvTask(name="rware/tiny-2ag", options={"reward_type": kind}), 1)
         environment.reset(np.random.default_rng(0))
         house = environment._envs[0]._guard.environment._environment
         (x, y), shelf = house.goals[0], house.request_queue[0]
@@ -251,7 +251,7 @@ def test_a_warehouse_pays_whom_it_is_told_to():
 
 def test_a_warehouse_is_truncated_at_its_horizon():
     pytest.importorskip("rware")
-    environment = registry.make(Task(name="rware/tiny-2ag", options={"horizon": 2}), 1)
+    environment = registry.make(EnvTask(name="rware/tiny-2ag", options={"horizon": 2}), 1)
     environment.reset(np.random.default_rng(0))
     steps = [environment.step((np.zeros((1, 2), dtype=np.int64),)) for _ in range(2)]
     assert [step.truncated.tolist() for step in steps] == [[False], [True]]
@@ -274,5 +274,5 @@ def test_a_warehouse_is_truncated_at_its_horizon():
 def test_what_a_user_gets_wrong_is_answered_in_one_line(package, name, options, message):
     pytest.importorskip(package)
     with pytest.raises(BadRequest, match=message) as refused:
-        registry.make(Task(name=name, options=options), 1)
+        registry.make(EnvTask(name=name, options=options), 1)
     assert "\n" not in str(refused.value)

@@ -11,7 +11,7 @@ from functions.algorithms.base import Context
 from functions.algorithms.ddpg.actors import acting_next, acting_now, taken
 from functions.contract import BadRequest, Behaviour, Opponents, Team
 from functions.data.replay_buffer import ReplayBuffer, RolloutKey
-from functions.environments.base import AgentClass, Spec
+from functions.environments.base import AgentClass, EnvSpec
 from functions.learner import stages
 from functions.learner.stages import Share
 
@@ -24,7 +24,7 @@ APART = Team(groups=(0, 1))
 def pair(numbers=False, masked=False, sides=(), state=0):
     """Two agents of one class, that choose one of three or give one number of 0 to 1."""
     kind = {"actions": 1, "low": (0.0,), "high": (1.0,)} if numbers else {"actions": 3}
-    return Spec(("a", "b"), (AgentClass("x", (0, 1), SIZE, **kind),), 1, state, masked, sides)
+    return EnvSpec(("a", "b"), (AgentClass("x", (0, 1), SIZE, **kind),), 1, state, masked, sides)
 
 
 def rollout(spec, rng, steps=1, **given):
@@ -295,8 +295,8 @@ def test_choices_have_no_noise_by_default(name):
     assert (config.noise_start, config.noise_end, config.behaviour(0)) == (0, 0, Behaviour())
 
 
-MIXED = Spec(("a", "b"), (AgentClass("x", (0,), 2, 3), AgentClass("y", (1,), 2, 1, low=(0.0,), high=(1.0,))), 5)
-SEVERAL = Spec(("a",), (AgentClass("x", (0,), 2, 4, branches=(2, 2)),), 5)
+MIXED = EnvSpec(("a", "b"), (AgentClass("x", (0,), 2, 3), AgentClass("y", (1,), 2, 1, low=(0.0,), high=(1.0,))), 5)
+SEVERAL = EnvSpec(("a",), (AgentClass("x", (0,), 2, 4, branches=(2, 2)),), 5)
 
 
 @EACH
@@ -327,7 +327,7 @@ def test_tasks_that_it_cannot_explore_are_refused_in_one_line(name, spec, settin
 def test_opponents_that_do_not_learn_may_act_in_another_way(name):
     opponents = Opponents(agents=(1,))
     for classes in (MIXED.classes, (MIXED.classes[0], AgentClass("y", (1,), 2, 4, branches=(2, 2)))):
-        spec = Spec(MIXED.agents, classes, MIXED.horizon, sides=(0, 1))
+        spec = EnvSpec(MIXED.agents, classes, MIXED.horizon, sides=(0, 1))
         algorithm = algorithms.algorithm(name)
         config = algorithms.configuration(algorithm, {}).resolved(spec)
         made = algorithms.implementation(algorithm).initialise(

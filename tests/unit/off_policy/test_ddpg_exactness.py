@@ -13,7 +13,7 @@ from functions.algorithms import registry as algorithms
 from functions.algorithms.base import Context
 from functions.contract import Team
 from functions.data.replay_buffer import ReplayBuffer, RolloutKey
-from functions.environments.base import AgentClass, Spec
+from functions.environments.base import AgentClass, EnvSpec
 from functions.learner import stages
 from functions.learner.stages import Share
 from functions.learner.update import as_stored
@@ -63,7 +63,7 @@ def spec_of(kind, state_size=5):
     numbers = {"actions": 2, "low": (-1.0, -2.0), "high": (1.0, 3.0)}
     own = numbers if kind == "numbers" else {"actions": 3}
     other = {"actions": 4} if kind == "one choice" else {"actions": 1, "low": (0.0,), "high": (1.0,)}
-    return Spec(
+    return EnvSpec(
         agents=("a", "b", "c"),
         classes=(AgentClass("these", (0, 2), SIZE, **own), AgentClass("other", (1,), SIZE, **other)),
         horizon=50, state_size=state_size, masked=kind != "numbers", sides=(0, 1, 0),

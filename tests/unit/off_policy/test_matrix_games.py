@@ -7,15 +7,15 @@ import pytest
 
 from functions.algorithms.off_policy import td
 from functions.environments import matrix, registry
-from functions.environments.base import Task
+from functions.environments.base import EnvTask
 from functions.environments.conformance import check
 
 CLIMBING = [[11, -30, 0], [-30, 7, 6], [0, 0, 5]]
 PENALTY = [[10, 0, -7], [0, 2, 0], [-7, 0, 10]]
 GAMES = [
-    Task(name="matrix/climbing"),
-    Task(name="matrix/penalty", agents=2, options={"k": -7}),
-    Task(name="matrix/two_step"),
+    EnvTask(name="matrix/climbing"),
+    EnvTask(name="matrix/penalty", agents=2, options={"k": -7}),
+    EnvTask(name="matrix/two_step"),
 ]
 
 
@@ -40,7 +40,7 @@ def test_a_pair_of_actions_earns_what_the_table_says_half_each_and_ends_the_game
 
 
 def test_a_penalty_is_a_hundred_unless_another_is_asked_for():
-    environment = registry.make(Task(name="matrix/penalty"), 1)
+    environment = registry.make(EnvTask(name="matrix/penalty"), 1)
     environment.reset(np.random.default_rng(0))
     assert environment.step((np.array([[0, 2]]),)).rewards.sum() == -100
 
@@ -77,13 +77,13 @@ def test_no_sum_of_two_utilities_prefers_the_better_game_of_the_two():
 @pytest.mark.parametrize(
     ("task", "message"),
     [
-        (Task(name="matrix/climbing", agents=3), "matrix/climbing: task.agents is 3; the game is for 2"),
-        (Task(name="matrix/penalty", options={"k": 1.0}), r"matrix/penalty: task.options: .*<= 0.*\$.k"),
-        (Task(name="matrix/two_step", options={"k": 1.0}), "matrix/two_step: task.options: .*unknown field `k`"),
-        (Task(name="toy/corridor", agents=0), "task.agents is 0; at least 1 walks"),
-        (Task(name="toy/corridor", options={"legs": 1}), r"toy/corridor: task.options: .*>= 2.*\$.legs"),
+        (EnvTask(name="matrix/climbing", agents=3), "matrix/climbing: task.agents is 3; the game is for 2"),
+        (EnvTask(name="matrix/penalty", options={"k": 1.0}), r"matrix/penalty: task.options: .*<= 0.*\$.k"),
+        (EnvTask(name="matrix/two_step", options={"k": 1.0}), "matrix/two_step: task.options: .*unknown field `k`"),
+        (EnvTask(name="toy/corridor", agents=0), "task.agents is 0; at least 1 walks"),
+        (EnvTask(name="toy/corridor", options={"legs": 1}), r"toy/corridor: task.options: .*>= 2.*\$.legs"),
         (
-            Task(name="toy/corridor", options={"prize": 2}),
+            EnvTask(name="toy/corridor", options={"prize": 2}),
             r"prize is 2.0; at the corridor's start it is worth 1.46, less than 1.5",  # 2 · 0.9³
         ),
     ],
@@ -94,9 +94,9 @@ def test_a_game_says_what_it_cannot_be(task, message):
 
 
 CORRIDORS = [
-    Task(name="toy/corridor"),
-    Task(name="toy/corridor", agents=1, options={"horizon": 1, "legs": 3}),
-    Task(name="toy/corridor", agents=4, options={"horizon": 3, "legs": 2, "prize": 20}),
+    EnvTask(name="toy/corridor"),
+    EnvTask(name="toy/corridor", agents=1, options={"horizon": 1, "legs": 3}),
+    EnvTask(name="toy/corridor", agents=4, options={"horizon": 3, "legs": 2, "prize": 20}),
 ]
 
 
@@ -107,7 +107,7 @@ def test_a_corridor_keeps_every_promise_of_an_environment(task):
 
 def transitions(task, steps):
     """Random play of one agent alone: cell, action, reward, next cell, terminated, truncated, each ``[rows]``."""
-    environment = registry.make(Task(name=task.name, agents=1, options=task.options), 50)
+    environment = registry.make(EnvTask(name=task.name, agents=1, options=task.options), 50)
     rng = np.random.default_rng(0)
     seen = environment.reset(rng)
     rows = []
@@ -152,7 +152,7 @@ def test_in_every_corridor_the_two_readings_of_a_cut_differ_in_all_but_the_last_
 
 
 def test_what_was_walked_is_told_and_a_walker_is_cut_after_the_horizon():
-    environment = registry.make(Task(name="toy/corridor"), 400)
+    environment = registry.make(EnvTask(name="toy/corridor"), 400)
     starts = environment.reset(np.random.default_rng(3)).values[0].argmax(axis=2)
     assert {*starts.ravel().tolist()} == {0, 2}
     act = (np.tile([1, 0], (400, 1)),)  # agent_0 goes on, agent_1 takes

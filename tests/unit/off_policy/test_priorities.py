@@ -8,10 +8,10 @@ from functions.algorithms.base import Context
 from functions.algorithms.off_policy.priorities import Draw, Judged, Priorities
 from functions.contract import Team
 from functions.data.replay_buffer import ReplayBuffer, RolloutKey
-from functions.environments.base import AgentClass, Spec
+from functions.environments.base import AgentClass, EnvSpec
 from functions.learner import stages
 
-ALONE = Spec(agents=("a",), classes=(AgentClass("a", (0,), 1, 2),), horizon=4)
+ALONE = EnvSpec(agents=("a",), classes=(AgentClass("a", (0,), 1, 2),), horizon=4)
 # Values are 0 and stay there, so that |value - target| is the reward.
 STILL = {
     "lr": 1e-30,

@@ -3,9 +3,9 @@
 import pytest
 from taught import returned, taught
 
-from functions.environments.base import Task
+from functions.environments.base import EnvTask
 
-GAME = Task(name="pettingzoo:sacrifices:game")
+GAME = EnvTask(name="pettingzoo:sacrifices:game")
 REPLAYING = {"updates_per_round": 40, "batch_size": 64, "buffer_size": 4000, "hidden": [16]}
 SETTINGS = {
     "ippo": {"hidden": [16], "lr": 0.01},

@@ -17,7 +17,7 @@ from functions.algorithms.value import decomposed
 from functions.algorithms.value.utilities import seen_by, utilities
 from functions.contract import TaskHeader, Team
 from functions.data.replay_buffer import ReplayBuffer, RolloutKey
-from functions.environments.base import AgentClass, Spec
+from functions.environments.base import AgentClass, EnvSpec
 from functions.learner import stages
 from functions.nn import recurrent
 from functions.randomness import generator
@@ -29,7 +29,7 @@ NAMES = ("iql", "vdn", "qmix")
 
 def spec(sides=(), masked=True, state_size=3):
     """Four agents of two classes that interleave; agents die, episodes are cut."""
-    return Spec(
+    return EnvSpec(
         agents=("a", "b", "c", "d"),
         classes=(AgentClass("x", (0, 2), 3, 3), AgentClass("y", (1, 3), 2, 4)),
         horizon=STEPS, state_size=state_size, masked=masked, sides=sides,

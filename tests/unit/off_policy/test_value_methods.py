@@ -13,7 +13,7 @@ from functions.algorithms import registry as algorithms
 from functions.algorithms.value.mixer import mixer_of
 from functions.contract import Answer, Failed, InitialiseTask, Team
 from functions.environments import registry
-from functions.environments.base import AgentClass, Observation, Spec, Task
+from functions.environments.base import AgentClass, EnvSpec, EnvTask, Observation
 from functions.environments.matrix import optimal_return
 from functions.evaluator.episodes import play
 from functions.learner.handler import handle as learn
@@ -31,7 +31,7 @@ SMALL = {
 # Whatever is done is done at random, so that all pairs of actions are seen equally often.
 EXPLORING = {**SMALL, "epsilon_start": 1.0, "epsilon_end": 1.0}
 OWN = {"iql": {}, "vdn": {}, "qmix": {"mixing_embed_dim": 8, "hypernet_embed": 8}}
-TWO_STEP, CORRIDOR = Task(name="matrix/two_step"), Task(name="toy/corridor")
+TWO_STEP, CORRIDOR = EnvTask(name="matrix/two_step"), EnvTask(name="toy/corridor")
 
 
 def learned(task, name, seed=0, rounds=8, num_envs=32, **settings):
@@ -96,7 +96,7 @@ def test_the_joint_values_of_qmix_are_those_of_the_game():
 def test_who_explores_less_and_less_may_find_the_best_where_the_penalty_is_high(name):
     """With -7 a corner is worth 1 beside a partner at random and the middle 2/3, so that it depends on the seed whether
     both settle on the same corner: of ten seeds 4, 6 and 8 do. This one does."""
-    task, settings = Task(name="matrix/penalty", options={"k": -7}), {**SMALL, **OWN[name], "epsilon_steps": 300}
+    task, settings = EnvTask(name="matrix/penalty", options={"k": -7}), {**SMALL, **OWN[name], "epsilon_steps": 300}
     assert returned(task, taught(task, name, settings, rounds=6, num_envs=64)) == optimal_return(task) == 10
 
 
@@ -105,7 +105,7 @@ def test_who_explores_less_and_less_may_find_the_best_where_the_penalty_is_high(
 def test_who_explores_less_and_less_finds_the_best_of_the_penalty_game(name, seed):
     """With a penalty of -3 the corners, 7/3 in the mean over a partner that acts at random, are worth more than the
     middle, 2/3; which of the two pairs that pay 10 it is, both settle on as they explore less."""
-    task = Task(name="matrix/penalty", options={"k": -3})
+    task = EnvTask(name="matrix/penalty", options={"k": -3})
     settings = {**SMALL, **OWN[name], "epsilon_steps": 1000, "buffer_size": 500}
     found = returned(task, taught(task, name, settings, rounds=20, num_envs=64, seed=seed))
     assert found == optimal_return(task) == 10
@@ -118,7 +118,7 @@ def test_the_central_critic_of_maddpg_tells_what_every_pair_of_the_climbing_game
         "gamma": 0.9, "hidden": [32], "lr": 1e-9, "critic_lr": 0.01, "batch_size": 64, "updates_per_round": 60,
         "buffer_size": 10_000, "tau": 0.1, "standardise_rewards": False,
     }  # fmt: skip
-    _, tensors = teaching.learned(Task(name="matrix/climbing"), "maddpg", settings, rounds=8, num_envs=64)
+    _, tensors = teaching.learned(EnvTask(name="matrix/climbing"), "maddpg", settings, rounds=8, num_envs=64)
     pairs = np.eye(3, dtype=np.float32)[np.indices((3, 3)).reshape(2, 9)]
     seen = np.concatenate([np.ones((9, 1), np.float32), *pairs], axis=1)
     for group in ("g00", "g01"):
@@ -135,7 +135,7 @@ def test_who_averages_over_a_partner_that_explores_misses_the_best(name, game, e
     A sum of values has the same greatest entry: row mean plus column mean. No joint value that rises with each agent's
     own can have a best pair whose neighbours are worse than what they are neighbours of, so that `qmix` does no better.
     """
-    task = Task(name=f"matrix/{game}")
+    task = EnvTask(name=f"matrix/{game}")
     assert returned(task, learned(task, name, rounds=6, num_envs=64)) == earned
 
 
@@ -163,19 +163,19 @@ HARD = {"masked": True, "elimination": True, "mixed": True}
 @pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
 def test_agents_that_explore_less_and_less_answer_every_signal(name, options):
     """Two agents, five steps, a right answer each is the best there is: 10."""
-    task = Task(name="toy/signal", options=options)
+    task = EnvTask(name="toy/signal", options=options)
     assert mean_return(task, taught(task, name, {**ANSWERING, **OWN[name]}, rounds=10)) == 10
 
 
 @pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
 def test_so_they_do_where_what_surprises_is_replayed_more_often(name):
-    task = Task(name="toy/signal", options=HARD)
+    task = EnvTask(name="toy/signal", options=HARD)
     settings = {**ANSWERING, **OWN[name], "priority": 0.6, "priority_steps": 1500}
     assert mean_return(task, taught(task, name, settings, rounds=10)) == 10
 
 
 def test_agents_that_remember_answer_every_signal():
-    task = Task(name="toy/signal", options=HARD)
+    task = EnvTask(name="toy/signal", options=HARD)
     settings = {**ANSWERING, **OWN["qmix"], "recurrent": True, "batch_size": 16}
     assert mean_return(task, taught(task, "qmix", settings, rounds=10)) == 10
 
@@ -216,7 +216,7 @@ def test_exploring_falls_in_a_straight_line_and_then_stays(name):
 )
 @pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
 def test_minibatches_have_as_many_steps_whatever_they_are_made_of(name, settings, length, batch):
-    spec = registry.spec(Task(name="mpe/simple_spread"))
+    spec = registry.spec(EnvTask(name="mpe/simple_spread"))
     config = algorithms.configuration(algorithms.algorithm(name), settings).resolved(spec)
     assert (config.length, config.batch_size) == (length, batch)
 
@@ -336,13 +336,13 @@ def initialised(name, spec, groups):
 )
 def test_agents_that_do_not_make_one_choice_are_refused_by_name_with_what_to_do(name, kind, what, advice):
     kinds = (AgentClass("one", (0,), 4, 3), AgentClass("other", (1,), 4, **kind))
-    answer = initialised(name, Spec(("a", "b"), kinds, horizon=5), (0, 1))
+    answer = initialised(name, EnvSpec(("a", "b"), kinds, horizon=5), (0, 1))
     assert isinstance(answer, Failed)
     assert (answer.kind, answer.again) == ("request", False)
     assert answer.message == f"b acts in {what}; the algorithm values single choices only: {advice}"
 
 
-RIVALS = Spec(("a", "b", "c"), (AgentClass("all", (0, 1, 2), 4, 3),), horizon=5, sides=(0, 1, 0))
+RIVALS = EnvSpec(("a", "b", "c"), (AgentClass("all", (0, 1, 2), 4, 3),), horizon=5, sides=(0, 1, 0))
 
 
 @pytest.mark.parametrize("name", ["vdn", "qmix"])

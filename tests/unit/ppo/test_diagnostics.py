@@ -16,15 +16,15 @@ from functions.algorithms.rows import members
 from functions.contract import SummaryName, Team
 from functions.data import batch
 from functions.environments import registry
-from functions.environments.base import Observation, Task
+from functions.environments.base import EnvTask, Observation
 from functions.keys import group_name
 from functions.learner import stages
 from functions.policies import Policy
 
 OPTIONS = {"masked": True, "elimination": True, "horizon": 3}
-SEPARATE = (Task(name="toy/signal", agents=3, options={**OPTIONS, "mixed": True}), Team(groups=(0, 1, 2)))
-SHARED = (Task(name="toy/signal", agents=3, options=OPTIONS), Team(groups=(0, 0, 0), identity=True))
-PAIR = (Task(name="toy/signal", agents=3, options=OPTIONS), Team(groups=(0, 1, 0), identity=True))
+SEPARATE = (EnvTask(name="toy/signal", agents=3, options={**OPTIONS, "mixed": True}), Team(groups=(0, 1, 2)))
+SHARED = (EnvTask(name="toy/signal", agents=3, options=OPTIONS), Team(groups=(0, 0, 0), identity=True))
+PAIR = (EnvTask(name="toy/signal", agents=3, options=OPTIONS), Team(groups=(0, 1, 0), identity=True))
 TEAMS = pytest.mark.parametrize(("task", "team"), [SEPARATE, SHARED, PAIR], ids=["separate", "shared", "pair"])
 ROLLOUTS, STEPS, NUM_ENVS = (4, 5, 6), 7, 12
 

@@ -18,7 +18,7 @@ from functions.algorithms.ppo import merge
 from functions.contract import Answer, BadRequest, NotFinite, RegroupTask, TaskHeader, Team
 from functions.data import batch
 from functions.environments import registry
-from functions.environments.base import Observation, Task
+from functions.environments.base import EnvTask, Observation
 from functions.learner import stages
 from functions.learner.regroup import regroup
 from functions.nn.mlp import Mlp, forward
@@ -28,8 +28,8 @@ from functions.policies import Policy
 from functions.randomness import generator
 from functions.serving import serve
 
-TOY = Task(name="toy/signal", agents=4, options={"masked": True, "elimination": True, "horizon": 3})
-MIXED = Task(name="toy/signal", agents=4, options={"mixed": True})
+TOY = EnvTask(name="toy/signal", agents=4, options={"masked": True, "elimination": True, "horizon": 3})
+MIXED = EnvTask(name="toy/signal", agents=4, options={"mixed": True})
 SPEC = registry.spec(TOY)
 SEED, ROUND, ROLLOUTS, STEPS, NUM_ENVS = 5, 1, (0, 1), 7, 12
 OLD = Team(groups=(0, 1, 1, 3), identity=True)
@@ -156,7 +156,7 @@ def legal_divergence(new, state, rollouts):
 
 @ALGORITHMS
 def test_a_split_is_a_byte_exact_copy_under_new_names_and_reads_no_data(name):
-    memory, task = scene(name, target=ALONE, bases={1: 1, 2: 1}, environment=Task(name="there/is-none"))
+    memory, task = scene(name, target=ALONE, bases={1: 1, 2: 1}, environment=EnvTask(name="there/is-none"))
     del memory.objects["trajectory"], memory.objects["first"]
     state, found = before(name)[2], made(memory, task)
     assert found[1] == {}

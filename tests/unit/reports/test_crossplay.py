@@ -7,13 +7,13 @@ from coordinator.reports.crossplay import _Match, play, scores, sides, totals
 from coordinator.reports.policy import TeamFile, TeamPolicy
 from functions.contract import Team
 from functions.environments import registry
-from functions.environments.base import AgentClass, Observation, Spec, Step, Task
+from functions.environments.base import AgentClass, EnvSpec, EnvTask, Observation, Step
 from functions.evaluator.episodes import play as evaluate
 from functions.policies import Policy
 from functions.randomness import generator
 
-MIXED = Task(name="toy/signal", options={"mixed": True})
-ADVERSARY = Task(name="mpe/simple_adversary", agents=3)
+MIXED = EnvTask(name="toy/signal", options={"mixed": True})
+ADVERSARY = EnvTask(name="mpe/simple_adversary", agents=3)
 
 
 def a_team(task, networks, identity=False):
@@ -36,7 +36,7 @@ def random_team(task, seed):
 def test_the_sides_are_the_classes_of_agents():
     assert sides(ADVERSARY) == ("adversary", "agent")
     with pytest.raises(ValueError, match="nobody to play against"):
-        sides(Task(name="toy/signal"))
+        sides(EnvTask(name="toy/signal"))
 
 
 def test_a_team_against_itself_gets_what_the_evaluator_says():
@@ -59,7 +59,7 @@ def test_a_perfect_side_gets_all_beside_a_perfect_one():
 
 @pytest.mark.parametrize(("masked", "chance"), [(False, 1 / 4), (True, 1 / 3)])
 def test_random_opponents_draw_evenly_from_what_is_legal(masked, chance):
-    task = Task(name="toy/signal", options={"mixed": True, "masked": masked})
+    task = EnvTask(name="toy/signal", options={"mixed": True, "masked": masked})
     # Five steps in which this side is right, and the other one, of four values, by chance.
     found = play(task, perfect(task), "signal3", None, 6400, 1)
     assert found.mean() == pytest.approx(5 * (1 + chance) / 2, abs=0.03)
@@ -93,7 +93,7 @@ def test_scores_name_each_side_and_its_opponents():
 
 
 def test_what_cannot_be_played_is_refused():
-    own, other = random_team(ADVERSARY, 1)[0], random_team(Task(name="mpe/simple_adversary", agents=4), 1)[0]
+    own, other = random_team(ADVERSARY, 1)[0], random_team(EnvTask(name="mpe/simple_adversary", agents=4), 1)[0]
     with pytest.raises(ValueError, match="there is no side team; there are adversary, agent"):
         play(ADVERSARY, own, "team", None, 4, 1)
     with pytest.raises(ValueError, match="cannot play mpe/simple_adversary with other agents"):
@@ -113,16 +113,16 @@ def test_policies_that_know_who_acts_are_told():
     assert play(ADVERSARY, own, "agent", own, 160, 5) == pytest.approx(expected[:, 1:].mean(axis=1), abs=1e-9)
 
 
-DUEL = Task(name="toy/duel")
+DUEL = EnvTask(name="toy/duel")
 
 
 def test_the_sides_of_a_task_are_those_it_names():
-    chase = Task(name="mpe/simple_world_comm")
+    chase = EnvTask(name="mpe/simple_world_comm")
     assert sides(chase) == ("leadadversary+adversary", "agent")
 
 
 def test_a_side_of_several_classes_plays_as_one():
-    chase = Task(name="mpe/simple_world_comm")
+    chase = EnvTask(name="mpe/simple_world_comm")
     own, policy = random_team(chase, 1)
     environment = registry.make(chase, 160)
     expected = evaluate(environment, policy, generator(5, "crossplay", 0, "environment"), True, 160).agent_returns()
@@ -136,7 +136,7 @@ class Duel:
 
     def __init__(self, num_envs):
         kind = AgentClass("all", (0, 1), observation_size=3, actions=3)
-        self.spec = Spec(agents=("red_0", "blue_0"), classes=(kind,), horizon=1, sides=(0, 1))
+        self.spec = EnvSpec(agents=("red_0", "blue_0"), classes=(kind,), horizon=1, sides=(0, 1))
         self.num_envs = num_envs
 
     def reset(self, rng):

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from coordinator.reports.evaluations import Evaluation, document, names
-from functions.environments.base import Task
+from functions.environments.base import EnvTask
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from functions.environments.base import Task
     ],
 )
 def test_a_task_is_filed_under_its_environment(name, agents, expected):
-    assert names(Task(name=name, agents=agents)) == expected
+    assert names(EnvTask(name=name, agents=agents)) == expected
 
 
 def test_the_document_has_the_layout_that_marl_eval_reads():
@@ -30,7 +30,7 @@ def test_the_document_has_the_layout_that_marl_eval_reads():
         Evaluation(step_count=0, returns=(-80.0, -79.5)),
         Evaluation(step_count=4000, returns=(-60.25, -58.0)),
     ]
-    built = document(Task(name="mpe/simple_spread", agents=3), "mappo", 7, evaluations, [-55.0, -54.0, -53.5])
+    built = document(EnvTask(name="mpe/simple_spread", agents=3), "mappo", 7, evaluations, [-55.0, -54.0, -53.5])
     assert built == {
         "mpe": {
             "simple_spread-3": {
@@ -48,7 +48,7 @@ def test_the_document_has_the_layout_that_marl_eval_reads():
 
 def test_figures_of_the_environment_s_own_are_metrics_of_one_value():
     evaluations = [Evaluation(step_count=8, returns=(1.0, 3.0), env_metrics={"Win": 0.5, "lost": 0.25})]
-    built = document(Task(name="smax/8m"), "mappo", 7, evaluations, [2.0], {"Win": 0.75, "lost": 0.0})
+    built = document(EnvTask(name="smax/8m"), "mappo", 7, evaluations, [2.0], {"Win": 0.75, "lost": 0.0})
     assert built["smax"]["8m"]["mappo"]["seed_7"] == {
         "step_0": {"step_count": 8, "return": [1.0, 3.0], "win": [0.5], "lost": [0.25]},
         "absolute_metrics": {"return": [2.0], "win": [0.75], "lost": [0.0]},
@@ -58,7 +58,7 @@ def test_figures_of_the_environment_s_own_are_metrics_of_one_value():
 def test_no_figure_of_the_environment_s_takes_the_place_of_a_return_or_a_count():
     taken = {"return": 0.5, "step_count": 7.0}
     built = document(
-        Task(name="toy"), "ippo", 1, [Evaluation(step_count=8, returns=(1.0,), env_metrics=taken)], [2.0], taken
+        EnvTask(name="toy"), "ippo", 1, [Evaluation(step_count=8, returns=(1.0,), env_metrics=taken)], [2.0], taken
     )
     assert built["toy"]["toy"]["ippo"]["seed_1"] == {
         "step_0": {"step_count": 8, "return": [1.0]},
@@ -68,14 +68,14 @@ def test_no_figure_of_the_environment_s_takes_the_place_of_a_return_or_a_count()
 
 def test_the_absolute_metric_stands_last_where_marl_eval_looks_for_it():
     evaluations = [Evaluation(step_count=step, returns=(0.0,)) for step in range(12)]
-    (run,) = document(Task(name="toy"), "ippo", 1, evaluations, [0.0])["toy"]["toy"]["ippo"].values()
+    (run,) = document(EnvTask(name="toy"), "ippo", 1, evaluations, [0.0])["toy"]["toy"]["ippo"].values()
     assert list(run)[-1] == "absolute_metrics"
     assert list(run)[:12] == [f"step_{index}" for index in range(12)]
 
 
 def test_returns_keep_every_digit_through_json():
     exact = (0.1 + 0.2, -1 / 3, -79.99999999999999)
-    built = document(Task(name="toy"), "ippo", 1, [Evaluation(step_count=1, returns=exact)], exact)
+    built = document(EnvTask(name="toy"), "ippo", 1, [Evaluation(step_count=1, returns=exact)], exact)
     run = json.loads(json.dumps(built))["toy"]["toy"]["ippo"]["seed_1"]
     assert tuple(run["step_0"]["return"]) == exact
     assert tuple(run["absolute_metrics"]["return"]) == exact

@@ -11,10 +11,10 @@ from coordinator.reports import load_policy
 from coordinator.reports.policy import FILE, TeamFile, export
 from functions import codec
 from functions.contract import CorruptObject, TaskHeader, Team
-from functions.environments.base import AgentClass, Spec, Task
+from functions.environments.base import AgentClass, EnvSpec, EnvTask
 from functions.policies import Policy
 
-TASK = Task(name="toy/signal", agents=3)
+TASK = EnvTask(name="toy/signal", agents=3)
 
 
 def saved(folder, team, tensors):
@@ -115,7 +115,7 @@ def test_a_team_plays_where_torch_is_not_installed(tmp_path):
 def test_observations_come_as_the_environment_gives_them(tmp_path):
     """A box of two rows, a mask beside it, and actions that the environment counts from 3."""
     kind = AgentClass("player", (0,), 6, 2, first_action=3)
-    spec = Spec(agents=("player",), classes=(kind,), horizon=1)
+    spec = EnvSpec(agents=("player",), classes=(kind,), horizon=1)
     weight = np.zeros((6, 2), np.float32)
     weight[5, 1] = 1.0  # the last number of the box speaks for the second action
     tensors = {"policy/g00/w0": weight, "policy/g00/b0": np.zeros(2, np.float32)}

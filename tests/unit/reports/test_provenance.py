@@ -7,7 +7,7 @@ import pytest
 
 from coordinator.reports import provenance
 from functions import kernels
-from functions.environments.base import Task
+from functions.environments.base import EnvTask
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_a_plus_stands_behind_a_commit_that_the_program_is_not(checkout, file, m
 def test_a_run_depends_on_the_instructions_that_libraries_are_told_to_use(monkeypatch):
     for name in kernels.VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    task, found = Task(name="toy/signal"), []
+    task, found = EnvTask(name="toy/signal"), []
     for setting in (None, "Haswell", "Zen"):
         if setting:
             monkeypatch.setenv("OPENBLAS_CORETYPE", setting)

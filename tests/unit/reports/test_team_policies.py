@@ -6,7 +6,7 @@ from test_players import NUMBERS, SHARED, SPEC, observed, seen_at, tensors_of
 
 from coordinator.reports.crossplay import _Match
 from coordinator.reports.policy import TeamFile, TeamPolicy
-from functions.environments.base import Task
+from functions.environments.base import EnvTask
 from functions.policies import Player, Policy
 
 
@@ -22,7 +22,7 @@ def by_agent(spec, arrays):
 @pytest.mark.parametrize("spec", [SPEC, NUMBERS], ids=["choices", "numbers and branches"])
 def test_a_team_that_remembers_plays_step_by_step_as_in_training_and_forgets_when_told(spec):
     tensors, values = tensors_of(spec, SHARED, (16, 12)), observed(spec, 12, 5)
-    loaded = TeamPolicy(TeamFile(task=Task(name="toy/signal", agents=3), spec=spec, team=SHARED), tensors)
+    loaded = TeamPolicy(TeamFile(task=EnvTask(name="toy/signal", agents=3), spec=spec, team=SHARED), tensors)
     player = Player(Policy(spec, SHARED, tensors), 5)
     for t in range(12):
         if t == 7:
@@ -37,7 +37,7 @@ def test_a_team_that_remembers_plays_step_by_step_as_in_training_and_forgets_whe
 
 def test_one_observation_gives_one_action_of_its_kind():
     tensors = tensors_of(NUMBERS, SHARED, (16, 12))
-    loaded = TeamPolicy(TeamFile(task=Task(name="toy/signal", agents=3), spec=NUMBERS, team=SHARED), tensors)
+    loaded = TeamPolicy(TeamFile(task=EnvTask(name="toy/signal", agents=3), spec=NUMBERS, team=SHARED), tensors)
     found = loaded.act({"a": np.ones(6), "b": np.ones(4)}, rng=np.random.default_rng(0))
     assert (found["a"].shape, found["a"].dtype) == ((2,), np.float32)
     assert (found["b"].shape, found["b"].dtype) == ((2,), np.int64)

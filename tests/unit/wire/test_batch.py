@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from functions.data.batch import join, side_by_side
-from functions.environments.base import AgentClass, Spec
+from functions.environments.base import AgentClass, EnvSpec
 
 # Agents 0 and 2 see one number, agent 1 sees two.
 CLASSES = (AgentClass("x", (0, 2), 1, 2), AgentClass("y", (1,), 2, 3))
-SPEC = Spec(("a", "b", "c"), CLASSES, horizon=2)
+SPEC = EnvSpec(("a", "b", "c"), CLASSES, horizon=2)
 STEPS = 2
 
 
@@ -92,20 +92,20 @@ def test_without_a_state_of_the_tasks_own_all_observations_stand_side_by_side_by
 
 
 def test_a_state_of_the_tasks_own_is_joined_as_it_is():
-    batch = two_rollouts(Spec(SPEC.agents, CLASSES, horizon=2, state_size=1))
+    batch = two_rollouts(EnvSpec(SPEC.agents, CLASSES, horizon=2, state_size=1))
     np.testing.assert_array_equal(batch.state[..., 0], [[3000, 3001, 4000], [3010, 3011, 4010]])
     np.testing.assert_array_equal(batch.cut_state[:, 0], [3, 3, 3, 4])
 
 
 def test_masks_are_joined_where_the_task_has_them():
     assert two_rollouts().masks is None
-    masks = two_rollouts(Spec(SPEC.agents, CLASSES, horizon=2, masked=True)).masks
+    masks = two_rollouts(EnvSpec(SPEC.agents, CLASSES, horizon=2, masked=True)).masks
     assert [part.shape for part in masks] == [(2, STEPS, 3, 2), (1, STEPS, 3, 3)]
 
 
 def test_what_is_legal_after_a_cut_is_joined_where_the_task_has_masks():
     assert two_rollouts().cut_masks is None
-    batch = two_rollouts(Spec(SPEC.agents, CLASSES, horizon=2, masked=True))
+    batch = two_rollouts(EnvSpec(SPEC.agents, CLASSES, horizon=2, masked=True))
     assert [part.shape for part in batch.cut_masks] == [(2, 4, 2), (1, 4, 3)]
     # The cut rows of agent 2 are 3201, 3210, 3211 and 4210: legal where even.
     np.testing.assert_array_equal(batch.of(batch.cut_masks, 2)[:, 0], [False, True, False, True])

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from functions import completion
 from functions.completion import FAN, ITEM_BYTES, Note, complete, gather, note, tell
 from functions.contract import DescribeReply, Done, Failed, ReportTo, Usage
-from functions.environments.base import AgentClass, Spec
+from functions.environments.base import AgentClass, EnvSpec
 
-SPEC = Spec(agents=("a",), classes=(AgentClass("all", (0,), 1, 2),), horizon=3)
+SPEC = EnvSpec(agents=("a",), classes=(AgentClass("all", (0,), 1, 2),), horizon=3)
 
 
 class Sets(dict):

@@ -28,12 +28,12 @@ from functions.contract import (
     WholeTask,
 )
 from functions.environments import registry
-from functions.environments.base import Task
+from functions.environments.base import EnvTask
 from functions.evaluator.handler import handle as evaluate
 from functions.learner.handler import handle as learn
 from functions.serving import read, serve
 
-TOY = Task(name="toy/signal", agents=3)
+TOY = EnvTask(name="toy/signal", agents=3)
 TEAM, TARGET = Team(groups=(0, 1, 2), identity=True), Team(groups=(0, 0, 2), identity=True)
 LEARNING = {
     "spec": registry.spec(TOY),

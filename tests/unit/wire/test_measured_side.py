@@ -9,10 +9,10 @@ from simulated import World, answered, make_plan, said
 from functions import codec
 from functions.contract import EvaluateTask, SampleTask, TaskHeader, Team
 from functions.environments import registry
-from functions.environments.base import Task
+from functions.environments.base import EnvTask
 from functions.evaluator.handler import handle
 
-CHASE = Task(name="mpe/simple_tag")
+CHASE = EnvTask(name="mpe/simple_tag")
 COMPETING = msgspec.structs.replace(simulated.SPEC, agents=("a", "b", "c"), sides=(0, 1, 1))
 
 

@@ -6,14 +6,14 @@ import torch
 
 from functions.actor.rollout import collect
 from functions.contract import BadRequest, Behaviour, Team
-from functions.environments.base import AgentClass, Observation, Spec, Step
+from functions.environments.base import AgentClass, EnvSpec, Observation, Step
 from functions.evaluator.episodes import play
 from functions.nn.heads import distribution
 from functions.policies import Player, Policy, draws
 
 # Two classes that interleave: agents 0 and 2 are equal, agent 1 is not.
-SPEC = Spec(("a", "b", "c"), (AgentClass("x", (0, 2), 6, 5), AgentClass("y", (1,), 4, 3)), horizon=1)
-NUMBERS = Spec(
+SPEC = EnvSpec(("a", "b", "c"), (AgentClass("x", (0, 2), 6, 5), AgentClass("y", (1,), 4, 3)), horizon=1)
+NUMBERS = EnvSpec(
     ("a", "b", "c"),
     (AgentClass("x", (0, 2), 6, 2, low=(-1.0, 0.0), high=(1.0, 8.0)), AgentClass("y", (1,), 4, 5, branches=(2, 3))),
     horizon=1,
@@ -128,7 +128,7 @@ def test_a_block_of_copies_does_and_remembers_what_it_does_alone(recurrent, spec
 
 def test_what_agents_with_memory_do_has_the_same_bytes_whoever_plays_beside_them():
     tensors, values = tensors_of(SPEC, ALONE, (16, 12)), observed(SPEC, 5, 9)
-    single = Spec(("c",), (AgentClass("x", (0,), 6, 5),), horizon=1)
+    single = EnvSpec(("c",), (AgentClass("x", (0,), 6, 5),), horizon=1)
     own = {name.replace("g02", "g00"): tensor for name, tensor in tensors.items() if "g02" in name}
     noise = draws(SPEC, 5, 9, np.random.default_rng(3))
     together, alone = Player(Policy(SPEC, ALONE, tensors), 9), Player(Policy(single, Team(groups=(0,)), own), 9)
@@ -146,7 +146,7 @@ class Story:
 
     def __init__(self, spec, lengths, total=40, seed=5):
         self.num_envs, self.lengths = len(lengths), np.array(lengths)
-        self.spec = Spec(spec.agents, spec.classes, horizon=max(lengths))
+        self.spec = EnvSpec(spec.agents, spec.classes, horizon=max(lengths))
         self.values = observed(spec, total + 1, self.num_envs, seed=seed)
         self.played = []
 
@@ -229,7 +229,7 @@ def test_actions_are_recorded_as_they_were_drawn_and_played_within_the_bounds(ma
         np.testing.assert_array_equal(choices, chosen[:, t].swapaxes(0, 1))
 
 
-TWO = Spec(("a", "b", "c"), (AgentClass("x", (0, 1, 2), 6, 2, low=(-1.0, 0.0), high=(1.0, 8.0)),), horizon=1)
+TWO = EnvSpec(("a", "b", "c"), (AgentClass("x", (0, 1, 2), 6, 2, low=(-1.0, 0.0), high=(1.0, 8.0)),), horizon=1)
 
 
 def test_deterministic_policies_with_noise_leave_numbers_between_one_and_minus_one_and_no_probabilities():

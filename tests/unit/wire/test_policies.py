@@ -8,12 +8,12 @@ import torch
 from scipy import stats
 
 from functions.contract import BadRequest, Team
-from functions.environments.base import AgentClass, Observation, Spec
+from functions.environments.base import AgentClass, EnvSpec, Observation
 from functions.nn.discrete import draw
 from functions.policies import Policy, as_environment_actions
 
 # Two classes that interleave: agents 0 and 2 are equal, agent 1 is not.
-SPEC = Spec(("a", "b", "c"), (AgentClass("x", (0, 2), 6, 5), AgentClass("y", (1,), 4, 3)), horizon=1)
+SPEC = EnvSpec(("a", "b", "c"), (AgentClass("x", (0, 2), 6, 5), AgentClass("y", (1,), 4, 3)), horizon=1)
 ALONE = Team(groups=(0, 1, 2))
 SHARED = Team(groups=(0, 1, 0), identity=True)
 LAST = np.float32(1 - 2**-24)  # the largest float32 below 1
@@ -78,7 +78,7 @@ def test_an_agents_choice_has_the_same_bytes_whoever_plays_beside_it():
     unused = np.zeros((1, 160), np.float32)
     together = Policy(SPEC, ALONE, tensors).sample(seen, (uniforms, unused))
 
-    single = Spec(("c",), (AgentClass("x", (0,), 6, 5),), horizon=1)
+    single = EnvSpec(("c",), (AgentClass("x", (0,), 6, 5),), horizon=1)
     own = {name.replace("g02", "g00"): tensor for name, tensor in tensors.items() if "g02" in name}
     values = np.ascontiguousarray(seen.values[0][:, 1:])
     alone = Policy(single, Team(groups=(0,)), own).sample(
@@ -165,7 +165,7 @@ def test_an_illegal_action_is_never_drawn(spread, uniform):
 
 
 def test_a_policy_made_for_other_spaces_is_refused_by_name():
-    other = Spec(("a", "b", "c"), (AgentClass("x", (0, 2), 7, 5), AgentClass("y", (1,), 4, 3)), horizon=1)
+    other = EnvSpec(("a", "b", "c"), (AgentClass("x", (0, 2), 7, 5), AgentClass("y", (1,), 4, 3)), horizon=1)
     with pytest.raises(
         BadRequest, match="the policy of a takes 6 numbers and knows 5 actions; the task gives 7 numbers"
     ):

@@ -23,7 +23,7 @@ from functions.contract import (
 from functions.data import replay_loading as memory
 from functions.data.replay_loading import load_rounds, named_by_round, replay_buffer_of
 from functions.environments import registry
-from functions.environments.base import Task
+from functions.environments.base import EnvTask
 from functions.learner import whole
 from functions.learner.handler import handle as learn
 
@@ -190,7 +190,7 @@ def test_a_replay_smaller_than_a_round_learns_from_the_last_round():
 
 
 def whole_task(**changes):
-    environment = Task(name="toy/signal")
+    environment = EnvTask(name="toy/signal")
     fields = {
         "id": "r/0/w", "run": "r", "round": 0, "output": "w", "timeout_s": 9.0, "seed": 3, "algorithm": "iql",
         "hyperparameters": {"hidden": [4], "updates_per_round": 2, "batch_size": 8, "buffer_size": 1000}, "environment":

@@ -13,13 +13,13 @@ from functions.algorithms.ppo import mappo
 from functions.codec import encode, reference
 from functions.contract import BadRequest, Behaviour, SampleTask, TaskHeader, Team
 from functions.environments import registry
-from functions.environments.base import AgentClass, Observation, Spec, Step, Task
+from functions.environments.base import AgentClass, EnvSpec, EnvTask, Observation, Step
 from functions.episodes import summary
 from functions.evaluator.episodes import play
 from functions.policies import Policy
 from functions.randomness import generator
 
-TOY = Task(name="toy/signal", agents=3, options={"masked": True, "elimination": True, "mixed": True, "horizon": 4})
+TOY = EnvTask(name="toy/signal", agents=3, options={"masked": True, "elimination": True, "mixed": True, "horizon": 4})
 TEAM = Team(groups=(0, 1, 2))
 
 
@@ -29,7 +29,7 @@ class Scripted:
 
     def __init__(self, lengths):
         self.num_envs, self.lengths = len(lengths), np.array(lengths)
-        self.spec = Spec(("a", "b"), (AgentClass("x", (0, 1), 1, 2),), horizon=max(lengths))
+        self.spec = EnvSpec(("a", "b"), (AgentClass("x", (0, 1), 1, 2),), horizon=max(lengths))
 
     def reset(self, rng):
         self.episode, self.at = np.zeros(self.num_envs), np.zeros(self.num_envs)

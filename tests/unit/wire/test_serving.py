@@ -26,12 +26,12 @@ from functions.contract import (
     Usage,
 )
 from functions.environments import registry
-from functions.environments.base import EnvironmentFault, Task, Unsupported
+from functions.environments.base import EnvironmentFault, EnvTask, Unsupported
 from functions.evaluator.handler import handle as evaluate
 from functions.learner.handler import handle as learn
 from functions.serving import read, serve, stored_answer
 
-TOY = Task(name="toy/signal")
+TOY = EnvTask(name="toy/signal")
 TASK = InitialiseTask(
     id="run/000000/initialise",
     run="run",

@@ -13,15 +13,15 @@ from functions.actor.rollout import InBlocks, collect, collect_side_by_side
 from functions.algorithms.ppo import mappo
 from functions.contract import BadRequest, NotFinite, SampleTask, Team
 from functions.environments import mpe, registry
-from functions.environments.base import AgentClass, EnvironmentFault, Observation, Spec, Step, Task
+from functions.environments.base import AgentClass, EnvironmentFault, EnvSpec, EnvTask, Observation, Step
 from functions.environments.mpe.engine import Body, Engine, Scenario
 from functions.policies import Policy
 
-TOY = Task(name="toy/signal", agents=3, options={"masked": True, "elimination": True, "mixed": True, "horizon": 4})
+TOY = EnvTask(name="toy/signal", agents=3, options={"masked": True, "elimination": True, "mixed": True, "horizon": 4})
 TASKS = {
-    "spread": Task(name="mpe/simple_spread"),
-    "spread of six": Task(name="mpe/simple_spread", agents=6),
-    "adversary": Task(name="mpe/simple_adversary", agents=4),
+    "spread": EnvTask(name="mpe/simple_spread"),
+    "spread of six": EnvTask(name="mpe/simple_spread", agents=6),
+    "adversary": EnvTask(name="mpe/simple_adversary", agents=4),
     "toy": TOY,
 }
 NUM_ENVS = (1, 2, 3, 7, 64)
@@ -39,7 +39,7 @@ def six(sizes, seed=0):
         tensors[f"policy/g{group:02d}/w{layer}"] = weight.astype(np.float32)
         tensors[f"policy/g{group:02d}/b{layer}"] = rng.standard_normal(shape[1], dtype=np.float32)
     kind = AgentClass("x", tuple(range(6)), sizes[0], sizes[-1])
-    return Policy(Spec(tuple("abcdef"), (kind,), 1), Team(groups=tuple(range(6))), tensors)
+    return Policy(EnvSpec(tuple("abcdef"), (kind,), 1), Team(groups=tuple(range(6))), tensors)
 
 
 def logits(policy, values, blocks=1):
@@ -66,7 +66,7 @@ def test_a_block_of_copies_has_the_logits_that_it_has_alone(num_envs, sizes, ord
 
 
 def two_classes(num_envs, masked, seed):
-    spec = Spec(("a", "b", "c"), (AgentClass("x", (0, 2), 6, 5), AgentClass("y", (1,), 4, 3)), 1, masked=masked)
+    spec = EnvSpec(("a", "b", "c"), (AgentClass("x", (0, 2), 6, 5), AgentClass("y", (1,), 4, 3)), 1, masked=masked)
     rng = np.random.default_rng(seed)
     values, masks, uniforms = [], [], []
     for kind in spec.classes:
@@ -237,7 +237,7 @@ def assert_same_rollouts(together, alone):
 )  # fmt: skip
 def test_units_whose_episodes_end_at_any_time_are_recorded_apart(num_envs, rollouts, steps, masked, elimination, mixed):
     options = {"masked": masked, "elimination": elimination, "mixed": mixed, "horizon": 4}
-    task, team = Task(name="toy/signal", agents=3, options=options), Team(groups=(0, 1, 2))
+    task, team = EnvTask(name="toy/signal", agents=3, options=options), Team(groups=(0, 1, 2))
     joint = SideBySide([registry.make(task, num_envs) for _ in rollouts])
     policy = Policy(joint.spec, team, weights(joint.spec, team))
     together = collect_side_by_side(joint, policy, steps, 5, 6, rollouts)

@@ -22,19 +22,19 @@ from functions.contract import (
     WholeTask,
 )
 from functions.environments import registry
-from functions.environments.base import Task
+from functions.environments.base import EnvTask
 from functions.learner.handler import handle as learn
 from functions.learner.update import update
 
 OPTIONS = {"masked": True, "elimination": True, "horizon": 3}
 SCENES = {
-    "separate": (Task(name="toy/signal", agents=3, options={**OPTIONS, "mixed": True}), Team(groups=(0, 1, 2))),
-    "with identity": (Task(name="toy/signal", agents=3, options=OPTIONS), Team(groups=(0, 1, 2), identity=True)),
-    "shared": (Task(name="toy/signal", agents=3, options=OPTIONS), Team(groups=(0, 1, 0), identity=True)),
-    "mpe": (Task(name="mpe/simple_adversary", options={"max_cycles": 4}), Team(groups=(0, 1, 1), identity=True)),
-    "memory": (Task(name="toy/signal", agents=3, options=OPTIONS), Team(groups=(0, 1, 0), identity=True)),
+    "separate": (EnvTask(name="toy/signal", agents=3, options={**OPTIONS, "mixed": True}), Team(groups=(0, 1, 2))),
+    "with identity": (EnvTask(name="toy/signal", agents=3, options=OPTIONS), Team(groups=(0, 1, 2), identity=True)),
+    "shared": (EnvTask(name="toy/signal", agents=3, options=OPTIONS), Team(groups=(0, 1, 0), identity=True)),
+    "mpe": (EnvTask(name="mpe/simple_adversary", options={"max_cycles": 4}), Team(groups=(0, 1, 1), identity=True)),
+    "memory": (EnvTask(name="toy/signal", agents=3, options=OPTIONS), Team(groups=(0, 1, 0), identity=True)),
     "numbers": (
-        Task(name="mpe/simple_spread", options={"max_cycles": 4, "continuous_actions": True}),
+        EnvTask(name="mpe/simple_spread", options={"max_cycles": 4, "continuous_actions": True}),
         Team(groups=(0, 1, 1), identity=True),
     ),
 }
