@@ -171,7 +171,7 @@ def test_a_process_that_remembers_learns_what_one_that_does_not_learns(name, rul
     cold, warm = Forgetful(*settings).run(), Mindful(*settings).run()
     assert cold.state.status == warm.state.status == "finished"
     assert cold.weights == warm.weights
-    assert [line.figures for line in cold.journal] == [line.figures for line in warm.journal]
+    assert [line.metrics for line in cold.journal] == [line.metrics for line in warm.journal]
     read = [world.state.meter.gets for world in (cold, warm)]
     assert read[0] > read[1]
 
