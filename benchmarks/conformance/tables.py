@@ -68,7 +68,7 @@ def section(found: Sequence[Outcome]) -> list[str]:
 
 def judged(case: Case) -> str:
     """The side whose return a run of a competitive task is judged by; raises `ValueError` for another task."""
-    side = sides.measured(registry.spec(EnvTask(name=str(case.settings["task.name"]))), None)
+    side = sides.ranked_side(registry.spec(EnvTask(name=str(case.settings["task.name"]))), None)
     if side is None:
         raise ValueError(f"all agents of {case.task} are on one side")
     return side.name

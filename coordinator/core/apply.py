@@ -6,19 +6,19 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from coordinator.core import budget, opponents, planning, teams
+from coordinator.core import budget, opponents, planning
 from coordinator.core.compatibility import incompatibility
-from coordinator.core.controller import Decision, began, plan_next_round, settled
+from coordinator.core.controller import Decision, accept, initial, plan_next_round
 from coordinator.core.events import (
     Abandoned,
     Advanced,
-    Asked,
     Checkpointed,
     Committed,
-    Driven,
+    CompletionsBilled,
+    CoordinatorBilled,
+    Dispatched,
     Event,
     Finishing,
-    Gathered,
     Loaded,
     Lost,
     Persisted,
@@ -37,7 +37,12 @@ from coordinator.core.round_records import (
 )
 from coordinator.core.sides import learning
 from coordinator.core.state import Best, Evaluated, Phase, Plan, Slot, State
-from coordinator.core.state_location import learned, learner_waves, regrouped, spec_of
+from coordinator.core.state_location import (
+    learner_schedule,
+    locations_after_learning,
+    locations_after_regrouping,
+    spec_of,
+)
 from coordinator.core.tasks import LOOKS, MOST_PUTS, remembered
 from coordinator.placement.timings import observed
 from coordinator.pricing.bill import LOG_BYTES, Meter
@@ -63,7 +68,7 @@ def apply(plan: Plan, state: State, event: Event) -> State:
     return _HANDLERS[type(event)](plan, state, event)
 
 
-def _asked(plan: Plan, state: State, event: Asked) -> State:
+def _dispatched(plan: Plan, state: State, event: Dispatched) -> State:
     slots = dict(state.slots)
     for task in event.tasks:
         old = slots.get(task.work)
@@ -140,7 +145,7 @@ def _measured(plan: Plan, state: State, slot: Slot, report: Report) -> State:
     item = slot.item
     if plan.config.placement.rule != "auto" or not item.size:
         return state
-    timings = observed(state.timings, item.kind, item.size, report.duration_ms, state.place.style, 1 / item.peers)
+    timings = observed(state.timings, item.kind, item.size, report.duration_ms, state.placement.style, 1 / item.peers)
     peak = max(report.peak_mb, state.peaks.get(item.function, 0.0))
     return replace(state, timings=timings, peaks={**state.peaks, item.function: peak})
 
@@ -154,7 +159,7 @@ def _described(plan: Plan, state: State) -> State:
     assert isinstance(reply, DescribeReply)
     if problem := incompatibility(plan.config, reply.spec, plan.opponents):
         return replace(state, slots={}, spec=reply.spec, status="failed", reason=problem)
-    team = teams.first(plan.config, reply.spec, plan.opponents)
+    team = opponents.initial_team(plan.config, reply.spec, plan.opponents)
     return replace(state, phase="initialise", slots={}, spec=reply.spec, team=team)
 
 
@@ -166,30 +171,30 @@ def _initialised(plan: Plan, state: State) -> State:
     if plan.opponents and state.team:
         parts |= dict.fromkeys(opponents.parts(state.team, plan.opponents), len(refs))
         refs = (*refs, plan.opponents.policies)
-    return _placed(plan, replace(state, slots={}, objects=refs, parts=parts, controller=began(plan.config)))
+    return _start_round(plan, replace(state, slots={}, objects=refs, parts=parts, controller=initial(plan.config)))
 
 
-def _placed(plan: Plan, state: State) -> State:
+def _start_round(plan: Plan, state: State) -> State:
     """At the start of the coming round, with the functions it will run in chosen."""
-    return replace(state, phase="sample", wave=0, round_placement=planning.placed(plan, state))
+    return replace(state, phase="sample", wave=0, round_placement=planning.place_round(plan, state))
 
 
 def _sampled(plan: Plan, state: State) -> State:
     """On to learning, unless the policies that sampled have reached the target."""
     evaluation = evaluated(plan, state)
     if evaluation is None:
-        return _sample_learned(plan, replace(state, retired=()))
+        return _sample_learned(plan, replace(state, garbage=()))
     state = _ranked(state, evaluation)
     target = plan.config.stop.return_
     if target is not None and evaluation.mean >= target:
-        retired = tuple(sorted({*state.retired, *_made(state)}))
-        return replace(state, phase="final", reason="return", slots={}, retired=retired)
+        garbage = tuple(sorted({*state.garbage, *_made(state)}))
+        return replace(state, phase="final", reason="return", slots={}, garbage=garbage)
     return _sample_learned(plan, state)
 
 
 def _trained(plan: Plan, state: State) -> State:
     """On to the next wave of learners, if there is one."""
-    if state.wave + 1 < len(learner_waves(plan, state)):
+    if state.wave + 1 < len(learner_schedule(plan, state)):
         return replace(state, wave=state.wave + 1)
     return _learned(plan, state)
 
@@ -197,7 +202,7 @@ def _trained(plan: Plan, state: State) -> State:
 def _sample_learned(plan: Plan, state: State) -> State:
     """On to learning, or past it where the sampling functions have learned too."""
     learning = replace(state, phase="learn", wave=0)
-    return learning if learner_waves(plan, state) else _learned(plan, learning)
+    return learning if learner_schedule(plan, state) else _learned(plan, learning)
 
 
 def _ranked(state: State, evaluation: Evaluated) -> State:
@@ -209,11 +214,11 @@ def _ranked(state: State, evaluation: Evaluated) -> State:
     assert state.env_spec is not None and state.team is not None
     contested = len(learning(state.env_spec, state.team)) > 1
     if before is not None and evaluation.mean <= before.mean and not contested:
-        return replace(state, retired=())
+        return replace(state, garbage=())
     best = Best(round=evaluation.round, mean=evaluation.mean, team=state.team, policies=state.policies)
     following = replace(state, best=best)
     passed = {ref.key for ref in before.policies} if before else set()
-    return replace(following, retired=tuple(sorted(passed - _needed(following))))
+    return replace(following, garbage=tuple(sorted(passed - _needed(following))))
 
 
 def _made(state: State) -> set[str]:
@@ -250,7 +255,7 @@ def _regrouped(plan: Plan, state: State) -> State:
     """The proposed team exists: on to its trial, if there is to be one."""
     proposal = state.proposal
     assert proposal is not None
-    objects, parts = regrouped(plan, state)
+    objects, parts = locations_after_regrouping(plan, state)
     made = replace(state, proposal=replace(proposal, objects=objects, parts=parts))
     if proposal.margin is None:
         return _resolved(plan, made, _TAKEN[proposal.kind])
@@ -289,14 +294,14 @@ def _resolved(plan: Plan, state: State, event: str) -> State:
 def _rounded(plan: Plan, state: State, rounds: list[Played], decisions: list[Decision], event: str) -> State:
     """The rounds are over: new objects, lines of metrics, and a list of what nobody needs any more."""
     lines = round_lines(plan, state, rounds, decisions, event)
-    (objects, parts), team, controller = learned(plan, state), state.team, decisions[-1].controller
+    (objects, parts), team, controller = locations_after_learning(plan, state), state.team, decisions[-1].controller
     if state.proposal is not None and event in _TAKEN.values():
         proposal = state.proposal
         objects, parts, team, controller = (
             proposal.objects,
             proposal.parts,
             proposal.team,
-            settled(controller, proposal),
+            accept(controller, proposal),
         )
     following = replace(
         state,
@@ -312,14 +317,14 @@ def _rounded(plan: Plan, state: State, rounds: list[Played], decisions: list[Dec
         lines=lines,
         past=remembered(plan, state, len(rounds)),
     )
-    before = {ref.key for ref in state.lasting} | _made(state) | set(state.retired)
-    following = replace(following, retired=tuple(sorted(before - _needed(following))))
-    return _placed(plan, following)
+    before = {ref.key for ref in state.durable_refs} | _made(state) | set(state.garbage)
+    following = replace(following, garbage=tuple(sorted(before - _needed(following))))
+    return _start_round(plan, following)
 
 
 def _needed(state: State) -> set[str]:
     """Keys that the state or the last checkpoint refer to."""
-    return {ref.key for ref in state.lasting} | set(state.held)
+    return {ref.key for ref in state.durable_refs} | set(state.checkpointed)
 
 
 def _finally(plan: Plan, state: State) -> State:
@@ -327,7 +332,7 @@ def _finally(plan: Plan, state: State) -> State:
     returns = returns_of(state, "final/")
     final = Evaluated(round=state.round, env_steps=state.env_steps, returns=returns)
     ranked = _ranked(state, final)
-    retired = tuple(sorted({*state.retired, *ranked.retired}))
+    garbage = tuple(sorted({*state.garbage, *ranked.garbage}))
     return replace(
         ranked,
         phase="absolute",
@@ -335,7 +340,7 @@ def _finally(plan: Plan, state: State) -> State:
         final=returns,
         final_sides=side_returns_of(state, "final/"),
         final_env_metrics=env_metrics_of(state, "final/"),
-        retired=retired,
+        garbage=garbage,
     )
 
 
@@ -359,14 +364,16 @@ def _resumed(plan: Plan, state: State, event: Resumed) -> State:
     }
     going_on = replace(state, status="running", slots=slots)
     if state.phase in ("final", "absolute") and not (state.status == "running" and _target_reached(plan, state)):
-        return _placed(plan, replace(_unended(going_on), slots={}, reason=""))
+        return _start_round(plan, replace(_unended(going_on), slots={}, reason=""))
     if state.round_placement is not None and not state.slots:
         return (
-            replace(going_on, round_placement=planning.placed(plan, going_on)) if state.phase == "sample" else going_on
+            replace(going_on, round_placement=planning.place_round(plan, going_on))
+            if state.phase == "sample"
+            else going_on
         )
-    if state.round_placement is not None and planning.changed(plan, state):
+    if state.round_placement is not None and planning.placement_changed(plan, state):
         # The round in flight begins anew, for its shares no longer fit together.
-        return _placed(plan, replace(going_on, slots={}, proposal=None, decision=None))
+        return _start_round(plan, replace(going_on, slots={}, proposal=None, decision=None))
     return going_on
 
 
@@ -393,10 +400,10 @@ def _abandoned(plan: Plan, state: State) -> State:
 
 
 def _checkpointed(plan: Plan, state: State, event: Checkpointed) -> State:
-    held = tuple(sorted({ref.key for ref in state.lasting}))
-    following = replace(state, held=held, saved=state.round)
-    freed = set(state.held) - _needed(following)
-    return replace(following, retired=tuple(sorted(set(state.retired) | freed)))
+    checkpointed = tuple(sorted({ref.key for ref in state.durable_refs}))
+    following = replace(state, checkpointed=checkpointed, saved=state.round)
+    freed = set(state.checkpointed) - _needed(following)
+    return replace(following, garbage=tuple(sorted(set(state.garbage) | freed)))
 
 
 def _done(state: State, work: str) -> Done:
@@ -435,7 +442,7 @@ def _lost(plan: Plan, state: State, event: Lost) -> State:
     return replace(state, slots=slots, meter=meter)
 
 
-def _driven(plan: Plan, state: State, event: Driven) -> State:
+def _coordinator_billed(plan: Plan, state: State, event: CoordinatorBilled) -> State:
     cpu_scaling, used = budget.per_vcpu(plan), (plan.platform.coordinator_mb, event.duration_ms, event.init_ms)
     meter = state.meter.add_invocation("coordinator", *used, Usage(), cpu_scaling).add_log(LOG_BYTES)
     for size in event.loads:
@@ -443,7 +450,7 @@ def _driven(plan: Plan, state: State, event: Driven) -> State:
     return replace(state, meter=meter)
 
 
-def _gathered(plan: Plan, state: State, event: Gathered) -> State:
+def _completions_billed(plan: Plan, state: State, event: CompletionsBilled) -> State:
     meter = state.meter.add_stored(event.usage)
     for size in event.updates:
         meter = meter.add_commit(size)
@@ -469,7 +476,7 @@ _PHASES: dict[Phase, Callable[[Plan, State], State]] = {
 }
 
 _HANDLERS: dict[type[Event], Callable[[Plan, State, Any], State]] = {
-    Asked: _asked,
+    Dispatched: _dispatched,
     Reported: _reported,
     Advanced: _advanced,
     Finishing: _finishing,
@@ -481,6 +488,6 @@ _HANDLERS: dict[type[Event], Callable[[Plan, State, Any], State]] = {
     Persisted: _persisted,
     Abandoned: _proposal_abandoned,
     Lost: _lost,
-    Driven: _driven,
-    Gathered: _gathered,
+    CoordinatorBilled: _coordinator_billed,
+    CompletionsBilled: _completions_billed,
 }

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from coordinator.config.schema import Function
 from coordinator.core.state import Plan, State, WorkItem
-from coordinator.core.state_location import learner_waves
+from coordinator.core.state_location import learner_schedule
 from coordinator.core.tasks import LOOKS, MOST_PUTS, PlannedTask, evaluations
 from coordinator.pricing.bill import Meter, bill
 from functions.contract import Report, Usage
@@ -187,7 +187,7 @@ def _checkpoint_puts(plan: Plan, state: State) -> int:
     """The most objects that the coordinator stores itself until the run ends: two from every learner, twice over."""
     if state.round_placement is None or not state.round_placement.inline_objects:
         return 0
-    works = sum(map(len, learner_waves(plan, state))) or 1
+    works = sum(map(len, learner_schedule(plan, state))) or 1
     return 2 * (2 * works + len(state.groups))
 
 

@@ -1,7 +1,7 @@
 """What a configuration asks of a task that the task cannot give: known only once somebody has looked at it."""
 
 from coordinator.config.schema import MOST_MB, RunConfig
-from coordinator.core import footprint, opponents, sides, teams
+from coordinator.core import footprint, opponents, sides
 from coordinator.core.footprint import Footprint
 from coordinator.core.opponents import Fixed
 from coordinator.core.planning import rollout_bytes
@@ -44,7 +44,7 @@ def _too_large(config: RunConfig, spec: EnvSpec) -> str:
 
 def _too_small(config: RunConfig, spec: EnvSpec, fixed: Fixed | None) -> str:
     """Why a function cannot hold the networks, or what they learn from; '' when all can."""
-    team = teams.first(config, spec, fixed)
+    team = opponents.initial_team(config, spec, fixed)
     try:
         policies, learner = footprint.player(config, spec, team), footprint.learner(config, spec, team)
     except ValueError as error:

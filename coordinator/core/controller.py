@@ -82,7 +82,7 @@ class Decision(Message, frozen=True, kw_only=True):
     event: Literal["", "alone"] = ""
 
 
-def began(config: RunConfig) -> ControllerState:
+def initial(config: RunConfig) -> ControllerState:
     """The mind before the first round."""
     together = config.sharing.rule == "dynamic" and config.sharing.start == "together"
     return ControllerState(rollouts=config.scaling.rollouts, shared=together)
@@ -139,7 +139,7 @@ def plan_next_round(
     )
 
 
-def settled(controller: ControllerState, proposal: Proposal) -> ControllerState:
+def accept(controller: ControllerState, proposal: Proposal) -> ControllerState:
     """The mind once the proposal is taken."""
     sharing = proposal.kind == "share"
     return replace(

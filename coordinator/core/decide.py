@@ -7,12 +7,12 @@ import msgspec
 
 from coordinator.core.budget import affordable, allowed_s
 from coordinator.core.state import Plan, Slot, State, Status, WorkItem
-from coordinator.core.state_location import learner_waves
+from coordinator.core.state_location import learner_schedule
 from coordinator.core.tasks import EXTRA_GETS, PlannedTask, function_memory, in_flight, learning_kind, samples
 
 
 @dataclass(frozen=True)
-class Ask:
+class Dispatch:
     """Start these attempts, once the state says that they were asked."""
 
     tasks: tuple[PlannedTask, ...]
@@ -50,7 +50,7 @@ class Stop:
     reason: str
 
 
-Command = Ask | Wait | Advance | Abandon | Finish | Stop
+Command = Dispatch | Wait | Advance | Abandon | Finish | Stop
 
 
 def decide(plan: Plan, state: State) -> Command:
@@ -71,7 +71,7 @@ def decide(plan: Plan, state: State) -> Command:
     if ending := _cannot_go_on(plan, state, ready):
         # What is in flight is paid for: it is heard out first.
         return Wait() if any(slot.waiting for slot in open_slots) else ending
-    return Ask(tuple(_attempt(plan, state, task) for task in ready))
+    return Dispatch(tuple(_attempt(plan, state, task) for task in ready))
 
 
 def limit_reached(plan: Plan, state: State, tasks: list[PlannedTask]) -> str:
@@ -91,7 +91,7 @@ def limit_reached(plan: Plan, state: State, tasks: list[PlannedTask]) -> str:
 def _learning_to_come(plan: Plan, state: State) -> list[PlannedTask]:
     """Stand-ins for the round's learner tasks, whose inputs do not exist yet."""
     actors = samples(plan, state)
-    works = [work for wave in learner_waves(plan, state) for work in wave]
+    works = [work for wave in learner_schedule(plan, state) for work in wave]
     # A learner reads at most every trajectory, those of earlier rounds, every object of the state and what every other
     # work published.
     gets = EXTRA_GETS + len(actors) + len(state.objects) + len(works)

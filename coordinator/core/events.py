@@ -8,7 +8,7 @@ from functions.contract import Answer, Report, Usage
 
 
 @dataclass(frozen=True)
-class Asked:
+class Dispatched:
     """These attempts were decided on."""
 
     tasks: tuple[PlannedTask, ...]
@@ -94,7 +94,7 @@ class Lost:
 
 
 @dataclass(frozen=True)
-class Driven:
+class CoordinatorBilled:
     """The coordinator itself ran as a function, for so many milliseconds since it was last billed, and read bodies of
     `loads` bytes before it took the run up."""
 
@@ -104,7 +104,7 @@ class Driven:
 
 
 @dataclass(frozen=True)
-class Gathered:
+class CompletionsBilled:
     """Reports were read from completion sets: `updates` are the sizes of the items that were written for them, `reads`
     of those that were read, in bytes; `usage` is what reading the answers took. Or lines of rounds are about to be
     written: these are `updates` too."""
@@ -115,7 +115,7 @@ class Gathered:
 
 
 Event = (
-    Asked
+    Dispatched
     | Reported
     | Advanced
     | Finishing
@@ -127,6 +127,6 @@ Event = (
     | Persisted
     | Abandoned
     | Lost
-    | Driven
-    | Gathered
+    | CoordinatorBilled
+    | CompletionsBilled
 )

@@ -20,19 +20,19 @@ _PASSED_BYTES = 12
 _NAMED_BYTES = 90
 
 
-def placed(plan: Plan, state: State) -> RoundPlacement:
+def place_round(plan: Plan, state: State) -> RoundPlacement:
     """The placement of the round that begins."""
     if plan.config.placement.rule != "auto":
-        return wanted(plan, state)
+        return configured_placement(plan, state)
     return planner.plan(state.round, workload(plan, state), state.timings, terms(plan, state), state.round_placement)
 
 
-def changed(plan: Plan, state: State) -> bool:
+def placement_changed(plan: Plan, state: State) -> bool:
     """Whether the user has set another placement than the round in flight began with."""
-    return plan.config.placement.rule != "auto" and state.round_placement != wanted(plan, state)
+    return plan.config.placement.rule != "auto" and state.round_placement != configured_placement(plan, state)
 
 
-def wanted(plan: Plan, state: State) -> RoundPlacement:
+def configured_placement(plan: Plan, state: State) -> RoundPlacement:
     """What the user set, as far as the messages of deployed functions hold it."""
     chosen = plan.config.placement
     assert chosen.rule != "auto"
@@ -93,11 +93,11 @@ def terms(plan: Plan, state: State) -> Terms:
         dollars_per_hour=config.placement.dollars_per_hour,
         fixed=plan.platform.fixed_sizes,
         can_inline=plan.platform.can_inline,
-        site=place(plan, state),
+        site=coordination(plan, state),
     )
 
 
-def place(plan: Plan, state: State) -> Site:
+def coordination(plan: Plan, state: State) -> Site:
     """Where the coordinator is, with the clock of AWS where functions run there."""
     if not plan.platform.fixed_sizes:
         return coordination_cost.HERE

@@ -8,7 +8,7 @@ import numpy as np
 
 from coordinator.core import budget, sides
 from coordinator.core.controller import Decision, RoundSignals
-from coordinator.core.opponents import judged
+from coordinator.core.opponents import evaluated_side
 from coordinator.core.state import Evaluated, Plan, RoundLine, State
 from coordinator.core.tasks import behaviour
 from functions.contract import EvaluateReply, LearnReply, SampleReply, Table, WholeReply
@@ -94,7 +94,7 @@ def round_lines(
                 diversity=decision.diversity,
                 event=event if last else "",
                 trial_episodes=len(state.proposal.differences) if state.proposal and last else 0,
-                placement=state.place.rule,
+                placement=state.placement.rule,
                 side_returns=sides.returns_of(state.env_spec, round_.agent_returns),
                 exploration=behaviour(plan, state, index).amount,
             )
@@ -120,7 +120,7 @@ def evaluated(plan: Plan, state: State) -> Evaluated | None:
     returns = returns_of(state, "evaluate/")
     if not returns:
         return None
-    side = judged(plan.config, state.env_spec)
+    side = evaluated_side(plan.config, state.env_spec)
     return Evaluated(
         round=state.round,
         env_steps=state.env_steps,

@@ -1,7 +1,7 @@
-"""The sides of a task where some agents compete with others, and what each side got.
+"""The sides of a task in which agents compete, and the return of each side.
 
-What one side wins another may lose, so a sum over all agents hides who got better. A side is named after its agents:
-``adversary`` for adversary_0 and adversary_1.
+One side may win what another loses, so a sum over all agents hides which of them improved. A side is named after its
+agents: ``adversary`` for adversary_0 and adversary_1.
 """
 
 import re
@@ -16,64 +16,66 @@ _NUMBER = re.compile(r"[_-]?\d+$")
 
 @dataclass(frozen=True)
 class Side:
-    """`number` is what `EnvSpec.sides` calls it; `agents` are positions in `EnvSpec.agents`, ascending."""
+    """Agents that do not compete with each other."""
 
+    # As in `EnvSpec.sides`.
     number: int
     name: str
+    # Positions in `EnvSpec.agents`, ascending.
     agents: tuple[int, ...]
 
 
 def sides_of(spec: EnvSpec) -> tuple[Side, ...]:
-    """The sides in the order of their numbers; none where all agents are on one."""
+    """The sides in the order of their numbers; empty where all agents are on one side."""
     if not spec.sides:
         return ()
     members = [tuple(agent for agent, of in enumerate(spec.sides) if of == side) for side in range(max(spec.sides) + 1)]
     names = [_joined([_NUMBER.sub("", spec.agents[agent]) for agent in agents]) for agents in members]
-    if len({*names}) < len(names) or "" in names:  # the numbers alone tell the agents apart
+    if len({*names}) < len(names) or "" in names:  # only numbers distinguish the agents
         names = [_joined([spec.agents[agent] for agent in agents]) for agents in members]
     pairs = zip(names, members, strict=True)
     return tuple(Side(number, name, agents) for number, (name, agents) in enumerate(pairs))
 
 
-def measured(spec: EnvSpec, wanted: int | None, fixed: int | None = None) -> Side | None:
-    """The side by whose return a run is judged: number `wanted`, or the largest (the first of equals) but the one that
-    is `fixed`; None where all agents are on one side, whose sum counts. A number that no side has is refused by
-    `incompatibility` before a run begins."""
-    found = sides_of(spec)
-    if not found:
+def ranked_side(spec: EnvSpec, wanted: int | None, fixed: int | None = None) -> Side | None:
+    """The side by whose return policies are ranked: number `wanted`, or the largest (the first of equals) except the
+    `fixed` one; None where all agents are on one side. `incompatibility` refuses unknown numbers before a run
+    begins."""
+    sides = sides_of(spec)
+    if not sides:
         return None
-    if wanted is not None and wanted < len(found):
-        return found[wanted]
-    return max((side for side in found if side.number != fixed), key=lambda side: len(side.agents))
+    if wanted is not None and wanted < len(sides):
+        return sides[wanted]
+    return max((side for side in sides if side.number != fixed), key=lambda side: len(side.agents))
 
 
 def learning(spec: EnvSpec, team: Team) -> tuple[Side, ...]:
-    """The sides some of whose agents learn; none where all agents are on one."""
+    """The sides with agents that learn; empty where all agents are on one side."""
     return tuple(side for side in sides_of(spec) if {*side.agents} & {*team.learners})
 
 
 def returns_of(spec: EnvSpec, agent_returns: Sequence[float]) -> dict[str, float]:
-    """The sum over each side's agents, by the side's name; empty where all agents are on one side, or nobody played."""
+    """Each side's sum over its agents, by name; empty where all agents are on one side or there are no returns."""
     if not agent_returns:
         return {}
     return {side.name: sum(agent_returns[agent] for agent in side.agents) for side in sides_of(spec)}
 
 
 def incompatibility(spec: EnvSpec, wanted: int | None) -> str:
-    """Why the side asked for cannot be measured; '' when it can."""
+    """Why policies cannot be ranked by side `wanted`; '' when they can."""
     if wanted is None:
         return ""
-    found = sides_of(spec)
-    if not found:
+    sides = sides_of(spec)
+    if not sides:
         return f"evaluation.side: {wanted} is asked for, and all agents of the task are on one side; leave it out"
-    if wanted >= len(found):
-        listed = ", ".join(f"{number} ({side.name})" for number, side in enumerate(found))
+    if wanted >= len(sides):
+        listed = ", ".join(f"{number} ({side.name})" for number, side in enumerate(sides))
         return f"evaluation.side: the task has no side {wanted}; there are {listed}"
     return ""
 
 
 def classes_by_side(spec: EnvSpec) -> tuple[int, ...]:
-    """A number for every agent, equal for those of one class and one side: who may share a network."""
+    """A number for every agent, equal for agents of one class and side, which may share a network."""
     kinds = list(zip(spec.class_of, spec.sides or (0,) * len(spec.agents), strict=True))
     return tuple(kinds.index(kind) for kind in kinds)
 

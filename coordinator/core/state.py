@@ -183,8 +183,8 @@ class State(Message, frozen=True, kw_only=True):
     # Earlier rounds that the next one may learn from, oldest first.
     past: tuple[Past, ...] = ()
     # Keys that the last checkpoint needs, and keys that neither it nor the state needs any more.
-    held: tuple[str, ...] = ()
-    retired: tuple[str, ...] = ()
+    checkpointed: tuple[str, ...] = ()
+    garbage: tuple[str, ...] = ()
     # Returns of the evaluations that end the run, with means by side and of the environment's own metrics.
     final: tuple[float, ...] = ()
     absolute: tuple[float, ...] = ()
@@ -217,7 +217,7 @@ class State(Message, frozen=True, kw_only=True):
         return self.lines[-1] if self.lines else None
 
     @property
-    def place(self) -> RoundPlacement:
+    def placement(self) -> RoundPlacement:
         """Where the round in flight runs, known from the first one on."""
         if self.round_placement is None:
             raise ValueError("no round is placed yet")
@@ -229,7 +229,7 @@ class State(Message, frozen=True, kw_only=True):
         return self.team.learning if self.team else ()
 
     @property
-    def lasting(self) -> tuple[Ref, ...]:
+    def durable_refs(self) -> tuple[Ref, ...]:
         """What the run cannot go on without, each once."""
         best = self.best.policies if self.best else ()
         remembered = (ref for round_ in self.past for ref in round_.trajectories)

@@ -1,4 +1,4 @@
-"""Where the parts of the learner's state live: which object of which task holds the newest of each."""
+"""State locations: which object of which task holds the newest version of each part of the learner's state."""
 
 from functools import cache
 
@@ -10,9 +10,12 @@ from functions.algorithms.base import AlgorithmSpec, StageSpec
 from functions.algorithms.registry import algorithm
 from functions.contract import Ref
 
-# Objects are read in the order of their keys and the last word counts: what a new team is made of comes after what the
-# same round learned.
+# Objects are read in the order of their keys, and later ones overwrite earlier ones: the objects of a new team come
+# after those that the same round learned.
 WHOLE, REGROUP = "sample/whole", "team"
+
+Locations = tuple[tuple[Ref, ...], dict[str, int]]
+"""Objects in the order of their keys, and for each `part/group` the position of the object that holds it."""
 
 
 def spec_of(plan: Plan) -> AlgorithmSpec:
@@ -26,61 +29,62 @@ def _fitted(spec: AlgorithmSpec, idle: tuple[str, ...]) -> AlgorithmSpec:
     return spec.without(idle)
 
 
-def learner_waves(plan: Plan, state: State) -> list[list[Work]]:
-    """How the round's learning is spread over invocations."""
+def learner_schedule(plan: Plan, state: State) -> list[list[Work]]:
+    """The waves of invocations over which the round's learning is spread."""
     updates = plan.config.algorithm.updates_per_round
-    return _waves(state.place.rule, spec_of(plan).stages, state.groups, updates)
+    return _schedule(state.placement.rule, spec_of(plan).stages, state.groups, updates)
 
 
 @cache
-def _waves(rule: Rule, stages: tuple[StageSpec, ...], groups: tuple[int, ...], updates: int) -> list[list[Work]]:
-    """Asked for with every decision, while there may be thousands of works in a round."""
+def _schedule(rule: Rule, stages: tuple[StageSpec, ...], groups: tuple[int, ...], updates: int) -> list[list[Work]]:
+    """Cached: every decision needs it, and a round may have thousands of work items."""
     return LEARNER_PLACEMENTS[rule](stages, groups, updates)
 
 
-def learned(plan: Plan, state: State, waves: int | None = None) -> tuple[tuple[Ref, ...], dict[str, int]]:
-    """Where every part of the learner's state lives after the round's learning, or after so many waves of it."""
+def locations_after_learning(plan: Plan, state: State, wave: int | None = None) -> Locations:
+    """The locations after the round's learning, or before its wave number `wave`."""
     spec = spec_of(plan)
-    homes = {part: state.objects[index] for part, index in state.parts.items()}
-    if state.place.rule == "whole":
-        made = _objects(state, WHOLE)
-        theirs = _opponents(plan, state)
-        homes = {
-            part: ref if part in theirs else made["policies" if part.startswith("policy/") else "learner"]
-            for part, ref in homes.items()
+    locations = {part: state.objects[index] for part, index in state.parts.items()}
+    if state.placement.rule == "whole":
+        stored = _objects(state, WHOLE)
+        fixed = _opponents(plan, state)
+        locations = {
+            part: ref if part in fixed else stored["policies" if part.startswith("policy/") else "learner"]
+            for part, ref in locations.items()
         }
-    for wave in learner_waves(plan, state)[:waves]:
-        for work in wave:
+    for works in learner_schedule(plan, state)[:wave]:
+        for work in works:
             objects = _objects(state, work.name)
             for part in (part for stage in work.stages for part in spec.stage(stage).writes):
                 for group in work.groups:
-                    homes[f"{part}/{keys.group_name(group)}"] = objects["policies" if part == "policy" else "learner"]
-    return housed(homes)
+                    kind = "policies" if part == "policy" else "learner"
+                    locations[f"{part}/{keys.group_name(group)}"] = objects[kind]
+    return index_objects(locations)
 
 
-def regrouped(plan: Plan, state: State) -> tuple[tuple[Ref, ...], dict[str, int]]:
-    """Where every part of the proposed team's state lives."""
+def locations_after_regrouping(plan: Plan, state: State) -> Locations:
+    """The locations of the proposed team's state."""
     assert state.proposal is not None
-    objects, parts = learned(plan, state)
-    made, proposal = _objects(state, REGROUP), state.proposal
-    homes = {name: objects[parts[name]] for name in _opponents(plan, state)}
+    objects, parts = locations_after_learning(plan, state)
+    stored, proposal = _objects(state, REGROUP), state.proposal
+    locations = {name: objects[parts[name]] for name in _opponents(plan, state)}
     for part in spec_of(plan).parts:
         for group in proposal.team.learning:
             name = f"{part}/{keys.group_name(group)}"
-            changed = made["policies" if part == "policy" else "learner"]
-            homes[name] = changed if group in proposal.bases else objects[parts[name]]
-    return housed(homes)
+            changed = stored["policies" if part == "policy" else "learner"]
+            locations[name] = changed if group in proposal.bases else objects[parts[name]]
+    return index_objects(locations)
 
 
-def housed(homes: dict[str, Ref]) -> tuple[tuple[Ref, ...], dict[str, int]]:
-    """The distinct objects of `homes` in the order of their keys, and each part's position among them."""
-    distinct = tuple(sorted(set(homes.values()), key=lambda ref: ref.key))
+def index_objects(locations: dict[str, Ref]) -> Locations:
+    """The distinct objects of `locations` in the order of their keys, and each part's position among them."""
+    distinct = tuple(sorted(set(locations.values()), key=lambda ref: ref.key))
     positions = {ref.key: index for index, ref in enumerate(distinct)}
-    return distinct, {part: positions[homes[part].key] for part in sorted(homes)}
+    return distinct, {part: positions[locations[part].key] for part in sorted(locations)}
 
 
 def _opponents(plan: Plan, state: State) -> tuple[str, ...]:
-    """The parts that nobody learns."""
+    """The parts that no stage learns."""
     return opponents.parts(state.team, plan.opponents) if state.team else ()
 
 
@@ -92,5 +96,5 @@ def _objects(state: State, work: str) -> dict[str, Ref]:
 
 
 def policies_in(objects: tuple[Ref, ...], parts: dict[str, int]) -> tuple[Ref, ...]:
-    """Of `objects`, those that hold policies, each once, in order."""
+    """The `objects` that hold policies, each once, in order."""
     return tuple(objects[index] for index in sorted({at for part, at in parts.items() if part.startswith("policy/")}))

@@ -8,9 +8,16 @@ import msgspec
 from msgspec.structs import replace
 
 from coordinator.core import controller
-from coordinator.core.opponents import judged
+from coordinator.core.opponents import evaluated_side
 from coordinator.core.state import Phase, Plan, State, WorkItem
-from coordinator.core.state_location import REGROUP, WHOLE, learned, learner_waves, policies_in, spec_of
+from coordinator.core.state_location import (
+    REGROUP,
+    WHOLE,
+    learner_schedule,
+    locations_after_learning,
+    policies_in,
+    spec_of,
+)
 from coordinator.placement.rules import Work, packs
 from coordinator.rules.trial import schedule
 from functions import keys
@@ -72,9 +79,9 @@ def _absolute(plan: Plan, state: State) -> list[PlannedTask]:
 
 def samples(plan: Plan, state: State) -> list[PlannedTask]:
     """The round's sampling, and all of its learning where that goes on in the same function."""
-    if state.place.rule == "whole":
+    if state.placement.rule == "whole":
         return [_whole(plan, state)]
-    shares = packs(state.controller.rollouts, state.place.rollouts_per_invocation)
+    shares = packs(state.controller.rollouts, state.placement.rollouts_per_invocation)
     return [_sample(plan, state, pack, len(shares)) for pack in shares]
 
 
@@ -138,7 +145,7 @@ def behaviour(plan: Plan, state: State, rounds_later: int = 0) -> Behaviour:
 
 def rounds_together(plan: Plan, state: State) -> int:
     """How many rounds from this one on go on in one function."""
-    return max(1, min(state.place.rounds, undisturbed(plan, state), to_checkpoint(state)))
+    return max(1, min(state.placement.rounds, undisturbed(plan, state), to_checkpoint(state)))
 
 
 def to_checkpoint(state: State) -> int:
@@ -146,9 +153,9 @@ def to_checkpoint(state: State) -> int:
 
     One is due at once where objects begin to travel inside messages, for there must be one to come back to.
     """
-    if state.place.inline_objects and state.saved is None:
+    if state.placement.inline_objects and state.saved is None:
         return 0
-    return state.place.checkpoint_every - (state.round - (state.saved or 0))
+    return state.placement.checkpoint_every - (state.round - (state.saved or 0))
 
 
 def undisturbed(plan: Plan, state: State) -> int:
@@ -167,10 +174,10 @@ def undisturbed(plan: Plan, state: State) -> int:
 
 def learns(plan: Plan, state: State, wave: int) -> list[PlannedTask]:
     """The tasks of one wave of the round's learning; earlier phases must be answered."""
-    waves = learner_waves(plan, state)
+    waves = learner_schedule(plan, state)
     first = waves[wave][0].first
     tensors = _published(state, [work for before in waves[:wave] for work in before if work.first == first])
-    objects, parts = learned(plan, state, wave)
+    objects, parts = locations_after_learning(plan, state, wave)
     now = replace(state, objects=objects, parts=parts) if wave else state
     return [_learn(plan, now, work, tensors) for work in waves[wave]]
 
@@ -222,7 +229,7 @@ def _learn(plan: Plan, state: State, work: Work, tensors: tuple[Ref, ...]) -> Pl
         memory_mb=function_memory(plan, state, "learner"),
         kind=learning_kind(plan, work),
         size=members * state.controller.rollouts * rollout_steps(plan, state),
-        peers=sum(map(len, learner_waves(plan, state))),
+        peers=sum(map(len, learner_schedule(plan, state))),
         gets=EXTRA_GETS + len(trajectories) + len(request.state) + len(tensors) + earlier,
     )
     return PlannedTask(work.name, item, request)
@@ -253,7 +260,7 @@ def _published(state: State, works: list[Work]) -> tuple[Ref, ...]:
 def _regroup(plan: Plan, state: State) -> list[PlannedTask]:
     proposal, team = state.proposal, _team(state)
     assert proposal is not None
-    objects, parts = learned(plan, state)
+    objects, parts = locations_after_learning(plan, state)
     leaving = {team.groups[agent] for agent, group in enumerate(proposal.team.groups) if group in proposal.bases}
     old = {keys.group_name(group) for group in leaving}
     homes = sorted({index for part, index in parts.items() if part.split("/")[1] in old})
@@ -291,7 +298,7 @@ def _trials(plan: Plan, state: State) -> list[PlannedTask]:
     episodes, stream = totals[proposal.look + 1] - totals[proposal.look], f"trial-{proposal.look}"
     arms = {
         "new": (policies_in(proposal.objects, proposal.parts), proposal.team),
-        "old": (policies_in(*learned(plan, state)), _team(state)),
+        "old": (policies_in(*locations_after_learning(plan, state)), _team(state)),
     }
     everybody = not _team(state).fixed
     return [
@@ -316,9 +323,9 @@ def evaluations(
     """`episodes` greedy episodes on the start states of `stream`, in parts of a size that only the user sets.
 
     `team`: whose policies they are; the present one by default. `work`: what the works are called by; the stream.
-    Where sides compete, returns are those of the side by which the run is judged; with `everybody`, of all agents.
+    Where sides compete, returns are those of the `evaluated_side`; with `everybody`, of all agents.
     """
-    side = None if everybody else judged(plan.config, state.env_spec)
+    side = None if everybody else evaluated_side(plan.config, state.env_spec)
     size = plan.config.evaluation.episodes_per_invocation
     memory_mb, gets = function_memory(plan, state, "evaluator"), EXTRA_GETS + len(policies)
     planned = []

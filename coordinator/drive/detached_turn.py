@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, Protocol, cast
 
 from msgspec.structs import replace
 
-from coordinator.core.events import Gathered, Lost, Reported
+from coordinator.core.events import CompletionsBilled, Lost, Reported
 from coordinator.core.state import Plan, Slot, State
 from coordinator.core.tasks import in_flight
 from coordinator.drive.driver import Driver, Ports
@@ -51,7 +51,7 @@ class Sender(Invoker, Protocol):
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class CloudPorts:
     """What a turn needs beside the ports of the run: the completion sets, headers, and the time in epoch seconds."""
 
     completions: Completions
@@ -67,9 +67,7 @@ class Turned(NamedTuple):
     after: State
 
 
-def turn(
-    plan: Plan, ports: Ports, around: Surroundings, detached: Detached, asking: bool, resume: int | None
-) -> Turned:
+def turn(plan: Plan, ports: Ports, around: CloudPorts, detached: Detached, asking: bool, resume: int | None) -> Turned:
     """Takes the run as far as it goes without waiting.
 
     With `asking` False nothing new is asked: the run ends resumably once what is in flight has ended. A run that still
@@ -98,7 +96,7 @@ def turn(
             return Turned(before, driver.state)
 
 
-def _hear(plan: Plan, driver: Driver, around: Surroundings, detached: Detached) -> bool:
+def _hear(plan: Plan, driver: Driver, around: CloudPorts, detached: Detached) -> bool:
     """Takes in how the tasks ended that were asked last; False while some have time left."""
     works = asked(driver.state)
     if not works:
@@ -115,7 +113,7 @@ def _hear(plan: Plan, driver: Driver, around: Surroundings, detached: Detached) 
     for work, heard in sorted(notes.items()):
         for note in heard:
             driver.hear(Reported(work, _report(plan, driver.state, work, note), answers[work]))
-    driver.hear(Gathered(told.updates, told.reads, usage))
+    driver.hear(CompletionsBilled(told.updates, told.reads, usage))
     # Also those whose notes say nothing of the attempt that is waited for.
     if lost := tuple(work for work in works if driver.state.slots[work].waiting):
         driver.hear(Lost(lost))
@@ -136,7 +134,7 @@ def _deadline(plan: Plan, driver: Driver) -> float:
 
 
 def _answers(
-    plan: Plan, driver: Driver, around: Surroundings, detached: Detached, notes: dict[str, Note]
+    plan: Plan, driver: Driver, around: CloudPorts, detached: Detached, notes: dict[str, Note]
 ) -> tuple[dict[str, Answer | None], Usage]:
     """The answers of works that ended, None where there is none, and what it took to read them."""
     requests = _requests(plan, driver, detached)
@@ -205,7 +203,7 @@ def _report(plan: Plan, state: State, work: str, note: Note) -> Report:
     )
 
 
-def _sent(plan: Plan, driver: Driver, around: Surroundings, detached: Detached) -> bool:
+def _sent(plan: Plan, driver: Driver, around: CloudPorts, detached: Detached) -> bool:
     """Sends what was asked. What cannot be sent is reported in its place; True when that completes the ask."""
     unsent = around.sender.flush(PATIENCE_S)
     if not unsent:

@@ -10,17 +10,17 @@ import msgspec
 
 from coordinator.core.apply import apply
 from coordinator.core.budget import item_bytes
-from coordinator.core.decide import Abandon, Advance, Ask, Finish, Stop, Wait, decide
+from coordinator.core.decide import Abandon, Advance, Dispatch, Finish, Stop, Wait, decide
 from coordinator.core.events import (
     Abandoned,
     Advanced,
-    Asked,
     Checkpointed,
     Committed,
-    Driven,
+    CompletionsBilled,
+    CoordinatorBilled,
+    Dispatched,
     Event,
     Finishing,
-    Gathered,
     Loaded,
     Lost,
     Persisted,
@@ -150,14 +150,14 @@ class Driver:
         """Whether there is nothing to do until a function reports."""
         return isinstance(decide(self._plan, self.state), Wait)
 
-    def hear(self, event: Reported | Lost | Gathered) -> None:
+    def hear(self, event: Reported | Lost | CompletionsBilled) -> None:
         """Takes in what was found out about tasks that report by themselves."""
         self._become(event)
 
     def tidy(self) -> None:
         """Does again what a driver does after the end of a round, in case the last one died before it could."""
         self._record()
-        self._ports.storage.delete(self.state.retired)
+        self._ports.storage.delete(self.state.garbage)
 
     def step(self, asking: bool = True) -> bool:
         """Takes one decision and acts on it; False when there is nothing more to do.
@@ -166,11 +166,11 @@ class Driver:
         """
         command = decide(self._plan, self.state)
         match command:
-            case Ask() if not asking:
+            case Dispatch() if not asking:
                 if any(slot.waiting for slot in self.state.slots.values()):
                     return self._listen()
                 return self._leave()
-            case Ask():
+            case Dispatch():
                 self._ask(command)
             case Advance():
                 self._advance(asking)
@@ -185,8 +185,8 @@ class Driver:
                 self._listen()
         return True
 
-    def _ask(self, command: Ask) -> None:
-        self._become(Asked(command.tasks))
+    def _ask(self, command: Dispatch) -> None:
+        self._become(Dispatched(command.tasks))
         self._write()
         if self._marked is None:
             self._elapsed()
@@ -236,7 +236,7 @@ class Driver:
         self._ended = True
         # One write for the end of a round and what is asked next.
         command = decide(self._plan, self.state)
-        if isinstance(command, Ask) and asking:
+        if isinstance(command, Dispatch) and asking:
             self._ask(command)
         else:
             self._settle()
@@ -249,7 +249,7 @@ class Driver:
     def _write(self) -> None:
         if self._ended and self._detached is not None:
             lines = (len(_ENCODER.encode(line)) for line in self.state.lines)
-            self._become(Gathered(tuple(item_bytes(self._plan, size) for size in lines), (), Usage()))
+            self._become(CompletionsBilled(tuple(item_bytes(self._plan, size) for size in lines), (), Usage()))
         self._commit()
 
     def _wind_up(self) -> None:
@@ -257,8 +257,8 @@ class Driver:
             return
         self._ended = False
         self._record()
-        self._ports.storage.delete(self.state.retired)
-        for key in self.state.retired:
+        self._ports.storage.delete(self.state.garbage)
+        for key in self.state.garbage:
             self._inlined.pop(key, None)
             self._unloaded.discard(key)
 
@@ -269,7 +269,9 @@ class Driver:
             return True
         if state.phase != "sample" or state.slots:
             return False
-        begins = state.place.inline_objects and not (before.round_placement and before.round_placement.inline_objects)
+        begins = state.placement.inline_objects and not (
+            before.round_placement and before.round_placement.inline_objects
+        )
         return begins or to_checkpoint(state) <= 0
 
     def _record(self) -> None:
@@ -278,7 +280,7 @@ class Driver:
 
     def _unload(self) -> None:
         """Stores what the run cannot go on without and no function has stored."""
-        for ref in self.state.lasting:
+        for ref in self.state.durable_refs:
             if ref.key not in self._inlined or ref.key in self._unloaded:
                 continue
             body = self._inlined[ref.key]
@@ -292,7 +294,7 @@ class Driver:
         """Makes a state that a power loss cannot take, before anything it replaces is deleted."""
         self._unload()
         # What the last checkpoint kept is safe already.
-        kept = [ref for ref in self.state.lasting if ref.key not in self.state.held]
+        kept = [ref for ref in self.state.durable_refs if ref.key not in self.state.checkpointed]
         self._ports.storage.persist(ref.key for ref in kept)
         if self._plan.platform.fixed_sizes:
             self._become(Persisted(Usage(gets=len(kept))))
@@ -306,7 +308,7 @@ class Driver:
 
     def _commit(self) -> None:
         if self._detached is not None and any(worked := self._detached.worked()):
-            self._become(Driven(*worked, self._detached.loads))
+            self._become(CoordinatorBilled(*worked, self._detached.loads))
         body = self._billed(self._standing)
         self._version = self._ports.ledger.commit(STATE, body, self._version)
         self._stored, self._standing = self.state, len(body)
@@ -337,7 +339,7 @@ class Driver:
     def _sound(self, state: State) -> State:
         """`state` if all it refers to is whole; without the round in flight if only that is damaged; else the last
         checkpoint, with the bill carried on."""
-        problem = trouble(self._ports.storage, state.lasting)
+        problem = trouble(self._ports.storage, state.durable_refs)
         if not problem:
             damaged = trouble(self._ports.storage, passing(state))
             if not damaged:
@@ -348,7 +350,7 @@ class Driver:
         if record is None:
             raise Unresumable(f"{problem}; the run has no checkpoint to go back to")
         checkpoint = decoded(record.body)
-        if worse := trouble(self._ports.storage, checkpoint.lasting):
+        if worse := trouble(self._ports.storage, checkpoint.durable_refs):
             raise Unresumable(f"{problem}; the checkpoint of round {checkpoint.round} is damaged too: {worse}")
         learnt = {name: getattr(state, name) for name in ("meter", "slowest", "timings", "peaks")}
         returned = apply(self._plan, msgspec.structs.replace(checkpoint, **learnt), Resumed())
@@ -357,13 +359,13 @@ class Driver:
     def _drop_unfinished(self, found: list[str]) -> None:
         """Deletes, of the keys `found`, what later rounds or unanswered attempts left: after a power loss it may be
         torn. Raises `StaleVersion` when another driver went on meanwhile, who may need any of it."""
-        refs = (*self.state.lasting, *passing(self.state))
+        refs = (*self.state.durable_refs, *passing(self.state))
         if self._stored is not None and self._version > 1:
             # It may be newer than the state, where a kill came between their commits.
             record = self._ports.ledger.load(CHECKPOINT)
             self._become(_loaded(record))
-            refs = (*refs, *(decoded(record.body).lasting if record else ()))
-        kept = {ref.key for ref in refs} | set(self.state.held)
+            refs = (*refs, *(decoded(record.body).durable_refs if record else ()))
+        kept = {ref.key for ref in refs} | set(self.state.checkpointed)
         if self._plan.opponents:
             kept.add(self._plan.opponents.policies.key)
         left = [key for key in found if key not in kept and not self._half_written(key)]

@@ -19,7 +19,7 @@ from coordinator.core import budget
 from coordinator.core.state import Plan
 from coordinator.drive import lease, run_manifest
 from coordinator.drive.checkpoint import STATE, Unresumable
-from coordinator.drive.detached_turn import Surroundings, Turned, turn
+from coordinator.drive.detached_turn import CloudPorts, Turned, turn
 from coordinator.drive.driver import Ports
 from coordinator.drive.lease import Lease
 from coordinator.drive.ledger_journal import Lines
@@ -96,7 +96,7 @@ class Coordinator:
         platform = msgspec.structs.replace(found.platform, coordinator_mb=self._memory_mb)
         plan, sender = replace(found.plan(), platform=platform), self._deployed.sender(found.functions)
         ports = Ports(outside.storage, outside.ledger, sender, Lines(outside.ledger))
-        around = Surroundings(outside.completions, outside.heads, sender, time.time)
+        around = CloudPorts(outside.completions, outside.heads, sender, time.time)
         # A lease has a few bytes, and no unit of reading is smaller than four kilobytes.
         loads = (len(msgspec.json.encode(found)), 0)
         detached = Detached(found.functions["coordinator"], self._time.take, loads)

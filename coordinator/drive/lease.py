@@ -18,7 +18,7 @@ KEPT_S = 60.0
 RENEW_S = 15.0
 
 
-class Held(Exception):
+class LeaseHeld(Exception):
     """Somebody else drives the run; the message says who, for the user."""
 
 
@@ -60,15 +60,15 @@ def write(ledger: Ledger, lease: Lease, version: int) -> int:
 
 
 def take(ledger: Ledger, holder: str, now: float) -> int:
-    """Makes the process `holder` the driver and returns the lease's version; raises `Held`."""
+    """Makes the process `holder` the driver and returns the lease's version; raises `LeaseHeld`."""
     lease, version = read(ledger)
     if lease.taken(holder, now):
-        raise Held(_who(lease))
+        raise LeaseHeld(_who(lease))
     return _written(ledger, Lease(holder=holder, until=now + KEPT_S), version)
 
 
 def hand_over(ledger: Ledger, version: int, resume: int | None) -> int:
-    """Gives the run to the cloud, by the process that took version `version` of the lease; raises `Held`."""
+    """Gives the run to the cloud, by the process that took version `version` of the lease; raises `LeaseHeld`."""
     return _written(ledger, Lease(holder=CLOUD, resume=resume), version)
 
 
@@ -119,7 +119,7 @@ def _written(ledger: Ledger, lease: Lease, version: int) -> int:
     try:
         return write(ledger, lease, version)
     except StaleVersion as error:
-        raise Held("another process has just begun to drive this run") from error
+        raise LeaseHeld("another process has just begun to drive this run") from error
 
 
 def _who(lease: Lease) -> str:

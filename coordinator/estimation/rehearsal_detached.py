@@ -7,7 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from coordinator.core.state import Plan, State
-from coordinator.drive.detached_turn import Surroundings, turn
+from coordinator.drive.detached_turn import CloudPorts, turn
 from coordinator.drive.driver import Ports
 from coordinator.drive.telling import Detached
 from coordinator.estimation.calibration import Calibration
@@ -29,7 +29,7 @@ def rehearse_detached(plan: Plan, calibration: Calibration, platform: There) -> 
     events = _Events(Answers(calibration), platform)
     items = Items(lambda: events.now)
     ports = Ports(Objects(), items, events, Nowhere())
-    around = Surroundings(events.sets, events.heads, events, lambda: events.now)
+    around = CloudPorts(events.sets, events.heads, events, lambda: events.now)
     promises = msgspec.structs.replace(plan.platform, coordinator_mb=platform.memory_mb[_COORDINATOR])
     plan = dataclasses.replace(plan, platform=promises)
     while True:

@@ -74,5 +74,7 @@ class Target:
             "coordinator": COORDINATOR_MB,
         }
         mb_per_vcpu = None if plan.platform.cpu_scaling else plan.prices.lambda_.mb_per_vcpu
-        wave_s, report_ms = (latency.telling_s, latency.ledger) if self.detached else (latency.asking_s, 0.0)
+        wave_s, report_ms = (
+            (latency.detached_wave_s, latency.ledger) if self.detached else (latency.attended_wave_s, 0.0)
+        )
         return There(latency, plan.platform.concurrency, memory_mb, mb_per_vcpu, wave_s, report_ms)

@@ -43,7 +43,7 @@ HERE = Site()
 
 def outside(latency: Latency) -> Site:
     """Functions in the cloud, and a process on the user's machine that waits for them."""
-    return Site(wave_s=latency.asking_s, deployed=True)
+    return Site(wave_s=latency.attended_wave_s, deployed=True)
 
 
 def detached(latency: Latency, ledger_bytes: int, memory_mb: int = COORDINATOR_MB) -> Site:
@@ -56,7 +56,7 @@ def detached(latency: Latency, ledger_bytes: int, memory_mb: int = COORDINATOR_M
     # Charter, lease, state; and the topmost set, before it is known that all is there.
     loads = sum(map(read_units, (MANIFEST_BYTES, 0, ledger_bytes, 0)))
     turn = Meter(coordinator=charge, read_units=loads, log_bytes=LOG_BYTES)
-    return Site(wave_s=latency.telling_s, deployed=True, turn=turn, line=Meter().add_commit(LINE_BYTES))
+    return Site(wave_s=latency.detached_wave_s, deployed=True, turn=turn, line=Meter().add_commit(LINE_BYTES))
 
 
 @cache

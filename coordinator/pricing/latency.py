@@ -41,13 +41,13 @@ class Latency:
         return usage.puts * self.put + usage.gets * self.get + moved / 2**20 * self.per_mb
 
     @property
-    def asking_s(self) -> float:
+    def attended_wave_s(self) -> float:
         """Seconds that a wave takes beside its tasks where a process outside the region waits for them: a commit of the
         ledger, and calls side by side."""
         return (self.away + self.ledger + self.away + self.invoke) / 1000
 
     @property
-    def telling_s(self) -> float:
+    def detached_wave_s(self) -> float:
         """Seconds that a wave takes beside its tasks where nobody waits: the last task reports and wakes the
         coordinator, whose turn hands over the next events."""
         return (self.ledger + self.hand_over + self.event + self.turn_ms + self.event) / 1000

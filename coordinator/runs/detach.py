@@ -33,7 +33,7 @@ def detach(folder: RunFolder, config: RunConfig, identity: Identity, backend: Co
         # Who held the run before may have been about to take it off the list.
         if outside.live.load(identity.run) is None:
             outside.live.commit(identity.run, coordinator.encode(), 0)
-    except lease.Held as held:
+    except lease.LeaseHeld as held:
         raise UserError(str(held)) from held
     except StaleVersion as error:
         raise UserError(f"another process has just begun to drive {folder.name}") from error

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from coordinator.core.opponents import judged
+from coordinator.core.opponents import evaluated_side
 from coordinator.core.state import Plan, State
 from coordinator.drive.ports import Invoker
 from coordinator.errors import UserError
@@ -36,7 +36,7 @@ def link_objects(objects: Path, target: Path, refs: Iterable[Ref]) -> None:
 def tasks(plan: Plan, state: State, episodes: int, stream: str) -> list[EvaluateTask]:
     """The tasks that play `episodes` episodes on the start states of `stream`."""
     assert state.team is not None
-    side = judged(plan.config, state.env_spec)
+    side = evaluated_side(plan.config, state.env_spec)
     return [
         EvaluateTask(
             id=keys.task_id(plan.run, state.round, f"{stream}/{part:05d}"),

@@ -7,7 +7,7 @@ import numpy as np
 
 from coordinator.backends import registry
 from coordinator.core import sides
-from coordinator.core.opponents import judged
+from coordinator.core.opponents import evaluated_side
 from coordinator.core.round_records import mean_env_metrics
 from coordinator.core.state import Plan, State
 from coordinator.reports import statistics
@@ -52,7 +52,7 @@ def evaluate(folder: RunFolder, workers: int, episodes: int | None = None) -> Ev
 def _result(plan: Plan, state: State, replies: list[EvaluateReply]) -> EvaluationResult:
     weights = [len(reply.returns) for reply in replies]
     means = np.average([reply.agent_returns for reply in replies], axis=0, weights=weights).tolist()
-    side = judged(plan.config, state.env_spec)
+    side = evaluated_side(plan.config, state.env_spec)
     return EvaluationResult(
         run=plan.run,
         round=state.round,

@@ -29,7 +29,7 @@ def renew_lease(identity: Identity, config: RunConfig, backend: Connection) -> I
         return
     try:
         keeper = lease.Keeper(backend.ledger, this_process(), time.time)
-    except lease.Held as held:
+    except lease.LeaseHeld as held:
         raise UserError(str(held)) from held
     try:
         run_manifest.write(

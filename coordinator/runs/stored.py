@@ -46,7 +46,7 @@ class Stored:
         state = self.state
         if state.round_placement is None or not state.round_placement.inline_objects or self.checkpoint is None:
             return state
-        return state if all(map(self._holds, state.lasting)) else self.checkpoint
+        return state if all(map(self._holds, state.durable_refs)) else self.checkpoint
 
     def _holds(self, ref: Ref) -> bool:
         try:

@@ -5,7 +5,7 @@ import platform
 
 import msgspec
 
-from coordinator.core.opponents import judged
+from coordinator.core.opponents import evaluated_side
 from coordinator.core.state import Plan, State
 from coordinator.pricing.bill import FUNCTIONS, Bill
 from coordinator.reports import statistics
@@ -110,7 +110,7 @@ def summarise(
     plateau: Plateau | None = None,
 ) -> Summary:
     """The figures of a run as it stands."""
-    side = judged(plan.config, state.env_spec) if state.spec else None
+    side = evaluated_side(plan.config, state.env_spec) if state.spec else None
     return Summary(
         run=plan.run,
         commit=identity.commit,

@@ -61,7 +61,7 @@ def test_driven_from_here_the_cloud_adds_logs_starts_and_waiting(found):
     billed = sum(getattr(there.meter, name).billed_ms for name in ("actor", "learner", "evaluator"))
     assert billed > 4000 + 0.8 * waited
     # Nine waves of their own: describe, initialise, two a round, the final evaluation and the best one's.
-    assert there.seconds > 6 * STANDARD.asking_s
+    assert there.seconds > 6 * STANDARD.attended_wave_s
     assert away.total > at_home.total and away.coordinator == 0
 
 

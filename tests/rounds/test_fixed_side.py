@@ -186,7 +186,7 @@ def test_a_killed_run_goes_on_although_the_other_run_is_gone(tmp_path, sources, 
     again = killed.drive()
     assert again.state.status == "finished" and told(again) == told(expected)
     left = {str(path.relative_to(tmp_path / "killed/objects")) for path in (tmp_path / "killed").rglob("*.safetensors")}
-    assert left == {ref.key for ref in again.state.lasting}
+    assert left == {ref.key for ref in again.state.durable_refs}
 
 
 def test_the_command_resumes_after_the_other_run_is_gone(marless):

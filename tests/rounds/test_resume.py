@@ -73,7 +73,7 @@ def test_a_missing_object_counts_as_damaged(tmp_path, undisturbed):
 def test_a_damaged_checkpoint_too_cannot_be_resumed(tmp_path):
     state = killed_in_round(tmp_path, 3)
     spoil(tmp_path, state.objects[-1])
-    for key in state.held:
+    for key in state.checkpointed:
         (tmp_path / "objects" / key).write_bytes(b"torn")
     with pytest.raises(Unresumable, match=r"the checkpoint of round 2 is damaged too: rounds/"):
         drive(tmp_path, [*OPTIONS, "stop.rounds=5"])

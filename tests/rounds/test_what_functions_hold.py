@@ -8,7 +8,7 @@ from driver import train
 from in_process import InProcess
 
 from coordinator.config.schema import load
-from coordinator.core import footprint, teams
+from coordinator.core import footprint, opponents
 from functions.algorithms.registry import BUILT_IN
 from functions.data import replay_loading
 from functions.environments import registry
@@ -67,7 +67,7 @@ def counted(settings):
     """The least, by function."""
     config = load(None, settings)
     spec = registry.spec(config.task)
-    team = teams.first(config, spec, None)
+    team = opponents.initial_team(config, spec, None)
     learner, player = footprint.learner(config, spec, team), footprint.player(config, spec, team)
     return {"learner": sum(learner), "actor": sum(player), "evaluator": sum(player)}
 

@@ -12,7 +12,7 @@ from simulated import Lines, MemoryLedger, MemoryStorage
 from coordinator.config.schema import load
 from coordinator.core import budget
 from coordinator.core.state import Plan
-from coordinator.drive.detached_turn import Surroundings, turn
+from coordinator.drive.detached_turn import CloudPorts, turn
 from coordinator.drive.driver import Ports
 from coordinator.drive.telling import Detached
 from coordinator.pricing.prices import load_prices
@@ -109,7 +109,7 @@ class World:
     def coordinate(self):
         sender = Sender(self)
         ports = Ports(self.storage, self.ledger, sender, self.journal)
-        around = Surroundings(self, self.heads, sender, lambda: self.now)
+        around = CloudPorts(self, self.heads, sender, lambda: self.now)
         detached = Detached("coordinator:1", lambda: (1.0, 0.0))
         self.state = turn(self.plan, ports, around, detached, asking=self.asking, resume=self.resume).after
 

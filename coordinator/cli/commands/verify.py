@@ -41,7 +41,7 @@ def run(options: Namespace) -> int:
     with look(folder) as found:
         kept = found.kept
         states = [state for state in (kept, found.checkpoint) if state is not None]
-        refs = list(dict.fromkeys(ref for state in states for ref in state.lasting))
+        refs = list(dict.fromkeys(ref for state in states for ref in state.durable_refs))
         problems = [problem for ref in refs if (problem := _object(found, ref))]
         weights = "" if problems or not kept.objects else weights_sha256(kept, found.storage)
         problems += _summary(folder, found, weights) + ([] if problems else _policies(folder, found))

@@ -8,8 +8,8 @@ from simulated import World, answered, failed, make_plan, report, well
 
 from coordinator.core import apply as applying
 from coordinator.core.apply import apply, problem
-from coordinator.core.decide import Ask, decide
-from coordinator.core.events import Asked, Checkpointed, Committed, Loaded, Reported, Resumed
+from coordinator.core.decide import Dispatch, decide
+from coordinator.core.events import Checkpointed, Committed, Dispatched, Loaded, Reported, Resumed
 from coordinator.core.state import Slot, State, WorkItem
 from coordinator.drive import checkpoint as saved
 from coordinator.drive import driver as loop
@@ -64,7 +64,7 @@ def test_applying_changes_no_state_and_gives_the_same_again(monkeypatch):
             driver.step()
         world.finish()
     # A proposal that is let go: test_sharing_flow.py; runs that nobody drives: test_detached.py.
-    elsewhere = {"Abandoned", "Lost", "Driven", "Gathered"}
+    elsewhere = {"Abandoned", "Lost", "CoordinatorBilled", "CompletionsBilled"}
     assert set(applied) == {event.__name__ for event in applying._HANDLERS} - elsewhere
 
 
@@ -97,8 +97,8 @@ def test_a_late_answer_of_an_earlier_attempt_is_metered_and_not_counted():
     plan, state, (request,) = waiting_sample()
     resumed = apply(plan, state, Resumed())
     command = decide(plan, resumed)
-    assert isinstance(command, Ask) and command.tasks[0].request.attempt == 1
-    asked = apply(plan, resumed, Asked(command.tasks))
+    assert isinstance(command, Dispatch) and command.tasks[0].request.attempt == 1
+    asked = apply(plan, resumed, Dispatched(command.tasks))
     late = heard(plan, asked, answered("actor", request))
     assert late.slots == asked.slots
     assert late.meter.actor.invocations == asked.meter.actor.invocations + 1
@@ -242,10 +242,10 @@ def test_every_read_of_the_ledger_is_on_the_bill(monkeypatch):
 
 def test_a_checkpoint_holds_what_the_state_needs_and_frees_what_the_last_one_held():
     world = World(make_plan("stop.rounds=2"))
-    state = msgspec.structs.replace(world.finish(), held=("old",), retired=())
+    state = msgspec.structs.replace(world.finish(), checkpointed=("old",), garbage=())
     after = apply(world.plan, state, Checkpointed())
-    assert set(after.held) == {ref.key for ref in state.lasting}
-    assert after.retired == ("old",)
+    assert set(after.checkpointed) == {ref.key for ref in state.durable_refs}
+    assert after.garbage == ("old",)
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)
@@ -270,7 +270,7 @@ def test_nothing_that_is_needed_is_deleted_and_nothing_else_is_left(means, every
         if not going:
             break
     assert driver.state.status == "finished"
-    assert set(world.storage) == {ref.key for ref in driver.state.lasting}
+    assert set(world.storage) == {ref.key for ref in driver.state.durable_refs}
     assert [line.round for line in world.journal] == list(range(1, 9))
 
 

@@ -3,7 +3,7 @@ import pytest
 from simulated import World, answered, failed, make_plan, report
 
 from coordinator.core.apply import apply
-from coordinator.core.decide import Advance, Ask, Finish, Stop, Wait, decide
+from coordinator.core.decide import Advance, Dispatch, Finish, Stop, Wait, decide
 from coordinator.core.events import Finishing, Reported, Resumed, Stopped
 from coordinator.core.state import State
 from coordinator.drive import driver as loop
@@ -42,7 +42,7 @@ def works(command):
 
 def test_a_run_asks_for_its_phases_in_order():
     _, met, _ = journey("stop.rounds=3", "placement.rule=split", "sharing.rule=all")
-    asked = [(state.round, works(command)) for state, command in met if isinstance(command, Ask)]
+    asked = [(state.round, works(command)) for state, command in met if isinstance(command, Dispatch)]
     first = [["learn/postprocess"], ["learn/critic/g00", "learn/policy/g00"]]
     assert asked == [
         (0, ["describe"]),
@@ -60,12 +60,12 @@ def test_a_run_asks_for_its_phases_in_order():
 
 
 @pytest.mark.parametrize("phase", ["describe", "initialise", "sample", "learn", "final", "absolute"])
-@pytest.mark.parametrize("kind", [Ask, Wait, Advance])
+@pytest.mark.parametrize("kind", [Dispatch, Wait, Advance])
 def test_every_phase_asks_then_waits_then_advances(phase, kind):
     plan, state = state_in(phase, kind)
     command = decide(plan, state)
     assert isinstance(command, kind)
-    if kind is Ask:
+    if kind is Dispatch:
         assert not any(slot.waiting for slot in state.slots.values())
     else:
         waiting = [slot.waiting for slot in state.slots.values() if slot.done is None]
@@ -90,7 +90,7 @@ def test_a_state_from_the_ledger_is_decided_as_the_one_in_memory():
 
 def test_a_round_asks_for_its_units_in_packs():
     _, met, world = journey("stop.rounds=1", "scaling.rollouts=5", "placement.rollouts_per_invocation=2")
-    sample = next(command for state, command in met if state.phase == "sample" and isinstance(command, Ask))
+    sample = next(command for state, command in met if state.phase == "sample" and isinstance(command, Dispatch))
     assert works(sample) == ["sample/00000-00001", "sample/00002-00003", "sample/00004-00004"]
     requests = [request for request in world.invoker.asked if isinstance(request, SampleTask)]
     assert [request.rollouts for request in requests] == [(0, 1), (2, 3), (4,)]
@@ -194,7 +194,7 @@ def test_an_attempt_that_ends_badly_once_leaves_no_trace_in_the_result(outcome):
     _, smooth, _ = journey("stop.rounds=3")
     state, undisturbed = met[-1][0], smooth[-1][0]
     assert (state.status, state.round, state.env_steps) == ("finished", 3, 30)
-    assert [state.lasting, state.final] == [undisturbed.lasting, undisturbed.final]
+    assert [state.durable_refs, state.final] == [undisturbed.durable_refs, undisturbed.final]
 
 
 def test_a_failure_that_no_attempt_can_better_stops_the_run_at_once():
@@ -251,7 +251,7 @@ def test_a_late_report_wakes_nothing():
 
 
 def test_finishing_asks_for_the_final_evaluation():
-    plan, state = state_in("sample", Ask)
+    plan, state = state_in("sample", Dispatch)
     assert works(decide(plan, apply(plan, state, Finishing("rounds")))) == ["final/000"]
 
 

@@ -4,14 +4,14 @@ import pytest
 from simulated import MemoryLedger
 
 from coordinator.drive import lease
-from coordinator.drive.lease import CLOUD, KEPT_S, RENEW_S, Held, Keeper, Lease
+from coordinator.drive.lease import CLOUD, KEPT_S, RENEW_S, Keeper, Lease, LeaseHeld
 from functions.contract import StaleVersion
 
 
 def test_a_second_process_is_refused_and_told_who_drives():
     ledger = MemoryLedger()
     Keeper(ledger, "process 1 on a", lambda: 0.0)
-    with pytest.raises(Held, match="process 1 on a"):
+    with pytest.raises(LeaseHeld, match="process 1 on a"):
         lease.take(ledger, "process 2 on b", KEPT_S - 1)
 
 
@@ -26,7 +26,7 @@ def test_the_cloud_holds_a_run_until_it_lets_go():
     ledger = MemoryLedger()
     lease.hand_over(ledger, lease.take(ledger, "one", 0.0), resume=7)
     assert lease.read(ledger)[0] == Lease(holder=CLOUD, resume=7)
-    with pytest.raises(Held, match="marless watch"):
+    with pytest.raises(LeaseHeld, match="marless watch"):
         lease.take(ledger, "one", 1e12)
     lease.clear(ledger, "it could not")
     assert lease.read(ledger)[0] == Lease(problem="it could not")
@@ -37,10 +37,10 @@ def test_of_two_processes_that_hand_a_run_over_only_its_holder_can():
     ledger = MemoryLedger()
     first = lease.take(ledger, "one", 0.0)
     second = lease.take(ledger, "two", KEPT_S)
-    with pytest.raises(Held):
+    with pytest.raises(LeaseHeld):
         lease.hand_over(ledger, first, None)
     lease.hand_over(ledger, second, None)
-    with pytest.raises(Held, match="marless watch"):
+    with pytest.raises(LeaseHeld, match="marless watch"):
         lease.take(ledger, "three", 1e12)
 
 
@@ -52,7 +52,7 @@ def test_a_hold_is_renewed_now_and_then_and_outlives_its_first_end():
         now[0] += 1.0
         keeper.renew()
     assert ledger.commits - writes == 200 // RENEW_S
-    with pytest.raises(Held):
+    with pytest.raises(LeaseHeld):
         lease.take(ledger, "two", now[0])
     keeper.release()
     lease.take(ledger, "two", now[0])
@@ -86,5 +86,5 @@ def test_of_two_that_take_at_once_one_is_refused():
                 super().commit(item, lease._ENCODER.encode(Lease(holder="quicker", until=99.0)), version)
             return super().commit(item, body, version)
 
-    with pytest.raises(Held, match="just begun"):
+    with pytest.raises(LeaseHeld, match="just begun"):
         lease.take(Racing(), "one", 0.0)

@@ -6,7 +6,7 @@ from test_players import NUMBERS, SPEC, observed, seen_at, tensors_of
 
 from coordinator.config.schema import load
 from coordinator.core.compatibility import incompatibility
-from coordinator.core.opponents import judged
+from coordinator.core.opponents import evaluated_side
 from coordinator.reports.crossplay import totals
 from coordinator.reports.policy import TeamFile, TeamPolicy
 from functions import codec
@@ -204,7 +204,7 @@ def test_what_is_recorded_of_how_probable_opponents_were_changes_nothing_that_is
 def test_a_run_is_judged_by_the_side_that_learns():
     spec = registry.spec(TAG)
     for settings, name in (((), "adversary"), (("opponents.side=0",), "agent"), (("opponents.side=1",), "adversary")):
-        assert judged(load(None, ["task.name=mpe/simple_tag", *settings]), spec).name == name
+        assert evaluated_side(load(None, ["task.name=mpe/simple_tag", *settings]), spec).name == name
 
 
 def test_policies_that_were_not_brought_are_missed():

@@ -156,7 +156,7 @@ def test_a_driver_killed_after_any_step_gives_the_same_run(placement):
                 break
         state = world.finish()
         assert [line.team for line in world.journal] == [line.team for line in undisturbed.journal]
-        assert (state.controller, state.parts, state.lasting) == (end.controller, end.parts, end.lasting)
+        assert (state.controller, state.parts, state.durable_refs) == (end.controller, end.parts, end.durable_refs)
 
 
 def test_a_proposal_that_could_pass_the_cap_is_let_go_and_training_goes_on():

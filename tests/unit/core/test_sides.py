@@ -4,7 +4,7 @@ import pytest
 from simulated import SPEC
 
 from coordinator.core import sides
-from coordinator.core.sides import Side, classes_by_side, incompatibility, measured, sides_of
+from coordinator.core.sides import Side, classes_by_side, incompatibility, ranked_side, sides_of
 from coordinator.rules.grouping import groups_of
 from coordinator.rules.sharing import initial
 from functions.environments import registry
@@ -28,7 +28,7 @@ def test_where_numbers_alone_tell_the_agents_apart_sides_have_their_full_names()
 
 
 def test_a_task_where_all_are_on_one_side_has_none():
-    assert (sides_of(SPEC), measured(SPEC, None), sides.returns_of(SPEC, (1.0, 2.0))) == ((), None, {})
+    assert (sides_of(SPEC), ranked_side(SPEC, None), sides.returns_of(SPEC, (1.0, 2.0))) == ((), None, {})
 
 
 def test_a_side_gets_the_sum_over_its_agents():
@@ -39,8 +39,8 @@ def test_a_side_gets_the_sum_over_its_agents():
 
 def test_the_largest_side_is_measured_unless_another_is_asked_for():
     spec = registry.spec(EnvTask(name="mpe/simple_adversary"))
-    assert (measured(spec, None).name, measured(spec, 0).name) == ("agent", "adversary")
-    assert measured(a_spec(("a_0", "b_0"), (0, 1)), None).name == "a"  # the first of equals
+    assert (ranked_side(spec, None).name, ranked_side(spec, 0).name) == ("agent", "adversary")
+    assert ranked_side(a_spec(("a_0", "b_0"), (0, 1)), None).name == "a"  # the first of equals
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ def test_a_process_beside_its_functions_adds_nothing():
 def test_deployed_functions_log_and_answer_to_the_outside():
     there = outside(STANDARD)
     assert there.added(7) == Meter(log_bytes=7 * LOG_BYTES)
-    assert there.outside and there.wave_s == STANDARD.asking_s
+    assert there.outside and there.wave_s == STANDARD.attended_wave_s
 
 
 def test_a_turn_is_an_invocation_that_loads_what_stands_and_reads_the_reports():
@@ -44,4 +44,4 @@ def test_a_plan_says_where_its_coordinator_is():
     assert planning.terms(gone, state).site == detached(STANDARD, state.item_bytes)
     assert planning.terms(promising(driven, cpu_scaling=True), state).site == outside(EMULATED)
     assert (planning.terms(gone, state).fixed, planning.terms(gone, state).can_inline) == (True, False)
-    assert isinstance(planning.place(plan, state), Site)
+    assert isinstance(planning.coordination(plan, state), Site)

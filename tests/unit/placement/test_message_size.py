@@ -87,7 +87,7 @@ def test_what_a_user_sets_is_kept_as_far_as_messages_of_deployed_functions_hold_
     config = load(None, [*settings, "evaluation.every=100", "actors.num_envs=64", "stop.rounds=1"])
     state = World(Plan("r", config, "code", load_prices(), Platform())).finish()
     here, deployed, detached = (
-        planning.wanted(Plan("r", config, "code", load_prices(), Platform(**fields)), state)
+        planning.configured_placement(Plan("r", config, "code", load_prices(), Platform(**fields)), state)
         for fields in ({}, {"fixed_sizes": True}, {"fixed_sizes": True, "can_inline": False})
     )
     assert (here.rounds, here.inline_objects) == (100, True)

@@ -69,11 +69,11 @@ def test_here_a_start_is_paid_for_once_and_durations_are_as_measured():
 
 def test_what_a_wave_takes_beside_its_tasks_is_the_sum_of_its_ways():
     # A commit and a call from outside, each over the internet: 40 + 5 + 40 + 25.
-    assert LATENCY.asking_s == pytest.approx(0.110)
+    assert LATENCY.attended_wave_s == pytest.approx(0.110)
     # A turn works 40 ms and waits for six requests to the table, headers and handing over: 30 + 20 + 15.
     assert LATENCY.turn_ms == 105
     # The last report, its wake-up, the turn, and the way of the next events: 5 + 15 + 60 + 105 + 60.
-    assert LATENCY.telling_s == pytest.approx(0.245)
+    assert LATENCY.detached_wave_s == pytest.approx(0.245)
 
 
 def test_the_coordinator_starts_once():
@@ -85,4 +85,4 @@ def test_the_coordinator_starts_once():
 def test_faster_storage_is_faster_and_nothing_is_far_from_the_emulation():
     usage = Usage(puts=1, gets=1)
     assert EMULATED.storage_ms(usage) < EXPRESS.storage_ms(usage) + 1 < STANDARD.storage_ms(usage)
-    assert EMULATED.asking_s < STANDARD.asking_s < STANDARD.telling_s
+    assert EMULATED.attended_wave_s < STANDARD.attended_wave_s < STANDARD.detached_wave_s

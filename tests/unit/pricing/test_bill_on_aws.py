@@ -14,7 +14,7 @@ from simulated import World, answered, make_plan, promising
 
 from coordinator.core.apply import apply
 from coordinator.core.budget import item_bytes, written_bytes
-from coordinator.core.events import Driven
+from coordinator.core.events import CoordinatorBilled
 from coordinator.core.state import State
 from coordinator.placement.coordination_cost import MEMBER_BYTES, reports
 from coordinator.pricing.bill import (
@@ -223,7 +223,7 @@ def test_an_item_is_billed_with_its_names_and_what_stands_beside_its_body(run):
 def test_a_turn_of_the_coordinator_is_billed_with_what_it_read_first():
     # A charter of 4,090 bytes is an item of more than 4,096: two units, and one for the lease. 200.4 + 999.7 ms.
     plan = promising(make_plan(), fixed_sizes=True, cpu_scaling=False, coordinator_mb=512)
-    meter = apply(plan, State(), Driven(200.4, 999.7, (4090, 0))).meter
+    meter = apply(plan, State(), CoordinatorBilled(200.4, 999.7, (4090, 0))).meter
     assert meter.read_units == 3 and meter.log_bytes == LOG_BYTES
     # 1,200.1 -> 1,201 ms at 512 MB: 0.6005 GB-s.
     assert dollars(meter, "coordinator compute") == Decimal("0.6005") * Decimal("0.0000133334")
@@ -276,7 +276,7 @@ def test_the_bill_of_a_deployed_run_is_as_by_hand():
     assert found["lambda requests"].dollars == 6 * Decimal("0.0000002")
     assert found["s3 puts"].dollars == 12 * Decimal("0.000005")
     # Six functions read three objects each; the checkpoint at the end looks for the two that it keeps.
-    assert len(state.held) == 2
+    assert len(state.checkpointed) == 2
     assert found["s3 gets"].dollars == (18 + 2) * Decimal("0.0000004")
     # What lies about is listed when a run begins.
     assert found["s3 lists"].dollars == Decimal("0.000005")

@@ -75,7 +75,7 @@ def test_what_detached_mode_adds_is_what_the_planner_reckons_with():
 
 def test_the_seconds_of_a_wave_are_those_of_the_model():
     told = words("What detached mode adds")
-    assert f"about {STANDARD.telling_s:.2f} s beside its tasks when detached" in told
-    assert f"{STANDARD.asking_s:.2f} s when driven from outside" in told
+    assert f"about {STANDARD.detached_wave_s:.2f} s beside its tasks when detached" in told
+    assert f"{STANDARD.attended_wave_s:.2f} s when driven from outside" in told
     waiting = f"{STANDARD.get} ms for an object read and {STANDARD.put} ms for one written"
     assert waiting in words("The lines")

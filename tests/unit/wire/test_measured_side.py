@@ -109,7 +109,7 @@ def test_policies_that_are_no_longer_the_newest_are_deleted_where_both_sides_lea
     world = World(make_plan("stop.rounds=6"), competing(BY_ROUND))
     state = world.finish()
     kept = {key for key in world.storage if key.endswith("policies.safetensors")}
-    assert kept == {ref.key for ref in state.lasting if ref.key.endswith("policies.safetensors")}
+    assert kept == {ref.key for ref in state.durable_refs if ref.key.endswith("policies.safetensors")}
 
 
 def test_a_run_stops_at_the_return_of_the_side(sides):

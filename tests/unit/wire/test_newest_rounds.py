@@ -127,7 +127,7 @@ def test_what_may_be_learned_from_is_never_deleted_and_nothing_else_is_left(
             if not going:
                 break
         assert driver.state.status == "finished"
-        assert set(world.storage) == {ref.key for ref in driver.state.lasting}
+        assert set(world.storage) == {ref.key for ref in driver.state.durable_refs}
         rounds = [round_.round for round_ in driver.state.past]
         assert rounds == list(range(9 - min(9, max(1, replay // 20)), 9))
 
@@ -149,7 +149,7 @@ def test_what_a_checkpoint_holds_of_the_window_outlives_the_window():
     world.finish(after=seen.append)
     held = {ref.key for ref in next(state for state in seen if state.saved == 3).past[0].trajectories}
     assert held and all("/000002/" in key for key in held)
-    assert all(held <= set(state.held) for state in seen if state.saved == 3)
+    assert all(held <= set(state.checkpointed) for state in seen if state.saved == 3)
     assert not held & set(world.storage)
 
 
