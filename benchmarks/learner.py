@@ -82,11 +82,11 @@ class Round:
         )
 
     def learn(
-        self, context: Context[PpoConfig], groups: Sequence[int] = (), told: Sequence[SummaryName] = ()
+        self, context: Context[PpoConfig], groups: Sequence[int] = (), summaries: Sequence[SummaryName] = ()
     ) -> stages.Outcome:
-        """All stages for `groups`, all of them by default, which tell of their policies what `told` names."""
+        """All stages for `groups`, all of them by default, which tell of their policies what `summaries` names."""
         share = stages.Share([stage.name for stage in self._mappo.stages], groups or self.team.groups)
-        return stages.run(self._mappo, self._code, context, share, told)
+        return stages.run(self._mappo, self._code, context, share, summaries)
 
     def go_on(self, made: dict[str, Array]) -> None:
         """The next round is that of the state that learning made."""

@@ -167,11 +167,11 @@ def stage(rounds: int, trained: Mapping[str, Array]) -> tuple[list[tuple[str, ..
         for repetition in range(REPETITIONS):
             rng = generator(SEED, rounds, transitions, "planted", repetition)
             policy = Policy(spec, team, twins(trained, rng))
-            told = tables(policy, *played(policy, transitions, repetition), rng)
-            greedy = told["values"].argmax(axis=-1)
+            inputs = tables(policy, *played(policy, transitions, repetition), rng)
+            greedy = inputs["values"].argmax(axis=-1)
             alike += (greedy[0::2] == greedy[1::2]).mean(axis=-1).tolist()
             for name in COMPARED:
-                ask(name, told[DISTANCES[name].needs], found[name], rng)
+                ask(name, inputs[DISTANCES[name].needs], found[name], rng)
         rows += [(str(rounds), f"{transitions:,}", name, *cells(found[name])) for name in COMPARED]
     return rows, alike
 

@@ -15,7 +15,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from benchmarks.conformance import record, report
-from benchmarks.conformance.campaign import Campaign, Places
+from benchmarks.conformance.campaign import Campaign, Folders
 from benchmarks.conformance.cases import REFERENCE, Case, Protocol, missing
 from benchmarks.conformance.outcomes import missed
 from benchmarks.conformance.protocols import PROTOCOLS
@@ -37,15 +37,15 @@ def main() -> int:
         report.write(results, document)
         return 0
     protocol = PROTOCOLS[options.what]
-    places = Places(results, options.work / protocol.name)
+    folders = Folders(results, options.work / protocol.name)
     if options.anew:
         shutil.rmtree(results / "conformance" / protocol.name, ignore_errors=True)
-        shutil.rmtree(places.work, ignore_errors=True)
+        shutil.rmtree(folders.work, ignore_errors=True)
     if options.again:
         _forget_failures(protocol, results)
     try:
         with Signals() as signals:
-            code = _train(protocol, options, places, signals)
+            code = _train(protocol, options, folders, signals)
     except Interrupted as interrupted:
         return interrupted.code
     found = [outcome for outcome in report.write(results, document) if outcome.protocol == protocol.name]
@@ -55,20 +55,22 @@ def main() -> int:
     return code or bool(short)
 
 
-def _train(protocol: Protocol, options: argparse.Namespace, places: Places, signals: Signals) -> int:
+def _train(protocol: Protocol, options: argparse.Namespace, folders: Folders, signals: Signals) -> int:
     began = time.monotonic()
     among = Among(protocol, options.only or ["*"])
     for case in filter(among, protocol.cases):
         if why := missing(case):
             print(f"{case.arm.name}: left out; {why}", flush=True)
 
-    def tell(made: Record) -> None:
+    def print_record(made: Record) -> None:
         name = f"{made.task}-{made.algorithm}-{made.treatment}, seed {made.seed}"
-        told = made.reason if made.absolute is None else f"return {made.absolute.mean:.2f} after {made.seconds:,.0f} s"
+        result = (
+            made.reason if made.absolute is None else f"return {made.absolute.mean:.2f} after {made.seconds:,.0f} s"
+        )
         left = len(campaign.missing)
-        print(f"{time.monotonic() - began:7,.0f} s  {name}: {made.status}, {told}; {left} to go", flush=True)
+        print(f"{time.monotonic() - began:7,.0f} s  {name}: {made.status}, {result}; {left} to go", flush=True)
 
-    campaign = Campaign(protocol, among, places, tell)
+    campaign = Campaign(protocol, among, folders, print_record)
     print(f"{len(campaign.cells)} cells, {len(campaign.missing)} of them to train", flush=True)
     campaign.run(options.jobs, lambda: bool(signals.received))
     if signals.received:

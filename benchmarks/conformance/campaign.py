@@ -22,7 +22,7 @@ _MEASURED = msgspec.json.Decoder(tuple[Measured, ...])
 
 
 @dataclass(frozen=True)
-class Places:
+class Folders:
     """Where records go, and where the runs themselves are, which nobody keeps."""
 
     results: Path
@@ -42,12 +42,12 @@ class Places:
 
 
 class Campaign:
-    """Runs the cells of `protocol` that `among` picks and that have no record; `tell` hears of every record."""
+    """Runs the cells of `protocol` that `among` picks and that have no record; `on_record` hears of every record."""
 
     def __init__(
-        self, protocol: Protocol, among: Callable[[Case], bool], places: Places, tell: Callable[[Record], None]
+        self, protocol: Protocol, among: Callable[[Case], bool], folders: Folders, on_record: Callable[[Record], None]
     ) -> None:
-        self._protocol, self._places, self._tell = protocol, places, tell
+        self._protocol, self._folders, self._on_record = protocol, folders, on_record
         self._code = code_sha256()
         self._cases: dict[Cell, Case] = {}
         for case, cell in protocol.cells(lambda case: among(case) and not missing(case)):
@@ -66,8 +66,8 @@ class Campaign:
     def run(self, jobs: int, stopping: Callable[[], bool]) -> None:
         """Runs the missing cells, `jobs` at once, until all have records or `stopping`."""
         for name in ("runs", "logs", "measured", "references"):
-            (self._places.work / name).mkdir(parents=True, exist_ok=True)
-        (self._places.work / BASE).touch()
+            (self._folders.work / name).mkdir(parents=True, exist_ok=True)
+        (self._folders.work / BASE).touch()
 
         def ended(cell: Cell, code: int) -> bool:
             self._ended(cell, code, stopping())
@@ -80,10 +80,10 @@ class Campaign:
         case = self._cases[cell]
         if not self._file(cell).exists():
             return False
-        return case.treatment != REFERENCE or self._places.reference(case).exists() or self._failed(cell)
+        return case.treatment != REFERENCE or self._folders.reference(case).exists() or self._failed(cell)
 
     def _file(self, cell: Cell) -> Path:
-        return record.path(self._places.results, self._protocol.name, cell)
+        return record.path(self._folders.results, self._protocol.name, cell)
 
     def _failed(self, cell: Cell) -> bool:
         found = record.read(self._file(cell))
@@ -98,20 +98,20 @@ class Campaign:
         return case.measure != "sides" or all(map(self._over, rivals))
 
     def _begin(self, cell: Cell) -> Process | None:
-        case, run = self._cases[cell], self._places.run(cell)
-        if case.measure == "sides" and not self._places.reference(case).exists():
+        case, run = self._cases[cell], self._folders.run(cell)
+        if case.measure == "sides" and not self._folders.reference(case).exists():
             self._put(cell, record.failed(self._protocol.name, case, cell, "there is no reference to play against"))
             return None
         if standing(run) != "new" and self._outdated(run):
             # What another program began cannot be resumed, and may be worth something else.
             shutil.rmtree(run)
-            self._places.measured(cell).unlink(missing_ok=True)
+            self._folders.measured(cell).unlink(missing_ok=True)
         if self._trained(cell) and self._settled(cell):
             return None
         arguments = command(cell, case.settings, "new" if standing(run) == "new" else "begun")
         if case.points:
             arguments.append(f"stop.env_steps={self._next(cell)}")
-        return spawn(arguments, self._places.work, cell.log(self._places.work), None)
+        return spawn(arguments, self._folders.work, cell.log(self._folders.work), None)
 
     def _next(self, cell: Cell) -> int:
         """The point that the cell is to be measured at next."""
@@ -119,7 +119,7 @@ class Campaign:
 
     def _trained(self, cell: Cell) -> bool:
         """Whether the run is where it ends or pauses, which a kill may have kept from being put down."""
-        run, points = self._places.run(cell), self._cases[cell].points
+        run, points = self._folders.run(cell), self._cases[cell].points
         if standing(run) != "finished":
             return False
         if len(self._measured(cell)) == len(points):
@@ -128,7 +128,7 @@ class Campaign:
 
     def _settled(self, cell: Cell) -> bool:
         """Measures a run that ends or pauses, and puts down one that is over; False for one that goes on."""
-        run, case = self._places.run(cell), self._cases[cell]
+        run, case = self._folders.run(cell), self._cases[cell]
         if len(self._measured(cell)) < len(case.points):
             self._measure(cell)
         found = self._measured(cell)
@@ -149,34 +149,34 @@ class Campaign:
             if code == 0 and self._trained(cell):
                 self._settled(cell)
             elif not stopping:
-                said = cell.log(self._places.work).read_text(encoding="utf-8", errors="replace")
+                said = cell.log(self._folders.work).read_text(encoding="utf-8", errors="replace")
                 self._put(cell, record.failed(self._protocol.name, case, cell, reason(said, code)))
         except Unreadable as fault:
             self._put(cell, record.failed(self._protocol.name, case, cell, str(fault)))
 
     def _measured(self, cell: Cell) -> tuple[Measured, ...]:
         try:
-            return _MEASURED.decode(self._places.measured(cell).read_bytes())
+            return _MEASURED.decode(self._folders.measured(cell).read_bytes())
         except (OSError, msgspec.MsgspecError):
             return ()
 
     def _measure(self, cell: Cell) -> None:
-        case, run, before = self._cases[cell], self._places.run(cell), self._measured(cell)
+        case, run, before = self._cases[cell], self._folders.run(cell), self._measured(cell)
         figures = (
             measures.wins(run, cell.seed)
             if case.measure == "win"
-            else measures.sides(run, self._places.reference(case), cell.seed)
+            else measures.sides(run, self._folders.reference(case), cell.seed)
         )
         found = Measured(env_steps=self._next(cell), figures=figures)
-        replace(self._places.measured(cell), msgspec.json.encode((*before, found)))
+        replace(self._folders.measured(cell), msgspec.json.encode((*before, found)))
 
     def _put(self, cell: Cell, made: Record) -> None:
         """Keeps the record, and of the run only what others play against."""
-        case, run = self._cases[cell], self._places.run(cell)
+        case, run = self._cases[cell], self._folders.run(cell)
         if case.treatment == REFERENCE and cell.seed == REFERENCE_SEED and made.status == "finished":
-            replace(self._places.reference(case), (run / POLICIES).read_bytes())
+            replace(self._folders.reference(case), (run / POLICIES).read_bytes())
         record.write(self._file(cell), made)
-        self._tell(made)
+        self._on_record(made)
         if made.status == "finished":
             shutil.rmtree(run, ignore_errors=True)
-            self._places.measured(cell).unlink(missing_ok=True)
+            self._folders.measured(cell).unlink(missing_ok=True)

@@ -12,7 +12,7 @@ from functions.algorithms.registry import ALGORITHMS
 Measure = Literal["", "sides", "win"]
 """What is measured of the policies beside their return: each side against frozen opponents, or the share of wins."""
 
-Judged = Literal["mean", "each seed", "best"]
+Criterion = Literal["mean", "each seed", "best"]
 """What a bar is for: the mean over the seeds, every seed, or the mean of the best of the task's algorithms."""
 
 # The treatment of the run that sides are measured against: one seed that is nobody's own.
@@ -26,7 +26,7 @@ class Case:
     """`task` is the name in tables, such as ``simple_spread_3``; `treatment` names the settings.
 
     At each of `points` (environment steps, ascending) training pauses to `measure`; the last is where it ends. `bar` is
-    the least absolute return of what is `judged`; None for what is reported only.
+    the least absolute return of what is `criterion`; None for what is reported only.
     """
 
     task: str
@@ -37,7 +37,7 @@ class Case:
     measure: Measure = ""
     points: tuple[int, ...] = ()
     bar: float | None = None
-    judged: Judged = "mean"
+    criterion: Criterion = "mean"
 
     @property
     def arm(self) -> Arm:

@@ -80,7 +80,7 @@ class Outcome:
         """Whether the bar is met; None while that cannot be said, or where there is none."""
         if self.case.bar is None or not self.complete:
             return False if self.case.bar is not None and len(self.records) == len(self.case.seeds) else None
-        least = min(self.returns) if self.case.judged == "each seed" else self.mean
+        least = min(self.returns) if self.case.criterion == "each seed" else self.mean
         return least >= self.case.bar
 
 
@@ -102,7 +102,7 @@ def verdict(outcome: Outcome, others: Iterable[Outcome]) -> str:
         return f"not run: {why}" if why else "not run yet"
     if len(outcome.records) < seeds:
         return f"{len(outcome.records)} of {seeds} seeds so far" + (f", {failed} failed" if failed else "")
-    if case.judged == "best" and outcome is not best(others):
+    if case.criterion == "best" and outcome is not best(others):
         return "reported"
     passed = outcome.passes()
     failures = f", {failed} failed" if failed else ""

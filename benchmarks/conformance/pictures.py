@@ -29,18 +29,18 @@ def draw(found: Sequence[Outcome], folder: Path) -> list[str]:
     """A picture of every task of every protocol that has records; their names, none without matplotlib."""
     names = []
     for protocol, task in dict.fromkeys((outcome.protocol, outcome.case.task) for outcome in found):
-        shown = [
+        outcomes = [
             outcome
             for outcome in found
             if (outcome.protocol, outcome.case.task) == (protocol, task)
             and outcome.finished
             and outcome.case.treatment != REFERENCE
         ]
-        if not shown:
+        if not outcomes:
             continue
         name = picture(task, protocol)
         try:
-            _task(shown, folder / name)
+            _task(outcomes, folder / name)
         except MissingExtra:
             return []
         names.append(name)
@@ -64,13 +64,13 @@ def _task(found: Sequence[Outcome], path: Path) -> None:
     figure = sheet(9, 4.2 * len(panels))
     algorithms = list(dict.fromkeys(outcome.case.algorithm for outcome in found))
     column = figure.subplots(len(panels), 1, squeeze=False)[:, 0]
-    for axes, (title, what, shown, of) in zip(column, panels, strict=True):
-        lines = {outcome.case.algorithm: list(map(of, outcome.finished)) for outcome in shown}
+    for axes, (title, what, outcomes, of) in zip(column, panels, strict=True):
+        lines = {outcome.case.algorithm: list(map(of, outcome.finished)) for outcome in outcomes}
         _panel(axes, {name: curves for name, curves in lines.items() if all(len(x) for x, _ in curves)}, algorithms)
-        bars = sorted({outcome.case.bar for outcome in shown if outcome.case.bar is not None})
+        bars = sorted({outcome.case.bar for outcome in outcomes if outcome.case.bar is not None})
         for bar in bars if of is _returns else ():
             axes.axhline(bar, color="#909090", linewidth=0.8, linestyle=":")
-        finish(axes, title, _about(shown, bool(bars) and of is _returns), _STEPS, what)
+        finish(axes, title, _about(outcomes, bool(bars) and of is _returns), _STEPS, what)
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     save(figure, path)
 

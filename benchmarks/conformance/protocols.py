@@ -63,7 +63,7 @@ def _quick() -> list[Case]:
             seeds=_SEEDS,
             settings=_settings(_SPREAD, algorithm, QUICK_STEPS[algorithm]),
             bar=QUICK_BAR,
-            judged="each seed",
+            criterion="each seed",
         )
         for algorithm in ALGORITHMS
     ]
@@ -99,7 +99,7 @@ def _six(treatment: str, algorithms: tuple[str, ...], env_steps: int, bar: float
             seeds=_SEEDS,
             settings=_settings(task, algorithm, env_steps),
             bar=bar,
-            judged="best",
+            criterion="best",
         )
         for algorithm in algorithms
     ]

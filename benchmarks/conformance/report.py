@@ -25,7 +25,7 @@ def write(folder: Path, document: Path | None) -> list[Outcome]:
     """
     # The longer protocol stands last: `layout` and `_marl_eval` go by it.
     found = [*outcomes(QUICK, folder), *outcomes(FULL, folder)]
-    told = [outcome for outcome in found if outcome.records or outcome.protocol == FULL.name]
+    reported = [outcome for outcome in found if outcome.records or outcome.protocol == FULL.name]
     _json(folder / "conformance.json", layout(found))
     files = _marl_eval(found)
     for name, content in files.items():
@@ -33,10 +33,10 @@ def write(folder: Path, document: Path | None) -> list[Outcome]:
     for left in {path.name for path in folder.glob(f"*{_MARL_EVAL}")} - files.keys():
         (folder / left).unlink()
     drawn = pictures.draw(found, folder)
-    text = tables.document(told, drawn)
+    text = tables.document(reported, drawn)
     replace(folder / "conformance.md", text.encode())
     if document is not None:
-        table = "\n\n".join(_summary(told))
+        table = "\n\n".join(_summary(reported))
         replace(document, tables.inserted(document.read_text(encoding="utf-8"), table).encode())
     return found
 

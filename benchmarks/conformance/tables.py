@@ -60,13 +60,13 @@ def picture(task: str, protocol: str) -> str:
 
 def section(found: Sequence[Outcome]) -> list[str]:
     """The tables of one task."""
-    shown = [outcome for outcome in found if outcome.case.treatment != REFERENCE]
-    rows = [row(outcome, [other for other in shown if _alike(other, outcome)]) for outcome in shown]
-    names = {judged(outcome.case) for outcome in shown if outcome.case.measure == "sides"}
-    return [*(_SIDES.format(side=name) for name in names), markdown(HEADER, rows), *measured(shown)]
+    cases = [outcome for outcome in found if outcome.case.treatment != REFERENCE]
+    rows = [row(outcome, [other for other in cases if _alike(other, outcome)]) for outcome in cases]
+    names = {evaluated_side(outcome.case) for outcome in cases if outcome.case.measure == "sides"}
+    return [*(_SIDES.format(side=name) for name in names), markdown(HEADER, rows), *measured(cases)]
 
 
-def judged(case: Case) -> str:
+def evaluated_side(case: Case) -> str:
     """The side whose return a run of a competitive task is judged by; raises `ValueError` for another task."""
     side = sides.ranked_side(registry.spec(EnvTask(name=str(case.settings["task.name"]))), None)
     if side is None:

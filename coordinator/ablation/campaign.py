@@ -28,7 +28,7 @@ class Ended:
 
 
 class Campaign:
-    """Runs what is missing; `tell` hears of every run that ends. `modules` is as in `runner.spawn`.
+    """Runs what is missing; `on_ended` hears of every run that ends. `modules` is as in `runner.spawn`.
 
     `results` are by arm and seed, in the order of arms, and `failures` say why a cell has none.
     """
@@ -39,10 +39,10 @@ class Campaign:
         found: Study,
         arms: Sequence[Arm],
         seeds: Sequence[int],
-        tell: Callable[[Ended], None],
+        on_ended: Callable[[Ended], None],
         modules: Path | None = None,
     ) -> None:
-        self._folder, self._study, self._tell, self._modules = folder, found, tell, modules
+        self._folder, self._study, self._on_ended, self._modules = folder, found, on_ended, modules
         self._cells = in_order(arms, seeds)
         self.results: dict[str, dict[int, Result]] = {arm.name: {} for arm in arms}
         self.failures: dict[Cell, str] = {}
@@ -117,7 +117,7 @@ class Campaign:
     def _say(self, cell: Cell, status: Literal["finished", "failed", "interrupted"], why: str) -> None:
         done = sum(map(self._over, self._cells))
         result = self.results[cell.arm.name].get(cell.seed)
-        self._tell(Ended(cell, status, result, why, done, len(self._cells)))
+        self._on_ended(Ended(cell, status, result, why, done, len(self._cells)))
 
     def _over(self, cell: Cell) -> bool:
         return cell in self.failures or cell.seed in self.results[cell.arm.name]

@@ -75,12 +75,12 @@ def draw_lines(axes: "Axes", lines: Mapping[str, Line], among: Sequence[str] = (
     axes.set_ylim(bottom, top)
     texts = [_wrapped(names) for names, *_ in drawn]
     ends = [(float(line.y[-1]) - bottom) / (top - bottom) for _, line, *_ in drawn]
-    places = spread(ends, [_height(axes, text) for text in texts])
-    for (_, line, colour, _), text, place in zip(drawn, texts, places, strict=True):
+    positions = spread(ends, [_height(axes, text) for text in texts])
+    for (_, line, colour, _), text, position in zip(drawn, texts, positions, strict=True):
         axes.annotate(
             text,
             (float(line.x[-1]), float(line.y[-1])),
-            (1.03, place),
+            (1.03, position),
             textcoords="axes fraction",
             va="center",
             color=colour,
@@ -126,16 +126,16 @@ def spread(wanted: Sequence[float], heights: Sequence[float]) -> list[float]:
     Where they do not fit they stand evenly and overlap.
     """
     order = sorted(range(len(wanted)), key=lambda index: (wanted[index], index))
-    places = [0.0] * len(wanted)
+    positions = [0.0] * len(wanted)
     free = 0.0
     for index in order:
-        places[index] = max(wanted[index], free + heights[index] / 2)
-        free = places[index] + heights[index] / 2
+        positions[index] = max(wanted[index], free + heights[index] / 2)
+        free = positions[index] + heights[index] / 2
     ceiling = 1.0
     for index in reversed(order):
-        places[index] = min(places[index], ceiling - heights[index] / 2)
-        ceiling = places[index] - heights[index] / 2
-    return places
+        positions[index] = min(positions[index], ceiling - heights[index] / 2)
+        ceiling = positions[index] - heights[index] / 2
+    return positions
 
 
 def _limits(lines: Sequence[Line]) -> tuple[float, float]:

@@ -67,13 +67,15 @@ def mean_line(curves: Sequence[tuple[FloatArray, FloatArray]], logarithmic: bool
     spaced = np.geomspace if logarithmic and first > 0 else np.linspace
     grid = spaced(first, max(first, last), _POINTS)
     values = np.array([[*np.interp(grid, x, y), y[-1]] for x, y in curves])
-    places = np.append(grid, max(grid[-1], np.mean([x[-1] for x, _ in curves])))
+    positions = np.append(grid, max(grid[-1], np.mean([x[-1] for x, _ in curves])))
     middle = values.mean(axis=0)
     runs = len(curves)
     half = (
-        t_quantile(0.975, runs - 1) * values.std(axis=0, ddof=1) / np.sqrt(runs) if runs > 1 else np.zeros(len(places))
+        t_quantile(0.975, runs - 1) * values.std(axis=0, ddof=1) / np.sqrt(runs)
+        if runs > 1
+        else np.zeros(len(positions))
     )
-    return Line(places, middle, middle - half, middle + half)
+    return Line(positions, middle, middle - half, middle + half)
 
 
 def _returns(arms: Arms, axis: Axis, path: Path, title: str) -> None:
@@ -173,16 +175,16 @@ def _bill(arms: Arms, path: Path, title: str) -> None:
 def _groups(arms: Arms, path: Path, title: str) -> bool:
     """Who shared with whom, of the first seed of every arm that ever shared or meant to; False when none did."""
     chosen = {name: runs[min(runs)] for name, runs in arms.items()}
-    shown = {name: result for name, result in chosen.items() if _eventful(result)}
-    if not shown:
+    sharing = {name: result for name, result in chosen.items() if _eventful(result)}
+    if not sharing:
         return False
-    figure = sheet(9, 1.5 + 1.25 * len(shown))
-    rows = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
-    for axes, (name, result) in zip(rows, shown.items(), strict=True):
+    figure = sheet(9, 1.5 + 1.25 * len(sharing))
+    rows = figure.subplots(len(sharing), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, (name, result) in zip(rows, sharing.items(), strict=True):
         _timeline(axes, result, f"{name}, seed {result.seed}")
     rows[-1].set_xlabel("round")
     heading(figure, f"{title}: who shares a network", "agents of one colour have the same one")
-    never = [name for name in arms if name not in shown]
+    never = [name for name in arms if name not in sharing]
     handles = {label: handle for axes in rows for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
     figure.legend(
         handles.values(),

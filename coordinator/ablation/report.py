@@ -39,11 +39,11 @@ def write(
     The first arm of `results` needs a run. Raises `StorageFault`.
     """
     compared = compare(results, random)
-    shown = {name: (arms[name].about, settings(arms[name], found.rollouts.get(name))) for name in results}
+    described = {name: (arms[name].about, settings(arms[name], found.rollouts.get(name))) for name in results}
     rows = [result for runs in results.values() for result in runs.values()]
     try:
         drawn = _drawn({name: runs for name, runs in results.items() if runs}, folder, title)
-        text = table.markdown(title, compared, shown, _remarks(rows, failures), drawn)
+        text = table.markdown(title, compared, described, _remarks(rows, failures), drawn)
         replace(folder / "table.md", text.encode())
         replace(folder / "table.json", table.json(compared))
         replace(folder / "results.csv", table.comma_separated(rows).encode())

@@ -103,7 +103,7 @@ def _main(table: Table, digits: int) -> Section:
             money(item.means["dollars"]),
             *ratios,
         ]
-        rows.append(_told(table, item, (3, 5, 6, 7, 8), [*cells, _difference(item.gain, 1)][: len(header)]))
+        rows.append(_row(table, item, (3, 5, 6, 7, 8), [*cells, _difference(item.gain, 1)][: len(header)]))
     statistic = (
         f"With {MANY} runs or more the middle is the interquartile mean and the interval a bootstrap over runs;"
         " with fewer they are the mean and Student's t (the geometric mean, for ratios)."
@@ -127,7 +127,7 @@ def _equal_expense(table: Table, digits: int) -> Section:
         "reached by",
     )
     rows = [
-        _told(
+        _row(
             table,
             item,
             (1, 2, 3),
@@ -189,7 +189,7 @@ def _bill(table: Table) -> Section:
 
 def _plays(table: Table, plays: Sequence[str]) -> Section:
     rows = [
-        _told(
+        _row(
             table,
             item,
             tuple(range(2, 2 * len(plays) + 1, 2)),
@@ -301,7 +301,7 @@ def _share(value: float) -> str:
     return f"{round(100 * value)} %"
 
 
-def _told(table: Table, item: Comparison, compared: Sequence[int], cells: list[str]) -> tuple[str, ...]:
+def _row(table: Table, item: Comparison, compared: Sequence[int], cells: list[str]) -> tuple[str, ...]:
     """A row; the baseline is not compared with itself."""
     if item.arm != table.baseline:
         return tuple(cells)

@@ -85,8 +85,8 @@ def _run(argv: list[str], options: Namespace) -> int:
     command.arguments(parser)
     try:
         parser.parse_intermixed_args(argv[1:], options)
-    except SystemExit as shown:  # --help
-        return int(shown.code or 0)
+    except SystemExit as exit_:  # --help
+        return int(exit_.code or 0)
     return int(command.run(options))
 
 

@@ -45,10 +45,10 @@ def region_of(asked: str | None) -> str:
 def caller(cloud: Cloud) -> Caller:
     """Who AWS says we are; raises `UserError` with what to do where it does not say."""
     try:
-        told = cloud.client("sts", **LOOK).get_caller_identity()
+        identity = cloud.client("sts", **LOOK).get_caller_identity()
     except (ClientError, BotoCoreError) as error:
         raise UserError(_no_caller(error)) from error
-    return Caller(told["Account"], told["Arn"])
+    return Caller(identity["Account"], identity["Arn"])
 
 
 def _no_caller(error: Exception) -> str:

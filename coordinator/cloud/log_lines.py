@@ -17,7 +17,7 @@ _REPORT = re.compile(
 )
 _TIMED_OUT = re.compile(r"\S+ \S+ (Task timed out after .*)")
 _SAID = re.compile(r"\[(ERROR|WARNING|INFO|DEBUG)\]\s+(.*)", re.DOTALL)
-_TROUBLE = "ERROR"
+_ERROR = "ERROR"
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Reader:
         if self._run is None:
             return True
         owner = self._owners.get((event.function, event.stream))
-        return owner == self._run or (owner is None and line.level == _TROUBLE)
+        return owner == self._run or (owner is None and line.level == _ERROR)
 
 
 def _parsed(text: str) -> dict[str, Any] | None:
@@ -80,12 +80,12 @@ def _line(event: Event, parsed: dict[str, Any] | None) -> Line | None:
     if not text or _NOTHING_NEW.match(text):
         return None
     if found := _REPORT.match(text):
-        return Line(at, function, _TROUBLE if "Status: " in found["rest"] else "", _report(found))
+        return Line(at, function, _ERROR if "Status: " in found["rest"] else "", _report(found))
     if found := _TIMED_OUT.fullmatch(text):
-        return Line(at, function, _TROUBLE, found[1])
+        return Line(at, function, _ERROR, found[1])
     if found := _SAID.match(text):
         return Line(at, function, found[1], found[2])
-    return Line(at, function, _TROUBLE if text.startswith("INIT_REPORT ") else "", text)
+    return Line(at, function, _ERROR if text.startswith("INIT_REPORT ") else "", text)
 
 
 def _report(found: re.Match[str]) -> str:

@@ -71,23 +71,23 @@ class There:
             duration_ms = self.worked(
                 call.function, call.duration_ms, self.latency.storage_ms(call.usage) + self.report_ms
             )
-            ran.append(Ran(duration_ms, self._stretch(call.function) * self.latency.init if starts else 0.0))
+            ran.append(Ran(duration_ms, self._slowdown(call.function) * self.latency.init if starts else 0.0))
             running[call.function] += 1
         # The larger of both, by name.
         self._started |= Counter({name: min(count, self.width) for name, count in running.items()})
-        lasting = [duration + init + (self.latency.cold if init else 0.0) for duration, init in ran]
-        return ran, makespan_s(lasting, self.width) + self.wave_s
+        durations = [duration + init + (self.latency.cold if init else 0.0) for duration, init in ran]
+        return ran, makespan_s(durations, self.width) + self.wave_s
 
     def started(self, function: str) -> float:
         """Milliseconds of the start that a call by itself has to pay for; the first one's."""
         first, self._started[function] = not self._started[function], 1
-        return self._stretch(function) * self.latency.init if first else 0.0
+        return self._slowdown(function) * self.latency.init if first else 0.0
 
     def worked(self, function: str, work_ms: float, wait_ms: float) -> float:
         """Milliseconds that work and waiting take in a function."""
-        return self._stretch(function) * work_ms + wait_ms
+        return self._slowdown(function) * work_ms + wait_ms
 
-    def _stretch(self, function: str) -> float:
+    def _slowdown(self, function: str) -> float:
         return max(1.0, self.mb_per_vcpu / self.memory_mb[function]) if self.mb_per_vcpu else 1.0
 
 

@@ -101,7 +101,7 @@ class Answers:
         done = replace(seen.done, objects=objects, inlined=inlined)
         duration_ms = seen.duration_ms(first=request.round == 0)
         if isinstance(request, WholeTask) and isinstance(done.reply, WholeReply):
-            return _stretched(done, done.reply, request.rounds, duration_ms)
+            return _for_rounds(done, done.reply, request.rounds, duration_ms)
         return done, duration_ms
 
     def _seen(self, work: str) -> RoundSignals:
@@ -117,11 +117,11 @@ class Answers:
         return replace(seen.done, reply=replace(seen.done.reply, returns=returns)), seen.duration_ms(False) * share
 
 
-def _stretched(done: Done, reply: WholeReply, rounds: int, duration_ms: float) -> tuple[Done, float]:
+def _for_rounds(done: Done, reply: WholeReply, rounds: int, duration_ms: float) -> tuple[Done, float]:
     """An answer and its duration for another number of rounds in one function."""
     samples, learns = (tuple(islice(cycle(part), rounds)) for part in (reply.samples, reply.learns))
-    stretched = replace(reply, samples=samples, learns=learns)
-    return replace(done, reply=stretched), duration_ms * rounds / len(reply.samples)
+    repeated = replace(reply, samples=samples, learns=learns)
+    return replace(done, reply=repeated), duration_ms * rounds / len(reply.samples)
 
 
 class Objects:

@@ -49,8 +49,8 @@ class TeamPolicy:
         """Raises `ValueError` when the networks do not fit the team."""
         self.task, self.spec, self.agents, self.greedy = header.task, header.spec, header.spec.agents, header.greedy
         self._header, self._tensors = header, tensors
-        self._seats = {
-            name: _Seat.of(header, tensors, agent) for agent, name in enumerate(self.agents) if self.plays(agent)
+        self._actors = {
+            name: _Actor.of(header, tensors, agent) for agent, name in enumerate(self.agents) if self.plays(agent)
         }
 
     def plays(self, agent: int) -> bool:
@@ -68,8 +68,8 @@ class TeamPolicy:
 
     def start(self) -> None:
         """Episodes begin: policies forget what they saw. Without memory nothing changes."""
-        for seat in self._seats.values():
-            seat.memory = None
+        for actor in self._actors.values():
+            actor.memory = None
 
     def player(self, num_envs: int) -> Player:
         """All agents in `num_envs` copies of the task, for `functions.environments.base.VectorEnvironment`."""
@@ -94,11 +94,11 @@ class TeamPolicy:
             mask = None if masks is None else masks.get(agent)
             if isinstance(observation, Mapping):
                 observation, mask = observation["observation"], observation["action_mask"]
-            chosen[agent] = self._seats[agent].act(observation, mask, rng)
+            chosen[agent] = self._actors[agent].act(observation, mask, rng)
         return chosen
 
 
-class _Seat:
+class _Actor:
     """One agent: its network, what the outputs mean, and what it remembers."""
 
     def __init__(self, name: str, kind: AgentClass, networks: BatchedNetwork) -> None:
@@ -107,7 +107,7 @@ class _Seat:
         self.memory: NDArray[Any] | None = None
 
     @classmethod
-    def of(cls, header: TeamFile, tensors: Mapping[str, NDArray[Any]], agent: int) -> "_Seat":
+    def of(cls, header: TeamFile, tensors: Mapping[str, NDArray[Any]], agent: int) -> "_Actor":
         spec = header.spec
         kind = msgspec.structs.replace(spec.classes[spec.class_of[agent]], agents=(agent,))
         alone = msgspec.structs.replace(spec, classes=(kind,))

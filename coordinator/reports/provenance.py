@@ -78,14 +78,14 @@ def commit() -> str | None:
 def _machine() -> str:
     """The processor, as far as matrix kernels are chosen by it, and what else they are chosen by: another one gives
     other last bits."""
-    told = [f"{name}={os.environ[name]}" for name in kernels.VARIABLES if name in os.environ]
+    variables = [f"{name}={os.environ[name]}" for name in kernels.VARIABLES if name in os.environ]
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split("\n\n")[0]
     except OSError:
-        return " ".join([platform.system(), platform.machine(), platform.processor(), *told])
+        return " ".join([platform.system(), platform.machine(), platform.processor(), *variables])
     lines = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in text.splitlines())}
     features = sorted(word for name in _FEATURES for word in lines.get(name, "").split() if word.startswith(_VECTORS))
-    chosen_by = [*(lines.get(name, "") for name in _PROCESSOR), *features, *told]
+    chosen_by = [*(lines.get(name, "") for name in _PROCESSOR), *features, *variables]
     digest = hashlib.sha256(" ".join(chosen_by).encode())
     return f"{platform.system()} {platform.machine()} {lines.get('model name', '')} {digest.hexdigest()[:12]}"
 

@@ -36,10 +36,10 @@ def onwards(state: State, command: str) -> str:
 
 def plus_minus(figures: FinalReturn | Sequence[float]) -> str:
     """A mean with half the width of its 95 % interval: ``-57.8 ± 1.3``."""
-    shown = figures if isinstance(figures, FinalReturn) else summary(figures)
-    if shown.ci95 is None:
-        return f"{shown.mean:.1f}"
-    return f"{shown.mean:.1f} ± {(shown.ci95[1] - shown.ci95[0]) / 2:.1f}"
+    result = figures if isinstance(figures, FinalReturn) else summary(figures)
+    if result.ci95 is None:
+        return f"{result.mean:.1f}"
+    return f"{result.mean:.1f} ± {(result.ci95[1] - result.ci95[0]) / 2:.1f}"
 
 
 def by_side(returns: Mapping[str, float]) -> str:
@@ -54,12 +54,12 @@ def env_metrics(means: Mapping[str, float]) -> str:
 
 def sparkline(values: Sequence[float], width: int = 30) -> str:
     """The last values as bars, lowest to highest."""
-    shown = values[-width:]
-    if not shown:
+    recent = values[-width:]
+    if not recent:
         return ""
-    low, high = min(shown), max(shown)
+    low, high = min(recent), max(recent)
     scale = (len(_BARS) - 1) / (high - low) if high > low else 0.0
-    return "".join(_BARS[round((value - low) * scale)] for value in shown)
+    return "".join(_BARS[round((value - low) * scale)] for value in recent)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -74,11 +74,11 @@ REFUSED = {
 
 @pytest.mark.parametrize("wrong", REFUSED)
 def test_a_run_that_cannot_be_is_refused_in_one_line_and_leaves_nothing(marless, wrong):
-    settings, tells = REFUSED[wrong]
+    settings, expected = REFUSED[wrong]
     first = [] if any(text.endswith(".toml") for text in settings) else list(SMALL)
     said = marless("train", *first, *settings)
     assert said.code == 2
-    assert tells in the_line(said) and "resume" not in the_line(said)
+    assert expected in the_line(said) and "resume" not in the_line(said)
     assert not Path("runs").exists() or list(Path("runs").iterdir()) == []
 
 
@@ -115,7 +115,7 @@ def test_an_environment_that_breaks_stops_the_run_resumably(marless, fault):
     assert FAULTS[fault] in the_line(again)
 
 
-def test_who_diverged_is_told_to_learn_more_slowly_and_not_to_resume(marless):
+def test_a_diverged_run_gets_the_hint_to_learn_more_slowly_and_not_to_resume(marless):
     diverged = ("algorithm.name=iql", "algorithm.lr=1e30")
     said = marless.train("first", *diverged)
     assert said.code == 1
@@ -197,12 +197,12 @@ DAMAGES = {
 
 @pytest.mark.parametrize("wrong", DAMAGES)
 def test_a_run_that_was_tampered_with_is_refused_in_one_line(marless, monkeypatch, wrong):
-    damage, command, tells = DAMAGES[wrong]
+    damage, command, expected = DAMAGES[wrong]
     assert marless.train("first").code == 0
     damage(monkeypatch)
     said = marless(*command)
     assert said.code == 2
-    assert tells in the_line(said)
+    assert expected in the_line(said)
 
 
 def test_an_environment_that_was_edited_is_named_when_its_run_is_resumed(marless, tmp_path):

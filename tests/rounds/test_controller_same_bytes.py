@@ -95,7 +95,7 @@ def test_rounds_that_go_on_together_give_the_lines_of_rounds_that_go_on_alone(tr
     together = train(*settings, "placement.rule=whole", "placement.rounds=5")
     alone = train(*settings, "placement.rule=split")
     assert together.sha256 == alone.sha256
-    told = [(line.round, line.env_steps, line.agent_returns, line.metrics, line.evaluation) for line in alone.lines]
-    assert told == [(a.round, a.env_steps, a.agent_returns, a.metrics, a.evaluation) for a in together.lines]
+    recorded = [(line.round, line.env_steps, line.agent_returns, line.metrics, line.evaluation) for line in alone.lines]
+    assert recorded == [(a.round, a.env_steps, a.agent_returns, a.metrics, a.evaluation) for a in together.lines]
     # Rounds 1-4 up to the checkpoint, 5 up to the evaluation, 6 and 7.
     assert together.state.meter.learner.invocations == 1 + 3

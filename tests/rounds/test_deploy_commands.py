@@ -97,7 +97,7 @@ def test_an_account_is_kept_for_a_run_that_is_not_at_its_end(marless):
     assert account.find(account_folder()) is not None
 
 
-def test_a_run_that_asks_for_another_size_is_told_how_to_deploy_it(marless):
+def test_a_run_that_asks_for_another_size_gets_the_command_that_deploys_it(marless):
     said = small(marless, "big", "functions.actor.memory_mb=4096")
     assert said.code == 2
     assert said.err[-1].endswith("deploy again with --actor-memory 4096")

@@ -106,11 +106,11 @@ def test_two_back_ends_stand_side_by_side(marless):
     assert [line for line in said.out if "(aws, detached, 1,000 functions at once)" in line]
 
 
-def test_programs_are_told_of_the_back_end_that_was_asked_for(marless):
+def test_json_output_is_of_the_back_end_that_was_asked_for(marless):
     options = ("--workers", "1", "--backend", "aws", "--json")
-    told = json.loads(marless("estimate", *SMALL, *ROUND, *options).out[0])
-    assert told["rounds"] == 3 and told["bill"]["logs"] > 0
-    assert "functions measured them" in told["bill"]["note"]
+    estimate = json.loads(marless("estimate", *SMALL, *ROUND, *options).out[0])
+    assert estimate["rounds"] == 3 and estimate["bill"]["logs"] > 0
+    assert "functions measured them" in estimate["bill"]["note"]
 
 
 def test_nobody_else_drives_a_run_on_this_machine(marless):

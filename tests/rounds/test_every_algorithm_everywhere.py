@@ -158,7 +158,9 @@ SMAX = Family(
     package="jaxmarl",
 )
 PAIRS = [(family, algorithm) for family in FAMILIES for algorithm in EACH]
-FIT, UNFIT = ([pair for pair in PAIRS if (pair[1] in FAMILIES[pair[0]].refused) is unfit] for unfit in (False, True))
+SUPPORTED, REFUSED = (
+    [pair for pair in PAIRS if (pair[1] in FAMILIES[pair[0]].refused) is refused] for refused in (False, True)
+)
 
 
 def marked(pairs):
@@ -203,8 +205,8 @@ def trained(folder, family, algorithm):
 def numbers(run):
     """Every figure that the run tells, by name."""
     for line in run.lines:
-        told = {"return": line.return_mean, "spread": line.return_sd} | line.metrics | line.env_metrics
-        yield from ((f"round {line.round}: {name}", number) for name, number in told.items())
+        recorded = {"return": line.return_mean, "spread": line.return_sd} | line.metrics | line.env_metrics
+        yield from ((f"round {line.round}: {name}", number) for name, number in recorded.items())
         yield from ((f"round {line.round}: agent {agent}", number) for agent, number in enumerate(line.agent_returns))
     evaluated = run.lines[-1].evaluation.returns
     for when, returns in (("evaluation", evaluated), ("final", run.state.final), ("absolute", run.state.absolute)):
@@ -222,24 +224,24 @@ def has_learned(run, drawn, policies, family):
     assert {name.split("/")[1] for name in policies} == {f"g{group:02d}" for group in range(family.groups)}
     assert [name for name, array in policies.items() if not np.isfinite(array).all()] == []
     assert [name for name, array in policies.items() if np.array_equal(array, drawn[name])] == []
-    told = dict(numbers(run))
-    assert {name for name in told if "loss" in name or "grad_norm" in name}
-    assert {name: number for name, number in told.items() if number is None or not math.isfinite(number)} == {}
+    recorded = dict(numbers(run))
+    assert {name for name in recorded if "loss" in name or "grad_norm" in name}
+    assert {name: number for name, number in recorded.items() if number is None or not math.isfinite(number)} == {}
 
 
 def test_nobody_is_left_out():
     assert {*EACH} == {"ippo", "mappo", "iql", "vdn", "qmix", "iddpg", "maddpg"}
     # By hand: value methods are refused five families, deterministic policies two.
-    assert len(UNFIT) == 3 * 5 + 2 * 2
-    assert len(FIT) + len(UNFIT) == 7 * len(FAMILIES)
+    assert len(REFUSED) == 3 * 5 + 2 * 2
+    assert len(SUPPORTED) + len(REFUSED) == 7 * len(FAMILIES)
 
 
-@pytest.mark.parametrize(("family", "algorithm"), marked(FIT))
+@pytest.mark.parametrize(("family", "algorithm"), marked(SUPPORTED))
 def test_an_algorithm_trains_what_it_is_made_for(tmp_path, family, algorithm):
     has_learned(*trained(tmp_path, FAMILIES[family], algorithm), FAMILIES[family])
 
 
-@pytest.mark.parametrize(("family", "algorithm"), marked(UNFIT))
+@pytest.mark.parametrize(("family", "algorithm"), marked(REFUSED))
 def test_an_algorithm_refuses_in_one_line_what_it_is_not_made_for(tmp_path, family, algorithm):
     run, drawn, _ = trained(tmp_path, FAMILIES[family], algorithm)
     assert (run.state.status, run.state.round, run.lines, drawn) == ("failed", 0, [], {})

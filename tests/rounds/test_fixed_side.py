@@ -43,7 +43,7 @@ PLACEMENTS = [
 SPLIT = ("placement.rule=split", "scaling.rollouts=2")
 
 
-def told(run):
+def outcome(run):
     """What a run gave, time and money left out."""
     return run.sha256, [(line.return_mean, line.metrics, line.evaluation) for line in run.lines], run.state.final
 
@@ -51,14 +51,14 @@ def told(run):
 @pytest.mark.parametrize("placement", PLACEMENTS, ids=" ".join)
 def test_the_placement_changes_nothing_against_chance(train, placement):
     settings = (*TAG, "opponents.side=1", "scaling.rollouts=2")
-    assert told(train(*settings, *placement)) == told(train(*settings, "placement.rule=split"))
+    assert outcome(train(*settings, *placement)) == outcome(train(*settings, "placement.rule=split"))
 
 
-def test_workers_and_carried_objects_change_nothing_against_chance(train):
+def test_workers_and_inline_objects_change_nothing_against_random_opponents(train):
     settings = (*TAG, "opponents.side=1", "scaling.rollouts=2")
-    expected = told(train(*settings, "placement.rule=split"))
-    assert told(train(*settings, "placement.rule=split", workers=2)) == expected
-    assert told(train(*settings, "placement.rule=fused", "placement.inline_objects=true")) == expected
+    expected = outcome(train(*settings, "placement.rule=split"))
+    assert outcome(train(*settings, "placement.rule=split", workers=2)) == expected
+    assert outcome(train(*settings, "placement.rule=fused", "placement.inline_objects=true")) == expected
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +103,7 @@ def test_the_placement_changes_nothing_against_fixed_policies(tmp_path, sources,
     space = [setting for setting in METHODS[method] if setting in NUMBERS]
     source = sources("algorithm.name=ippo", "algorithm.hidden=[5]", "algorithm.recurrent=true", *space)
     found = [
-        told(against(tmp_path / rule, source, *METHODS[method]).drive(f"placement.rule={rule}"))
+        outcome(against(tmp_path / rule, source, *METHODS[method]).drive(f"placement.rule={rule}"))
         for rule in ("split", "fused", "whole")
     ]
     assert found[1:] == found[:1] * 2
@@ -184,7 +184,7 @@ def test_a_killed_run_goes_on_although_the_other_run_is_gone(tmp_path, sources, 
     assert moment(killed.drive(leave=moment).state)
     shutil.rmtree(source)
     again = killed.drive()
-    assert again.state.status == "finished" and told(again) == told(expected)
+    assert again.state.status == "finished" and outcome(again) == outcome(expected)
     left = {str(path.relative_to(tmp_path / "killed/objects")) for path in (tmp_path / "killed").rglob("*.safetensors")}
     assert left == {ref.key for ref in again.state.durable_refs}
 
@@ -221,7 +221,7 @@ def test_teams_change_beside_a_side_that_stays(train, tmp_path):
     easy = ("sharing.epsilon=5.0", "sharing.margin=10.0", "sharing.trial_episodes=16", "sharing.distil_steps=5")
     settings = (*TAG, *flipping, *easy, "sharing.start=apart", "opponents.side=1")
     runs = [train(*settings, f"placement.rule={rule}") for rule in ("split", "whole")]
-    assert told(runs[0]) == told(runs[1])
+    assert outcome(runs[0]) == outcome(runs[1])
     assert [(line.round, line.event) for line in runs[0].lines if line.event] == [(3, "shared"), (6, "split")]
     assert runs[0].lines[3].team[3] == 3 and len({*runs[0].lines[3].team[:3]}) < 3
 

@@ -43,7 +43,7 @@ METHODS = {
     "iddpg in numbers with memory": (*NUMBERS, "algorithm.name=iddpg", *MEMORY),
 }
 METHODS |= {f"{name} by priority": (*METHODS[name], PRIORITY) for name in ("iql", "vdn", "qmix")}
-QMIX, JUDGED = METHODS["qmix"], METHODS["qmix by priority"]
+QMIX, PRIORITISED = METHODS["qmix"], METHODS["qmix by priority"]
 PAIRED = "placement.rollouts_per_invocation=2"
 SPLIT = "placement.rule=split"
 PLACEMENTS = [
@@ -56,7 +56,7 @@ PLACEMENTS = [
 ]
 
 
-def told(run):
+def outcome(run):
     """What a run gave, time and money left out."""
     lines = [(line.round, line.env_steps, line.agent_returns, line.metrics, line.evaluation) for line in run.lines]
     return run.sha256, lines, run.state.final, run.state.absolute, [past.round for past in run.state.past]
@@ -64,7 +64,7 @@ def told(run):
 
 def same(run, expected):
     assert (run.state.status, run.state.reason) == ("finished", "rounds")
-    assert told(run) == told(expected)
+    assert outcome(run) == outcome(expected)
 
 
 @pytest.mark.parametrize("placement", PLACEMENTS, ids=" ".join)
@@ -146,13 +146,13 @@ def second_update(config):
 
 
 def test_how_far_priorities_are_corrected_changes_the_weights(train):
-    corrected = train(*JUDGED, "algorithm.priority_beta=1.0", "placement.rule=packed")
-    assert corrected.sha256 != train(*JUDGED, SPLIT).sha256
+    corrected = train(*PRIORITISED, "algorithm.priority_beta=1.0", "placement.rule=packed")
+    assert corrected.sha256 != train(*PRIORITISED, SPLIT).sha256
 
 
 def test_a_run_that_goes_on_elsewhere_goes_on_to_the_same_end(train, tmp_path):
     goes_on_elsewhere(train, tmp_path / "alike", QMIX)
-    goes_on_elsewhere(train, tmp_path / "by priority", JUDGED)
+    goes_on_elsewhere(train, tmp_path / "by priority", PRIORITISED)
 
 
 def goes_on_elsewhere(train, folder, method):

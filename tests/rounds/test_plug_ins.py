@@ -163,7 +163,7 @@ def test_an_algorithm_travels_to_functions_with_its_entry_point(tmp_path, monkey
 @pytest.mark.parametrize("function", ["learner", "coordinator"])
 def test_what_an_algorithm_imports_of_ours_travels_with_the_functions_that_import_it(function):
     code = "import sys, my_algorithm; print(*(name for name in sys.modules if name.startswith('functions.')))"
-    surroundings = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{PLUG_INS / 'my_algorithm'}"}
-    done = subprocess.run([sys.executable, "-c", code], env=surroundings, capture_output=True, text=True, check=True)
+    variables = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{PLUG_INS / 'my_algorithm'}"}
+    done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True)
     packed = {".".join(file.with_suffix("").parts) for file in sources(ROOT, ENTRIES[function]).files}
     assert {name.removesuffix(".__init__") for name in packed}.issuperset(done.stdout.split())

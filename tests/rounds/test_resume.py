@@ -55,7 +55,7 @@ def test_a_damaged_newest_object_sends_the_run_back_to_its_checkpoint(tmp_path, 
     assert resumed.dollars > undisturbed.dollars
 
 
-def test_the_bill_of_an_abandoned_round_is_carried_on_with_its_lost_attempt(tmp_path):
+def test_the_bill_of_an_abandoned_round_goes_on_with_its_lost_attempt(tmp_path):
     state = killed_in_round(tmp_path, 3)
     spoil(tmp_path, state.objects[-1])
     resumed = drive(tmp_path, [*OPTIONS, "stop.rounds=5"])

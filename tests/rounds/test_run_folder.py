@@ -93,15 +93,15 @@ def signalled(monkeypatch):
     """Sends this process signals as if a user did: one when `round` is finished, more when the run says it stops."""
 
     def plan(number, round, insists=False):
-        shown, said = PlainView.round, PlainView.remark
+        show_round, print_remark = PlainView.round, PlainView.remark
 
         def after_round(view, plan, line):
-            shown(view, plan, line)
+            show_round(view, plan, line)
             if line.round == round:
                 os.kill(os.getpid(), number)
 
         def after_remark(view, text):
-            said(view, text)
+            print_remark(view, text)
             if insists:
                 os.kill(os.getpid(), number)
 
@@ -145,7 +145,7 @@ def test_the_evaluations_end_with_the_final_one_and_the_absolute_metric(marless,
 GUESSING = ("task.options={horizon=1}", "algorithm.lr=1e-6", "evaluation.episodes_per_invocation=3")
 
 
-def test_figures_of_the_environment_s_own_are_told_of_every_evaluation(marless):
+def test_every_evaluation_line_has_the_environment_s_own_metrics(marless):
     said, found = marless.train("first", *GUESSING), summary("first")
     final, absolute = (found[name]["accuracy"] for name in ("final_env_metrics", "absolute_env_metrics"))
     lines = [json.loads(line) for line in Path("runs/first/metrics.jsonl").read_text().splitlines()]
@@ -162,7 +162,7 @@ def test_figures_of_the_environment_s_own_are_told_of_every_evaluation(marless):
     assert after["absolute"] == f"{'':<14}accuracy {absolute:.3f}"
 
 
-def test_programs_are_told_the_environment_s_own_figures_too(marless):
+def test_json_output_has_the_environment_s_own_metrics_too(marless):
     events = [json.loads(line) for line in marless.train("first", "--json").out]
     lines = [json.loads(line) for line in Path("runs/first/metrics.jsonl").read_text().splitlines()]
     assert [event["env_metrics"] for event in events if event["event"] == "evaluation"] == [
@@ -170,7 +170,7 @@ def test_programs_are_told_the_environment_s_own_figures_too(marless):
     ]
 
 
-def test_an_evaluation_by_hand_tells_the_environment_s_own_figures(marless):
+def test_an_evaluation_by_hand_prints_the_environment_s_own_metrics(marless):
     marless.train("first", *GUESSING)
     # Parts of 160, 160 and 10 episodes, which count by their episodes.
     found = json.loads(marless("evaluate", "first", "--episodes", "330", "--json").out[0])
@@ -179,7 +179,7 @@ def test_an_evaluation_by_hand_tells_the_environment_s_own_figures(marless):
     assert said[2] == f"accuracy    {found['env_metrics']['accuracy']:.3f}"
 
 
-def test_nothing_is_told_where_the_environment_has_no_figures_of_its_own(marless):
+def test_nothing_is_printed_where_the_environment_has_no_metrics_of_its_own(marless):
     said = marless.train("first", "task.name=mpe/simple_spread")
     assert [line.split()[0] for line in said.out[-6:]] == ["trained", "final", "absolute", "bill", "play", "runs/first"]
     assert re.search(r"\(greedy\) +-?[\d.]+ sampled   ", next(line for line in said.out if line.startswith("round")))
@@ -314,7 +314,7 @@ def test_an_unfinished_run_can_be_evaluated(marless, signalled):
     assert said.code == 0 and "policies of round 1" in said.out[0]
 
 
-def test_runs_and_status_tell_how_runs_stand(marless, first, signalled):
+def test_runs_and_status_print_how_runs_stand(marless, first, signalled):
     signalled(signal.SIGINT, round=2)
     marless.train("second")
     assert [line.split()[:3] for line in marless("runs").out[1:]] == [
@@ -349,7 +349,7 @@ def test_what_a_kill_left_before_a_folder_became_a_run_is_in_nobodys_way(marless
     assert {path.name for path in left.iterdir()} - {".lock"} == FILES
 
 
-def test_a_damaged_plan_is_told_in_its_row_and_hides_no_other_run(marless, first):
+def test_a_damaged_plan_is_reported_in_its_row_and_hides_no_other_run(marless, first):
     marless.train("second")
     Path("runs/second/plan.json").write_bytes(b"{")
     said = marless("runs")
@@ -358,7 +358,7 @@ def test_a_damaged_plan_is_told_in_its_row_and_hides_no_other_run(marless, first
     assert "runs/second/plan.json cannot be read" in said.out[1]
 
 
-def test_a_finished_run_that_went_on_and_was_killed_is_not_told_as_it_was_before(marless, signalled):
+def test_a_finished_run_that_went_on_and_was_killed_is_not_reported_as_it_was_before(marless, signalled):
     marless.train("first", "evaluation.every=3")
     signalled(signal.SIGINT, round=5, insists=True)
     assert marless("resume", "first", "stop.rounds=8", "--workers", "1").code == 130
@@ -383,7 +383,7 @@ def test_commands_that_look_change_nothing(marless, first, signalled):
         assert contents(Path("runs")) == before
 
 
-def test_the_summary_tells_how_much_memory_the_functions_took(marless, signalled):
+def test_the_summary_has_the_memory_that_the_functions_took(marless, signalled):
     signalled(signal.SIGINT, round=1)
     marless.train("first")
     before = summary("first")["peak_mb"]
@@ -394,7 +394,7 @@ def test_the_summary_tells_how_much_memory_the_functions_took(marless, signalled
     assert after["actor"] >= before["actor"] and after["learner"] >= before["learner"] and after["evaluator"] > 10
 
 
-def test_programs_are_told_what_people_are(marless, first):
+def test_json_output_has_what_the_text_output_has(marless, first):
     status, listed, verified = (
         json.loads(marless(*command, "--json").out[0]) for command in (("status",), ("runs",), ("verify", "first"))
     )
@@ -415,10 +415,11 @@ def test_a_plateau_is_warned_of_once_and_stands_in_the_summary(marless, rounds):
     said = marless.train("flat", flat, *short, f"stop.rounds={rounds}", "evaluation.every=70")
     assert said.code == 0
     (line,) = (line for line in said.out + said.err if "plateau" in line)
-    told = re.match(
+    plateau = re.match(
         r"round +(\d+)  a plateau: the return has not risen beyond chance in (\d+) rounds; if that is", line
     )
-    assert told and told[1] == told[2] and (int(told[1]) == 200 if rounds == 200 else 210 <= int(told[1]) < 240)
+    assert plateau and plateau[1] == plateau[2]
+    assert int(plateau[1]) == 200 if rounds == 200 else 210 <= int(plateau[1]) < 240
     found = summary("flat")["plateau"]
     assert (found["of"], found["rise"], found["gain"]) == (rounds, 0.0, 0.0)
 

@@ -98,11 +98,11 @@ class _Stopping:
     """Whether a signal came; the first time, says what happens now."""
 
     def __init__(self, signals: Signals) -> None:
-        self._signals, self._told = signals, False
+        self._signals, self._announced = signals, False
 
     def __call__(self) -> bool:
-        if self._signals.received and not self._told:
-            self._told = True
+        if self._signals.received and not self._announced:
+            self._announced = True
             print("stopping the runs after their tasks in flight; once more: at once", file=sys.stderr, flush=True)
         return bool(self._signals.received)
 

@@ -46,12 +46,12 @@ def run(options: Namespace) -> int:
     logs = Logs(cloud, {name: f"/marless/{stack}/{name}" for name in functions})
     reader, since = Reader(run), time.time() - options.since
     with Signals() as signals:
-        shown = _show(logs, reader, since, options.json)
+        any_lines = _print_new_lines(logs, reader, since, options.json)
         while options.follow and not signals.received:
             time.sleep(_LOOK_S)
             since = max(since, time.time() - LATE_S)
-            shown |= _show(logs, reader, since, options.json)
-    if not shown and not options.json:
+            any_lines |= _print_new_lines(logs, reader, since, options.json)
+    if not any_lines and not options.json:
         of = f" of {run}; what goes well leaves lines that name no run: see --function" if run else ""
         print(f"functions wrote nothing{of} in that time; --since 1d looks further back")
     return FINISHED
@@ -81,7 +81,7 @@ def _is_here(run: str | None) -> bool:
     return True
 
 
-def _show(logs: Logs, reader: Reader, since: float, as_json: bool) -> bool:
+def _print_new_lines(logs: Logs, reader: Reader, since: float, as_json: bool) -> bool:
     """Prints what is new; returns whether there was anything."""
     lines = [line for event in logs.since(since) if (line := reader.read(event))]
     for line in lines:

@@ -54,10 +54,10 @@ def _show(options: Namespace, folder: RunFolder, verified: Verified) -> None:
         fields = {"run": folder.name, "ok": not verified.problems, **dataclasses.asdict(verified)}
         print(msgspec.json.encode(fields).decode())
         return
-    told = verified.problems or [
+    findings = verified.problems or [
         f"OK, round {verified.round}, {verified.objects} objects, weights_sha256 {verified.weights_sha256 or 'not yet'}"
     ]
-    print(f"{folder.name}: {'; '.join([*told, *([verified.behind] if verified.behind else [])])}")
+    print(f"{folder.name}: {'; '.join([*findings, *([verified.behind] if verified.behind else [])])}")
 
 
 def _behind(folder: RunFolder, state: State) -> str:

@@ -68,7 +68,7 @@ class Watch:
         there = registry.remote(identity.backend).deployed(folder.path, deployment_ref)
         self._lines = Lines(there.outside(identity.run).ledger)
         self._plateau_monitor = PlateauMonitor(self._plan, ())
-        self._shown = 0
+        self._last_round = 0
 
     def look(self) -> Ending:
         """Until the run ends or nobody drives it any more, or the user has seen enough."""
@@ -86,14 +86,14 @@ class Watch:
             time.sleep(_LOOK_S)
 
     def _show(self, state: State) -> None:
-        if state.round > self._shown:
-            for line in self._lines.after(self._shown):
+        if state.round > self._last_round:
+            for line in self._lines.after(self._last_round):
                 self._journal.record(line)
-                self._tell(line)
+                self._show_round(line)
         self._view.notice(self._plan, state, time.monotonic() - self._started)
 
-    def _tell(self, line: RoundLine) -> None:
-        self._shown = line.round
+    def _show_round(self, line: RoundLine) -> None:
+        self._last_round = line.round
         self._plateau_monitor.add(line)
         self._view.round(self._plan, line)
         if line.event:
@@ -103,7 +103,7 @@ class Watch:
 
     def _look(self) -> None:
         if found := self._plateau_monitor.look():
-            self._view.remark(f"round {self._shown:5d}  {found}")
+            self._view.remark(f"round {self._last_round:5d}  {found}")
 
     def _ended(self, state: State, problem: str) -> Ending:
         earlier = summary.read(self._folder)

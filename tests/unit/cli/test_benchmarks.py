@@ -40,7 +40,7 @@ def test_actors_see_every_update_of_the_networks():
     np.testing.assert_allclose(actors.logits(inputs), expected, atol=1e-6)
 
 
-def test_a_row_tells_median_noise_and_whether_its_bar_is_met():
+def test_a_row_has_median_noise_and_whether_its_bar_is_met():
     ratios = quotients([10.0, 30.0, 20.0], [10.0, 10.0, 10.0])
     text = markdown([Row("speed", [10.0, 30.0, 20.0], ratios=ratios, against="floor", least=2.5)])
     cells = [cell.strip() for cell in text.splitlines()[2].strip("|").split("|")]

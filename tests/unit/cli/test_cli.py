@@ -34,7 +34,7 @@ from functions.environments.base import EnvTask
         (1234, "$1,234.00"),
     ],
 )
-def test_money_is_shown_with_two_digits_that_matter(dollars, text):
+def test_money_has_two_significant_digits(dollars, text):
     assert money(dollars) == text
 
 
@@ -43,13 +43,13 @@ def test_seconds_become_minutes_and_hours(value, text):
     assert seconds(value) == text
 
 
-def test_a_return_is_shown_with_half_its_interval():
+def test_a_return_is_printed_with_half_its_interval():
     # Mean 2, standard deviation 1, n = 3: 4.303 / sqrt(3) = 2.484.
     assert plus_minus([1.0, 2.0, 3.0]) == "2.0 ± 2.5"
     assert plus_minus([1.0]) == "1.0"
 
 
-def test_figures_of_the_environment_s_own_are_shown_by_name():
+def test_metrics_of_the_environment_s_own_are_printed_by_name():
     assert env_metrics({"win": 0.53125, "lost": 2.0}) == "win 0.531, lost 2.000"
 
 
@@ -137,7 +137,7 @@ def test_a_folder_with_anything_of_a_user_s_is_not_taken_for_a_run_s(tmp_path, m
         RunFolder.create("notes", "")
 
 
-def test_the_surroundings_of_a_run_name_the_code_of_its_environment(tmp_path, monkeypatch):
+def test_the_fingerprint_of_a_run_names_the_code_of_its_environment(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     package = tmp_path / "my_package"
     package.mkdir()
@@ -152,7 +152,7 @@ def test_the_surroundings_of_a_run_name_the_code_of_its_environment(tmp_path, mo
     assert environment_fingerprint(ours, "ippo").environment is None
 
 
-def test_the_surroundings_of_a_run_name_the_code_of_its_algorithm(tmp_path, monkeypatch):
+def test_the_fingerprint_of_a_run_names_the_code_of_its_algorithm(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "an_algorithm.py").write_text("raise RuntimeError('looking must not run it')")
     (tmp_path / "an_algorithm-1.dist-info").mkdir()
@@ -195,9 +195,9 @@ def test_doctor_says_of_starcraft_what_its_tasks_say_and_of_other_packages_the_e
     capsys, monkeypatch, package, task
 ):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MissingExtra) as told:
+    with pytest.raises(MissingExtra) as missing:
         environments.make(EnvTask(name=task), 1)
-    command = str(told.value).partition("not installed: ")[2].partition(";")[0]
+    command = str(missing.value).partition("not installed: ")[2].partition(";")[0]
     assert f"'{package} @ git+https://github.com/oxwhirl/{package}'" in command
     monkeypatch.setattr("coordinator.extras.find_spec", lambda name: None)
     assert main(["doctor"]) == 0
@@ -206,11 +206,11 @@ def test_doctor_says_of_starcraft_what_its_tasks_say_and_of_other_packages_the_e
     assert hints["lbf"] == ".venv/bin/pip install -e '.[lbf]'"
 
 
-def test_doctor_tells_what_is_here(capsys):
+def test_doctor_prints_what_is_here(capsys):
     assert main(["doctor"]) == 0
-    told = capsys.readouterr().out
-    assert all(word in told for word in ("python", "cores", "memory", "disk free", "learner", "local     ready"))
+    out = capsys.readouterr().out
+    assert all(word in out for word in ("python", "cores", "memory", "disk free", "learner", "local     ready"))
     assert main(["doctor", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert "python" in found["machine"] and found["extras"].keys() >= {"learner"}
-    assert found["backends"]["local"]["ready"] and found["backends"].keys() == {"local", "emulated", "aws"}
+    assert found["backends"]["local"]["ready"] and found["backends"].keys() == {"local", "inline", "emulated", "aws"}

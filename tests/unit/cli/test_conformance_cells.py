@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.conformance import __main__ as command_line
 from benchmarks.conformance import campaign, measures, outcomes, pictures, record, report, tables
-from benchmarks.conformance.campaign import Campaign, Places
+from benchmarks.conformance.campaign import Campaign, Folders
 from benchmarks.conformance.cases import REFERENCE, Case, Protocol, missing
 from benchmarks.conformance.outcomes import Outcome
 from benchmarks.conformance.protocols import ALGORITHMS, FULL, GRADIENT, PROTOCOLS, PUBLISHED, QUICK
@@ -102,7 +102,7 @@ def test_the_long_protocol_keeps_the_benchmarks_terms():
 
 def test_the_short_protocol_asks_the_same_of_every_algorithm():
     assert len(QUICK.cases) == 7
-    assert all((case.bar, case.judged, len(case.seeds)) == (-45, "each seed", 3) for case in QUICK.cases)
+    assert all((case.bar, case.criterion, len(case.seeds)) == (-45, "each seed", 3) for case in QUICK.cases)
 
 
 def test_all_cases_of_a_seed_go_before_the_next_and_blocks_one_after_the_other():
@@ -126,8 +126,8 @@ def test_means_have_students_interval_over_seeds():
 
 def test_a_bar_of_the_mean_is_met_by_the_mean_and_one_of_each_seed_by_the_worst():
     assert an_outcome(a_case(bar=-33.0), -30.0, -32.0, -34.0).passes()
-    assert not an_outcome(a_case(bar=-33.0, judged="each seed"), -30.0, -32.0, -34.0).passes()
-    assert an_outcome(a_case(bar=-34.0, judged="each seed"), -30.0, -32.0, -34.0).passes()
+    assert not an_outcome(a_case(bar=-33.0, criterion="each seed"), -30.0, -32.0, -34.0).passes()
+    assert an_outcome(a_case(bar=-34.0, criterion="each seed"), -30.0, -32.0, -34.0).passes()
 
 
 def test_a_failed_seed_is_counted_and_a_missing_one_waited_for():
@@ -139,9 +139,9 @@ def test_a_failed_seed_is_counted_and_a_missing_one_waited_for():
     assert outcomes.missed([waiting]) == []
 
 
-def test_where_the_best_is_judged_the_others_are_reported():
-    best = an_outcome(a_case("mappo", bar=-35.0, judged="best"), -30.0, -30.0, -30.0)
-    other = an_outcome(a_case("ippo", bar=-35.0, judged="best"), -50.0, -50.0, -50.0)
+def test_where_the_best_counts_the_others_are_reported():
+    best = an_outcome(a_case("mappo", bar=-35.0, criterion="best"), -30.0, -30.0, -30.0)
+    other = an_outcome(a_case("ippo", bar=-35.0, criterion="best"), -50.0, -50.0, -50.0)
     assert [outcomes.verdict(outcome, [best, other]) for outcome in (best, other)] == ["met", "reported"]
     assert outcomes.missed([best, other]) == []
 
@@ -167,7 +167,7 @@ WHOLE, BEGUN, NOTHING = (-28.0, -28.0, -28.0), (-28.0,), ()
 
 
 @pytest.mark.parametrize(
-    ("quick", "full", "told"),
+    ("quick", "full", "protocols"),
     [
         (WHOLE, WHOLE, {"vdn": "full", "vdn-quick": "quick"}),
         (BEGUN, WHOLE, {"vdn": "full", "vdn-quick": "quick"}),
@@ -179,11 +179,11 @@ WHOLE, BEGUN, NOTHING = (-28.0, -28.0, -28.0), (-28.0,), ()
     ],
 )
 def test_the_plain_name_is_for_the_longest_protocol_that_is_whole_and_what_else_there_is_stands_beside_it(
-    quick, full, told
+    quick, full, protocols
 ):
     found = [an_outcome(a_case("vdn"), *quick), an_outcome(a_case("vdn", "bootstrap"), *full, protocol="full")]
     layout = outcomes.layout(found)["simple_spread_3"]
-    assert {name: figures["protocol"] for name, figures in layout.items()} == told
+    assert {name: figures["protocol"] for name, figures in layout.items()} == protocols
     assert next(iter(layout)) == "vdn"
 
 
@@ -223,7 +223,7 @@ def test_a_row_names_the_programs_that_trained_the_seeds():
     assert columns(found)[0][-2] == "0123456+, abcdef0"
 
 
-def test_a_row_tells_the_verdict_and_the_worst_seed():
+def test_a_row_has_the_verdict_and_the_worst_seed():
     (row,) = columns(an_outcome(a_case(bar=-45.0), -30.0, -32.0, -34.0))
     assert row[:3] == ["| mappo", "quick", "1, 2, 3"]
     assert row[4] == "-34.00"
@@ -293,7 +293,7 @@ def test_marl_eval_has_a_file_for_each_protocol_so_that_all_algorithms_in_one_ha
     ]
 
 
-def test_figures_whose_records_are_gone_are_told_nowhere(tmp_path):
+def test_results_whose_records_are_gone_appear_nowhere(tmp_path):
     case = a_case("vdn")
     put(tmp_path, *(a_record(case, seed) for seed in case.seeds))
     report.write(tmp_path, None)
@@ -332,8 +332,10 @@ def test_every_algorithm_of_a_picture_has_a_colour_of_its_own_whatever_the_panel
     assert [(label.get_text(), label.get_color()) for label in labels] == [("mappo", COLOURS[0]), ("vdn", COLOURS[1])]
 
 
-def a_campaign(folder, told, *blocks):
-    return Campaign(Protocol("tiny", blocks), lambda case: True, Places(folder / "out", folder / "work"), told.append)
+def a_campaign(folder, records, *blocks):
+    return Campaign(
+        Protocol("tiny", blocks), lambda case: True, Folders(folder / "out", folder / "work"), records.append
+    )
 
 
 def test_cells_run_once_and_a_failed_one_is_recorded_as_failed(tmp_path):
@@ -342,9 +344,9 @@ def test_cells_run_once_and_a_failed_one_is_recorded_as_failed(tmp_path):
     left = tmp_path / "work" / "runs" / good.cells[0].run
     left.mkdir(parents=True)
     (left / "plan.json").write_text('{"code_sha256": "another"}')
-    told = []
-    a_campaign(tmp_path, told, (good, bad)).run(2, lambda: False)
-    by_name = {made.algorithm: made for made in told}
+    records = []
+    a_campaign(tmp_path, records, (good, bad)).run(2, lambda: False)
+    by_name = {made.algorithm: made for made in records}
     assert by_name["mappo"].status == "finished"
     assert by_name["mappo"].env_steps == 200
     assert by_name["mappo"].absolute.episodes == 40
@@ -354,23 +356,23 @@ def test_cells_run_once_and_a_failed_one_is_recorded_as_failed(tmp_path):
     assert (found["name"], found["gamma"], found["lr"], found["actors.num_envs"]) == ("mappo", 0.9, 1e-3, 4)
     assert by_name["iql"].status == "failed"
     assert by_name["iql"].reason
-    assert a_campaign(tmp_path, told, (good, bad)).missing == []
+    assert a_campaign(tmp_path, records, (good, bad)).missing == []
     assert not left.exists()
 
 
 def test_a_run_that_ended_unseen_is_put_down_without_training_again(tmp_path, monkeypatch):
     """As a kill leaves it that comes between the end of a run and its record."""
-    case, told = a_case(seeds=(1,)), []
+    case, records = a_case(seeds=(1,)), []
     spawned = []
     spawn = campaign.spawn
     monkeypatch.setattr(campaign, "spawn", lambda *arguments: spawned.append(1) or spawn(*arguments))
-    first = a_campaign(tmp_path, told, (case,))
+    first = a_campaign(tmp_path, records, (case,))
     with monkeypatch.context() as killed:
         killed.setattr(first, "_settled", lambda cell: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             first.run(1, lambda: False)
-    a_campaign(tmp_path, told, (case,)).run(1, lambda: False)
-    assert [made.status for made in told] == ["finished"]
+    a_campaign(tmp_path, records, (case,)).run(1, lambda: False)
+    assert [made.status for made in records] == ["finished"]
     assert len(spawned) == 1
 
 
@@ -379,14 +381,14 @@ def test_a_cell_pauses_at_its_points_and_each_side_plays_the_reference(tmp_path,
     task = {"task": "simple_adversary", "settings": {"task.name": "mpe/simple_adversary"}}
     reference = a_case(treatment=REFERENCE, seeds=(100,), **task)
     sided = a_case("ippo", seeds=(1,), measure="sides", points=(100, 200), **task)
-    told = []
+    records = []
     # The reference is declared last: the other cell waits for it.
-    a_campaign(tmp_path, told, (sided, reference)).run(2, lambda: False)
-    assert [made.treatment for made in told] == [REFERENCE, "quick"]
-    assert [part.env_steps for part in told[1].measured] == [100, 200]
+    a_campaign(tmp_path, records, (sided, reference)).run(2, lambda: False)
+    assert [made.treatment for made in records] == [REFERENCE, "quick"]
+    assert [part.env_steps for part in records[1].measured] == [100, 200]
     sides = {f"{side} against {who}" for side in ("adversary", "agent") for who in ("random", "reference")}
-    assert set(told[1].measured[1].figures) == sides
-    assert told[1].env_steps == 200
+    assert set(records[1].measured[1].figures) == sides
+    assert records[1].env_steps == 200
 
 
 def test_the_command_trains_reports_and_says_what_was_missed(tmp_path, monkeypatch, capsys):
@@ -448,6 +450,6 @@ def test_the_returns_in_the_readme_are_those_of_the_full_protocol_and_the_publis
         entry = found[name]
         assert (entry["protocol"], entry["seeds"]) == ("full", [1, 2, 3, 4, 5])
         low, high = entry["ci95"]
-        told = f"{entry['mean']:.1f} ({low:.1f} to {high:.1f})"
-        expected[f"`{name}`"] = [told, f"{entry['env_steps']:,}", f"{PUBLISHED.get(name, '')}"]
+        result = f"{entry['mean']:.1f} ({low:.1f} to {high:.1f})"
+        expected[f"`{name}`"] = [result, f"{entry['env_steps']:,}", f"{PUBLISHED.get(name, '')}"]
     assert {name.strip(): [cell.strip() for cell in cells] for name, *cells in rows} == expected

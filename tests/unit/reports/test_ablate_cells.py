@@ -190,8 +190,8 @@ class Scripted:
 
 
 def a_campaign(folder, arms=(PAPER, MEAN), seeds=(1, 2), study=None):
-    told = []
-    return Campaign(folder, study or Study(settings={}, arms={}), arms, seeds, told.append), told
+    ended_runs = []
+    return Campaign(folder, study or Study(settings={}, arms={}), arms, seeds, ended_runs.append), ended_runs
 
 
 def test_the_constant_arm_waits_for_the_runs_it_takes_its_units_from(tmp_path, monkeypatch):
@@ -199,34 +199,34 @@ def test_the_constant_arm_waits_for_the_runs_it_takes_its_units_from(tmp_path, m
     runs = Scripted(
         monkeypatch, tmp_path, {"marless-s1": 4, "marless-s2": 7, "constant-mean-s1": 6, "constant-mean-s2": 6}
     )
-    campaign, told = a_campaign(tmp_path)
+    campaign, ended_runs = a_campaign(tmp_path)
     campaign.run(4, lambda: False)
     assert [name for name, _ in runs.words] == ["marless-s1", "marless-s2", "constant-mean-s1", "constant-mean-s2"]
     assert "scaling.rollouts=6" in runs.words[2][1]
     assert study_of(tmp_path).rollouts == {"constant-mean": 6}
-    assert [(ended.status, ended.done, ended.total) for ended in told][-1] == ("finished", 4, 4)
+    assert [(ended.status, ended.done, ended.total) for ended in ended_runs][-1] == ("finished", 4, 4)
     assert {name: list(found) for name, found in campaign.results.items()} == {
         "marless": [1, 2],
         "constant-mean": [1, 2],
     }
 
 
-def test_a_failed_run_is_told_with_its_reason_and_the_others_go_on(tmp_path, monkeypatch):
+def test_a_failed_run_is_reported_with_its_reason_and_the_others_go_on(tmp_path, monkeypatch):
     Scripted(monkeypatch, tmp_path, {"marless-s1": None, "marless-s2": 4, "constant-mean-s1": 6, "constant-mean-s2": 6})
-    campaign, told = a_campaign(tmp_path)
+    campaign, ended_runs = a_campaign(tmp_path)
     campaign.run(1, lambda: False)
-    assert [(e.cell.run, e.status, e.reason) for e in told if e.status == "failed"] == [
+    assert [(e.cell.run, e.status, e.reason) for e in ended_runs if e.status == "failed"] == [
         ("marless-s1", "failed", "out of luck")
     ]
     assert campaign.failures == {Cell(PAPER, 1): "out of luck"}
-    assert not campaign.missing and len(told) == 4
+    assert not campaign.missing and len(ended_runs) == 4
 
 
 def test_without_any_run_to_take_units_from_an_arm_fails(tmp_path, monkeypatch):
     Scripted(monkeypatch, tmp_path, {"marless-s1": None})
-    campaign, told = a_campaign(tmp_path, seeds=(1,))
+    campaign, ended_runs = a_campaign(tmp_path, seeds=(1,))
     campaign.run(1, lambda: False)
-    assert [ended.reason for ended in told] == [
+    assert [ended.reason for ended in ended_runs] == [
         "out of luck",
         "no run of the arm marless finished, so its units are not known",
     ]
@@ -235,17 +235,19 @@ def test_without_any_run_to_take_units_from_an_arm_fails(tmp_path, monkeypatch):
 def test_finished_runs_are_not_run_again_and_units_once_worked_out_stay(tmp_path, monkeypatch):
     a_folder(tmp_path / "runs" / "marless-s1", [a_line(1, rollouts=20)])
     runs = Scripted(monkeypatch, tmp_path, {"constant-mean-s1": 6})
-    campaign, told = a_campaign(tmp_path, seeds=(1,), study=Study(settings={}, arms={}, rollouts={"constant-mean": 3}))
+    campaign, ended_runs = a_campaign(
+        tmp_path, seeds=(1,), study=Study(settings={}, arms={}, rollouts={"constant-mean": 3})
+    )
     assert [cell.run for cell in campaign.missing] == ["constant-mean-s1"]
     campaign.run(1, lambda: False)
-    assert "scaling.rollouts=3" in runs.words[0][1] and len(told) == 1
+    assert "scaling.rollouts=3" in runs.words[0][1] and len(ended_runs) == 1
 
 
 def test_a_run_that_a_stop_ended_has_not_failed(tmp_path, monkeypatch):
     runs = Scripted(monkeypatch, tmp_path, {"marless-s1": None})
-    campaign, told = a_campaign(tmp_path, arms=(PAPER,), seeds=(1,))
+    campaign, ended_runs = a_campaign(tmp_path, arms=(PAPER,), seeds=(1,))
     campaign.run(1, lambda: bool(runs.words))
-    assert [ended.status for ended in told] == ["interrupted"]
+    assert [ended.status for ended in ended_runs] == ["interrupted"]
     assert (campaign.failures, [cell.run for cell in campaign.missing]) == ({}, ["marless-s1"])
 
 

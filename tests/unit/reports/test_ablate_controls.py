@@ -174,11 +174,11 @@ def test_a_signal_that_saves_nothing_is_said_to_save_nothing():
     assert said.endswith(": the signal saves nothing.")
 
 
-def test_a_difference_that_is_sure_but_small_is_told_with_its_size():
+def test_a_difference_that_is_sure_but_small_is_reported_with_its_size():
     assert sentence(some_arms(0.72, 0.8)).endswith("the signal saves little, 10 %.")
 
 
-def test_a_signal_that_saves_is_told_with_what_is_left_without_it():
+def test_a_signal_that_saves_is_reported_with_what_is_left_without_it():
     # A saving of 0.5 against one of 0.2.
     said = sentence(some_arms(0.5, 0.8))
     assert said.endswith("different: 40 % of the saving against the baseline is left without the signal.")

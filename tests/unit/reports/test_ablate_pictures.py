@@ -97,12 +97,13 @@ def test_one_curve_has_no_band():
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0.01, 0.1)), min_size=1, max_size=9))
 def test_labels_do_not_overlap_and_keep_their_order(labels):
     wanted, heights = zip(*labels, strict=True)
-    places = spread(wanted, heights)
+    positions = spread(wanted, heights)
     order = sorted(range(len(wanted)), key=lambda index: (wanted[index], index))
     for below, above in itertools.pairwise(order):
-        assert places[above] - places[below] >= (heights[above] + heights[below]) / 2 - 1e-9
+        assert positions[above] - positions[below] >= (heights[above] + heights[below]) / 2 - 1e-9
     assert all(
-        height / 2 - 1e-9 <= place <= 1 - height / 2 + 1e-9 for place, height in zip(places, heights, strict=True)
+        height / 2 - 1e-9 <= position <= 1 - height / 2 + 1e-9
+        for position, height in zip(positions, heights, strict=True)
     )
 
 

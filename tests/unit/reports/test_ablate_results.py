@@ -200,7 +200,7 @@ def test_equal_dollars_are_those_of_the_cheaper_run():
     assert found.differences["equal dollars"].value == pytest.approx(-40 * (1 - 4 / 9))
 
 
-def test_losses_are_told_in_per_cent_of_what_the_baseline_gained():
+def test_losses_are_given_in_per_cent_of_what_the_baseline_gained():
     both = arms(lambda base: {"final_return": base.final_return - 2})
     # The baseline's mean is -34, so against -84 it gained 50.
     assert compare(both, random=-84.0).comparisons[1].gain.value == pytest.approx(-4.0)
@@ -246,7 +246,7 @@ def test_the_table_says_what_is_compared_with_what():
     assert "ratio of dollars to reach -43.2" in equal.header  # -80 + 0.8 * 46
 
 
-def test_a_bound_is_shown_as_one():
+def test_a_bound_is_marked_as_one():
     found = compare(arms(same, same, flat()))
     assert table.sections(found)[1].rows[1][3].startswith("≥ ") and table.sections(found)[1].rows[1][4] == "2 of 3"
 

@@ -100,7 +100,7 @@ def test_what_cannot_be_played_is_refused():
         play(ADVERSARY, own, "agent", other, 4, 1)
 
 
-def test_policies_that_know_who_acts_are_told():
+def test_policies_with_identities_get_the_acting_agent():
     # One layer whose rows for the identity alone decide: agent 1 always takes action 3, whatever it sees.
     spec = registry.spec(ADVERSARY)
     kinds = [spec.classes[index] for index in spec.class_of]

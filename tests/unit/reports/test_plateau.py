@@ -31,7 +31,7 @@ def share(rows):
     return float(np.mean([ever(row) for row in rows]))
 
 
-def test_points_are_means_of_the_last_stretches():
+def test_points_are_means_of_the_last_segments():
     assert blocks(np.arange(8.0), 2, 3).tolist() == [2.5, 4.5, 6.5]
 
 
@@ -91,12 +91,12 @@ def monitor_of(plan, returns, **used):
 STILL = [min(number, 100.0) for number in range(400)]
 
 
-def test_a_plateau_is_told_once_with_what_to_try():
-    course = monitor_of(make_plan(), STILL)
-    said = course.look()
+def test_a_plateau_is_reported_once_with_what_to_try():
+    monitor = monitor_of(make_plan(), STILL)
+    said = monitor.look()
     assert said.startswith("a plateau: in the last 180 rounds the return changed by +0, of 93.5 in all; ")
     assert said.endswith("try another algorithm.gamma or algorithm.lr or algorithm.ent_coef")
-    assert course.plateau is not None and course.look() == ""
+    assert monitor.plateau is not None and monitor.look() == ""
 
 
 def test_the_warning_names_settings_that_the_algorithm_has():
@@ -106,24 +106,24 @@ def test_the_warning_names_settings_that_the_algorithm_has():
 
 
 def test_a_run_that_gets_better_again_is_on_no_plateau():
-    course = monitor_of(make_plan(), STILL)
-    assert course.look()
+    monitor = monitor_of(make_plan(), STILL)
+    assert monitor.look()
     for number in range(400):
-        course.add(line(round=401 + number, return_mean=100.0 + number))
-    assert course.look() == "" and course.plateau is None
+        monitor.add(line(round=401 + number, return_mean=100.0 + number))
+    assert monitor.look() == "" and monitor.plateau is None
 
 
 def test_sides_that_compete_are_not_warned_of():
-    course = monitor_of(make_plan(), STILL, side_returns={"a": 1.0, "b": -1.0})
-    assert course.look() == "" and course.plateau is None
+    monitor = monitor_of(make_plan(), STILL, side_returns={"a": 1.0, "b": -1.0})
+    assert monitor.look() == "" and monitor.plateau is None
 
 
 def test_a_side_that_learns_against_one_that_stays_is_warned_of():
     fixed = make_plan("opponents.side=1", "algorithm.name=ippo")
-    course = PlateauMonitor(fixed, [])
+    monitor = PlateauMonitor(fixed, [])
     for number, value in enumerate(STILL, 1):
-        course.add(line(round=number, return_mean=float(number), side_returns={"a": value, "b": float(number)}))
-    assert course.look() == monitor_of(make_plan("algorithm.name=ippo"), STILL).look() != ""
+        monitor.add(line(round=number, return_mean=float(number), side_returns={"a": value, "b": float(number)}))
+    assert monitor.look() == monitor_of(make_plan("algorithm.name=ippo"), STILL).look() != ""
 
 
 def test_rounds_in_which_no_episode_ended_do_not_count():

@@ -40,7 +40,7 @@ def test_a_plus_stands_behind_a_commit_that_the_program_is_not(checkout, file, m
     assert (provenance.code_sha256() != sha256) == bool(mark)
 
 
-def test_a_run_depends_on_the_instructions_that_libraries_are_told_to_use(monkeypatch):
+def test_a_run_depends_on_the_instructions_that_libraries_are_set_to_use(monkeypatch):
     for name in kernels.VARIABLES:
         monkeypatch.delenv(name, raising=False)
     task, found = EnvTask(name="toy/signal"), []

@@ -148,7 +148,7 @@ def test_paired_equivalence_is_two_one_sided_tests_of_scipy_on_pairs(shift, marg
     ),
     st.floats(0.1, 3),
 )
-def test_paired_equivalence_is_shown_just_where_the_interval_lies_within_the_margin(pairs, margin):
+def test_paired_equivalence_holds_just_where_the_interval_lies_within_the_margin(pairs, margin):
     result = tost_paired(*zip(*pairs, strict=True), margin)
     assert (result.p_value < 0.05) == (-margin < result.ci90[0] and result.ci90[1] < margin)
 
