@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms.base import AlgorithmConfig, Context
-from functions.algorithms.rows import Taken, members, pooled, starts
+from functions.algorithms.rows import Mask, members, pooled, starts
 from functions.nn import recurrent
 from functions.nn.mlp import Array
 from functions.nn.recurrent import Weights
@@ -118,19 +118,19 @@ def material(
     weights: Weights,
     of: Callable[[int], Array],
     length: int | None = None,
-    taken: Taken | None = None,
+    mask: Mask | None = None,
 ) -> Alone | Chunks:
-    """The group's rows for the network with these incoming `weights`, which sees ``of(agent)`` ``[T * E, F]``.
+    """The group's rows for the network with these incoming `weights`, which sees ``of(agent)`` ``[T, E, F]``.
 
-    Living rows, or those that are `taken` ``[n, T, E]``. With memory they come in stretches of `length` steps, or of a
+    Living rows, or those that `mask` ``[n, T, E]`` marks. With memory they come in stretches of `length` steps, or of a
     whole unit.
     """
     if weights.cell is None:
-        return Alone(pooled(context, group, of, taken))
+        return Alone(pooled(context, group, of, mask))
     agents = members(context.team, group)
-    numbers = _numbers(context.batch.alive[agents] if taken is None else taken)
-    steps, num_envs = context.batch.ended.shape
-    inputs = np.concatenate([of(agent).reshape(steps, num_envs, -1) for agent in agents], axis=1)
+    numbers = _numbers(context.batch.alive[agents] if mask is None else mask)
+    steps = len(context.batch.ended)
+    inputs = np.concatenate([of(agent) for agent in agents], axis=1)
     begins = np.tile(starts(context), (1, len(agents)))
     return _cut_up(weights, inputs, begins, numbers, min(length or steps, steps))
 
@@ -145,10 +145,10 @@ def parts(pieces: Material, rng: np.random.Generator, epochs: int, count: int) -
             yield pieces.part(order[start:end])
 
 
-def _numbers(taken: Taken) -> Rows:
+def _numbers(mask: Mask) -> Rows:
     """The numbers of the rows that are taken, where they stand in the sequences ``[T, n * E]``; -1 elsewhere."""
-    found = np.where(taken, taken.cumsum().reshape(taken.shape) - 1, -1)
-    return found.swapaxes(0, 1).reshape(taken.shape[1], -1)
+    found = np.where(mask, mask.cumsum().reshape(mask.shape) - 1, -1)
+    return found.swapaxes(0, 1).reshape(mask.shape[1], -1)
 
 
 def _cut_up(weights: Weights, inputs: Array, starts: NDArray[np.bool_], rows: Rows, length: int) -> Chunks:

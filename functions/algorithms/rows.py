@@ -14,9 +14,9 @@ from functions.contract import Team
 from functions.data.batch import Batch
 from functions.nn import recurrent
 from functions.nn.mlp import Array
-from functions.nn.recurrent import Weights
+from functions.nn.recurrent import Trace, Weights
 
-Taken = NDArray[np.bool_]
+Mask = NDArray[np.bool_]
 
 
 def members(team: Team, group: int) -> list[int]:
@@ -25,17 +25,16 @@ def members(team: Team, group: int) -> list[int]:
 
 
 def with_identity(context: Context[AlgorithmConfig], agent: int, inputs: Array) -> Array:
-    """Rows ``[..., F]`` as ``[rows, F]``, with the agent's one-hot appended where the team uses identities."""
-    rows = inputs.reshape(-1, inputs.shape[-1])
+    """``[..., F]`` with the agent's one-hot appended where the team uses identities."""
     if not context.team.identity:
-        return rows
-    one_hot = np.zeros((len(rows), len(context.spec.agents)), rows.dtype)
-    one_hot[:, agent] = 1
-    return np.concatenate([rows, one_hot], axis=1)
+        return inputs
+    one_hot = np.zeros((*inputs.shape[:-1], len(context.spec.agents)), inputs.dtype)
+    one_hot[..., agent] = 1
+    return np.concatenate([inputs, one_hot], axis=-1)
 
 
 def observations(context: Context[AlgorithmConfig], agent: int) -> Array:
-    """What the agent's policy saw, ``[T * E, F]``, identity included."""
+    """The agent's observations ``[T, E, F]``, identity included."""
     return with_identity(context, agent, context.batch.of(context.batch.observations, agent))
 
 
@@ -45,24 +44,25 @@ def own_observation(batch: Batch, agent: int) -> tuple[Array, Array]:
 
 
 def pooled(
-    context: Context[AlgorithmConfig], group: int, of: Callable[[int], Array], taken: Taken | None = None
+    context: Context[AlgorithmConfig], group: int, of: Callable[[int], Array], mask: Mask | None = None
 ) -> Array:
-    """The rows of all the group's agents, one after the other, without those where the agent was not alive; or those
-    that are `taken` ``[n, T, E]``."""
-    return pooling(context, group, taken)(of)
+    """The rows ``[B, ...]`` of ``of(agent)`` ``[T, E, ...]``, one agent of the group after the other: those of living
+    agents, or those that `mask` ``[n, T, E]`` marks."""
+    return pooling(context, group, mask)(of)
 
 
 def pooling(
-    context: Context[AlgorithmConfig], group: int, taken: Taken | None = None
+    context: Context[AlgorithmConfig], group: int, mask: Mask | None = None
 ) -> Callable[[Callable[[int], Array]], Array]:
     """`pooled` for several kinds of rows of one group."""
     agents = members(context.team, group)
-    chosen = (context.batch.alive[agents] if taken is None else taken).ravel()
+    chosen = (context.batch.alive[agents] if mask is None else mask).ravel()
     everyone = bool(chosen.all())
 
     def joined(of: Callable[[int], Array]) -> Array:
         parts = [of(agent) for agent in agents]
-        rows = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        steps = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        rows = steps.reshape(-1, *steps.shape[2:])
         return rows if everyone else rows[chosen]
 
     return joined
@@ -75,20 +75,10 @@ def starts(context: Context[AlgorithmConfig]) -> NDArray[np.bool_]:
     return found
 
 
-def unrolled(context: Context[AlgorithmConfig], weights: Weights, inputs: Array) -> tuple[Array, Array | None]:
-    """Outputs ``[T * E, out]`` for one agent's rows ``[T * E, F]``, and the states after every step ``[T, E, H]`` where
-    there is memory."""
-    if weights.cell is None:
-        return recurrent.forward(weights, inputs).outputs, None
-    begins = starts(context)
-    trace = recurrent.forward(weights, inputs.reshape(*begins.shape, -1), begins)
-    return trace.outputs.reshape(begins.size, -1), trace.hidden
-
-
-def after_cuts(context: Context[AlgorithmConfig], weights: Weights, hidden: Array | None, inputs: Array) -> Array:
+def after_cuts(context: Context[AlgorithmConfig], weights: Weights, trace: Trace, inputs: Array) -> Array:
     """Outputs ``[K, out]`` for what one agent saw after each cut ``[K, F]``, with the memory it had there."""
-    if hidden is None:
+    if weights.cell is None:
         return recurrent.forward(weights, inputs).outputs
     cut = context.batch.cut
-    found: Array = recurrent.forward(weights, inputs[None], first=hidden[cut[:, 0], cut[:, 1]]).outputs[0]
+    found: Array = recurrent.forward(weights, inputs[None], first=trace.hidden[cut[:, 0], cut[:, 1]]).outputs[0]
     return found

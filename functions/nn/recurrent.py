@@ -167,6 +167,18 @@ def forward(
     return Trace(_timed(above[-1], steps), below, unrolled, above)
 
 
+def unroll(weights: Weights, inputs: Array, starts: gru.Flags, burn_in: int = 0) -> tuple[Array, Trace]:
+    """Outputs ``[T, B, out]`` of sequences ``[T, B, in]``, for networks with memory and without, and their trace.
+
+    The trace of a network without memory has rows ``[T * B, ...]``, as `forward` and `backward` take them.
+    """
+    if weights.cell is not None:
+        trace = forward(weights, inputs, starts, burn_in=burn_in)
+        return trace.outputs, trace
+    trace = forward(weights, inputs.reshape(-1, inputs.shape[-1]))
+    return trace.outputs.reshape(*inputs.shape[:2], -1), trace
+
+
 def backward(weights: Weights, trace: Trace, grad_output: Array, gradient: Weights | None) -> None:
     """Writes d loss / d parameters into `gradient`, given `grad_output` = d loss / d outputs, shaped like them.
 

@@ -13,7 +13,7 @@ from functions.algorithms.advantages import Flags
 from functions.algorithms.base import Context
 from functions.algorithms.ddpg.config import DdpgConfig
 from functions.algorithms.metrics import ByAgent
-from functions.algorithms.off_policy.replay import by_agent, by_column, following, legal_next, living_next, unrolled
+from functions.algorithms.off_policy.replay import by_agent, by_column, following, legal_next, living_next
 from functions.algorithms.rows import members
 from functions.algorithms.value.utilities import ONE_CHOICE, seen_by
 from functions.contract import BadRequest
@@ -59,7 +59,7 @@ class Acted(NamedTuple):
 def acted(context: Context[DdpgConfig], group: int, weights: Weights) -> Acted:
     """What the policy of these weights does at the minibatch's steps."""
     agents, head = members(context.team, group), _deterministic(context, group)
-    outputs, trace = unrolled(weights, seen_by(context, group))
+    outputs, trace = seen_by(context, group).unroll(weights)
     if head is not None:
         return Acted(head.greedy(outputs), outputs, trace, head)
     rng = generator(context.seed, context.round, "gumbel", context.update, group)
@@ -92,7 +92,7 @@ def acting_next(context: Context[DdpgConfig], group: int) -> Array:
     agents, head = members(context.team, group), _deterministic(context, group)
     weights, seen = recurrent.weights_of(context.tensors, f"target/{group_name(group)}"), seen_by(context, group)
     several = context.config.recurrent or len(context.batch.ended) > 1
-    outputs, trace = unrolled(weights, seen) if several else (None, None)
+    outputs, trace = seen.unroll(weights) if several else (None, None)
     next_outputs = following(context, weights, seen, len(agents), outputs, trace)
     if head is not None:
         found = head.greedy(next_outputs)

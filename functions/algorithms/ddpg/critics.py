@@ -28,7 +28,6 @@ from functions.algorithms.off_policy.replay import (
     learning_signal,
     scaled,
     unprefixed,
-    unrolled,
 )
 from functions.algorithms.off_policy.reward_scale import RewardScale
 from functions.algorithms.off_policy.td import one_step, td_loss
@@ -82,7 +81,7 @@ class Critics:
         shown, network = sight.steps(), _trainable(context, name)
         future = _future(context, name, sight, shown, after) + offset
         targets = one_step(rewards, future, signal.terminal, context.config.gamma)
-        values, trace = unrolled(network.weights, shown)
+        values, trace = shown.unroll(network.weights)
         taken_values = by_agent(values[..., 0], len(agents)) + offset
         loss = td_loss(taken_values, targets.astype(values.dtype), context.config.huber_delta, alive=signal.learned)
         norm = network.descend(trace, error_for(network.weights, by_column(loss.grad_output)[..., None]))
@@ -98,7 +97,7 @@ class Critics:
         name, agents, config = group_name(group), members(context.team, group), context.config
         sight, signal = _Sight(self._view, context, agents), learning_signal(context, agents, config.reward == "team")
         shown = sight.steps()
-        values, _ = unrolled(recurrent.weights_of(context.tensors, f"critic/{name}"), shown)
+        values, _ = shown.unroll(recurrent.weights_of(context.tensors, f"critic/{name}"))
         offset = RewardScale.of(context.tensors[f"normaliser/{name}"]).units(config.standardise_rewards).offset
         future = _future(context, name, sight, shown, after) + offset
         taken_values = by_agent(values[..., 0], len(agents)) + offset
@@ -153,7 +152,7 @@ class _Sight:
         columns = []
         for agent, rows, acts in zip(self.agents, seen, actions, strict=True):
             whole = np.concatenate([rows, *(acts[other] for other in self._whose(agent))], axis=-1)
-            columns.append(with_identity(self.context, agent, whole).reshape(*rows.shape[:2], -1))
+            columns.append(with_identity(self.context, agent, whole))
         return np.concatenate(columns, axis=1)
 
 
@@ -182,4 +181,4 @@ def _branched(weights: Weights, columns: Array, memory: Array | None) -> tuple[A
 
 def _remembered(weights: Weights, shown: Shown) -> Unrolled | None:
     """What a critic remembers before and after each step, where it has a memory."""
-    return unrolled(weights, shown)[1].unrolled if weights.cell is not None else None
+    return shown.unroll(weights)[1].unrolled if weights.cell is not None else None

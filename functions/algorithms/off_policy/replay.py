@@ -18,7 +18,7 @@ from functions.algorithms.base import AlgorithmConfig, Context
 from functions.algorithms.off_policy import targets
 from functions.algorithms.off_policy.reward_scale import RewardScale
 from functions.algorithms.off_policy.td import look_ahead
-from functions.algorithms.rows import members
+from functions.algorithms.rows import members, starts, with_identity
 from functions.contract import BadRequest, Team
 from functions.data.batch import Batch
 from functions.data.replay_buffer import ReplayBuffer
@@ -221,35 +221,19 @@ class Shown(NamedTuple):
     begins: Flags
     burn_in: int
 
+    def unroll(self, weights: Weights) -> tuple[Array, Trace]:
+        """Outputs ``[T, n * E, out]``, and what `recurrent.backward` needs."""
+        return recurrent.unroll(weights, self.now, self.begins, self.burn_in)
+
 
 def shown(context: Context[ReplayConfig], agents: list[int], now: Sequence[Array], after: Sequence[Array]) -> Shown:
     """Agents' rows ``[T, E, F]`` and ``[K, F]`` side by side, the one-hot identity with them where the team uses it."""
-    batch = context.batch
-    begins = np.ones_like(batch.ended)
-    begins[1:] = batch.ended[:-1]
     return Shown(
-        np.concatenate([_identified(context, agent, rows) for agent, rows in zip(agents, now, strict=True)], axis=1),
-        np.concatenate([_identified(context, agent, rows) for agent, rows in zip(agents, after, strict=True)]),
-        np.tile(begins, (1, len(agents))),
+        np.concatenate([with_identity(context, agent, rows) for agent, rows in zip(agents, now, strict=True)], axis=1),
+        np.concatenate([with_identity(context, agent, rows) for agent, rows in zip(agents, after, strict=True)]),
+        np.tile(starts(context), (1, len(agents))),
         context.config.burn_in,
     )
-
-
-def _identified(context: Context[ReplayConfig], agent: int, rows: Array) -> Array:
-    if not context.team.identity:
-        return rows
-    one_hot = np.zeros((*rows.shape[:-1], len(context.spec.agents)), rows.dtype)
-    one_hot[..., agent] = 1
-    return np.concatenate([rows, one_hot], axis=-1)
-
-
-def unrolled(weights: Weights, seen: Shown) -> tuple[Array, Trace]:
-    """Outputs ``[T, n * E, out]``, and what `recurrent.backward` needs."""
-    if weights.cell is not None:
-        trace = recurrent.forward(weights, seen.now, seen.begins, burn_in=seen.burn_in)
-        return trace.outputs, trace
-    trace = recurrent.forward(weights, seen.now.reshape(-1, seen.now.shape[-1]))
-    return trace.outputs.reshape(*seen.now.shape[:2], -1), trace
 
 
 def error_for(weights: Weights, error: Array) -> Array:

@@ -158,7 +158,7 @@ def noise(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryResu
     batch = before.batch
     known = PolicyRows.living(before, group)
     steps, num_envs = batch.ended.shape
-    of_row = pooled(before, group, lambda agent: np.tile(np.arange(num_envs), steps))
+    of_row = pooled(before, group, lambda agent: np.tile(np.arange(num_envs), (steps, 1)))
     parts, size = blocks(batch.rollouts, num_envs)
     network, flat = recurrent.from_tensors(before.tensors, f"policy/{group_name(group)}")
     slope = LossGradient(network, flat)
@@ -217,10 +217,10 @@ def _shown(
         return recurrent.forward(weights, with_identity(before, agent, _at(arrays, rows))).outputs
     begins, found = starts(before), []
     for array, own in zip(arrays, rows, strict=True):
-        step, copy = np.divmod(own, begins.shape[1])
-        num_envs, place = np.unique(copy, return_inverse=True)
-        inputs = with_identity(before, agent, array[:, num_envs]).reshape(len(begins), len(num_envs), -1)
-        found.append(recurrent.forward(weights, inputs, begins[:, num_envs]).outputs[step, place])
+        steps, columns = np.divmod(own, begins.shape[1])
+        environments, column = np.unique(columns, return_inverse=True)
+        inputs = with_identity(before, agent, array[:, environments])
+        found.append(recurrent.forward(weights, inputs, begins[:, environments]).outputs[steps, column])
     return np.concatenate(found)
 
 

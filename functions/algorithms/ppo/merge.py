@@ -17,7 +17,7 @@ from functions.algorithms.base import Context, StageResult
 from functions.algorithms.chunks import Material, Rows, material
 from functions.algorithms.ppo import distil
 from functions.algorithms.ppo.ppo import CriticView, Ppo, PpoConfig, learning_signal
-from functions.algorithms.rows import members, observations, pooled, unrolled
+from functions.algorithms.rows import members, observations, pooled, starts
 from functions.algorithms.trainable import LossOf, Trainable, outputs
 from functions.contract import Team
 from functions.keys import group_name
@@ -52,7 +52,7 @@ class Lessons:
         self._batches = distil.row_batches(count, steps, rng, most)
 
     def pieces(self, weights: Weights, of: Callable[[int], Array]) -> Material:
-        """What a network sees of the rows, ``of(agent)`` ``[T * E, F]``."""
+        """What a network sees of the rows, ``of(agent)`` ``[T, E, F]``."""
         return material(self.context, self.group, weights, of)
 
     def teach(self, network: Network, flat: Array, pieces: Material, loss_of: LossOf[distil.Taught]) -> None:
@@ -66,7 +66,7 @@ class Lessons:
         batch, masks = self.context.batch, self.context.batch.masks
         if masks is None:
             return None
-        return pooled(self.context, self.group, lambda agent: _rows(batch.of(masks, agent)))
+        return pooled(self.context, self.group, lambda agent: batch.of(masks, agent))
 
 
 class Merging:
@@ -156,15 +156,11 @@ def _lesson(lessons: Lessons) -> distil.Lesson:
         return recurrent.weights_of(context.tensors, f"policy/{group_name(agent)}")
 
     def acted(agent: int) -> Array:
-        return unrolled(context, own(agent), observations(context, agent))[0]
+        return recurrent.unroll(own(agent), observations(context, agent), starts(context))[0]
 
     def spread(agent: int) -> Array:
-        return np.tile(np.asarray(own(agent).log_std), (context.batch.ended.size, 1))
+        return np.tile(np.asarray(own(agent).log_std), (*context.batch.ended.shape, 1))
 
     head = distribution(context.spec.classes[kind])
     log_std = pooled(context, group, spread) if head.own else None
     return distil.lesson(head, pooled(context, group, acted), log_std, lessons.legal())
-
-
-def _rows(array: Array) -> Array:
-    return array.reshape(-1, array.shape[-1])

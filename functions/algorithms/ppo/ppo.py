@@ -18,7 +18,7 @@ from functions.algorithms.advantages import LearningSignal, gae, next_values
 from functions.algorithms.base import AlgorithmConfig, Context, Stage, StageResult, StageSpec
 from functions.algorithms.chunks import Rows, material
 from functions.algorithms.metrics import ByAgent
-from functions.algorithms.rows import after_cuts, members, observations, pooling, unrolled, with_identity
+from functions.algorithms.rows import after_cuts, members, observations, pooling, starts, with_identity
 from functions.algorithms.trainable import Step, Trainable, last_epoch, minibatches, moments, trained_bytes
 from functions.contract import BadRequest, Team
 from functions.data.batch import Batch
@@ -180,7 +180,7 @@ class Ppo:
         return StageResult(network.tensors("critic", name), metrics)
 
     def inputs(self, context: Context[PpoConfig], agent: int) -> tuple[Array, Array]:
-        """The critic's inputs ``[T * E, width]`` and ``[K, width]``, identity included."""
+        """The critic's inputs ``[T, E, width]`` and ``[K, width]``, identity included."""
         inputs, cut = self._view.inputs(context.batch, agent)
         return with_identity(context, agent, inputs), with_identity(context, agent, cut)
 
@@ -201,9 +201,9 @@ class Ppo:
         raw, after = [], []
         for agent in members(context.team, group):
             inputs, cut = self.inputs(context, agent)
-            outputs, hidden = unrolled(context, weights, inputs)
-            raw.append(outputs.reshape(context.batch.ended.shape))
-            after.append(after_cuts(context, weights, hidden, cut)[:, 0])
+            outputs, trace = recurrent.unroll(weights, inputs, starts(context))
+            raw.append(outputs[..., 0])
+            after.append(after_cuts(context, weights, trace, cut)[:, 0])
         return np.stack(raw), np.stack(after)
 
 
@@ -228,14 +228,14 @@ class PolicyRows(NamedTuple):
         batch, joined = context.batch, pooling(context, group)
         if batch.log_probability is None:
             raise BadRequest("the trajectories hold no log-probabilities, which PPO learns from")
-        told, masks = batch.log_probability, batch.masks
+        log_probability, masks = batch.log_probability, batch.masks
         index, _ = batch.place(members(context.team, group)[0])
         return cls(
             head=distribution(context.spec.classes[index]),
-            actions=joined(lambda agent: _steps(batch.of(batch.actions, agent))),
-            log_probability=joined(lambda agent: batch.of(told, agent).ravel()),
+            actions=joined(lambda agent: batch.of(batch.actions, agent)),
+            log_probability=joined(lambda agent: batch.of(log_probability, agent)),
             advantage=context.tensors[f"advantage/{group_name(group)}"],
-            legal=None if masks is None else joined(lambda agent: _steps(batch.of(masks, agent))),
+            legal=None if masks is None else joined(lambda agent: batch.of(masks, agent)),
             clip=context.config.clip_coef,
             entropy=context.config.ent_coef,
         )
@@ -281,8 +281,3 @@ def _by_row(steps: list[Step[PolicyLoss]]) -> dict[str, Array]:
 
 def _mean(values: Iterable[float]) -> float:
     return float(np.mean(list(values)))
-
-
-def _steps(array: Array) -> Array:
-    """``[T, E, ...]`` as ``[T * E, ...]``."""
-    return array.reshape(-1, *array.shape[2:])

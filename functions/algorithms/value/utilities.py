@@ -22,7 +22,6 @@ from functions.algorithms.off_policy.replay import (
     legal_next,
     shown,
     unprefixed,
-    unrolled,
 )
 from functions.algorithms.off_policy.reward_scale import RewardScale
 from functions.algorithms.off_policy.td import at_actions, chosen, double_q
@@ -144,7 +143,7 @@ def utilities(context: Context[UtilityConfig], group: int, look_ahead: bool = Tr
     """What the group's networks make of the minibatch; without `look_ahead` nothing of what is to come."""
     agents = members(context.team, group)
     network, seen = Trainable.load(context, "policy", group_name(group)), seen_by(context, group)
-    values, trace = unrolled(network.weights, seen)
+    values, trace = seen.unroll(network.weights)
     taken = chosen(by_agent(values, len(agents)), _actions(context, agents))
     future = _future(context, group, seen, network, values, trace) if look_ahead else taken
     return Utilities(taken, future, values, trace, network)
@@ -175,7 +174,7 @@ def _future(
     sees it with `double`."""
     agents, several = members(context.team, group), context.config.recurrent or len(context.batch.ended) > 1
     target = recurrent.weights_of(context.tensors, f"target/{group_name(group)}")
-    aim, aim_trace = unrolled(target, seen) if several else (None, None)
+    aim, aim_trace = seen.unroll(target) if several else (None, None)
     valued = following(context, target, seen, len(agents), aim, aim_trace)
     liked = valued
     if context.config.double:

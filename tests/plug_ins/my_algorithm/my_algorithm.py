@@ -62,10 +62,10 @@ def policy(context, group):
     """A step of the policy towards what was better than expected."""
     batch, name, pooled = context.batch, group_name(group), pooling(context, group)
     kind = _kind(context.spec, context.team, group)
-    actions = pooled(lambda agent: batch.of(batch.actions, agent).ravel())
+    actions = pooled(lambda agent: batch.of(batch.actions, agent))
     legal = None
     if context.spec.masked:
-        legal = pooled(lambda agent: batch.of(batch.masks, agent).reshape(-1, kind.actions))
+        legal = pooled(lambda agent: batch.of(batch.masks, agent))
     head = distribution(kind)
     network = Trainable.load(context, "policy", name)
     seen = recurrent.forward(network.weights, _rows(context, group))

@@ -12,7 +12,6 @@ from coordinator.placement.rules import LEARNER_PLACEMENTS
 from functions import codec
 from functions.algorithms import registry as algorithms
 from functions.algorithms.base import Context
-from functions.algorithms.off_policy.replay import unrolled
 from functions.algorithms.value import decomposed
 from functions.algorithms.value.utilities import seen_by, utilities
 from functions.contract import TaskHeader, Team
@@ -358,7 +357,7 @@ def test_stretches_that_begin_where_episodes_do_are_unrolled_like_whole_units(na
 
     def values(first, length):
         context = replace(scene.context(FIRST, scene.tensors), batch=scene.replay_buffer.segments_from(first, length))
-        outputs, _ = unrolled(weights, seen_by(context, 0))
+        outputs, _ = seen_by(context, 0).unroll(weights)
         return outputs.reshape(length, 2, len(first), -1)  # group 0 has two agents
 
     whole = values(np.arange(NUM_ENVS), STEPS)

@@ -7,7 +7,7 @@ import pytest
 import synthetic
 
 from functions.algorithms.chunks import Alone, material, parts
-from functions.algorithms.rows import members, observations, pooled, starts, unrolled
+from functions.algorithms.rows import members, observations, pooled, starts
 from functions.algorithms.trainable import outputs
 from functions.nn import recurrent
 
@@ -27,7 +27,9 @@ def pieces_of(context, weights, length):
 @LENGTHS
 def test_stretches_give_what_the_whole_sequence_gives(length):
     context, weights = scene()
-    whole = pooled(context, 0, lambda agent: unrolled(context, weights, observations(context, agent))[0])
+    whole = pooled(
+        context, 0, lambda agent: recurrent.unroll(weights, observations(context, agent), starts(context))[0]
+    )
     found = outputs(weights, pieces_of(context, weights, length))
     np.testing.assert_allclose(found, whole, rtol=0, atol=1e-14)
     assert np.abs(whole).max() > 1e-3
@@ -61,7 +63,7 @@ def test_what_is_remembered_where_a_stretch_begins_is_what_a_whole_unrolling_has
     seen = 0
     for column in np.flatnonzero(pieces.rows[0] >= 0):
         t, e = step[0, column], copy[0, column]
-        _, hidden = unrolled(context, weights, observations(context, (0, 2)[agent[0, column]]))
+        hidden = recurrent.unroll(weights, observations(context, (0, 2)[agent[0, column]]), starts(context))[1].hidden
         wanted = hidden[t - 1, e] if t else np.zeros(6)
         np.testing.assert_allclose(pieces.first[column], wanted, rtol=0, atol=1e-14)
         seen += t > 0
@@ -71,11 +73,11 @@ def test_what_is_remembered_where_a_stretch_begins_is_what_a_whole_unrolling_has
 def test_what_came_before_an_episode_changes_nothing_in_it():
     context, weights = scene()
     (t, e), *_ = np.argwhere(context.batch.ended[:-1])
-    whole = unrolled(context, weights, observations(context, 0))[0].reshape(14, 4, -1)
+    whole = recurrent.unroll(weights, observations(context, 0), starts(context))[0]
     other = tuple(array.copy() for array in context.batch.observations)
     other[0][0, : t + 1, e] += 1
     changed = dataclasses.replace(context, batch=dataclasses.replace(context.batch, observations=other))
-    found = unrolled(changed, weights, observations(changed, 0))[0].reshape(14, 4, -1)
+    found = recurrent.unroll(weights, observations(changed, 0), starts(changed))[0]
     assert (found[t, e] != whole[t, e]).any()
     np.testing.assert_array_equal(found[t + 1 :, e], whole[t + 1 :, e])
 
