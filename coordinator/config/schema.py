@@ -248,7 +248,7 @@ class RunConfig(Section, frozen=True, kw_only=True):
 
 def load(path: Path | None, overrides: Iterable[str] = ()) -> RunConfig:
     """The configuration of a TOML file (or the defaults) with `key=value` overrides; raises `ConfigError`."""
-    document = {} if path is None else _parse(path)
+    document = {} if path is None else read_toml(path)
     for text in overrides:
         override(document, text)
     return convert(document, where="the command line" if path is None else str(path))
@@ -374,7 +374,8 @@ def _named(document: Mapping[str, Any]) -> dict[str, Any]:
     return named
 
 
-def _parse(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a file; raises `ConfigError`."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:

@@ -18,6 +18,7 @@ from functions.contract import MissingExtra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _SAMPLED = "#9ab8d6"
 _GREEDY = "#1f4e79"
@@ -46,7 +47,14 @@ class CurvePoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 def draw(points: Sequence[CurvePoint], path: Path, title: str) -> None:
-    """Writes the curve of `points` (ascending in steps) as a PNG of 800 x 500 pixels, whole or not at all.
+    """Writes what `figure` draws as a PNG of 800 x 500 pixels, whole or not at all. Raises what `figure` raises."""
+    picture = io.BytesIO()
+    figure(points, title).savefig(picture, format="png", metadata={"Software": None})
+    replace(path, picture.getvalue())
+
+
+def figure(points: Sequence[CurvePoint], title: str) -> "Figure":
+    """The curve of `points`, ascending in steps.
 
     Raises `MissingExtra` without matplotlib, `ValueError` when there is no point.
     """
@@ -57,17 +65,15 @@ def draw(points: Sequence[CurvePoint], path: Path, title: str) -> None:
         from matplotlib.layout_engine import ConstrainedLayoutEngine
     except ImportError as error:
         raise MissingExtra("the learning curve needs matplotlib: pip install 'marless[report]'") from error
-    figure = Figure(figsize=(8, 5), dpi=100, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1))
-    axes = figure.add_subplot()
+    made = Figure(figsize=(8, 5), dpi=100, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1))
+    axes = made.add_subplot()
     if any(point.sampled_sides or point.evaluated_sides for point in points):
         _draw_sides(axes, points)
     else:
         _draw_returns(axes, points)
     _label(axes, points, title)
     _draw_expense(axes, points)
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", metadata={"Software": None})
-    replace(path, picture.getvalue())
+    return made
 
 
 def _draw_returns(axes: "Axes", points: Sequence[CurvePoint]) -> None:

@@ -6,6 +6,7 @@ Protocol for Cooperative MARL", NeurIPS 2022). This module builds it; who asks f
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 import msgspec
 
@@ -52,6 +53,19 @@ def document(
     run["absolute_metrics"] = _metrics(absolute, absolute_env_metrics)
     environment, scenario = names(task)
     return {environment: {scenario: {algorithm: {f"seed_{seed}": run}}}}
+
+
+def read(body: bytes) -> list[Evaluation]:
+    """The evaluations of a document of one run, in the order of training; raises `msgspec.MsgspecError`."""
+    run = msgspec.json.decode(body)
+    for _ in ("environment", "task", "algorithm", "seed"):
+        (run,) = run.values()
+    return [_evaluation(entry) for name, entry in run.items() if name.startswith("step_")]
+
+
+def _evaluation(entry: Mapping[str, Any]) -> Evaluation:
+    metrics = {name: values[0] for name, values in entry.items() if name not in (STEPS, METRIC)}
+    return Evaluation(step_count=entry[STEPS], returns=tuple(entry[METRIC]), env_metrics=metrics)
 
 
 def names(task: EnvTask) -> tuple[str, str]:

@@ -1,0 +1,159 @@
+"""MARLess: multi-agent reinforcement learning on serverless functions.
+
+Everything a notebook or a plug-in may import is here and in `marless.algorithms`, `marless.environments`,
+`marless.rules` and `marless.backends`; all other packages may change without notice.
+
+Example:
+    >>> import marless
+    >>> run = marless.train(seed=7, stop={"rounds": 50}, quiet=True)
+    >>> run.summary.final_return.mean
+    -58.9
+    >>> actions = run.policy().act(observations)
+"""
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from marless.run import Run, open_run
+
+if TYPE_CHECKING:
+    from coordinator.reports.policy import TeamPolicy
+    from coordinator.runs.evaluation import EvaluationResult
+    from marless.costs import CostEstimate
+
+__all__ = [
+    "ConfigError",
+    "Run",
+    "RunFailed",
+    "UserError",
+    "estimate",
+    "evaluate",
+    "load_policy",
+    "open_run",
+    "resume",
+    "train",
+]
+
+Config = str | os.PathLike[str] | Mapping[str, Any] | None
+
+
+def train(
+    config: Config = None,
+    *,
+    backend: str = "local",
+    workers: int | None = None,
+    run: str | None = None,
+    quiet: bool = False,
+    **settings: Any,
+) -> Run:
+    """Trains a new run under ``runs/`` of the current folder and returns it when it has ended.
+
+    Args:
+        config: the path of a TOML file or a mapping of its tables; the defaults without one.
+        backend: where functions run: ``local``, ``inline``, ``emulated``, ``aws``, or a plug-in's.
+        workers: worker processes; one per core without it.
+        run: the run's name; made of task, algorithm, seed and time without it.
+        quiet: prints nothing.
+        **settings: keys over those of `config`; tables as mappings.
+
+    Raises:
+        ConfigError: the configuration cannot be used; the message is one line.
+        UserError: nothing could be trained; the message is one line that says what to do.
+        RunFailed: the run began and failed; `resume` goes on where it stopped.
+
+    A run that reached a cap, or that Ctrl-C stopped in order, is returned; see `Run.summary` for its status.
+
+    Example:
+        >>> marless.train("my.toml", seed=7, stop={"rounds": 4})
+        Run('runs/simple_spread-mappo-s7-20261123-101500')
+    """
+    from marless import driving
+
+    return driving.train(config, settings, backend, workers, run, quiet)
+
+
+def resume(
+    run: "str | os.PathLike[str] | Run", *, workers: int | None = None, quiet: bool = False, **settings: Any
+) -> Run:
+    """Goes on with a run that was stopped, was killed or failed, or that may train on under higher limits.
+
+    `settings` may hold `stop` and the functions' ``timeout_s``. Raises as `train`.
+
+    Example:
+        >>> marless.resume("runs/latest", stop={"rounds": 600})
+        Run('runs/simple_spread-mappo-s1-20261123-101500')
+    """
+    from marless import driving
+
+    return driving.resume(run, settings, workers, quiet)
+
+
+def evaluate(
+    run: "str | os.PathLike[str] | Run", *, episodes: int | None = None, workers: int | None = None
+) -> "EvaluationResult":
+    """Plays a run's newest policies greedily on fresh start states; returns are undiscounted.
+
+    Raises `UserError` for a run without policies.
+
+    Example:
+        >>> marless.evaluate("runs/latest", episodes=320).returns.mean
+        -33.4
+    """
+    from marless import driving
+
+    return driving.evaluate(run, episodes, workers)
+
+
+def estimate(
+    config: Config = None,
+    *,
+    backend: str = "local",
+    workers: int | None = None,
+    detach: bool = False,
+    concurrency: int = 1000,
+    **settings: Any,
+) -> "CostEstimate":
+    """What a run would cost on AWS Lambda and how long it would take, after playing a few of its rounds here.
+
+    Raises `ConfigError` and `UserError`.
+
+    Example:
+        >>> marless.estimate("my.toml", backend="aws", detach=True).dollars
+        0.021
+    """
+    from marless.costs import estimate as worked_out
+
+    return worked_out(config, settings, backend, workers, detach, concurrency)
+
+
+def load_policy(path: str | os.PathLike[str]) -> "TeamPolicy":
+    """The policies of a run's folder or of a policy file, ready to act.
+
+    Raises `FileNotFoundError` where there is no such file.
+
+    Example:
+        >>> policy = marless.load_policy("runs/latest")
+        >>> policy.act(observations)
+        {'agent_0': 3, 'agent_1': 0, 'agent_2': 1}
+    """
+    from coordinator.reports.policy import load_policy as load
+
+    return load(path)
+
+
+def __getattr__(name: str) -> Any:
+    """The errors, which are defined where they are raised."""
+    if name == "ConfigError":
+        from coordinator.config.schema import ConfigError
+
+        return ConfigError
+    if name == "UserError":
+        from coordinator.errors import UserError
+
+        return UserError
+    if name == "RunFailed":
+        from marless.driving import RunFailed
+
+        return RunFailed
+    raise AttributeError(f"module 'marless' has no attribute {name!r}")

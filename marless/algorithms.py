@@ -1,0 +1,71 @@
+"""What an algorithm of yours may use: its description, a stage's context and result, networks, losses, and the check.
+
+A package offers an algorithm by an entry point of the group ``marless.algorithms`` whose value is an `AlgorithmSpec`.
+
+Example:
+    >>> from marless.algorithms import AlgorithmConfig, AlgorithmSpec, StageResult, StageSpec, check
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from functions.algorithms.advantages import gae
+from functions.algorithms.base import (
+    AlgorithmConfig,
+    AlgorithmSpec,
+    Context,
+    Implementation,
+    StageResult,
+    StageSpec,
+    SummaryResult,
+    as_base,
+)
+from functions.algorithms.registry import names
+from functions.algorithms.rows import members, observations, pooling
+from functions.algorithms.trainable import Trainable, minibatches, moments
+from functions.contract import BadRequest, Team
+from functions.keys import group_name
+from functions.nn import recurrent
+from functions.nn.heads import distribution
+from functions.nn.losses import mask_logits
+from functions.nn.recurrent import Network
+from functions.randomness import generator
+
+__all__ = [
+    "AlgorithmConfig",
+    "AlgorithmSpec",
+    "BadRequest",
+    "Context",
+    "Implementation",
+    "Network",
+    "StageResult",
+    "StageSpec",
+    "SummaryResult",
+    "Team",
+    "Trainable",
+    "as_base",
+    "check",
+    "distribution",
+    "gae",
+    "generator",
+    "group_name",
+    "mask_logits",
+    "members",
+    "minibatches",
+    "moments",
+    "names",
+    "observations",
+    "pooling",
+    "recurrent",
+]
+
+
+def check(spec: AlgorithmSpec, settings: Mapping[str, Any] | None = None) -> None:
+    """Tries all that an algorithm promises on random tasks; raises `AssertionError` that names what is broken.
+
+    Example:
+        >>> check(SPEC, {"hidden": [8]})
+    """
+    from functions.algorithms.conformance.suite import check as run_checks
+
+    run_checks(spec, dict(settings or {}))

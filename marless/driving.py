@@ -1,0 +1,131 @@
+"""Training and resuming from Python: the same functions that the commands call."""
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from coordinator.backends import registry
+from coordinator.config.schema import ConfigError, RunConfig, convert, read_toml
+from coordinator.core.state import Plan, RoundLine, State
+from coordinator.errors import USER_ERROR, Ending, UserError
+from coordinator.runs import evaluation, training
+from coordinator.runs.drive import Drive, Place
+from coordinator.runs.folder import RunFolder
+from coordinator.runs.summary import Summary
+from coordinator.runs.view import View
+from infra.local.own_process import cores
+from marless.run import Run
+
+__all__ = ["RunFailed", "configuration", "evaluate", "resume", "train"]
+
+
+class RunFailed(Exception):
+    """A run began and failed; `run` is what there is of it."""
+
+    def __init__(self, message: str, run: Run) -> None:
+        super().__init__(message)
+        self.run = run
+
+
+class _Silent:
+    """A view that shows nothing."""
+
+    def started(self, name: str, folder: str) -> None:
+        """See `View`."""
+
+    def notice(self, plan: Plan, state: State, elapsed: float) -> None:
+        """See `View`."""
+
+    def round(self, plan: Plan, line: RoundLine) -> None:
+        """See `View`."""
+
+    def remark(self, text: str) -> None:
+        """See `View`."""
+
+    def ended(self, plan: Plan, summary: Summary, name: str, folder: str) -> None:
+        """See `View`."""
+
+    def close(self) -> None:
+        """See `View`."""
+
+
+def configuration(config: str | os.PathLike[str] | Mapping[str, Any] | None, settings: Mapping[str, Any]) -> RunConfig:
+    """The configuration of a file or a mapping with `settings` over it; raises `ConfigError`."""
+    if config is None or isinstance(config, Mapping):
+        document, where = dict(config or {}), "the configuration"
+    else:
+        document, where = read_toml(Path(config)), os.fspath(config)
+    return convert(_merged(document, settings), where)
+
+
+def train(
+    config: str | os.PathLike[str] | Mapping[str, Any] | None,
+    settings: Mapping[str, Any],
+    backend: str,
+    workers: int | None,
+    run: str | None,
+    quiet: bool,
+) -> Run:
+    """See `marless.train`."""
+    place = Place(registry.backend(backend))
+    folder, ending = training.train(configuration(config, settings), place, _drive(workers, quiet), run)
+    return _ended(folder, ending)
+
+
+def resume(run: str | os.PathLike[str] | Run, settings: Mapping[str, Any], workers: int | None, quiet: bool) -> Run:
+    """See `marless.resume`."""
+    folder = _folder(run)
+    return _ended(folder, training.resume(folder, list(_overrides(settings)), _drive(workers, quiet)))
+
+
+def evaluate(
+    run: str | os.PathLike[str] | Run, episodes: int | None, workers: int | None
+) -> evaluation.EvaluationResult:
+    """See `marless.evaluate`."""
+    return evaluation.evaluate(_folder(run), workers or cores(), episodes)
+
+
+def _folder(run: str | os.PathLike[str] | Run) -> RunFolder:
+    return RunFolder.find(os.fspath(run.path if isinstance(run, Run) else run))
+
+
+def _drive(workers: int | None, quiet: bool) -> Drive:
+    return Drive(workers or cores(), _Silent if quiet else _view, time.monotonic())
+
+
+def _view() -> View:
+    from coordinator.views.choice import choose
+
+    return choose(json=False)
+
+
+def _ended(folder: RunFolder, ending: Ending) -> Run:
+    """The run, unless it came to nothing or failed."""
+    if not ending.kept:
+        raise UserError(ending.line)
+    run = Run(folder.path)
+    if ending.code == USER_ERROR or (ending.code and run.summary.status == "failed"):
+        raise RunFailed(ending.line, run)
+    return run
+
+
+def _merged(document: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """`settings` over `document`, table by table."""
+    merged = dict(document)
+    for key, value in settings.items():
+        below = merged.get(key)
+        merged[key] = _merged(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
+    return merged
+
+
+def _overrides(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Nested settings as the command line's ``key=value``; raises `ConfigError`."""
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _overrides(value, f"{prefix}{key}.")
+        elif isinstance(value, int | float | str):
+            yield f"{prefix}{key}={value}"
+        else:
+            raise ConfigError(f"{prefix}{key}: {value!r} is no number and no text")

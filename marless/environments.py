@@ -1,0 +1,51 @@
+"""What an environment of yours may use: the vectorised protocol, its errors, and the check.
+
+A package offers an environment by an entry point of the group ``marless.environments`` whose value is a factory
+``make(task, num_envs) -> VectorEnvironment``. Any PettingZoo `ParallelEnv` factory needs none of this.
+
+Example:
+    >>> from marless.environments import AgentClass, Observation, Step, check
+"""
+
+from typing import Any
+
+from functions.contract import MissingExtra
+from functions.environments.base import (
+    AgentClass,
+    EnvironmentFault,
+    EnvSpec,
+    EnvTask,
+    Observation,
+    Step,
+    Unsupported,
+    VectorEnvironment,
+)
+from functions.environments.registry import make, spec
+
+__all__ = [
+    "AgentClass",
+    "EnvSpec",
+    "EnvTask",
+    "EnvironmentFault",
+    "MissingExtra",
+    "Observation",
+    "Step",
+    "Unsupported",
+    "VectorEnvironment",
+    "check",
+    "make",
+    "spec",
+]
+
+
+def check(make_environment: Any, **options: Any) -> None:
+    """Tries all that an environment promises with random play; raises `AssertionError` that names what is broken.
+
+    `make_environment` takes the number of environments.
+
+    Example:
+        >>> check(lambda num_envs: my_task.make(EnvTask(name="my_task"), num_envs))
+    """
+    from functions.environments.conformance import check as run_checks
+
+    run_checks(make_environment, **options)

@@ -1,0 +1,109 @@
+"""A run on disk, as a notebook reads it."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
+
+    from coordinator.reports.evaluations import Evaluation
+    from coordinator.reports.policy import TeamPolicy
+    from coordinator.runs.summary import Summary
+
+__all__ = ["Run", "open_run"]
+
+
+class Run:
+    """A run's folder; every call reads the files as they are at that moment.
+
+    Example:
+        >>> run = marless.open_run("runs/latest")
+        >>> run.summary.final_return.mean, run.summary.dollars.total
+        (-33.2, 0.018)
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r})"
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        return self.path.resolve().name
+
+    @property
+    def summary(self) -> "Summary":
+        """summary.json: status, returns with intervals, steps, seconds, dollars. Raises `UserError` without one."""
+        from coordinator.errors import UserError
+        from coordinator.runs import summary
+        from coordinator.runs.folder import RunFolder
+
+        found = summary.read(RunFolder(self.path))
+        if found is None:
+            raise UserError(f"{self.path} has no summary yet; it comes with the first evaluation")
+        return found
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """One row per finished round: returns, losses, decisions, dollars.
+
+        Example:
+            >>> [row["return_mean"] for row in run.metrics()][:2]
+            [-79.1, -78.4]
+        """
+        import msgspec
+
+        from coordinator.reports import journal
+
+        return [msgspec.to_builtins(line) for line in journal.read(self.path / _METRICS)]
+
+    def frame(self) -> "DataFrame":
+        """`metrics` as a pandas frame, nested values as columns such as ``metrics.policy/kl/g00``. Needs pandas."""
+        import pandas
+
+        return pandas.json_normalize(self.metrics())
+
+    def evaluations(self) -> "list[Evaluation]":
+        """Greedy evaluations, oldest first and the final policies last; returns by episode and the steps done by then.
+
+        Raises `FileNotFoundError` before the run has ended once.
+        """
+        from coordinator.reports import evaluations
+
+        return evaluations.read((self.path / "evaluations.json").read_bytes())
+
+    def policy(self, best: bool = False) -> "TeamPolicy":
+        """The final policies, or those with the best evaluation. Raises `FileNotFoundError` before the run's end."""
+        from coordinator.reports.policy import load_policy
+
+        return load_policy(self.path / ("best_policies.safetensors" if best else "policies.safetensors"))
+
+    def plot(self) -> "Figure":
+        """The learning curve as a matplotlib figure. Raises `MissingExtra` without matplotlib.
+
+        Example:
+            >>> run.plot().savefig("curve.png")
+        """
+        from coordinator.core.state import State
+        from coordinator.reports import curve, journal
+        from coordinator.runs.documents import curve_points
+
+        return curve.figure(curve_points(State(), journal.read(self.path / _METRICS)), self.name)
+
+
+def open_run(path: str | os.PathLike[str]) -> Run:
+    """A run by its folder, its name under ``runs/``, or ``latest``; raises `UserError` where there is none.
+
+    Example:
+        >>> marless.open_run("latest").summary.status
+        'finished'
+    """
+    from coordinator.runs.folder import RunFolder
+
+    return Run(RunFolder.find(os.fspath(path)).path)
+
+
+_METRICS = "metrics.jsonl"

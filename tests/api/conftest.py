@@ -1,0 +1,21 @@
+"""Runs in a folder of their own."""
+
+import pytest
+
+SMALL = {
+    "actors": {"num_envs": 4},
+    "evaluation": {"every": 2, "episodes": 4, "final_episodes": 4},
+    "algorithm": {"hidden": [8], "epochs": 1, "num_minibatches": 1},
+}
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="session")
+def small():
+    """Settings of a run of a fraction of a second."""
+    return {**SMALL, "stop": {"rounds": 2}}

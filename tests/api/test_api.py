@@ -1,0 +1,111 @@
+"""`import marless`: the public Python API."""
+
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import marless
+from coordinator.cli.app import main
+
+# Names that notebooks and plug-ins rely on; one that goes, or changes its meaning, is a breaking change.
+PUBLIC = {
+    "marless": "ConfigError Run RunFailed UserError estimate evaluate load_policy open_run resume train",
+    "marless.algorithms": "AlgorithmConfig AlgorithmSpec BadRequest Context Implementation Network StageResult"
+    " StageSpec SummaryResult Team Trainable as_base check distribution gae generator group_name mask_logits members"
+    " minibatches moments names observations pooling recurrent",
+    "marless.environments": "AgentClass EnvSpec EnvTask EnvironmentFault MissingExtra Observation Step Unsupported"
+    " VectorEnvironment check make spec",
+    "marless.backends": "Backend Connection FileStorage Invoker Ledger LocalBackend Part Platform Readiness"
+    " RemoteBackend Report SqliteLedger Storage WorkerPool backend names",
+}
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_public_names_stay(module):
+    loaded = import_module(module)
+    assert sorted(loaded.__all__) == sorted(PUBLIC[module].split())
+    assert all(getattr(loaded, name).__doc__ for name in loaded.__all__)
+
+
+def test_the_types_ship():
+    assert Path(marless.__file__).with_name("py.typed").is_file()
+
+
+def test_importing_it_loads_nothing_heavy():
+    code = "import sys, marless; print([m for m in sys.modules if m.split('.')[0] in sys.argv[1:]])"
+    heavy = ["torch", "matplotlib", "boto3", "botocore", "coordinator", "pettingzoo", "rich"]
+    done = subprocess.run([sys.executable, "-c", code, *heavy], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_run_is_trained_read_played_and_resumed(small):
+    run = marless.train(small, run="one", quiet=True, seed=7)
+    assert (run.name, run.summary.status, run.summary.rounds, run.summary.seed) == ("one", "finished", 2, 7)
+    assert [row["round"] for row in run.metrics()] == [1, 2]
+    assert [(found.step_count, len(found.returns)) for found in run.evaluations()] == [(200, 4)]
+    seen = {name: np.zeros(kind.observation_size) for kind in run.policy().spec.classes for name in run.policy().agents}
+    assert run.policy().act(seen) == marless.load_policy("runs/one").act(seen)
+    assert run.policy(best=True).agents == run.policy().agents
+    longer = marless.resume(run, stop={"rounds": 3}, quiet=True)
+    assert longer.summary.rounds == 3 and marless.open_run("latest").path == longer.path
+    assert marless.evaluate("one", episodes=6).returns.episodes == 6
+
+
+def test_a_file_a_mapping_and_the_command_line_give_the_same_weights(small, home):
+    (home / "my.toml").write_text("seed = 3\n[actors]\nnum_envs = 4\n[stop]\nrounds = 9\n")
+    rest = {"evaluation": small["evaluation"], "stop": {"rounds": 1}}
+    by_file = marless.train("my.toml", quiet=True, **rest)
+    by_mapping = marless.train({"seed": 3, "actors": {"num_envs": 4}}, quiet=True, **rest)
+    words = ["evaluation.every=2", "evaluation.episodes=4", "evaluation.final_episodes=4", "stop.rounds=1"]
+    assert main(["train", "my.toml", *words, "--run", "command"]) == 0
+    runs = (by_file, by_mapping, marless.open_run("command"))
+    assert len({run.summary.weights_sha256 for run in runs}) == 1
+
+
+def test_a_quiet_run_prints_nothing_and_another_what_the_command_prints(small, capsys):
+    marless.train(small, quiet=True)
+    assert capsys.readouterr() == ("", "")
+    run = marless.train(small)
+    assert f"run {run.name}" in capsys.readouterr().out
+
+
+def test_the_curve_is_a_figure_and_metrics_are_rows(small):
+    run = marless.train(small, quiet=True)
+    assert run.plot().axes[0].get_xlabel() == "environment steps"
+    assert {"round", "return_mean", "dollars"} <= run.metrics()[0].keys()
+
+
+def test_errors_are_one_line(small):
+    with pytest.raises(marless.ConfigError, match=r"there is no key algorithm\.learning_rate"):
+        marless.train(algorithm={"learning_rate": 1e-3})
+    with pytest.raises(marless.ConfigError, match=r"is now called algorithm\.clip_coef"):
+        marless.train(algorithm={"clip": 0.1})
+    with pytest.raises(marless.UserError, match="there is no back-end moon; known are local, inline, emulated, aws"):
+        marless.train(small, backend="moon")
+    with pytest.raises(marless.UserError, match="there is no run nowhere"):
+        marless.open_run("nowhere")
+    with pytest.raises(marless.UserError, match="detach needs a back-end with deployments: emulated, aws"):
+        marless.estimate(small, detach=True)
+
+
+def test_an_estimate_has_rounds_seconds_and_dollars(small):
+    found = marless.estimate(small, stop={"rounds": 2})
+    assert found.rounds == 2
+    assert found.seconds > 0 and found.dollars == float(found.bill.total) > 0
+
+
+def test_a_run_that_fails_is_named_with_its_run(small, home, monkeypatch):
+    (home / "failing.py").write_text(
+        "from mpe2 import simple_spread_v3\n"
+        "def make(**options):\n"
+        "    env = simple_spread_v3.parallel_env(**options)\n"
+        "    env.step = lambda actions: 1 / 0\n"
+        "    return env\n"
+    )
+    monkeypatch.syspath_prepend(home)
+    with pytest.raises((marless.RunFailed, marless.UserError), match="division by zero"):
+        marless.train({**small, "task": {"name": "pettingzoo:failing:make"}}, quiet=True, attempts=1)
