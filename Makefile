@@ -47,7 +47,7 @@ test: $(STAMPS)/develop ## the quick tests
 check: $(STAMPS)/develop ## style, types, directions of imports, the template
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy --strict functions coordinator infra $(if $(wildcard benchmarks/*.py),benchmarks) $(wildcard scripts/*.py)
+	@$(BIN)/mypy --strict functions coordinator infra marless $(if $(wildcard benchmarks/*.py),benchmarks) $(wildcard scripts/*.py)
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/cfn-lint template.yaml
 
