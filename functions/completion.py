@@ -1,10 +1,10 @@
-"""How tasks that nobody waits for report that they ended, so that the last of them is noticed.
+"""Completion reports of tasks that nobody waits for: the last of them wakes the coordinator.
 
-Every task adds a member of a few bytes to a set that at most `FAN` tasks share; the one that completes a set adds a
-member to the set above, and the one that completes the topmost set wakes the coordinator. Adding the same member twice
-changes nothing, so lost replies and doubled events do no harm; a counter would be wrong after either. Sets stay small
-because a table bills a write by the size of the whole item, which with one set for all tasks would grow as the square
-of their number.
+Every task adds a member of a few bytes to a set that at most `FAN` tasks share. The task that completes a set adds a
+member to the set above it, and the task that completes the topmost set wakes the coordinator. Adding the same member
+twice changes nothing, so lost replies and duplicate events do no harm; a counter would be wrong after either. Sets stay
+small because a table bills a write by the size of the whole item: with one set for all tasks the cost would grow as the
+square of their number.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,24 +18,20 @@ import msgspec
 from functions.contract import Answer, Failed, FailureKind, ReportTo, Usage
 from functions.ports import Completions
 
-# Positions fit in a byte, and a full set of ordinary members in one or two billed units of 1 KB.
+# A position in a set fits in a byte, and a full set of ordinary members in two write capacity units of 1 KB.
 FAN = 64
 LONGEST_MESSAGE = 400
-# What a set's item holds beside its members: its key, the time when it expires, the names of both.
+# Bytes of a set's item beside its members: its key, its expiry time and the names of both attributes.
 ITEM_BYTES = 128
 
-# What is beyond these nobody measured: a function runs for 15 minutes at most, after its start (Lambda developer guide,
-# "Lambda quotas"), and a note that says otherwise would stand on the bill for ever.
+# Larger values are refused because no function can have measured them: it runs for at most 15 minutes after its start
+# (Lambda developer guide, "Lambda quotas"). A false report would stay on the bill.
 Duration = Annotated[int, msgspec.Meta(ge=0, le=20 * 60 * 1000)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
 
 
-class Note(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
-    """How an attempt ended, as the function itself saw it: what the coordinator meters it by.
-
-    Durations are in milliseconds, `start_ms` the start of the execution environment when this attempt paid for it,
-    `peak_mb` in MiB. `kind` and `message` say why there is no answer; '' where the answer is stored.
-    """
+class CompletionReport(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+    """How an attempt ended, as measured by the function itself; the coordinator meters the attempt by it."""
 
     attempt: Count
     duration_ms: Duration
@@ -43,8 +39,11 @@ class Note(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     gets: Count = 0
     bytes_written: Count = 0
     bytes_read: Count = 0
+    # In MiB.
     peak_mb: Count = 0
+    # Start of the execution environment when this attempt paid for it.
     start_ms: Duration = 0
+    # Why there is no answer; "" when the answer is stored.
     kind: FailureKind | Literal["", "timeout", "crash", "throttled"] = ""
     message: str = ""
     again: bool = False
@@ -56,13 +55,13 @@ class Note(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
 
 
 _ENCODER = msgspec.msgpack.Encoder()
-_NOTES = msgspec.msgpack.Decoder(Note)
+_DECODER = msgspec.msgpack.Decoder(CompletionReport)
 
 
-def note(answer: Answer, duration_ms: float, start_ms: float, peak_mb: float) -> Note:
-    """The note on an attempt that ended with `answer`; durations are rounded up, as they are billed."""
+def completion_report(answer: Answer, duration_ms: float, start_ms: float, peak_mb: float) -> CompletionReport:
+    """The report of an attempt that ended with `answer`; durations are rounded up, as they are billed."""
     usage = answer.usage
-    ended = Note(
+    report = CompletionReport(
         attempt=answer.attempt,
         duration_ms=ceil(duration_ms),
         puts=usage.puts,
@@ -73,17 +72,18 @@ def note(answer: Answer, duration_ms: float, start_ms: float, peak_mb: float) ->
         start_ms=ceil(start_ms),
     )
     if not isinstance(answer, Failed):
-        return ended
+        return report
     message = answer.message[:LONGEST_MESSAGE]
-    return msgspec.structs.replace(ended, kind=answer.kind, message=message, again=answer.again)
+    return msgspec.structs.replace(report, kind=answer.kind, message=message, again=answer.again)
 
 
-def tell(completions: Completions, address: ReportTo, ended: Note) -> bool:
-    """Reports the end of a task; True when all tasks of its ask have ended: whoever hears that wakes the coordinator.
+def report_completion(completions: Completions, address: ReportTo, report: CompletionReport) -> bool:
+    """Reports the end of a task; returns True when all tasks of its ask have ended, and the caller then wakes the
+    coordinator.
 
-    True again for a report that came before: the first may have died between its write and the wake-up.
+    A repeated report returns True again: the first function may have died between its write and the wake-up.
     """
-    index, count, body = address.index, address.count, _ENCODER.encode(ended)
+    index, count, body = address.index, address.count, _ENCODER.encode(report)
     for level in natural():
         number, position = divmod(index, FAN)
         members = completions.add(set_name(address.ask, level, number), bytes([position]) + body)
@@ -95,59 +95,59 @@ def tell(completions: Completions, address: ReportTo, ended: Note) -> bool:
     raise AssertionError("a tree has a root")
 
 
-class Gathering(NamedTuple):
-    """The reports on an ask: notes by index, more than one where an event was delivered twice.
+class GatheredReports(NamedTuple):
+    """The completion reports of an ask and the item sizes that its table operations are billed by."""
 
-    `updates` are the sizes in bytes that items had after each write for it, `reads` of the items that were read.
-    """
-
-    notes: dict[int, list[Note]]
+    # By the task's index; more than one where an event was delivered twice.
+    reports: dict[int, list[CompletionReport]]
+    # Item size in bytes after each write.
     updates: tuple[int, ...]
+    # Size in bytes of each item that was read.
     reads: tuple[int, ...]
 
 
-def complete(completions: Completions, ask: int, count: int) -> bool:
-    """Whether all `count` tasks of an ask have ended: one read, of the topmost set."""
+def is_complete(completions: Completions, ask: int, count: int) -> bool:
+    """Whether all `count` tasks of an ask have ended; reads the topmost set only."""
     level = 0
     while count > FAN:
         level, count = level + 1, -(-count // FAN)
     return len(_positions(completions.read([set_name(ask, level, 0)])[0])) >= count
 
 
-def gather(completions: Completions, ask: int, count: int) -> Gathering:
-    """What the tasks that have ended reported.
+def gather_reports(completions: Completions, ask: int, count: int) -> GatheredReports:
+    """The reports of all tasks that have ended.
 
-    Whoever may add a member may add any bytes: what is no note is passed over, and its task counts as silent.
+    A member may hold any bytes: one that is not a report is ignored, and its task counts as not having reported.
     """
     leaves = completions.read([set_name(ask, 0, number) for number in range(-(-count // FAN))])
-    notes: dict[int, list[Note]] = {}
+    reports: dict[int, list[CompletionReport]] = {}
     for number, members in enumerate(leaves):
         for member in sorted(members):
-            ended = _decoded(member)
-            if ended is not None and (index := number * FAN + member[0]) < count:
-                notes.setdefault(index, []).append(ended)
-    updates = [size for members in leaves for size in _growing(map(len, members))]
+            report = _decode_report(member)
+            if report is not None and (index := number * FAN + member[0]) < count:
+                reports.setdefault(index, []).append(report)
+    updates = [size for members in leaves for size in _item_sizes(map(len, members))]
     while count > FAN:
         count = -(-count // FAN)
-        updates += [size for start in range(0, count, FAN) for size in _growing([1] * min(FAN, count - start))]
+        updates += [size for start in range(0, count, FAN) for size in _item_sizes([1] * min(FAN, count - start))]
     reads = (ITEM_BYTES, *(ITEM_BYTES + sum(map(len, members)) for members in leaves))
-    return Gathering(notes, tuple(updates), reads)
+    return GatheredReports(reports, tuple(updates), reads)
 
 
 def set_name(ask: int, level: int, number: int) -> str:
-    """A set's name within its run."""
+    """The set's name within its run."""
     return f"{ask}/{level}/{number}"
 
 
-def _decoded(member: bytes) -> Note | None:
+def _decode_report(member: bytes) -> CompletionReport | None:
     try:
-        return _NOTES.decode(member[1:]) if member and member[0] < FAN else None
+        return _DECODER.decode(member[1:]) if member and member[0] < FAN else None
     except msgspec.MsgspecError:
         return None
 
 
-def _growing(members: Iterable[int]) -> Iterator[int]:
-    """Sizes of a set's item as members of these sizes are added."""
+def _item_sizes(members: Iterable[int]) -> Iterator[int]:
+    """The item's size after each of the members of these sizes is added."""
     return (ITEM_BYTES + size for size in accumulate(members))
 
 

@@ -18,7 +18,7 @@ from coordinator.drive.driver import Driver, Ports
 from coordinator.drive.ports import Invoker
 from coordinator.drive.telling import Detached, asked, telling
 from functions import codec, completion, keys
-from functions.completion import Note
+from functions.completion import CompletionReport
 from functions.contract import (
     Answer,
     CorruptObject,
@@ -102,27 +102,28 @@ def _hear(plan: Plan, driver: Driver, around: CloudPorts, detached: Detached) ->
     if not works:
         driver.tidy()
         return True
-    if not completion.complete(around.completions, driver.version, len(works)):
+    if not completion.is_complete(around.completions, driver.version, len(works)):
         if around.now() < _deadline(plan, driver):
             return False
         # What asked them may have died right after its commit.
         driver.tidy()
-    told = completion.gather(around.completions, driver.version, len(works))
-    notes = {works[index]: _best_first(driver.state.slots[works[index]], told.notes[index]) for index in told.notes}
-    answers, usage = _answers(plan, driver, around, detached, {work: heard[0] for work, heard in notes.items()})
-    for work, heard in sorted(notes.items()):
-        for note in heard:
-            driver.hear(Reported(work, _report(plan, driver.state, work, note), answers[work]))
-    driver.hear(CompletionsBilled(told.updates, told.reads, usage))
-    # Also those whose notes say nothing of the attempt that is waited for.
+    gathered = completion.gather_reports(around.completions, driver.version, len(works))
+    slots = driver.state.slots
+    reports = {works[index]: _best_first(slots[works[index]], received) for index, received in gathered.reports.items()}
+    answers, usage = _answers(plan, driver, around, detached, {work: heard[0] for work, heard in reports.items()})
+    for work, heard in sorted(reports.items()):
+        for report in heard:
+            driver.hear(Reported(work, _report(plan, driver.state, work, report), answers[work]))
+    driver.hear(CompletionsBilled(gathered.updates, gathered.reads, usage))
+    # Also those whose reports say nothing of the attempt that is waited for.
     if lost := tuple(work for work in works if driver.state.slots[work].waiting):
         driver.hear(Lost(lost))
     return True
 
 
-def _best_first(slot: Slot, notes: list[Note]) -> list[Note]:
+def _best_first(slot: Slot, reports: list[CompletionReport]) -> list[CompletionReport]:
     """Of an event that came twice, an answer counts before a failure: it is stored."""
-    return sorted(notes, key=lambda note: (note.attempt != slot.attempt, note.kind != ""))
+    return sorted(reports, key=lambda report: (report.attempt != slot.attempt, report.kind != ""))
 
 
 def _deadline(plan: Plan, driver: Driver) -> float:
@@ -134,16 +135,16 @@ def _deadline(plan: Plan, driver: Driver) -> float:
 
 
 def _answers(
-    plan: Plan, driver: Driver, around: CloudPorts, detached: Detached, notes: dict[str, Note]
+    plan: Plan, driver: Driver, around: CloudPorts, detached: Detached, reports: dict[str, CompletionReport]
 ) -> tuple[dict[str, Answer | None], Usage]:
     """The answers of works that ended, None where there is none, and what it took to read them."""
     requests = _requests(plan, driver, detached)
-    stored = sorted(work for work, note in notes.items() if not note.kind)
+    stored = sorted(work for work, report in reports.items() if not report.kind)
     last = {work: keys.object_key(requests[work].output, str(last_object(requests[work]))) for work in stored}
     heads = around.heads([last[work] for work in stored])
-    answers: dict[str, Answer | None] = {work: _failure(requests[work], note) for work, note in notes.items()}
+    answers: dict[str, Answer | None] = {work: _failure(requests[work], report) for work, report in reports.items()}
     for work, head in zip(stored, heads, strict=True):
-        answers[work] = _stored(requests[work], last[work], head, notes[work])
+        answers[work] = _stored(requests[work], last[work], head, reports[work])
     read = sum(len(head.start) for head in heads if head)
     return answers, Usage(gets=len(stored), bytes_read=read)
 
@@ -158,48 +159,48 @@ def _requests(plan: Plan, driver: Driver, detached: Detached) -> dict[str, Reque
     }
 
 
-def _stored(request: Request, key: str, head: Head | None, note: Note) -> Answer:
+def _stored(request: Request, key: str, head: Head | None, report: CompletionReport) -> Answer:
     try:
         if head is None:
             # Done again it gives the same bytes.
-            return _failed(request, "corrupt_object", f"{key} is missing, although its task reported it", note, True)
+            return _failed(request, "corrupt_object", f"{key} is missing, although its task reported it", report, True)
         header = codec.header(head.start, key)
-        return stored_answer(request, header, Ref(key=key, sha256=head.sha256, size=head.size), note.usage)
+        return stored_answer(request, header, Ref(key=key, sha256=head.sha256, size=head.size), report.usage)
     except (CorruptObject, ForeignObject) as error:
         kind: FailureKind = "foreign_object" if isinstance(error, ForeignObject) else "corrupt_object"
-        return _failed(request, kind, str(error), note, False)
+        return _failed(request, kind, str(error), report, False)
 
 
-def _failed(request: Request, kind: FailureKind, message: str, note: Note, again: bool) -> Failed:
-    return Failed(id=request.id, attempt=request.attempt, kind=kind, message=message, again=again, usage=note.usage)
+def _failed(request: Request, kind: FailureKind, message: str, report: CompletionReport, again: bool) -> Failed:
+    return Failed(id=request.id, attempt=request.attempt, kind=kind, message=message, again=again, usage=report.usage)
 
 
-def _failure(request: Request, note: Note) -> Failed | None:
+def _failure(request: Request, report: CompletionReport) -> Failed | None:
     """What the function itself said of a failure; None where it could not say anything, or nothing failed."""
-    if note.kind in _SILENT:
+    if report.kind in _SILENT:
         return None
     return Failed(
         id=request.id,
-        attempt=note.attempt,
-        kind=cast(FailureKind, note.kind),
-        message=note.message,
-        again=note.again,
-        usage=note.usage,
+        attempt=report.attempt,
+        kind=cast(FailureKind, report.kind),
+        message=report.message,
+        again=report.again,
+        usage=report.usage,
     )
 
 
-def _report(plan: Plan, state: State, work: str, note: Note) -> Report:
-    """The note as the platform would have reported it."""
-    outcome = cast(Outcome, note.kind) if note.kind in _SILENT and note.kind else "answered"
+def _report(plan: Plan, state: State, work: str, report: CompletionReport) -> Report:
+    """The completion report in the form of a platform report."""
+    outcome = cast(Outcome, report.kind) if report.kind in _SILENT and report.kind else "answered"
     return Report(
         id=keys.task_id(plan.run, state.round, work),
-        attempt=note.attempt,
+        attempt=report.attempt,
         function=state.slots[work].item.function,
         outcome=outcome,
-        duration_ms=note.duration_ms,
-        init_ms=note.start_ms,
-        peak_mb=note.peak_mb,
-        detail=note.message,
+        duration_ms=report.duration_ms,
+        init_ms=report.start_ms,
+        peak_mb=report.peak_mb,
+        detail=report.message,
     )
 
 
@@ -214,11 +215,11 @@ def _sent(plan: Plan, driver: Driver, around: CloudPorts, detached: Detached) ->
         work = id.removeprefix(prefix)
         # One that may run is metered as the longest there is.
         longest_ms = ceil(driver.state.slots[work].timeout_s * 1000)
-        note = Note(
+        report = CompletionReport(
             attempt=attempt,
             duration_ms=longest_ms if unclear else 0,
             kind="crash" if unclear else "throttled",
             message=why[: completion.LONGEST_MESSAGE],
         )
-        ended = completion.tell(around.completions, tells[work], note) or ended
+        ended = completion.report_completion(around.completions, tells[work], report) or ended
     return ended

@@ -15,7 +15,7 @@ from coordinator.estimation.platforms import Call, There
 from coordinator.estimation.rehearsal import Answers, Items, Nowhere, Objects
 from coordinator.placement.coordination_cost import MANIFEST_BYTES
 from functions import codec, keys
-from functions.completion import note, tell
+from functions.completion import completion_report, report_completion
 from functions.contract import Done, Report, Request, TaskHeader
 from functions.ports import Head
 from functions.serving import last_object
@@ -85,7 +85,9 @@ class _Events:
         self.sets.clear()
         for (_, request), answer, took in zip(asked, done, ran, strict=True):
             assert request.report_to is not None
-            tell(self.sets, request.report_to, note(answer, took.duration_ms, took.init_ms, 0.0))
+            report_completion(
+                self.sets, request.report_to, completion_report(answer, took.duration_ms, took.init_ms, 0.0)
+            )
         return []
 
     def turned(self) -> Callable[[], tuple[float, float]]:

@@ -1,6 +1,6 @@
 """What stands between Lambda and a function's `handle`: storage, time-out, log, and word of the end.
 
-An event is a request as JSON. Without `report_to` somebody waits, and the answer is the result. With it nobody does:
+An event is a request as JSON. Without `report_to` the caller waits, and the answer is the result. With it nobody does:
 the answer lies in storage, and the end is reported to a completion set, whose last member wakes the coordinator.
 """
 
@@ -16,7 +16,7 @@ import msgspec
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 
-from functions.completion import LONGEST_MESSAGE, Note, note, tell
+from functions.completion import LONGEST_MESSAGE, CompletionReport, completion_report, report_completion
 from functions.contract import Answer, Failed, Request
 from functions.ports import Blobs
 from infra.aws.clients import Cloud
@@ -58,7 +58,7 @@ class Worker:
         self._time = OwnTime()
 
     def __call__(self, event: dict[str, Any], context: Any) -> Any:
-        """The answer, or, where nobody waits for it, word that it was told."""
+        """The answer, or an acknowledgement of the report where nobody waits for the answer."""
         self._time.begin()
         body = msgspec.json.encode(event)
         request = _REQUESTS.decode(body)
@@ -70,11 +70,11 @@ class Worker:
         try:
             answer = _ANSWERS.decode(self._answer(body, request))
         except Exception as error:
-            self._tell(request, self._lost(request, error))
+            self._report(request, self._lost(request, error))
             raise
-        self._tell(request, note(answer, *self._time.take(), peak_mb()))
+        self._report(request, completion_report(answer, *self._time.take(), peak_mb()))
         self._time.end()
-        return {"told": True}
+        return {"reported": True}
 
     def _answer(self, body: bytes, request: Request) -> bytes:
         with _limited(request.timeout_s):
@@ -93,17 +93,17 @@ class Worker:
             self._completions[run] = DynamoCompletions(self._cloud, self._settings.table, scope)
         return self._completions[run]
 
-    def _tell(self, request: Request, ended: Note) -> None:
+    def _report(self, request: Request, report: CompletionReport) -> None:
         assert request.report_to is not None
-        if tell(self._sets(request.run), request.report_to, ended):
+        if report_completion(self._sets(request.run), request.report_to, report):
             self._lambda = self._lambda or self._cloud.client("lambda")
             wake(self._lambda, request.report_to.coordinator, self._settings.tenant, request.run)
 
-    def _lost(self, request: Request, error: Exception) -> Note:
-        """The note on an attempt that ended without an answer."""
+    def _lost(self, request: Request, error: Exception) -> CompletionReport:
+        """The report of an attempt that ended without an answer."""
         kind: Literal["timeout", "crash"] = "timeout" if isinstance(error, AttemptTimedOut) else "crash"
         duration_ms, start_ms = self._time.take()
-        return Note(
+        return CompletionReport(
             attempt=request.attempt,
             duration_ms=ceil(duration_ms),
             start_ms=ceil(start_ms),

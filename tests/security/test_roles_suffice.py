@@ -7,7 +7,7 @@ import pytest
 from detached_runs import HANDLES, WAKE, World
 from two_tenants import TENANTS, bucket, function, role, rules_of, scope, table
 
-from functions.completion import note, tell
+from functions.completion import completion_report, report_completion
 from functions.contract import Answer, Request
 from infra.emulation.iam.policies import Asked, judge
 from infra.emulation.iam.role_policies import Rules
@@ -42,7 +42,7 @@ class Witnessed(World):
     def work(self, function: str, body: bytes) -> None:
         request = msgspec.json.decode(body, type=Request)
         answer = msgspec.json.decode(HANDLES[function](body, Noting(self, function)), type=Answer)
-        if tell(self, request.report_to, note(answer, 1.0, 0.0, 1.0)):
+        if report_completion(self, request.report_to, completion_report(answer, 1.0, 0.0, 1.0)):
             self.send(WAKE)
 
 

@@ -19,7 +19,7 @@ from coordinator.pricing.prices import load_prices
 from coordinator.reports.weights import weights_sha256
 from functions import codec
 from functions.actor.handler import handle as act
-from functions.completion import note, tell
+from functions.completion import completion_report, report_completion
 from functions.contract import Answer, Platform, Record, Request, StaleVersion
 from functions.evaluator.handler import handle as evaluate
 from functions.learner.handler import handle as learn
@@ -117,7 +117,7 @@ class World:
         request = msgspec.json.decode(body, type=Request)
         self.served[request.id, request.attempt] += 1
         answer = msgspec.json.decode(HANDLES[function](body, self.storage), type=Answer)
-        if tell(self, request.report_to, note(answer, 1.0, 0.0, 1.0)):
+        if report_completion(self, request.report_to, completion_report(answer, 1.0, 0.0, 1.0)):
             self.send(WAKE)
 
     def add(self, name, member):

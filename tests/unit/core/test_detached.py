@@ -8,7 +8,7 @@ from detached_runs import SMALL, WAKE, Sender, World
 from driver import train
 
 from coordinator.drive.driver import Driver, Ports
-from functions.completion import Note
+from functions.completion import CompletionReport
 from functions.contract import StaleVersion
 
 PLACEMENTS = ("split", "fused", "packed", "whole")
@@ -114,12 +114,12 @@ class Forged(World):
 
 
 FORGERIES = {
-    "no note": b"\x00garbage",
-    "of another attempt": bytes([0]) + msgspec.msgpack.encode(Note(attempt=7, duration_ms=1)),
-    "of no task": bytes([63]) + msgspec.msgpack.encode(Note(attempt=0, duration_ms=1)),
-    "of a place beyond the set": bytes([200]) + msgspec.msgpack.encode(Note(attempt=0, duration_ms=1)),
+    "no report": b"\x00garbage",
+    "of another attempt": bytes([0]) + msgspec.msgpack.encode(CompletionReport(attempt=7, duration_ms=1)),
+    "of no task": bytes([63]) + msgspec.msgpack.encode(CompletionReport(attempt=0, duration_ms=1)),
+    "of a place beyond the set": bytes([200]) + msgspec.msgpack.encode(CompletionReport(attempt=0, duration_ms=1)),
     "of less than no time": bytes([0]) + msgspec.msgpack.encode([0, -5]),
-    "of a crash": bytes([0]) + msgspec.msgpack.encode(Note(attempt=0, duration_ms=1, kind="crash")),
+    "of a crash": bytes([0]) + msgspec.msgpack.encode(CompletionReport(attempt=0, duration_ms=1, kind="crash")),
 }
 
 

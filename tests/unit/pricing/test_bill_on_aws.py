@@ -29,7 +29,7 @@ from coordinator.pricing.bill import (
     write_units,
 )
 from coordinator.pricing.prices import load_prices
-from functions.completion import Note, gather, set_name, tell
+from functions.completion import CompletionReport, gather_reports, report_completion, set_name
 from functions.contract import ReportTo, Usage
 from infra.emulation.middleware.capacity import item_size
 
@@ -134,11 +134,14 @@ class Sets(dict):
 def test_what_is_reckoned_for_reports_is_what_real_reports_write(count):
     # A learner's usual report, in an environment that it started.
     used = {"puts": 2, "gets": 9, "bytes_written": 440_932, "bytes_read": 654_321}
-    ended = Note(attempt=0, duration_ms=1234, peak_mb=180, start_ms=950, **used)
+    ended = CompletionReport(attempt=0, duration_ms=1234, peak_mb=180, start_ms=950, **used)
     sets = Sets()
-    woken = [tell(sets, ReportTo(ask=7, index=index, count=count, coordinator="c"), ended) for index in range(count)]
+    woken = [
+        report_completion(sets, ReportTo(ask=7, index=index, count=count, coordinator="c"), ended)
+        for index in range(count)
+    ]
     assert woken == [False] * (count - 1) + [True]
-    told = gather(sets, 7, count)
+    told = gather_reports(sets, 7, count)
     metered = sum((Meter().add_commit(size) for size in told.updates), Meter(gets=count))
     metered += sum((Meter().add_load(size) for size in told.reads[1:]), Meter())
     assert metered.write_units <= reports(count).write_units <= 1.1 * metered.write_units
