@@ -22,6 +22,7 @@ from safetensors.numpy import load_file
 from benchmarks.launch import environment
 from benchmarks.training import NAME, UNEVALUATED, command
 from coordinator.reports.policy import FILE
+from coordinator.reports.text import markdown_table
 from coordinator.rules.grouping import agglomerate, kmeans
 from coordinator.rules.similarity import DISTANCES, Distance, matrix
 from functions.actor.rollout import collect
@@ -186,14 +187,14 @@ def cells(found: Found) -> Iterator[str]:
 
 def main() -> None:
     """Trains, asks, prints; progress goes to standard error."""
-    lines = [HEADER, ("---",) * len(HEADER)]
+    lines: list[tuple[str, ...]] = []
     alike = {}
     with tempfile.TemporaryDirectory() as folder:
         for rounds in ROUNDS:
             print(f"after {rounds} rounds", file=sys.stderr, flush=True)
             rows, alike[rounds] = stage(rounds, train(Path(folder) / str(rounds), rounds))
             lines += rows
-    print("\n".join(f"| {' | '.join(line)} |" for line in lines))
+    print(markdown_table(HEADER, lines, aligned=False))
     same = ", ".join(f"{statistics.mean(shares):.0%} after {rounds} rounds" for rounds, shares in alike.items())
     print(f"\nSeed {SEED}, {REPETITIONS} repetitions, noise {NOISE:g}. Twins would act the same in {same}.")
 

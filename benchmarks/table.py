@@ -4,6 +4,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from coordinator.reports.text import markdown_table
+
 HEADER = ("measurement", "median", "min … max", "ratio", "min … max", "against", "asked for")
 
 
@@ -53,13 +55,7 @@ def spread(values: Sequence[float], fmt: str) -> str:
 
 def markdown(rows: Sequence[Row]) -> str:
     """The table, columns aligned so that it reads well as text too."""
-    cells = [HEADER, *(row.cells() for row in rows)]
-    widths = [max(len(line[column]) for line in cells) for column in range(len(HEADER))]
-    lines = [
-        "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |" for line in cells
-    ]
-    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
-    return "\n".join(lines)
+    return markdown_table(HEADER, [row.cells() for row in rows])
 
 
 def quotients(values: Sequence[float], base: Sequence[float]) -> list[float]:

@@ -96,9 +96,9 @@ def _drive(workers: int | None, quiet: bool) -> Drive:
 
 
 def _view() -> View:
-    from coordinator.views.choice import choose
+    from coordinator.views import choose_view
 
-    return choose(json=False)
+    return choose_view(json=False)
 
 
 def _ended(folder: RunFolder, ending: Ending) -> Run:

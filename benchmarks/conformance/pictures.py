@@ -10,8 +10,8 @@ from benchmarks.conformance.cases import REFERENCE
 from benchmarks.conformance.outcomes import Outcome
 from benchmarks.conformance.record import Record
 from benchmarks.conformance.tables import picture
-from coordinator.ablation.drawing import FloatArray, Line, draw_lines, finish, look, save, sheet
 from coordinator.ablation.pictures import mean_line
+from coordinator.reports.drawing import FloatArray, Line, draw_lines, finish, look, save, sheet
 from functions.contract import MissingExtra
 
 if TYPE_CHECKING:

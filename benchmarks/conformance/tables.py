@@ -9,6 +9,7 @@ from benchmarks.conformance.protocols import PUBLISHED
 from benchmarks.conformance.record import Measured
 from coordinator.core import sides
 from coordinator.reports import statistics
+from coordinator.reports.text import markdown_table
 from functions.environments import registry
 from functions.environments.base import EnvTask
 
@@ -63,7 +64,11 @@ def section(found: Sequence[Outcome]) -> list[str]:
     cases = [outcome for outcome in found if outcome.case.treatment != REFERENCE]
     rows = [row(outcome, [other for other in cases if _alike(other, outcome)]) for outcome in cases]
     names = {evaluated_side(outcome.case) for outcome in cases if outcome.case.measure == "sides"}
-    return [*(_SIDES.format(side=name) for name in names), markdown(HEADER, rows), *measured(cases)]
+    return [
+        *(_SIDES.format(side=name) for name in names),
+        markdown_table(HEADER, rows, aligned=False),
+        *measured(cases),
+    ]
 
 
 def evaluated_side(case: Case) -> str:
@@ -102,13 +107,7 @@ def measured(found: Sequence[Outcome]) -> list[str]:
     for outcome, parts in ended:
         cells = (_spread([part.figures[name] for part in parts]) for name in names)
         rows.append((outcome.case.algorithm, outcome.case.treatment, str(len(parts)), *cells))
-    return [markdown(("algorithm", "settings", "seeds", *names), rows)]
-
-
-def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of markdown."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    return [markdown_table(("algorithm", "settings", "seeds", *names), rows, aligned=False)]
 
 
 def inserted(text: str, table: str) -> str:

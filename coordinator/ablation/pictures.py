@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from coordinator.ablation.comparison import Axis, Runs
-from coordinator.ablation.drawing import (
+from coordinator.ablation.results import Result
+from coordinator.reports.drawing import (
     COLOURS,
     FloatArray,
     Line,
@@ -19,8 +20,7 @@ from coordinator.ablation.drawing import (
     save,
     sheet,
 )
-from coordinator.ablation.results import Result
-from coordinator.reports.money import money
+from coordinator.reports.text import money
 from coordinator.rules.student import t_quantile
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from coordinator.ablation.arms import Value
 from coordinator.ablation.comparison import MANY, TARGET_SHARE, Comparison, Control, Estimate, Reach, Table
 from coordinator.ablation.controls import FACTOR
 from coordinator.ablation.results import Result
-from coordinator.reports.money import money
 from coordinator.reports.statistics import Interval
+from coordinator.reports.text import markdown_table, money
 
 _NONE = "-"
 _BOUNDS = {"exact": "", "at least": "≥ ", "at most": "≤ ", "unknown": ""}
@@ -349,15 +349,8 @@ def _bounded(reach: Reach) -> str:
 
 
 def _section(section: Section) -> list[str]:
-    """Columns are padded, so that the file reads well as text too."""
-    cells = [section.header, *section.rows]
-    widths = [max(len(line[column]) for line in cells) for column in range(len(section.header))]
-    lines = [
-        "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |" for line in cells
-    ]
-    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
     said = ["\n".join(f"* {sentence}" for sentence in section.said)] if section.said else []
-    return [f"## {section.title}", "\n".join(lines), *said, section.note]
+    return [f"## {section.title}", markdown_table(section.header, section.rows), *said, section.note]
 
 
 def _text(value: Value) -> str:

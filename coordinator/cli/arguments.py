@@ -94,9 +94,9 @@ def drive(options: Namespace) -> Drive:
     """How a command with `workers`, `detach` and `json` drives a run."""
 
     def view() -> View:
-        from coordinator.views.choice import choose
+        from coordinator.views import choose_view
 
-        return choose(options.json)
+        return choose_view(options.json)
 
     def on_folder(path: Path) -> None:
         options.folder = path

@@ -7,8 +7,7 @@ from coordinator.config.schema import RunConfig
 from coordinator.core.state import Plan, State
 from coordinator.estimation.calibration import Calibration
 from coordinator.estimation.platforms import Here, There
-from coordinator.estimation.rehearsal import rehearse
-from coordinator.estimation.rehearsal_detached import rehearse_detached
+from coordinator.estimation.rehearsal import rehearse, rehearse_detached
 from coordinator.placement.coordination_cost import COORDINATOR_MB
 from coordinator.pricing.bill import CLOUD_NOTE, INIT_LIMIT_MS, NOTE, Bill, Meter, bill
 from coordinator.pricing.latency import Latency

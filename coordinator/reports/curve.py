@@ -3,7 +3,6 @@
 Draws points that it is given; matplotlib comes with the extra 'report' and is loaded when a curve is drawn.
 """
 
-import io
 from collections.abc import Sequence
 from itertools import cycle
 from pathlib import Path
@@ -12,9 +11,8 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from coordinator.reports.files import replace
+from coordinator.reports.drawing import quiet, save, sheet
 from coordinator.reports.statistics import FinalReturn
-from functions.contract import MissingExtra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +22,6 @@ _SAMPLED = "#9ab8d6"
 _GREEDY = "#1f4e79"
 # Of a side: while training, and evaluated.
 _SIDES = (("#9ab8d6", "#1f4e79"), ("#e0b08a", "#a4490c"), ("#a9cfa4", "#2b6a2b"), ("#c9b3d9", "#5a3577"))
-_GRID = "#e6e6e6"
 _TOP_TICKS = 6
 
 
@@ -48,9 +45,7 @@ class CurvePoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 def draw(points: Sequence[CurvePoint], path: Path, title: str) -> None:
     """Writes what `figure` draws as a PNG of 800 x 500 pixels, whole or not at all. Raises what `figure` raises."""
-    picture = io.BytesIO()
-    figure(points, title).savefig(picture, format="png", metadata={"Software": None})
-    replace(path, picture.getvalue())
+    save(figure(points, title), path)
 
 
 def figure(points: Sequence[CurvePoint], title: str) -> "Figure":
@@ -60,12 +55,7 @@ def figure(points: Sequence[CurvePoint], title: str) -> "Figure":
     """
     if not points:
         raise ValueError("a learning curve needs at least one round")
-    try:
-        from matplotlib.figure import Figure
-        from matplotlib.layout_engine import ConstrainedLayoutEngine
-    except ImportError as error:
-        raise MissingExtra("the learning curve needs matplotlib: pip install 'marless[report]'") from error
-    made = Figure(figsize=(8, 5), dpi=100, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1))
+    made = sheet(8, 5)
     axes = made.add_subplot()
     if any(point.sampled_sides or point.evaluated_sides for point in points):
         _draw_sides(axes, points)
@@ -117,9 +107,7 @@ def _label(axes: "Axes", points: Sequence[CurvePoint], title: str) -> None:
     axes.set_ylabel(f"return per episode (sum over {over}, undiscounted)")
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.set_xlim(0, max(1, points[-1].steps) * 1.02)
-    axes.grid(color=_GRID)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
+    quiet(axes)
     if axes.get_legend_handles_labels()[0]:
         axes.legend(loc="best", frameon=False, fontsize=9)
 

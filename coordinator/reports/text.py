@@ -1,10 +1,9 @@
 """Figures as people read them: money, counts, times, returns with their interval, and tables."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from coordinator.core.state import RoundLine, State
 from coordinator.placement.round_placement import RoundPlacement
-from coordinator.reports.money import money as money
 from coordinator.reports.statistics import FinalReturn, summary
 
 _EVENTS = {
@@ -18,6 +17,16 @@ _EVENTS = {
 # What to do about learners that diverge.
 CALMER = "try lower learning rates (algorithm.lr, and algorithm.critic_lr where there is one) in a new run"
 _BARS = "▁▂▃▄▅▆▇█"
+
+
+def money(dollars: float) -> str:
+    """Two significant digits below a dollar, cents above; never an exponent: ``$0.00021``."""
+    if dollars >= 1 or dollars <= 0:
+        return f"${max(0.0, dollars):,.2f}"
+    digits = 1
+    while dollars * 10**digits < 1:
+        digits += 1
+    return f"${dollars:.{digits + 1}f}"
 
 
 def seconds(value: float) -> str:
@@ -69,6 +78,16 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
     )
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], aligned: bool = True) -> str:
+    """A Markdown table; `aligned` columns read well as plain text too."""
+    lines = [header, *rows]
+    if not aligned:
+        return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, ["---"] * len(header), *lines[1:]))
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    text = ["| " + " | ".join(map(str.ljust, line, widths)) + " |" for line in lines]
+    return "\n".join([text[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *text[1:]])
 
 
 def described(round_placement: RoundPlacement) -> str:

@@ -10,9 +10,8 @@ from coordinator.reports import crossplay, statistics
 from coordinator.reports.policy import TeamPolicy
 from coordinator.reports.statistics import FinalReturn
 from coordinator.reports.text import plus_minus, table
-from coordinator.runs import opponent_policies
-from coordinator.runs.downloads import team_of
 from coordinator.runs.folder import RunFolder
+from coordinator.runs.policies import find_policies, load_team
 from functions.contract import BadRequest
 from functions.environments.base import EnvironmentFault, Unsupported
 
@@ -42,7 +41,7 @@ def plays(folder: RunFolder, against: Sequence[str], episodes: int | None) -> Pl
     A side that acted at random in training has no policies to play. Raises `UserError` for a task without sides, and
     for opponents that cannot play it.
     """
-    found, own = team_of(folder)
+    found, own = load_team(folder)
     opponents = {text: opponent(text, own) for text in dict.fromkeys(against)}
     config = found.plan.config
     count = episodes or config.evaluation.final_episodes
@@ -60,7 +59,7 @@ def plays(folder: RunFolder, against: Sequence[str], episodes: int | None) -> Pl
 
 def opponent(text: str, own: TeamPolicy) -> TeamPolicy | None:
     """Who is meant: None for chance, the newest policies of a run, or those of a policy file; raises `UserError`."""
-    return None if text == RANDOM else opponent_policies.find_policies(text, own.task, "--against")
+    return None if text == RANDOM else find_policies(text, own.task, "--against")
 
 
 def lines(found: Plays) -> list[str]:

@@ -1,9 +1,6 @@
 """Greedy episodes with a run's policies, played by evaluator functions, for commands that are not part of a run."""
 
-import os
-import shutil
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import msgspec
 
@@ -12,25 +9,12 @@ from coordinator.core.state import Plan, State
 from coordinator.drive.ports import Invoker
 from coordinator.errors import UserError
 from functions import keys
-from functions.contract import Answer, Done, EvaluateReply, EvaluateTask, Failed, Ref, Report
+from functions.contract import Answer, Done, EvaluateReply, EvaluateTask, Failed, Report
 
 # Episodes of one task. Start states belong to the task, so the parts do not depend on who plays them.
 PART = 160
 _ANSWERS: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
 _ENCODER = msgspec.json.Encoder()
-
-
-def link_objects(objects: Path, target: Path, refs: Iterable[Ref]) -> None:
-    """Makes objects of a run available in another folder, so that no later round of the run takes them away."""
-    for ref in refs:
-        path = target / ref.key
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            os.link(objects / ref.key, path)
-        except FileNotFoundError:
-            raise
-        except OSError:  # another file system
-            shutil.copyfile(objects / ref.key, path)
 
 
 def tasks(plan: Plan, state: State, episodes: int, stream: str) -> list[EvaluateTask]:

@@ -12,9 +12,9 @@ from coordinator.core.round_records import mean_env_metrics
 from coordinator.core.state import Plan, State
 from coordinator.reports import statistics
 from coordinator.reports.statistics import FinalReturn
-from coordinator.runs.downloads import temporary_download
 from coordinator.runs.episodes import play, tasks
 from coordinator.runs.folder import RunFolder
+from coordinator.runs.policies import temporary_download
 from functions.contract import EvaluateReply
 
 

@@ -76,7 +76,7 @@ def _begin(folder: RunFolder, config: RunConfig, place: Place, drive: Drive, sig
         return Ending(USER_ERROR, str(fault), kept=False)
     with closing(connection):
         connection.prewarm()
-        from coordinator.runs.opponent_policies import store_opponents
+        from coordinator.runs.policies import store_opponents
         from coordinator.runs.session import launch
 
         try:

@@ -1,0 +1,21 @@
+"""Views of a run while it trains: a live panel, lines of text, or JSON lines."""
+
+import os
+import sys
+
+from coordinator.runs.view import View
+
+
+def choose_view(json: bool) -> View:
+    """JSON lines where a machine asked for them, a live panel on a terminal, lines of text otherwise."""
+    if json:
+        from coordinator.views.json_lines import JsonView
+
+        return JsonView()
+    if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+        from coordinator.views.live import LiveView
+
+        return LiveView()
+    from coordinator.views.plain import PlainView
+
+    return PlainView()

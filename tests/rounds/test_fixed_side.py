@@ -14,7 +14,7 @@ from safetensors.numpy import load_file
 
 from coordinator.config.schema import load
 from coordinator.reports import load_policy
-from coordinator.runs.opponent_policies import store_opponents
+from coordinator.runs.policies import store_opponents
 from infra.local.files import FileStorage
 
 TAG = ("task.name=mpe/simple_tag", "algorithm.hidden=[8]", "stop.rounds=3")

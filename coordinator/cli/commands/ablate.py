@@ -27,7 +27,7 @@ from coordinator.reports.evaluations import names
 from coordinator.reports.text import money, seconds
 from coordinator.reports.text import table as aligned
 from coordinator.runs.folder import ERRORS, RunFolder
-from coordinator.runs.opponent_policies import with_absolute_policies
+from coordinator.runs.policies import with_absolute_policies
 from coordinator.runs.signals import Signals
 from infra.local.own_process import cores
 

@@ -23,7 +23,7 @@ from coordinator.runs.signals import Signals
 from coordinator.runs.stored import plan_of
 from coordinator.runs.summary import Measured
 from coordinator.runs.view import View
-from coordinator.views.choice import choose
+from coordinator.views import choose_view
 
 # Every look costs a read or two of the ledger: a twentieth of a cent an hour.
 _LOOK_S = 2.0
@@ -44,7 +44,7 @@ def run(options: Namespace) -> int:
         raise UserError(f"{folder.name} is a run on this machine; marless status {folder.name} says how it stands")
     with Signals() as signals, folder.driving():
         backend = registry.backend(identity.backend).open(folder.path, 1, deployment_ref=identity.deployment_ref)
-        view = choose(options.json)
+        view = choose_view(options.json)
         try:
             ending = Watch(folder, identity, backend, view, signals, options.started).look()
         finally:

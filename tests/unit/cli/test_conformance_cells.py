@@ -15,9 +15,9 @@ from benchmarks.conformance.outcomes import Outcome
 from benchmarks.conformance.protocols import ALGORITHMS, FULL, GRADIENT, PROTOCOLS, PUBLISHED, QUICK
 from benchmarks.conformance.record import Measured, Record
 from coordinator.ablation.cells import command
-from coordinator.ablation.drawing import COLOURS
 from coordinator.ablation.results import Point, Unreadable
 from coordinator.config.schema import load
+from coordinator.reports.drawing import COLOURS
 from coordinator.reports.policy import TeamFile, export
 from coordinator.reports.statistics import FinalReturn
 from functions.algorithms.ppo import ippo

@@ -10,9 +10,9 @@ from ablated_runs import a_curve, a_result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.ablation.drawing import spread
 from coordinator.ablation.pictures import draw, mean_line
 from coordinator.ablation.results import Point, Round
+from coordinator.reports.drawing import spread
 from functions.contract import MissingExtra
 
 ALWAYS = ["return_steps.png", "return_dollars.png", "return_seconds.png", "rounds.png", "bill.png"]

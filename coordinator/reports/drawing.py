@@ -1,4 +1,4 @@
-"""What the pictures of an ablation share: colours, lines with their name at the end, and the file they become.
+"""What pictures share: colours, lines with their name at the end, a quiet frame, and the file they become.
 
 matplotlib comes with the extra 'report' and is loaded when something is drawn.
 """
