@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from functions.algorithms.base import AlgorithmConfig, Context
 from functions.contract import Team
 from functions.data.batch import Batch
+from functions.environments.base import EnvSpec
 from functions.nn import recurrent
 from functions.nn.mlp import Array
 from functions.nn.recurrent import Trace, Weights
@@ -36,6 +37,21 @@ def with_identity(context: Context[AlgorithmConfig], agent: int, inputs: Array) 
 def observations(context: Context[AlgorithmConfig], agent: int) -> Array:
     """The agent's observations ``[T, E, F]``, identity included."""
     return with_identity(context, agent, context.batch.of(context.batch.observations, agent))
+
+
+def observation_width(spec: EnvSpec, agent: int) -> int:
+    """The width of the agent's observation."""
+    return next(kind.observation_size for kind in spec.classes if agent in kind.agents)
+
+
+def state_width(spec: EnvSpec, agent: int) -> int:
+    """The width of the task's global state, or of all observations side by side."""
+    return spec.state_size or sum(kind.observation_size * len(kind.agents) for kind in spec.classes)
+
+
+def team_state(batch: Batch, agent: int) -> tuple[Array, Array]:
+    """The team's state ``[T, E, S]`` and that after each cut ``[K, S]``; the same for every agent."""
+    return batch.state, batch.cut_state
 
 
 def own_observation(batch: Batch, agent: int) -> tuple[Array, Array]:

@@ -1,23 +1,17 @@
-"""Deterministic policy gradients: critics that value actions, and policies that go up the critics' slope.
+"""Deterministic policy gradients: critics value actions, and policies follow the gradient of the critics' values.
 
-What IDDPG and MADDPG share beside their critics, which stand in `critics.py`. Silver et al., "Deterministic Policy
+The common part of IDDPG and MADDPG; their critics are in `critics.py`. Silver et al., "Deterministic Policy
 Gradient Algorithms", 2014; replay and target networks after Lillicrap et al., "Continuous control with deep
 reinforcement learning", 2016; choices by the Gumbel-softmax as in Lowe et al., 2017.
 """
 
 from functions.algorithms.base import Context, StageResult
-from functions.algorithms.ddpg.actors import acted, entropy, kind_of
+from functions.algorithms.ddpg.actors import entropy_metrics, kind_of, policy_actions
 from functions.algorithms.ddpg.config import DdpgConfig
 from functions.algorithms.ddpg.critics import Critics
 from functions.algorithms.metrics import due
-from functions.algorithms.off_policy.replay import (
-    by_column,
-    chased,
-    drawn,
-    error_for,
-    learning_signal,
-    unprefixed,
-)
+from functions.algorithms.off_policy.networks import by_column, grad_output_for, update_target
+from functions.algorithms.off_policy.replay import learning_signal, with_minibatch
 from functions.algorithms.off_policy.reward_scale import RewardScale
 from functions.algorithms.rows import members
 from functions.algorithms.trainable import Trainable, moments, trained_bytes
@@ -41,21 +35,21 @@ def initialise(
     _require(spec, team, config)
     name, rng = group_name(group), generator(seed, "initialise", group)
     actor, critic = _networks(critics, spec, team, config, group)
-    made: dict[str, Array] = {f"normaliser/{name}": RewardScale().tensor}
-    # Policies begin where every choice is as likely as the others, and numbers are in the middle.
+    tensors: dict[str, Array] = {f"normaliser/{name}": RewardScale().tensor}
+    # At first every choice is about as probable as the others, and numbers are in the middle of their range.
     for network, gain, part, target in ((actor, 0.01, "policy", "target"), (critic, 1.0, "critic", "critic_target")):
         flat = recurrent.initialise(network, rng, gain)
-        made |= recurrent.to_tensors(network, flat, f"{part}/{name}")
-        made |= recurrent.to_tensors(network, flat.copy(), f"{target}/{name}")
-        made |= moments(f"{part}_optimiser/{name}", network.parameters)
-    return made
+        tensors |= recurrent.to_tensors(network, flat, f"{part}/{name}")
+        tensors |= recurrent.to_tensors(network, flat.copy(), f"{target}/{name}")
+        tensors |= moments(f"{part}_optimiser/{name}", network.parameters)
+    return tensors
 
 
 def part_bytes(critics: Critics, spec: EnvSpec, team: Team, config: DdpgConfig, group: int) -> dict[str, int]:
     """Of a group's networks, their targets and moments; raises `BadRequest` for several choices at once."""
     actor, critic = _networks(critics, spec, team, config, group)
-    found = trained_bytes("policy", actor.parameters) | trained_bytes("critic", critic.parameters)
-    return {**found, "target": found["policy"], "critic_target": found["critic"]}
+    sizes = trained_bytes("policy", actor.parameters) | trained_bytes("critic", critic.parameters)
+    return {**sizes, "target": sizes["policy"], "critic_target": sizes["critic"]}
 
 
 def _networks(critics: Critics, spec: EnvSpec, team: Team, config: DdpgConfig, group: int) -> tuple[Network, Network]:
@@ -67,25 +61,27 @@ def _networks(critics: Critics, spec: EnvSpec, team: Team, config: DdpgConfig, g
 
 
 def policy(context: Context[DdpgConfig], group: int) -> StageResult:
-    """One step of the group's policy up its critic's slope, and of its target after it."""
-    whole, context, name = context, drawn(context), group_name(group)
-    network, config = Trainable.load(context, "policy", name), context.config
-    found = acted(context, group, network.weights)
-    counted = learning_signal(context, members(context.team, group), team=False).learned
-    learned = by_column(counted)
-    error = found.backward(by_column(context.tensors[f"slope/{name}"]))
-    # The mean over rows and outputs, each of which pulls towards 0.
-    pull = 2 * config.regularisation / (max(1, int(learned.sum())) * found.outputs.shape[-1])
-    error += pull * found.outputs * learned[..., None]
-    norm = network.descend(found.trace, error_for(network.weights, error))
-    made = network.tensors("policy", name)
-    moved = chased(context, unprefixed(made, f"policy/{name}"), "target", name)
-    told = {"policy_grad_norm": norm, **(entropy(context, group, found, counted) if due(whole) else {})}
-    return StageResult({**made, **moved}, told)
+    """One step of the group's policy up the gradient of its critic's values, and of its target after it."""
+    minibatch, name, config = with_minibatch(context), group_name(group), context.config
+    network = Trainable.load(minibatch, "policy", name)
+    actions = policy_actions(minibatch, group, network.weights)
+    alive = learning_signal(minibatch, members(context.team, group), team=False).learned
+    learned = by_column(alive)
+    grad_output = actions.backward(by_column(context.tensors[f"gradient/{name}"]))
+    # The regularisation is the mean square over rows and outputs.
+    pull = 2 * config.regularisation / (max(1, int(learned.sum())) * actions.outputs.shape[-1])
+    grad_output += pull * actions.outputs * learned[..., None]
+    norm = network.descend(actions.trace, grad_output_for(network.weights, grad_output))
+    tensors = network.tensors("policy", name)
+    target = update_target(minibatch, tensors, "policy", "target", name)
+    metrics = {"policy_grad_norm": norm}
+    if due(context):
+        metrics |= entropy_metrics(minibatch, group, actions, alive)
+    return StageResult({**tensors, **target}, metrics)
 
 
 def _require(spec: EnvSpec, team: Team, config: DdpgConfig) -> None:
-    """Raises `BadRequest` where not all who learn can explore, or where nobody gives numbers to add noise to."""
+    """Raises `BadRequest` if a learner would not explore, or if there is noise and no agent acts in numbers."""
     if not config.noisy and any(kind_of(spec, agent).continuous for agent in team.learners):
         raise BadRequest("agents act in numbers, and nothing explores: set noise_start above 0")
     if config.noisy and not any(kind.continuous for kind in spec.classes):

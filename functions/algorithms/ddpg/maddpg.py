@@ -1,8 +1,8 @@
-"""MADDPG: policies see their own observations, and the critics that they go up see the state and what everybody does.
+"""MADDPG: policies see their own observations, and their critics see the state and the actions of all learners.
 
-Lowe et al., "Multi-Agent Actor-Critic for Mixed Cooperative-Competitive Environments", 2017. What the other agents do
-comes from the replay where a policy learns, and from their target policies in the critics' targets. A critic sees the
-agents of all sides that learn, and learns from the reward of its own.
+Lowe et al., "Multi-Agent Actor-Critic for Mixed Cooperative-Competitive Environments", 2017. The other agents'
+actions are the recorded ones where a policy learns, and those of their target policies in the critics' targets. A
+critic sees the agents of all sides that learn, and learns from the reward of its own side.
 """
 
 from collections.abc import Mapping
@@ -10,14 +10,13 @@ from functools import partial
 
 from functions.algorithms.base import AlgorithmSpec, Context, Stage, StageResult, StageSpec, Summary, as_base
 from functions.algorithms.ddpg import ddpg
-from functions.algorithms.ddpg.actors import acting_next, acting_now
+from functions.algorithms.ddpg.actors import current_actions, next_actions
 from functions.algorithms.ddpg.config import DdpgConfig
 from functions.algorithms.ddpg.critics import Critics, View
 from functions.algorithms.ddpg.ddpg import CRITIC_PARTS, PARTS, POLICY_PARTS, policy
 from functions.algorithms.metrics import OWN, due
-from functions.algorithms.off_policy.replay import drawn
-from functions.algorithms.ppo.mappo import state_width, team_state
-from functions.algorithms.rows import members
+from functions.algorithms.off_policy.replay import with_minibatch
+from functions.algorithms.rows import members, state_width, team_state
 from functions.contract import SummaryName, Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
@@ -25,11 +24,11 @@ from functions.nn.mlp import Array
 
 
 def _learners(spec: EnvSpec, team: Team, agent: int) -> list[int]:
-    """All agents but opponents that do not learn: those are a part of the task, whose state the critic sees."""
+    """All agents but fixed opponents, which are a part of the environment, whose state the critic sees."""
     return list(team.learners)
 
 
-_CRITICS = Critics(View(state_width, team_state, whose=_learners))
+_CRITICS = Critics(View(state_width, team_state, agents=_learners))
 
 
 class MaddpgConfig(DdpgConfig, frozen=True, kw_only=True, tag_field="name", tag="maddpg"):
@@ -37,26 +36,30 @@ class MaddpgConfig(DdpgConfig, frozen=True, kw_only=True, tag_field="name", tag=
 
 
 def actors(context: Context[DdpgConfig], group: int) -> StageResult:
-    """What the group's policy does at the minibatch's steps, and its target policy after them."""
-    name, batch = group_name(group), drawn(context)
-    made = {f"action/{name}": acting_now(batch, group), f"next_action/{name}": acting_next(batch, group)}
+    """The actions of the group's policy at the minibatch's steps, and of its target policy after them."""
+    name, minibatch = group_name(group), with_minibatch(context)
+    tensors = {
+        f"action/{name}": current_actions(minibatch, group),
+        f"next_action/{name}": next_actions(minibatch, group),
+    }
     if due(context):
-        made[f"next_action{OWN}/{name}"] = acting_next(context, group)
-    return StageResult(made, {})
+        tensors[f"next_action{OWN}/{name}"] = next_actions(context, group)
+    return StageResult(tensors, {})
 
 
 def critic(context: Context[DdpgConfig], group: int) -> StageResult:
-    """One step of the group's critic, and what it makes of the group's policy."""
-    now, after = context.tensors[f"action/{group_name(group)}"], _gathered(context, "next_action")
-    return _CRITICS.judge(context, group, now, after, _gathered(context, f"next_action{OWN}") if due(context) else {})
+    """One step of the group's critic, and the gradient of its values by the policy's actions."""
+    now, after = context.tensors[f"action/{group_name(group)}"], _by_agent(context, "next_action")
+    played = _by_agent(context, f"next_action{OWN}") if due(context) else {}
+    return _CRITICS.train_step(context, group, now, after, played)
 
 
-def _gathered(context: Context[DdpgConfig], what: str) -> dict[int, Array]:
-    """What the groups that learn gave under a name, by agent."""
-    found = dict[int, Array]()
+def _by_agent(context: Context[DdpgConfig], part: str) -> dict[int, Array]:
+    """The tensors `<part>/...` of all groups that learn, by agent."""
+    arrays = dict[int, Array]()
     for other in context.team.learning:
-        found |= dict(zip(members(context.team, other), context.tensors[f"{what}/{group_name(other)}"], strict=True))
-    return found
+        arrays |= dict(zip(members(context.team, other), context.tensors[f"{part}/{group_name(other)}"], strict=True))
+    return arrays
 
 
 initialise = partial(ddpg.initialise, _CRITICS)

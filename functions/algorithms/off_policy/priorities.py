@@ -1,12 +1,12 @@
-"""How often each segment of the replay buffer is drawn: prioritised replay as a part of the learner's state.
+"""Prioritised replay: how often each segment of the replay buffer is drawn, as a part of the learner's state.
 
-Schaul et al., "Prioritized Experience Replay", ICLR 2016, the proportional variant; its formulas are in
-`functions.algorithms.off_policy.prioritised`. A stretch's error is the mean of |TD error| over the rows of it that are
-learned from, as there one transition's is |TD error|. That mean is ours: R2D2 (Kapturowski et al., "Recurrent
-Experience Replay in Distributed Reinforcement Learning", ICLR 2019) mixes it with the maximum, by one more setting.
+Schaul et al., "Prioritized Experience Replay", ICLR 2016, the proportional variant. A segment's error is the mean of
+|TD error| over its rows that are learned from, where the paper has one transition's |TD error|. That mean is ours: R2D2
+(Kapturowski et al., "Recurrent Experience Replay in Distributed Reinforcement Learning", ICLR 2019) mixes it with the
+maximum, by one more setting.
 
-Every group keeps priorities of its own, which are equal for all groups of a side that learns together. So a stage is
-shown no other group's state. They are written where the policy is, after all stages of the update have drawn.
+Every group stores priorities, equal for all groups of a side that learns together, so that a stage reads no other
+group's state. They are written together with the policy, after all stages of the update have drawn.
 """
 
 from typing import NamedTuple, Protocol, Self
@@ -16,15 +16,47 @@ from numpy.typing import NDArray
 
 from functions.algorithms.advantages import Flags
 from functions.algorithms.base import Context
-from functions.algorithms.off_policy import prioritised
-from functions.algorithms.off_policy.prioritised import Floats, Places
-from functions.algorithms.off_policy.replay import M, MinibatchConfig, drawn, remembered
+from functions.algorithms.off_policy.replay import Indices, M, MinibatchConfig, require_replay_buffer, with_minibatch
 from functions.nn.mlp import Array
 from functions.randomness import generator
 
+Floats = NDArray[np.float64]
+
 PART = "priorities"
-# What a stretch without error counts as, so that it can be drawn again; as in OpenAI's baselines.
+# Added to every error, so that a segment without error can be drawn again; as in OpenAI's baselines.
 _EPSILON = 1e-6
+
+
+def proportional_priorities(errors: Array, alpha: float, epsilon: float) -> Floats:
+    """``(|δ| + epsilon) ** alpha`` of TD errors: at alpha 0 all are equal; with `epsilon` above 0 all can be drawn."""
+    return (np.abs(errors.astype(np.float64)) + epsilon) ** alpha
+
+
+def sample_indices(priorities: Floats, uniforms: Array) -> Indices:
+    """One index per uniform number in [0, 1), each with a probability in proportion to its priority.
+
+    Stratified, as in the paper: draw k of B falls within the k-th of B equal parts of the total. A priority of 0 is
+    never drawn. Sums are in float64, so that a million small priorities count. Raises `ValueError` when priorities are
+    negative, not finite or all 0.
+    """
+    totals = np.cumsum(priorities, dtype=np.float64)
+    if not len(totals) or priorities.min() < 0 or not 0 < totals[-1] < np.inf:
+        raise ValueError("priorities are numbers from 0 on, and not all are 0")
+    count = len(uniforms)
+    marks = (np.arange(count) + uniforms.astype(np.float64)) / count * totals[-1]
+    indices = np.searchsorted(totals, marks, side="right")
+    # Rounding may put the last mark on the total itself, beyond every index; then take where the total was reached.
+    return np.asarray(np.minimum(indices, np.searchsorted(totals, totals[-1])))
+
+
+def importance_weights(priorities: Floats, indices: Indices, beta: float) -> Floats:
+    """Importance weights ``(N P(j)) ** -beta / max`` of the indices drawn; the maximum is over all priorities above 0.
+
+    That is ``(least priority / own priority) ** beta``, at most 1. The maximum is not over the minibatch alone, so that
+    a transition's weight does not depend on what else is drawn.
+    """
+    least = priorities[priorities > 0].min()
+    return np.asarray((least / priorities[indices]) ** beta)
 
 
 class PriorityConfig(MinibatchConfig, Protocol):
@@ -37,125 +69,130 @@ class PriorityConfig(MinibatchConfig, Protocol):
 
 
 class Priorities(NamedTuple):
-    """Of the stretches of some units: `units` ``[U, 2]`` are rounds and numbers in these, `values` ``[U * P]`` are
-    those of their P stretches each, to the power of alpha, in single precision. `steps` counts the environment steps
-    of all units there ever were."""
+    """The priorities of the segments of some rollouts: `rollouts` ``[U, 2]`` are rounds and numbers in these, `values`
+    ``[U * P]`` the priorities of their P segments each, to the power of alpha. `steps` counts the environment steps of
+    all rollouts that were ever in the buffer."""
 
-    units: Places
+    rollouts: Indices
     values: NDArray[np.float32]
     steps: int
 
     @classmethod
     def load(cls, context: Context[PriorityConfig], name: str) -> Self:
-        """Those of group `name`, as they are for the context's replay buffer."""
-        replay_buffer, length = remembered(context)
-        units, values, steps = (context.tensors[f"{PART}/{name}/{field}"] for field in cls._fields)
-        pieces = replay_buffer.segments_per_rollout(length)
-        return cls(units, values, int(steps[0])).aligned(replay_buffer.rollouts, pieces, pieces * length)
+        """The priorities of group `name`, aligned with the context's replay buffer."""
+        replay_buffer, length = require_replay_buffer(context)
+        rollouts, values, steps = (context.tensors[f"{PART}/{name}/{key}"] for key in ("units", "values", "steps"))
+        segments = replay_buffer.segments_per_rollout(length)
+        return cls(rollouts, values, int(steps[0])).aligned(replay_buffer.rollouts, segments, segments * length)
 
-    def aligned(self, units: Places, pieces: int, unit_steps: int) -> Self:
-        """Those of `units`: as they were, and for new units the greatest there was, 1 where there was none."""
-        if np.array_equal(units, self.units):
+    def aligned(self, rollouts: Indices, segments: int, rollout_steps: int) -> Self:
+        """The priorities of `rollouts`: the stored ones, and for new rollouts the greatest of them, 1 if none is."""
+        if np.array_equal(rollouts, self.rollouts):
             return self
-        home = {unit: place for place, unit in enumerate(map(tuple, self.units.tolist()))}
-        found = np.array([home.get(unit, -1) for unit in map(tuple, units.tolist())], np.int64)
-        known = found >= 0
-        values = np.full((len(units), pieces), self.values.max(initial=0) or 1, np.float32)
-        values[known] = self.values.reshape(-1, pieces)[found[known]]
-        return type(self)(units, values.ravel(), self.steps + unit_steps * int((~known).sum()))
+        known = {rollout: index for index, rollout in enumerate(map(tuple, self.rollouts.tolist()))}
+        stored = np.array([known.get(rollout, -1) for rollout in map(tuple, rollouts.tolist())], np.int64)
+        old = stored >= 0
+        values = np.full((len(rollouts), segments), self.values.max(initial=0) or 1, np.float32)
+        values[old] = self.values.reshape(-1, segments)[stored[old]]
+        return type(self)(rollouts, values.ravel(), self.steps + rollout_steps * int((~old).sum()))
 
-    def drawable(self) -> Floats:
-        """The priorities ``[U * P]``; all alike where nothing could be drawn."""
+    def sampling_values(self) -> Floats:
+        """The priorities ``[U * P]``; all equal where none is above 0."""
         return self.values.astype(np.float64) if self.values.any() else np.ones(len(self.values))
 
     def tensors(self, name: str) -> dict[str, Array]:
-        """By name."""
-        made: dict[str, Array] = {"units": self.units, "values": self.values, "steps": np.array([self.steps], np.int64)}
-        return {f"{PART}/{name}/{field}": array for field, array in made.items()}
+        """The tensors of group `name`."""
+        arrays: dict[str, Array] = {
+            "units": self.rollouts,
+            "values": self.values,
+            "steps": np.array([self.steps], np.int64),
+        }
+        return {f"{PART}/{name}/{key}": array for key, array in arrays.items()}
 
 
-def initial(config: PriorityConfig, name: str) -> dict[str, Array]:
-    """The tensors of group `name` at round 0: no unit is known. None where draws are uniform."""
+def initial_priorities(config: PriorityConfig, name: str) -> dict[str, Array]:
+    """The tensors of group `name` at round 0, of no rollouts; {} where draws are uniform."""
     if not config.priority:
         return {}
     return Priorities(np.zeros((0, 2), np.int64), np.zeros(0, np.float32), 0).tensors(name)
 
 
 class Draw(NamedTuple):
-    """An update's minibatch: the numbers of its stretches and their importance weights, both ``[B]``; None where it is
+    """An update's minibatch: the indices of its segments and their importance weights, both ``[B]``; None where it is
     drawn uniformly."""
 
-    places: Places | None = None
+    indices: Indices | None = None
     weights: Floats | None = None
 
     @classmethod
-    def of(cls, context: Context[PriorityConfig], name: str) -> Self:
-        """That of group `name`, at the address (seed, round, "replay", update)."""
+    def sample(cls, context: Context[PriorityConfig], name: str) -> Self:
+        """The minibatch of group `name`, drawn at the address (seed, round, "replay", update)."""
         config = context.config
         if not config.priority:
             return cls()
-        known = Priorities.load(context, name)
+        assert config.batch_size is not None  # resolved
+        stored = Priorities.load(context, name)
         uniforms = generator(context.seed, context.round, "replay", context.update).random(config.batch_size)
-        values = known.drawable()
-        places = prioritised.draw(values, uniforms)
-        return cls(places, prioritised.weights(values, places, config.beta(known.steps)))
+        values = stored.sampling_values()
+        indices = sample_indices(values, uniforms)
+        return cls(indices, importance_weights(values, indices, config.beta(stored.steps)))
 
     @classmethod
-    def told(cls, context: Context[PriorityConfig], name: str) -> Self:
-        """That which an earlier stage of group `name` told; see `tensors`."""
+    def load(cls, context: Context[PriorityConfig], name: str) -> Self:
+        """The minibatch that an earlier stage of group `name` drew; see `tensors`."""
         if not context.config.priority:
             return cls()
         return cls(context.tensors[f"drawn/{name}"], context.tensors[f"importance/{name}"])
 
     def tensors(self, name: str) -> dict[str, Array]:
-        """What tells later stages of the update."""
-        if self.places is None or self.weights is None:
+        """The tensors that pass the draw on to later stages of the update."""
+        if self.indices is None or self.weights is None:
             return {}
-        return {f"drawn/{name}": self.places, f"importance/{name}": self.weights}
+        return {f"drawn/{name}": self.indices, f"importance/{name}": self.weights}
 
-    def shown(self, context: Context[M]) -> Context[M]:
+    def minibatch(self, context: Context[M]) -> Context[M]:
         """The context with the minibatch as its data."""
-        return drawn(context, self.places)
+        return with_minibatch(context, self.indices)
 
-    def weighing(self, values: Array) -> Array | None:
+    def importance(self, values: Array) -> Array | None:
         """The importance weights of rows ``[..., T, B]``, as `td_loss` takes them."""
         return None if self.weights is None else np.broadcast_to(self.weights.astype(values.dtype), values.shape)
 
 
-class Judged(NamedTuple):
-    """What an update found of its minibatch: the numbers of the stretches, and their new priorities, both ``[B]``."""
+class PriorityUpdate(NamedTuple):
+    """The new priorities of a minibatch's segments, and the indices of these, both ``[B]``."""
 
-    places: Places
-    worth: Floats
+    indices: Indices
+    priorities: Floats
 
     @classmethod
-    def by(cls, draw: Draw, config: PriorityConfig, difference: Array, learned: Flags) -> "Judged | None":
+    def of(cls, draw: Draw, config: PriorityConfig, difference: Array, learned: Flags) -> "PriorityUpdate | None":
         """From value minus target ``[..., T, B]``, 0 where a row is not `learned` from; None for uniform draws.
 
-        A stretch without a row to learn from is not drawn again.
+        A segment without a row to learn from is not drawn again.
         """
-        if draw.places is None:
+        if draw.indices is None:
             return None
         axes = tuple(range(learned.ndim - 1))
         rows = learned.sum(axis=axes)
         errors = np.abs(difference).sum(axis=axes) / np.maximum(rows, 1)
-        worth = np.where(rows > 0, prioritised.priorities(errors, config.priority, _EPSILON), 0.0)
-        return cls(draw.places, worth)
+        priorities = np.where(rows > 0, proportional_priorities(errors, config.priority, _EPSILON), 0.0)
+        return cls(draw.indices, priorities)
 
     @classmethod
-    def told(cls, context: Context[PriorityConfig], name: str) -> "Judged | None":
-        """What an earlier stage of the update told group `name`; see `tensors`."""
+    def load(cls, context: Context[PriorityConfig], name: str) -> "PriorityUpdate | None":
+        """The update that an earlier stage passed on to group `name`; see `tensors`."""
         if not context.config.priority:
             return None
-        return cls(context.tensors[f"places/{name}"], context.tensors[f"worth/{name}"])
+        return cls(context.tensors[f"updated_indices/{name}"], context.tensors[f"updated_priorities/{name}"])
 
     def tensors(self, name: str) -> dict[str, Array]:
-        """What tells later stages of the update."""
-        return {f"places/{name}": self.places, f"worth/{name}": self.worth}
+        """The tensors that pass the update on to later stages."""
+        return {f"updated_indices/{name}": self.indices, f"updated_priorities/{name}": self.priorities}
 
-    def written(self, context: Context[PriorityConfig], name: str) -> dict[str, Array]:
-        """The tensors of group `name` after the update; a stretch drawn twice is judged by the last of these."""
-        known = Priorities.load(context, name)
-        values = known.values.copy()
-        values[self.places] = self.worth
-        return known._replace(values=values).tensors(name)
+    def apply(self, context: Context[PriorityConfig], name: str) -> dict[str, Array]:
+        """The tensors of group `name` after the update; of a segment drawn twice the last priority counts."""
+        stored = Priorities.load(context, name)
+        values = stored.values.copy()
+        values[self.indices] = self.priorities
+        return stored._replace(values=values).tensors(name)

@@ -1,4 +1,4 @@
-"""The units in which values are learned of rewards that may be large, small, or far from 0."""
+"""The scale in which values are learned of rewards that may be large, small, or far from 0."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -6,15 +6,19 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from functions.algorithms.advantages import LearningSignal
+from functions.algorithms.base import Context
+from functions.algorithms.off_policy.replay import ReplayConfig
+from functions.algorithms.off_policy.td import n_step_returns
 from functions.nn.mlp import Array
 from functions.nn.normaliser import Normaliser
 
-# Rewards seen count for about so many updates in their scale.
-_MEMORY = 0.999
+# The decay of the rewards' running mean and mean square, per update.
+_DECAY = 0.999
 
 
-class Units(NamedTuple):
-    """A reward of `reward` is 1 in the units of values, and what networks give lies `offset` below the value."""
+class ValueScale(NamedTuple):
+    """A reward of `reward` is 1 in the scale of values, and network outputs are values less `offset`."""
 
     reward: float
     offset: float
@@ -22,37 +26,78 @@ class Units(NamedTuple):
 
 @dataclass(frozen=True)
 class RewardScale:
-    """The running standard deviation of rewards, and the `level` of values in the first round: their mean then.
+    """The running standard deviation of rewards, and the `level` of values: their mean in the first round.
 
-    Values are divided by the former, and what networks give stands for the value less the latter. That saves them
-    thousands of steps that only lift or lower all values alike, on the way to which hidden units saturate. Unlike
-    rewards that are centred, as in Papoudakis et al., "Benchmarking Multi-Agent Deep Reinforcement Learning Algorithms
-    in Cooperative Tasks", 2021, it leaves what ending an episode is worth as it is. The level stays as it was, because
-    every change of it would have to be learned.
+    Values are divided by the standard deviation, and network outputs are values less the level. That saves networks
+    thousands of steps that only lift or lower all values, on the way to which hidden units saturate. Unlike centred
+    rewards, as in Papoudakis et al., "Benchmarking Multi-Agent Deep Reinforcement Learning Algorithms in Cooperative
+    Tasks", 2021, it does not change the value of ending an episode. The level stays as it was, because every change
+    of it would have to be learned.
     """
 
-    seen: Normaliser = field(default_factory=Normaliser)
+    statistics: Normaliser = field(default_factory=Normaliser)
     level: float = 0.0
 
     @classmethod
     def of(cls, tensor: Array) -> Self:
-        """That of a tensor ``[4]``."""
-        *seen, level = tensor.tolist()
-        return cls(Normaliser(*seen), level)
+        """The scale stored as a tensor ``[4]``."""
+        *statistics, level = tensor.tolist()
+        return cls(Normaliser(*statistics), level)
 
     @property
     def tensor(self) -> Array:
-        """Mean, mean square, weight and level ``[4]``; zeros before anything was seen."""
-        return np.array([self.seen.mean, self.seen.square, self.seen.weight, self.level])
+        """Mean, mean square, weight and level ``[4]``; zeros before the first rewards."""
+        return np.array([self.statistics.mean, self.statistics.square, self.statistics.weight, self.level])
 
     def updated(self, rewards: Array, level: Callable[[], float]) -> Self:
-        """The scale after seeing `rewards` once; as it was where there are none. Asks for the level the first time."""
+        """The scale after the `rewards` of one minibatch; unchanged if there are none. Calls `level` the first time."""
         if not rewards.size:
             return self
-        seen = self.seen.updated(rewards, _MEMORY)
-        return type(self)(seen, self.level if self.seen.weight else level())
+        statistics = self.statistics.updated(rewards, _DECAY)
+        return type(self)(statistics, self.level if self.statistics.weight else level())
 
-    def units(self, standardise_rewards: bool) -> Units:
-        """Without `standardise_rewards` rewards are as they are."""
-        reward = self.seen.scale if standardise_rewards else 1.0
-        return Units(reward, self.level / reward)
+    def value_scale(self, standardise_rewards: bool) -> ValueScale:
+        """The scale of values; without `standardise_rewards` rewards stay as they are."""
+        reward = self.statistics.scale if standardise_rewards else 1.0
+        return ValueScale(reward, self.level / reward)
+
+
+def value_scale(context: Context[ReplayConfig], name: str) -> ValueScale:
+    """The scale of group `name`'s values before this update."""
+    stored = RewardScale.of(context.tensors[f"normaliser/{name}"])
+    return stored.value_scale(context.config.standardise_rewards)
+
+
+class ScaledRewards(NamedTuple):
+    """Rewards in the scale of values, that scale, and the normaliser ``[4]`` that has seen these rewards.
+
+    1 in the scale of values is `scale` of reward; values are network outputs plus `offset`.
+    """
+
+    rewards: Array
+    scale: float
+    offset: float
+    normaliser: Array
+
+
+def scale_rewards(
+    whole: Context[ReplayConfig],
+    name: str,
+    signal: LearningSignal,
+    signal_of: Callable[[Context[ReplayConfig]], LearningSignal],
+) -> ScaledRewards:
+    """Scales the rewards of a minibatch, and updates the scale with those of rows that are learned from.
+
+    `signal_of` gives the learning signal of `whole`, the context of all that the round itself played.
+    """
+    stored = RewardScale.of(whole.tensors[f"normaliser/{name}"])
+    updated = stored.updated(signal.rewards[signal.learned], lambda: _mean_return(whole, signal_of(whole)))
+    scale = updated.value_scale(whole.config.standardise_rewards)
+    return ScaledRewards(signal.rewards / signal.rewards.dtype.type(scale.reward), *scale, updated.tensor)
+
+
+def _mean_return(context: Context[ReplayConfig], signal: LearningSignal) -> float:
+    """The mean discounted return, to the end of the episode or of the rollout, over the rows that are learned from."""
+    ended, gamma = context.batch.ended, context.config.gamma
+    returns = n_step_returns(signal.rewards, signal.terminal, ended, gamma, len(ended)).returns
+    return float(returns[signal.learned].mean(dtype=np.float64)) if signal.learned.any() else 0.0

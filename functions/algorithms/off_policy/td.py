@@ -1,8 +1,8 @@
 """Targets and losses of temporal-difference learning, in closed form.
 
 Every function is pure and keeps the type of its inputs. Next values follow `functions.algorithms.advantages`: the
-value after a step, which at a truncation is that of the observation before the reset. So a termination removes what
-would follow, and a truncation does not.
+value after a step, which at a truncation is that of the observation before the reset. So a termination removes the
+value that would follow, and a truncation does not.
 """
 
 from dataclasses import dataclass
@@ -21,11 +21,11 @@ def one_step(rewards: Array, next_values: Array, terminated: Flags, gamma: float
     return rewards + gamma * next_values * ~terminated
 
 
-class Lookahead(NamedTuple):
-    """Rewards up to n steps ahead, for every step of a sequence; all ``[..., T, E]``.
+class NStepReturns(NamedTuple):
+    """Discounted sums of up to n rewards, for every step of a sequence; all ``[..., T, E]``.
 
-    `returns` is their discounted sum, `last` the number of the step that the sum ends with, and `discount` what weighs
-    the value after that step: gamma to the number of steps summed, or 0 where the last one terminated.
+    `returns` are the sums, `last` the numbers of the steps that they end with, and `discount` the weight of the value
+    after that step: gamma to the number of steps summed, or 0 where the last one terminated.
     """
 
     returns: Array
@@ -38,12 +38,12 @@ class Lookahead(NamedTuple):
         return np.asarray(self.returns + self.discount * following)
 
 
-def look_ahead(rewards: Array, terminated: Flags, ended: Flags, gamma: float, steps: int) -> Lookahead:
+def n_step_returns(rewards: Array, terminated: Flags, ended: Flags, gamma: float, steps: int) -> NStepReturns:
     """Sums at most `steps` rewards from each step on (Sutton and Barto, 2018, eq. 7.1).
 
     A sum ends earlier with a termination, with a reset (`ended`), and with the sequence; only a termination removes the
-    value that follows. `rewards` and `terminated` ``[..., T, E]``; `ended` broadcasts to them. Apart from next values,
-    because those change with every update while the rewards ahead do not. Raises `ValueError` for fewer than 1 step.
+    value that follows. `rewards` and `terminated` ``[..., T, E]``; `ended` broadcasts to them. Next values are added by
+    `targets`, because they change with every update. Raises `ValueError` for fewer than 1 step.
     """
     if steps < 1:
         raise ValueError(f"a target looks at least 1 step ahead, not {steps}")
@@ -59,35 +59,35 @@ def look_ahead(rewards: Array, terminated: Flags, ended: Flags, gamma: float, st
         discount[near] = np.where(on, gamma ** (n_step + 1) * ~terminated[far], discount[near])
         last[near] += on & (n_step > 0)
         going[near] = on & ~stops[far]
-    return Lookahead(returns, discount, last)
+    return NStepReturns(returns, discount, last)
 
 
 def double_q(online: Array, target: Array, legal: Flags | None = None) -> Array:
-    """The target network's value of the legal action that the online network likes best, ``[...]``.
+    """The target network's value of the legal action that the online network values highest, ``[...]``.
 
     Double Q-learning (van Hasselt et al., 2016, eq. 4). All arrays ``[..., actions]``; the first of equal values wins.
     """
-    return chosen(target, mask_logits(online, legal).argmax(axis=-1))
+    return gather_actions(target, mask_logits(online, legal).argmax(axis=-1))
 
 
-def chosen(values: Array, actions: NDArray[np.integer]) -> Array:
+def gather_actions(values: Array, actions: NDArray[np.integer]) -> Array:
     """The values ``[...]`` of the actions taken, of all values ``[..., actions]``."""
     return np.asarray(np.take_along_axis(values, actions[..., None], axis=-1)[..., 0])
 
 
-def at_actions(error: Array, actions: NDArray[np.integer], width: int) -> Array:
-    """d loss / d values ``[..., width]`` of a loss that depends on the values of the actions taken ``[...]`` alone."""
-    wide = np.zeros((*actions.shape, width), error.dtype)
-    np.put_along_axis(wide, actions[..., None], error[..., None], axis=-1)
+def scatter_actions(grad_output: Array, actions: NDArray[np.integer], width: int) -> Array:
+    """d loss / d values ``[..., width]``, given d loss / d the values of the actions taken ``[...]``."""
+    wide = np.zeros((*actions.shape, width), grad_output.dtype)
+    np.put_along_axis(wide, actions[..., None], grad_output[..., None], axis=-1)
     return wide
 
 
 def joint_sum(values: Array, alive: Flags) -> Array:
     """The sum over the living agents of a side, ``[n, ...]`` to ``[...]``.
 
-    The joint value of value-decomposition networks (Sunehag et al., 2018). Applied to the agents' utilities and to
-    their targets alike, it gives the joint value and its target: an agent that terminates loses its own bootstrap and
-    leaves that of the others.
+    The joint value of value-decomposition networks (Sunehag et al., 2018). It gives the joint value of the agents'
+    utilities and the joint target of their targets: an agent that terminates loses its own bootstrap, and the others
+    keep theirs.
     """
     living: Array = np.where(alive, values, values.dtype.type(0))
     return np.asarray(living.sum(axis=0))
@@ -119,9 +119,9 @@ def td_loss(
         difference = np.where(alive, difference, values.dtype.type(0))
     count = max(1, difference.size if alive is None else int(alive.sum()))
     if delta is None:
-        rows, slope = difference * difference, 2 * difference
+        rows, grad_output = difference * difference, 2 * difference
     else:
-        rows, slope = huber(difference, delta), np.clip(difference, -delta, delta)
+        rows, grad_output = huber(difference, delta), np.clip(difference, -delta, delta)
     if weights is not None:
-        rows, slope = rows * weights, slope * weights
-    return TdLoss(slope / count, difference, rows)
+        rows, grad_output = rows * weights, grad_output * weights
+    return TdLoss(grad_output / count, difference, rows)

@@ -8,20 +8,14 @@ from functions.algorithms.base import AlgorithmSpec
 from functions.algorithms.ppo.diagnostics import PPO_SUMMARIES
 from functions.algorithms.ppo.merge import Merging
 from functions.algorithms.ppo.ppo import PPO_PARTS, PPO_STAGES, CriticView, Ppo, PpoConfig
-from functions.algorithms.rows import own_observation
-from functions.environments.base import EnvSpec
+from functions.algorithms.rows import observation_width, own_observation
 
 
 class IppoConfig(PpoConfig, frozen=True, kw_only=True, tag_field="name", tag="ippo"):
     """Independent PPO."""
 
 
-def own_width(spec: EnvSpec, agent: int) -> int:
-    """The width of the agent's observation."""
-    return next(kind.observation_size for kind in spec.classes if agent in kind.agents)
-
-
-_VIEW = CriticView(own_width, own_observation)
+_VIEW = CriticView(observation_width, own_observation)
 _PPO = Ppo(_VIEW)
 STAGES, SUMMARIES, initialise = _PPO.stages, PPO_SUMMARIES, _PPO.initialise
 merge = Merging(_VIEW).merge

@@ -4,30 +4,15 @@ Yu et al., "The Surprising Effectiveness of PPO in Cooperative Multi-Agent Games
 `ppo.py`; what makes it centralised is the critic's view.
 """
 
-from typing import Any
-
-from numpy.typing import NDArray
-
 from functions.algorithms.base import AlgorithmSpec
 from functions.algorithms.ppo.diagnostics import PPO_SUMMARIES
 from functions.algorithms.ppo.merge import Merging
 from functions.algorithms.ppo.ppo import PPO_PARTS, PPO_STAGES, CriticView, Ppo, PpoConfig
-from functions.data.batch import Batch
-from functions.environments.base import EnvSpec
+from functions.algorithms.rows import state_width, team_state
 
 
 class MappoConfig(PpoConfig, frozen=True, kw_only=True, tag_field="name", tag="mappo"):
     """PPO with a centralised critic."""
-
-
-def state_width(spec: EnvSpec, agent: int) -> int:
-    """The width of the task's global state, or of all observations side by side."""
-    return spec.state_size or sum(kind.observation_size * len(kind.agents) for kind in spec.classes)
-
-
-def team_state(batch: Batch, agent: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The team's state ``[T, E, S]`` and that after each cut ``[K, S]``; the same for every agent."""
-    return batch.state, batch.cut_state
 
 
 _VIEW = CriticView(state_width, team_state)

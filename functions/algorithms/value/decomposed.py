@@ -1,24 +1,26 @@
-"""The stages around a joint value: utilities go up to where they are mixed, and the joint value's gradient comes down.
+"""The stages around a joint value: agents' utilities go to the stage that mixes them, and the gradient comes back.
 
-A joint value couples all agents of a side in every update. What crosses between their networks is small: the value of
-what each agent did and of what it would do next, and the loss's slope by the former. So networks may be in functions of
-their own, and the gradient is exactly that of one network that holds them all.
+A joint value couples all agents of a side in every update. Little crosses between their networks: the value of each
+agent's action and of its next one, and the loss's gradient with respect to the former. So networks may be in different
+functions, and the gradient is exactly that of one network that holds them all.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from functools import partial
+from typing import Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from functions.algorithms.advantages import Flags
+from functions.algorithms.advantages import LearningSignal
 from functions.algorithms.base import Context, StageResult, StageSpec
 from functions.algorithms.metrics import OWN, ByAgent, due
-from functions.algorithms.off_policy.priorities import PART, Draw, Judged
-from functions.algorithms.off_policy.replay import drawn, groups_of, side_of
-from functions.algorithms.off_policy.td import TdLoss
+from functions.algorithms.off_policy.priorities import PART, Draw, PriorityUpdate
+from functions.algorithms.off_policy.replay import groups_of, joint_signal, side_of, with_minibatch
+from functions.algorithms.off_policy.reward_scale import ScaledRewards, scale_rewards
+from functions.algorithms.off_policy.td import TdLoss, td_loss
 from functions.algorithms.rows import members
-from functions.algorithms.value import utilities as networks
-from functions.algorithms.value.utilities import UtilityConfig, trained, utilities
+from functions.algorithms.value import utilities
+from functions.algorithms.value.utilities import UtilityConfig, agent_utilities, train_step
 from functions.contract import Team
 from functions.environments.base import EnvSpec
 from functions.keys import group_name
@@ -31,84 +33,114 @@ STAGE_SPECS: Mapping[str, StageSpec] = {
 }
 
 
-class Gathered(NamedTuple):
-    """What the agents of a side made of the minibatch, ``[n, T, E]``; see `utilities.Utilities`."""
-
-    taken: Array
-    future: Array
-
-    def raised(self, offset: float) -> "Gathered":
-        """All values higher by `offset`."""
-        return Gathered(self.taken + offset, self.future + offset)
-
-
 def initialise(spec: EnvSpec, team: Team, config: UtilityConfig, seed: int, group: int) -> dict[str, Array]:
-    """As `utilities.initialise`; the normaliser is the side's, so that only its first group has one."""
-    made = networks.initialise(spec, team, config, seed, group)
-    if not leads(spec, team, group):
-        del made[f"normaliser/{group_name(group)}"]
-    return made
+    """As `utilities.initialise`; a side has one normaliser, that of its first group."""
+    tensors = utilities.initialise(spec, team, config, seed, group)
+    if not leads_side(spec, team, group):
+        del tensors[f"normaliser/{group_name(group)}"]
+    return tensors
 
 
-def leads(spec: EnvSpec, team: Team, group: int) -> bool:
+def leads_side(spec: EnvSpec, team: Team, group: int) -> bool:
     """Whether the group is its side's first, which keeps what a side has once."""
     return group == groups_of(team, side_of(spec, team, group))[0]
 
 
 def utility(context: Context[UtilityConfig], group: int) -> StageResult:
-    """The group's part in the joint value, and in its target."""
+    """The utilities of the group's agents, for the joint value and its target."""
     name = group_name(group)
-    draw = Draw.of(context, name)
-    found = context.memo["utilities", group] = utilities(draw.shown(context), group)
-    made = {f"taken/{name}": found.taken, f"future/{name}": found.future, **draw.tensors(name)}
+    draw = Draw.sample(context, name)
+    utilities = context.memo["utilities", group] = agent_utilities(draw.minibatch(context), group)
+    tensors = {f"taken/{name}": utilities.taken, f"future/{name}": utilities.future, **draw.tensors(name)}
     if due(context):
-        own = utilities(context, group)
-        made |= {f"taken{OWN}/{name}": own.taken, f"future{OWN}/{name}": own.future}
-    return StageResult(made, {})
+        own = agent_utilities(context, group)
+        tensors |= {f"taken{OWN}/{name}": own.taken, f"future{OWN}/{name}": own.future}
+    return StageResult(tensors, {})
 
 
 def policy(context: Context[UtilityConfig], group: int) -> StageResult:
     """One step of the group's network down the joint value's gradient."""
     name = group_name(group)
-    judged = Judged.told(context, name)
-    context = drawn(context, judged.places if judged else None)
-    # Where the stage before ran in this function, too, that is the same forward pass, of the same weights.
-    found = context.memo.pop(("utilities", group), None) or utilities(context, group, look_ahead=False)
-    tensors, norm = trained(context, group, found, context.tensors[f"slope/{name}"])
-    written = judged.written(context, name) if judged else {}
-    return StageResult({**tensors, **written}, {"policy_grad_norm": norm})
+    update = PriorityUpdate.load(context, name)
+    context = with_minibatch(context, update.indices if update else None)
+    # If the stage `utility` ran in this function too, its forward pass is the same one, of the same weights.
+    utilities = context.memo.pop(("utilities", group), None) or agent_utilities(context, group, with_future=False)
+    tensors, norm = train_step(context, group, utilities, context.tensors[f"gradient/{name}"])
+    priorities = update.apply(context, name) if update else {}
+    return StageResult({**tensors, **priorities}, {"policy_grad_norm": norm})
 
 
-def mixing_group(context: Context[UtilityConfig], group: int) -> list[int]:
+class SideUtilities(NamedTuple):
+    """The utilities of a side's agents ``[n, T, E]``, of actions taken and of next actions; see `Utilities`."""
+
+    taken: Array
+    future: Array
+
+    @classmethod
+    def load(cls, context: Context[UtilityConfig], side: list[int], data: str = "") -> Self:
+        """Those that the side's groups gave; with `OWN` those of the round's own data, in its last update."""
+        return cls(*(_by_agent(context, side, name + data) for name in ("taken", "future")))
+
+    def shifted(self, offset: float) -> Self:
+        """All values plus `offset`."""
+        return type(self)(self.taken + offset, self.future + offset)
+
+
+C = TypeVar("C", bound=UtilityConfig)
+
+
+class Mixing(NamedTuple, Generic[C]):
+    """The inputs of a side's mixing stage: the minibatch's `context`, utilities, learning signal and rewards."""
+
+    context: Context[C]
+    side: list[int]
+    draw: Draw
+    utilities: SideUtilities
+    signal: LearningSignal
+    rewards: ScaledRewards
+
+    @classmethod
+    def load(cls, whole: Context[C], group: int, side: list[int]) -> Self:
+        """Those of the side that `group` leads; `whole` is not a minibatch's context."""
+        name = group_name(group)
+        draw = Draw.load(whole, name)
+        context = draw.minibatch(whole)
+        signal = joint_signal(context, side)
+        rewards = scale_rewards(whole, name, signal, partial(joint_signal, side=side))
+        return cls(context, side, draw, SideUtilities.load(context, side), signal, rewards)
+
+    def loss(self, joint: Array, targets: Array) -> TdLoss:
+        """The loss of joint values ``[T, E]``."""
+        weights = self.draw.importance(joint)
+        return td_loss(
+            joint, targets.astype(joint.dtype), self.context.config.huber_delta, weights, self.signal.learned
+        )
+
+    def metrics(self, loss: TdLoss, joint: Array) -> dict[str, float]:
+        """The joint value is in units of reward."""
+        learned = self.signal.learned
+        rows = {"td_loss": loss.rows[learned], "joint_value": self.rewards.scale * joint[learned]}
+        return ByAgent.of((), learned).means(rows)
+
+    def group_tensors(self, loss: TdLoss, gradients: Array) -> dict[str, Array]:
+        """What every group of the side gets: d loss / d utilities of its actions, of all `gradients` ``[n, T, E]``,
+        and the update of its priorities."""
+        update = PriorityUpdate.of(self.draw, self.context.config, loss.difference, self.signal.learned)
+        tensors: dict[str, Array] = {}
+        for group in groups_of(self.context.team, self.side):
+            name, rows = group_name(group), [self.side.index(agent) for agent in members(self.context.team, group)]
+            tensors |= {f"gradient/{name}": gradients[rows], **(update.tensors(name) if update else {})}
+        return tensors
+
+
+def mixed_agents(context: Context[UtilityConfig], group: int) -> list[int]:
     """The agents on the group's side, ascending, if the group is the side's first; else none."""
-    return side_of(context.spec, context.team, group) if leads(context.spec, context.team, group) else []
-
-
-def gathered(context: Context[UtilityConfig], side: list[int], data: str = "") -> Gathered:
-    """What the groups of a side gave, agent by agent; with `OWN` of the round's own data, in its last update."""
-    return Gathered(*(_by_agent(context, side, name + data) for name in Gathered._fields))
-
-
-def shared_out(
-    context: Context[UtilityConfig], side: list[int], slopes: Array, judged: Judged | None
-) -> dict[str, Array]:
-    """The loss's slope by the value of what each agent did ``[n, T, E]``, as every group of the side gets it, and what
-    was found of the minibatch."""
-    made: dict[str, Array] = {}
-    for group in groups_of(context.team, side):
-        name, places = group_name(group), [side.index(agent) for agent in members(context.team, group)]
-        made |= {f"slope/{name}": slopes[places], **(judged.tensors(name) if judged else {})}
-    return made
-
-
-def joint_figures(loss: TdLoss, joint: Array, learned: Flags) -> dict[str, float]:
-    """What a side's mixing tells, all ``[T, E]``; `joint` is in units of reward."""
-    return ByAgent.of((), learned).means({"td_loss": loss.rows[learned], "joint_value": joint[learned]})
+    return side_of(context.spec, context.team, group) if leads_side(context.spec, context.team, group) else []
 
 
 def _by_agent(context: Context[UtilityConfig], side: list[int], name: str) -> Array:
-    found = []
+    rows = []
     for agent in side:
         group = context.team.groups[agent]
-        found.append(context.tensors[f"{name}/{group_name(group)}"][members(context.team, group).index(agent)])
-    return np.stack(found)
+        rows.append(context.tensors[f"{name}/{group_name(group)}"][members(context.team, group).index(agent)])
+    return np.stack(rows)

@@ -14,12 +14,19 @@ from msgspec import Meta
 from functions.algorithms.base import AlgorithmSpec, Context, Stage, StageResult, StageSpec, Summary, as_base
 from functions.algorithms.metrics import ByAgent, due
 from functions.algorithms.off_policy.overestimation import overestimation
-from functions.algorithms.off_policy.priorities import PART, Draw, Judged
-from functions.algorithms.off_policy.replay import learning_signal, scaled
-from functions.algorithms.off_policy.reward_scale import RewardScale
-from functions.algorithms.off_policy.td import look_ahead, td_loss
+from functions.algorithms.off_policy.priorities import PART, Draw, PriorityUpdate
+from functions.algorithms.off_policy.replay import learning_signal
+from functions.algorithms.off_policy.reward_scale import scale_rewards, value_scale
+from functions.algorithms.off_policy.td import n_step_returns, td_loss
 from functions.algorithms.rows import members
-from functions.algorithms.value.utilities import PARTS, UtilityConfig, initialise, part_bytes, trained, utilities
+from functions.algorithms.value.utilities import (
+    PARTS,
+    UtilityConfig,
+    agent_utilities,
+    initialise,
+    part_bytes,
+    train_step,
+)
 from functions.contract import SummaryName
 from functions.keys import group_name
 
@@ -35,31 +42,31 @@ class IqlConfig(UtilityConfig, frozen=True, kw_only=True, tag_field="name", tag=
 
 
 def policy(context: Context[IqlConfig], group: int) -> StageResult:
-    """One step of the group's network towards what its agents got and may still get."""
-    told = _overestimation(context, group) if due(context) else {}
-    name, config, whole = group_name(group), context.config, context
-    draw = Draw.of(context, name)
-    context = draw.shown(context)
-    of = partial(learning_signal, agents=members(context.team, group), team=config.reward == "team")
-    found, signal = utilities(context, group), of(context)
-    units = scaled(whole, name, signal, of)
-    n_step = look_ahead(units.rewards, signal.terminal, context.batch.ended, config.gamma, config.n_step)
-    taken, targets = found.taken + units.offset, n_step.targets(found.future + units.offset)
-    loss = td_loss(taken, targets.astype(taken.dtype), config.huber_delta, draw.weighing(taken), signal.learned)
-    tensors, norm = trained(context, group, found, loss.grad_output)
-    if due(whole):
-        rows = {"td_loss": loss.rows[signal.learned], "value": units.unit * taken[signal.learned]}
-        told |= {"policy_grad_norm": norm, **ByAgent.of(members(whole.team, group), signal.learned).means(rows)}
-    judged = Judged.by(draw, config, loss.difference, signal.learned)
-    written = judged.written(context, name) if judged else {}
-    return StageResult({**tensors, f"normaliser/{name}": units.normaliser, **written}, told)
+    """One step of the group's network towards its agents' TD targets."""
+    metrics = _overestimation(context, group) if due(context) else {}
+    name, config, agents = group_name(group), context.config, members(context.team, group)
+    draw = Draw.sample(context, name)
+    minibatch = draw.minibatch(context)
+    signal_of = partial(learning_signal, agents=agents, team=config.reward == "team")
+    utilities, signal = agent_utilities(minibatch, group), signal_of(minibatch)
+    rewards, scale, offset, normaliser = scale_rewards(context, name, signal, signal_of)
+    n_step = n_step_returns(rewards, signal.terminal, minibatch.batch.ended, config.gamma, config.n_step)
+    taken, targets = utilities.taken + offset, n_step.targets(utilities.future + offset)
+    loss = td_loss(taken, targets.astype(taken.dtype), config.huber_delta, draw.importance(taken), signal.learned)
+    tensors, norm = train_step(minibatch, group, utilities, loss.grad_output)
+    if due(context):
+        rows = {"td_loss": loss.rows[signal.learned], "value": scale * taken[signal.learned]}
+        metrics |= {"policy_grad_norm": norm, **ByAgent.of(agents, signal.learned).means(rows)}
+    update = PriorityUpdate.of(draw, config, loss.difference, signal.learned)
+    priorities = update.apply(minibatch, name) if update else {}
+    return StageResult({**tensors, f"normaliser/{name}": normaliser, **priorities}, metrics)
 
 
 def _overestimation(context: Context[IqlConfig], group: int) -> dict[str, float]:
-    agents, name = members(context.team, group), f"normaliser/{group_name(group)}"
-    found, signal = utilities(context, group), learning_signal(context, agents, context.config.reward == "team")
-    offset = RewardScale.of(context.tensors[name]).units(context.config.standardise_rewards).offset
-    return overestimation(context, name, found.taken + offset, found.future + offset, signal, agents)
+    agents, name, utilities = members(context.team, group), group_name(group), agent_utilities(context, group)
+    signal = learning_signal(context, agents, context.config.reward == "team")
+    offset = value_scale(context, name).offset
+    return overestimation(context, name, utilities.taken + offset, utilities.future + offset, signal, agents)
 
 
 STAGES: Mapping[str, Stage] = {"policy": policy}

@@ -1,6 +1,6 @@
-"""Networks that value every action of an agent, and how they are trained: what IQL, VDN and QMIX have in common.
+"""Utility networks, which value every action of an agent, and their training: the common part of IQL, VDN and QMIX.
 
-`policy` is the network that agents act with, the action of the highest value, and `target` its slower copy.
+`policy` is the network that agents act with, by the action of the highest value, and `target` its slower copy.
 """
 
 from typing import Annotated, NamedTuple
@@ -10,22 +10,21 @@ from msgspec import Meta
 
 from functions.algorithms.base import Context
 from functions.algorithms.off_policy import priorities
-from functions.algorithms.off_policy.replay import (
-    Count,
-    ReplayConfig,
-    Shown,
+from functions.algorithms.off_policy.networks import (
+    ONE_CHOICE,
+    NetworkInputs,
     by_agent,
     by_column,
-    chased,
-    error_for,
-    following,
+    grad_output_for,
     legal_next,
-    shown,
-    unprefixed,
+    next_outputs,
+    observation_inputs,
+    update_target,
 )
+from functions.algorithms.off_policy.replay import Count, ReplayConfig
 from functions.algorithms.off_policy.reward_scale import RewardScale
-from functions.algorithms.off_policy.td import at_actions, chosen, double_q
-from functions.algorithms.rows import members, own_observation
+from functions.algorithms.off_policy.td import double_q, gather_actions, scatter_actions
+from functions.algorithms.rows import members
 from functions.algorithms.trainable import Trainable, moments, trained_bytes
 from functions.contract import BadRequest, Behaviour, Team
 from functions.environments.base import EnvSpec
@@ -36,8 +35,6 @@ from functions.nn.recurrent import Network, Trace
 from functions.randomness import generator
 
 PARTS = ("policy", "policy_optimiser", "target", "normaliser", priorities.PART)
-# What to do about several choices, which only the PPO family takes.
-ONE_CHOICE = "use ippo or mappo, or with PettingZoo and RWARE task.options.joint_actions=true"
 
 
 class UtilityConfig(ReplayConfig, frozen=True, kw_only=True):
@@ -49,30 +46,30 @@ class UtilityConfig(ReplayConfig, frozen=True, kw_only=True):
     epsilon_steps: Annotated[int, Meta(ge=1, description="environment steps from the one to the other")] = 50_000
     double: Annotated[bool, Meta(description="the online network picks the next action that the target values")] = True
     n_step: Annotated[
-        int, Meta(ge=1, description="steps that a target looks ahead, at most a stretch less burn_in")
+        int, Meta(ge=1, description="rewards that a target sums, at most the steps of a segment less burn_in")
     ] = 1
     priority: Annotated[
         float,
-        Meta(ge=0, le=1, description="exponent of TD errors in the chance to be replayed (alpha of PER); 0: all alike"),
+        Meta(ge=0, le=1, description="exponent of TD errors in the odds to be replayed (alpha of PER); 0: uniform"),
     ] = 0.0
     priority_beta: Annotated[
         float,
-        Meta(ge=0, le=1, description="exponent that corrects for priorities (beta of PER), at first; in the end 1"),
+        Meta(ge=0, le=1, description="exponent of importance weights (beta of PER) at first; in the end 1"),
     ] = 0.4
     priority_steps: Annotated[int, Meta(ge=1, description="environment steps until that exponent is 1")] = 640_000
 
     @property
     def length(self) -> int | None:
-        """As for all, but that targets which look ahead see all of a unit."""
+        """As for all; n-step targets get a whole rollout by default."""
         return self.sequence_length or (None if self.n_step > 1 else super().length)
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` for targets that look beyond a stretch, too."""
+        """Raises `ValueError` also for targets that sum more rewards than a segment has."""
         super().__post_init__()
         if self.length is not None and self.n_step > self.length - self.burn_in:
-            burnt = f", {self.burn_in} of them burn-in" if self.burn_in else ""
+            burn_in = f", {self.burn_in} of them burn-in" if self.burn_in else ""
             raise ValueError(
-                f"n_step is {self.n_step}, and a sequence has {self.length} steps{burnt}; set a longer"
+                f"n_step is {self.n_step}, and a sequence has {self.length} steps{burn_in}; set a longer"
                 " sequence_length or a lower algorithm.n_step"
             )
 
@@ -81,7 +78,7 @@ class UtilityConfig(ReplayConfig, frozen=True, kw_only=True):
         return () if self.priority else (priorities.PART,)
 
     def beta(self, env_steps: int) -> float:
-        """The exponent of importance weights once so many environment steps were seen, rising in a straight line."""
+        """The exponent of importance weights after `env_steps` environment steps, rising in a straight line."""
         return self.priority_beta + min(1.0, env_steps / self.priority_steps) * (1 - self.priority_beta)
 
     def behaviour(self, env_steps: int) -> Behaviour:
@@ -99,14 +96,14 @@ def initialise(spec: EnvSpec, team: Team, config: UtilityConfig, seed: int, grou
         **recurrent.to_tensors(network, flat.copy(), f"target/{name}"),
         **moments(f"policy_optimiser/{name}", network.parameters),
         f"normaliser/{name}": RewardScale().tensor,
-        **priorities.initial(config, name),
+        **priorities.initial_priorities(config, name),
     }
 
 
 def part_bytes(spec: EnvSpec, team: Team, config: UtilityConfig, group: int) -> dict[str, int]:
     """Of the network, its target and its moments; raises `BadRequest` for other actions."""
-    found = trained_bytes("policy", _network(spec, team, config, group).parameters)
-    return {**found, "target": found["policy"]}
+    sizes = trained_bytes("policy", _network(spec, team, config, group).parameters)
+    return {**sizes, "target": sizes["policy"]}
 
 
 def _network(spec: EnvSpec, team: Team, config: UtilityConfig, group: int) -> Network:
@@ -122,8 +119,8 @@ def _network(spec: EnvSpec, team: Team, config: UtilityConfig, group: int) -> Ne
 
 
 class Utilities(NamedTuple):
-    """Of a group's n agents in a minibatch, ``[n, T, E]``: the value of what each did, and the target network's value
-    of what each would do next; `values` ``[T, n * E, actions]`` and `trace` are what training goes on from."""
+    """The utilities of a group's n agents in a minibatch ``[n, T, E]``: `taken`, of their actions, and `future`, of
+    their next actions by the target network. Training needs `values` ``[T, n * E, actions]`` and `trace`."""
 
     taken: Array
     future: Array
@@ -132,52 +129,45 @@ class Utilities(NamedTuple):
     network: Trainable
 
 
-def seen_by(context: Context[ReplayConfig], group: int) -> Shown:
-    """The observations of the group's agents in the minibatch, zeros where they are not there."""
-    batch, agents = context.batch, members(context.team, group)
-    now, after = zip(*(own_observation(batch, agent) for agent in agents), strict=True)
-    return shown(context, agents, now, after)
-
-
-def utilities(context: Context[UtilityConfig], group: int, look_ahead: bool = True) -> Utilities:
-    """What the group's networks make of the minibatch; without `look_ahead` nothing of what is to come."""
+def agent_utilities(context: Context[UtilityConfig], group: int, with_future: bool = True) -> Utilities:
+    """The utilities of the group's agents in the minibatch; without `with_future`, `future` has no meaning."""
     agents = members(context.team, group)
-    network, seen = Trainable.load(context, "policy", group_name(group)), seen_by(context, group)
-    values, trace = seen.unroll(network.weights)
-    taken = chosen(by_agent(values, len(agents)), _actions(context, agents))
-    future = _future(context, group, seen, network, values, trace) if look_ahead else taken
+    network, inputs = Trainable.load(context, "policy", group_name(group)), observation_inputs(context, group)
+    values, trace = inputs.unroll(network.weights)
+    taken = gather_actions(by_agent(values, len(agents)), _actions(context, agents))
+    future = _future(context, group, inputs, network, values, trace) if with_future else taken
     return Utilities(taken, future, values, trace, network)
 
 
-def trained(
-    context: Context[UtilityConfig], group: int, found: Utilities, error: Array
+def train_step(
+    context: Context[UtilityConfig], group: int, utilities: Utilities, gradient: Array
 ) -> tuple[dict[str, Array], float]:
-    """The group's tensors after one step down the gradient, and its norm; `error` is d loss / d taken ``[n, T, E]``."""
-    name, network = group_name(group), found.network
+    """The group's tensors after one step, and the gradient's norm; `gradient` is d loss / d taken ``[n, T, E]``."""
+    name, network, values = group_name(group), utilities.network, utilities.values
     actions = by_column(_actions(context, members(context.team, group)))
-    wide = at_actions(by_column(error).astype(found.values.dtype), actions, found.values.shape[-1])
-    norm = network.descend(found.trace, error_for(network.weights, wide))
-    made = network.tensors("policy", name)
-    return {**made, **chased(context, unprefixed(made, f"policy/{name}"), "target", name)}, norm
+    grad_output = scatter_actions(by_column(gradient).astype(values.dtype), actions, values.shape[-1])
+    norm = network.descend(utilities.trace, grad_output_for(network.weights, grad_output))
+    tensors = network.tensors("policy", name)
+    return {**tensors, **update_target(context, tensors, "policy", "target", name)}, norm
 
 
 def _actions(context: Context[UtilityConfig], agents: list[int]) -> Array:
-    """What each did ``[n, T, E]``; once it is gone the first action, of which alone there is a value then."""
+    """The actions ``[n, T, E]``; a dead agent's recorded action is action 0, its only legal one."""
     batch = context.batch
     return np.stack([batch.of(batch.actions, agent) for agent in agents]).astype(np.int64)
 
 
 def _future(
-    context: Context[UtilityConfig], group: int, seen: Shown, network: Trainable, values: Array, trace: Trace
+    context: Context[UtilityConfig], group: int, inputs: NetworkInputs, network: Trainable, values: Array, trace: Trace
 ) -> Array:
-    """The target network's value ``[n, T, E]`` of the legal action that is best after each step, as the online network
-    sees it with `double`."""
-    agents, several = members(context.team, group), context.config.recurrent or len(context.batch.ended) > 1
+    """The target network's value ``[n, T, E]`` of the best legal action after each step; with `double` the online
+    network picks that action."""
+    agents, needs_steps = members(context.team, group), context.config.recurrent or len(context.batch.ended) > 1
     target = recurrent.weights_of(context.tensors, f"target/{group_name(group)}")
-    aim, aim_trace = seen.unroll(target) if several else (None, None)
-    valued = following(context, target, seen, len(agents), aim, aim_trace)
-    liked = valued
+    steps = inputs.unroll(target) if needs_steps else (None, None)
+    target_values = next_outputs(context, target, inputs, len(agents), *steps)
+    picking = target_values
     if context.config.double:
-        own = (values, trace) if several else (None, None)
-        liked = following(context, network.weights, seen, len(agents), *own)
-    return double_q(liked, valued, legal_next(context, agents))
+        own = (values, trace) if needs_steps else (None, None)
+        picking = next_outputs(context, network.weights, inputs, len(agents), *own)
+    return double_q(picking, target_values, legal_next(context, agents))

@@ -5,25 +5,23 @@ every update and in nothing else: given the joint error, each network's gradient
 """
 
 from collections.abc import Mapping
-from functools import partial
 
 import numpy as np
 
 from functions.algorithms.base import AlgorithmSpec, Context, Stage, StageResult, StageSpec, Summary, as_base
 from functions.algorithms.metrics import OWN, ByAgent, due
 from functions.algorithms.off_policy.overestimation import overestimation
-from functions.algorithms.off_policy.priorities import PART, Draw, Judged
-from functions.algorithms.off_policy.replay import joint_signal, learning_signal, scaled
-from functions.algorithms.off_policy.reward_scale import RewardScale
-from functions.algorithms.off_policy.td import joint_sum, look_ahead, td_loss
+from functions.algorithms.off_policy.priorities import PART
+from functions.algorithms.off_policy.replay import joint_signal, learning_signal
+from functions.algorithms.off_policy.reward_scale import value_scale
+from functions.algorithms.off_policy.td import joint_sum, n_step_returns
 from functions.algorithms.value.decomposed import (
     STAGE_SPECS,
-    gathered,
+    Mixing,
+    SideUtilities,
     initialise,
-    joint_figures,
-    mixing_group,
+    mixed_agents,
     policy,
-    shared_out,
     utility,
 )
 from functions.algorithms.value.utilities import PARTS, UtilityConfig, part_bytes
@@ -38,40 +36,35 @@ class VdnConfig(UtilityConfig, frozen=True, kw_only=True, tag_field="name", tag=
 
 
 def mix(context: Context[VdnConfig], group: int) -> StageResult:
-    """The error of the joint value, for every agent on the group's side."""
-    side = mixing_group(context, group)
+    """The gradient of the joint value's loss, for every agent on the group's side."""
+    side = mixed_agents(context, group)
     if not side:
         return StageResult({}, {})
-    told = _overestimation(context, side, group) if due(context) else {}
-    name, config, whole = group_name(group), context.config, context
-    draw = Draw.told(context, name)
-    context = draw.shown(context)
-    living, ended, signal = context.batch.alive[side], context.batch.ended, joint_signal(context, side)
-    units = scaled(whole, name, signal, partial(joint_signal, side=side))
-    # The same part of the offset for every agent.
-    found = gathered(context, side).raised(units.offset / len(side))
-    # The side's reward counts once, and each agent's own value goes on until that agent is gone.
-    earned = look_ahead(units.rewards, signal.terminal, ended, config.gamma, config.n_step).returns
-    each = learning_signal(context, side, team=False)
-    own = look_ahead(np.zeros_like(found.future), each.terminal, ended, config.gamma, config.n_step).targets(
-        found.future
-    )
-    joint, targets = joint_sum(found.taken, living), earned + joint_sum(own, living)
-    loss = td_loss(joint, targets.astype(joint.dtype), config.huber_delta, draw.weighing(joint), signal.learned)
-    if due(whole):
-        told |= joint_figures(loss, units.unit * joint, signal.learned)
-        told |= ByAgent.of(side, each.learned).means({"value": units.unit * found.taken[each.learned]})
-    judged = Judged.by(draw, config, loss.difference, signal.learned)
-    down = shared_out(context, side, loss.grad_output * living, judged)
-    return StageResult({**down, f"normaliser/{name}": units.normaliser}, told)
+    metrics = _overestimation(context, side, group) if due(context) else {}
+    mixing, config = Mixing.load(context, group, side), context.config
+    batch, signal, rewards = mixing.context.batch, mixing.signal, mixing.rewards
+    alive = batch.alive[side]
+    # Every agent gets the same part of the offset.
+    utilities = mixing.utilities.shifted(rewards.offset / len(side))
+    # The side's reward counts once, and each agent's own value is bootstrapped until that agent terminates.
+    n_step = n_step_returns(rewards.rewards, signal.terminal, batch.ended, config.gamma, config.n_step)
+    each = learning_signal(mixing.context, side, team=False)
+    no_rewards = np.zeros_like(utilities.future)
+    own = n_step_returns(no_rewards, each.terminal, batch.ended, config.gamma, config.n_step).targets(utilities.future)
+    joint = joint_sum(utilities.taken, alive)
+    loss = mixing.loss(joint, n_step.returns + joint_sum(own, alive))
+    if due(context):
+        metrics |= mixing.metrics(loss, joint)
+        metrics |= ByAgent.of(side, each.learned).means({"value": rewards.scale * utilities.taken[each.learned]})
+    tensors = mixing.group_tensors(loss, loss.grad_output * alive)
+    return StageResult({**tensors, f"normaliser/{group_name(group)}": rewards.normaliser}, metrics)
 
 
 def _overestimation(context: Context[VdnConfig], side: list[int], group: int) -> dict[str, float]:
-    living, name = context.batch.alive[side], f"normaliser/{group_name(group)}"
-    left = living & ~learning_signal(context, side, team=False).terminal
-    offset = RewardScale.of(context.tensors[name]).units(context.config.standardise_rewards).offset
-    found = gathered(context, side, OWN).raised(offset / len(side))
-    joint, future = joint_sum(found.taken, living), joint_sum(found.future, left)
+    alive, name = context.batch.alive[side], group_name(group)
+    alive_next = alive & ~learning_signal(context, side, team=False).terminal
+    utilities = SideUtilities.load(context, side, OWN).shifted(value_scale(context, name).offset / len(side))
+    joint, future = joint_sum(utilities.taken, alive), joint_sum(utilities.future, alive_next)
     return overestimation(context, name, joint, future, joint_signal(context, side))
 
 

@@ -9,7 +9,7 @@ from test_value_exactness import APART, NUM_ENVS, PAIRED, STEPS, TOGETHER, Scene
 
 from functions.algorithms import registry as algorithms
 from functions.algorithms.metrics import MOST_AGENTS, ByAgent, explained_variance
-from functions.algorithms.off_policy.replay import drawn
+from functions.algorithms.off_policy.replay import with_minibatch
 from functions.algorithms.off_policy.reward_scale import RewardScale
 from functions.learner import stages
 from functions.learner.stages import Share
@@ -134,7 +134,7 @@ def test_a_policy_that_gives_one_number_for_everything_has_the_entropy_of_an_eve
     scene = constant(Scene(name, PAIRED), 0.3)
     context = context_of(scene)
     found = figures_of(context, scene.algorithm, range(2))
-    batch = drawn(dataclasses.replace(context, update=1)).batch
+    batch = with_minibatch(dataclasses.replace(context, update=1)).batch
     alive = batch.alive[[0, 2]]
     even = np.log(np.stack([batch.of(batch.masks, agent).sum(axis=-1) for agent in (0, 2)]))
     assert alive.any(axis=(1, 2)).all() and not alive.all() and len({*even[alive].tolist()}) > 1
@@ -167,7 +167,7 @@ def rows_of(scene):
 
 def unit_of(outcome, group):
     """The reward that is 1 in the values of a group."""
-    return RewardScale.of(outcome.tensors[f"normaliser/{group}"]).units(True).reward
+    return RewardScale.of(outcome.tensors[f"normaliser/{group}"]).value_scale(True).reward
 
 
 def told(context, algorithm, updates):

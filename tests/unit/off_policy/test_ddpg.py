@@ -8,7 +8,7 @@ import pytest
 from coordinator.placement.rules import fused, split
 from functions.algorithms import registry as algorithms
 from functions.algorithms.base import Context
-from functions.algorithms.ddpg.actors import acting_next, acting_now, taken
+from functions.algorithms.ddpg.actors import current_actions, next_actions, recorded_actions
 from functions.contract import BadRequest, Behaviour, Opponents, Team
 from functions.data.replay_buffer import ReplayBuffer, RolloutKey
 from functions.environments.base import AgentClass, EnvSpec
@@ -109,7 +109,7 @@ def policy_outputs(tensors, agent, seen):
     )
 
 
-def judged_by(state, group, weights):
+def with_critic(state, group, weights):
     """A critic of one hidden unit whose value is 2 tanh(x . weights), in place of the group's."""
     sized = np.array(weights, float)[:, None]
     one = {"w0": sized, "b0": np.zeros(1), "w1": np.array([[2.0]]), "b1": np.zeros(1)}
@@ -126,20 +126,20 @@ def one_number(name, weights, **fields):
     algorithm, context = scene(name, pair(numbers=True), made, critic_lr=1e-13, regularisation=0.0)
     quiet = {k: np.zeros_like(v) if k.startswith(("policy/", "target/")) else v for k, v in context.tensors.items()}
     quiet |= {k: np.array([0, 1.0, 1.0, 0]) for k in quiet if k.startswith("normaliser/")}  # of level 0
-    context = dataclasses.replace(context, tensors=judged_by(quiet, "g00", weights))
+    context = dataclasses.replace(context, tensors=with_critic(quiet, "g00", weights))
     return algorithm, context
 
 
-def test_the_slope_of_an_independent_critic_is_that_worked_out_by_hand():
+def test_the_gradient_of_an_independent_critic_is_that_worked_out_by_hand():
     # x = (1, 0, a) and the value is 2 tanh(0.3 + 0.7 a); at a = 0 its slope is 2 (1 - tanh(0.3)^2) 0.7. The loss is
     # minus the mean over 64 rows, so each has the 64th part.
     algorithm, context = one_number("iddpg", [0.3, 5.0, 0.7])
-    found = algorithms.implementation(algorithm).STAGES["critic"](context, 0).tensors["slope/g00"]
+    found = algorithms.implementation(algorithm).STAGES["critic"](context, 0).tensors["gradient/g00"]
     assert found.shape == (1, 1, 64, 1)
     np.testing.assert_allclose(found, -2 * (1 - np.tanh(0.3) ** 2) * 0.7 / 64, rtol=1e-9)
 
 
-def test_the_slope_of_a_central_critic_has_what_others_did():
+def test_the_gradient_of_a_central_critic_has_what_others_did():
     # x = (1, 0, 0, 1, a, -0.5): the value is 2 tanh(0.3 - 0.2 + 0.7 a + 0.4 * -0.5), so at a = 0 tanh is taken of -0.1.
     algorithm, context = one_number("maddpg", [0.3, 5.0, 5.0, -0.2, 0.7, 0.4])
     code = algorithms.implementation(algorithm)
@@ -147,7 +147,7 @@ def test_the_slope_of_a_central_critic_has_what_others_did():
         context = dataclasses.replace(
             context, tensors={**context.tensors, **code.STAGES["actors"](context, group).tensors}
         )
-    found = code.STAGES["critic"](context, 0).tensors["slope/g00"]
+    found = code.STAGES["critic"](context, 0).tensors["gradient/g00"]
     np.testing.assert_allclose(found, -2 * (1 - np.tanh(-0.1) ** 2) * 0.7 / 64, rtol=1e-9)
 
 
@@ -233,7 +233,7 @@ def test_what_is_not_legal_is_done_neither_now_nor_next():
     batch = context.replay_buffer.sample(rng, 64, length=2)
     context = dataclasses.replace(context, batch=batch)
     for agent in (0, 1):
-        now, after = acting_now(context, agent), acting_next(context, agent)
+        now, after = current_actions(context, agent), next_actions(context, agent)
         legal = batch.masks[0][agent]
         assert ((now[0] == 1).sum(axis=-1) == 1).all()
         assert legal[now[0] == 1].all()
@@ -247,7 +247,7 @@ def test_critics_see_choices_as_one_hots_and_numbers_as_they_are():
         made["alive"][0, 0, :4] = False
         _, context = scene("iddpg", pair(numbers), made)
         context = dataclasses.replace(context, batch=context.replay_buffer.segments_from(np.arange(NUM_ENVS)))
-        done, found = made["action/0"][0, 0], taken(context, 0)[0]
+        done, found = made["action/0"][0, 0], recorded_actions(context, 0)[0]
         wanted = done if numbers else np.eye(3)[done]
         assert (found[:4] == 0).all()
         assert (found[4:] == wanted[4:]).all()

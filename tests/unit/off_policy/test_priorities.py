@@ -5,7 +5,7 @@ import pytest
 
 from functions.algorithms import registry as algorithms
 from functions.algorithms.base import Context
-from functions.algorithms.off_policy.priorities import Draw, Judged, Priorities
+from functions.algorithms.off_policy.priorities import Draw, Priorities, PriorityUpdate
 from functions.contract import Team
 from functions.data.replay_buffer import ReplayBuffer, RolloutKey
 from functions.environments.base import AgentClass, EnvSpec
@@ -72,32 +72,32 @@ def test_two_updates_are_worked_out_by_hand():
     agent = Alone(batch_size=4, priority_beta=0.4, priority_steps=8)
     agent.hold(0, {(0, 0): rollout(1, 0, 3, 8)})
     # All are new, so each of four equal parts of the total holds one, and weights are 1.
-    draw = Draw.of(agent.context(0), "g00")
-    assert (draw.places.tolist(), draw.weights.tolist()) == ([0, 1, 2, 3], [1, 1, 1, 1])
+    draw = Draw.sample(agent.context(0), "g00")
+    assert (draw.indices.tolist(), draw.weights.tolist()) == ([0, 1, 2, 3], [1, 1, 1, 1])
     agent.learn(0)
     # The square roots of 1, 0.000001, 3 and 8, but for the little that is added to each.
     np.testing.assert_allclose(agent.values, [1, 0.001, 3**0.5, 8**0.5], rtol=1e-6)
     # Of the total 5.5615 the places hold up to 1, 1.001, 2.733 and the rest; the parts of draws begin at 0, 1.390,
     # 2.781 and 4.171. So the last two draws fall into the last place, whatever the random numbers.
-    draw = Draw.of(agent.context(1), "g00")
-    assert draw.places[2:].tolist() == [3, 3]
-    assert draw.places[1] in (2, 3)
+    draw = Draw.sample(agent.context(1), "g00")
+    assert draw.indices[2:].tolist() == [3, 3]
+    assert draw.indices[1] in (2, 3)
     # Half of the way from 0.4 to 1: (least over own) to the power of 0.7, which is (N P)^-0.7 over its maximum.
     np.testing.assert_allclose(draw.weights[2:], (0.001 / 8**0.5) ** 0.7, rtol=1e-6)
 
 
 def test_the_exponent_of_the_weights_rises_with_all_steps_there_ever_were_and_stays_at_one():
     agent = Alone(batch_size=4, priority_beta=0.4, priority_steps=16)
-    told = []
+    exponents = []
     for round_ in range(6):
         agent.hold(round_, {(round_, 0): rollout(1, 0, 3, 8)})  # the buffer has one round
         agent.learn(0)
-        told.append(agent.config.beta(int(agent.tensors["priorities/g00/steps"][0])))
+        exponents.append(agent.config.beta(int(agent.tensors["priorities/g00/steps"][0])))
         agent.learn(1)
-    assert told == pytest.approx([0.55, 0.7, 0.85, 1, 1, 1])
+    assert exponents == pytest.approx([0.55, 0.7, 0.85, 1, 1, 1])
 
 
-def test_units_that_leave_are_forgotten_and_new_ones_come_first():
+def test_rollouts_that_leave_are_forgotten_and_new_ones_come_first():
     agent = Alone(batch_size=4)
     agent.hold(0, {(0, 0): rollout(1, 1, 1, 1), (0, 1): rollout(0, 0, 0, 0)})
     agent.learn(0)
@@ -105,17 +105,17 @@ def test_units_that_leave_are_forgotten_and_new_ones_come_first():
     before = agent.values[4:].copy()
     agent.hold(1, {**old, (1, 0): rollout(8, 8, 8, 8), (1, 1): rollout(8, 8, 8, 8)})
     known = Priorities.load(agent.context(0), "g00")
-    assert known.units.tolist() == [[0, 1], [1, 0], [1, 1]]
+    assert known.rollouts.tolist() == [[0, 1], [1, 0], [1, 1]]
     np.testing.assert_array_equal(known.values[:4], before)
     np.testing.assert_allclose(known.values[4:], 1, rtol=1e-5)
     agent.learn(0)
     assert agent.tensors["priorities/g00/units"].tolist() == [[0, 1], [1, 0], [1, 1]]
-    # One judged at the square root of 8 makes it what is to come begins with.
+    # One update at the square root of 8 makes it what is to come begins with.
     agent.hold(2, {(1, 1): rollout(8, 8, 8, 8), (2, 0): rollout(0, 0, 0, 0)})
     np.testing.assert_allclose(Priorities.load(agent.context(0), "g00").values[4:], 8**0.5, rtol=1e-6)
 
 
-def test_units_are_found_by_name_in_any_order():
+def test_rollouts_are_found_by_name_in_any_order():
     known = Priorities(np.array([[3, 0], [3, 1]]), np.array([1, 2, 3, 4], np.float32), 40)
     found = known.aligned(np.array([[4, 0], [3, 1]]), 2, 10)
     assert (found.values.tolist(), found.values.dtype, found.steps) == ([4, 4, 3, 4], np.float32, 50)
@@ -123,15 +123,15 @@ def test_units_are_found_by_name_in_any_order():
     assert (again.values.tolist(), again.steps) == ([4, 4, 3, 4], 50)
 
 
-def test_the_priority_of_a_stretch_is_that_of_its_mean_error_over_rows_that_are_learned_from():
-    """Two agents, two steps, three stretches: errors 1, 2, 3 and 6 are 3 in the mean, 4 and 0 of an agent that lives
-    are 2, and a stretch in which nobody lives is worth nothing."""
+def test_the_priority_of_a_segment_is_that_of_its_mean_error_over_rows_that_are_learned_from():
+    """Two agents, two steps, three segments: errors 1, 2, 3 and 6 are 3 in the mean, 4 and 0 of an agent that lives
+    are 2, and a segment in which nobody lives has priority 0."""
     difference = np.array([[[1, -4, 0], [2, 0, 0]], [[-3, 0, 0], [6, 0, 0]]], np.float64)
     learned = np.array([[[True, True, False], [True, True, False]], [[True, False, False], [True, False, False]]])
     config = Alone(priority=1.0).config
-    judged = Judged.by(Draw(np.array([5, 0, 2]), np.ones(3)), config, difference, learned)
-    assert judged.places.tolist() == [5, 0, 2]
-    np.testing.assert_allclose(judged.worth, [3 + 1e-6, 2 + 1e-6, 0], rtol=1e-12)
+    update = PriorityUpdate.of(Draw(np.array([5, 0, 2]), np.ones(3)), config, difference, learned)
+    assert update.indices.tolist() == [5, 0, 2]
+    np.testing.assert_allclose(update.priorities, [3 + 1e-6, 2 + 1e-6, 0], rtol=1e-12)
 
 
 def test_what_nothing_can_be_learned_from_is_not_drawn_again_unless_there_is_nothing_else():
@@ -140,26 +140,26 @@ def test_what_nothing_can_be_learned_from_is_not_drawn_again_unless_there_is_not
     dead["alive"][:] = False
     agent.hold(0, {(0, 0): dead, (0, 1): living})
     agent.learn(0)
-    places = agent.tensors["priorities/g00/values"][:4] == 0
-    assert places.sum() == 2  # one in each of the four parts of two transitions
+    undrawable = agent.tensors["priorities/g00/values"][:4] == 0
+    assert undrawable.sum() == 2  # one in each of the four parts of two transitions
     for update in range(1, 9):
         agent.learn(update)
-        assert not places[[place for place in Draw.of(agent.context(update), "g00").places if place < 4]].any()
-        places = agent.tensors["priorities/g00/values"][:4] == 0
+        assert not undrawable[[index for index in Draw.sample(agent.context(update), "g00").indices if index < 4]].any()
+        undrawable = agent.tensors["priorities/g00/values"][:4] == 0
     alone = Alone(batch_size=4)
     alone.hold(0, {(0, 0): dead})
     alone.learn(0)
     assert not alone.values.any()
-    draw = Draw.of(alone.context(1), "g00")
-    assert (draw.places.tolist(), draw.weights.tolist()) == ([0, 1, 2, 3], [1, 1, 1, 1])
+    draw = Draw.sample(alone.context(1), "g00")
+    assert (draw.indices.tolist(), draw.weights.tolist()) == ([0, 1, 2, 3], [1, 1, 1, 1])
 
 
-def test_groups_that_draw_by_other_priorities_are_shown_other_rows():
+def test_groups_that_draw_by_other_priorities_learn_from_other_rows():
     """The buffer caches the last minibatch only; another one is drawn anew."""
     agent = Alone(batch_size=2)
     agent.hold(0, {(0, 0): rollout(10, 11, 12, 13)})
-    shown = [Draw(np.array(places), np.ones(2)).shown(agent.context(0)) for places in ([0, 1], [3, 2], [0, 1])]
-    assert [context.batch.rewards[0, 0].tolist() for context in shown] == [[10, 11], [13, 12], [10, 11]]
+    drawn = [Draw(np.array(indices), np.ones(2)).minibatch(agent.context(0)) for indices in ([0, 1], [3, 2], [0, 1])]
+    assert [context.batch.rewards[0, 0].tolist() for context in drawn] == [[10, 11], [13, 12], [10, 11]]
 
 
 @pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])

@@ -1,4 +1,4 @@
-"""Units of values, by hand."""
+"""The scale of values, by hand."""
 
 from types import SimpleNamespace
 
@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from functions.algorithms.advantages import LearningSignal
-from functions.algorithms.off_policy.replay import scaled
-from functions.algorithms.off_policy.reward_scale import RewardScale
+from functions.algorithms.off_policy.reward_scale import RewardScale, scale_rewards
 
 REWARDS = np.array([-4.0, -2.0, -2.0, 0.0])  # mean -2, mean square 6, variance 2
 
@@ -16,23 +15,23 @@ def once():
     return RewardScale().updated(REWARDS, lambda: -20.0)
 
 
-def test_values_are_in_units_of_the_standard_deviation_above_the_level():
-    assert once().units(True) == pytest.approx((2**0.5, -20 / 2**0.5))
+def test_values_are_in_the_scale_of_the_standard_deviation_above_the_level():
+    assert once().value_scale(True) == pytest.approx((2**0.5, -20 / 2**0.5))
 
 
 def test_rewards_as_they_are_have_the_level_too():
-    assert once().units(False) == (1.0, -20.0)
+    assert once().value_scale(False) == (1.0, -20.0)
 
 
 def test_the_level_stays_when_rewards_change_while_the_scale_follows():
     twice = once().updated(REWARDS + 6, lambda: pytest.fail("it was asked for once"))
     assert twice.level == -20
     # Both count nearly alike: mean 1, mean square (6 + 18) / 2 = 12.
-    assert twice.units(True).reward == pytest.approx(11**0.5, rel=1e-3)
+    assert twice.value_scale(True).reward == pytest.approx(11**0.5, rel=1e-3)
 
 
 def test_before_any_reward_nothing_changes():
-    assert RewardScale().units(True) == (1.0, 0.0)
+    assert RewardScale().value_scale(True) == (1.0, 0.0)
     assert RewardScale().updated(REWARDS[:0], lambda: 1.0) == RewardScale()
 
 
@@ -51,7 +50,7 @@ def test_the_level_is_the_mean_of_what_was_still_to_come_in_the_first_round():
         config=SimpleNamespace(gamma=0.5, standardise_rewards=False),
         batch=SimpleNamespace(ended=np.zeros((3, 1), bool)),
     )
-    found = scaled(context, "g00", signal, lambda _: signal)
+    found = scale_rewards(context, "g00", signal, lambda _: signal)
     # 4 + 2/2 = 5, and 2; 0 + 0/2 + 8/4 = 2, 0 + 8/2 = 4, and 8.
     assert found.offset == pytest.approx((5 + 2 + 2 + 4 + 8) / 5)
     assert found.normaliser[3] == found.offset

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from functions.algorithms.off_policy import td
-from functions.algorithms.off_policy.targets import hard, polyak
+from functions.algorithms.off_policy.networks import hard_update, soft_update
 
 GAMMA = 0.5
 
@@ -39,7 +39,7 @@ def flags(places):
 @pytest.mark.parametrize("row", ROWS)
 def test_three_step_targets_are_those_worked_out_by_hand(row):
     terminated, ended, returns, discount, last, targets = ROWS[row]
-    n_step = td.look_ahead(REWARDS, flags(terminated), flags(ended), GAMMA, 3)
+    n_step = td.n_step_returns(REWARDS, flags(terminated), flags(ended), GAMMA, 3)
     np.testing.assert_array_equal(n_step.returns[:, 0], returns)
     np.testing.assert_array_equal(n_step.discount[:, 0], discount)
     np.testing.assert_array_equal(n_step.last[:, 0], last)
@@ -71,7 +71,7 @@ def walk(t, steps, rewards, following, terminated, ended):
 @pytest.mark.parametrize("steps", [1, 2, 5, 30])
 def test_n_step_targets_are_those_of_walking_step_by_step(steps):
     rewards, following, terminated, ended = random_sequences(0)
-    got = td.look_ahead(rewards, terminated, ended, GAMMA, steps).targets(following)
+    got = td.n_step_returns(rewards, terminated, ended, GAMMA, steps).targets(following)
     for agent, t, copy in np.ndindex(rewards.shape):
         one = rewards[agent, :, copy], following[agent, :, copy], terminated[agent, :, copy], ended[:, copy]
         assert got[agent, t, copy] == pytest.approx(walk(t, steps, *one), rel=1e-12, abs=1e-14)
@@ -79,14 +79,14 @@ def test_n_step_targets_are_those_of_walking_step_by_step(steps):
 
 def test_looking_one_step_ahead_gives_the_one_step_targets():
     rewards, following, terminated, ended = random_sequences(1)
-    got = td.look_ahead(rewards, terminated, ended, 0.9, 1).targets(following)
+    got = td.n_step_returns(rewards, terminated, ended, 0.9, 1).targets(following)
     np.testing.assert_array_equal(got, td.one_step(rewards, following, terminated, 0.9))
 
 
 @pytest.mark.parametrize("steps", [0, -1])
 def test_a_target_looks_at_least_one_step_ahead(steps):
     with pytest.raises(ValueError, match=f"at least 1 step ahead, not {steps}"):
-        td.look_ahead(REWARDS, flags(()), flags(()), GAMMA, steps)
+        td.n_step_returns(REWARDS, flags(()), flags(()), GAMMA, steps)
 
 
 def test_double_q_takes_the_targets_value_of_the_online_choice_among_legal_actions():
@@ -103,8 +103,8 @@ def test_double_q_takes_the_targets_value_of_the_online_choice_among_legal_actio
 
 def test_the_error_of_the_values_taken_goes_to_the_actions_taken():
     values, actions = np.array([[1.0, 2, 3], [4.0, 5, 6]]), np.array([2, 0])
-    np.testing.assert_array_equal(td.chosen(values, actions), [3, 4])
-    np.testing.assert_array_equal(td.at_actions(np.array([0.5, -1.0]), actions, 3), [[0, 0, 0.5], [-1, 0, 0]])
+    np.testing.assert_array_equal(td.gather_actions(values, actions), [3, 4])
+    np.testing.assert_array_equal(td.scatter_actions(np.array([0.5, -1.0]), actions, 3), [[0, 0, 0.5], [-1, 0, 0]])
 
 
 def test_the_joint_error_is_the_sum_over_living_agents():
@@ -149,12 +149,12 @@ def test_a_batch_without_a_living_agent_has_no_loss():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_targets_and_losses_keep_the_type_of_their_inputs(dtype):
     rewards, following, terminated, ended = random_sequences(4, dtype)
-    n_step = td.look_ahead(rewards, terminated, ended, 0.9, 3)
+    n_step = td.n_step_returns(rewards, terminated, ended, 0.9, 3)
     loss = td.td_loss(following, rewards, 1.0, np.ones_like(rewards), ~terminated)
     joint = td.joint_sum(following, terminated)
     arrays = (n_step.returns, n_step.targets(following), loss.grad_output, loss.difference, joint)
     arrays += (td.one_step(rewards, following, terminated, 0.9), td.double_q(rewards[0], following[0], ~terminated[0]))
-    arrays += (td.at_actions(following[0, 0], np.zeros(40, int), 2),)
+    arrays += (td.scatter_actions(following[0, 0], np.zeros(40, int), 2),)
     assert {array.dtype for array in arrays} == {np.dtype(dtype)}
 
 
@@ -166,31 +166,31 @@ ONLINE, TARGET = (
 
 def test_a_hard_target_is_copied_after_every_third_update():
     for updates, source in ((1, TARGET), (2, TARGET), (3, ONLINE), (4, TARGET), (6, ONLINE)):
-        got = hard(ONLINE, TARGET, updates, every=3)
+        got = hard_update(ONLINE, TARGET, updates, interval=3)
         assert {name: tensor.tolist() for name, tensor in got.items()} == {n: t.tolist() for n, t in source.items()}
 
 
 def test_a_copied_target_does_not_move_with_the_online_network():
     online = {"w0": np.array([1.0])}
-    copied = hard(online, {"w0": np.array([0.0])}, 1, every=1)
+    copied = hard_update(online, {"w0": np.array([0.0])}, 1, interval=1)
     online["w0"] += 5
     assert copied["w0"].tolist() == [1.0]
 
 
 def test_a_soft_update_moves_a_part_of_the_way():
-    got = polyak(ONLINE, TARGET, 0.25)  # 3 - ¼2, 6 - ¼4, 0 + ¼4
+    got = soft_update(ONLINE, TARGET, 0.25)  # 3 - ¼2, 6 - ¼4, 0 + ¼4
     assert {name: tensor.tolist() for name, tensor in got.items()} == {"w0": [2.5, 5.0], "b0": [1.0]}
     assert TARGET["w0"].tolist() == [3.0, 6.0]
     for rate, end in ((0.0, TARGET), (1.0, ONLINE)):
-        assert all(np.array_equal(tensor, end[name]) for name, tensor in polyak(ONLINE, TARGET, rate).items())
+        assert all(np.array_equal(tensor, end[name]) for name, tensor in soft_update(ONLINE, TARGET, rate).items())
 
 
 def test_targets_refuse_networks_with_other_tensors_and_rates_out_of_range():
     with pytest.raises(ValueError, match="do not have the same tensors: b0"):
-        hard(ONLINE, {"w0": TARGET["w0"]}, 1, 1)
+        hard_update(ONLINE, {"w0": TARGET["w0"]}, 1, 1)
     with pytest.raises(ValueError, match="do not have the same tensors: b0"):
-        polyak({"w0": ONLINE["w0"]}, TARGET, 0.5)
+        soft_update({"w0": ONLINE["w0"]}, TARGET, 0.5)
     with pytest.raises(ValueError, match="not every 0"):
-        hard(ONLINE, TARGET, 1, 0)
+        hard_update(ONLINE, TARGET, 1, 0)
     with pytest.raises(ValueError, match=r"from 0 to 1, not 1\.5"):
-        polyak(ONLINE, TARGET, 1.5)
+        soft_update(ONLINE, TARGET, 1.5)

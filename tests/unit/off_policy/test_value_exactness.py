@@ -12,8 +12,9 @@ from coordinator.placement.rules import LEARNER_PLACEMENTS
 from functions import codec
 from functions.algorithms import registry as algorithms
 from functions.algorithms.base import Context
+from functions.algorithms.off_policy.networks import observation_inputs
 from functions.algorithms.value import decomposed
-from functions.algorithms.value.utilities import seen_by, utilities
+from functions.algorithms.value.utilities import agent_utilities
 from functions.contract import TaskHeader, Team
 from functions.data.replay_buffer import ReplayBuffer, RolloutKey
 from functions.environments.base import AgentClass, EnvSpec
@@ -148,7 +149,7 @@ CASES = {
     "huber, not double": {"huber_delta": 0.3, "double": False, "max_grad_norm": WIDE},
     "three steps ahead": {"sequence_length": 3, "n_step": 3},
     "three steps ahead, time limits are ends": {"sequence_length": 6, "n_step": 3, "time_limit": "terminal"},
-    "two steps ahead in stretches of three, hard targets": {
+    "two steps ahead in segments of three, hard targets": {
         "sequence_length": 3,
         "n_step": 2,
         "target_update_interval": 3,
@@ -156,7 +157,7 @@ CASES = {
     "fast targets, rewards as they are": {"tau": 0.5, "standardise_rewards": False, "gamma": 1.0},
     "time limits are ends": {"time_limit": "terminal"},
     "memory": {"recurrent": True, "batch_size": 4},
-    "memory, burnt in": {"recurrent": True, "sequence_length": 3, "burn_in": 1, "n_step": 2, "huber_delta": 1.0},
+    "memory, burn-in": {"recurrent": True, "sequence_length": 3, "burn_in": 1, "n_step": 2, "huber_delta": 1.0},
     "memory over three steps, not double": {
         "recurrent": True,
         "n_step": 3,
@@ -164,9 +165,9 @@ CASES = {
         "batch_size": 3,
         "hidden": [4],
     },
-    "burnt in without memory": {"sequence_length": 2, "burn_in": 1},
+    "burn-in without memory": {"sequence_length": 2, "burn_in": 1},
     "priorities": {"priority": 0.7, "priority_beta": 0.5, "priority_steps": 100},
-    "priorities of stretches": {"priority": 1.0, "sequence_length": 3, "n_step": 2, "burn_in": 1, "huber_delta": 0.3},
+    "priorities of segments": {"priority": 1.0, "sequence_length": 3, "n_step": 2, "burn_in": 1, "huber_delta": 0.3},
     "priorities, memory": {"priority": 0.5, "priority_steps": 1, "recurrent": True, "batch_size": 3, "n_step": 2},
 }
 
@@ -195,7 +196,7 @@ def test_so_do_independent_learners_of_their_own_rewards():
     equals_plain(Scene("iql", reward="own", sequence_length=2, first=True))
 
 
-@pytest.mark.parametrize("case", ["one step ahead", "time limits are ends", "memory, burnt in"])
+@pytest.mark.parametrize("case", ["one step ahead", "time limits are ends", "memory, burn-in"])
 @pytest.mark.parametrize("sides", [(), (0, 1, 0, 1)], ids=["one side", "two sides"])
 @pytest.mark.parametrize("name", NAMES)
 def test_so_they_do_from_the_first_update_on_which_finds_the_scale_of_rewards(name, sides, case):
@@ -271,7 +272,7 @@ def test_who_learns_together_draws_by_equal_priorities_and_who_learns_alone_by_i
 
 
 @pytest.mark.parametrize("state_size", [3, 0])
-@pytest.mark.parametrize("case", ["one step ahead", "three steps ahead", "memory", "memory, burnt in"])
+@pytest.mark.parametrize("case", ["one step ahead", "three steps ahead", "memory", "memory, burn-in"])
 @pytest.mark.parametrize("name", NAMES)
 def test_what_dead_agents_saw_did_and_got_changes_no_byte(name, case, state_size):
     scene = Scene(name, state_size=state_size, **CASES[case])
@@ -304,9 +305,9 @@ def test_a_function_with_all_stages_makes_utilities_of_a_minibatch_once(name, ru
 
     def counted(context, group, **settings):
         made.append(context.update)
-        return utilities(context, group, **settings)
+        return agent_utilities(context, group, **settings)
 
-    monkeypatch.setattr(decomposed, "utilities", counted)
+    monkeypatch.setattr(decomposed, "agent_utilities", counted)
     scene.run(rule, rounds=1)
     # Of the round's own data once more, in its last update, for the figures.
     for update, whole in ((0, 0), (1, 1)):
@@ -321,11 +322,11 @@ def test_the_gradient_of_a_sum_is_each_networks_own():
     for names in (("utility",), ("mix",)):
         share = stages.Share(names, groups, range(1))
         known |= stages.run(scene.algorithm, code, scene.context(FIRST, known), share).tensors
-    slopes = np.concatenate([known[f"slope/g{group:02d}"] for group in groups])
+    gradients = np.concatenate([known[f"gradient/g{group:02d}"] for group in groups])
     alive = scene.replay_buffer.sample(generator(5, FIRST, "replay", 0), 7, 2).alive
     for t, b in np.ndindex(alive.shape[1:]):
-        assert len({*slopes[alive[:, t, b], t, b].tolist()}) <= 1
-    assert not slopes[~alive].any() and slopes[alive].any()
+        assert len({*gradients[alive[:, t, b], t, b].tolist()}) <= 1
+    assert not gradients[~alive].any() and gradients[alive].any()
 
 
 def test_a_stage_leaves_the_minibatch_as_it_was():
@@ -347,7 +348,7 @@ def test_a_stage_leaves_the_minibatch_as_it_was():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_stretches_that_begin_where_episodes_do_are_unrolled_like_whole_units(name):
+def test_segments_that_begin_where_episodes_do_are_unrolled_like_whole_rollouts(name):
     scene = Scene(name, recurrent=True)
     rollouts = [{**rollout, "ended": np.zeros((STEPS, NUM_ENVS), bool)} for rollout in scene.rollouts]
     for rollout_ in rollouts:
@@ -357,12 +358,12 @@ def test_stretches_that_begin_where_episodes_do_are_unrolled_like_whole_units(na
 
     def values(first, length):
         context = replace(scene.context(FIRST, scene.tensors), batch=scene.replay_buffer.segments_from(first, length))
-        outputs, _ = seen_by(context, 0).unroll(weights)
+        outputs, _ = observation_inputs(context, 0).unroll(weights)
         return outputs.reshape(length, 2, len(first), -1)  # group 0 has two agents
 
     whole = values(np.arange(NUM_ENVS), STEPS)
     for begin in range(0, STEPS, 2):
         part = values(begin * NUM_ENVS + np.arange(NUM_ENVS), 2)
         np.testing.assert_allclose(part, whole[begin : begin + 2], rtol=1e-12)
-        if begin:  # a stretch that begins amid an episode has forgotten what came before
+        if begin:  # a segment that begins amid an episode has forgotten what came before
             assert not np.allclose(values((begin - 1) * NUM_ENVS + np.arange(NUM_ENVS), 1), whole[begin - 1 : begin])

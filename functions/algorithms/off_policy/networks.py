@@ -1,0 +1,180 @@
+"""Networks that learn from minibatches: their inputs, their outputs after each step, and their target networks.
+
+Rows of n agents stand side by side as n * E columns, ordered by agent.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functions.algorithms.advantages import Flags, next_values
+from functions.algorithms.base import Context
+from functions.algorithms.off_policy.replay import ReplayConfig
+from functions.algorithms.rows import members, own_observation, starts, with_identity
+from functions.nn import recurrent
+from functions.nn.mlp import Array
+from functions.nn.recurrent import Trace, Weights
+
+# The advice where an agent makes several choices at once, which only the PPO family supports.
+ONE_CHOICE = "use ippo or mappo, or with PettingZoo and RWARE task.options.joint_actions=true"
+
+
+class NetworkInputs(NamedTuple):
+    """The inputs of a group's networks, columns ordered by agent: `steps` ``[T, n * E, F]``, `after_cuts`
+    ``[n * K, F]``, and where episodes begin, `begins` ``[T, n * E]``. The first `burn_in` steps only fill the hidden
+    state."""
+
+    steps: Array
+    after_cuts: Array
+    begins: Flags
+    burn_in: int
+
+    def unroll(self, weights: Weights) -> tuple[Array, Trace]:
+        """Outputs ``[T, n * E, out]``, and the trace that `recurrent.backward` needs."""
+        return recurrent.unroll(weights, self.steps, self.begins, self.burn_in)
+
+
+def network_inputs(
+    context: Context[ReplayConfig], agents: list[int], steps: Sequence[Array], after_cuts: Sequence[Array]
+) -> NetworkInputs:
+    """Agents' rows ``[T, E, F]`` and ``[K, F]`` side by side, with the one-hot identity where the team uses it."""
+    return NetworkInputs(
+        np.concatenate(
+            [with_identity(context, agent, rows) for agent, rows in zip(agents, steps, strict=True)], axis=1
+        ),
+        np.concatenate([with_identity(context, agent, rows) for agent, rows in zip(agents, after_cuts, strict=True)]),
+        np.tile(starts(context), (1, len(agents))),
+        context.config.burn_in,
+    )
+
+
+def observation_inputs(context: Context[ReplayConfig], group: int) -> NetworkInputs:
+    """The observations of the group's agents in the minibatch, zeros where an agent is dead."""
+    batch, agents = context.batch, members(context.team, group)
+    steps, after_cuts = zip(*(own_observation(batch, agent) for agent in agents), strict=True)
+    return network_inputs(context, agents, steps, after_cuts)
+
+
+def grad_output_for(weights: Weights, grad_output: Array) -> Array:
+    """d loss / d outputs ``[T, n * E, out]`` in the shape that `recurrent.backward` takes."""
+    return grad_output if weights.cell is not None else grad_output.reshape(-1, grad_output.shape[-1])
+
+
+def next_outputs(
+    context: Context[ReplayConfig],
+    weights: Weights,
+    inputs: NetworkInputs,
+    agents: int,
+    outputs: Array | None,
+    trace: Trace | None,
+) -> Array:
+    """Outputs for the observations after every step ``[n, T, E, out]``; `outputs` and `trace` are of the steps.
+
+    Both may be None for networks without a hidden state on segments of one step.
+    """
+    batch = context.batch
+    steps, num_envs = batch.ended.shape
+    first = None
+    if weights.cell is not None and trace is not None:
+        # The hidden state at each cut, agent by agent.
+        hidden = trace.hidden.reshape(steps, agents, num_envs, -1)
+        first = np.concatenate([hidden[batch.cut[:, 0], agent, batch.cut[:, 1]] for agent in range(agents)])
+        after = recurrent.forward(weights, inputs.after_cuts[None], first=first).outputs[0]
+    else:
+        after = recurrent.forward(weights, inputs.after_cuts).outputs
+    after = after.reshape(agents, -1, after.shape[-1])
+    if outputs is None:
+        outputs = np.zeros((steps, agents * num_envs, after.shape[-1]), after.dtype)
+    return next_values(by_agent(outputs, agents), after, batch.cut)
+
+
+def legal_next(context: Context[ReplayConfig], agents: list[int]) -> Flags | None:
+    """Which actions are legal after each step ``[n, T, E, actions]``, of agents of one class; None for all.
+
+    A dead agent's recorded action is action 0, so that alone is legal for it.
+    """
+    batch, alive = context.batch, alive_next(context, agents)
+    if batch.masks is None or batch.cut_masks is None:
+        if alive.all():
+            return None
+        actions = next(kind.actions for kind in context.spec.classes if agents[0] in kind.agents)
+        legal = np.ones((*alive.shape, actions), np.bool_)
+    else:
+        own = np.stack([batch.of(batch.masks, agent) for agent in agents])
+        after = np.stack([batch.of(batch.cut_masks, agent) for agent in agents])
+        legal = np.ones_like(own)
+        legal[:, :-1] = own[:, 1:]
+        legal[:, batch.cut[:, 0], batch.cut[:, 1]] = after
+    legal[~alive] = np.arange(legal.shape[-1]) == 0
+    return legal
+
+
+def alive_next(context: Context[ReplayConfig], agents: list[int]) -> Flags:
+    """Which agents are alive after each step ``[n, T, E]``."""
+    return np.asarray(context.batch.alive[agents] & ~context.batch.terminated[agents])
+
+
+def by_agent(columns: Array, agents: int) -> Array:
+    """``[T, n * E, ...]`` as ``[n, T, E, ...]``."""
+    steps, wide = columns.shape[:2]
+    return columns.reshape(steps, agents, wide // agents, *columns.shape[2:]).swapaxes(0, 1)
+
+
+def by_column(rows: Array) -> Array:
+    """``[n, T, E, ...]`` as ``[T, n * E, ...]``."""
+    agents, steps, num_envs = rows.shape[:3]
+    return rows.swapaxes(0, 1).reshape(steps, agents * num_envs, *rows.shape[3:])
+
+
+def update_target(
+    context: Context[ReplayConfig], tensors: dict[str, Array], part: str, target_part: str, name: str
+) -> dict[str, Array]:
+    """The target network `<target_part>/<name>` after this update; the online network is `<part>/<name>` of `tensors`.
+
+    Targets are computed with older weights, so that a step does not move what it aims at.
+    """
+    config = context.config
+    online, target = _unprefixed(tensors, f"{part}/{name}/"), _unprefixed(context.tensors, f"{target_part}/{name}/")
+    if config.target_update_interval is None:
+        new = soft_update(online, target, config.tau)
+    else:
+        updates = context.round * config.updates_per_round + context.update + 1
+        new = hard_update(online, target, updates, config.target_update_interval)
+    return {f"{target_part}/{name}/{key}": array.astype(target[key].dtype, copy=False) for key, array in new.items()}
+
+
+def hard_update(
+    online: Mapping[str, Array], target: Mapping[str, Array], updates: int, interval: int
+) -> dict[str, Array]:
+    """The target after `updates` updates since the start: a copy of `online` every `interval` (Mnih et al., 2015).
+
+    Raises `ValueError` when the names differ or `interval` is below 1.
+    """
+    _require_same(online, target)
+    if interval < 1:
+        raise ValueError(f"a target is copied every 1 or more updates, not every {interval}")
+    if updates % interval:
+        return dict(target)
+    return {name: tensor.copy() for name, tensor in online.items()}
+
+
+def soft_update(online: Mapping[str, Array], target: Mapping[str, Array], tau: float) -> dict[str, Array]:
+    """``(1 - tau) target + tau online``, the Polyak update of DDPG (Lillicrap et al., 2016).
+
+    With tau 1 this is `online` to the bit. Raises `ValueError` when the names differ or `tau` is not within 0 to 1.
+    """
+    _require_same(online, target)
+    if not 0 <= tau <= 1:
+        raise ValueError(f"the rate of a soft update is from 0 to 1, not {tau}")
+    return {name: (1 - tau) * target[name] + tau * tensor for name, tensor in online.items()}
+
+
+def _require_same(online: Mapping[str, Array], target: Mapping[str, Array]) -> None:
+    if online.keys() != target.keys():
+        odd = ", ".join(sorted(online.keys() ^ target.keys()))
+        raise ValueError(f"the online and the target network do not have the same tensors: {odd}")
+
+
+def _unprefixed(tensors: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    return {key.removeprefix(prefix): array for key, array in tensors.items() if key.startswith(prefix)}
