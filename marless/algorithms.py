@@ -20,6 +20,9 @@ from functions.algorithms.base import (
     SummaryResult,
     as_base,
 )
+from functions.algorithms.ppo.diagnostics import PPO_SUMMARIES
+from functions.algorithms.ppo.merge import Merging
+from functions.algorithms.ppo.ppo import PPO_PARTS, PPO_STAGES, CriticView, Ppo, PpoConfig
 from functions.algorithms.registry import names
 from functions.algorithms.rows import members, observations, pooling
 from functions.algorithms.trainable import Trainable, minibatches, moments
@@ -32,12 +35,19 @@ from functions.nn.recurrent import Network
 from functions.randomness import generator
 
 __all__ = [
+    "PPO_PARTS",
+    "PPO_STAGES",
+    "PPO_SUMMARIES",
     "AlgorithmConfig",
     "AlgorithmSpec",
     "BadRequest",
     "Context",
+    "CriticView",
     "Implementation",
+    "Merging",
     "Network",
+    "Ppo",
+    "PpoConfig",
     "StageResult",
     "StageSpec",
     "SummaryResult",

@@ -14,7 +14,8 @@ from coordinator.cli.app import main
 # Names that notebooks and plug-ins rely on; one that goes, or changes its meaning, is a breaking change.
 PUBLIC = {
     "marless": "ConfigError Run RunFailed UserError estimate evaluate load_policy open_run resume train",
-    "marless.algorithms": "AlgorithmConfig AlgorithmSpec BadRequest Context Implementation Network StageResult"
+    "marless.algorithms": "PPO_PARTS PPO_STAGES PPO_SUMMARIES CriticView Merging Ppo PpoConfig"
+    " AlgorithmConfig AlgorithmSpec BadRequest Context Implementation Network StageResult"
     " StageSpec SummaryResult Team Trainable as_base check distribution gae generator group_name mask_logits members"
     " minibatches moments names observations pooling recurrent",
     "marless.environments": "AgentClass EnvSpec EnvTask EnvironmentFault MissingExtra Observation Step Unsupported"

@@ -1,0 +1,36 @@
+"""The examples run as they stand, with fewer rounds."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+SHORT = {
+    "compare_settings": "rounds=2, seeds=range(1, 3)",
+    "emulated_account": "rounds=1",
+    "own_algorithm": "rounds=2",
+    "own_environment": "rounds=2",
+    "train_and_load": "rounds=2",
+}
+
+
+def test_every_example_is_run():
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == SHORT.keys()
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_an_example_runs(name, tmp_path):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(EXAMPLES), str(ROOT)])}
+    code = f"import {name}; {name}.main({SHORT[name]})"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_an_example_is_short(name):
+    assert len((EXAMPLES / f"{name}.py").read_text().splitlines()) < 60
