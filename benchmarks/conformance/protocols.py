@@ -9,11 +9,7 @@ StarCraft's own (Yu et al., 2022) stand beside them in docs/algorithms.md.
 
 from benchmarks.conformance.cases import REFERENCE, REFERENCE_SEED, Case, Measure, Protocol
 from coordinator.ablation.arms import Settings, Value
-
-VALUE = ("iql", "vdn", "qmix")
-DETERMINISTIC = ("maddpg", "iddpg")
-GRADIENT = ("mappo", "ippo")
-ALGORITHMS = (*GRADIENT, *VALUE, *DETERMINISTIC)
+from functions.algorithms import registry
 
 BARS = {"mappo": -33.0, "ippo": -34.0, "vdn": -33.0, "qmix": -33.0, "iql": -36.0, "maddpg": -38.0}
 QUICK_BAR = -45.0
@@ -27,6 +23,10 @@ QUICK_STEPS = {
     "maddpg": 240_000,
     "iddpg": 240_000,
 }
+# Of an algorithm that is not named above.
+QUICK_STEPS_OTHERS = 480_000
+ALGORITHMS = tuple(dict.fromkeys((*QUICK_STEPS, *registry.ALGORITHMS)))
+ON_POLICY = tuple(name for name in ALGORITHMS if not registry.ALGORITHMS[name].config().replayed_steps)
 PUBLISHED = {"qmix": -25.8, "vdn": -28.0, "iql": -28.8, "mappo": -29.3, "ippo": -29.4, "maddpg": -33.4}
 
 _FULL_SEEDS = (1, 2, 3, 4, 5)
@@ -44,13 +44,13 @@ def _settings(task: Settings, algorithm: str, env_steps: int, more: Settings | N
         "stop.env_steps": env_steps,
         "evaluation.every": rounds,
     }
-    if algorithm not in GRADIENT:
+    if algorithm not in ON_POLICY:
         found["sharing.rule"] = "all"
     return {**found, **(more or {})}
 
 
 def _budget(algorithm: str, gradient: int, value: int) -> int:
-    return gradient if algorithm in GRADIENT else value
+    return gradient if algorithm in ON_POLICY else value
 
 
 def _quick() -> list[Case]:
@@ -61,7 +61,7 @@ def _quick() -> list[Case]:
             algorithm=algorithm,
             treatment="quick",
             seeds=_SEEDS,
-            settings=_settings(_SPREAD, algorithm, QUICK_STEPS[algorithm]),
+            settings=_settings(_SPREAD, algorithm, QUICK_STEPS.get(algorithm, QUICK_STEPS_OTHERS)),
             bar=QUICK_BAR,
             criterion="each seed",
         )
@@ -142,7 +142,7 @@ def _battle(scenario: str) -> list[Case]:
             "evaluation.episodes": 64,
             "evaluation.final_episodes": 640,
             "functions.evaluator.timeout_s": 300,
-            **({"algorithm.reward": "team"} if algorithm in GRADIENT else {}),
+            **({"algorithm.reward": "team"} if algorithm in ON_POLICY else {}),
         }
         cases.append(
             Case(
@@ -181,7 +181,7 @@ FULL = Protocol(
     "full",
     (
         _spread("bootstrap", 4_000_000, 2_000_000),
-        _six("1M", (*GRADIENT, "vdn"), 1_000_000, -180.0),
+        _six("1M", ("mappo", "ippo", "vdn"), 1_000_000, -180.0),
         [_reference(task) for task in _SIDED],
         [case for task in _SIDED for case in _others(task, ("mappo", "ippo", "iql", "maddpg"), "sides")],
         [case for task in _JOINT for case in _others(task, ("mappo", "ippo", "vdn", "qmix", "maddpg"))],

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from algorithm_families import family
 
 from coordinator.config.schema import load
 from functions.algorithms.registry import BUILT_IN, implementation
@@ -13,7 +14,7 @@ from functions.environments import registry
 from functions.environments.base import AgentClass, EnvSpec, EnvTask
 
 TEXT = Path(__file__).parents[3].joinpath("docs/algorithms.md").read_text(encoding="utf-8")
-COLUMNS = {"ippo": 1, "mappo": 1, "iql": 2, "vdn": 2, "qmix": 2, "iddpg": 3, "maddpg": 3}
+COLUMNS = {spec.name: 1 + ("on-policy", "value", "deterministic").index(family(spec)) for spec in BUILT_IN}
 SPREAD = EnvTask(name="mpe/simple_spread")
 # What a cell says of a task that is not like `SPREAD`, and a task that is so.
 TASKS = {
@@ -80,17 +81,17 @@ def test_an_algorithm_takes_the_actions_that_its_row_names_and_refuses_all_other
 @ALGORITHMS
 def test_every_setting_has_a_row_with_its_default(spec):
     for name, default in configured(spec, SPREAD).items():
-        told = values(DEFAULTS[name][COLUMNS[spec.name]])
-        assert told.get(spec.name, told.get("", "nothing")) == default, name
+        documented = values(DEFAULTS[name][COLUMNS[spec.name]])
+        assert documented.get(spec.name, documented.get("", "nothing")) == default, name
 
 
 @ALGORITHMS
 def test_a_setting_that_an_algorithm_does_not_have_has_no_value_in_its_column(spec):
     known = configured(spec, SPREAD)
     for name in DEFAULTS.keys() - known.keys() - RUN:
-        told = values(DEFAULTS[name][COLUMNS[spec.name]])
+        documented = values(DEFAULTS[name][COLUMNS[spec.name]])
         # A value that is not another algorithm's own is one of this one's, too.
-        assert not told.keys() - (COLUMNS.keys() - {spec.name}), name
+        assert not documented.keys() - (COLUMNS.keys() - {spec.name}), name
 
 
 @pytest.mark.parametrize("kind", [kind for kind in TASKS if kind])
@@ -99,7 +100,7 @@ def test_a_default_changes_with_the_task_where_the_table_says_so_and_nowhere_els
     usual, here = configured(spec, SPREAD), configured(spec, TASKS[kind])
     changed = {name: value for name, value in here.items() if value != usual[name]}
     cells = {name: values(DEFAULTS[name][COLUMNS[spec.name]]) for name in usual}
-    assert changed == {name: told[kind] for name, told in cells.items() if kind in told}
+    assert changed == {name: values[kind] for name, values in cells.items() if kind in values}
 
 
 def test_settings_of_the_run_are_those_of_its_configuration():

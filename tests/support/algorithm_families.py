@@ -1,0 +1,16 @@
+"""The families of the built-in algorithms, by what they can do."""
+
+from functions.algorithms.base import AlgorithmSpec
+from functions.algorithms.registry import BUILT_IN
+
+
+def family(spec: AlgorithmSpec) -> str:
+    """`on-policy` without a replay buffer; else `deterministic` with a critic beside the policy, `value` without."""
+    if not spec.config().replayed_steps:
+        return "on-policy"
+    return "deterministic" if "critic" in spec.parts else "value"
+
+
+def named(kind: str) -> tuple[str, ...]:
+    """The algorithms of a family."""
+    return tuple(spec.name for spec in BUILT_IN if family(spec) == kind)
