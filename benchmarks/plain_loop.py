@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from functions.environments.base import EnvSpec, EnvTask, FloatArray, VectorEnvironment
 from functions.environments.registry import make
-from functions.nn.batched import BatchedMlp
+from functions.nn.batched import BatchedNetwork
 from functions.nn.discrete import draw
 from functions.policies import as_environment_actions
 from functions.randomness import generator
@@ -61,10 +61,10 @@ class Networks:
         for gradient in gradients:
             gradient.mul_(scale)
 
-    def in_numpy(self) -> BatchedMlp:
+    def in_numpy(self) -> BatchedNetwork:
         """The same networks for actors; the arrays share memory with the parameters."""
         weights, biases = (tuple(p.detach().numpy() for p in part) for part in (self.weights, self.biases))
-        return BatchedMlp(weights, biases)
+        return BatchedNetwork(list(zip(weights, biases, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class Learner:
         self._adam.step()
 
 
-def play(environment: VectorEnvironment, actors: BatchedMlp, rng: np.random.Generator) -> Episodes:
+def play(environment: VectorEnvironment, actors: BatchedNetwork, rng: np.random.Generator) -> Episodes:
     """One sampled episode in every copy."""
     spec, num_envs = environment.spec, environment.num_envs
     shape = (len(spec.agents), spec.horizon, num_envs)
@@ -176,7 +176,7 @@ def play(environment: VectorEnvironment, actors: BatchedMlp, rng: np.random.Gene
     seen = environment.reset(rng).values[0].swapaxes(0, 1)
     for t in range(spec.horizon):
         observations[:, t] = seen
-        chosen, log_probability[:, t] = draw(actors.logits(seen), uniforms[t])
+        chosen, log_probability[:, t] = draw(actors.outputs(seen, None)[0], uniforms[t])
         actions[:, t] = chosen
         step = environment.step(as_environment_actions((chosen,)))
         rewards[:, t] = step.rewards.T
@@ -185,12 +185,12 @@ def play(environment: VectorEnvironment, actors: BatchedMlp, rng: np.random.Gene
     return Episodes(observations, actions, log_probability, rewards)
 
 
-def greedy_return(environment: VectorEnvironment, actors: BatchedMlp, rng: np.random.Generator) -> float:
+def greedy_return(environment: VectorEnvironment, actors: BatchedNetwork, rng: np.random.Generator) -> float:
     """Mean over copies of the undiscounted return of one greedy episode, summed over agents."""
     total = 0.0
     seen = environment.reset(rng)
     for _ in range(environment.spec.horizon):
-        actions = actors.logits(seen.values[0].swapaxes(0, 1)).argmax(axis=-1)
+        actions = actors.outputs(seen.values[0].swapaxes(0, 1), None)[0].argmax(axis=-1)
         step = environment.step(as_environment_actions((actions,)))
         total += float(step.rewards.sum())
         seen = step.observation

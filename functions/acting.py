@@ -69,15 +69,15 @@ class Seats:
         luck = chance if self.acting == "random" else noise
         if luck is None or self.acting == "greedy":
             return self.head.greedy(outputs), None
-        own = None if self.networks is None else self.networks.own
+        log_std = None if self.networks is None else self.networks.log_std
         drawn = self.of(luck[self.index], axis=0)
         if self.acting == "random" and self.kind.continuous:
             return _uniform(drawn), None
         if self.acting != "learning":
-            return self.head.draw(outputs, own, drawn)
+            return self.head.draw(outputs, log_std, drawn)
         masks = observation.masks
         legal = None if masks is None else self.of(masks[self.index], axis=1).swapaxes(0, 1)
-        return heads.act(self.head, outputs, own, drawn, behaviour, legal)
+        return heads.act(self.head, outputs, log_std, drawn, behaviour, legal)
 
     def of(self, array: NDArray[Any], axis: int) -> NDArray[Any]:
         """The agents' own part of an array of the class, whose agents stand along `axis`."""
@@ -100,7 +100,7 @@ def seated(spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]]) -> tu
             networks = None
             if acting != "random":
                 networks = batch_networks(replace(spec, classes=(part,)), team, tensors, 0)
-            head = heads.head_of(kind, own=False) if networks is None else networks.head(kind)
+            head = heads.head_of(kind, stochastic=False) if networks is None else networks.head(kind)
             found.append(Seats(index, places, part, acting, head, networks))
     return tuple(found)
 

@@ -167,7 +167,9 @@ class Player:
 
 def draws(spec: EnvSpec, steps: int, num_envs: int, rng: np.random.Generator) -> tuple[FloatArray, ...]:
     """The noise of a whole unit, per class ``[T, n, E]`` or ``[T, n, E, numbers]``, drawn at once."""
-    return tuple(heads.head_of(kind, own=True).noise((steps, len(kind.agents), num_envs), rng) for kind in spec.classes)
+    return tuple(
+        heads.head_of(kind, stochastic=True).noise((steps, len(kind.agents), num_envs), rng) for kind in spec.classes
+    )
 
 
 def as_environment_actions(actions: tuple[ActionArray, ...]) -> tuple[ActionArray, ...]:

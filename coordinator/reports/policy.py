@@ -22,7 +22,7 @@ from safetensors.numpy import load, save
 from functions.contract import CorruptObject, Team
 from functions.environments.base import AgentClass, EnvSpec, EnvTask
 from functions.nn.batched import BatchedNetwork, batch_networks, single_agent_policy
-from functions.nn.losses import ILLEGAL
+from functions.nn.losses import mask_logits
 from functions.policies import Player, Policy
 
 FILE = "policies.safetensors"
@@ -122,12 +122,12 @@ class _Actor:
         outputs = self._outputs(seen.reshape(-1, width))
         if mask is not None and not self._kind.continuous:
             legal = np.broadcast_to(np.asarray(mask, np.bool_), (*batch, outputs.shape[-1])).reshape(outputs.shape)
-            outputs = np.where(legal, outputs, np.float32(ILLEGAL))
+            outputs = mask_logits(outputs, legal)
         if rng is None:
             actions = self._head.greedy(outputs)
         else:
             noise = self._head.noise(outputs.shape[:2], rng)
-            actions, _ = self._head.draw(outputs, self._networks.own, noise)
+            actions, _ = self._head.draw(outputs, self._networks.log_std, noise)
         played = self._head.to_environment(actions)
         played = played.reshape((*batch, *played.shape[2:]))
         if not self._kind.continuous:

@@ -21,7 +21,7 @@ from functions.nn.recurrent import Weights
 Rows = NDArray[np.int64]
 
 
-class Part(NamedTuple):
+class Minibatch(NamedTuple):
     """A minibatch: the numbers `rows` ``[B]`` of its rows, and what the network is shown to give their outputs.
 
     For a network with memory `inputs` is ``[L, M, F]``, `starts` ``[L, M]``, `first` ``[M, H]``, and `at` ``[L, M]``
@@ -34,11 +34,11 @@ class Part(NamedTuple):
     first: Array | None = None
     at: NDArray[np.bool_] | None = None
 
-    def picked(self, outputs: Array) -> Array:
+    def select(self, outputs: Array) -> Array:
         """The outputs ``[B, out]`` of the rows."""
         return outputs if self.at is None else outputs[self.at]
 
-    def spread(self, grad_output: Array) -> Array:
+    def scatter(self, grad_output: Array) -> Array:
         """d loss / d outputs in the outputs' shape, from that of the rows ``[B, out]``: 0 for what is no row."""
         if self.at is None:
             return grad_output
@@ -47,21 +47,21 @@ class Part(NamedTuple):
         return wide
 
 
-class Material(Protocol):
+class Samples(Protocol):
     """What minibatches are made of: pieces that can be shuffled."""
 
     def __len__(self) -> int:
         """How many pieces there are."""
 
-    def part(self, pieces: Rows) -> Part:
+    def part(self, pieces: Rows) -> Minibatch:
         """The minibatch of some pieces."""
 
-    def having(self, rows: NDArray[np.bool_]) -> Rows:
+    def containing(self, rows: NDArray[np.bool_]) -> Rows:
         """The pieces that have some of the rows that are marked ``[B]``."""
 
 
 @dataclass(frozen=True)
-class Alone:
+class Independent:
     """Rows `inputs` ``[B, F]`` that a network without memory sees one by one."""
 
     inputs: Array
@@ -70,12 +70,12 @@ class Alone:
         """Rows."""
         return len(self.inputs)
 
-    def part(self, pieces: Rows) -> Part:
-        """See `Material`."""
-        return Part(pieces, np.take(self.inputs, pieces, axis=0))
+    def part(self, pieces: Rows) -> Minibatch:
+        """See `Samples`."""
+        return Minibatch(pieces, np.take(self.inputs, pieces, axis=0))
 
-    def having(self, rows: NDArray[np.bool_]) -> Rows:
-        """See `Material`."""
+    def containing(self, rows: NDArray[np.bool_]) -> Rows:
+        """See `Samples`."""
         return np.flatnonzero(rows)
 
 
@@ -93,14 +93,14 @@ class Chunks:
         """Stretches."""
         return len(self.first)
 
-    def part(self, pieces: Rows) -> Part:
-        """See `Material`."""
+    def part(self, pieces: Rows) -> Minibatch:
+        """See `Samples`."""
         inputs, starts, rows = (np.take(array, pieces, axis=1) for array in (self.inputs, self.starts, self.rows))
         at = rows >= 0
-        return Part(rows[at], inputs, starts, self.first[pieces], at)
+        return Minibatch(rows[at], inputs, starts, self.first[pieces], at)
 
-    def having(self, rows: NDArray[np.bool_]) -> Rows:
-        """See `Material`."""
+    def containing(self, rows: NDArray[np.bool_]) -> Rows:
+        """See `Samples`."""
         return np.flatnonzero(((self.rows >= 0) & rows[self.rows]).any(axis=0))
 
     def living(self) -> "Chunks":
@@ -112,21 +112,21 @@ class Chunks:
         return Chunks(inputs, starts, self.first[kept], rows)
 
 
-def material(
+def training_samples(
     context: Context[AlgorithmConfig],
     group: int,
     weights: Weights,
     of: Callable[[int], Array],
     length: int | None = None,
     mask: Mask | None = None,
-) -> Alone | Chunks:
+) -> Independent | Chunks:
     """The group's rows for the network with these incoming `weights`, which sees ``of(agent)`` ``[T, E, F]``.
 
     Living rows, or those that `mask` ``[n, T, E]`` marks. With memory they come in stretches of `length` steps, or of a
     whole unit.
     """
     if weights.cell is None:
-        return Alone(pooled(context, group, of, mask))
+        return Independent(pooled(context, group, of, mask))
     agents = members(context.team, group)
     numbers = _numbers(context.batch.alive[agents] if mask is None else mask)
     steps = len(context.batch.ended)
@@ -135,7 +135,7 @@ def material(
     return _cut_up(weights, inputs, begins, numbers, min(length or steps, steps))
 
 
-def parts(pieces: Material, rng: np.random.Generator, epochs: int, count: int) -> Iterator[Part]:
+def shuffled(pieces: Samples, rng: np.random.Generator, epochs: int, count: int) -> Iterator[Minibatch]:
     """`count` minibatches in each of the `epochs`, every piece in one of them; fewer where there are fewer pieces."""
     count = min(count, len(pieces))  # none is empty: the mean over no rows is not a number
     for _ in range(epochs):

@@ -19,7 +19,7 @@ import msgspec
 from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec, Implementation
 from functions.algorithms.ddpg import iddpg, maddpg
 from functions.algorithms.ppo import ippo, mappo
-from functions.algorithms.specification import missing_stages, problem
+from functions.algorithms.specification import missing_stages, violation
 from functions.algorithms.value import iql, qmix, vdn
 from functions.contract import BadRequest, Hyperparameters, MissingExtra
 
@@ -67,7 +67,7 @@ def implementation(spec: AlgorithmSpec) -> Implementation:
     try:
         code = importlib.import_module(spec.implementation)
     except Exception as error:
-        raise _told(where, spec.implementation, error) from error
+        raise _load_error(where, spec.implementation, error) from error
     if missing := missing_stages(spec, code):
         raise BadRequest(f"{where} cannot be used: {missing}")
     return cast(Implementation, code)
@@ -116,15 +116,15 @@ def _load(name: str, value: str) -> AlgorithmSpec:
     try:
         spec = plug_in.load()
     except Exception as error:
-        raise _told(where, value, error) from error
-    if wrong := problem(spec):
+        raise _load_error(where, value, error) from error
+    if wrong := violation(spec):
         raise BadRequest(f"{where} cannot be used: {wrong}")
     if spec.name != name:
         raise BadRequest(f"{where} cannot be used: it calls itself {spec.name!r}; both names must be the same")
     return cast(AlgorithmSpec, spec)
 
 
-def _told(where: str, module: str, error: Exception) -> BadRequest | MissingExtra:
+def _load_error(where: str, module: str, error: Exception) -> BadRequest | MissingExtra:
     """Why a module does not load, in one line; only whole packages of others can be missing ones."""
     own = module.partition(":")[0].partition(".")[0]
     if isinstance(error, ModuleNotFoundError) and error.name and "." not in error.name and error.name != own:

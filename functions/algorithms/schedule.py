@@ -10,7 +10,7 @@ from functions.algorithms.base import StageSpec
 from functions.learner.stages import Share
 
 Schedule = list[list[Share]]
-Stretch = tuple[StageSpec, ...]
+Segment = tuple[StageSpec, ...]
 
 
 def split(stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1) -> Schedule:
@@ -20,14 +20,14 @@ def split(stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1) 
 
 def fused(stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1) -> Schedule:
     """A share for every group, with all stages; where stages couple the groups, one for each stretch between."""
-    stretches: list[Stretch] = []
+    segments: list[Segment] = []
     for stage in stages:
-        if not stretches or stage.couples or (stretches[-1][-1].couples and stretches[-1][-1].scope == "team"):
-            stretches.append((stage,))
+        if not segments or stage.couples or (segments[-1][-1].couples and segments[-1][-1].scope == "team"):
+            segments.append((stage,))
         else:
-            stretches[-1] = (*stretches[-1], stage)
-    if len(stretches) > 1:
-        return _in_turn(stretches, groups, updates)
+            segments[-1] = (*segments[-1], stage)
+    if len(segments) > 1:
+        return _in_turn(segments, groups, updates)
     return [[Share(_names(stages), (group,), range(updates)) for group in groups]]
 
 
@@ -43,27 +43,27 @@ SCHEDULES: Mapping[str, Callable[[Sequence[StageSpec], Sequence[int], int], Sche
 }
 
 
-def _in_turn(stretches: Sequence[Stretch], groups: Sequence[int], updates: int) -> Schedule:
+def _in_turn(segments: Sequence[Segment], groups: Sequence[int], updates: int) -> Schedule:
     """Stretches of the graph wait for each other in every update; one alone waits for nobody."""
-    if len(stretches) == 1:
-        return _waves(stretches, groups, range(updates))
-    return [wave for update in range(updates) for wave in _waves(stretches, groups, range(update, update + 1))]
+    if len(segments) == 1:
+        return _phases(segments, groups, range(updates))
+    return [phase for update in range(updates) for phase in _phases(segments, groups, range(update, update + 1))]
 
 
-def _waves(stretches: Sequence[Stretch], groups: Sequence[int], updates: range) -> Schedule:
+def _phases(segments: Sequence[Segment], groups: Sequence[int], updates: range) -> Schedule:
     """The shares of some updates, those that need nothing of each other side by side."""
     depth: dict[str, int] = {}
-    waves: Schedule = []
-    for stretch in stretches:
-        names = _names(stretch)
-        needed = {before for stage in stretch for before in stage.after} - {*names}
+    schedule: Schedule = []
+    for segment in segments:
+        names = _names(segment)
+        needed = {before for stage in segment for before in stage.after} - {*names}
         level = max((depth[before] + 1 for before in needed), default=0)
         depth |= dict.fromkeys(names, level)
-        if level == len(waves):
-            waves.append([])
-        shares = [tuple(groups)] if stretch[0].scope == "team" else [(group,) for group in groups]
-        waves[level] += [Share(names, share, updates) for share in shares]
-    return waves
+        if level == len(schedule):
+            schedule.append([])
+        shares = [tuple(groups)] if segment[0].scope == "team" else [(group,) for group in groups]
+        schedule[level] += [Share(names, share, updates) for share in shares]
+    return schedule
 
 
 def _names(stages: Sequence[StageSpec]) -> tuple[str, ...]:

@@ -12,11 +12,11 @@ _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _ATTRIBUTES = ("STAGES", "SUMMARIES", "initialise", "merge")
 
 
-def problem(spec: object) -> str:
+def violation(spec: object) -> str:
     """The first thing that is wrong with what should be an `AlgorithmSpec`; '' when nothing is."""
     if not isinstance(spec, AlgorithmSpec):
         return f"it is of type {type(spec).__name__}, not AlgorithmSpec"
-    return next(_problems(spec), "")
+    return next(_violations(spec), "")
 
 
 def missing_stages(spec: AlgorithmSpec, code: Any) -> str:
@@ -36,7 +36,7 @@ def ordered(spec: AlgorithmSpec, first: StageSpec, second: StageSpec) -> bool:
     return any(name == first.name or ordered(spec, first, spec.stage(name)) for name in second.after)
 
 
-def _problems(spec: AlgorithmSpec) -> Iterator[str]:
+def _violations(spec: AlgorithmSpec) -> Iterator[str]:
     if not all(isinstance(stage, StageSpec) for stage in spec.stages):
         yield "its stages are not all of type StageSpec"
     names = [spec.name, *(stage.name for stage in spec.stages), *spec.parts]

@@ -6,7 +6,7 @@ from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 import numpy as np
 
 from functions.algorithms.base import Context
-from functions.algorithms.chunks import Material, Part, Rows, parts
+from functions.algorithms.chunks import Minibatch, Rows, Samples, shuffled
 from functions.nn import recurrent
 from functions.nn.adam import Adam
 from functions.nn.mlp import Array
@@ -39,13 +39,13 @@ class EpochConfig(Protocol):
 
 class Loss(Protocol):
     """A batch's loss by its gradient: at the outputs, `grad_output` ``[B, out]``, and at a head's own parameters,
-    `own`."""
+    `grad_log_std`."""
 
     @property
     def grad_output(self) -> Array: ...
 
     @property
-    def own(self) -> Array | None: ...
+    def grad_log_std(self) -> Array | None: ...
 
 
 L = TypeVar("L", bound=Loss)
@@ -68,13 +68,13 @@ class LossGradient:
         self._gradient = np.zeros_like(parameters)
         self.weights, self._views = network.weights(parameters), network.weights(self._gradient)
 
-    def of(self, part: Part, loss_of: LossOf[L]) -> tuple[L, Array]:
+    def of(self, part: Minibatch, loss_of: LossOf[L]) -> tuple[L, Array]:
         """The loss of a minibatch and its gradient ``[parameters]``, which the next call overwrites."""
         trace = recurrent.forward(self.weights, part.inputs, part.starts, part.first)
-        loss = loss_of(part.picked(trace.outputs), self.weights.log_std, part.rows)
-        recurrent.backward(self.weights, trace, part.spread(loss.grad_output), self._views)
-        if self._views.log_std is not None and loss.own is not None:
-            self._views.log_std[...] = loss.own
+        loss = loss_of(part.select(trace.outputs), self.weights.log_std, part.rows)
+        recurrent.backward(self.weights, trace, part.scatter(loss.grad_output), self._views)
+        if self._views.log_std is not None and loss.grad_log_std is not None:
+            self._views.log_std[...] = loss.grad_log_std
         return loss, self._gradient
 
     def at(self, trace: Trace, grad_output: Array) -> Array:
@@ -114,7 +114,7 @@ class Trainable:
         """One step, for d loss / d outputs of a forward pass with the present weights; the gradient's norm."""
         return self._optimiser.step(self._slope.at(trace, grad_output))
 
-    def learn(self, minibatches: Iterable[Part], loss_of: LossOf[L]) -> list[Step[L]]:
+    def learn(self, minibatches: Iterable[Minibatch], loss_of: LossOf[L]) -> list[Step[L]]:
         """One step per minibatch."""
         steps = []
         for part in minibatches:
@@ -133,10 +133,10 @@ class Trainable:
         }
 
 
-def minibatches(pieces: Material, context: Context[EpochConfig], stage: str, group: int) -> Iterable[Part]:
+def minibatches(pieces: Samples, context: Context[EpochConfig], stage: str, group: int) -> Iterable[Minibatch]:
     """Those of every epoch, shuffled at the address (seed, round, stage, group)."""
     rng = generator(context.seed, context.round, stage, group)
-    return parts(pieces, rng, context.config.epochs, context.config.num_minibatches)
+    return shuffled(pieces, rng, context.config.epochs, context.config.num_minibatches)
 
 
 def last_epoch(steps: list[Step[L]], epochs: int) -> list[Step[L]]:
@@ -144,12 +144,12 @@ def last_epoch(steps: list[Step[L]], epochs: int) -> list[Step[L]]:
     return steps[len(steps) - len(steps) // epochs :]
 
 
-def outputs(weights: Weights, pieces: Material) -> Array:
+def outputs(weights: Weights, pieces: Samples) -> Array:
     """What the network gives for all rows ``[B, out]``."""
     part = pieces.part(np.arange(len(pieces)))
-    picked = part.picked(recurrent.forward(weights, part.inputs, part.starts, part.first).outputs)
-    found = np.empty_like(picked)
-    found[part.rows] = picked
+    select = part.select(recurrent.forward(weights, part.inputs, part.starts, part.first).outputs)
+    found = np.empty_like(select)
+    found[part.rows] = select
     return found
 
 

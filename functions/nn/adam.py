@@ -1,4 +1,4 @@
-"""Adam on one flat vector, with the norm of the gradient capped first."""
+"""Adam on one flat vector, with gradient clipping by norm."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ BETA_FIRST, BETA_SECOND = 0.9, 0.999
 class Adam:
     """Adam (Kingma and Ba, 2015) with the step rule of PyTorch; state is `first`, `second` and `steps`.
 
-    `parameters` is updated in place. One optimiser serves one network, so the norm cap is per network too.
+    `parameters` is updated in place. Each network has its own optimiser, so gradients are clipped per network.
     """
 
     parameters: Array
@@ -28,7 +28,7 @@ class Adam:
         self._scratch = np.empty_like(self.parameters)
 
     def step(self, gradient: Array) -> float:
-        """Applies one update and returns the gradient's norm before the cap. `gradient` is scaled in place."""
+        """Applies one update and returns the gradient's norm before clipping. `gradient` is scaled in place."""
         norm = float(np.sqrt(np.dot(gradient, gradient)))
         if norm > self.max_grad_norm:
             gradient *= self.max_grad_norm / (norm + 1e-6)  # the guard of torch.nn.utils.clip_grad_norm_

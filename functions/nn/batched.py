@@ -1,11 +1,11 @@
-"""The networks of a class's agents, stacked: a step of all of them is a few batched matrix products.
+"""The networks of a class's agents in batched matrix products, for acting.
 
-Each agent's product keeps its own rows, so the bytes that an agent's action depends on are the same whoever plays
-beside it. So do blocks of copies that are played side by side: the last bits of a product depend on its number of rows,
-hence every block has a product of its own. Arrays therefore have two axes before their rows: n agents, then blocks.
+The last bits of a product depend on its number of rows. Every agent and every block of environments therefore has its
+own product, so an agent's actions do not depend on the agents and blocks beside it. Arrays have two axes before their
+rows: n agents, then blocks.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,37 +17,17 @@ from functions.environments.base import AgentClass, EnvSpec, FloatArray
 from functions.keys import group_name
 from functions.nn.gru import advance
 from functions.nn.heads import Head, head_of
-from functions.nn.mlp import RECTIFIED, Layer, activate, layers_of
+from functions.nn.mlp import RECTIFIED, Layer, activate, forward, layers_of
 from functions.nn.recurrent import CLIPPED
 
 
 @dataclass(frozen=True)
-class BatchedMlp:
-    """The networks of a class's n agents: weights ``[n, in, out]`` and biases ``[n, 1, out]`` per layer.
-
-    Axes may stand between n and the others, for products that are kept apart; values then have them too.
-    """
-
-    weights: tuple[FloatArray, ...]
-    biases: tuple[FloatArray, ...]
-    rectified: bool = False
-
-    def logits(self, values: FloatArray) -> FloatArray:
-        """``[n, E, features] -> [n, E, actions]``."""
-        last = len(self.weights) - 1
-        hidden = values
-        for index, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            hidden = np.matmul(hidden, weight)
-            hidden += bias
-            if index < last:
-                activate(hidden, self.rectified)
-        return hidden
-
-
-@dataclass(frozen=True)
 class BatchedGru:
-    """A layer that remembers, see `functions.nn.gru`: `weights` ``[n, 1, in, 3H]`` and ``[n, 1, H, 3H]``,
-    `biases` ``[n, 1, 1, 3H]``, of what comes in and of what is remembered."""
+    """The GRUs of a class's n agents, see `functions.nn.gru`: `weights` ``[n, 1, in, 3H]`` and ``[n, 1, H, 3H]``,
+    `biases` ``[n, 1, 1, 3H]``, each for the inputs and for the hidden state.
+
+    Its products have all 3H columns, while `gru.forward` has one product per gate, whose last bits differ.
+    """
 
     weights: tuple[FloatArray, FloatArray]
     biases: tuple[FloatArray, FloatArray]
@@ -57,83 +37,81 @@ class BatchedGru:
         """H."""
         return int(self.weights[1].shape[-2])
 
-    def remember(self, values: FloatArray, memory: FloatArray) -> FloatArray:
-        """The next memory ``[n, blocks, E, H]``, which is what the layer gives."""
-        gates, recalled = np.matmul(values, self.weights[0]), np.matmul(memory, self.weights[1])
+    def step(self, inputs: FloatArray, hidden: FloatArray) -> FloatArray:
+        """The next hidden state ``[n, blocks, E, H]``, which is the layer's output."""
+        gates, product = np.matmul(inputs, self.weights[0]), np.matmul(hidden, self.weights[1])
         gates += self.biases[0]
-        recalled += self.biases[1]
-        after = np.empty_like(memory)
-        advance(gates, recalled, memory, after)
+        product += self.biases[1]
+        after = np.empty_like(hidden)
+        advance(gates, product, hidden, after)
         return after
 
 
 @dataclass(frozen=True)
 class BatchedNetwork:
-    """A class's networks: `before` the layer that remembers, where there is one, and what follows; `own` ``[n, 1, d]``
-    are the parameters that the head has of its own, `clipped` whether it cuts numbers off at their bounds."""
+    """The networks of a class's n agents: the layers `before` the GRU, if there is one, and those `after` it, weights
+    ``[n, 1, in, out]`` and biases ``[n, 1, 1, out]``; `log_std` ``[n, 1, d]`` of Gaussian policies."""
 
-    after: BatchedMlp
-    before: BatchedMlp | None = None
+    after: Sequence[Layer]
+    before: Sequence[Layer] = ()
     gru: BatchedGru | None = None
-    own: FloatArray | None = None
+    log_std: FloatArray | None = None
+    rectified: bool = False
     clipped: bool = False
 
     def head(self, kind: AgentClass) -> Head:
-        """What the outputs mean for agents of the class."""
-        return head_of(kind, self.own is not None, self.clipped)
+        """The action head of agents of the class."""
+        return head_of(kind, self.log_std is not None, self.clipped)
 
     def start(self, num_envs: int) -> FloatArray | None:
-        """What is remembered when episodes start: zeros ``[n, E, H]``, or None where nothing ever is."""
+        """The hidden state at the start of episodes: zeros ``[n, E, H]``, or None without memory."""
         if self.gru is None:
             return None
         weight = self.gru.weights[1]
         return np.zeros((len(weight), num_envs, self.gru.width), weight.dtype)
 
-    def outputs(self, values: FloatArray, memory: FloatArray | None) -> tuple[FloatArray, FloatArray | None]:
-        """Outputs ``[n, blocks, E, width]`` and the next memory."""
+    def outputs(self, inputs: FloatArray, hidden: FloatArray | None) -> tuple[FloatArray, FloatArray | None]:
+        """Outputs ``[n, blocks, E, width]`` and the next hidden state."""
         if self.gru is None:
-            return self.after.logits(values), None
-        assert memory is not None
-        hidden = values
-        if self.before is not None:
-            hidden = self.before.logits(values)
-            activate(hidden, self.before.rectified)
-        memory = self.gru.remember(hidden, memory)
-        return self.after.logits(memory), memory
+            return forward(self.after, inputs, self.rectified)[-1], None
+        assert hidden is not None
+        below = forward(self.before, inputs, self.rectified)[-1]
+        if self.before:
+            activate(below, self.rectified)
+        hidden = self.gru.step(below, hidden)
+        return forward(self.after, hidden, self.rectified)[-1], hidden
 
 
 def batch_networks(spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]], index: int) -> BatchedNetwork:
-    """Gathers the networks of a class, with an axis for blocks of copies.
+    """Stacks the networks of a class, with an axis for blocks of environments.
 
-    The one-hot identity is a constant input, so it folds into the first bias. Raises `BadRequest` for networks that are
-    not there, or that were made for other spaces than the class has.
+    The one-hot identity is a constant input, so it folds into the first bias. Raises `BadRequest` for missing networks,
+    and for networks that do not fit the spaces of the class.
     """
     kind = spec.classes[index]
     networks = [_network(tensors, team.groups[agent]) for agent in kind.agents]
     for agent, network in zip(kind.agents, networks, strict=True):
-        _require_whole(spec.agents[agent], network)
-        _require_fit(spec, team, index, spec.agents[agent], network)
+        _require_consistent(spec.agents[agent], network)
+        _require_spaces(spec, team, index, spec.agents[agent], network)
         if network.shapes != networks[0].shapes:
             first = spec.agents[kind.agents[0]]
             raise BadRequest(f"the policies of {first} and {spec.agents[agent]} are networks of different shapes")
-    maps = [_stacked([network.maps[place] for network in networks]) for place in range(len(networks[0].maps))]
+    maps = [_stacked(list(layers)) for layers in zip(*(network.maps for network in networks), strict=True)]
     if team.identity:
         maps[0] = _folded(maps[0], kind.observation_size, kind.agents)
-    found = [network.own for network in networks if network.own is not None]
-    own, rectified = np.stack(found)[:, None] if found else None, networks[0].rectified
-    clipped = networks[0].clipped
+    log_stds = [network.log_std for network in networks if network.log_std is not None]
+    log_std, marks = np.stack(log_stds)[:, None] if log_stds else None, (networks[0].rectified, networks[0].clipped)
     if networks[0].gru is None:
-        return BatchedNetwork(_perceptron(maps, rectified), own=own, clipped=clipped)
+        return BatchedNetwork(maps, (), None, log_std, *marks)
     (x, x_bias), (h, h_bias) = maps[-3:-1]
-    before = _perceptron(maps[:-3], rectified) if len(maps) > 3 else None
-    return BatchedNetwork(_perceptron(maps[-1:], rectified), before, BatchedGru((x, h), (x_bias, h_bias)), own, clipped)
+    return BatchedNetwork(maps[-1:], maps[:-3], BatchedGru((x, h), (x_bias, h_bias)), log_std, *marks)
 
 
 def single_agent_policy(
     tensors: Mapping[str, NDArray[Any]], spec: EnvSpec, team: Team, agent: int, identity: bool
 ) -> dict[str, NDArray[Any]]:
-    """The tensors of an agent's network as a group of its own, with inputs for the one-hot `identity` or without; it
-    gives what it gave, to the last bit."""
+    """The tensors of one agent's network as the agent's own group, with inputs for the one-hot `identity` or without;
+    its outputs keep their bytes."""
     old, new = f"policy/{group_name(team.groups[agent])}/", f"policy/{group_name(agent)}/"
     own = {new + name.removeprefix(old): np.array(array) for name, array in tensors.items() if name.startswith(old)}
     network = _network(own, agent)
@@ -148,25 +126,24 @@ def single_agent_policy(
 
 
 class _Network(NamedTuple):
-    """One agent's layers, its layer that remembers (of what comes in, and of what is remembered), its head's own,
-    whether hidden layers are ReLU, and whether numbers are cut off at their bounds."""
+    """One agent's network; `gru` has the layer of the inputs and that of the hidden state."""
 
     layers: list[Layer]
     gru: list[Layer] | None
-    own: NDArray[Any] | None
+    log_std: NDArray[Any] | None
     rectified: bool
     clipped: bool
 
     @property
     def maps(self) -> list[Layer]:
-        """All products with their biases, in the order in which what is seen meets them."""
+        """All weights with their biases, in forward order."""
         return self.layers if self.gru is None else [*self.layers[:-1], *self.gru, self.layers[-1]]
 
     @property
     def shapes(self) -> tuple[object, ...]:
-        """What networks that are stacked must have in common."""
-        own = None if self.own is None else self.own.shape
-        return (self.gru is None, own, self.rectified, self.clipped, *(weight.shape for weight, _ in self.maps))
+        """What all networks of a class must have in common."""
+        log_std = None if self.log_std is None else self.log_std.shape
+        return (self.gru is None, log_std, self.rectified, self.clipped, *(weight.shape for weight, _ in self.maps))
 
 
 def _network(tensors: Mapping[str, NDArray[Any]], group: int) -> _Network:
@@ -181,12 +158,12 @@ def _network(tensors: Mapping[str, NDArray[Any]], group: int) -> _Network:
     return _Network(layers, gru, tensors.get(f"{prefix}/log_std"), rectified, clipped)
 
 
-def _require_whole(name: str, network: _Network) -> None:
-    """Raises `BadRequest` when the network's layers do not follow from each other."""
+def _require_consistent(name: str, network: _Network) -> None:
+    """Raises `BadRequest` when the shapes of the network's layers do not fit each other."""
     width = network.maps[0][0].shape[0]
     for place, (weight, bias) in enumerate(network.maps):
         after = len(network.maps) - place
-        if network.gru is not None and after in (2, 3):  # in 3H and H 3H, whatever came in
+        if network.gru is not None and after in (2, 3):  # [in, 3H] and [H, 3H]
             given = weight.shape[1] // 3
             fits = weight.shape == ((width if after == 3 else given), 3 * given)
         else:
@@ -196,20 +173,20 @@ def _require_whole(name: str, network: _Network) -> None:
         width = given
 
 
-def _require_fit(spec: EnvSpec, team: Team, index: int, name: str, network: _Network) -> None:
-    """Raises `BadRequest` when the network was made for other spaces than the class has."""
+def _require_spaces(spec: EnvSpec, team: Team, index: int, name: str, network: _Network) -> None:
+    """Raises `BadRequest` when the network does not fit the spaces of the class."""
     kind = spec.classes[index]
-    due = (kind.observation_size + (len(spec.agents) if team.identity else 0), kind.actions)
-    made = (network.maps[0][0].shape[0], network.maps[-1][0].shape[1])
-    if made != due:
+    expected = (kind.observation_size + (len(spec.agents) if team.identity else 0), kind.actions)
+    actual = (network.maps[0][0].shape[0], network.maps[-1][0].shape[1])
+    if actual != expected:
         raise BadRequest(
-            f"the policy of {name} takes {made[0]} numbers and knows {made[1]} actions;"
-            f" the task gives {due[0]} numbers and {due[1]} actions"
+            f"the policy of {name} takes {actual[0]} numbers and knows {actual[1]} actions;"
+            f" the task gives {expected[0]} numbers and {expected[1]} actions"
         )
-    if network.own is not None and not kind.continuous:
+    if network.log_std is not None and not kind.continuous:
         raise BadRequest(f"the policy of {name} acts in numbers (it has log_std); the task asks it for choices")
-    if network.own is not None and network.own.shape != (kind.actions,):
-        raise BadRequest(f"the policy of {name} has log_std {network.own.shape}; it acts in {kind.actions} numbers")
+    if network.log_std is not None and network.log_std.shape != (kind.actions,):
+        raise BadRequest(f"the policy of {name} has log_std {network.log_std.shape}; it acts in {kind.actions} numbers")
 
 
 def _stacked(layers: list[Layer]) -> Layer:
@@ -219,11 +196,7 @@ def _stacked(layers: list[Layer]) -> Layer:
 
 
 def _folded(first: Layer, width: int, agents: tuple[int, ...]) -> Layer:
-    """The first layer without the inputs for the one-hot, whose rows stand in the bias instead."""
+    """The first layer with each agent's one-hot inputs folded into its bias."""
     weight, bias = first
     bias = bias + weight[np.arange(len(agents)), :, width + np.array(agents)][:, :, None]
     return np.ascontiguousarray(weight[:, :, :width]), bias
-
-
-def _perceptron(layers: list[Layer], rectified: bool) -> BatchedMlp:
-    return BatchedMlp(tuple(weight for weight, _ in layers), tuple(bias for _, bias in layers), rectified)

@@ -1,4 +1,4 @@
-"""Heads of agents that choose: one choice or several at once, from logits. See `functions.nn.heads`."""
+"""Discrete and multi-discrete action heads. See `functions.nn.heads`."""
 
 import itertools
 from dataclasses import dataclass
@@ -12,21 +12,21 @@ from functions.environments.base import ActionArray, BoolArray, FloatArray
 
 Array = NDArray[Any]
 HeadGradient = tuple[Array, Array | None]
-"""Derivatives of every row: at the outputs ``[..., width]``, and at a head's own parameters ``[..., own]`` or None."""
+"""Derivatives of every row by the outputs ``[..., width]`` and by log_std ``[..., d]`` or None."""
 
 
 @dataclass(frozen=True)
 class OneChoice:
-    """One of `width` actions, drawn from the softmax of the outputs; `noise` is one uniform number of [0, 1)."""
+    """One of `width` actions, sampled from the softmax of the outputs; `noise` is one uniform number in [0, 1)."""
 
     width: int
-    own: int = 0
+    log_std_size: int = 0
 
     def noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
         """See `Head`."""
         return rng.random(shape, dtype=np.float32)
 
-    def draw(self, outputs: Array, own: Array | None, noise: Array) -> tuple[ActionArray, Array | None]:
+    def draw(self, outputs: Array, log_std: Array | None, noise: Array) -> tuple[ActionArray, Array | None]:
         """See `draw`."""
         return draw(outputs, noise)
 
@@ -35,26 +35,26 @@ class OneChoice:
         return np.asarray(outputs.argmax(axis=-1))
 
     def to_environment(self, actions: ActionArray) -> ActionArray:
-        """As they are."""
+        """Unchanged."""
         return actions
 
-    def log_probability(self, outputs: Array, own: Array | None, actions: ActionArray) -> Array:
+    def log_probability(self, outputs: Array, log_std: Array | None, actions: ActionArray) -> Array:
         """See `Distribution`."""
         return np.take_along_axis(log_softmax(outputs), actions[..., None].astype(np.int64), axis=-1)[..., 0]
 
-    def log_probability_gradient(self, outputs: Array, own: Array | None, actions: ActionArray) -> HeadGradient:
+    def log_probability_gradient(self, outputs: Array, log_std: Array | None, actions: ActionArray) -> HeadGradient:
         """The chosen action's one-hot less the probabilities."""
-        slope = -np.exp(log_softmax(outputs))
-        places = actions[..., None].astype(np.int64)
-        np.put_along_axis(slope, places, 1 + np.take_along_axis(slope, places, axis=-1), axis=-1)
-        return slope, None
+        gradient = -np.exp(log_softmax(outputs))
+        indices = actions[..., None].astype(np.int64)
+        np.put_along_axis(gradient, indices, 1 + np.take_along_axis(gradient, indices, axis=-1), axis=-1)
+        return gradient, None
 
-    def entropy(self, outputs: Array, own: Array | None) -> Array:
+    def entropy(self, outputs: Array, log_std: Array | None) -> Array:
         """-Σ p log p."""
         log_p = log_softmax(outputs)
         return np.asarray(-(np.exp(log_p) * log_p).sum(axis=-1))
 
-    def entropy_gradient(self, outputs: Array, own: Array | None) -> HeadGradient:
+    def entropy_gradient(self, outputs: Array, log_std: Array | None) -> HeadGradient:
         """-p (log p + H)."""
         log_p = log_softmax(outputs)
         p = np.exp(log_p)
@@ -64,10 +64,10 @@ class OneChoice:
 
 @dataclass(frozen=True)
 class Branches:
-    """Several choices that are independent given what is seen; `noise` is one uniform number for each."""
+    """Several choices, independent given the observation; `noise` is one uniform number for each."""
 
     sizes: tuple[int, ...]
-    own: int = 0
+    log_std_size: int = 0
 
     @property
     def width(self) -> int:
@@ -87,7 +87,7 @@ class Branches:
         """See `Head`."""
         return rng.random((*shape, len(self.sizes)), dtype=np.float32)
 
-    def draw(self, outputs: Array, own: Array | None, noise: Array) -> tuple[ActionArray, Array | None]:
+    def draw(self, outputs: Array, log_std: Array | None, noise: Array) -> tuple[ActionArray, Array | None]:
         """Actions ``[n, E, branches]`` and the sum of their log-probabilities, from outputs ``[n, E, width]``."""
         drawn = [draw(outputs[..., part], noise[..., index]) for index, part in enumerate(self._parts)]
         actions, log_probability = zip(*drawn, strict=True)
@@ -98,47 +98,47 @@ class Branches:
         return np.stack([outputs[..., part].argmax(axis=-1) for part in self._parts], axis=-1)
 
     def to_environment(self, actions: ActionArray) -> ActionArray:
-        """As they are."""
+        """Unchanged."""
         return actions
 
-    def log_probability(self, outputs: Array, own: Array | None, actions: ActionArray) -> Array:
+    def log_probability(self, outputs: Array, log_std: Array | None, actions: ActionArray) -> Array:
         """The sum over the branches."""
         parts = enumerate(zip(self._choices, self._parts, strict=True))
-        found = [choice.log_probability(outputs[..., part], None, actions[..., i]) for i, (choice, part) in parts]
-        return sum(found[1:], start=found[0])
+        log_p = [choice.log_probability(outputs[..., part], None, actions[..., i]) for i, (choice, part) in parts]
+        return sum(log_p[1:], start=log_p[0])
 
-    def log_probability_gradient(self, outputs: Array, own: Array | None, actions: ActionArray) -> HeadGradient:
-        """Branch after branch."""
+    def log_probability_gradient(self, outputs: Array, log_std: Array | None, actions: ActionArray) -> HeadGradient:
+        """The branches' gradients side by side."""
         parts = enumerate(zip(self._choices, self._parts, strict=True))
-        slopes = [
+        gradients = [
             choice.log_probability_gradient(outputs[..., part], None, actions[..., i])[0] for i, (choice, part) in parts
         ]
-        return np.concatenate(slopes, axis=-1), None
+        return np.concatenate(gradients, axis=-1), None
 
-    def entropy(self, outputs: Array, own: Array | None) -> Array:
+    def entropy(self, outputs: Array, log_std: Array | None) -> Array:
         """The sum over the branches."""
-        found = [
+        entropies = [
             choice.entropy(outputs[..., part], None) for choice, part in zip(self._choices, self._parts, strict=True)
         ]
-        return sum(found[1:], start=found[0])
+        return sum(entropies[1:], start=entropies[0])
 
-    def entropy_gradient(self, outputs: Array, own: Array | None) -> HeadGradient:
-        """Branch after branch."""
-        slopes = [
+    def entropy_gradient(self, outputs: Array, log_std: Array | None) -> HeadGradient:
+        """The branches' gradients side by side."""
+        gradients = [
             choice.entropy_gradient(outputs[..., part], None)[0]
             for choice, part in zip(self._choices, self._parts, strict=True)
         ]
-        return np.concatenate(slopes, axis=-1), None
+        return np.concatenate(gradients, axis=-1), None
 
 
 def draw(logits: FloatArray, uniform: FloatArray) -> tuple[ActionArray, FloatArray]:
-    """Actions ``[n, E]`` and their log-probabilities for logits ``[n, E, actions]``, by inverting the distribution
-    function at `uniform` ``[n, E]`` in [0, 1).
+    """Actions ``[n, E]`` and their log-probabilities for logits ``[n, E, actions]``, by inverse transform sampling with
+    `uniform` ``[n, E]`` in [0, 1).
 
-    Works action by action on whole ``[n, E]`` planes: there are few actions and many rows. An illegal action has
-    probability exactly 0 and cannot be drawn, because a float32 below 1 times the total stays below the total.
+    It works action by action on whole ``[n, E]`` planes, because there are few actions and many rows. An illegal action
+    has probability exactly 0 and cannot be drawn, because a float32 below 1 times the total stays below the total.
     """
-    planes = np.array(logits.transpose(2, 0, 1), order="C")  # a copy, even of a single row
+    planes = np.array(logits.transpose(2, 0, 1), order="C")  # always a copy, since it is changed
     planes -= planes.max(axis=0)
     cumulative = np.exp(planes)
     for before, here in itertools.pairwise(cumulative):  # numpy's accumulate is many times slower along this axis
@@ -146,14 +146,14 @@ def draw(logits: FloatArray, uniform: FloatArray) -> tuple[ActionArray, FloatArr
     total = cumulative[-1]
     passed = cumulative <= uniform * total
     actions = passed.view(np.int8).sum(axis=0, dtype=np.int16).astype(np.int64)
-    places = actions * uniform.size + np.arange(uniform.size).reshape(uniform.shape)
-    return actions, planes.reshape(-1).take(places) - np.log(total)
+    indices = actions * uniform.size + np.arange(uniform.size).reshape(uniform.shape)
+    return actions, planes.reshape(-1).take(indices) - np.log(total)
 
 
 def epsilon_greedy(values: Array, uniform: Array, epsilon: float, legal: BoolArray | None) -> ActionArray:
-    """The first of the highest `values` ``[..., actions]``, with probability `epsilon` any legal action instead.
+    """The greedy action of `values` ``[..., actions]``, or a random legal action with probability `epsilon`.
 
-    One uniform number decides both: below `epsilon`, where it lies in [0, `epsilon`) says which.
+    One uniform number decides both: if it is below `epsilon`, its position in [0, `epsilon`) picks the action.
     """
     actions: ActionArray = values.argmax(axis=-1)
     explores = uniform < epsilon

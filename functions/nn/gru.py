@@ -6,7 +6,8 @@ c = h Wh + bh, three parts of width H each,
 
     r = sigmoid(a_r + c_r)    z = sigmoid(a_z + c_z)    n = tanh(a_n + r c_n)    h' = (1 - z) n + z h.
 
-The inputs' products of all steps are one product; only what the hidden state decides is done step by step.
+The input products of all steps are one matrix product; only the part that depends on the hidden state runs step by
+step.
 """
 
 from dataclasses import dataclass
@@ -36,11 +37,10 @@ class Weights(NamedTuple):
 
 @dataclass(frozen=True)
 class Unrolled:
-    """What T steps of B rows gave, as `backward` needs it.
+    """A forward pass over T steps of B rows, as `backward` needs it.
 
-    `hidden` ``[T, B, H]`` is the state after each step, `before` the one that each step began with. `gates` ``[3, T, B,
-    H]`` are r, z, n, and `recalled` ``[T, B, H]`` is c_n. No gradient goes back from a later step into the first
-    `burn_in` ones.
+    `hidden` ``[T, B, H]`` is the state after each step, `before` the state before it. `gates` ``[3, T, B, H]`` are r,
+    z, n, and `recalled` ``[T, B, H]`` is c_n. No gradient flows from later steps into the first `burn_in` ones.
     """
 
     inputs: Array
@@ -53,9 +53,9 @@ class Unrolled:
 
 
 def advance(gates: Array, product: Array, before: Array, after: Array) -> None:
-    """One step: a in `gates` ``[..., 3H]`` becomes r, z, n, and `after` ``[..., H]`` the state that follows `before`.
+    """One step: turns a in `gates` ``[..., 3H]`` into r, z, n, and writes the state that follows `before` to `after`.
 
-    `product` is c ``[..., 3H]``.
+    `product` is c ``[..., 3H]``; states are ``[..., H]``.
     """
     shape = (*gates.shape[:-1], 3, -1)
     _advance(np.moveaxis(gates.reshape(shape), -2, 0), np.moveaxis(product.reshape(shape), -2, 0), before, after)
@@ -83,15 +83,15 @@ def _advance(gates: Array, product: Array, before: Array, after: Array) -> None:
 def forward(
     weights: Weights, inputs: Array, starts: Flags | None = None, first: Array | None = None, burn_in: int = 0
 ) -> Unrolled:
-    """Unrolls over `inputs` ``[T, B, in]`` from the state `first` ``[B, H]``, zero where none is given.
+    """Unrolls over `inputs` ``[T, B, in]`` from the state `first` ``[B, H]``, zeros if there is none.
 
-    `starts` ``[T, B]``: where an episode begins; the state is set to zero before that step. The first `burn_in` steps
-    only make the state that the others begin with (Kapturowski et al., "Recurrent Experience Replay in Distributed
-    Reinforcement Learning", 2019).
+    `starts` ``[T, B]`` marks the first steps of episodes, before which the state is reset to zero. The first `burn_in`
+    steps only compute the state that the others start from (Kapturowski et al., "Recurrent Experience Replay in
+    Distributed Reinforcement Learning", 2019).
     """
     steps, rows, wide = inputs.shape
     width = weights.width
-    # A plane for each of r, z, n: numpy works on whole planes many times faster than on parts of rows.
+    # One plane each for r, z, n: numpy is many times faster on whole planes than on parts of rows.
     gates = np.matmul(inputs.reshape(steps * rows, wide), _planes(weights.x))
     gates += weights.bx.reshape(3, 1, width)
     gates = gates.reshape(3, steps, rows, width)
@@ -112,7 +112,7 @@ def forward(
 
 
 class InputGradients(NamedTuple):
-    """d loss by a `inputs` ``[T, B, 3H]`` (the inputs' products) and by the first state `first` ``[B, H]``."""
+    """d loss / d a ``[T, B, 3H]`` as `inputs`, and d loss / d first state ``[B, H]`` as `first`."""
 
     inputs: Array
     first: Array
@@ -125,35 +125,35 @@ def backward(weights: Weights, unrolled: Unrolled, grad_output: Array, gradient:
     The gradient at the inputs ``[T, B, in]`` is the returned `inputs` times the transposed `x`.
     """
     steps, rows, width = unrolled.hidden.shape
-    by_state, by_new = _slopes(unrolled)
-    reached = np.empty_like(unrolled.hidden)  # d loss / d hidden, with what later steps make of it
-    carried, parts = np.zeros((rows, width), by_new.dtype), np.empty((3, rows, width), by_new.dtype)
+    by_state, by_new = _step_gradients(unrolled)
+    grad_hidden = np.empty_like(unrolled.hidden)  # d loss / d hidden, the paths through later steps included
+    from_later, parts = np.zeros((rows, width), by_new.dtype), np.empty((3, rows, width), by_new.dtype)
     update, back = unrolled.gates[1], np.ascontiguousarray(_planes(weights.h).swapaxes(1, 2))
     for t in range(steps - 1, -1, -1):
-        here = reached[t]
-        np.add(grad_output[t], carried, out=here)
-        by_state[:, t] *= here  # from here on it is d loss / d c
+        here = grad_hidden[t]
+        np.add(grad_output[t], from_later, out=here)
+        by_state[:, t] *= here  # now d loss / d c
         np.matmul(by_state[:, t], back, out=parts)
-        np.multiply(here, update[t], out=carried)
+        np.multiply(here, update[t], out=from_later)
         for part in parts:
-            carried += part
+            from_later += part
         if unrolled.starts is not None:
-            carried[unrolled.starts[t]] = 0
+            from_later[unrolled.starts[t]] = 0
         if 0 < t == unrolled.burn_in:
-            carried[:] = 0
+            from_later[:] = 0
     flat = by_state.reshape(3, steps * rows, width).swapaxes(0, 1).reshape(steps * rows, 3 * width)
     if gradient is not None:
         np.matmul(unrolled.before.reshape(steps * rows, width).T, flat, out=gradient.h)
         np.add.reduce(flat, axis=0, out=gradient.bh)
-    by_new *= reached  # now d loss / d a_n; r and z see a as they see c
+    by_new *= grad_hidden  # now d loss / d a_n; r and z see a as they see c
     flat[:, 2 * width :] = by_new.reshape(steps * rows, width)
     if gradient is not None:
         np.matmul(unrolled.inputs.reshape(steps * rows, len(weights.x)).T, flat, out=gradient.x)
         np.add.reduce(flat, axis=0, out=gradient.bx)
-    return InputGradients(flat.reshape(steps, rows, 3 * width), carried)
+    return InputGradients(flat.reshape(steps, rows, 3 * width), from_later)
 
 
-def _slopes(unrolled: Unrolled) -> tuple[Array, Array]:
+def _step_gradients(unrolled: Unrolled) -> tuple[Array, Array]:
     """d h' / d c ``[3, T, B, H]`` within a step, and d h' / d a_n ``[T, B, H]``."""
     reset, update, new = unrolled.gates
     by_new = 1 - new * new

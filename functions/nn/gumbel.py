@@ -1,8 +1,8 @@
-"""Choices as one-hots that a gradient passes through: the straight-through Gumbel-softmax, in closed form.
+"""The straight-through Gumbel-softmax in closed form: one-hot choices that a gradient passes through.
 
-Jang, Gu and Poole, "Categorical Reparameterization with Gumbel-Softmax", 2017; what implementations of MADDPG (Lowe et
-al., 2017) use for discrete actions. Noise is given, so that a sample depends on its address and not on who draws it.
-Rows B, actions A.
+Jang, Gu and Poole, "Categorical Reparameterization with Gumbel-Softmax", 2017; implementations of MADDPG (Lowe et al.,
+2017) use it for discrete actions. Callers pass the noise, so a sample depends only on its random address. Rows B,
+actions A.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from functions.nn.mlp import Array
 
 
 class Relaxed(NamedTuple):
-    """A choice: `hard` ``[B, A]`` is its one-hot, `soft` ``[B, A]`` the probabilities that the gradient is taken of."""
+    """`hard` ``[B, A]`` is the one-hot of the choice, `soft` ``[B, A]`` the probabilities that are differentiated."""
 
     hard: Array
     soft: Array
@@ -24,7 +24,7 @@ class Relaxed(NamedTuple):
     def backward(self, grad_output: Array) -> Array:
         """d loss / d logits ``[B, A]`` from d loss / d one-hot `grad_output` ``[B, A]``.
 
-        Straight through: the gradient is that of `soft`, at the loss that `hard` had. Illegal actions get exactly 0.
+        Straight through: the gradient of `soft`, with the loss evaluated at `hard`. Illegal actions get exactly 0.
         """
         inner = self.soft * grad_output
         inner -= self.soft * inner.sum(axis=1, keepdims=True)
@@ -34,15 +34,15 @@ class Relaxed(NamedTuple):
 
 def noise(uniforms: Array) -> Array:
     """Standard Gumbel numbers from uniform ones in [0, 1), by inverting the distribution function ``exp(-exp(-x))``."""
-    least = np.finfo(uniforms.dtype).tiny  # 0 has no logarithm; this gives -4.5 in float32, -6.6 in float64
-    return np.asarray(-np.log(-np.log(np.maximum(uniforms, least))))
+    smallest = np.finfo(uniforms.dtype).tiny  # 0 has no logarithm; this gives -4.5 in float32, -6.6 in float64
+    return np.asarray(-np.log(-np.log(np.maximum(uniforms, smallest))))
 
 
 def relax(logits: Array, noise: Array, temperature: float = 1.0, legal: NDArray[np.bool_] | None = None) -> Relaxed:
-    """Draws an action per row: the greatest of ``logits + noise`` among legal ones, all ``[B, A]``.
+    """Samples an action per row: the maximum of ``logits + noise`` over legal actions, all ``[B, A]``.
 
-    The draw follows ``softmax(logits)`` (the Gumbel-max rule) whatever the temperature, which only makes `soft` flatter
-    (above 1) or sharper. Raises `ValueError` for a temperature that is not above 0.
+    The sample follows ``softmax(logits)`` (the Gumbel-max trick) at every temperature, which only makes `soft` flatter
+    (above 1) or sharper (below). Raises `ValueError` for a temperature that is not above 0.
     """
     if temperature <= 0:
         raise ValueError(f"the temperature of a relaxed choice is above 0, not {temperature}")
@@ -54,7 +54,7 @@ def relax(logits: Array, noise: Array, temperature: float = 1.0, legal: NDArray[
 
 
 def greedy(logits: Array, legal: NDArray[np.bool_] | None = None) -> Array:
-    """The one-hot ``[B, A]`` of the greatest legal logit: the choice of a target network, without noise or gradient."""
+    """The one-hot ``[B, A]`` of the highest legal logit, without noise or gradient, as target networks choose."""
     return one_hot(mask_logits(logits, legal).argmax(axis=1), logits.shape[1], logits.dtype)
 
 

@@ -1,18 +1,18 @@
-"""What the outputs of a policy's network mean: actions drawn from them, and how likely each was.
+"""Action heads: how a policy network's outputs become actions, log-probabilities and entropies.
 
-A class of agents has one of four heads. One choice: outputs are logits (or values, for agents that take the highest).
-Several choices: logits, branch after branch, each branch chosen on its own. Numbers with a distribution: outputs are
-the means of a Gaussian, whose log standard deviations are the head's *own* parameters, the same whatever is seen.
-Numbers without one: tanh of the outputs.
+A class of agents has one of four heads. `OneChoice` (discrete): outputs are logits, or action values. `Branches`
+(multi-discrete): the logits of several independent choices side by side. `Gaussian` (continuous, stochastic): outputs
+are means; the log standard deviations are parameters that do not depend on the observation. `Deterministic`
+(continuous): tanh of the outputs.
 
 Everything here is pure and works along the last axis: outputs ``[..., width]``, one choice ``[...]``, several
-``[..., branches]``, numbers ``[..., d]``, log-probabilities and entropies ``[...]``. Results have the precision of the
-outputs. Outputs of illegal choices must have been set to a large negative number before.
+``[..., branches]``, continuous actions ``[..., d]``, log-probabilities and entropies ``[...]``. Results have the
+precision of the outputs. The logits of illegal actions must be masked before (`losses.mask_logits`).
 
-Numbers are recorded and learned from in *policy units*: what a Gaussian drew, before tanh or a cut brings it into
-[-1, 1]; or the number in [-1, 1] that a deterministic policy gave. `to_environment` stretches them to the task's
-bounds. The log-probability is that of what was drawn. The density of the squashed number has the factor 1 / (1 - tanh²)
-beside it, which does not depend on the policy, so it cancels in ratios of probabilities and has no gradient.
+Continuous actions are recorded and learned from in *policy units*: the Gaussian sample before tanh or clipping brings
+it into [-1, 1], or the deterministic policy's number in [-1, 1]. `to_environment` rescales them to the task's bounds.
+The log-probability is that of the sample. The density of the squashed action has the further factor 1 / (1 - tanh²),
+which does not depend on the policy, so it cancels in probability ratios and has no gradient.
 """
 
 from typing import Any, Protocol
@@ -29,75 +29,82 @@ Array = NDArray[Any]
 
 
 class Head(Protocol):
-    """How agents of a class act. Its `own` parameters are None in calls where it has none."""
+    """How agents of a class act. Only Gaussian heads have a `log_std` ``[..., d]``; others are given None."""
 
     @property
     def width(self) -> int:
-        """How many outputs the network has."""
+        """The number of the network's outputs."""
 
     @property
-    def own(self) -> int:
-        """How many parameters the head has of its own."""
+    def log_std_size(self) -> int:
+        """The number of log standard deviations, 0 for all but Gaussian heads."""
 
     def noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
-        """What `draw` needs for as many actions as `shape` has places: ``[*shape]`` or ``[*shape, numbers]``."""
+        """The random numbers that `draw` needs for ``[*shape]`` actions: ``[*shape]`` or ``[*shape, numbers]``."""
 
-    def draw(self, outputs: Array, own: Array | None, noise: Array) -> tuple[ActionArray, Array | None]:
-        """Actions, and the log-probability of each where there is a distribution."""
+    def draw(self, outputs: Array, log_std: Array | None, noise: Array) -> tuple[ActionArray, Array | None]:
+        """Actions, and their log-probabilities if the head has a distribution."""
 
     def greedy(self, outputs: Array) -> ActionArray:
         """The most probable actions."""
 
     def to_environment(self, actions: ActionArray) -> ActionArray:
-        """Recorded actions as the environment takes them."""
+        """Recorded actions, rescaled for the environment."""
 
 
 class Distribution(Head, Protocol):
-    """A head whose actions have probabilities."""
+    """A stochastic head."""
 
-    def log_probability(self, outputs: Array, own: Array | None, actions: ActionArray) -> Array:
-        """In nats; of numbers, that of the density."""
+    def log_probability(self, outputs: Array, log_std: Array | None, actions: ActionArray) -> Array:
+        """In nats; the log-density of continuous actions."""
 
-    def log_probability_gradient(self, outputs: Array, own: Array | None, actions: ActionArray) -> HeadGradient:
-        """d log-probability / d outputs and / d own."""
+    def log_probability_gradient(self, outputs: Array, log_std: Array | None, actions: ActionArray) -> HeadGradient:
+        """d log-probability / d outputs and / d log_std."""
 
-    def entropy(self, outputs: Array, own: Array | None) -> Array:
-        """In nats; of numbers, the differential entropy of what is drawn."""
+    def entropy(self, outputs: Array, log_std: Array | None) -> Array:
+        """In nats; the differential entropy of the samples for continuous actions."""
 
-    def entropy_gradient(self, outputs: Array, own: Array | None) -> HeadGradient:
-        """d entropy / d outputs and / d own."""
+    def entropy_gradient(self, outputs: Array, log_std: Array | None) -> HeadGradient:
+        """d entropy / d outputs and / d log_std."""
 
 
 def distribution(kind: AgentClass, clipped: bool = False) -> Distribution:
-    """The head of agents of this class whose actions are drawn; `clipped` is for numbers, see `Gaussian`."""
+    """The stochastic head of this class of agents; `clipped` is for continuous actions, see `Gaussian`."""
     if kind.continuous:
         return Gaussian(Bounds(kind.low, kind.high), clipped)
     return Branches(kind.branches) if kind.branches else OneChoice(kind.actions)
 
 
-def head_of(kind: AgentClass, own: bool, clipped: bool = False) -> Head:
-    """The head of agents of this class, whose network has parameters of the head's own or not."""
-    return Deterministic(Bounds(kind.low, kind.high)) if kind.continuous and not own else distribution(kind, clipped)
+def head_of(kind: AgentClass, stochastic: bool, clipped: bool = False) -> Head:
+    """The head of this class of agents; continuous actions are deterministic unless the policy is `stochastic`."""
+    if kind.continuous and not stochastic:
+        return Deterministic(Bounds(kind.low, kind.high))
+    return distribution(kind, clipped)
 
 
 def act(
-    head: Head, outputs: Array, own: Array | None, noise: Array, behaviour: Behaviour, legal: BoolArray | None = None
+    head: Head,
+    outputs: Array,
+    log_std: Array | None,
+    noise: Array,
+    behaviour: Behaviour,
+    legal: BoolArray | None = None,
 ) -> tuple[ActionArray, Array | None]:
-    """Actions as `behaviour` says and, where they were drawn from a distribution, the log-probability of each.
+    """Actions of the exploration `behaviour` and, if they were sampled from the policy, their log-probabilities.
 
-    Noise is for numbers: who chooses does as the policy's distribution says. `legal` has the shape of `outputs`. Raises
-    `BadRequest` for a behaviour that the head does not have.
+    The behaviour "noise" only affects deterministic heads; others sample from the policy. `legal` has the shape of
+    `outputs`. Raises `BadRequest` for a behaviour that the head does not support.
     """
     require(head, behaviour)
     if behaviour.kind == "epsilon":
         return epsilon_greedy(outputs, noise, behaviour.amount, legal), None
     if behaviour.kind == "noise" and isinstance(head, Deterministic):
         return noisy(head.greedy(outputs), noise, behaviour.amount), None
-    return head.draw(outputs, own, noise)
+    return head.draw(outputs, log_std, noise)
 
 
 def require(head: Head, behaviour: Behaviour) -> None:
-    """Raises `BadRequest` when agents with this head cannot behave so."""
+    """Raises `BadRequest` when the head does not support the behaviour."""
     if behaviour.kind == "epsilon" and not isinstance(head, OneChoice):
         raise BadRequest("the behaviour epsilon is for agents that make one choice only")
     if behaviour.kind == "noise" and isinstance(head, Gaussian):

@@ -1,7 +1,7 @@
-"""Losses of the PPO family as their gradients at the network's output, in closed form.
+"""Losses of the PPO family and their gradients at the network's outputs, in closed form.
 
-Every function is pure; a batch has B rows. A loss carries what its figures need and works them out only when they are
-read, because most steps are never reported.
+Every function is pure; a batch has B rows. Losses compute their metrics only when they are read, because most optimiser
+steps are never reported.
 """
 
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ def mask_logits(logits: Array, legal: NDArray[np.bool_] | None) -> Array:
 
 @dataclass(frozen=True)
 class PolicyLoss:
-    """`grad_output` is d loss / d outputs ``[B, width]``, `own` that at the head's own parameters ``[own]`` where it
-    has any; the properties are of the batch before the step."""
+    """`grad_output` is d loss / d outputs ``[B, width]``, `grad_log_std` d loss / d log_std ``[d]`` for Gaussian heads;
+    the properties are those of the batch before the step."""
 
     grad_output: Array
     _log_ratio: Array
@@ -32,7 +32,7 @@ class PolicyLoss:
     _advantage: Array
     _entropy: Array
     _clip: float
-    own: Array | None = None
+    grad_log_std: Array | None = None
 
     @property
     def surrogate(self) -> float:
@@ -42,9 +42,9 @@ class PolicyLoss:
 
     @property
     def rows(self) -> dict[str, Array]:
-        """What is told of each row ``[B]``, by the names of the figures that its means are.
+        """Metrics of each row ``[B]``, to be averaged.
 
-        `entropy` is in nats; `clip_fraction` says whether the ratio left the clip range; `kl` is KL(old, new) by the
+        `entropy` is in nats; `clip_fraction` is true if the ratio left the clip range; `kl` is KL(old, new) by the
         low-variance estimator r - 1 - log r (Schulman, "Approximating KL Divergence").
         """
         return {
@@ -87,29 +87,29 @@ def clipped_policy_loss(
 def clipped_head_loss(
     head: Distribution,
     outputs: Array,
-    own: Array | None,
+    log_std: Array | None,
     actions: Array,
     old_log_probability: Array,
     advantage: Array,
     clip: float,
     entropy_weight: float,
 ) -> PolicyLoss:
-    """`clipped_policy_loss` for any head: `outputs` ``[B, width]``, illegal choices at a large negative number already,
-    `own` the head's own parameters ``[own]``, `actions` ``[B]`` or ``[B, ...]``, the others ``[B]``.
+    """`clipped_policy_loss` for any head: masked `outputs` ``[B, width]``, `log_std` ``[d]`` or None, `actions` ``[B]``
+    or ``[B, ...]``, the others ``[B]``.
 
-    Numbers are those that were drawn, before anything brought them into bounds: see `functions.nn.heads`.
+    Continuous actions are those that were sampled, before squashing or clipping: see `functions.nn.heads`.
     """
-    log_ratio = head.log_probability(outputs, own, actions) - old_log_probability
+    log_ratio = head.log_probability(outputs, log_std, actions) - old_log_probability
     ratio = np.exp(log_ratio)
     weight = (_weight(ratio, advantage, clip) / len(ratio))[:, None]
     share = entropy_weight / len(ratio)
-    by_outputs, by_own = head.log_probability_gradient(outputs, own, actions)
-    bonus, own_bonus = head.entropy_gradient(outputs, own)
-    found = None
-    if by_own is not None and own_bonus is not None:
-        found = np.add.reduce(weight * by_own - share * own_bonus, axis=0)
-    entropy = head.entropy(outputs, own)
-    return PolicyLoss(weight * by_outputs - share * bonus, log_ratio, ratio, advantage, entropy, clip, found)
+    by_outputs, by_log_std = head.log_probability_gradient(outputs, log_std, actions)
+    bonus, log_std_bonus = head.entropy_gradient(outputs, log_std)
+    grad_log_std = None
+    if by_log_std is not None and log_std_bonus is not None:
+        grad_log_std = np.add.reduce(weight * by_log_std - share * log_std_bonus, axis=0)
+    entropy = head.entropy(outputs, log_std)
+    return PolicyLoss(weight * by_outputs - share * bonus, log_ratio, ratio, advantage, entropy, clip, grad_log_std)
 
 
 def _weight(ratio: Array, advantage: Array, clip: float) -> Array:
@@ -132,7 +132,7 @@ class ValueLoss:
 
     grad_output: Array
     _rows: Array
-    own: None = None
+    grad_log_std: None = None
 
     @property
     def loss(self) -> float:

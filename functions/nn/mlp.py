@@ -1,8 +1,8 @@
 """Multi-layer perceptrons in numpy: layers of one flat vector, forward, and the exact gradient in closed form.
 
-Hidden layers are tanh, or ReLU where a network is `rectified`; the last is linear. For networks of this size an
-automatic-differentiation framework spends most of its time on bookkeeping; the closed form is checked against one in
-the tests.
+Hidden layers are tanh, or ReLU if a network is `rectified`; the last layer is linear. For networks of this size an
+automatic-differentiation framework spends most of its time on bookkeeping; the tests check the closed form against
+torch.
 """
 
 import itertools
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# The name of the tensor without numbers that networks of ReLU layers have.
+# The name of the empty tensor that marks networks with ReLU layers.
 RECTIFIED = "relu"
 
 Array = NDArray[Any]
@@ -28,7 +28,7 @@ class Mlp:
 
     @property
     def parameters(self) -> int:
-        """How many numbers the network has."""
+        """The number of parameters."""
         return sum((inputs + 1) * outputs for inputs, outputs in itertools.pairwise(self.sizes))
 
     def layers(self, flat: Array) -> list[Layer]:
@@ -56,10 +56,10 @@ def initialise(mlp: Mlp, rng: np.random.Generator, output_gain: float) -> NDArra
 
 
 def orthogonal(rng: np.random.Generator, rows: int, columns: int) -> Array:
-    """A ``[rows, columns]`` matrix with orthonormal rows or columns, whichever are fewer, uniformly distributed."""
+    """A ``[rows, columns]`` matrix with orthonormal rows or columns, whichever are fewer, drawn uniformly (Haar)."""
     gaussian = rng.standard_normal((max(rows, columns), min(rows, columns)))
     q, r = np.linalg.qr(gaussian)
-    q *= np.sign(np.diag(r))  # makes the distribution uniform (Haar)
+    q *= np.sign(np.diag(r))  # without it the distribution would not be uniform
     return q if rows >= columns else q.T
 
 
@@ -85,8 +85,8 @@ def backward(
     """Writes d loss / d parameters into `gradient`, if there is one, given `grad_output` = d loss / d output ``[rows,
     out]``.
 
-    Returns d loss by the first layer's outputs as they were before the activation; times the first weight, transposed,
-    that is the gradient at the inputs.
+    Returns d loss / d first layer's outputs before the activation; its product with the transposed first weight is the
+    gradient at the inputs.
     """
     for index in range(len(layers) - 1, -1, -1):
         below = activations[index]
@@ -95,26 +95,26 @@ def backward(
             np.add.reduce(grad_output, axis=0, out=gradient[index][1])
         if index:
             grad_output = grad_output @ layers[index][0].T
-            through(grad_output, below, rectified)
+            backward_activation(grad_output, below, rectified)
     return grad_output
 
 
 def activate(outputs: Array, rectified: bool) -> None:
-    """Takes tanh or ReLU of the outputs, in place."""
+    """Applies tanh or ReLU in place."""
     if rectified:
         np.maximum(outputs, 0, out=outputs)
     else:
         np.tanh(outputs, out=outputs)
 
 
-def through(grad_output: Array, activations: Array, rectified: bool) -> None:
-    """Turns d loss / d activations into d loss / d what they were taken of, in place."""
+def backward_activation(grad_output: Array, activations: Array, rectified: bool) -> None:
+    """Turns d loss / d activations into d loss / d pre-activations, in place."""
     if rectified:
         grad_output *= activations > 0
         return
-    slope = activations * activations
-    np.subtract(1.0, slope, out=slope)
-    grad_output *= slope
+    gradient = activations * activations
+    np.subtract(1.0, gradient, out=gradient)
+    grad_output *= gradient
 
 
 def to_tensors(mlp: Mlp, flat: Array, prefix: str) -> dict[str, Array]:
@@ -136,7 +136,7 @@ def layers_of(tensors: Mapping[str, NDArray[Any]], prefix: str) -> list[Layer]:
 
 
 def from_tensors(tensors: Mapping[str, NDArray[Any]], prefix: str) -> tuple[Mlp, Array]:
-    """Shape and flat vector (a copy) of a network stored by `to_tensors`."""
+    """The shape and the flat vector (a copy) of a network from `to_tensors`."""
     layers = layers_of(tensors, prefix)
     mlp = Mlp((layers[0][0].shape[0], *(weight.shape[1] for weight, _ in layers)))
     return mlp, np.concatenate([part.ravel() for layer in layers for part in layer])

@@ -27,13 +27,13 @@ class Normaliser:
 
     @property
     def scale(self) -> float:
-        """The debiased standard deviation, held above √0.01 so that a constant target does not explode."""
+        """The debiased standard deviation, at least √0.01 so that constant targets do not explode."""
         if not self.weight:
             return 1.0
         return float(np.sqrt(max(self.square / self.weight - self.centre**2, MINIMUM_VARIANCE)))
 
     def updated(self, targets: Array, decay: float) -> "Normaliser":
-        """The normaliser after seeing `targets` once."""
+        """The normaliser after one update with `targets`."""
         return Normaliser(
             decay * self.mean + (1 - decay) * float(targets.mean(dtype=np.float64)),
             decay * self.square + (1 - decay) * float(np.square(targets, dtype=np.float64).mean()),

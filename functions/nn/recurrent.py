@@ -1,7 +1,7 @@
-"""A network that may remember: a perceptron, or one whose last hidden layer is a gated recurrent unit.
+"""Networks with and without memory: a perceptron, or one whose last hidden layer is a gated recurrent unit (GRU).
 
-One flat vector holds all parameters in forward order. Without memory everything is that of `networks`, byte for byte.
-Of Gaussian policies the logarithm of the standard deviation is a parameter too; it is last, and no input decides it.
+One flat vector holds all parameters in forward order. A network without memory gives the bytes of `functions.nn.mlp`.
+A Gaussian policy ends with its log standard deviations, parameters that do not depend on the input.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from functions.nn import gru
 from functions.nn import mlp as networks
 from functions.nn.mlp import RECTIFIED, Array, Layer, Mlp, layers_of
 
-# The name of the tensor without numbers that policies have whose numbers are clipped.
+# The name of the empty tensor that marks policies whose continuous actions are clipped.
 CLIPPED = "clip"
 # The standard deviation that Gaussian policies start from, 0.6: that of OpenAI's "Spinning Up in Deep RL".
 FIRST_LOG_STD = -0.5
@@ -24,9 +24,9 @@ FIRST_LOG_STD = -0.5
 class Weights(NamedTuple):
     """Views into a flat vector: the layers `below` the cell, the `cell`, the layers `above` it (the last linear).
 
-    Without memory all layers are above. `log_std` ``[out]`` is there for Gaussian policies only. Hidden layers are
-    tanh, or ReLU where `rectified`; numbers that a Gaussian drew are brought into bounds by tanh, or cut off there
-    where `clipped`. In storage a tensor without numbers tells of each.
+    Without memory all layers are above. Only Gaussian policies have a `log_std` ``[out]``. Hidden layers are tanh, or
+    ReLU if `rectified`; sampled continuous actions are squashed by tanh, or clipped if `clipped`. An empty tensor marks
+    each of the two in storage.
     """
 
     below: list[Layer]
@@ -38,27 +38,26 @@ class Weights(NamedTuple):
 
     def named(self) -> dict[str, Array]:
         """The tensors by the names that they are stored under, in forward order."""
-        found: dict[str, Array] = {}
+        tensors: dict[str, Array] = {}
         for index, (weight, bias) in enumerate(self.below):
-            found |= {f"w{index}": weight, f"b{index}": bias}
+            tensors |= {f"w{index}": weight, f"b{index}": bias}
         if self.cell is not None:
-            found |= {f"gru_{name}": array for name, array in self.cell._asdict().items()}
+            tensors |= {f"gru_{name}": array for name, array in self.cell._asdict().items()}
         for index, (weight, bias) in enumerate(self.above, len(self.below)):
-            found |= {f"w{index}": weight, f"b{index}": bias}
+            tensors |= {f"w{index}": weight, f"b{index}": bias}
         if self.rectified:
-            found[RECTIFIED] = np.zeros(0, self.above[0][0].dtype)
+            tensors[RECTIFIED] = np.zeros(0, self.above[0][0].dtype)
         if self.clipped:
-            found[CLIPPED] = np.zeros(0, self.above[0][0].dtype)
-        return found if self.log_std is None else {**found, "log_std": self.log_std}
+            tensors[CLIPPED] = np.zeros(0, self.above[0][0].dtype)
+        return tensors if self.log_std is None else {**tensors, "log_std": self.log_std}
 
 
 @dataclass(frozen=True)
 class Network:
     """The shape of a network.
 
-    `sizes` are the widths from input to output; at least one of them is hidden where the network is `recurrent`.
-    `gaussian`: it has a `log_std`. `rectified`: its hidden layers are ReLU. `clipped`: what the Gaussian draws is cut
-    off at the bounds.
+    `sizes` are the widths from input to output; a `recurrent` network has at least one hidden layer. `gaussian`: it has
+    a `log_std`. `rectified`: its hidden layers are ReLU. `clipped`: samples of the Gaussian are clipped to the bounds.
     """
 
     sizes: tuple[int, ...]
@@ -69,46 +68,46 @@ class Network:
 
     @property
     def parameters(self) -> int:
-        """How many numbers the network has."""
-        below, above = self._stretches()
+        """The number of parameters."""
+        below, above = self._layer_sizes()
         return below + self._cell_size() + above + self.gaussian * self.sizes[-1]
 
     @property
-    def memory(self) -> int:
-        """The width of the hidden state, 0 where there is none."""
+    def hidden_size(self) -> int:
+        """The width of the hidden state, 0 without memory."""
         return self.sizes[-2] if self.recurrent else 0
 
     def weights(self, flat: Array) -> Weights:
         """Views into a flat vector ``[parameters]``."""
-        below, above = self._stretches()
+        below, above = self._layer_sizes()
         end = below + self._cell_size()
         log_std = flat[end + above :] if self.gaussian else None
         if not self.recurrent:
             return Weights([], None, Mlp(self.sizes).layers(flat[:above]), log_std, self.rectified, self.clipped)
         under, over = Mlp(self.sizes[:-2]).layers(flat[:below]), Mlp(self.sizes[-2:]).layers(flat[end:])
-        return Weights(under, self._unit(flat[below:end]), over, log_std, self.rectified, self.clipped)
+        return Weights(under, self._cell(flat[below:end]), over, log_std, self.rectified, self.clipped)
 
-    def _stretches(self) -> tuple[int, int]:
-        """How many parameters stand below and above the cell."""
+    def _layer_sizes(self) -> tuple[int, int]:
+        """The numbers of parameters below and above the cell."""
         if not self.recurrent:
             return 0, Mlp(self.sizes).parameters
         return Mlp(self.sizes[:-2]).parameters, Mlp(self.sizes[-2:]).parameters
 
     def _cell_size(self) -> int:
-        return (self.sizes[-3] + self.memory + 2) * 3 * self.memory if self.recurrent else 0
+        return (self.sizes[-3] + self.hidden_size + 2) * 3 * self.hidden_size if self.recurrent else 0
 
-    def _unit(self, flat: Array) -> gru.Weights:
-        inputs, width = self.sizes[-3], 3 * self.memory
-        x, h = inputs * width, (inputs + self.memory) * width
+    def _cell(self, flat: Array) -> gru.Weights:
+        inputs, width = self.sizes[-3], 3 * self.hidden_size
+        x, h = inputs * width, (inputs + self.hidden_size) * width
         return gru.Weights(
             flat[:x].reshape(inputs, width), flat[x:h].reshape(-1, width), flat[h : h + width], flat[h + width :]
         )
 
 
 class Trace(NamedTuple):
-    """What a forward pass leaves: `outputs` ``[..., out]``, and what `backward` needs.
+    """A forward pass: `outputs` ``[..., out]``, and the activations that `backward` needs.
 
-    `hidden` ``[T, B, H]`` is the state after every step of a network with memory.
+    `hidden` ``[T, B, H]`` is the hidden state after every step.
     """
 
     outputs: Array
@@ -127,7 +126,7 @@ class Trace(NamedTuple):
 def initialise(network: Network, rng: np.random.Generator, output_gain: float) -> NDArray[np.float32]:
     """A flat vector of orthogonal weights and zero biases.
 
-    Hidden layers have gain √2 and the last `output_gain`, as in `networks.initialise`. Each of the cell's two matrices
+    Hidden layers have gain √2 and the last `output_gain`, as in `mlp.initialise`. Each of the cell's two matrices
     is one orthogonal matrix of gain 1 over its three parts, as in the code of MAPPO (Yu et al., 2022, `RNNLayer`) and
     for LSTMs in Huang et al., "The 37 Implementation Details of PPO", 2022.
     """
@@ -151,7 +150,7 @@ def initialise(network: Network, rng: np.random.Generator, output_gain: float) -
 def forward(
     weights: Weights, inputs: Array, starts: gru.Flags | None = None, first: Array | None = None, burn_in: int = 0
 ) -> Trace:
-    """Without memory rows ``[rows, in]`` to ``[rows, out]``; with memory sequences ``[T, B, in]`` to ``[T, B, out]``.
+    """Rows ``[rows, in]`` to ``[rows, out]`` without memory, sequences ``[T, B, in]`` to ``[T, B, out]`` with it.
 
     `starts` ``[T, B]``, `first` ``[B, H]`` and `burn_in` are as in `gru.forward`.
     """
@@ -182,32 +181,34 @@ def unroll(weights: Weights, inputs: Array, starts: gru.Flags, burn_in: int = 0)
 def backward(weights: Weights, trace: Trace, grad_output: Array, gradient: Weights | None) -> None:
     """Writes d loss / d parameters into `gradient`, given `grad_output` = d loss / d outputs, shaped like them.
 
-    The gradient of `log_std` is left as it is: the loss knows it, not the network.
+    It does not write the gradient of `log_std`, which comes from the loss.
     """
     _backward(weights, trace, grad_output, gradient)
 
 
 def backward_to_inputs(weights: Weights, trace: Trace, grad_output: Array, gradient: Weights | None = None) -> Array:
-    """As `backward`, and returns d loss / d inputs, shaped like them; without `gradient` it does nothing else."""
-    slope, matrix = _backward(weights, trace, grad_output, gradient)
-    found = slope @ matrix.T
-    return found if trace.unrolled is None else _timed(found, len(grad_output))
+    """Returns d loss / d inputs, shaped like them; with `gradient` it also does what `backward` does."""
+    grad_first, matrix = _backward(weights, trace, grad_output, gradient)
+    grad_inputs = grad_first @ matrix.T
+    return grad_inputs if trace.unrolled is None else _timed(grad_inputs, len(grad_output))
 
 
 def _backward(weights: Weights, trace: Trace, grad_output: Array, gradient: Weights | None) -> tuple[Array, Array]:
-    """d loss by the first product's result ``[rows, width]``, and the matrix of that product ``[in, width]``."""
+    """d loss / d result of the first matrix product ``[rows, width]``, and the matrix of that product ``[in,
+    width]``."""
     grad_output = grad_output.reshape(-1, grad_output.shape[-1])
     above = None if gradient is None else gradient.above
     grad_output = networks.backward(weights.above, trace.above, grad_output, above, weights.rectified)
     if weights.cell is None or trace.unrolled is None:
         return grad_output, weights.above[0][0]
     grad_output = (grad_output @ weights.above[0][0].T).reshape(trace.unrolled.hidden.shape)
-    slopes = gru.backward(weights.cell, trace.unrolled, grad_output, None if gradient is None else gradient.cell).inputs
-    grad_output = slopes.reshape(-1, slopes.shape[-1])
+    cell = None if gradient is None else gradient.cell
+    grad_inputs = gru.backward(weights.cell, trace.unrolled, grad_output, cell).inputs
+    grad_output = grad_inputs.reshape(-1, grad_inputs.shape[-1])
     if not weights.below:
         return grad_output, weights.cell.x
     grad_output = grad_output @ weights.cell.x.T
-    networks.through(grad_output, trace.below[-1], weights.rectified)
+    networks.backward_activation(grad_output, trace.below[-1], weights.rectified)
     below = None if gradient is None else gradient.below
     grad_output = networks.backward(weights.below, trace.below, grad_output, below, weights.rectified)
     return grad_output, weights.below[0][0]
@@ -224,7 +225,7 @@ def to_tensors(network: Network, flat: Array, prefix: str) -> dict[str, Array]:
 
 
 def from_tensors(tensors: Mapping[str, NDArray[Any]], prefix: str) -> tuple[Network, Array]:
-    """Shape and flat vector (a copy) of a network stored by `to_tensors`; raises `KeyError` when there is none."""
+    """The network and its flat vector (a copy) from `to_tensors`; raises `KeyError` when there is none."""
     weights = weights_of(tensors, prefix)
     firsts = [weight.shape[0] for weight, _ in (*weights.below, *weights.above)]
     if weights.cell is not None:

@@ -1,7 +1,7 @@
 """Two agents that begin to share: that what they merge into is a state like any other."""
 
 from functions.algorithms.base import AlgorithmConfig, Context, Implementation
-from functions.algorithms.conformance.tools import digest, hint, require, shown
+from functions.algorithms.conformance.tools import digest, hint, require, stage_inputs
 from functions.contract import Team
 from functions.keys import group_name
 
@@ -27,9 +27,9 @@ def check_merge(code: Implementation, context: Context[AlgorithmConfig]) -> None
 def _check(
     code: Implementation, context: Context[AlgorithmConfig], target: Team, group: int, base: int, steps: int
 ) -> None:
-    before = digest(shown(context))
+    before = digest(stage_inputs(context))
     result, again = (code.merge(context, target, group, base, steps) for _ in range(2))
-    require(digest(shown(context)) == before, "it changes what it was given")
+    require(digest(stage_inputs(context)) == before, "it changes what it was given")
     require(digest(result.tensors) == digest(again.tensors), "another call gives other bytes")
     for name, array in result.tensors.items():
         old = context.tensors.get(_renamed(name, group, base))

@@ -18,10 +18,10 @@ def check_placements(
     """Spreads the round over functions in every way; raises `AssertionError` where the state is not `expected`."""
     packed: Found | None = None
     groups = sorted(set(context.team.groups))
-    for rule, waves in SCHEDULES.items():
+    for rule, schedule in SCHEDULES.items():
         with expect(f"placement {rule} fails", Exception):
             found = _learned(
-                algorithm, code, context, waves(algorithm.stages, groups, context.config.updates_per_round)
+                algorithm, code, context, schedule(algorithm.stages, groups, context.config.updates_per_round)
             )
         _require_same(expected, found.state, rule)
         packed = packed or found
@@ -54,22 +54,22 @@ def _require_same(expected: Tensors, found: Tensors, rule: str) -> None:
 
 
 def _learned(
-    algorithm: AlgorithmSpec, code: Implementation, context: Context[AlgorithmConfig], waves: Schedule
+    algorithm: AlgorithmSpec, code: Implementation, context: Context[AlgorithmConfig], schedule: Schedule
 ) -> Found:
     """The round as functions learn it: each is shown, through storage, what its stages declare."""
     found = Found(dict(context.tensors), {}, {})
     published: Tensors = {}
     update = 0
-    for wave in waves:
-        if wave[0].updates[0] != update:
-            update, published = wave[0].updates[0], {}
+    for phase in schedule:
+        if phase[0].updates[0] != update:
+            update, published = phase[0].updates[0], {}
         outcomes = []
-        for share in wave:
+        for share in phase:
             reads = {part for name in share.stages for part in algorithm.stage(name).reads}
             seen = _stored({**instances(found.state, reads, share.groups), **published})
             told = algorithm.summaries if _trains(algorithm, share) else ()
             outcomes.append(stages.run(algorithm, code, replace(context, tensors=seen), share, told))
-        for share, outcome in zip(wave, outcomes, strict=True):
+        for share, outcome in zip(phase, outcomes, strict=True):
             found = _joined(algorithm, found, share, outcome)
             made = outcome.tensors.items()
             published |= {name: array for name, array in made if part_of(name) not in algorithm.parts}

@@ -19,7 +19,7 @@ from functions.algorithms.conformance.tools import (
     instances,
     part_of,
     require,
-    shown,
+    stage_inputs,
 )
 from functions.keys import group_name
 
@@ -77,7 +77,7 @@ def _declared(now: _Round, stage: StageSpec, group: int) -> Tensors:
 
 
 def _call(now: _Round, stage: StageSpec, group: int, context: Context[AlgorithmConfig]) -> StageResult:
-    arrays = shown(context)
+    arrays = stage_inputs(context)
     before = {name: array.tobytes() for name, array in arrays.items()}
     names = sorted(context.tensors)
     result = now.code.STAGES[stage.name](context, group)

@@ -19,7 +19,7 @@ from functions.algorithms.conformance.check_schedule import check_placements, ch
 from functions.algorithms.conformance.check_stages import check_stages
 from functions.algorithms.conformance.random_tasks import TASKS, RandomTask, teams
 from functions.algorithms.conformance.tools import digest, expect, first, hint, instances, require
-from functions.algorithms.specification import missing_stages, problem
+from functions.algorithms.specification import missing_stages, violation
 from functions.contract import BadRequest, Behaviour, Hyperparameters, MissingExtra, Past, Team
 from functions.data import batch
 from functions.data.replay_buffer import ReplayBuffer, RolloutKey, newest_rounds, rollout_keys
@@ -68,7 +68,7 @@ def check(
     Small `hyperparameters` make it quick. Returns why tasks were refused by `initialise`, which raises `BadRequest` for
     spaces that it is not made for; not all may be. Raises `AssertionError` saying which promise is broken.
     """
-    require(not (wrong := problem(spec)), f"the specification: {wrong}")
+    require(not (wrong := violation(spec)), f"the specification: {wrong}")
     code, config = _code(spec), _configured(spec, hyperparameters or {})
     _check_config(spec, config, tasks[0])
     fitted = spec.without(config.idle_parts)

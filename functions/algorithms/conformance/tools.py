@@ -59,7 +59,7 @@ def digest(tensors: Mapping[str, NDArray[Any]]) -> str:
     return codec.tensors_sha256(tensors)
 
 
-def shown(context: Context[AlgorithmConfig]) -> Tensors:
+def stage_inputs(context: Context[AlgorithmConfig]) -> Tensors:
     """All arrays that a stage is shown, by name."""
     found: Tensors = dict(context.tensors)
     for field in fields(context.batch):

@@ -131,7 +131,7 @@ def recorded_actions(context: Context[DdpgConfig], agent: int) -> Array:
 
 def _deterministic(context: Context[DdpgConfig], group: int) -> Deterministic | None:
     """The head of a group whose agents act in numbers; else None."""
-    head = head_of(kind_of(context.spec, members(context.team, group)[0]), own=False)
+    head = head_of(kind_of(context.spec, members(context.team, group)[0]), stochastic=False)
     return head if isinstance(head, Deterministic) else None
 
 

@@ -14,13 +14,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from functions.algorithms.chunks import Minibatch
 from functions.algorithms.ppo.distil import log_probabilities
+from functions.algorithms.trainable import L, LossGradient, LossOf
 from functions.nn.mlp import Array, Mlp
+from functions.nn.recurrent import Network
 
 # Products that are always done: with fewer, what looks settled may be so by chance.
 FEWEST = 5
 # What is left of a vector is mostly rounding when its square is less than this part of what was taken off.
 LITTLE = 0.01
+# Step of central differences as a share of the parameters' norm, near the cube root of the precision: there the error
+# of the step and that of rounding are of one size.
+DIFFERENCE_STEP = 1e-5
 
 
 class Derivatives(NamedTuple):
@@ -88,7 +94,7 @@ class Hessian:
     def __init__(self, mlp: Mlp, flat: Array, inputs: Array, loss: Callable[[Array], Derivatives]) -> None:
         counts = [(inputs + 1) * outputs for inputs, outputs in itertools.pairwise(mlp.sizes)]
         ends = itertools.accumulate(counts)
-        self._stretches = [slice(end - count, end) for end, count in zip(ends, counts, strict=True)]
+        self._slices = [slice(end - count, end) for end, count in zip(ends, counts, strict=True)]
         self._outputs = mlp.sizes[1:]
         *hidden, last = self._matrices(flat)
         inputs = self._inputs = _with_ones(inputs)
@@ -112,7 +118,7 @@ class Hessian:
         chance = rng.random(self._error.shape, np.float32)
         chance -= np.float32(0.5)
         grad = (self._error + np.finfo(self._error.dtype).eps) * chance
-        direction = np.empty(self._stretches[-1].stop, grad.dtype)
+        direction = np.empty(self._slices[-1].stop, grad.dtype)
         first, *outs = self._matrices(direction)
         for layer, out in zip(self._layers, outs[::-1], strict=True):
             layer.seen.T.dot(grad, out=out)
@@ -148,7 +154,37 @@ class Hessian:
 
     def _matrices(self, flat: Array) -> list[Array]:
         """Views ``[in + 1, out]`` into a flat vector, layer by layer."""
-        return [flat[part].reshape(-1, width) for part, width in zip(self._stretches, self._outputs, strict=True)]
+        return [flat[part].reshape(-1, width) for part, width in zip(self._slices, self._outputs, strict=True)]
+
+
+class DifferenceHessian:
+    """The Hessian of a minibatch's mean loss for any network and loss, by central differences of its gradient.
+
+    In double precision the error of a product is about 1e-10 of it: the square of the step, and rounding over the step.
+    """
+
+    def __init__(self, network: Network, flat: Array, part: Minibatch, loss_of: LossOf[L]) -> None:
+        self._centre = flat.astype(np.float64)
+        self._parameters = self._centre.copy()
+        self._loss_gradient = LossGradient(network, self._parameters)
+        first = None if part.first is None else part.first.astype(np.float64)
+        self._part, self._loss_of = part._replace(inputs=part.inputs.astype(np.float64), first=first), loss_of
+
+    def start(self, rng: np.random.Generator) -> Array:
+        """A direction ``[parameters]`` in which there is curvature: what the Hessian makes of a random one."""
+        return self.times(rng.standard_normal(len(self._centre)))
+
+    def times(self, vector: Array) -> Array:
+        """The product ``[parameters]`` with a direction ``[parameters]`` that is not zero."""
+        step = DIFFERENCE_STEP * (1 + np.linalg.norm(self._centre)) / np.linalg.norm(vector)
+        difference = self._gradient(self._centre + step * vector)
+        difference -= self._gradient(self._centre - step * vector)
+        difference /= 2 * step
+        return difference
+
+    def _gradient(self, parameters: Array) -> Array:
+        self._parameters[...] = parameters
+        return self._loss_gradient.of(self._part, self._loss_of)[1].copy()
 
 
 def extremes(times: Callable[[Array], Array], start: Array, most: int, residual: float) -> Extremes:

@@ -5,17 +5,17 @@ data a policy can use. Whatever agents are compared on is drawn at an address of
 learners which know nothing of each other tell of the same observations.
 """
 
+import math
 from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms.base import Context, Summary, SummaryResult, Tensors
-from functions.algorithms.chunks import material
-from functions.algorithms.ppo.curvature import Derivatives, Hessian, extremes, policy_derivatives
-from functions.algorithms.ppo.differences import Differences
+from functions.algorithms.chunks import training_samples
+from functions.algorithms.ppo.curvature import Derivatives, DifferenceHessian, Hessian, extremes, policy_derivatives
 from functions.algorithms.ppo.distil import branchwise
-from functions.algorithms.ppo.noise import blocks, estimate
 from functions.algorithms.ppo.ppo import PolicyRows, PpoConfig
 from functions.algorithms.rows import members, observations, pooled, starts, with_identity
 from functions.algorithms.trainable import LossGradient
@@ -38,6 +38,8 @@ SAMPLES, DIMENSIONS = 250, 4
 # twentieth of its time.
 ONE_IN, LEAST = 100, 16
 PRODUCTS, RESIDUAL = 16, 0.3
+# Samples of the gradient whose noise is estimated, at most, and their share of the data, which bounds the cost.
+MOST_SAMPLES, SAMPLE_SHARE = 8, 0.5
 
 
 def behaviour(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryResult:
@@ -139,15 +141,15 @@ def _hessian(
 
 def _differences(
     before: Context[PpoConfig], group: int, known: PolicyRows, wanted: int, rng: np.random.Generator
-) -> Differences:
+) -> DifferenceHessian:
     """Of any policy, on about so many rows: of one with memory, those of whole stretches."""
     network, flat = recurrent.from_tensors(before.tensors, f"policy/{group_name(group)}")
-    pieces = material(
+    pieces = training_samples(
         before, group, network.weights(flat), lambda agent: observations(before, agent), before.config.data_chunk_length
     )
     share = min(1.0, wanted / len(known.actions))
     chosen = rng.choice(len(pieces), max(1, round(share * len(pieces))), replace=False)
-    return Differences(network, flat, pieces.part(chosen), known.loss)
+    return DifferenceHessian(network, flat, pieces.part(chosen), known.loss)
 
 
 def noise(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryResult:
@@ -159,17 +161,60 @@ def noise(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryResu
     known = PolicyRows.living(before, group)
     steps, num_envs = batch.ended.shape
     of_row = pooled(before, group, lambda agent: np.tile(np.arange(num_envs), (steps, 1)))
-    parts, size = blocks(batch.rollouts, num_envs)
+    parts, size = sample_blocks(batch.rollouts, num_envs)
     network, flat = recurrent.from_tensors(before.tensors, f"policy/{group_name(group)}")
-    slope = LossGradient(network, flat)
-    pieces = material(
-        before, group, slope.weights, lambda agent: observations(before, agent), before.config.data_chunk_length
+    loss_gradient = LossGradient(network, flat)
+    pieces = training_samples(
+        before, group, loss_gradient.weights, lambda agent: observations(before, agent), before.config.data_chunk_length
     )
-    samples = [pieces.having((of_row >= part.start) & (of_row < part.stop)) for part in parts]
-    gradients = [slope.of(pieces.part(sample), known.loss)[1].copy() for sample in samples if len(sample)]
+    samples = [pieces.containing((of_row >= part.start) & (of_row < part.stop)) for part in parts]
+    gradients = [loss_gradient.of(pieces.part(sample), known.loss)[1].copy() for sample in samples if len(sample)]
     if len(gradients) < 2:
         return SummaryResult({}, {})
-    return SummaryResult(estimate(np.stack(gradients), size)._asdict(), {})
+    return SummaryResult(noise_estimate(np.stack(gradients), size)._asdict(), {})
+
+
+class GradientNoise(NamedTuple):
+    """`trace`: tr of the covariance of one unit's mean gradient. `square`: |true gradient|², below 0 by chance."""
+
+    trace: float
+    square: float
+
+
+class SampleBlocks(NamedTuple):
+    """`parts`: the numbers of the copies of each sample; `size`: how many units' copies that is."""
+
+    parts: tuple[range, ...]
+    size: float
+
+
+def sample_blocks(rollouts: int, num_envs: int) -> SampleBlocks:
+    """Which of the round's `num_envs`, those of unit after unit, each sample of the gradient is made of.
+
+    A sample has part of the copies of one unit, or of several where there are more units than samples: copies are
+    independent of each other, so a part is as noisy as its number of copies says.
+    """
+    samples, each = min(MOST_SAMPLES, rollouts), num_envs // rollouts
+    width = rollouts // samples * each
+    used = math.ceil(SAMPLE_SHARE * width)
+    firsts = range(0, samples * width, width)
+    return SampleBlocks(tuple(range(first, first + used) for first in firsts), used / each)
+
+
+def noise_estimate(gradients: NDArray[Any], size: float = 1.0) -> GradientNoise:
+    """Unbiased estimates from `gradients` ``[U, parameters]``, each the mean over the data of `size` units.
+
+    With U independent samples the variance of their mean is a U-th of theirs, and by just that the squared mean
+    exceeds the square of the true gradient on average. Raises `ValueError` for fewer than two samples.
+    """
+    count = len(gradients)
+    if count < 2:
+        raise ValueError(f"the noise of a gradient needs at least 2 samples, got {count}")
+    wide = gradients.astype(np.float64)
+    mean = wide.mean(axis=0)
+    wide -= mean
+    trace = float(np.vdot(wide, wide)) / (count - 1)
+    return GradientNoise(trace * size, float(mean @ mean) - trace / count)
 
 
 def drawn(context: Context[PpoConfig], index: int, purpose: str, count: int) -> list[NDArray[np.int64]]:

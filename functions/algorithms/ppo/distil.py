@@ -30,23 +30,23 @@ class Taught(NamedTuple):
     parameters."""
 
     grad_output: Array
-    own: Array | None = None
+    grad_log_std: Array | None = None
 
 
 class Lesson(Protocol):
     """What a policy is to give for its rows."""
 
-    def loss(self, outputs: Array, own: Array | None, rows: NDArray[np.int64]) -> Taught:
+    def loss(self, outputs: Array, log_std: Array | None, rows: NDArray[np.int64]) -> Taught:
         """The gradient of the divergence for the rows with these numbers."""
 
-    def divergence(self, outputs: Array, own: Array | None) -> float:
+    def divergence(self, outputs: Array, log_std: Array | None) -> float:
         """Mean KL(teacher || student) of all rows, in nats."""
 
 
-def lesson(head: Distribution, outputs: Array, own: Array | None, legal: NDArray[np.bool_] | None) -> Lesson:
-    """To act as who gives `outputs` ``[rows, width]`` and, where the head has parameters, `own` ``[rows, own]``."""
-    if own is not None:
-        return Numbers(outputs, own)
+def lesson(head: Distribution, outputs: Array, log_std: Array | None, legal: NDArray[np.bool_] | None) -> Lesson:
+    """To act as who gives `outputs` ``[rows, width]`` and, where the head has parameters, `log_std` ``[rows, own]``."""
+    if log_std is not None:
+        return Numbers(outputs, log_std)
     sizes = head.sizes if isinstance(head, Branches) else (head.width,)
     return Choices(sizes, branchwise(outputs, sizes, legal), legal)
 
@@ -63,14 +63,14 @@ class Choices:
     def _probabilities(self) -> Array:
         return np.exp(self.taught)
 
-    def loss(self, outputs: Array, own: Array | None, rows: NDArray[np.int64]) -> Taught:
+    def loss(self, outputs: Array, log_std: Array | None, rows: NDArray[np.int64]) -> Taught:
         """See `Lesson`. (p - t) / B: choices are independent, so their divergences add up."""
         found = np.exp(branchwise(outputs, self.sizes, None if self.legal is None else self.legal[rows]))
         found -= self._probabilities[rows]
         found /= len(found)
         return Taught(found)
 
-    def divergence(self, outputs: Array, own: Array | None) -> float:
+    def divergence(self, outputs: Array, log_std: Array | None) -> float:
         """See `Lesson`."""
         return divergence(self.taught, branchwise(outputs, self.sizes, self.legal))
 
@@ -86,16 +86,16 @@ class Numbers:
     means: Array
     log_std: Array
 
-    def loss(self, outputs: Array, own: Array | None, rows: NDArray[np.int64]) -> Taught:
+    def loss(self, outputs: Array, log_std: Array | None, rows: NDArray[np.int64]) -> Taught:
         """See `Lesson`."""
-        precision = np.exp(-2 * _given(own))
+        precision = np.exp(-2 * _required(log_std))
         apart = outputs - self.means[rows]
         spread = np.exp(2 * self.log_std[rows]) + apart * apart
         return Taught(apart * precision / len(rows), 1 - precision * spread.mean(axis=0))
 
-    def divergence(self, outputs: Array, own: Array | None) -> float:
+    def divergence(self, outputs: Array, log_std: Array | None) -> float:
         """See `Lesson`."""
-        log_std, taught = _given(own).astype(np.float64), self.log_std.astype(np.float64)
+        log_std, taught = _required(log_std).astype(np.float64), self.log_std.astype(np.float64)
         apart = (outputs - self.means).astype(np.float64)
         spread = (np.exp(2 * taught) + apart * apart) * np.exp(-2 * log_std)
         return float((log_std - taught + (spread - 1) / 2).sum(axis=1).mean())
@@ -134,7 +134,7 @@ def divergence(taught: Array, found: Array) -> float:
     return float((np.exp(log_t) * (log_t - log_p)).sum(axis=1).mean())
 
 
-def _given(own: Array | None) -> Array:
-    if own is None:
+def _required(log_std: Array | None) -> Array:
+    if log_std is None:
         raise ValueError("a policy without standard deviations cannot be taught those of another")
-    return own
+    return log_std

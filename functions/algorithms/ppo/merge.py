@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms.base import Context, StageResult
-from functions.algorithms.chunks import Material, Rows, material
+from functions.algorithms.chunks import Rows, Samples, training_samples
 from functions.algorithms.ppo import distil
 from functions.algorithms.ppo.ppo import CriticView, Ppo, PpoConfig, learning_signal
 from functions.algorithms.rows import members, observations, pooled, starts
@@ -51,11 +51,11 @@ class Lessons:
             count, most = int(alive.sum()), distil.ROWS
         self._batches = distil.row_batches(count, steps, rng, most)
 
-    def pieces(self, weights: Weights, of: Callable[[int], Array]) -> Material:
+    def pieces(self, weights: Weights, of: Callable[[int], Array]) -> Samples:
         """What a network sees of the rows, ``of(agent)`` ``[T, E, F]``."""
-        return material(self.context, self.group, weights, of)
+        return training_samples(self.context, self.group, weights, of)
 
-    def teach(self, network: Network, flat: Array, pieces: Material, loss_of: LossOf[distil.Taught]) -> None:
+    def teach(self, network: Network, flat: Array, pieces: Samples, loss_of: LossOf[distil.Taught]) -> None:
         """Teaches the flat network in place, with moments of its own: those of the base are of another loss."""
         config, empty = self.context.config, (np.zeros_like(flat), np.zeros_like(flat))
         optimiser = Adam(flat, *empty, 0, distil.STEP_SIZE, config.adam_eps, config.max_grad_norm)
@@ -100,7 +100,7 @@ class Merging:
         """Teaches the flat `critic` in place to give `values` for the members' rows."""
         aim = values.astype(critic.dtype)[:, None]
 
-        def loss(outputs: Array, own: Array | None, rows: Rows) -> distil.Taught:
+        def loss(outputs: Array, log_std: Array | None, rows: Rows) -> distil.Taught:
             return distil.Taught(distil.squared_error(outputs, aim[rows]))
 
         pieces = lessons.pieces(network.weights(critic), lambda agent: self._ppo.inputs(lessons.context, agent)[0])
@@ -162,5 +162,5 @@ def _lesson(lessons: Lessons) -> distil.Lesson:
         return np.tile(np.asarray(own(agent).log_std), (*context.batch.ended.shape, 1))
 
     head = distribution(context.spec.classes[kind])
-    log_std = pooled(context, group, spread) if head.own else None
+    log_std = pooled(context, group, spread) if head.log_std_size else None
     return distil.lesson(head, pooled(context, group, acted), log_std, lessons.legal())

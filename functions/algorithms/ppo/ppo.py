@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from functions.algorithms.advantages import LearningSignal, gae, next_values
 from functions.algorithms.base import AlgorithmConfig, Context, Stage, StageResult, StageSpec
-from functions.algorithms.chunks import Rows, material
+from functions.algorithms.chunks import Rows, training_samples
 from functions.algorithms.metrics import ByAgent
 from functions.algorithms.rows import after_cuts, members, observations, pooling, starts, with_identity
 from functions.algorithms.trainable import Step, Trainable, last_epoch, minibatches, moments, trained_bytes
@@ -161,7 +161,7 @@ class Ppo:
         network = Trainable.load(context, "critic", name)
         old_values, targets = context.tensors[f"value/{name}"], context.tensors[f"target/{name}"]
 
-        def loss(outputs: Array, own: Array | None, rows: Rows) -> ValueLoss:
+        def loss(outputs: Array, log_std: Array | None, rows: Rows) -> ValueLoss:
             return clipped_value_loss(
                 outputs[:, 0], old_values[rows], targets[rows], config.value_clip, config.huber_delta
             )
@@ -171,7 +171,7 @@ class Ppo:
         def seen(agent: int) -> Array:
             return self.inputs(context, agent)[0]
 
-        pieces = material(context, group, network.weights, seen, config.data_chunk_length, rows)
+        pieces = training_samples(context, group, network.weights, seen, config.data_chunk_length, rows)
         steps = last_epoch(network.learn(minibatches(pieces, context, "critic", group), loss), config.epochs)
         metrics = {
             "value_loss": _mean(step.loss.loss for step in steps),
@@ -191,7 +191,7 @@ class Ppo:
         identity = len(spec.agents) if team.identity else 0
         head, wide = distribution(kind), self._view.width(spec, agent)
         widths = (kind.observation_size + identity, *config.hidden, head.width)
-        gaussian = head.own > 0
+        gaussian = head.log_std_size > 0
         actor = Network(widths, config.recurrent, gaussian, clipped=gaussian and config.clipped)
         return actor, Network((wide + identity, *config.hidden, 1), config.recurrent)
 
@@ -240,13 +240,13 @@ class PolicyRows(NamedTuple):
             entropy=context.config.ent_coef,
         )
 
-    def loss(self, outputs: Array, own: Array | None, rows: Rows) -> PolicyLoss:
+    def loss(self, outputs: Array, log_std: Array | None, rows: Rows) -> PolicyLoss:
         """What the policy is trained on, for the `outputs` for the rows with the numbers `rows`."""
         legal = None if self.legal is None else self.legal[rows]
         known = self.actions[rows], self.log_probability[rows], self.advantage[rows], self.clip, self.entropy
         if isinstance(self.head, OneChoice):
             return clipped_policy_loss(outputs, *known, legal)
-        return clipped_head_loss(self.head, mask_logits(outputs, legal), own, *known)
+        return clipped_head_loss(self.head, mask_logits(outputs, legal), log_std, *known)
 
 
 def learning_signal(context: Context[PpoConfig], agents: list[int]) -> LearningSignal:
@@ -259,7 +259,7 @@ def policy(context: Context[PpoConfig], group: int) -> StageResult:
     name, config = group_name(group), context.config
     known = PolicyRows.living(context, group)
     network = Trainable.load(context, "policy", name)
-    pieces = material(
+    pieces = training_samples(
         context, group, network.weights, lambda agent: observations(context, agent), config.data_chunk_length
     )
     steps = last_epoch(network.learn(minibatches(pieces, context, "policy", group), known.loss), config.epochs)

@@ -18,7 +18,7 @@ from coordinator.drive.run_manifest import RunManifest
 from coordinator.placement.rules import LEARNER_PLACEMENTS
 from functions.algorithms import registry
 from functions.algorithms.schedule import SCHEDULES
-from functions.algorithms.specification import missing_stages, problem
+from functions.algorithms.specification import missing_stages, violation
 from functions.contract import BadRequest, Hyperparameters, MissingExtra, Platform, Record, Team
 
 HEADER = """
@@ -257,7 +257,7 @@ def test_a_setting_that_cannot_travel_is_refused_before_a_run_begins():
 
 @pytest.mark.parametrize("spec", registry.BUILT_IN, ids=lambda spec: spec.name)
 def test_our_own_specifications_are_what_plug_ins_must_be(spec):
-    assert problem(spec) == ""
+    assert violation(spec) == ""
     assert missing_stages(spec, registry.implementation(spec)) == ""
 
 

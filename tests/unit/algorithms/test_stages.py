@@ -14,7 +14,7 @@ from functions import codec
 from functions.actor.rollout import collect
 from functions.algorithms import registry as algorithms
 from functions.algorithms.base import Context, SummaryResult
-from functions.algorithms.chunks import Alone
+from functions.algorithms.chunks import Independent
 from functions.algorithms.trainable import minibatches
 from functions.contract import NotFinite, TaskHeader, Team
 from functions.data import batch
@@ -343,7 +343,7 @@ def test_a_group_does_not_see_the_rows_in_which_its_agents_were_dead():
 def test_minibatches_cover_every_row_once_an_epoch_even_when_they_cannot_be_equal():
     context, _, _ = scene("ippo", *SEPARATE)
     inputs = np.arange(10.0)[:, None]
-    found = [(part.rows, part.inputs) for part in minibatches(Alone(inputs), context, "policy", 0)]
+    found = [(part.rows, part.inputs) for part in minibatches(Independent(inputs), context, "policy", 0)]
     assert [len(rows) for rows, _ in found] == 3 * [2, 3, 2, 3]  # bounds 0, 2.5, 5, 7.5, 10, rounded down
     for epoch in range(3):
         rows = np.concatenate([rows for rows, _ in found[4 * epoch : 4 * epoch + 4]])

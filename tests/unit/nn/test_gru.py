@@ -61,10 +61,10 @@ def test_states_and_all_gradients_are_those_of_torch(steps, rows, inputs, width)
 
     unrolled = gru.forward(weights, values, starts, first)
     gradient = gru.Weights(*(np.full_like(array, np.nan) for array in weights))
-    slopes = gru.backward(weights, unrolled, grad_output, gradient)
+    gradients = gru.backward(weights, unrolled, grad_output, gradient)
     close(unrolled.hidden, expected)
-    close(slopes.inputs @ weights.x.T, x.grad)
-    close(slopes.first, h0.grad)
+    close(gradients.inputs @ weights.x.T, x.grad)
+    close(gradients.first, h0.grad)
     close(gradient.x, unit.weight_ih_l0.grad.T)
     close(gradient.h, unit.weight_hh_l0.grad.T)
     close(gradient.bx, unit.bias_ih_l0.grad)
@@ -87,10 +87,10 @@ def test_a_start_is_as_if_what_came_before_had_not_been():
     np.testing.assert_allclose(found.hidden[4:, 1:], alone.hidden, rtol=1e-13)
     grad_output = np.zeros_like(found.hidden)
     grad_output[4:, 1] = 1
-    slopes = gru.backward(weights, found, grad_output, None)
-    assert not slopes.inputs[:4].any()
-    assert not slopes.first.any()
-    assert slopes.inputs[4:, 1].all()
+    gradients = gru.backward(weights, found, grad_output, None)
+    assert not gradients.inputs[:4].any()
+    assert not gradients.first.any()
+    assert gradients.inputs[4:, 1].all()
 
 
 @pytest.mark.parametrize("burn_in", [0, 1])
@@ -139,9 +139,9 @@ def test_gates_far_beyond_saturation_stay_numbers():
     weights = gru.Weights(*(np.full(shape, 1e4, np.float32) for shape in ((1, 3), (1, 3), 3, 3)))
     for sign in (1, -1):
         unrolled = gru.forward(weights, np.full((3, 2, 1), sign * 1e4, np.float32))
-        slopes = gru.backward(weights, unrolled, np.ones_like(unrolled.hidden), None)
+        gradients = gru.backward(weights, unrolled, np.ones_like(unrolled.hidden), None)
         assert np.isfinite(unrolled.hidden).all()
-        assert np.isfinite(slopes.inputs).all()
+        assert np.isfinite(gradients.inputs).all()
 
 
 def test_going_back_leaves_the_pass_and_the_error_as_they_are():

@@ -17,7 +17,7 @@ ROWS = 500
 LAST = np.float32(1 - 2**-24)  # the largest float32 below 1
 
 
-def one_choice(outputs, own):
+def one_choice(outputs, log_std):
     return torch.distributions.Categorical(logits=outputs)
 
 
@@ -34,13 +34,13 @@ class Joint:
         return sum(part.entropy() for part in self.parts)
 
 
-def gaussian(outputs, own):
-    return torch.distributions.Independent(torch.distributions.Normal(outputs, own.exp()), 1)
+def gaussian(outputs, log_std):
+    return torch.distributions.Independent(torch.distributions.Normal(outputs, log_std.exp()), 1)
 
 
 KINDS = {
     "one choice": (OneChoice(5), one_choice),
-    "branches": (Branches(SIZES), lambda outputs, own: Joint(outputs)),
+    "branches": (Branches(SIZES), lambda outputs, log_std: Joint(outputs)),
     "gaussian": (Gaussian(BOUNDS), gaussian),
 }
 
@@ -54,16 +54,16 @@ def case(name, masked=False, seed=0):
         legal = rng.random(outputs.shape) < 0.6
         legal[:, [0, 3] if name == "one choice" else [0, 3, 5]] = True  # the first of every branch
         outputs = np.where(legal, outputs, -1e9)
-    own = rng.standard_normal(head.own) - 0.5 if head.own else None
+    log_std = rng.standard_normal(head.log_std_size) - 0.5 if head.log_std_size else None
     noise = head.noise((1, ROWS), rng)
-    actions = head.draw(outputs[None], own, noise)[0][0]
-    return head, reference, outputs, own, actions
+    actions = head.draw(outputs[None], log_std, noise)[0][0]
+    return head, reference, outputs, log_std, actions
 
 
-def in_torch(reference, outputs, own):
+def in_torch(reference, outputs, log_std):
     outputs = torch.tensor(outputs, requires_grad=True)
-    own = None if own is None else torch.tensor(own, requires_grad=True)
-    return reference(outputs, own), outputs, own
+    log_std = None if log_std is None else torch.tensor(log_std, requires_grad=True)
+    return reference(outputs, log_std), outputs, log_std
 
 
 ALL = [("one choice", False), ("one choice", True), ("branches", False), ("branches", True), ("gaussian", False)]
@@ -71,54 +71,54 @@ ALL = [("one choice", False), ("one choice", True), ("branches", False), ("branc
 
 @pytest.mark.parametrize(("name", "masked"), ALL)
 def test_log_probabilities_and_their_gradients_are_those_of_torch(name, masked):
-    head, reference, outputs, own, actions = case(name, masked)
-    expected, at_outputs, at_own = in_torch(reference, outputs, own)
+    head, reference, outputs, log_std, actions = case(name, masked)
+    expected, at_outputs, at_log_std = in_torch(reference, outputs, log_std)
     probable = expected.log_prob(torch.tensor(actions))
-    found = head.log_probability(outputs, own, actions)
+    found = head.log_probability(outputs, log_std, actions)
     assert found.shape == (ROWS,)
     np.testing.assert_allclose(found, probable.detach().numpy(), rtol=1e-12, atol=1e-12)
     weight = np.random.default_rng(1).standard_normal(ROWS)
     (probable * torch.tensor(weight)).sum().backward()
-    slope, own_slope = head.log_probability_gradient(outputs, own, actions)
-    np.testing.assert_allclose(weight[:, None] * slope, at_outputs.grad.numpy(), rtol=1e-10, atol=1e-12)
-    if own is None:
-        assert own_slope is None
+    gradient, log_std_grad = head.log_probability_gradient(outputs, log_std, actions)
+    np.testing.assert_allclose(weight[:, None] * gradient, at_outputs.grad.numpy(), rtol=1e-10, atol=1e-12)
+    if log_std is None:
+        assert log_std_grad is None
     else:
-        np.testing.assert_allclose(weight @ own_slope, at_own.grad.numpy(), rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(weight @ log_std_grad, at_log_std.grad.numpy(), rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize(("name", "masked"), ALL)
 def test_entropies_and_their_gradients_are_those_of_torch(name, masked):
-    head, reference, outputs, own, _ = case(name, masked)
-    expected, at_outputs, at_own = in_torch(reference, outputs, own)
+    head, reference, outputs, log_std, _ = case(name, masked)
+    expected, at_outputs, at_log_std = in_torch(reference, outputs, log_std)
     entropy = expected.entropy()
-    found = head.entropy(outputs, own)
+    found = head.entropy(outputs, log_std)
     assert found.shape == (ROWS,)
     np.testing.assert_allclose(found, entropy.detach().numpy(), rtol=1e-12, atol=1e-12)
     weight = np.random.default_rng(1).standard_normal(ROWS)
     (entropy * torch.tensor(weight)).sum().backward()
-    slope, own_slope = head.entropy_gradient(outputs, own)
+    gradient, log_std_grad = head.entropy_gradient(outputs, log_std)
     wanted = np.zeros_like(outputs) if at_outputs.grad is None else at_outputs.grad.numpy()
-    np.testing.assert_allclose(weight[:, None] * slope, wanted, rtol=1e-10, atol=1e-12)
-    if own is not None:
-        np.testing.assert_allclose(weight @ own_slope, at_own.grad.numpy(), rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(weight[:, None] * gradient, wanted, rtol=1e-10, atol=1e-12)
+    if log_std is not None:
+        np.testing.assert_allclose(weight @ log_std_grad, at_log_std.grad.numpy(), rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_draw_tells_the_log_probability_of_what_was_drawn(name):
-    head, _, outputs, own, _ = case(name)
-    actions, probable = head.draw(outputs[None], own, head.noise((1, ROWS), np.random.default_rng(2)))
-    np.testing.assert_allclose(probable, head.log_probability(outputs[None], own, actions), rtol=1e-12, atol=1e-12)
+    head, _, outputs, log_std, _ = case(name)
+    actions, probable = head.draw(outputs[None], log_std, head.noise((1, ROWS), np.random.default_rng(2)))
+    np.testing.assert_allclose(probable, head.log_probability(outputs[None], log_std, actions), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", KINDS)
 def test_everything_learned_from_has_the_precision_of_the_outputs(name, dtype):
-    head, _, outputs, own, actions = case(name)
-    outputs, own = outputs.astype(dtype), None if own is None else own.astype(dtype)
-    actions = actions.astype(dtype) if head.own else actions
-    slopes = [*head.log_probability_gradient(outputs, own, actions), *head.entropy_gradient(outputs, own)]
-    found = [head.log_probability(outputs, own, actions), head.entropy(outputs, own), *slopes]
+    head, _, outputs, log_std, actions = case(name)
+    outputs, log_std = outputs.astype(dtype), None if log_std is None else log_std.astype(dtype)
+    actions = actions.astype(dtype) if head.log_std_size else actions
+    gradients = [*head.log_probability_gradient(outputs, log_std, actions), *head.entropy_gradient(outputs, log_std)]
+    found = [head.log_probability(outputs, log_std, actions), head.entropy(outputs, log_std), *gradients]
     assert {array.dtype for array in found if array is not None} == {np.dtype(dtype)}
 
 
@@ -191,8 +191,8 @@ def test_no_number_leaves_the_bounds_by_rounding():
 
 
 def test_ratios_of_the_squashed_densities_are_those_before_tanh():
-    head, _, means, own, actions = case("gaussian")
-    moved, wider = means + 0.3, own + 0.2
+    head, _, means, log_std, actions = case("gaussian")
+    moved, wider = means + 0.3, log_std + 0.2
     squash = torch.distributions.transforms.TanhTransform(cache_size=1)
     raw = torch.tensor(np.clip(actions, -3, 3))
     squashed = squash(raw)
@@ -201,8 +201,8 @@ def test_ratios_of_the_squashed_densities_are_those_before_tanh():
         normal = torch.distributions.Normal(torch.tensor(mean), torch.tensor(log_std).exp())
         return torch.distributions.TransformedDistribution(normal, [squash]).log_prob(squashed).sum(-1)
 
-    wanted = (density(moved, wider) - density(means, own)).numpy()
-    found = head.log_probability(moved, wider, raw.numpy()) - head.log_probability(means, own, raw.numpy())
+    wanted = (density(moved, wider) - density(means, log_std)).numpy()
+    found = head.log_probability(moved, wider, raw.numpy()) - head.log_probability(means, log_std, raw.numpy())
     np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
 
 
@@ -216,8 +216,8 @@ def test_a_deterministic_policys_gradient_passes_through_tanh():
     np.testing.assert_allclose(found, reference.grad.numpy(), rtol=1e-12)
 
 
-def act(head, outputs, own, noise, kind, amount, legal=None):
-    return heads.act(head, outputs, own, noise, Behaviour(kind=kind, amount=amount), legal)
+def act(head, outputs, log_std, noise, kind, amount, legal=None):
+    return heads.act(head, outputs, log_std, noise, Behaviour(kind=kind, amount=amount), legal)
 
 
 def test_noise_on_numbers_is_cut_off_at_the_ends():
@@ -295,15 +295,15 @@ def test_without_epsilon_the_highest_value_is_taken_always():
 )
 def test_a_behaviour_that_a_head_does_not_have_is_refused(head, kind, message):
     outputs = np.zeros((1, 1, head.width))
+    log_std = np.zeros(head.log_std_size) if head.log_std_size else None
     with pytest.raises(BadRequest, match=message):
-        act(head, outputs, np.zeros(head.own) if head.own else None, head.noise((1, 1), np.random.default_rng(0)),
-            kind, 0.1)  # fmt: skip
+        act(head, outputs, log_std, head.noise((1, 1), np.random.default_rng(0)), kind, 0.1)
 
 
 def test_a_class_has_the_head_of_its_actions():
     numbers = AgentClass("n", (0,), 4, 2, low=(-1.0, 0.0), high=(1.0, 2.0))
-    assert heads.head_of(AgentClass("c", (0,), 4, 5), own=False) == OneChoice(5)
-    assert heads.head_of(AgentClass("b", (0,), 4, 5, branches=(2, 3)), own=False) == Branches((2, 3))
-    assert heads.head_of(numbers, own=True) == Gaussian(Bounds((-1.0, 0.0), (1.0, 2.0)))
-    assert heads.head_of(numbers, own=False) == Deterministic(Bounds((-1.0, 0.0), (1.0, 2.0)))
-    assert heads.distribution(numbers) == heads.head_of(numbers, own=True)
+    assert heads.head_of(AgentClass("c", (0,), 4, 5), stochastic=False) == OneChoice(5)
+    assert heads.head_of(AgentClass("b", (0,), 4, 5, branches=(2, 3)), stochastic=False) == Branches((2, 3))
+    assert heads.head_of(numbers, stochastic=True) == Gaussian(Bounds((-1.0, 0.0), (1.0, 2.0)))
+    assert heads.head_of(numbers, stochastic=False) == Deterministic(Bounds((-1.0, 0.0), (1.0, 2.0)))
+    assert heads.distribution(numbers) == heads.head_of(numbers, stochastic=True)

@@ -29,7 +29,7 @@ def policy_loss(ratio, advantage, logits=(0.0, 0.0), entropy_weight=0.0, legal=N
 
 
 @pytest.mark.parametrize(
-    ("ratio", "advantage", "surrogate", "slope"),
+    ("ratio", "advantage", "surrogate", "gradient"),
     [
         # p = (½, ½), so d loss / d logits is (slope, -slope) with slope = -A r (1 - ½), or 0 where the clip binds.
         (1.0, 2.0, -2.0, -1.0),
@@ -41,10 +41,10 @@ def policy_loss(ratio, advantage, logits=(0.0, 0.0), entropy_weight=0.0, legal=N
         (2.0, 0.0, 0.0, 0.0),
     ],
 )
-def test_the_clipped_surrogate_takes_the_smaller_branch(ratio, advantage, surrogate, slope):
+def test_the_clipped_surrogate_takes_the_smaller_branch(ratio, advantage, surrogate, gradient):
     loss = policy_loss(ratio, advantage)
     assert loss.surrogate == pytest.approx(surrogate, abs=1e-12)
-    np.testing.assert_allclose(loss.grad_output, [[slope, -slope]], atol=1e-12)
+    np.testing.assert_allclose(loss.grad_output, [[gradient, -gradient]], atol=1e-12)
 
 
 def test_the_figures_of_a_step_are_those_worked_out_by_hand():
@@ -117,11 +117,11 @@ VALUE_ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("value", "target", "expected", "slope"), VALUE_ROWS)
-def test_the_value_loss_takes_the_larger_branch(value, target, expected, slope):
+@pytest.mark.parametrize(("value", "target", "expected", "gradient"), VALUE_ROWS)
+def test_the_value_loss_takes_the_larger_branch(value, target, expected, gradient):
     loss = clipped_value_loss(np.array([value]), np.zeros(1), np.array([target]), clip=0.5, delta=1.0)
     assert loss.loss == pytest.approx(expected, abs=1e-15)
-    np.testing.assert_allclose(loss.grad_output, [[slope]], atol=1e-15)
+    np.testing.assert_allclose(loss.grad_output, [[gradient]], atol=1e-15)
 
 
 def test_the_value_loss_of_a_batch_is_the_mean_over_its_rows():
@@ -167,19 +167,19 @@ def test_gradients_keep_the_precision_of_the_network():
 def test_the_loss_of_a_gaussian_is_the_one_worked_out_by_hand():
     # Mean 1, standard deviation 2, drawn 3: log p = -1/2 (2/2)^2 - ln 2 - 1/2 ln 2 pi. With the old probability half of
     # that the ratio is 2, above the clip: nothing but the bonus is left, whose slope at the log deviation is -weight.
-    head, own = Gaussian(Bounds((-1.0,), (1.0,))), np.array([LN2])
+    head, log_std = Gaussian(Bounds((-1.0,), (1.0,))), np.array([LN2])
     log_p = -0.5 - LN2 - 0.5 * math.log(2 * math.pi)
-    shown = np.array([[1.0]]), own, np.array([[3.0]])
+    shown = np.array([[1.0]]), log_std, np.array([[3.0]])
     clipped = clipped_head_loss(head, *shown, np.array([log_p - LN2]), np.array([1.0]), 0.2, 0.1)
     assert (clipped.surrogate, mean(clipped, "clip_fraction")) == (pytest.approx(-1.2), 1.0)
     assert mean(clipped, "kl") == pytest.approx(2 - 1 - LN2)
     assert mean(clipped, "entropy") == pytest.approx(0.5 + 0.5 * math.log(2 * math.pi) + LN2)
     np.testing.assert_allclose(clipped.grad_output, [[0.0]], atol=1e-15)
-    np.testing.assert_allclose(clipped.own, [-0.1], rtol=1e-12)
+    np.testing.assert_allclose(clipped.grad_log_std, [-0.1], rtol=1e-12)
     # With ratio 1 and advantage 3 the slopes are -3 (a - mean) / sd^2 = -3/2 and -3 ((a - mean)^2 / sd^2 - 1) = 0.
     free = clipped_head_loss(head, *shown, np.array([log_p]), np.array([3.0]), 0.2, 0.0)
     np.testing.assert_allclose(free.grad_output, [[-1.5]], rtol=1e-12)
-    np.testing.assert_allclose(free.own, [0.0], atol=1e-12)
+    np.testing.assert_allclose(free.grad_log_std, [0.0], atol=1e-12)
 
 
 def random_heads(kind, rows=300):
@@ -198,9 +198,9 @@ def random_heads(kind, rows=300):
     return head, outputs, None, actions[:, 0] if kind == "one" else actions, legal
 
 
-def torch_distributions(head, outputs, own, legal):
+def torch_distributions(head, outputs, log_std, legal):
     if isinstance(head, Gaussian):
-        return [torch.distributions.Independent(torch.distributions.Normal(outputs, own.exp()), 1)]
+        return [torch.distributions.Independent(torch.distributions.Normal(outputs, log_std.exp()), 1)]
     masked = torch.where(torch.tensor(legal), outputs, -1e9)
     sizes = getattr(head, "sizes", (head.width,))
     return [torch.distributions.Categorical(logits=part) for part in masked.split(sizes, dim=1)]
@@ -208,10 +208,10 @@ def torch_distributions(head, outputs, own, legal):
 
 @pytest.mark.parametrize("kind", ["one", "several", "numbers"])
 def test_the_gradient_of_any_head_is_that_of_automatic_differentiation(kind):
-    head, outputs, own, actions, legal = random_heads(kind)
+    head, outputs, log_std, actions, legal = random_heads(kind)
     rng = np.random.default_rng(8)
     z = torch.tensor(outputs, requires_grad=True)
-    free = None if own is None else torch.tensor(own, requires_grad=True)
+    free = None if log_std is None else torch.tensor(log_std, requires_grad=True)
     parts = torch_distributions(head, z, free, legal)
     taken = [torch.tensor(actions)] if len(parts) == 1 else list(torch.tensor(actions).T)
     log_p = sum(part.log_prob(action) for part, action in zip(parts, taken, strict=True))
@@ -222,10 +222,10 @@ def test_the_gradient_of_any_head_is_that_of_automatic_differentiation(kind):
     (surrogate - 0.03 * entropy).backward()
 
     shown = outputs if legal is None else np.where(legal, outputs, -1e9)
-    loss = clipped_head_loss(head, shown, own, actions, old.numpy(), gain.numpy(), 0.2, 0.03)
+    loss = clipped_head_loss(head, shown, log_std, actions, old.numpy(), gain.numpy(), 0.2, 0.03)
     np.testing.assert_allclose(loss.grad_output, z.grad.numpy(), rtol=0, atol=1e-12)
-    if own is not None:
-        np.testing.assert_allclose(loss.own, free.grad.numpy(), rtol=1e-10)
+    if log_std is not None:
+        np.testing.assert_allclose(loss.grad_log_std, free.grad.numpy(), rtol=1e-10)
     expected = surrogate.item(), entropy.item(), ((ratio - 1).abs() > 0.2).double().mean().item()
     found = (loss.surrogate, mean(loss, "entropy"), mean(loss, "clip_fraction"))
     np.testing.assert_allclose(found, expected, rtol=1e-12)
@@ -237,14 +237,14 @@ def test_one_choice_has_the_same_loss_by_either_function():
     one = clipped_policy_loss(logits, taken, old, advantage, 0.2, 0.03, legal)
     other = clipped_head_loss(OneChoice(5), np.where(legal, logits, -1e9), None, taken, old, advantage, 0.2, 0.03)
     np.testing.assert_allclose(other.grad_output, one.grad_output, rtol=0, atol=1e-15)
-    assert other.own is None
+    assert other.grad_log_std is None
     for name in ("kl", "entropy"):
         assert mean(other, name) == pytest.approx(mean(one, name))
 
 
 def test_any_head_keeps_the_precision_of_the_network():
-    head, outputs, own, actions, _ = random_heads("numbers", rows=9)
-    single = [array.astype(np.float32) for array in (outputs, own, actions)]
+    head, outputs, log_std, actions, _ = random_heads("numbers", rows=9)
+    single = [array.astype(np.float32) for array in (outputs, log_std, actions)]
     told = np.full(9, -2, np.float32), np.ones(9, np.float32)
     loss = clipped_head_loss(head, *single, *told, 0.2, 0.01)
-    assert (loss.grad_output.dtype, loss.own.dtype) == (np.float32, np.float32)
+    assert (loss.grad_output.dtype, loss.grad_log_std.dtype) == (np.float32, np.float32)

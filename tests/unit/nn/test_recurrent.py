@@ -52,7 +52,7 @@ def test_outputs_and_gradients_are_those_of_torch(network):
     flat, rng = random_network(network), np.random.default_rng(1)
     inputs = rng.standard_normal((9, 5, network.sizes[0]))
     grad_output = rng.standard_normal((9, 5, network.sizes[-1]))
-    starts, first = rng.random((9, 5)) < 0.2, rng.standard_normal((5, network.memory))
+    starts, first = rng.random((9, 5)) < 0.2, rng.standard_normal((5, network.hidden_size))
     parameters, x = (torch.tensor(array, requires_grad=True) for array in (flat, inputs))
     named, start = {}, 0
     for name, array in network.weights(flat).named().items():
@@ -105,7 +105,7 @@ def test_tensors_stand_in_forward_order_under_the_names_of_the_wire():
     }  # fmt: skip
     np.testing.assert_array_equal(np.concatenate([array.ravel() for array in named.values()]), flat)
     assert network.parameters == 48 + 21 * 17 + 16 + 2
-    assert network.memory == 7
+    assert network.hidden_size == 7
     named["policy/g00/log_std"][0] = -1
     assert flat[-2] == -1
 
@@ -141,7 +141,7 @@ def test_a_unit_starts_orthogonal_with_gain_one_and_the_deviations_at_their_own_
 def test_only_a_network_with_memory_has_a_state():
     network = Network((2, 3, 1))
     trace = recurrent.forward(network.weights(random_network(network)), np.ones((4, 2)))
-    assert network.memory == 0
+    assert network.hidden_size == 0
     with pytest.raises(ValueError, match="no hidden state"):
         _ = trace.hidden
 

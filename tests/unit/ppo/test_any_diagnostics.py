@@ -10,8 +10,16 @@ from plain_ppo import Group, Network
 
 from functions.algorithms import registry as algorithms
 from functions.algorithms.ppo import diagnostics
-from functions.algorithms.ppo.diagnostics import behaviour, compress, curvature, density, drawn, gaussian, noise
-from functions.algorithms.ppo.noise import estimate
+from functions.algorithms.ppo.diagnostics import (
+    behaviour,
+    compress,
+    curvature,
+    density,
+    drawn,
+    gaussian,
+    noise,
+    noise_estimate,
+)
 from functions.algorithms.rows import starts
 from functions.learner import stages
 from functions.learner.stages import Share
@@ -146,12 +154,12 @@ def test_curvature_is_of_a_share_of_the_stretches_which_the_address_picks(monkey
     context, after, _ = scene("one choice", True)
     seen = []
 
-    class Watched(diagnostics.Differences):
+    class RecordingHessian(diagnostics.DifferenceHessian):
         def __init__(self, network, flat, part, loss_of):
             seen.append(part.rows.tolist())
             super().__init__(network, flat, part, loss_of)
 
-    monkeypatch.setattr(diagnostics, "Differences", Watched)
+    monkeypatch.setattr(diagnostics, "DifferenceHessian", RecordingHessian)
     one, again = (curvature(context, after, 0) for _ in range(2))
     other = curvature(dataclasses.replace(context, round=5), after, 0)
     assert one == again
@@ -167,7 +175,7 @@ def test_noise_is_that_of_the_units_gradients(kind, remembers):
     dense = Dense(context, algorithm, 0)
     # Two units of two copies each; of each the first copy.
     rollouts = [[piece for piece in dense.pieces if piece[1] == copy] for copy in (0, 2)]
-    wanted = estimate(np.stack([dense.gradient(pieces) for pieces in rollouts]), 0.5)
+    wanted = noise_estimate(np.stack([dense.gradient(pieces) for pieces in rollouts]), 0.5)
     metrics = noise(context, after, 0).metrics
     assert metrics["trace"] == pytest.approx(wanted.trace, rel=1e-9)
     assert metrics["square"] == pytest.approx(wanted.square, rel=1e-9, abs=1e-9 * wanted.trace)

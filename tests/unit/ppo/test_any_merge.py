@@ -132,7 +132,7 @@ def test_the_lesson_of_numbers_is_the_one_worked_out_by_hand():
     assert lesson.divergence(outputs, own) == pytest.approx(np.log(2) + 0.25 - 0.5, rel=1e-12)
     taught = lesson.loss(outputs, own, np.array([0]))
     np.testing.assert_allclose(taught.grad_output, [[0.25]], rtol=1e-12)
-    np.testing.assert_allclose(taught.own, [0.5], rtol=1e-12)
+    np.testing.assert_allclose(taught.grad_log_std, [0.5], rtol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["numbers", "several choices"])
@@ -155,4 +155,4 @@ def test_the_gradient_of_a_lesson_is_that_of_automatic_differentiation(kind):
     found = lesson.loss(outputs, own, rows)
     np.testing.assert_allclose(found.grad_output, z.grad.numpy(), rtol=0, atol=1e-13)
     if kind == "numbers":
-        np.testing.assert_allclose(found.own, free.grad.numpy(), rtol=1e-12)
+        np.testing.assert_allclose(found.grad_log_std, free.grad.numpy(), rtol=1e-12)

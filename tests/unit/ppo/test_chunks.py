@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import synthetic
 
-from functions.algorithms.chunks import Alone, material, parts
+from functions.algorithms.chunks import Independent, shuffled, training_samples
 from functions.algorithms.rows import members, observations, pooled, starts
 from functions.algorithms.trainable import outputs
 from functions.nn import recurrent
@@ -21,7 +21,7 @@ def scene(recurrent_=True):
 
 
 def pieces_of(context, weights, length):
-    return material(context, 0, weights, lambda agent: observations(context, agent), length)
+    return training_samples(context, 0, weights, lambda agent: observations(context, agent), length)
 
 
 @LENGTHS
@@ -86,7 +86,7 @@ def test_what_came_before_an_episode_changes_nothing_in_it():
 def test_an_epoch_takes_every_row_once_and_minibatches_know_where_their_rows_stand(remembers):
     context, weights = scene(remembers)
     pieces = pieces_of(context, weights, 4)
-    found = list(parts(pieces, np.random.default_rng(1), epochs=2, count=3))
+    found = list(shuffled(pieces, np.random.default_rng(1), epochs=2, count=3))
     assert len(found) == 6
     for epoch in (found[:3], found[3:]):
         rows = np.concatenate([part.rows for part in epoch])
@@ -94,18 +94,18 @@ def test_an_epoch_takes_every_row_once_and_minibatches_know_where_their_rows_sta
     assert (found[0].rows != found[3].rows[: len(found[0].rows)]).any()
     for part in found:
         trace = recurrent.forward(weights, part.inputs, part.starts, part.first)
-        picked = part.picked(trace.outputs)
-        assert len(picked) == len(part.rows)
-        wide = part.spread(picked)
+        select = part.select(trace.outputs)
+        assert len(select) == len(part.rows)
+        wide = part.scatter(select)
         assert wide.shape == trace.outputs.shape
-        np.testing.assert_array_equal(part.picked(wide), picked)
-        assert np.count_nonzero(wide) == np.count_nonzero(picked)
+        np.testing.assert_array_equal(part.select(wide), select)
+        assert np.count_nonzero(wide) == np.count_nonzero(select)
 
 
 def test_with_fewer_pieces_than_minibatches_every_piece_is_one():
-    found = list(parts(Alone(np.arange(6.0).reshape(3, 2)), np.random.default_rng(0), epochs=2, count=8))
+    found = list(shuffled(Independent(np.arange(6.0).reshape(3, 2)), np.random.default_rng(0), epochs=2, count=8))
     assert [len(part.rows) for part in found] == 6 * [1]
-    assert not list(parts(Alone(np.empty((0, 2))), np.random.default_rng(0), epochs=2, count=8))
+    assert not list(shuffled(Independent(np.empty((0, 2))), np.random.default_rng(0), epochs=2, count=8))
 
 
 @pytest.mark.parametrize("remembers", [False, True])
@@ -113,10 +113,10 @@ def test_pieces_are_found_by_their_rows(remembers):
     context, weights = scene(remembers)
     pieces = pieces_of(context, weights, 4)
     marked = np.zeros(int(context.batch.alive[[0, 2]].sum()), bool)
-    assert not len(pieces.having(marked))
+    assert not len(pieces.containing(marked))
     marked[[3, 40]] = True
-    having = pieces.having(marked)
-    assert {3, 40} <= {*pieces.part(having).rows.tolist()}
-    assert len(having) == 2
-    others = np.setdiff1d(np.arange(len(pieces)), having)
+    containing = pieces.containing(marked)
+    assert {3, 40} <= {*pieces.part(containing).rows.tolist()}
+    assert len(containing) == 2
+    others = np.setdiff1d(np.arange(len(pieces)), containing)
     assert not {3, 40} & {*pieces.part(others).rows.tolist()}

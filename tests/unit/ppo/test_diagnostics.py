@@ -10,8 +10,7 @@ from functions.actor.rollout import collect
 from functions.algorithms import registry as algorithms
 from functions.algorithms.base import Context
 from functions.algorithms.ppo import diagnostics, mappo
-from functions.algorithms.ppo.diagnostics import PPO_SUMMARIES, compress, drawn
-from functions.algorithms.ppo.noise import estimate
+from functions.algorithms.ppo.diagnostics import PPO_SUMMARIES, compress, drawn, noise_estimate
 from functions.algorithms.rows import members
 from functions.contract import SummaryName, Team
 from functions.data import batch
@@ -288,7 +287,7 @@ def test_noise_is_that_of_the_units_gradients(task, team):
         num_envs = dense.rows[3]
         # Of the twelve copies of each of three units the first six.
         rollouts = [np.flatnonzero((num_envs >= 12 * rollout) & (num_envs < 12 * rollout + 6)) for rollout in range(3)]
-        wanted = estimate(np.stack([dense.gradient(rows) for rows in rollouts]), 0.5)
+        wanted = noise_estimate(np.stack([dense.gradient(rows) for rows in rollouts]), 0.5)
         assert metrics["trace", group] == pytest.approx(wanted.trace, rel=1e-4)
         assert metrics["square", group] == pytest.approx(wanted.square, rel=1e-3, abs=1e-4 * wanted.trace)
 
@@ -324,7 +323,7 @@ def test_units_in_which_the_group_was_dead_are_left_out_of_the_noise():
     dense = Dense(two, 0)
     num_envs = dense.rows[3]
     rollouts = [np.flatnonzero((num_envs >= 12 * rollout) & (num_envs < 12 * rollout + 6)) for rollout in (1, 2)]
-    wanted = estimate(np.stack([dense.gradient(rows) for rows in rollouts]), 0.5)
+    wanted = noise_estimate(np.stack([dense.gradient(rows) for rows in rollouts]), 0.5)
     assert PPO_SUMMARIES["noise"](two, after, 0).metrics["trace"] == pytest.approx(wanted.trace, rel=1e-4)
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from functions.algorithms.chunks import Alone
+from functions.algorithms.chunks import Independent
 from functions.algorithms.ppo import distil
 from functions.algorithms.trainable import Trainable
 from functions.nn.adam import Adam
@@ -84,7 +84,7 @@ def test_lessons_are_adams_steps_on_the_rows_named():
     reference = torch.optim.Adam([parameters], lr=0.05, eps=1e-5)
     student = Adam(flat, np.zeros_like(flat), np.zeros_like(flat), 0, 0.05, 1e-5, max_grad_norm=math.inf)
     lesson = distil.lesson(OneChoice(3), taught, None, LEGAL)
-    Trainable(Network(MLP.sizes), student).learn([Alone(inputs).part(rows) for rows in batches], lesson.loss)
+    Trainable(Network(MLP.sizes), student).learn([Independent(inputs).part(rows) for rows in batches], lesson.loss)
     for rows in batches:
         reference.zero_grad()
         torch_divergence(torch_outputs(parameters, inputs[rows]), taught[rows], LEGAL[rows]).backward()

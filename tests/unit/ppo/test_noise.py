@@ -7,34 +7,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from functions.algorithms.ppo.noise import MOST, blocks, estimate
+from functions.algorithms.ppo.diagnostics import MOST_SAMPLES, noise_estimate, sample_blocks
 
 
 def test_two_gradients_worked_out_by_hand():
     # Mean (2, 1); sample variances 2 and 0; |mean|² = 5, of which 2 / 2 is noise.
-    found = estimate(np.array([[1.0, 1.0], [3.0, 1.0]]))
+    found = noise_estimate(np.array([[1.0, 1.0], [3.0, 1.0]]))
     assert found == (2.0, 4.0)
 
 
 def test_the_square_is_below_zero_where_noise_is_all_there_is():
     # Mean 0; sample variance 2.
-    assert estimate(np.array([[1.0], [-1.0]])) == (2.0, -1.0)
+    assert noise_estimate(np.array([[1.0], [-1.0]])) == (2.0, -1.0)
 
 
 def test_the_trace_of_one_unit_follows_from_samples_of_several_units_or_of_a_part():
     gradients = np.array([[1.0, 1.0], [3.0, 1.0]])
-    assert estimate(gradients, 3.0) == (6.0, 4.0)
-    assert estimate(gradients, 0.5) == (1.0, 4.0)
+    assert noise_estimate(gradients, 3.0) == (6.0, 4.0)
+    assert noise_estimate(gradients, 0.5) == (1.0, 4.0)
 
 
 def test_equal_gradients_have_no_noise():
-    assert estimate(np.tile([3.0, 4.0], (5, 1))) == (0.0, 25.0)
+    assert noise_estimate(np.tile([3.0, 4.0], (5, 1))) == (0.0, 25.0)
 
 
 @pytest.mark.parametrize("count", [2, 3, 4])
 def test_both_estimates_are_right_on_average_over_all_samples_that_can_be_drawn(count):
     possible = np.array([[0.0, 1.0, -2.0], [1.5, 1.0, 3.0], [-4.0, 0.5, 0.0]])
-    found = [estimate(possible[list(chosen)]) for chosen in itertools.product(range(3), repeat=count)]
+    found = [noise_estimate(possible[list(chosen)]) for chosen in itertools.product(range(3), repeat=count)]
     mean = possible.mean(axis=0)
     trace, square = np.mean(found, axis=0)
     assert trace == pytest.approx(np.square(possible - mean).sum() / 3)
@@ -43,32 +43,32 @@ def test_both_estimates_are_right_on_average_over_all_samples_that_can_be_drawn(
 
 def test_the_estimates_are_of_double_precision():
     gradients = np.array([[1e4, 1.0], [1e4, 3.0]], np.float32)
-    assert estimate(gradients) == (2.0, 1e8 + 4 - 1)
+    assert noise_estimate(gradients) == (2.0, 1e8 + 4 - 1)
 
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_one_gradient_says_nothing_of_noise(count):
     with pytest.raises(ValueError, match=f"at least 2 samples, got {count}"):
-        estimate(np.ones((count, 3)))
+        noise_estimate(np.ones((count, 3)))
 
 
 def test_samples_are_halves_of_units_or_of_several_units_where_there_are_many():
     # Three units of four copies; half of each.
-    assert blocks(3, 12) == ((range(0, 2), range(4, 6), range(8, 10)), 0.5)
+    assert sample_blocks(3, 12) == ((range(0, 2), range(4, 6), range(8, 10)), 0.5)
     # 17 units of four copies: eight samples of half of two units, the last unit is left out.
-    parts, size = blocks(17, 68)
+    parts, size = sample_blocks(17, 68)
     assert parts[:2] == (range(0, 4), range(8, 12))
-    assert (len(parts), parts[-1], size) == (MOST, range(56, 60), 1.0)
+    assert (len(parts), parts[-1], size) == (MOST_SAMPLES, range(56, 60), 1.0)
 
 
 def test_a_unit_of_one_copy_is_a_sample_as_it_is():
-    assert blocks(2, 2) == ((range(0, 1), range(1, 2)), 1.0)
+    assert sample_blocks(2, 2) == ((range(0, 1), range(1, 2)), 1.0)
 
 
 @given(st.integers(1, 60), st.integers(1, 9))
 def test_samples_are_equal_parts_of_different_units(rollouts, each):
-    parts, size = blocks(rollouts, rollouts * each)
-    assert len(parts) == min(rollouts, MOST)
+    parts, size = sample_blocks(rollouts, rollouts * each)
+    assert len(parts) == min(rollouts, MOST_SAMPLES)
     assert {len(part) for part in parts} == {round(size * each)}
     homes = [{copy // each for copy in part} for part in parts]
     assert all(homes)
