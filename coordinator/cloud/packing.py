@@ -13,7 +13,7 @@ from infra.packaging.packages import PYTHON, ROOT, Function, build
 
 _ZIPS: tuple[Function, ...] = ("actor", "evaluator", "coordinator")
 # What the image's Dockerfile copies.
-_CONTEXT = ("functions", "infra")
+_CONTEXT = ("functions", "infra", "marless")
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from functions.algorithms.registry import GROUP as ALGORITHM_GROUP
 from functions.environments.base import EnvTask
 from functions.environments.registry import GROUP as ENVIRONMENT_GROUP
 
-PACKAGES = ("functions", "coordinator", "infra")
+PACKAGES = ("functions", "coordinator", "infra", "marless")
 ROOT = Path(__file__).resolve().parents[2]
 
 # Lines of /proc/cpuinfo by which matrix kernels are chosen; features of other kinds come and go with the kernel.

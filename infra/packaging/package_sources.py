@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 OURS = ("functions", "coordinator", "infra")
+# The public package: plug-ins import it, none of ours does.
+PUBLIC = "marless"
 
 
 @dataclass(frozen=True)

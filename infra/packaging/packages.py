@@ -14,7 +14,7 @@ from typing import Literal
 
 from infra.packaging import plugins as plug_ins
 from infra.packaging.interpreters import interpreter
-from infra.packaging.package_sources import OURS, sources
+from infra.packaging.package_sources import OURS, PUBLIC, sources
 from infra.packaging.plugins import PackageFault
 
 Function = Literal["actor", "learner", "evaluator", "coordinator"]
@@ -79,7 +79,7 @@ def build(
         for function, target in targets.items():
             shutil.copytree(others, target, dirs_exist_ok=True)
             _copy(function, target)
-            _compile(compiler, target, *(target / name for name in OURS))
+            _compile(compiler, target, *(target / name for name in (*OURS, PUBLIC)))
             require_size(function, target)
     return compiler is not None
 
@@ -139,8 +139,8 @@ def _copy(function: Function, target: Path) -> None:
 
 
 def _data(function: Function) -> Iterator[Path]:
-    for folder in _DATA.get(function, ()):
-        yield from (path.relative_to(ROOT) for path in (ROOT / folder).iterdir())
+    for folder in (PUBLIC, *_DATA.get(function, ())):
+        yield from (path.relative_to(ROOT) for path in (ROOT / folder).iterdir() if path.is_file())
 
 
 def _compile(compiler: str | None, package: Path, *folders: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.packaging.package_sources import OURS
+from infra.packaging.package_sources import OURS, PUBLIC
 
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", ".*")
 
@@ -82,7 +82,7 @@ def require_empty(folder: Path) -> None:
 
 def require_room(target: Path) -> None:
     """Raises `PackageFault` when a plug-in took one of our packages' names."""
-    for name in OURS:
+    for name in (*OURS, PUBLIC):
         if (target / name).exists() or (target / f"{name}.py").exists():
             raise PackageFault(f"a plug-in brings a module named {name}, which is a package of MARLess; rename it")
 

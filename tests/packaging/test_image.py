@@ -76,6 +76,6 @@ def test_the_engine_is_sent_all_that_the_learner_needs_and_nothing_else_of_the_r
     sent = {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()}
     assert set(sources(ROOT, ENTRIES["learner"]).files) <= sent
     assert Path("infra/packaging/constraints-functions.txt") in sent
-    allowed = {".dockerignore", "functions", "infra", "build"}
+    allowed = {".dockerignore", "functions", "infra", "marless", "build"}
     assert {path.parts[0] for path in sent} <= allowed
     assert not [path for path in sent if "__pycache__" in path.parts]
