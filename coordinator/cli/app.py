@@ -109,7 +109,7 @@ def _say(line: str, code: int) -> int:
 def _expected(error: Exception) -> bool:
     """Whether the message is meant for the user."""
     from coordinator.config.schema import ConfigError
-    from coordinator.drive.checkpoint import Unresumable
+    from coordinator.drive.ledger_items import Unresumable
     from functions.contract import CorruptObject, MissingExtra, NoSuchObject, StaleVersion, StorageFault
 
     ours = (ConfigError, Unresumable, CorruptObject, NoSuchObject, MissingExtra, StaleVersion, StorageFault)

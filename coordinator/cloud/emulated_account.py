@@ -5,7 +5,7 @@ from pathlib import Path
 
 from coordinator.cloud.deployments import deployed_in
 from coordinator.cloud.stack_parameters import renewed
-from coordinator.drive.checkpoint import stored
+from coordinator.drive.ledger_items import load_state
 from coordinator.errors import UserError
 from coordinator.extras import require
 from coordinator.reports import provenance
@@ -138,7 +138,7 @@ def _unfinished(folder: RunFolder) -> bool:
         ref = identity.deployment_ref
         if identity.backend != BACKEND or ref is None:
             return False
-        state = stored(deployed_in(cloud_of(folder.path.parent / FOLDER), ref).outside(ref.run).ledger)
+        state = load_state(deployed_in(cloud_of(folder.path.parent / FOLDER), ref).outside(ref.run).ledger)
     except (UserError, StorageFault):
         return False  # of an account that is gone, or unreadable: there is nothing to lose
     return state is not None and state.status != "finished"

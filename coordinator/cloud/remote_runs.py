@@ -9,7 +9,7 @@ import msgspec
 from coordinator.backends import registry
 from coordinator.config import dump
 from coordinator.drive import lease, run_manifest
-from coordinator.drive.checkpoint import CHECKPOINT, STATE
+from coordinator.drive.ledger_items import CHECKPOINT, STATE
 from coordinator.errors import UserError
 from coordinator.runs.folder import CONFIG, Identity, RunFolder, require_name
 from functions.contract import StorageFault

@@ -1,4 +1,4 @@
-"""The one loop that makes a run happen: load, decide, commit, do, record. It knows ports, and nothing behind them."""
+"""The loop that drives a run: load, decide, commit, act, record. It knows the ports and no adapter behind them."""
 
 import time
 from collections.abc import Callable
@@ -30,9 +30,17 @@ from coordinator.core.events import (
 )
 from coordinator.core.state import Phase, Plan, RoundLine, State
 from coordinator.core.tasks import to_checkpoint
-from coordinator.drive.checkpoint import CHECKPOINT, STATE, Unresumable, decoded, encoded, passing, trouble
+from coordinator.drive.completion_reports import Detached, report_addresses
+from coordinator.drive.ledger_items import (
+    CHECKPOINT,
+    STATE,
+    Unresumable,
+    decode_state,
+    encode_state,
+    find_damaged,
+    round_refs,
+)
 from coordinator.drive.ports import Invoker, Ledger, Storage
-from coordinator.drive.telling import Detached, telling
 from functions import keys
 from functions.contract import (
     Answer,
@@ -46,7 +54,7 @@ from functions.contract import (
     Usage,
 )
 
-# How long to wait for a report before looking whether the user wants to stop.
+# How long to wait for a report before checking whether the user wants to stop.
 PATIENCE_S = 0.5
 # Keys that storage lists in one request (S3 API reference, "ListObjectsV2").
 LISTED = 1000
@@ -56,12 +64,12 @@ _ANSWERS: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
 
 
 class Journal(Protocol):
-    """Where finished rounds are recorded; `record` is called at least once for every round and must not mind twice."""
+    """Where finished rounds are recorded; `record` is called at least once for every round and must be idempotent."""
 
     def record(self, line: RoundLine) -> None: ...
 
     def persist(self) -> None:
-        """Returns once what was recorded would survive a power loss."""
+        """Returns once the recorded lines would survive a power loss."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +83,9 @@ class Ports:
 
 
 class Driver:
-    """Drives one run, one `step` at a time; all it needs to go on after a kill is in the ledger.
+    """Drives one run, one `step` at a time; all that a resume after a kill needs is in the ledger.
 
-    With `detached` nobody hears functions out: they are told where to report, and another driver takes the run up.
+    With `detached` nobody waits for the functions: they report to completion sets, and another driver takes the run up.
     """
 
     def __init__(
@@ -90,59 +98,63 @@ class Driver:
         self._plan, self._ports, self._clock, self._detached = plan, ports, clock, detached
         self._marked: float | None = None
         self._version, self._committed_at = 0, 0.0
-        # Bytes of the state as it stands in the ledger.
-        self._standing = 0
-        self._stored: State | None = None
-        # Objects that travel inside messages, until nobody needs them; those of the last checkpoint are stored too.
+        # The state in the ledger, and the bytes of its item.
+        self._committed: State | None = None
+        self._item_size = 0
+        # Objects that travel inside messages, while the run needs them, and the keys of those that are stored too.
         self._inlined: dict[str, bytes] = {}
-        self._unloaded: set[str] = set()
-        # Whether a round has ended that no commit holds yet.
-        self._ended = False
+        self._stored_keys: set[str] = set()
+        # Whether a round has ended that is not committed yet.
+        self._round_ended = False
         self.state = State()
 
     def begin(self, version: int | None = None) -> None:
-        """Takes up the run where the ledger left it, or starts it; with `version` only where it still stands there.
+        """Resumes the run from the ledger, or starts it; with `version` only if the ledger still has that version.
 
-        Raises `StaleVersion` when somebody else goes on with it.
+        Raises `StaleVersion` when another driver goes on with it.
         """
         record = self._ports.ledger.load(STATE)
         if version not in (None, record.version if record else 0):
             raise StaleVersion("somebody else went on with the run")
         if record is not None:
-            self._version, self._standing, self._stored = record.version, len(record.body), decoded(record.body)
-            self.state = self._sound(apply(self._plan, self._stored, Resumed()))
-        # A run that cannot go on is left as it is: resuming it again and again costs nothing.
+            self._version, self._item_size, self._committed = (
+                record.version,
+                len(record.body),
+                decode_state(record.body),
+            )
+            self.state = self._intact(apply(self._plan, self._committed, Resumed()))
+        # A run that cannot go on stays as it is, so that repeated resumes cost nothing.
         if record is None or not isinstance(decide(self._plan, self.state), Stop):
-            self._become(_loaded(record))
+            self._apply(_loaded(record))
             if record is None and self._plan.opponents:
-                self._become(Persisted(Usage(puts=1, bytes_written=self._plan.opponents.policies.size)))
-            # Listed before the commit, so that nothing is among it that a later driver stores.
-            found = self._ports.storage.list("rounds/")
+                self._apply(Persisted(Usage(puts=1, bytes_written=self._plan.opponents.policies.size)))
+            # Listed before the commit, so that no object of a later driver is among them.
+            listed = self._ports.storage.list("rounds/")
             if self._plan.platform.fixed_sizes:
-                self._become(Persisted(Usage(), lists=max(1, -(-len(found) // LISTED))))
+                self._apply(Persisted(Usage(), lists=max(1, -(-len(listed) // LISTED))))
             self._commit()
-            # Only now: a driver that had not noticed the hand-over could still have committed what is deleted here.
-            self._drop_unfinished(found)
+            # After the commit: before it, a driver unaware of the hand-over could still have committed these objects.
+            self._drop_unfinished(listed)
         self._record()
 
     def take_up(self) -> bool:
-        """Goes on where a driver left off that had asked tasks to report by themselves; False if none ever began."""
+        """Goes on where another driver of a detached run left off; False if the run has not begun."""
         record = self._ports.ledger.load(STATE)
         if record is not None:
             self._version, self._marked, self._committed_at = record.version, record.at, record.at
-            self._standing, self._stored = len(record.body), decoded(record.body)
-            self.state = self._stored
-        self._become(_loaded(record))
+            self._item_size, self._committed = len(record.body), decode_state(record.body)
+            self.state = self._committed
+        self._apply(_loaded(record))
         return record is not None
 
     @property
     def version(self) -> int:
-        """Of the last commit."""
+        """The version of the last commit."""
         return self._version
 
     @property
     def committed_at(self) -> float:
-        """When the commit was written that this driver took up, in seconds since 1970."""
+        """When the commit that this driver took up was written, in seconds since 1970."""
         return self._committed_at
 
     @property
@@ -150,59 +162,59 @@ class Driver:
         """Whether there is nothing to do until a function reports."""
         return isinstance(decide(self._plan, self.state), Wait)
 
-    def hear(self, event: Reported | Lost | CompletionsBilled) -> None:
-        """Takes in what was found out about tasks that report by themselves."""
-        self._become(event)
+    def receive(self, event: Reported | Lost | CompletionsBilled) -> None:
+        """Applies an event of the tasks of a detached run."""
+        self._apply(event)
 
-    def tidy(self) -> None:
-        """Does again what a driver does after the end of a round, in case the last one died before it could."""
+    def clean_up(self) -> None:
+        """Repeats what follows the commit of a finished round, in case the last driver died before it could."""
         self._record()
         self._ports.storage.delete(self.state.garbage)
 
-    def step(self, asking: bool = True) -> bool:
-        """Takes one decision and acts on it; False when there is nothing more to do.
+    def step(self, dispatching: bool = True) -> bool:
+        """Takes one decision and acts on it; False when the run has ended.
 
-        With `asking` False no attempt is started any more: the run ends resumably when those in flight have reported.
+        Without `dispatching` no new attempt starts: the run ends resumably once those in flight have reported.
         """
         command = decide(self._plan, self.state)
         match command:
-            case Dispatch() if not asking:
+            case Dispatch() if not dispatching:
                 if any(slot.waiting for slot in self.state.slots.values()):
                     return self._listen()
                 return self._leave()
             case Dispatch():
-                self._ask(command)
+                self._dispatch(command)
             case Advance():
-                self._advance(asking)
+                self._advance(dispatching)
             case Abandon(event):
-                self._advance(asking, Abandoned(event))
+                self._advance(dispatching, Abandoned(event))
             case Finish(reason):
-                self._become(Finishing(reason))
+                self._apply(Finishing(reason))
             case Stop(status, reason):
-                self._become(Stopped(status, reason))
+                self._apply(Stopped(status, reason))
                 return self._leave()
             case _:
                 self._listen()
         return True
 
-    def _ask(self, command: Dispatch) -> None:
-        self._become(Dispatched(command.tasks))
+    def _dispatch(self, command: Dispatch) -> None:
+        self._apply(Dispatched(command.tasks))
         self._write()
         if self._marked is None:
             self._elapsed()
-        tells = telling(self.state, self._version, self._detached) if self._detached else {}
+        addresses = report_addresses(self.state, self._version, self._detached) if self._detached else {}
         for task in command.tasks:
             request = task.request
             if self._inlined:
-                request = msgspec.structs.replace(request, inlined=self._needed_by(request))
-            if tells:
-                request = msgspec.structs.replace(request, report_to=tells[task.work])
+                request = msgspec.structs.replace(request, inlined=self._inlined_inputs(request))
+            if addresses:
+                request = msgspec.structs.replace(request, report_to=addresses[task.work])
             body = _ENCODER.encode(request)
             self._ports.invoker.invoke(task.item.function, request.id, request.attempt, body, request.timeout_s)
-        # Only now: where storage fails, what was asked for is under way all the same.
-        self._wind_up()
+        # After the invocations, which must start even where storage fails.
+        self._finish_round()
 
-    def _needed_by(self, request: Request) -> dict[str, bytes]:
+    def _inlined_inputs(self, request: Request) -> dict[str, bytes]:
         fields = (getattr(request, name) for name in request.__struct_fields__)
         refs = [item for field in fields if isinstance(field, tuple) for item in field if isinstance(item, Ref)]
         return {ref.key: self._inlined[ref.key] for ref in refs if ref.key in self._inlined}
@@ -210,60 +222,60 @@ class Driver:
     def _listen(self) -> bool:
         for report in self._ports.invoker.wait(PATIENCE_S):
             prefix = keys.task_id(self._plan.run, self.state.round, "")
-            # An attempt of an earlier round is metered; no task of this round waits for it.
+            # An attempt of an earlier round is metered and belongs to no task of this round.
             work = report.id.removeprefix(prefix) if report.id.startswith(prefix) else ""
-            report, answer = _read(report)
+            report, answer = _decode_answer(report)
             if isinstance(answer, Done) and answer.inlined:
                 self._inlined |= answer.inlined
                 answer = msgspec.structs.replace(answer, inlined={})
-            self._become(Reported(work, report, answer))
+            self._apply(Reported(work, report, answer))
         return True
 
     def _leave(self) -> bool:
-        """Keeps what was heard since the last commit, so that a resume bills nothing as lost; False, for `step`."""
-        self._unload()
-        if self.state != self._stored:
-            self._settle()
+        """Commits the reports since the last commit, so that a resume bills nothing as lost; False, for `step`."""
+        self._store_inlined()
+        if self.state != self._committed:
+            self._commit_and_finish_round()
         return False
 
-    def _advance(self, asking: bool, event: Abandoned | None = None) -> None:
+    def _advance(self, dispatching: bool, event: Abandoned | None = None) -> None:
         before = self.state
-        self._become(event or Advanced(self._elapsed()))
+        self._apply(event or Advanced(self._elapsed()))
         if self._checkpoint_due(before):
             self._checkpoint()
         if self.state.round == before.round and self.state.status == "running":
             return
-        self._ended = True
-        # One write for the end of a round and what is asked next.
+        self._round_ended = True
+        # One write for the end of a round and the next dispatch.
         command = decide(self._plan, self.state)
-        if isinstance(command, Dispatch) and asking:
-            self._ask(command)
+        if isinstance(command, Dispatch) and dispatching:
+            self._dispatch(command)
         else:
-            self._settle()
+            self._commit_and_finish_round()
 
-    def _settle(self) -> None:
-        """Commits; and after the end of a round, once it is committed, records it and drops what nobody needs."""
+    def _commit_and_finish_round(self) -> None:
         self._write()
-        self._wind_up()
+        self._finish_round()
 
     def _write(self) -> None:
-        if self._ended and self._detached is not None:
+        if self._round_ended and self._detached is not None:
             lines = (len(_ENCODER.encode(line)) for line in self.state.lines)
-            self._become(CompletionsBilled(tuple(item_bytes(self._plan, size) for size in lines), (), Usage()))
+            self._apply(CompletionsBilled(tuple(item_bytes(self._plan, size) for size in lines), (), Usage()))
         self._commit()
 
-    def _wind_up(self) -> None:
-        if not self._ended:
+    def _finish_round(self) -> None:
+        """Records a round that was committed and deletes its garbage."""
+        if not self._round_ended:
             return
-        self._ended = False
+        self._round_ended = False
         self._record()
         self._ports.storage.delete(self.state.garbage)
         for key in self.state.garbage:
             self._inlined.pop(key, None)
-            self._unloaded.discard(key)
+            self._stored_keys.discard(key)
 
     def _checkpoint_due(self, before: State) -> bool:
-        """At fixed distances and at the end; and wherever objects begin to travel inside messages."""
+        """At fixed distances, at the end, and wherever objects begin to travel inside messages."""
         state = self.state
         if state.status != "running":
             return True
@@ -278,55 +290,55 @@ class Driver:
         for line in self.state.lines:
             self._ports.journal.record(line)
 
-    def _unload(self) -> None:
-        """Stores what the run cannot go on without and no function has stored."""
+    def _store_inlined(self) -> None:
+        """Stores the durable objects that no function has stored."""
         for ref in self.state.durable_refs:
-            if ref.key not in self._inlined or ref.key in self._unloaded:
+            if ref.key not in self._inlined or ref.key in self._stored_keys:
                 continue
             body = self._inlined[ref.key]
-            # An attempt that was lost before the message changed its way may have stored the same bytes.
+            # A lost attempt from before objects travelled inside messages may have stored the same bytes.
             with suppress(KeyTaken):
                 self._ports.storage.put(ref.key, body)
-            self._unloaded.add(ref.key)
-            self._become(Persisted(Usage(puts=1, bytes_written=len(body))))
+            self._stored_keys.add(ref.key)
+            self._apply(Persisted(Usage(puts=1, bytes_written=len(body))))
 
     def _checkpoint(self) -> None:
-        """Makes a state that a power loss cannot take, before anything it replaces is deleted."""
-        self._unload()
-        # What the last checkpoint kept is safe already.
+        """Makes the state durable before anything that it replaces is deleted."""
+        self._store_inlined()
+        # The objects of the last checkpoint are durable already.
         kept = [ref for ref in self.state.durable_refs if ref.key not in self.state.checkpointed]
         self._ports.storage.persist(ref.key for ref in kept)
         if self._plan.platform.fixed_sizes:
-            self._become(Persisted(Usage(gets=len(kept))))
+            self._apply(Persisted(Usage(gets=len(kept))))
         self._ports.journal.persist()
         record = self._ports.ledger.load(CHECKPOINT)
-        self._become(_loaded(record))
-        self._become(Checkpointed())
-        version, standing = (record.version, len(record.body)) if record else (0, 0)
-        self._ports.ledger.commit(CHECKPOINT, self._billed(standing), version)
+        self._apply(_loaded(record))
+        self._apply(Checkpointed())
+        version, size_before = (record.version, len(record.body)) if record else (0, 0)
+        self._ports.ledger.commit(CHECKPOINT, self._encode_billed(size_before), version)
         self._ports.ledger.persist()
 
     def _commit(self) -> None:
-        if self._detached is not None and any(worked := self._detached.worked()):
-            self._become(CoordinatorBilled(*worked, self._detached.loads))
-        body = self._billed(self._standing)
+        if self._detached is not None and any(unbilled := self._detached.unbilled_ms()):
+            self._apply(CoordinatorBilled(*unbilled, self._detached.loads))
+        body = self._encode_billed(self._item_size)
         self._version = self._ports.ledger.commit(STATE, body, self._version)
-        self._stored, self._standing = self.state, len(body)
+        self._committed, self._item_size = self.state, len(body)
 
-    def _billed(self, standing: int) -> bytes:
-        """The state as it is about to be written, with that write on its bill, in the place of `standing` bytes.
+    def _encode_billed(self, size_before: int) -> bytes:
+        """The encoded state with the write that replaces `size_before` bytes by it on its bill.
 
-        The bill may make it longer or shorter than it was billed for: a shorter one is filled up, since a smaller bill
-        could make it longer again.
+        The bill may make the body longer or shorter than the size that was billed. A shorter body is padded, because a
+        smaller bill could make it longer again.
         """
-        before, size, body = self.state, 0, encoded(self.state)
+        before, size, body = self.state, 0, encode_state(self.state)
         while len(body) > size:
             size = len(body)
-            self.state = apply(self._plan, before, Committed(size, standing))
-            body = encoded(self.state)
+            self.state = apply(self._plan, before, Committed(size, size_before))
+            body = encode_state(self.state)
         return body.ljust(size, b"\0")
 
-    def _become(self, event: Event) -> None:
+    def _apply(self, event: Event) -> None:
         self.state = apply(self._plan, self.state, event)
 
     def _elapsed(self) -> float:
@@ -336,46 +348,45 @@ class Driver:
         self._marked = now
         return passed
 
-    def _sound(self, state: State) -> State:
-        """`state` if all it refers to is whole; without the round in flight if only that is damaged; else the last
-        checkpoint, with the bill carried on."""
-        problem = trouble(self._ports.storage, state.durable_refs)
+    def _intact(self, state: State) -> State:
+        """`state` if all its objects are intact; without the round in flight if only that is damaged; else the last
+        checkpoint with the present bill."""
+        problem = find_damaged(self._ports.storage, state.durable_refs)
         if not problem:
-            damaged = trouble(self._ports.storage, passing(state))
-            if not damaged:
+            if not find_damaged(self._ports.storage, round_refs(state)):
                 return state
             first = _first(state)
             return msgspec.structs.replace(state, slots={}, wave=0, phase=first, proposal=None, decision=None)
         record = self._ports.ledger.load(CHECKPOINT)
         if record is None:
             raise Unresumable(f"{problem}; the run has no checkpoint to go back to")
-        checkpoint = decoded(record.body)
-        if worse := trouble(self._ports.storage, checkpoint.durable_refs):
+        checkpoint = decode_state(record.body)
+        if worse := find_damaged(self._ports.storage, checkpoint.durable_refs):
             raise Unresumable(f"{problem}; the checkpoint of round {checkpoint.round} is damaged too: {worse}")
-        learnt = {name: getattr(state, name) for name in ("meter", "slowest", "timings", "peaks")}
-        returned = apply(self._plan, msgspec.structs.replace(checkpoint, **learnt), Resumed())
-        return apply(self._plan, returned, _loaded(record))
+        measured = {name: getattr(state, name) for name in ("meter", "slowest", "timings", "peaks")}
+        resumed = apply(self._plan, msgspec.structs.replace(checkpoint, **measured), Resumed())
+        return apply(self._plan, resumed, _loaded(record))
 
-    def _drop_unfinished(self, found: list[str]) -> None:
-        """Deletes, of the keys `found`, what later rounds or unanswered attempts left: after a power loss it may be
-        torn. Raises `StaleVersion` when another driver went on meanwhile, who may need any of it."""
-        refs = (*self.state.durable_refs, *passing(self.state))
-        if self._stored is not None and self._version > 1:
-            # It may be newer than the state, where a kill came between their commits.
+    def _drop_unfinished(self, listed: list[str]) -> None:
+        """Deletes the `listed` objects of later rounds and unanswered attempts, which a power loss may have torn.
+        Raises `StaleVersion` when another driver, which may need them, went on meanwhile."""
+        refs = (*self.state.durable_refs, *round_refs(self.state))
+        if self._committed is not None and self._version > 1:
+            # After a kill between their commits the checkpoint may be newer than the state.
             record = self._ports.ledger.load(CHECKPOINT)
-            self._become(_loaded(record))
-            refs = (*refs, *(decoded(record.body).durable_refs if record else ()))
+            self._apply(_loaded(record))
+            refs = (*refs, *(decode_state(record.body).durable_refs if record else ()))
         kept = {ref.key for ref in refs} | set(self.state.checkpointed)
         if self._plan.opponents:
             kept.add(self._plan.opponents.policies.key)
-        left = [key for key in found if key not in kept and not self._half_written(key)]
-        if left and (record := self._ports.ledger.load(STATE)) is not None and record.version != self._version:
+        unfinished = [key for key in listed if key not in kept and not self._half_written(key)]
+        if unfinished and (record := self._ports.ledger.load(STATE)) is not None and record.version != self._version:
             raise StaleVersion("somebody else went on with the run")
-        self._ports.storage.delete(left)
+        self._ports.storage.delete(unfinished)
 
     def _half_written(self, key: str) -> bool:
-        """Whether a task of the round in flight may be about to store the rest of what it belongs to: functions that
-        this process did not start go on, and objects of a cloud are never torn."""
+        """Whether a task of the round in flight may still store the object's siblings: functions in the cloud go on
+        without this process, and objects of a cloud are never torn."""
         works = self.state.slots if self._plan.platform.fixed_sizes else ()
         return any(key.startswith(f"{keys.output_prefix(self.state.round, work)}.") for work in works)
 
@@ -389,8 +400,8 @@ def _first(state: State) -> Phase:
     return "sample" if state.phase in ("learn", "regroup", "trial") else state.phase
 
 
-def _read(report: Report) -> tuple[Report, Answer | None]:
-    """The report with its answer; an answer that cannot be read is as good as none."""
+def _decode_answer(report: Report) -> tuple[Report, Answer | None]:
+    """The report with its answer; an unreadable answer counts as a crash."""
     if report.outcome != "answered":
         return report, None
     try:

@@ -1,7 +1,7 @@
 """The coordinator as a Lambda function: a shell around `coordinator.drive.detached_turn` that events wake.
 
-An event names a run of this tenant; `{"sweep": true}` comes from the schedule and stands for every run that
-goes on. What an event says is never trusted further than that: the ledger says what there is to do.
+An event names a run of this tenant; `{"sweep": true}` comes from the schedule and stands for all live runs. Nothing
+else in an event is trusted: the ledger says what there is to do.
 """
 
 import os
@@ -18,36 +18,35 @@ from aws_lambda_powertools.metrics import MetricUnit
 from coordinator.core import budget
 from coordinator.core.state import Plan
 from coordinator.drive import lease, run_manifest
-from coordinator.drive.checkpoint import STATE, Unresumable
-from coordinator.drive.detached_turn import CloudPorts, Turned, turn
+from coordinator.drive.completion_reports import Detached
+from coordinator.drive.detached_turn import CloudPorts, TurnResult, take_turn
 from coordinator.drive.driver import Ports
 from coordinator.drive.lease import Lease
-from coordinator.drive.ledger_journal import Lines
-from coordinator.drive.telling import Detached
+from coordinator.drive.ledger_items import STATE, LedgerJournal, Unresumable
 from functions.contract import StaleVersion, StorageFault
 from infra.aws.detached import Deployed, Outside, deployed
 from infra.entry.tracing import traced
 from infra.local.own_process import OwnTime
 
-# What a lease says of a problem, at most.
+# The most characters of a problem in a lease.
 _LONGEST_PROBLEM = 400
 
 
 class Coordinator:
     """The Lambda handler; one for each execution environment."""
 
-    def __init__(self, surroundings: Mapping[str, str]) -> None:
-        self._deployed: Deployed = deployed(surroundings)
-        self._memory_mb = int(surroundings["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"])
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._deployed: Deployed = deployed(environ)
+        self._memory_mb = int(environ["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"])
         self._log, self._metrics = Logger(), Metrics()
         self._metrics.set_default_dimensions(Tenant=self._deployed.settings.tenant)
         self._time = OwnTime()
 
     def __call__(self, event: dict[str, Any], context: Any) -> dict[str, Any]:
-        """Wakes every run that goes on, or takes one as far as it goes; says what it did, for the log."""
+        """Wakes every live run, or takes one as far as it goes; returns what it did, for the log."""
         self._time.begin()
         if event.get("sweep"):
-            # Of no run: it belongs to the deployment.
+            # A sweep is billed to the deployment, not to a run.
             self._time.waive()
             return self._sweep()
         try:
@@ -56,12 +55,12 @@ class Coordinator:
             self._time.end()
 
     def _sweep(self) -> dict[str, Any]:
-        """Every run is woken by an event of its own, on the coordinator that it began with."""
+        """Sends every live run an event, on the coordinator version that it began with."""
         runs, failed = self._deployed.live.items(""), []
         for run, coordinator in runs:
             try:
                 self._deployed.wake(coordinator.decode(), run)
-            except StorageFault as fault:  # the others are woken all the same
+            except StorageFault as fault:  # the other runs are still woken
                 self._log.error(str(fault), extra={"run": run})
                 failed.append(run)
         if failed:
@@ -74,58 +73,58 @@ class Coordinator:
         if tenant != self._deployed.settings.tenant:
             raise ValueError(f"this deployment is of tenant {self._deployed.settings.tenant}, not of {tenant}")
         outside, started = self._deployed.outside(run), time.time()
-        held, version = lease.read(outside.ledger)
-        if held.holder != lease.CLOUD:
-            if not held.taken("", time.time()):  # a process that holds it may be about to hand it over
+        current, version = lease.read(outside.ledger)
+        if current.holder != lease.CLOUD:
+            if not current.taken("", time.time()):  # a process that holds it may be about to hand it over
                 self._unlist(run, outside)
-            return {"run": run, "left": held.holder or "nobody"}
+            return {"run": run, "left": current.holder or "nobody"}
         try:
-            return self._turned(outside, held, version)
+            return self._take_turn(outside, current, version)
         except StaleVersion:
-            # Another turn was quicker, and does what this one would have done.
+            # Another turn was quicker and does the same work.
             return {"run": run, "overtaken": True}
         except Exception as error:
-            if held.stop or _for_good(error, outside, started):
+            if current.stop or _for_good(error, outside, started):
                 self._let_go(run, outside, version, f"{type(error).__name__}: {error}")
             raise
 
-    def _turned(self, outside: Outside, held: Lease, version: int) -> dict[str, Any]:
-        found = run_manifest.read(outside.ledger)
-        if found is None:
+    def _take_turn(self, outside: Outside, current: Lease, version: int) -> dict[str, Any]:
+        manifest = run_manifest.read(outside.ledger)
+        if manifest is None:
             raise Unresumable("its ledger does not say what it was asked to be")
-        platform = msgspec.structs.replace(found.platform, coordinator_mb=self._memory_mb)
-        plan, sender = replace(found.plan(), platform=platform), self._deployed.sender(found.functions)
-        ports = Ports(outside.storage, outside.ledger, sender, Lines(outside.ledger))
-        around = CloudPorts(outside.completions, outside.heads, sender, time.time)
-        # A lease has a few bytes, and no unit of reading is smaller than four kilobytes.
-        loads = (len(msgspec.json.encode(found)), 0)
-        detached = Detached(found.functions["coordinator"], self._time.take, loads)
-        asking = not held.stop
-        turned = turn(plan, ports, around, detached, asking, held.resume)
-        after = turned.after
-        self._tell(plan, turned)
-        if after.status != "running" or not (asking or any(slot.waiting for slot in after.slots.values())):
+        platform = msgspec.structs.replace(manifest.platform, coordinator_mb=self._memory_mb)
+        plan, sender = replace(manifest.plan(), platform=platform), self._deployed.sender(manifest.functions)
+        ports = Ports(outside.storage, outside.ledger, sender, LedgerJournal(outside.ledger))
+        cloud = CloudPorts(outside.completions, outside.heads, sender, time.time)
+        # A lease has a few bytes, and the smallest read unit is four kilobytes.
+        loads = (len(msgspec.json.encode(manifest)), 0)
+        detached = Detached(manifest.functions["coordinator"], self._time.take, loads)
+        dispatching = not current.stop
+        result = take_turn(plan, ports, cloud, detached, dispatching, current.resume)
+        after = result.after
+        self._emit_metrics(plan, result)
+        if after.status != "running" or not (dispatching or any(slot.waiting for slot in after.slots.values())):
             self._let_go(plan.run, outside, version, "")
         return {"run": plan.run, "round": after.round, "phase": after.phase, "status": after.status}
 
     def _let_go(self, run: str, outside: Outside, version: int, problem: str) -> None:
-        """Lets go of the run as the lease was read; what was asked of the cloud since then keeps it."""
+        """Releases the lease unless the user has written it since it was read."""
         problem = " ".join(problem.split())[:_LONGEST_PROBLEM]
         with suppress(StaleVersion):
             lease.write(outside.ledger, Lease(problem=problem), version)
             self._unlist(run, outside)
 
     def _unlist(self, run: str, outside: Outside) -> None:
-        """Takes the run off the list of those that the sweep wakes; back again if it was handed over meanwhile."""
+        """Removes the run from the live runs, and lists it again if it was handed over meanwhile."""
         record = self._deployed.live.load(run)
         self._deployed.live.remove(run)
         if record is not None and lease.read(outside.ledger)[0].holder == lease.CLOUD:
             with suppress(StaleVersion):
                 self._deployed.live.commit(run, record.body, 0)
 
-    def _tell(self, plan: Plan, turned: Turned) -> None:
-        """Money and rounds as metrics, for the dashboard and the alarm; a turn that changed nothing says nothing."""
-        before, after = turned
+    def _emit_metrics(self, plan: Plan, result: TurnResult) -> None:
+        """Emits money and rounds for the dashboard and the alarm, unless the turn changed nothing."""
+        before, after = result
         spent = budget.dollars(plan, after.meter) - (budget.dollars(plan, before.meter) if before else 0)
         rounds = after.round - (before.round if before else 0)
         if not spent:
@@ -137,8 +136,8 @@ class Coordinator:
 
 
 def _for_good(error: Exception, outside: Outside, started: float) -> bool:
-    """Whether waking the run again would end in the same way, for ever: storage may answer again, and another turn may
-    have taken away what this one, begun at `started`, had yet to read."""
+    """Whether every further wake would fail in the same way. Storage may answer again, and another turn may have
+    deleted objects that this one, begun at `started`, had yet to read."""
     if isinstance(error, StorageFault):
         return False
     record = outside.ledger.load(STATE)

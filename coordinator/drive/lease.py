@@ -1,7 +1,7 @@
-"""Who drives a run: one process, or the cloud; never both.
+"""The lease of a run: one process drives it, or the cloud; never both.
 
-The ledger's versions alone keep two drivers from spoiling a run. The lease keeps the second from starting at all, from
-asking for work that the first has asked for already, and tells who it is.
+The ledger's versions alone protect a run from two drivers. The lease keeps the second from starting at all and from
+dispatching work twice, and names the first to the user.
 """
 
 from collections.abc import Callable
@@ -13,31 +13,32 @@ from functions.contract import StaleVersion, StorageFault
 
 LEASE = "lease"
 CLOUD = "cloud"
-# A process that has not renewed its lease for so long is taken for dead.
+# A process that has not renewed its lease for so long counts as dead.
 KEPT_S = 60.0
 RENEW_S = 15.0
 
 
 class LeaseHeld(Exception):
-    """Somebody else drives the run; the message says who, for the user."""
+    """Another driver holds the lease; the message names it for the user."""
 
 
 class Lease(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """`holder` drives the run: a process, until `until` (seconds since 1970), or `cloud`, until it lets go; '' nobody.
+    """Who drives the run."""
 
-    `stop` asks the cloud to end the run resumably; `problem` is why the cloud let go of a run that it could not drive.
-    `resume` is the version of its state at which the cloud is to take up a run that stood still: it is said here, where
-    every wake finds it, and no event that is lost, late or forged can say it.
-    """
-
+    # A process, `cloud`, or '' for nobody.
     holder: str = ""
+    # When a process's lease expires, in seconds since 1970; the cloud's lasts until it is released.
     until: float = 0.0
+    # Asks the cloud to end the run resumably.
     stop: bool = False
+    # Why the cloud released a run that it could not drive.
     problem: str = ""
+    # The version of the state at which the cloud resumes a run that stood still. It stands here because every wake
+    # reads the lease, whereas an event may be lost, late or forged.
     resume: int | None = None
 
     def taken(self, by: str, now: float) -> bool:
-        """Whether somebody other than `by` drives the run."""
+        """Whether a driver other than `by` holds the lease."""
         return self.holder not in ("", by) and (self.holder == CLOUD or now < self.until)
 
 
@@ -46,7 +47,7 @@ _DECODER = msgspec.json.Decoder(Lease)
 
 
 def read(ledger: Ledger) -> tuple[Lease, int]:
-    """The lease as it stands and its version; nobody's where there is none. Raises `StorageFault`."""
+    """The current lease and its version; nobody's where there is none. Raises `StorageFault`."""
     record = ledger.load(LEASE)
     try:
         return (_DECODER.decode(record.body), record.version) if record else (Lease(), 0)
@@ -55,7 +56,7 @@ def read(ledger: Ledger) -> tuple[Lease, int]:
 
 
 def write(ledger: Ledger, lease: Lease, version: int) -> int:
-    """Replaces version `version` of the lease; raises `StaleVersion` when somebody was quicker."""
+    """Replaces version `version` of the lease; raises `StaleVersion` when another writer was quicker."""
     return ledger.commit(LEASE, _ENCODER.encode(lease), version)
 
 
@@ -63,24 +64,24 @@ def take(ledger: Ledger, holder: str, now: float) -> int:
     """Makes the process `holder` the driver and returns the lease's version; raises `LeaseHeld`."""
     lease, version = read(ledger)
     if lease.taken(holder, now):
-        raise LeaseHeld(_who(lease))
-    return _written(ledger, Lease(holder=holder, until=now + KEPT_S), version)
+        raise LeaseHeld(_describe_holder(lease))
+    return _write_or_refuse(ledger, Lease(holder=holder, until=now + KEPT_S), version)
 
 
 def hand_over(ledger: Ledger, version: int, resume: int | None) -> int:
-    """Gives the run to the cloud, by the process that took version `version` of the lease; raises `LeaseHeld`."""
-    return _written(ledger, Lease(holder=CLOUD, resume=resume), version)
+    """Gives the lease, which the process took at `version`, to the cloud; raises `LeaseHeld`."""
+    return _write_or_refuse(ledger, Lease(holder=CLOUD, resume=resume), version)
 
 
 def release(ledger: Ledger, holder: str) -> None:
-    """Lets go of the run, if `holder` has it."""
+    """Releases the lease if `holder` has it."""
     lease, version = read(ledger)
     if lease.holder == holder:
         write(ledger, Lease(), version)
 
 
 def clear(ledger: Ledger, problem: str) -> None:
-    """Takes the run away from whoever drives it; nobody commits any harm: a driver notices at its next write."""
+    """Takes the lease from any driver, which notices at its next write, before it can do harm."""
     record = ledger.load(LEASE)
     write(ledger, Lease(problem=problem), record.version if record else 0)
 
@@ -95,7 +96,7 @@ def ask_to_stop(ledger: Ledger) -> bool:
 
 
 class Keeper:
-    """A process's hold on a run, renewed as time passes."""
+    """A process's lease on a run, renewed as time passes."""
 
     def __init__(self, ledger: Ledger, holder: str, clock: Callable[[], float]) -> None:
         self._ledger, self._holder, self._clock = ledger, holder, clock
@@ -103,7 +104,7 @@ class Keeper:
         self._renewed = clock()
 
     def renew(self) -> None:
-        """To be called often; writes every `RENEW_S` seconds. Raises `StaleVersion` when the run was taken over."""
+        """Call it often: it writes every `RENEW_S` seconds. Raises `StaleVersion` when another driver took over."""
         now = self._clock()
         if now - self._renewed >= RENEW_S:
             lease = Lease(holder=self._holder, until=now + KEPT_S)
@@ -111,18 +112,18 @@ class Keeper:
             self._renewed = now
 
     def release(self) -> None:
-        """Lets go."""
+        """Releases the lease."""
         release(self._ledger, self._holder)
 
 
-def _written(ledger: Ledger, lease: Lease, version: int) -> int:
+def _write_or_refuse(ledger: Ledger, lease: Lease, version: int) -> int:
     try:
         return write(ledger, lease, version)
     except StaleVersion as error:
         raise LeaseHeld("another process has just begun to drive this run") from error
 
 
-def _who(lease: Lease) -> str:
+def _describe_holder(lease: Lease) -> str:
     if lease.holder == CLOUD:
         return "this run is driven in the cloud; `marless watch` shows it and `marless stop` ends it"
     return f"this run is being driven by {lease.holder}"

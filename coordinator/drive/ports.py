@@ -1,4 +1,4 @@
-"""What the coordinator needs from outside."""
+"""The ports of the coordinator: storage, ledger and invoker."""
 
 from collections.abc import Iterable
 from typing import Protocol
@@ -8,20 +8,20 @@ from functions.ports import Blobs
 
 
 class Storage(Blobs, Protocol):
-    """The run's objects, with the housekeeping that only the coordinator does."""
+    """The run's objects, with the operations that only the coordinator needs."""
 
     def persist(self, keys: Iterable[str]) -> None:
         """Returns once the objects would survive a power loss."""
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Removes objects; keys that hold nothing are passed over."""
+        """Removes objects; keys without an object are skipped."""
 
     def list(self, prefix: str) -> list[str]:
         """The keys that start with `prefix`, sorted."""
 
 
 class Ledger(Protocol):
-    """Named items of one run; each changes only by a write that names the version it replaces."""
+    """Named items of one run; each write names the version that it replaces."""
 
     def load(self, item: str) -> Record | None: ...
 
@@ -38,13 +38,13 @@ class Ledger(Protocol):
 
 
 class Invoker(Protocol):
-    """Starts functions and hears how they ended. One caller; every started attempt is reported exactly once."""
+    """Starts functions and reports how they ended. One caller; every started attempt is reported exactly once."""
 
     def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
         """Starts `function` ('actor', 'learner', 'evaluator') on the encoded request; does not wait for it."""
 
     def wait(self, timeout_s: float) -> list[Report]:
-        """Reports that arrived, at once if there are any, else as soon as one comes or `timeout_s` has passed."""
+        """The reports that have arrived, at once if there are any, else after the first or after `timeout_s`."""
 
     def close(self) -> None:
-        """Ends all functions that still run, where the platform can end them, and forgets the others."""
+        """Ends all functions that still run where the platform can end them, and abandons the others."""

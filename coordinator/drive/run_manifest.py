@@ -1,4 +1,4 @@
-"""What a run in the cloud was asked to be: written once into its ledger, read by whoever drives or watches it."""
+"""The manifest of a run in the cloud: written once into its ledger, read by all who drive or watch it."""
 
 import msgspec
 
@@ -13,17 +13,16 @@ MANIFEST = "plan"
 
 
 class RunManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A run's configuration, and the deployed functions, by qualified name, that it keeps to the end.
-
-    `functions` has the actor, the learner, the evaluator and the coordinator; `identity` is what the run's folder says
-    of itself (plan.json), for a folder made elsewhere.
-    """
+    """A run's configuration, and the versions of the deployed functions that it keeps to the end."""
 
     run: str
     tenant: str
     config: RunConfig
+    # The hash of the program that began the run.
     code: str
+    # The plan.json of the run's folder, from which another machine can make the folder.
     identity: msgspec.Raw
+    # Qualified names of the actor, the learner, the evaluator and the coordinator.
     functions: dict[str, str]
     platform: Platform
     opponents: Fixed | None = None
@@ -45,12 +44,12 @@ _DECODER = msgspec.json.Decoder(RunManifest)
 
 
 def write(ledger: Ledger, manifest: RunManifest) -> None:
-    """Writes the charter, or replaces it where the user changed the limits of a run that stands still."""
+    """Writes the manifest, or replaces it where the user changed the limits of a run that stands still."""
     record = ledger.load(MANIFEST)
     ledger.commit(MANIFEST, _ENCODER.encode(manifest), record.version if record else 0)
 
 
 def read(ledger: Ledger) -> RunManifest | None:
-    """The run's charter; None when the ledger knows no such run. Raises `msgspec.MsgspecError`."""
+    """The run's manifest; None when the ledger has no such run. Raises `msgspec.MsgspecError`."""
     record = ledger.load(MANIFEST)
     return _DECODER.decode(record.body) if record else None

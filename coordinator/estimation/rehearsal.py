@@ -12,9 +12,9 @@ import msgspec
 from msgspec.structs import replace
 
 from coordinator.core.state import Plan, RoundLine, State
-from coordinator.drive.detached_turn import CloudPorts, turn
+from coordinator.drive.completion_reports import Detached
+from coordinator.drive.detached_turn import CloudPorts, take_turn
 from coordinator.drive.driver import Driver, Ports
-from coordinator.drive.telling import Detached
 from coordinator.estimation.calibration import Calibration, RoundSignals, work_of
 from coordinator.estimation.platforms import Call, Platform, There
 from coordinator.placement.coordination_cost import MANIFEST_BYTES
@@ -58,12 +58,12 @@ def rehearse_detached(plan: Plan, calibration: Calibration, platform: There) -> 
     events = _Events(_Answers(calibration), platform)
     items = _Items(lambda: events.now)
     ports = Ports(_Objects(), items, events, _Nowhere())
-    around = CloudPorts(events.sets, events.heads, events, lambda: events.now)
+    cloud = CloudPorts(events.sets, events.heads, events, lambda: events.now)
     promises = msgspec.structs.replace(plan.platform, coordinator_mb=platform.memory_mb[_COORDINATOR])
     plan = dataclasses.replace(plan, platform=promises)
     while True:
         detached = Detached(_COORDINATOR, events.turned(), (MANIFEST_BYTES, 0))
-        after = turn(plan, ports, around, detached, True, resume=None).after
+        after = take_turn(plan, ports, cloud, detached, True, resume=None).after
         if after.status != "running":
             return after
 

@@ -6,7 +6,7 @@ from coordinator.backends import registry
 from coordinator.backends.base import Connection
 from coordinator.config.schema import RunConfig
 from coordinator.drive import lease, run_manifest
-from coordinator.drive.checkpoint import STATE
+from coordinator.drive.ledger_items import STATE
 from coordinator.errors import FINISHED, Ending, UserError
 from coordinator.runs.folder import Identity, RunFolder
 from coordinator.runs.lease_renewal import manifest_of, this_process

@@ -7,7 +7,7 @@ from coordinator.core.decide import limit_reached
 from coordinator.core.events import Resumed
 from coordinator.core.state import Plan, State
 from coordinator.core.tasks import in_flight
-from coordinator.drive.checkpoint import stored
+from coordinator.drive.ledger_items import load_state
 from coordinator.errors import FINISHED, USER_ERROR, Ending
 from coordinator.runs import summary
 from coordinator.runs.documents import Documents
@@ -20,7 +20,7 @@ def outstanding(
     folder: RunFolder, identity: Identity, old: RunConfig, config: RunConfig, backend: Connection
 ) -> Ending | None:
     """How a resume ends that has nothing to train, None when there is something."""
-    state = stored(backend.ledger)
+    state = load_state(backend.ledger)
     if state is None or state.status != "finished":
         return None
     plan = plan_of(identity, config, backend)

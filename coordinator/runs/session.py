@@ -7,8 +7,8 @@ from coordinator.backends.base import Connection
 from coordinator.config.schema import RunConfig
 from coordinator.core.decide import Stop, decide
 from coordinator.core.state import Plan, State
-from coordinator.drive.checkpoint import stored
 from coordinator.drive.driver import Driver, Ports
+from coordinator.drive.ledger_items import load_state
 from coordinator.errors import FINISHED, UNFINISHED, USER_ERROR, Ending
 from coordinator.reports.journal import JsonLines, read
 from coordinator.reports.text import event, onwards
@@ -67,7 +67,7 @@ class Session:
         path, done = self._folder.path / METRICS, self.state.round
         self._plateau_monitor = PlateauMonitor(self._plan, (line for line in read(path) if line.round <= done))
         reported_round, latest, asked = self.state.round, False, False
-        while self._driver.step(asking=not self._signals.received):
+        while self._driver.step(dispatching=not self._signals.received):
             renew()
             state = self.state
             if state.round != reported_round:
@@ -160,7 +160,7 @@ def launch(
 ) -> Ending:
     """Drives the run; a full disk ends it resumably. `started` is the monotonic clock when the command began."""
     plan = plan_of(identity, config, backend)
-    if stored(backend.ledger) is None and isinstance(decide(plan, State()), Stop):
+    if load_state(backend.ledger) is None and isinstance(decide(plan, State()), Stop):
         too_low = f"stop.dollars = {config.stop.dollars:g} is less than a first attempt may cost; raise it"
         return Ending(USER_ERROR, too_low, kept=False)
     session = Session(folder, plan, identity, backend, view, signals, started)

@@ -10,7 +10,7 @@ from coordinator.backends.base import Connection
 from coordinator.config.schema import RunConfig
 from coordinator.core.state import Plan, State
 from coordinator.drive import lease
-from coordinator.drive.checkpoint import CHECKPOINT, stored
+from coordinator.drive.ledger_items import CHECKPOINT, load_state
 from coordinator.drive.ports import Storage
 from coordinator.errors import UserError
 from coordinator.pricing.prices import load_prices
@@ -65,12 +65,12 @@ def look(folder: RunFolder) -> Iterator[Stored]:
         raise UserError(f"{folder.path} has no ledger; nothing is known of this run")
     backend = place.open(folder.path, 1, read_only=True, deployment_ref=identity.deployment_ref)
     try:
-        state = stored(backend.ledger)
+        state = load_state(backend.ledger)
         if state is None:
             raise UserError(f"{folder.name} has not begun")
         held = None if identity.deployment_ref is None else lease.read(backend.ledger)[0]
         driven = folder.driven() if held is None else held.taken("", time.time())
-        plan, checkpoint = plan_of(identity, config, backend), stored(backend.ledger, CHECKPOINT)
+        plan, checkpoint = plan_of(identity, config, backend), load_state(backend.ledger, CHECKPOINT)
         yield Stored(plan, identity, state, checkpoint, backend.storage, driven, held.problem if held else "")
     finally:
         backend.close()

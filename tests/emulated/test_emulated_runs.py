@@ -11,7 +11,7 @@ from commands import SMALL
 from conftest import detach, same, summary
 
 from coordinator.drive import lease
-from coordinator.drive.checkpoint import stored
+from coordinator.drive.ledger_items import load_state
 
 
 @pytest.mark.parametrize("placement", ["fused", "split", "whole"])
@@ -69,7 +69,7 @@ def test_a_folder_that_was_renamed_is_still_of_its_run(place, marless):
 
 
 def deployed_rounds(place, run):
-    state = stored(place.deployed().outside(run).ledger)
+    state = load_state(place.deployed().outside(run).ledger)
     return state and state.round
 
 

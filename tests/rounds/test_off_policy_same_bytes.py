@@ -5,7 +5,7 @@ from driver import SMALL
 from driver import train as drive
 
 from coordinator.config.schema import load
-from coordinator.drive.checkpoint import stored
+from coordinator.drive.ledger_items import load_state
 from functions.algorithms.registry import algorithm
 from infra.local.sqlite import SqliteLedger
 
@@ -178,7 +178,7 @@ def test_a_remembered_round_that_a_power_loss_took_is_played_again(train, tmp_pa
     options = [*SMALL, *QMIX, *placement, "placement.rounds=1"]
     drive(tmp_path, options, leave=in_flight(4, "sample"))
     ledger = SqliteLedger(tmp_path / "ledger.sqlite")
-    state = stored(ledger)
+    state = load_state(ledger)
     ledger.close()
     assert (state.saved, [past.round for past in state.past]) == (3, [1, 2, 3])
     damage(tmp_path / "objects" / state.past[-1].trajectories[0].key)

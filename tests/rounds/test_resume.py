@@ -9,8 +9,8 @@ from driver import train as drive
 from coordinator.backends import local
 from coordinator.config.schema import load
 from coordinator.core.state import Plan
-from coordinator.drive.checkpoint import Unresumable, stored
 from coordinator.drive.driver import Driver, Ports
+from coordinator.drive.ledger_items import Unresumable, load_state
 from coordinator.pricing.prices import load_prices
 from coordinator.reports.journal import JsonLines
 from coordinator.reports.weights import weights_sha256
@@ -24,7 +24,7 @@ def killed_in_round(folder, round_, phase="learn", options=(*OPTIONS, "stop.roun
     """A run whose driver was gone when it waited for the tasks of a phase; the state it left."""
     drive(folder, options, leave=lambda state: (state.round, state.phase) == (round_, phase) and waiting(state))
     ledger = SqliteLedger(folder / "ledger.sqlite")
-    state = stored(ledger)
+    state = load_state(ledger)
     ledger.close()
     assert (state.round, state.phase) == (round_, phase) and waiting(state)
     return state

@@ -12,9 +12,9 @@ from simulated import Lines, MemoryLedger, MemoryStorage
 from coordinator.config.schema import load
 from coordinator.core import budget
 from coordinator.core.state import Plan
-from coordinator.drive.detached_turn import CloudPorts, turn
+from coordinator.drive.completion_reports import Detached
+from coordinator.drive.detached_turn import CloudPorts, take_turn
 from coordinator.drive.driver import Ports
-from coordinator.drive.telling import Detached
 from coordinator.pricing.prices import load_prices
 from coordinator.reports.weights import weights_sha256
 from functions import codec
@@ -65,7 +65,7 @@ class World:
         self.sets, self.events, self.now, self.twice = {}, deque(), 0.0, twice
         self.written, self.deadly, self.dropped, self.deaths = 0, None, None, 0
         self.told, self.served = Counter(), Counter()
-        self.state, self.resume, self.asking = None, None, True
+        self.state, self.resume, self.dispatching = None, None, True
 
     def happen(self, effect):
         """One write or event; a death comes before it has an effect (`-n`) or after it (`n`)."""
@@ -109,9 +109,11 @@ class World:
     def coordinate(self):
         sender = Sender(self)
         ports = Ports(self.storage, self.ledger, sender, self.journal)
-        around = CloudPorts(self, self.heads, sender, lambda: self.now)
+        cloud = CloudPorts(self, self.heads, sender, lambda: self.now)
         detached = Detached("coordinator:1", lambda: (1.0, 0.0))
-        self.state = turn(self.plan, ports, around, detached, asking=self.asking, resume=self.resume).after
+        self.state = take_turn(
+            self.plan, ports, cloud, detached, dispatching=self.dispatching, resume=self.resume
+        ).after
 
     def work(self, function, body):
         request = msgspec.json.decode(body, type=Request)

@@ -7,8 +7,8 @@ import msgspec
 
 from coordinator.config.schema import load
 from coordinator.core.state import Plan
-from coordinator.drive.checkpoint import CHECKPOINT, stored
 from coordinator.drive.driver import Driver, Ports
+from coordinator.drive.ledger_items import CHECKPOINT, load_state
 from coordinator.pricing.prices import load_prices
 from functions import codec, keys
 from functions.contract import (
@@ -264,7 +264,7 @@ class World:
 
     def missing(self, state):
         """Keys that the state, the last checkpoint or the round in flight refer to and storage does not hold."""
-        checkpoint = stored(self.ledger, CHECKPOINT)
+        checkpoint = load_state(self.ledger, CHECKPOINT)
         refs = [*state.durable_refs, *(checkpoint.durable_refs if checkpoint else ())]
         refs += [ref for slot in state.slots.values() if slot.done for ref in slot.done.objects.values()]
         return {ref.key for ref in refs} - set(self.storage)

@@ -8,7 +8,7 @@ import msgspec
 from coordinator.cli import arguments as common
 from coordinator.config.schema import ConfigError
 from coordinator.core import budget
-from coordinator.drive.checkpoint import Unresumable
+from coordinator.drive.ledger_items import Unresumable
 from coordinator.errors import UserError, one_line
 from coordinator.reports import statistics
 from coordinator.reports.statistics import FinalReturn

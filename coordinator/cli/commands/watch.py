@@ -10,8 +10,7 @@ from coordinator.cli.console import report_ending
 from coordinator.cloud.remote_runs import find_run
 from coordinator.core.state import Plan, RoundLine, State
 from coordinator.drive import lease
-from coordinator.drive.checkpoint import stored
-from coordinator.drive.ledger_journal import Lines
+from coordinator.drive.ledger_items import LedgerJournal, load_state
 from coordinator.errors import FINISHED, UNFINISHED, USER_ERROR, Ending, UserError
 from coordinator.reports.journal import JsonLines
 from coordinator.reports.text import event, onwards
@@ -66,7 +65,7 @@ class Watch:
         self._plan: Plan = plan_of(identity, folder.config(), backend)
         self._journal = JsonLines(folder.path / METRICS)
         there = registry.remote(identity.backend).deployed(folder.path, deployment_ref)
-        self._lines = Lines(there.outside(identity.run).ledger)
+        self._lines = LedgerJournal(there.outside(identity.run).ledger)
         self._plateau_monitor = PlateauMonitor(self._plan, ())
         self._last_round = 0
 
@@ -76,7 +75,7 @@ class Watch:
         while True:
             # The lease first: whoever lets go of it has committed before.
             held, _ = lease.read(self._backend.ledger)
-            state = stored(self._backend.ledger) or State()
+            state = load_state(self._backend.ledger) or State()
             self._show(state)
             if not held.taken("", time.time()):
                 return self._ended(state, held.problem)
@@ -87,7 +86,7 @@ class Watch:
 
     def _show(self, state: State) -> None:
         if state.round > self._last_round:
-            for line in self._lines.after(self._last_round):
+            for line in self._lines.lines_after(self._last_round):
                 self._journal.record(line)
                 self._show_round(line)
         self._view.notice(self._plan, state, time.monotonic() - self._started)

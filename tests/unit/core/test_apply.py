@@ -11,8 +11,8 @@ from coordinator.core.apply import apply, problem
 from coordinator.core.decide import Dispatch, decide
 from coordinator.core.events import Checkpointed, Committed, Dispatched, Loaded, Reported, Resumed
 from coordinator.core.state import Slot, State, WorkItem
-from coordinator.drive import checkpoint as saved
 from coordinator.drive import driver as loop
+from coordinator.drive import ledger_items
 from coordinator.pricing import bill
 from functions.contract import EvaluateTask, Failed, SampleTask
 
@@ -31,7 +31,7 @@ def waiting_sample(*overrides):
 
 def heard(plan, state, item):
     """The state after a report, its answer decoded."""
-    return apply(plan, state, Reported(item.id.split("/", 2)[2], *loop._read(item)))
+    return apply(plan, state, Reported(item.id.split("/", 2)[2], *loop._decode_answer(item)))
 
 
 def evaluations(*means):
@@ -295,7 +295,7 @@ def test_a_failure_with_megabytes_to_say_is_one_short_line_in_the_ledger():
 def test_an_answer_that_cannot_be_read_is_as_good_as_a_crash():
     _, _, (request,) = waiting_sample()
     garbled = msgspec.structs.replace(report("actor", request), body=b'{"type":"done","returns":[null]}')
-    read, answer = loop._read(garbled)
+    read, answer = loop._decode_answer(garbled)
     assert (read.outcome, answer) == ("crash", None)
 
 
@@ -309,15 +309,15 @@ def test_a_limit_that_is_raised_while_the_run_was_ending_counts(phase):
 
 def wavering(state):
     """A write of more units makes the state shorter, by the byte that another unit is billed for."""
-    body = saved.encoded(state)
+    body = ledger_items.encode_state(state)
     return body.ljust(-(-len(body) // 16) * 16 + state.meter.write_units % 2, b"\0")
 
 
-@pytest.mark.parametrize("encoded", [saved.encoded, wavering])
+@pytest.mark.parametrize("encoded", [ledger_items.encode_state, wavering])
 def test_every_write_is_billed_by_the_size_it_has(monkeypatch, encoded):
     # Units of 16 bytes, so that what the write itself adds to the bill shows: its digits change the size.
     monkeypatch.setattr(bill, "write_units", lambda size: math.ceil(size / 16))
-    monkeypatch.setattr(loop, "encoded", encoded)
+    monkeypatch.setattr(loop, "encode_state", encoded)
     world, written = World(make_plan("stop.rounds=40", "scaling.rollouts=3", "placement.rule=split")), []
     commit = world.ledger.commit
 

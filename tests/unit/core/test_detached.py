@@ -76,10 +76,10 @@ def stopped():
     world = World()
     world.events.append(WAKE)
     while world.events:
-        world.asking = world.state is None or world.state.round < 1
+        world.dispatching = world.state is None or world.state.round < 1
         world.deliver(world.events.popleft())
     assert world.state.status == "running" and not any(slot.waiting for slot in world.state.slots.values())
-    world.asking = True
+    world.dispatching = True
     return world
 
 

@@ -1,0 +1,74 @@
+"""Completion reports of a detached run: where its tasks send them, and what the reports say of an attempt."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from coordinator.core.state import Plan, Slot, State
+from functions import keys
+from functions.completion import CompletionReport
+from functions.contract import Failed, FailureKind, Report, ReportTo, Request
+
+Outcome = Literal["answered", "timeout", "crash", "throttled"]
+# Kinds of ends that are not a failure that the function itself described.
+_WITHOUT_FAILURE = ("", "timeout", "crash", "throttled")
+
+
+@dataclass(frozen=True)
+class Detached:
+    """What a driver knows that lives for one turn of the coordinator's function only."""
+
+    # The function to wake when all tasks that were dispatched together have ended.
+    coordinator: str
+    # Milliseconds of work and of start-up that are not billed yet; zeros from the second call of a turn on.
+    unbilled_ms: Callable[[], tuple[float, float]]
+    # Bytes of each ledger item that was read before the driver was made.
+    loads: tuple[int, ...] = ()
+
+
+def waiting_works(state: State) -> list[str]:
+    """The works without a report yet, in the order of their `ReportTo.index`."""
+    return sorted(work for work, slot in state.slots.items() if slot.waiting)
+
+
+def report_addresses(state: State, version: int, detached: Detached) -> dict[str, ReportTo]:
+    """Where each waiting work reports when commit number `version` dispatched it."""
+    works = waiting_works(state)
+    return {
+        work: ReportTo(ask=version, index=index, count=len(works), coordinator=detached.coordinator)
+        for index, work in enumerate(works)
+    }
+
+
+def best_first(slot: Slot, reports: list[CompletionReport]) -> list[CompletionReport]:
+    """The reports of an event that was delivered twice: an answer precedes a failure, for it is stored."""
+    return sorted(reports, key=lambda report: (report.attempt != slot.attempt, report.kind != ""))
+
+
+def failure_of(request: Request, report: CompletionReport) -> Failed | None:
+    """The failure that the function itself described; None where it described none."""
+    if report.kind in _WITHOUT_FAILURE:
+        return None
+    return Failed(
+        id=request.id,
+        attempt=report.attempt,
+        kind=cast(FailureKind, report.kind),
+        message=report.message,
+        again=report.again,
+        usage=report.usage,
+    )
+
+
+def report_of(plan: Plan, state: State, work: str, report: CompletionReport) -> Report:
+    """The report as the platform's own report."""
+    outcome = cast(Outcome, report.kind) if report.kind in _WITHOUT_FAILURE and report.kind else "answered"
+    return Report(
+        id=keys.task_id(plan.run, state.round, work),
+        attempt=report.attempt,
+        function=state.slots[work].item.function,
+        outcome=outcome,
+        duration_ms=report.duration_ms,
+        init_ms=report.start_ms,
+        peak_mb=report.peak_mb,
+        detail=report.message,
+    )
