@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from functions.actor.rollout import collect
 from functions.algorithms import registry as algorithms
-from functions.algorithms.base import Context
+from functions.algorithms.base import Context, Share
 from functions.algorithms.ppo.mappo import MappoConfig
 from functions.algorithms.ppo.ppo import PpoConfig
 from functions.contract import SummaryName, Team
@@ -85,7 +85,7 @@ class Round:
         self, context: Context[PpoConfig], groups: Sequence[int] = (), summaries: Sequence[SummaryName] = ()
     ) -> stages.Outcome:
         """All stages for `groups`, all of them by default, which tell of their policies what `summaries` names."""
-        share = stages.Share([stage.name for stage in self._mappo.stages], groups or self.team.groups)
+        share = Share([stage.name for stage in self._mappo.stages], groups or self.team.groups)
         return stages.run(self._mappo, self._code, context, share, summaries)
 
     def go_on(self, made: dict[str, Array]) -> None:

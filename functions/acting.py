@@ -1,4 +1,4 @@
-"""Who acts how: the agents of a class that act in one way, with their networks and what the outputs of these mean."""
+"""Acting groups: agents of one class that act in the same way, with their networks and action heads."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,34 +20,37 @@ Acting = Literal["learning", "drawn", "greedy", "random"]
 
 
 @dataclass(frozen=True)
-class Seats:
-    """Agents of class number `index`, at the positions `places` in it (None: all), who act as `acting` says: those who
-    learn as the run's behaviour, opponents as in `Opponents`. `kind` is their class with nobody else in it. Who acts
-    at random has no networks."""
+class ActingGroup:
+    """Agents of one class that act in the same way."""
 
+    # Number of their class.
     index: int
-    places: NDArray[np.intp] | None
+    # Their positions in the class; None for all of it.
+    positions: NDArray[np.intp] | None
+    # The class reduced to these agents.
     kind: AgentClass
+    # Learners follow the run's behaviour, opponents the mode of `Opponents`.
     acting: Acting
     head: Head
+    # None for agents that act at random.
     networks: BatchedNetwork | None
 
     def start(self, num_envs: int) -> FloatArray | None:
-        """What is remembered when episodes start."""
+        """The hidden state at the start of episodes; None without networks."""
         return None if self.networks is None else self.networks.start(num_envs)
 
     def outputs(
-        self, observation: Observation, memory: FloatArray | None, blocks: int
+        self, observation: Observation, hidden: FloatArray | None, blocks: int
     ) -> tuple[FloatArray, FloatArray | None]:
-        """``[n, E, width]``, illegal choices at a large negative number, and what is to be remembered."""
+        """``[n, E, width]``, illegal choices at a large negative number, and the next hidden state."""
         values = self.of(observation.values[self.index], axis=1)
         rows, agents, features = values.shape
         if self.networks is None:
             outputs, after = np.zeros((agents, rows, self.kind.actions), np.float32), None
         else:
             shape = (agents, blocks, rows // blocks)
-            before = None if memory is None else memory.reshape(*shape, -1)
-            outputs, after = self.networks.outputs(values.swapaxes(0, 1).reshape(*shape, features), before)
+            hidden_before = None if hidden is None else hidden.reshape(*shape, -1)
+            outputs, after = self.networks.outputs(values.swapaxes(0, 1).reshape(*shape, features), hidden_before)
             outputs = outputs.reshape(agents, rows, -1)
         if observation.masks is not None and not self.kind.continuous:
             legal = self.of(observation.masks[self.index], axis=1).swapaxes(0, 1)
@@ -64,13 +67,13 @@ class Seats:
     ) -> tuple[ActionArray, FloatArray | None]:
         """Recorded actions ``[n, E, ...]``, and the log-probability of each where they were drawn from a distribution.
 
-        `noise` and `chance` as in `Policy.act`.
+        `noise` and `chance` are those of `Policy.act`.
         """
-        luck = chance if self.acting == "random" else noise
-        if luck is None or self.acting == "greedy":
+        source = chance if self.acting == "random" else noise
+        if source is None or self.acting == "greedy":
             return self.head.greedy(outputs), None
         log_std = None if self.networks is None else self.networks.log_std
-        drawn = self.of(luck[self.index], axis=0)
+        drawn = self.of(source[self.index], axis=0)
         if self.acting == "random" and self.kind.continuous:
             return _uniform(drawn), None
         if self.acting != "learning":
@@ -80,33 +83,35 @@ class Seats:
         return heads.act(self.head, outputs, log_std, drawn, behaviour, legal)
 
     def of(self, array: NDArray[Any], axis: int) -> NDArray[Any]:
-        """The agents' own part of an array of the class, whose agents stand along `axis`."""
-        return array if self.places is None else array.take(self.places, axis)
+        """The part of these agents in an array of the class, whose agents are along `axis`."""
+        return array if self.positions is None else array.take(self.positions, axis)
 
 
-def seated(spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]]) -> tuple[Seats, ...]:
-    """All agents, class by class, in each those who learn first; raises `BadRequest` as `batch_networks` does."""
-    found = []
+def acting_groups(spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]]) -> tuple[ActingGroup, ...]:
+    """The groups of every class in order, learners before opponents; raises `BadRequest` as `batch_networks` does."""
+    groups = []
     learning: Acting = "learning"
     opponents: Acting = team.opponents.acting if team.opponents else learning
     for index, kind in enumerate(spec.classes):
         fixed = np.isin(kind.agents, team.fixed)
-        for who, acting in ((~fixed, learning), (fixed, opponents)):
-            if not who.any():
+        for members, acting in ((~fixed, learning), (fixed, opponents)):
+            if not members.any():
                 continue
-            # All of a class are its arrays as they are, without a copy.
-            places = None if who.all() else np.flatnonzero(who)
-            part = replace(kind, agents=tuple(agent for agent, here in zip(kind.agents, who, strict=True) if here))
+            # A group that is the whole class uses its arrays without a copy.
+            positions = None if members.all() else np.flatnonzero(members)
+            part = replace(
+                kind, agents=tuple(agent for agent, member in zip(kind.agents, members, strict=True) if member)
+            )
             networks = None
             if acting != "random":
                 networks = batch_networks(replace(spec, classes=(part,)), team, tensors, 0)
             head = heads.head_of(kind, stochastic=False) if networks is None else networks.head(kind)
-            found.append(Seats(index, places, part, acting, head, networks))
-    return tuple(found)
+            groups.append(ActingGroup(index, positions, part, acting, head, networks))
+    return tuple(groups)
 
 
 def _uniform(normal: NDArray[Any]) -> ActionArray:
-    """Numbers of [-1, 1], each as likely as the others, out of standard normal ones: 2 Φ(z) - 1 = erf(z / √2)."""
+    """Uniform numbers of [-1, 1] from standard normal ones: 2 Φ(z) - 1 = erf(z / √2)."""
     return np.array([erf(value) for value in (normal.ravel() / np.sqrt(2.0)).tolist()], np.float32).reshape(
         normal.shape
     )

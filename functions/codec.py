@@ -1,4 +1,5 @@
-"""Named arrays and a header <-> bytes, in the safetensors format: no code runs when an object is read."""
+"""Named arrays and a header <-> bytes in the safetensors format, which runs no code on reading; small arrays in
+messages."""
 
 import hashlib
 from collections.abc import Mapping
@@ -10,12 +11,13 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from functions.contract import SCHEMA, CorruptObject, Ref, TaskHeader
+from functions.contract import SCHEMA, CorruptObject, Ref, Table, TaskHeader
 
 Tensors = dict[str, NDArray[Any]]
 
 # One metadata entry only: the library writes several in the order of a hash map, which would change the bytes.
 _HEADER = "marless"
+_TABLE_DTYPE = np.dtype("<f4")
 
 
 def encode(tensors: Mapping[str, NDArray[Any]], header: TaskHeader) -> bytes:
@@ -33,35 +35,45 @@ def decode(body: bytes, key: str) -> Tensors:
 
 
 def header(body: bytes, key: str) -> TaskHeader:
-    """The header alone; raises `CorruptObject` naming `key` when there is none or it is of another schema."""
+    """The header; raises `CorruptObject` naming `key` when there is none or it has another schema."""
     try:
         length = int.from_bytes(body[:8], "little")
         metadata = msgspec.json.decode(body[8 : 8 + length])["__metadata__"]
-        found = msgspec.json.decode(metadata[_HEADER], type=TaskHeader)
+        decoded = msgspec.json.decode(metadata[_HEADER], type=TaskHeader)
     except (msgspec.MsgspecError, KeyError, TypeError, UnicodeDecodeError, RecursionError) as error:
         raise CorruptObject(f"{key} carries no header of this version: {error}") from error
-    if found.schema != SCHEMA:
-        raise CorruptObject(f"{key} is of schema {found.schema}; this version reads {SCHEMA}")
-    return found
+    if decoded.schema != SCHEMA:
+        raise CorruptObject(f"{key} is of schema {decoded.schema}; this version reads {SCHEMA}")
+    return decoded
 
 
 def reference(key: str, body: bytes) -> Ref:
-    """How other messages name the object."""
+    """The object's reference for other messages."""
     return Ref(key=key, sha256=hashlib.sha256(body).hexdigest(), size=len(body))
 
 
 def verified(ref: Ref, body: bytes) -> bytes:
-    """`body`, or `CorruptObject` when it is not what `ref` names."""
+    """`body`; raises `CorruptObject` when its hash is not that of `ref`."""
     if hashlib.sha256(body).hexdigest() != ref.sha256:
         raise CorruptObject(f"{ref.key} is not the object the run recorded (its hash differs)")
     return body
 
 
 def tensors_sha256(tensors: Mapping[str, NDArray[Any]]) -> str:
-    """One hash over all tensors, names sorted; independent of how they were spread over objects."""
+    """One hash over all tensors in the order of their names, whichever objects hold them."""
     digest = hashlib.sha256()
     for name in sorted(tensors):
         array = np.ascontiguousarray(tensors[name])
         digest.update(f"{name}\0{array.dtype.str}\0{array.shape}\0".encode())
         digest.update(array.tobytes())
     return digest.hexdigest()
+
+
+def pack_table(array: NDArray[Any]) -> Table:
+    """An array of any shape as float32."""
+    return Table(shape=array.shape, data=np.ascontiguousarray(array, _TABLE_DTYPE).tobytes())
+
+
+def unpack_table(table: Table) -> NDArray[np.float32]:
+    """The array; raises `ValueError` when its bytes do not fill its shape."""
+    return np.frombuffer(table.data, _TABLE_DTYPE).reshape(table.shape).astype(np.float32)

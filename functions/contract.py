@@ -30,7 +30,7 @@ class Ref(Message, frozen=True, kw_only=True):
 
 
 class Table(Message, frozen=True, kw_only=True):
-    """A small array inside a message: float32, row-major, little-endian; see `functions.tables`."""
+    """A small array inside a message: float32, row-major, little-endian; see `functions.codec`."""
 
     shape: tuple[int, ...]
     data: bytes

@@ -1,8 +1,8 @@
-"""Weights and observations to actions, in numpy only: what actors, evaluators and users play with.
+"""Policies of all agents in numpy: weights and observations to actions, for actors, evaluators and users.
 
-A `Policy` acts for all agents of a vectorised environment; a `Player` does so step after step and remembers for
-recurrent networks what they must. Neither the agents nor the blocks of copies that are played side by side know of
-each other, to the last bit; see `functions.nn.batched`.
+A `Policy` acts for all agents of a vectorised environment; a `Player` does so step after step and keeps the hidden
+states of recurrent networks. The actions of an agent, and of a block of environments, are bit for bit independent of
+the agents and blocks that are computed beside it; see `functions.nn.batched`.
 """
 
 from collections.abc import Mapping
@@ -12,138 +12,138 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from functions.acting import seated
+from functions.acting import acting_groups
 from functions.contract import Behaviour, Team
 from functions.environments.base import ActionArray, BoolArray, EnvSpec, FloatArray, Observation
 from functions.nn import heads
 
 SAMPLE = Behaviour()
 
-Memory = tuple[FloatArray | None, ...]
-"""Per class, those of its agents who learn before opponents: what recurrent networks remember ``[n, E, H]``, zeros when
-an episode starts; None for others."""
+HiddenState = tuple[FloatArray | None, ...]
+"""Hidden states ``[n, E, H]`` of recurrent networks, zeros at the start of an episode, and None for other networks; one
+for each acting group."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What agents do in a step, per class.
+    """The actions of one step, per class."""
 
-    `actions` are for the record: ``[n, E]`` one choice, ``[n, E, branches]`` several, ``[n, E, d]`` numbers in policy
-    units; see `functions.nn.heads`. `log_probability` ``[n, E]`` are those of each under the policy, None where
-    agents that learn did not act as a distribution says. `played` are the actions as the environment takes them,
-    ``[E, n, ...]``.
-    """
-
+    # For the record: ``[n, E]`` one choice, ``[n, E, branches]`` several, ``[n, E, d]`` continuous actions in the units
+    # of the policy; see `functions.nn.heads`.
     actions: tuple[ActionArray, ...]
+    # ``[n, E]`` under the policy; None unless agents that learn sampled from their distributions.
     log_probability: tuple[FloatArray, ...] | None
+    # ``[E, n, ...]`` as the environment takes them.
     played: tuple[ActionArray, ...]
 
 
 class Policy:
-    """All agents' policies; it remembers nothing, see `Player`.
+    """All agents' policies, without state; see `Player`.
 
-    Where a call does without `memory`, it is the first step of an episode. Each of the `blocks` equal parts of E has
-    the bytes that it has alone.
+    A call without `hidden` is the first step of an episode. Each of the `blocks` equal parts of E gives the same bytes
+    as a call with that part only.
     """
 
     def __init__(self, spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]]) -> None:
-        """Raises `BadRequest` when the networks do not fit the task."""
+        """Raises `BadRequest` when the networks do not fit the env task."""
         self.spec = spec
-        self._seats = seated(spec, team, tensors)
-        self.recurrent = any(seats.networks is not None and seats.networks.gru is not None for seats in self._seats)
+        self._groups = acting_groups(spec, team, tensors)
+        self.recurrent = any(group.networks is not None and group.networks.gru is not None for group in self._groups)
 
     @property
     def by_chance(self) -> bool:
         """Whether some agents act at random."""
-        return any(seats.acting == "random" for seats in self._seats)
+        return any(group.acting == "random" for group in self._groups)
 
     def require(self, behaviour: Behaviour) -> None:
-        """Raises `BadRequest` when not all agents that learn can behave so."""
-        for seats in self._seats:
-            if seats.acting == "learning":
-                heads.require(seats.head, behaviour)
+        """Raises `BadRequest` when an agent that learns cannot act like this."""
+        for group in self._groups:
+            if group.acting == "learning":
+                heads.require(group.head, behaviour)
 
-    def start(self, num_envs: int) -> Memory:
-        """What is remembered when episodes start."""
-        return tuple(seats.start(num_envs) for seats in self._seats)
+    def start(self, num_envs: int) -> HiddenState:
+        """The hidden states at the start of episodes."""
+        return tuple(group.start(num_envs) for group in self._groups)
 
     def outputs(
-        self, observation: Observation, memory: Memory | None = None, blocks: int = 1
-    ) -> tuple[list[FloatArray], Memory]:
-        """Per class ``[n, E, width]``, illegal choices at a large negative number, and what is to be remembered."""
-        found, memory = self._outputs(observation, memory, blocks)
-        return list(self._by_class(found)), memory
+        self, observation: Observation, hidden: HiddenState | None = None, blocks: int = 1
+    ) -> tuple[list[FloatArray], HiddenState]:
+        """Per class ``[n, E, width]``, illegal choices at a large negative number, and the next hidden states."""
+        outputs, hidden = self._outputs(observation, hidden, blocks)
+        return list(self._by_class(outputs)), hidden
 
-    def _outputs(self, observation: Observation, memory: Memory | None, blocks: int) -> tuple[list[FloatArray], Memory]:
-        memory = self.start(len(observation.alive)) if memory is None else memory
-        pairs = [seats.outputs(observation, before, blocks) for seats, before in zip(self._seats, memory, strict=True)]
+    def _outputs(
+        self, observation: Observation, hidden: HiddenState | None, blocks: int
+    ) -> tuple[list[FloatArray], HiddenState]:
+        hidden = self.start(len(observation.alive)) if hidden is None else hidden
+        pairs = [group.outputs(observation, before, blocks) for group, before in zip(self._groups, hidden, strict=True)]
         return [outputs for outputs, _ in pairs], tuple(after for _, after in pairs)
 
     def logits(self, observation: Observation, blocks: int = 1) -> list[FloatArray]:
-        """The outputs alone."""
+        """The outputs without the next hidden states."""
         return self.outputs(observation, blocks=blocks)[0]
 
     def act(
         self,
         observation: Observation,
         noise: tuple[FloatArray, ...] | None,
-        memory: Memory | None = None,
+        hidden: HiddenState | None = None,
         behaviour: Behaviour = SAMPLE,
         blocks: int = 1,
         chance: tuple[FloatArray, ...] | None = None,
-    ) -> tuple[Choice, Memory]:
-        """What agents do as `behaviour` says with the `noise` of a step (see `draws`), or greedily where it is None.
+    ) -> tuple[Choice, HiddenState]:
+        """The actions under `behaviour` with the `noise` of a step (see `draws`), or the greedy ones without noise.
 
-        Agents that act at random need `chance`, noise too; without it the first legal action stands in for theirs.
+        Agents that act at random need `chance`, noise of the same shapes; without it they take the first legal action.
         """
-        outputs, memory = self._outputs(observation, memory, blocks)
+        outputs, hidden = self._outputs(observation, hidden, blocks)
         chosen = [
-            seats.act(part, observation, noise, chance, behaviour)
-            for seats, part in zip(self._seats, outputs, strict=True)
+            group.act(part, observation, noise, chance, behaviour)
+            for group, part in zip(self._groups, outputs, strict=True)
         ]
         actions = [part for part, _ in chosen]
-        played = [seats.head.to_environment(part) for seats, part in zip(self._seats, actions, strict=True)]
+        played = [group.head.to_environment(part) for group, part in zip(self._groups, actions, strict=True)]
         known = self._log_probability(chosen) if noise is not None else None
-        return Choice(self._by_class(actions), known, as_environment_actions(self._by_class(played))), memory
+        return Choice(self._by_class(actions), known, as_environment_actions(self._by_class(played))), hidden
 
     def _log_probability(self, chosen: list[tuple[ActionArray, FloatArray | None]]) -> tuple[FloatArray, ...] | None:
-        """Per class, 0 where nobody learns from it; None where those who learn did not act as a distribution says."""
-        pairs = list(zip(self._seats, chosen, strict=True))
-        if any(seats.acting == "learning" and probable is None for seats, (_, probable) in pairs):
+        """Per class, 0 for opponents without a distribution; None if a learner did not sample from its distribution."""
+        pairs = list(zip(self._groups, chosen, strict=True))
+        if any(group.acting == "learning" and known is None for group, (_, known) in pairs):
             return None
         return self._by_class(
-            [np.zeros(actions.shape[:2], np.float32) if found is None else found for actions, found in chosen]
+            [np.zeros(actions.shape[:2], np.float32) if known is None else known for actions, known in chosen]
         )
 
     def _by_class(self, parts: list[NDArray[Any]]) -> tuple[NDArray[Any], ...]:
-        """What the seats have ``[n, ...]``, joined per class."""
+        """The arrays ``[n, ...]`` of the acting groups, joined per class."""
         joined: dict[int, NDArray[Any]] = {}
-        for seats, part in zip(self._seats, parts, strict=True):
-            if seats.places is None:
-                joined[seats.index] = part
+        for group, part in zip(self._groups, parts, strict=True):
+            if group.positions is None:
+                joined[group.index] = part
                 continue
-            agents = len(self.spec.classes[seats.index].agents)
-            whole = joined.setdefault(seats.index, np.empty((agents, *part.shape[1:]), part.dtype))
-            whole[seats.places] = part
+            agents = len(self.spec.classes[group.index].agents)
+            whole = joined.setdefault(group.index, np.empty((agents, *part.shape[1:]), part.dtype))
+            whole[group.positions] = part
         return tuple(joined[index] for index in range(len(self.spec.classes)))
 
     def sample(self, observation: Observation, noise: tuple[FloatArray, ...], blocks: int = 1) -> Choice:
-        """Draws from the policies, with no memory."""
+        """Samples actions from zero hidden states."""
         return self.act(observation, noise, blocks=blocks, chance=noise)[0]
 
     def greedy(self, observation: Observation) -> tuple[ActionArray, ...]:
-        """The most probable actions per class, with no memory."""
+        """The most probable actions per class, from zero hidden states."""
         return self.act(observation, None)[0].actions
 
 
 class Player:
-    """A policy at play in `num_envs` copies, whose episodes have just begun."""
+    """A policy that acts in `num_envs` environments from the first step of an episode on."""
 
     def __init__(self, policy: Policy, num_envs: int, blocks: int = 1, behaviour: Behaviour = SAMPLE) -> None:
-        """Raises `BadRequest` when not all agents can behave so."""
+        """Raises `BadRequest` when an agent cannot act like this."""
         policy.require(behaviour)
         self._policy, self._blocks, self._behaviour = policy, blocks, behaviour
-        self._memory = policy.start(num_envs)
+        self._hidden = policy.start(num_envs)
 
     def act(
         self,
@@ -151,27 +151,27 @@ class Player:
         noise: tuple[FloatArray, ...] | None = None,
         chance: tuple[FloatArray, ...] | None = None,
     ) -> Choice:
-        """The next step's actions: as the behaviour says with the `noise` of the step, greedily without; those who act
-        at random do so with `chance`, which is the noise where there is any."""
+        """The next step's actions under the behaviour with the `noise` of the step, or the greedy ones without it.
+
+        Agents that act at random use `chance`, which defaults to the noise.
+        """
         chance = noise if chance is None else chance
-        choice, self._memory = self._policy.act(seen, noise, self._memory, self._behaviour, self._blocks, chance)
+        choice, self._hidden = self._policy.act(seen, noise, self._hidden, self._behaviour, self._blocks, chance)
         return choice
 
     def forget(self, ended: BoolArray) -> None:
-        """Starts anew in the copies that `ended` ``[E]``; to be told after every step."""
+        """Resets the hidden states of environments that `ended` ``[E]``; call it after every step."""
         if self._policy.recurrent and ended.any():
-            for part in self._memory:
+            for part in self._hidden:
                 if part is not None:
                     part[:, ended] = 0.0
 
 
 def draws(spec: EnvSpec, steps: int, num_envs: int, rng: np.random.Generator) -> tuple[FloatArray, ...]:
-    """The noise of a whole unit, per class ``[T, n, E]`` or ``[T, n, E, numbers]``, drawn at once."""
-    return tuple(
-        heads.head_of(kind, stochastic=True).noise((steps, len(kind.agents), num_envs), rng) for kind in spec.classes
-    )
+    """The noise of a whole rollout, per class ``[T, n, E]`` or ``[T, n, E, d]``, drawn at once."""
+    return tuple(heads.head_of(kind, stochastic=True).noise((steps, len(kind.agents), num_envs), rng) for kind in spec.classes)
 
 
 def as_environment_actions(actions: tuple[ActionArray, ...]) -> tuple[ActionArray, ...]:
-    """``[n, E]`` per class to the environment's ``[E, n]``."""
+    """``[n, E, ...]`` per class to the environment's ``[E, n, ...]``."""
     return tuple(part.swapaxes(0, 1) for part in actions)

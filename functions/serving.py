@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions import codec, keys
+from functions.codec import unpack_table
 from functions.contract import (
     Answer,
     BadRequest,
@@ -52,7 +53,6 @@ from functions.contract import (
 )
 from functions.environments.base import EnvironmentFault, Unsupported
 from functions.ports import Blobs
-from functions.tables import unpack
 
 Tensors = dict[str, NDArray[Any]]
 Objects = list[tuple[str, Tensors]]
@@ -168,26 +168,26 @@ def serve(body: bytes, blobs: Blobs, works: Mapping[type[Request], Work]) -> byt
 def _answer(request: Request, counted: Counted, work: Work) -> Done:
     """The work done, checked, and published as the request asks."""
     objects, reply = work(request, Inlined(request.inlined, counted))
-    for name in _unsound(reply):
+    for name in non_finite_fields(reply):
         raise NotFinite(f"the answer's {name} hold NaN or infinity")
     return (_inline if request.inline_objects else _store)(request, counted, objects, reply)
 
 
-def _unsound(value: object, name: str = "") -> Iterator[str]:
+def non_finite_fields(value: object, name: str = "") -> Iterator[str]:
     """The fields of a message, and of the messages in it, that hold NaN or infinity."""
     match value:
         case float() if not math.isfinite(value):
             yield name
-        case Table() if not np.isfinite(unpack(value)).all():
+        case Table() if not np.isfinite(unpack_table(value)).all():
             yield name
         case msgspec.Struct():
             for field in value.__struct_fields__:
-                yield from _unsound(getattr(value, field), field)
+                yield from non_finite_fields(getattr(value, field), field)
         case dict():
-            yield from _unsound(tuple(value.values()), name)
+            yield from non_finite_fields(tuple(value.values()), name)
         case tuple():
             for item in value:
-                yield from _unsound(item, name)
+                yield from non_finite_fields(item, name)
 
 
 def last_object(request: Request) -> str | None:

@@ -19,11 +19,11 @@ from coordinator.rules import grouping, scaling, similarity, trend
 from coordinator.rules.scaling import Memory as ScalingMemory
 from coordinator.rules.trend import Memory as TrendMemory
 from functions.algorithms.registry import algorithm
+from functions.codec import unpack_table
 from functions.contract import Message, Ref, SummaryName, Table, Team
 from functions.environments.base import EnvSpec
 from functions.keys import agent_name, group_name
 from functions.randomness import generator
-from functions.tables import unpack
 
 
 class ControllerState(Message, frozen=True, kw_only=True):
@@ -249,4 +249,4 @@ def _diversity(spec: EnvSpec, team: Team, seen: RoundSignals) -> float | None:
 
 
 def _stacked(seen: RoundSignals, summary: str, agents: Sequence[int]) -> NDArray[np.float32]:
-    return np.stack([unpack(seen.tables[f"{summary}/{agent_name(agent)}"]) for agent in agents])
+    return np.stack([unpack_table(seen.tables[f"{summary}/{agent_name(agent)}"]) for agent in agents])

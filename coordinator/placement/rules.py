@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from functions.algorithms import schedule
-from functions.algorithms.base import StageSpec
+from functions.algorithms.base import Share, StageSpec
 from functions.keys import group_name
-from functions.learner.stages import Share
 
 Rule = Literal["split", "fused", "packed", "whole"]
 Choice = Literal["split", "fused", "packed", "whole", "auto"]

@@ -4,7 +4,7 @@ The specification loads in the coordinator, the command line and the functions a
 module that `implementation` names and is imported only where stages run.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
@@ -71,6 +71,14 @@ class StageSpec:
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     couples: bool = False
+
+
+class Share(NamedTuple):
+    """The part of a round's learning that one function does: these stages, for these groups, in these updates."""
+
+    stages: Sequence[str]
+    groups: Sequence[int]
+    updates: range = range(1)
 
 
 class PartBytes(Protocol):

@@ -6,8 +6,7 @@ shares. A share of later updates, or of stages that need others, is in a later w
 
 from collections.abc import Callable, Mapping, Sequence
 
-from functions.algorithms.base import StageSpec
-from functions.learner.stages import Share
+from functions.algorithms.base import Share, StageSpec
 
 Schedule = list[list[Share]]
 Segment = tuple[StageSpec, ...]

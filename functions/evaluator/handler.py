@@ -1,18 +1,17 @@
-"""The evaluator function: policies to the returns of whole episodes."""
+"""The evaluator function: returns of whole episodes of given policies."""
 
 import numpy as np
 
 from functions.contract import BadRequest, EvaluateReply, EvaluateTask
 from functions.environments import registry
-from functions.environments.base import EnvironmentFault, EnvSpec
+from functions.environments.base import EnvironmentFault, EnvSpec, FloatArray, VectorEnvironment
 from functions.episodes import Episodes, summary
-from functions.evaluator.episodes import play
-from functions.policies import Policy
+from functions.policies import Player, Policy, draws
 from functions.ports import Blobs
 from functions.randomness import generator
 from functions.serving import Objects, read, serve
 
-# Copies played side by side; more would not be faster.
+# Environments stepped side by side; more would not be faster.
 BLOCK = 160
 
 
@@ -22,7 +21,7 @@ def handle(body: bytes, blobs: Blobs) -> bytes:
 
 
 def evaluate(task: EvaluateTask, blobs: Blobs) -> tuple[Objects, EvaluateReply]:
-    """Plays the task's episodes in blocks, each from an address of its own."""
+    """Plays the task's episodes in blocks; each block has its own address of randomness."""
     weights = read(blobs, task.policies)
     environment = registry.make(task.environment, min(BLOCK, task.episodes))
     try:
@@ -46,11 +45,49 @@ def evaluate(task: EvaluateTask, blobs: Blobs) -> tuple[Objects, EvaluateReply]:
     return [], EvaluateReply(returns=returns, agent_returns=agent_means, env_metrics=env_metrics)
 
 
+def play(
+    environment: VectorEnvironment,
+    policy: Policy,
+    rng: np.random.Generator,
+    greedy: bool,
+    count: int,
+    luck: np.random.Generator | None = None,
+) -> Episodes:
+    """One whole episode in each of the first `count` environments; steps after its end are not counted.
+
+    `rng` gives the start states and then, unless `greedy`, the noise of the actions; `luck` the noise of agents that
+    act at random.
+    """
+    spec, num_envs = environment.spec, environment.num_envs
+    episodes = Episodes(num_envs, len(spec.agents))
+    seen = environment.reset(rng)
+    noise = None if greedy else draws(spec, spec.horizon, num_envs, rng)
+    chance = draws(spec, spec.horizon, num_envs, luck) if luck is not None and policy.by_chance else noise
+    player = Player(policy, num_envs)
+    # Counting the first `count` episodes that end would prefer short episodes.
+    running = np.arange(num_envs) < count
+    for t in range(spec.horizon):
+        choice = player.act(seen, _at(noise, t), _at(chance, t))
+        step = environment.step(choice.played)
+        episodes.add(step, running)
+        running &= ~step.ended
+        if not running.any():
+            break
+        player.forget(step.ended)
+        seen = step.observation
+    return episodes
+
+
 def _returns(spec: EnvSpec, side: int | None, played: list[Episodes]) -> tuple[float, ...]:
-    """One per episode: the sum over all agents, or over those on `side`; raises `BadRequest` when nobody is."""
+    """One per episode: the sum over all agents or those on `side`; raises `BadRequest` when there is no such side."""
     by_agent = np.concatenate([part.agent_returns() for part in played])
     if side is not None:
         if side not in spec.sides:
             raise BadRequest(f"the task has no side {side}")
         by_agent = by_agent[:, np.array(spec.sides) == side]
     return tuple(by_agent.sum(axis=1).tolist())
+
+
+def _at(blocks: tuple[FloatArray, ...] | None, t: int) -> tuple[FloatArray, ...] | None:
+    """The noise of step `t`."""
+    return None if blocks is None else tuple(block[t] for block in blocks)

@@ -1,12 +1,12 @@
 """The learner function: trajectories and the learner's state to new policies and a new state."""
 
 from functions.algorithms import registry as algorithms
+from functions.algorithms.base import Share
 from functions.contract import InitialiseReply, InitialiseTask, LearnReply, LearnTask, Past, RegroupTask, WholeTask
 from functions.data.replay_buffer import ReplayBuffer
 from functions.data.replay_loading import load_rounds, replay_buffer_of
 from functions.learner.regroup import regroup
-from functions.learner.stages import Share
-from functions.learner.update import sorted_out, update
+from functions.learner.update import split_by_lifetime, update
 from functions.learner.whole import whole
 from functions.ports import Blobs
 from functions.serving import Objects, Tensors, read, serve
@@ -25,7 +25,7 @@ def initialise(task: InitialiseTask, blobs: Blobs) -> tuple[Objects, InitialiseR
     tensors: Tensors = {}
     for group in task.team.learning:
         tensors |= code.initialise(task.spec, task.team, config, task.seed, group)
-    policies, learner, _ = sorted_out(tensors, algorithm.parts)
+    policies, learner, _ = split_by_lifetime(tensors, algorithm.parts)
     return [("policies", policies), ("learner", learner)], InitialiseReply()
 
 
@@ -34,10 +34,10 @@ def learn(task: LearnTask, blobs: Blobs) -> tuple[Objects, LearnReply]:
     trajectories, known = read(blobs, task.trajectories), read(blobs, task.state + task.tensors)
     share = Share(task.stages, task.groups, range(task.first_update, task.first_update + task.updates))
     outcome = update(task, task.round, share, trajectories, known, _replay_buffer(task, trajectories, blobs))
-    policies, learner, passing = sorted_out(outcome.tensors, algorithms.algorithm(task.algorithm).parts)
+    policies, learner, round_local = split_by_lifetime(outcome.tensors, algorithms.algorithm(task.algorithm).parts)
     objects: Objects = [("policies", policies)] if policies else []
     if task.publish_tensors:
-        objects.append(("tensors", passing))
+        objects.append(("tensors", round_local))
     return [*objects, ("learner", learner)], LearnReply(metrics=outcome.metrics, tables=outcome.tables)
 
 

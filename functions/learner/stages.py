@@ -13,12 +13,13 @@ from functions.algorithms.base import (
     AlgorithmSpec,
     Context,
     Implementation,
+    Share,
     StageResult,
     SummaryResult,
 )
+from functions.codec import pack_table
 from functions.contract import NotFinite, SummaryName, Table
 from functions.keys import agent_name, group_name
-from functions.tables import pack
 
 Tensors = dict[str, NDArray[Any]]
 
@@ -29,14 +30,6 @@ class Outcome(NamedTuple):
     tensors: Tensors
     metrics: dict[str, float]
     tables: dict[str, Table]
-
-
-class Share(NamedTuple):
-    """The part of a round's learning that one function does: these stages, for these groups, in these updates."""
-
-    stages: Sequence[str]
-    groups: Sequence[int]
-    updates: range = range(1)
 
 
 def run(
@@ -62,31 +55,31 @@ def run(
             require_finite(result.tensors, f"stage {stage.name}, group {group}")
             outcome.tensors.update(result.tensors)
             if update == context.config.updates_per_round - 1:
-                _tell(stage.name, group, result, outcome)
+                _record_metrics(stage.name, group, result, outcome)
                 for name in summaries if "policy" in stage.writes else ():
                     _summarise(name, group, code.SUMMARIES[name](seen, result.tensors, group), outcome)
     return outcome
 
 
-def _tell(stage: str, group: int, result: StageResult, outcome: Outcome) -> None:
+def _record_metrics(stage: str, group: int, result: StageResult, outcome: Outcome) -> None:
     for name, value in result.metrics.items():
         outcome.metrics[f"{stage}/{name}/{group_name(group)}"] = value
 
 
-def _summarise(summary: SummaryName, group: int, told: SummaryResult, outcome: Outcome) -> None:
-    told = _finite(told, summary, group)
-    for name, value in told.metrics.items():
+def _summarise(summary: SummaryName, group: int, result: SummaryResult, outcome: Outcome) -> None:
+    result = _finite(result, summary, group)
+    for name, value in result.metrics.items():
         outcome.metrics[f"{summary}/{name}/{group_name(group)}"] = value
-    for agent, array in told.tables.items():
-        outcome.tables[f"{summary}/{agent_name(agent)}"] = pack(array)
+    for agent, array in result.tables.items():
+        outcome.tables[f"{summary}/{agent_name(agent)}"] = pack_table(array)
 
 
-def _finite(told: SummaryResult, summary: SummaryName, group: int) -> SummaryResult:
+def _finite(result: SummaryResult, summary: SummaryName, group: int) -> SummaryResult:
     """What was told, unless a number of it is NaN or infinite: decisions depend on it."""
-    named = {agent_name(agent): array for agent, array in told.tables.items()}
-    metrics = {name: np.asarray(value) for name, value in told.metrics.items()}
+    named = {agent_name(agent): array for agent, array in result.tables.items()}
+    metrics = {name: np.asarray(value) for name, value in result.metrics.items()}
     require_finite({**named, **metrics}, f"summary {summary}, group {group}")
-    return told
+    return result
 
 
 def require_finite(tensors: Tensors, where: str) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from functions.algorithms import registry as algorithms
-from functions.algorithms.base import Context
+from functions.algorithms.base import Context, Share
 from functions.contract import LearnTask, WholeTask
 from functions.data import batch
 from functions.data.replay_buffer import ReplayBuffer
@@ -16,7 +16,7 @@ from functions.serving import Tensors
 def update(
     task: LearnTask | WholeTask,
     round_: int,
-    share: stages.Share,
+    share: Share,
     trajectories: Tensors,
     known: Tensors,
     replay_buffer: ReplayBuffer | None = None,
@@ -37,14 +37,14 @@ def update(
     return stages.run(algorithm, code, context, share, task.summaries)
 
 
-def sorted_out(tensors: Tensors, parts: Sequence[str]) -> tuple[Tensors, Tensors, Tensors]:
+def split_by_lifetime(tensors: Tensors, parts: Sequence[str]) -> tuple[Tensors, Tensors, Tensors]:
     """What actors read, what only learners need from round to round, and what serves this round only."""
-    policies, learner, passing = Tensors(), Tensors(), Tensors()
+    policies, learner, round_local = Tensors(), Tensors(), Tensors()
     for name, array in tensors.items():
         part = name.split("/", 1)[0]
-        home = policies if part == "policy" else learner if part in parts else passing
+        home = policies if part == "policy" else learner if part in parts else round_local
         home[name] = array
-    return policies, learner, passing
+    return policies, learner, round_local
 
 
 def as_stored(tensors: Tensors) -> Tensors:

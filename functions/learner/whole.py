@@ -6,12 +6,12 @@ functions and passing objects between them costs more than the rounds themselves
 
 from functions.actor.handler import play
 from functions.algorithms import registry as algorithms
+from functions.algorithms.base import Share
 from functions.contract import LearnReply, Past, SampleReply, Team, WholeReply, WholeTask
 from functions.data.replay_buffer import ReplayBuffer, newest_rounds
 from functions.data.replay_loading import load_rounds, named_by_round, replay_buffer_of
 from functions.keys import group_name
-from functions.learner.stages import Share
-from functions.learner.update import as_stored, sorted_out, update
+from functions.learner.update import as_stored, split_by_lifetime, update
 from functions.ports import Blobs
 from functions.serving import Objects, Tensors, read
 
@@ -31,11 +31,11 @@ def whole(task: WholeTask, blobs: Blobs) -> tuple[Objects, WholeReply]:
         trajectories, sampled = play(task, known, round_, behaviour)
         replay_buffer = replay.with_round(round_, trajectories) if replay else None
         outcome = update(task, round_, share, trajectories, known, replay_buffer)
-        policies, learner, _ = sorted_out(outcome.tensors, algorithm.parts)
+        policies, learner, _ = split_by_lifetime(outcome.tensors, algorithm.parts)
         known = {**known, **as_stored(policies), **as_stored(learner)}
         samples.append(sampled)
         learns.append(LearnReply(metrics=outcome.metrics, tables=outcome.tables))
-    policies, learner, _ = sorted_out(_learned(known, task.team), algorithm.parts)
+    policies, learner, _ = split_by_lifetime(_learned(known, task.team), algorithm.parts)
     objects: Objects = [("played", replay.played)] if replay else []
     reply = WholeReply(samples=tuple(samples), learns=tuple(learns))
     return [*objects, ("policies", policies), ("learner", learner)], reply

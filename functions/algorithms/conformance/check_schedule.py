@@ -3,13 +3,12 @@
 from dataclasses import replace
 
 from functions import codec
-from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec, Context, Implementation
+from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec, Context, Implementation, Share
 from functions.algorithms.conformance.tools import Found, Tensors, after, digest, expect, instances, part_of, require
 from functions.algorithms.schedule import SCHEDULES, Schedule
 from functions.contract import TaskHeader
 from functions.learner import stages
-from functions.learner.stages import Share
-from functions.learner.update import as_stored, sorted_out
+from functions.learner.update import as_stored, split_by_lifetime
 
 
 def check_placements(
@@ -41,7 +40,7 @@ def check_whole(
     )
     with expect("placement whole fails", Exception):
         outcome = stages.run(algorithm, code, replace(context, tensors=known), share, algorithm.summaries)
-    policies, learner, _ = sorted_out(outcome.tensors, algorithm.parts)
+    policies, learner, _ = split_by_lifetime(outcome.tensors, algorithm.parts)
     found = {**known, **as_stored(policies), **as_stored(learner)}
     _require_same(expected, found, "whole")
     return found

@@ -6,15 +6,14 @@ from synthetic import KINDS
 
 from functions.actor.rollout import collect
 from functions.algorithms import registry as algorithms
-from functions.algorithms.base import Context
+from functions.algorithms.base import Context, Share
 from functions.contract import Team
 from functions.data import batch
 from functions.data.replay_buffer import ReplayBuffer, RolloutKey
 from functions.data.trajectory import named, rollout_prefix
 from functions.environments.base import AgentClass, EnvSpec, Observation, Step
-from functions.evaluator.episodes import play
+from functions.evaluator.handler import play
 from functions.learner import stages
-from functions.learner.stages import Share
 from functions.policies import Policy
 
 TEAM = Team(groups=(0, 1, 0), identity=True)

@@ -8,11 +8,11 @@ import synthetic
 from test_value_exactness import APART, NUM_ENVS, PAIRED, STEPS, TOGETHER, Scene
 
 from functions.algorithms import registry as algorithms
+from functions.algorithms.base import Share
 from functions.algorithms.metrics import MOST_AGENTS, ByAgent, explained_variance
 from functions.algorithms.off_policy.replay import with_minibatch
 from functions.algorithms.off_policy.reward_scale import RewardScale
 from functions.learner import stages
-from functions.learner.stages import Share
 from functions.randomness import generator
 
 

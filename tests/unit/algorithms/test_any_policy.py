@@ -11,9 +11,9 @@ from plain_ppo import Group
 
 from functions import codec
 from functions.algorithms import registry as algorithms
+from functions.algorithms.base import Share
 from functions.contract import TaskHeader
 from functions.learner import stages
-from functions.learner.stages import Share
 
 # Tight enough that every clip and cap binds somewhere; 14 steps are no multiple of the chunk.
 SETTINGS = {

@@ -13,7 +13,7 @@ import torch
 from functions import codec
 from functions.actor.rollout import collect
 from functions.algorithms import registry as algorithms
-from functions.algorithms.base import Context, SummaryResult
+from functions.algorithms.base import Context, Share, SummaryResult
 from functions.algorithms.chunks import Independent
 from functions.algorithms.trainable import minibatches
 from functions.contract import NotFinite, TaskHeader, Team
@@ -21,7 +21,6 @@ from functions.data import batch
 from functions.environments import registry
 from functions.environments.base import EnvTask
 from functions.learner import stages
-from functions.learner.stages import Share
 from functions.policies import Policy
 from functions.randomness import generator
 

@@ -14,10 +14,10 @@ from coordinator.core.controller import (
     plan_next_round,
     summaries,
 )
+from functions.codec import pack_table
 from functions.contract import Team
 from functions.environments.base import AgentClass, EnvSpec
 from functions.keys import agent_name
-from functions.tables import pack
 
 SPEC = EnvSpec(
     agents=("a", "b", "c", "d", "e"),
@@ -37,7 +37,8 @@ def settings(*overrides):
 def seen(probabilities=(0.1, 0.1, 0.9, 0.9, 0.1), returns=(1.0, 2.0, 3.0, 4.0, 5.0), **metrics):
     """A round in which agent i takes its first action with `probabilities[i]`, whatever it observes."""
     tables = {
-        f"behaviour/{agent_name(agent)}": pack(np.tile([p, 1 - p], (16, 1))) for agent, p in enumerate(probabilities)
+        f"behaviour/{agent_name(agent)}": pack_table(np.tile([p, 1 - p], (16, 1)))
+        for agent, p in enumerate(probabilities)
     }
     return RoundSignals(tuple(returns), {name.replace("__", "/"): value for name, value in metrics.items()}, tables)
 

@@ -31,10 +31,10 @@ def team(acting=None, agents=(2,), groups=(0, 1, 2), identity=False):
 def acted(spec, who, tensors, behaviour, noisy=True, num_envs=64, masks=None):
     """What `who` does in two steps from the start."""
     policy, values = Policy(spec, who, tensors), observed(spec, 2, num_envs)
-    noise, memory, choices = draws(spec, 2, num_envs, np.random.default_rng(4)), None, []
+    noise, hidden, choices = draws(spec, 2, num_envs, np.random.default_rng(4)), None, []
     for t in range(2):
         now = tuple(part[t] for part in noise) if noisy else None
-        choice, memory = policy.act(seen_at(values, t, masks), now, memory, behaviour, chance=now)
+        choice, hidden = policy.act(seen_at(values, t, masks), now, hidden, behaviour, chance=now)
         choices.append(choice)
     return choices
 

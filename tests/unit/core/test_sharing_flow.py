@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from simulated import World, answered, failed, make_plan, said
 
+from functions.codec import pack_table
 from functions.contract import (
     EvaluateReply,
     EvaluateTask,
@@ -16,7 +17,6 @@ from functions.contract import (
     WholeTask,
 )
 from functions.keys import agent_name
-from functions.tables import pack
 
 # Every full window flips: no slope of normalised returns comes near 100.
 DYNAMIC = (
@@ -31,7 +31,7 @@ DYNAMIC = (
 
 def alike():
     """Tables of agents that all act alike."""
-    return {f"behaviour/{agent_name(agent)}": pack(np.full((4, 3), 1 / 3)) for agent in (0, 1)}
+    return {f"behaviour/{agent_name(agent)}": pack_table(np.full((4, 3), 1 / 3)) for agent in (0, 1)}
 
 
 def telling(new=-1.0, old=-1.0):

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from functions.actor.rollout import collect
-from functions.algorithms.base import Context
+from functions.algorithms.base import Context, Share
 from functions.algorithms.registry import algorithm, implementation
 from functions.contract import Team
 from functions.data import batch
@@ -74,7 +74,7 @@ def three_rounds(environment):
         context = Context(
             watched.spec, TEAM, CONFIG, SEED, round_, batch.join(watched.spec, rollout.tensors, [0]), tensors
         )
-        share = stages.Share(("postprocess", "critic", "policy"), (0, 1, 2))
+        share = Share(("postprocess", "critic", "policy"), (0, 1, 2))
         tensors |= stages.run(ALGORITHM, CODE, context, share)[0]
     return np.array(watched.actions), np.array(watched.rewards)
 

@@ -7,13 +7,12 @@ import pytest
 
 from coordinator.placement.rules import fused, split
 from functions.algorithms import registry as algorithms
-from functions.algorithms.base import Context
+from functions.algorithms.base import Context, Share
 from functions.algorithms.ddpg.actors import current_actions, next_actions, recorded_actions
 from functions.contract import BadRequest, Behaviour, Opponents, Team
 from functions.data.replay_buffer import ReplayBuffer, RolloutKey
 from functions.environments.base import AgentClass, EnvSpec
 from functions.learner import stages
-from functions.learner.stages import Share
 
 EACH = pytest.mark.parametrize("name", ["maddpg", "iddpg"])
 EACH_KIND = pytest.mark.parametrize("numbers", [False, True], ids=["choices", "numbers"])

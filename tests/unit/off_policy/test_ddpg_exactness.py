@@ -10,12 +10,11 @@ from synthetic import SIZE, meddled, rollout_of
 
 from coordinator.placement.rules import LEARNER_PLACEMENTS
 from functions.algorithms import registry as algorithms
-from functions.algorithms.base import Context
+from functions.algorithms.base import Context, Share
 from functions.contract import Team
 from functions.data.replay_buffer import ReplayBuffer, RolloutKey
 from functions.environments.base import AgentClass, EnvSpec
 from functions.learner import stages
-from functions.learner.stages import Share
 from functions.learner.update import as_stored
 
 ROUNDS, UPDATES, STEPS = 2, 2, 12

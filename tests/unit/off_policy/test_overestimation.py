@@ -7,6 +7,7 @@ import pytest
 from test_value_exactness import APART, NUM_ENVS, PAIRED, STEPS, Scene
 
 from functions.algorithms import registry as algorithms
+from functions.algorithms.base import Share
 from functions.learner import stages
 
 GAMMA = 0.8
@@ -33,7 +34,7 @@ def metrics(scene, updates=range(1, 2)):
     context = replace(scene.context(2, scene.tensors), batch=batch)
     code, groups = algorithms.implementation(scene.algorithm), sorted(set(scene.team.groups))
     names = [stage.name for stage in scene.algorithm.stages]
-    told = stages.run(scene.algorithm, code, context, stages.Share(names, groups, updates)).metrics
+    told = stages.run(scene.algorithm, code, context, Share(names, groups, updates)).metrics
     return batch, {key: value for key, value in told.items() if "overestimation" in key}
 
 

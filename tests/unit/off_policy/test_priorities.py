@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from functions.algorithms import registry as algorithms
-from functions.algorithms.base import Context
+from functions.algorithms.base import Context, Share
 from functions.algorithms.off_policy.priorities import Draw, Priorities, PriorityUpdate
 from functions.contract import Team
 from functions.data.replay_buffer import ReplayBuffer, RolloutKey
@@ -59,7 +59,7 @@ class Alone:
         return Context(ALONE, self.team, self.config, 7, self.round, batch, self.tensors, self.replay_buffer, update)
 
     def learn(self, update):
-        share = stages.Share(("policy",), (0,), range(update, update + 1))
+        share = Share(("policy",), (0,), range(update, update + 1))
         self.tensors |= stages.run(self.algorithm, self.code, self.context(update), share).tensors
 
     @property

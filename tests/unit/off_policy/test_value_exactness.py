@@ -11,7 +11,7 @@ from synthetic import episodes, meddled
 from coordinator.placement.rules import LEARNER_PLACEMENTS
 from functions import codec
 from functions.algorithms import registry as algorithms
-from functions.algorithms.base import Context
+from functions.algorithms.base import Context, Share
 from functions.algorithms.off_policy.networks import observation_inputs
 from functions.algorithms.value import decomposed
 from functions.algorithms.value.utilities import agent_utilities
@@ -125,7 +125,7 @@ class Scene:
             for wave in LEARNER_PLACEMENTS[rule](self.algorithm.stages, groups, self.config.updates_per_round):
                 told = {}
                 for work in wave:
-                    share = stages.Share(work.stages, work.groups, range(work.first, work.first + work.updates))
+                    share = Share(work.stages, work.groups, range(work.first, work.first + work.updates))
                     outcome = stages.run(self.algorithm, code, self.context(round_, known), share)
                     told |= stored(outcome.tensors)
                     metrics |= outcome.metrics
@@ -320,7 +320,7 @@ def test_the_gradient_of_a_sum_is_each_networks_own():
     code, groups = algorithms.implementation(scene.algorithm), (0, 1, 2, 3)
     known = dict(scene.tensors)
     for names in (("utility",), ("mix",)):
-        share = stages.Share(names, groups, range(1))
+        share = Share(names, groups, range(1))
         known |= stages.run(scene.algorithm, code, scene.context(FIRST, known), share).tensors
     gradients = np.concatenate([known[f"gradient/g{group:02d}"] for group in groups])
     alive = scene.replay_buffer.sample(generator(5, FIRST, "replay", 0), 7, 2).alive

@@ -15,7 +15,7 @@ from functions.contract import Answer, Failed, InitialiseTask, Team
 from functions.environments import registry
 from functions.environments.base import AgentClass, EnvSpec, EnvTask, Observation
 from functions.environments.matrix import optimal_return
-from functions.evaluator.episodes import play
+from functions.evaluator.handler import play
 from functions.learner.handler import handle as learn
 from functions.nn import recurrent
 

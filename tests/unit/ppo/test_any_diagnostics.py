@@ -9,6 +9,7 @@ import torch
 from plain_ppo import Group, Network
 
 from functions.algorithms import registry as algorithms
+from functions.algorithms.base import Share
 from functions.algorithms.ppo import diagnostics
 from functions.algorithms.ppo.diagnostics import (
     behaviour,
@@ -22,7 +23,6 @@ from functions.algorithms.ppo.diagnostics import (
 )
 from functions.algorithms.rows import starts
 from functions.learner import stages
-from functions.learner.stages import Share
 
 SETTINGS = {"data_chunk_length": 4, "epochs": 2, "num_minibatches": 2, "ent_coef": 0.02, "lr": 0.05}
 CASES = [

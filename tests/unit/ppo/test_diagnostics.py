@@ -8,7 +8,7 @@ import torch
 
 from functions.actor.rollout import collect
 from functions.algorithms import registry as algorithms
-from functions.algorithms.base import Context
+from functions.algorithms.base import Context, Share
 from functions.algorithms.ppo import diagnostics, mappo
 from functions.algorithms.ppo.diagnostics import PPO_SUMMARIES, compress, drawn, noise_estimate
 from functions.algorithms.rows import members
@@ -42,7 +42,7 @@ def scene(task, team, rollouts=ROLLOUTS, num_envs=NUM_ENVS):
         sampled |= collect(environment, Policy(spec, team, state), STEPS, 3, 9, rollout).tensors
     context = Context(spec, team, config, 3, 9, batch.join(spec, sampled, rollouts), state)
     names = [stage.name for stage in algorithm.stages]
-    made = stages.run(algorithm, mappo, context, stages.Share(names, groups)).tensors
+    made = stages.run(algorithm, mappo, context, Share(names, groups)).tensors
     passing = {name: array for name, array in made.items() if name not in state}
     return dataclasses.replace(context, tensors={**state, **passing}), made
 

@@ -13,7 +13,7 @@ from scipy.special import log_softmax
 from functions import codec
 from functions.actor.rollout import collect
 from functions.algorithms import registry as algorithms
-from functions.algorithms.base import Context
+from functions.algorithms.base import Context, Share
 from functions.algorithms.ppo import merge
 from functions.contract import Answer, BadRequest, NotFinite, RegroupTask, TaskHeader, Team
 from functions.data import batch
@@ -81,7 +81,7 @@ def before(name):
         rollouts |= collect(environment, Policy(SPEC, OLD, first), STEPS, SEED, ROUND, rollout).tensors
     context = Context(SPEC, OLD, config, SEED, ROUND, batch.join(SPEC, rollouts, ROLLOUTS), first)
     everything = [stage.name for stage in algorithm.stages]
-    state = {**first, **stages.run(algorithm, code, context, stages.Share(everything, (0, 1, 3))).tensors}
+    state = {**first, **stages.run(algorithm, code, context, Share(everything, (0, 1, 3))).tensors}
     state = {key: array for key, array in state.items() if key.split("/")[0] in algorithm.parts}
     state = wide_apart(state, 8)
     for group, scale in ((0, 0.4), (1, 2.0), (3, 1.0)):
@@ -383,7 +383,7 @@ def test_the_new_team_goes_on_playing_and_learning(name):
     code, config = algorithms.implementation(algorithm), algorithms.configuration(algorithm, SETTINGS).resolved(SPEC)
     rollouts = collect(registry.make(TOY, 4), Policy(SPEC, MERGED, state), 5, SEED, 2, 0).tensors
     context = Context(SPEC, MERGED, config, SEED, 2, batch.join(SPEC, rollouts, (0,)), state)
-    after = stages.run(algorithm, code, context, stages.Share([s.name for s in algorithm.stages], (0, 1))).tensors
+    after = stages.run(algorithm, code, context, Share([s.name for s in algorithm.stages], (0, 1))).tensors
     steps = "policy_optimiser/g00/steps"
     assert int(after[steps][0]) > int(state[steps][0]) > 0
 

@@ -8,7 +8,7 @@ from coordinator.reports.policy import TeamFile, TeamPolicy
 from functions.contract import Team
 from functions.environments import registry
 from functions.environments.base import AgentClass, EnvSpec, EnvTask, Observation, Step
-from functions.evaluator.episodes import play as evaluate
+from functions.evaluator.handler import play as evaluate
 from functions.policies import Policy
 from functions.randomness import generator
 

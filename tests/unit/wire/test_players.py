@@ -7,7 +7,7 @@ import torch
 from functions.actor.rollout import collect
 from functions.contract import BadRequest, Behaviour, Team
 from functions.environments.base import AgentClass, EnvSpec, Observation, Step
-from functions.evaluator.episodes import play
+from functions.evaluator.handler import play
 from functions.nn.heads import distribution
 from functions.policies import Player, Policy, draws
 

@@ -15,7 +15,7 @@ from functions.contract import BadRequest, Behaviour, SampleTask, TaskHeader, Te
 from functions.environments import registry
 from functions.environments.base import AgentClass, EnvSpec, EnvTask, Observation, Step
 from functions.episodes import summary
-from functions.evaluator.episodes import play
+from functions.evaluator.handler import play
 from functions.policies import Policy
 from functions.randomness import generator
 

@@ -7,32 +7,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from functions.codec import pack_table, unpack_table
 from functions.contract import LearnReply, Table
-from functions.tables import pack, unpack
 
 SHAPES = arrays.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5)
 
 
 @given(arrays.arrays(np.float32, SHAPES, elements=st.floats(width=32)))
 def test_float32_comes_back_as_it_was(array):
-    found = unpack(pack(array))
+    found = unpack_table(pack_table(array))
     assert found.dtype == np.float32
     assert found.shape == array.shape
     np.testing.assert_array_equal(found, array)
 
 
 def test_the_bytes_are_row_major_and_little_endian():
-    table = pack(np.array([[1.0, 2.0], [0.5, -1.0]]))
+    table = pack_table(np.array([[1.0, 2.0], [0.5, -1.0]]))
     assert table == Table(shape=(2, 2), data=bytes.fromhex("0000803f000000400000003f000080bf"))
 
 
 def test_a_view_with_strides_is_packed_in_its_own_order():
     array = np.arange(6.0).reshape(2, 3).T
-    np.testing.assert_array_equal(unpack(pack(array)), [[0, 3], [1, 4], [2, 5]])
+    np.testing.assert_array_equal(unpack_table(pack_table(array)), [[0, 3], [1, 4], [2, 5]])
 
 
 def test_an_array_comes_out_that_can_be_written_to():
-    found = unpack(pack(np.zeros(2)))
+    found = unpack_table(pack_table(np.zeros(2)))
     found += 1
     np.testing.assert_array_equal(found, [1, 1])
 
@@ -40,10 +40,10 @@ def test_an_array_comes_out_that_can_be_written_to():
 @pytest.mark.parametrize("data", [b"", bytes(8), bytes(13), bytes(16)])
 def test_bytes_that_do_not_fill_the_shape_are_refused(data):
     with pytest.raises(ValueError, match=r"reshape|buffer size"):
-        unpack(Table(shape=(3,), data=data))
+        unpack_table(Table(shape=(3,), data=data))
 
 
 def test_a_table_travels_in_a_message():
-    reply = LearnReply(tables={"behaviour/a00": pack(np.eye(2))})
+    reply = LearnReply(tables={"behaviour/a00": pack_table(np.eye(2))})
     again = msgspec.json.decode(msgspec.json.encode(reply), type=LearnReply)
-    np.testing.assert_array_equal(unpack(again.tables["behaviour/a00"]), np.eye(2))
+    np.testing.assert_array_equal(unpack_table(again.tables["behaviour/a00"]), np.eye(2))
