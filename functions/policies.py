@@ -169,7 +169,9 @@ class Player:
 
 def draws(spec: EnvSpec, steps: int, num_envs: int, rng: np.random.Generator) -> tuple[FloatArray, ...]:
     """The noise of a whole rollout, per class ``[T, n, E]`` or ``[T, n, E, d]``, drawn at once."""
-    return tuple(heads.head_of(kind, stochastic=True).noise((steps, len(kind.agents), num_envs), rng) for kind in spec.classes)
+    return tuple(
+        heads.head_of(kind, stochastic=True).noise((steps, len(kind.agents), num_envs), rng) for kind in spec.classes
+    )
 
 
 def as_environment_actions(actions: tuple[ActionArray, ...]) -> tuple[ActionArray, ...]:
