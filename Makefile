@@ -44,11 +44,12 @@ train: $(STAMPS)/$(if $(filter emulated,$(BACKEND)),emulated,use) ## train with 
 test: $(STAMPS)/develop ## the quick tests
 	@$(PYTEST) -n 2 -m 'not conformance' tests $(ARGS)
 
-check: $(STAMPS)/develop ## style, types, directions of imports, the template
+check: $(STAMPS)/develop ## style, types, directions of imports, code that nothing uses, the template
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy --strict functions coordinator infra marless $(if $(wildcard benchmarks/*.py),benchmarks) $(wildcard scripts/*.py)
 	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/vulture functions coordinator infra marless scripts/vulture/unused_allowed.py
 	@$(BIN)/cfn-lint template.yaml
 
 # Both parts run, whatever the first one says.

@@ -31,7 +31,7 @@ class FinalReturn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class Equivalence(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Result of `tost_equivalence` and `tost_paired`: `p_value` below 0.05 says that the means differ by less than the
+    """Result of `tost_paired`: `p_value` below 0.05 says that the means differ by less than the
     margin."""
 
     p_value: float
@@ -97,29 +97,11 @@ def bootstrap_ci(
     return float(low), float(high)
 
 
-def tost_equivalence(a: ArrayLike, b: ArrayLike, margin: float) -> Equivalence:
-    """Two one-sided tests that the means of `a` and `b` differ by less than `margin`, variances unequal.
-
-    Schuirmann, "A comparison of the two one-sided tests procedure and the power approach for assessing the equivalence
-    of average bioavailability", 1987; the tests are Welch's ("The generalization of 'Student's' problem when several
-    different population variances are involved", 1947). `difference` is mean(a) - mean(b), and its 90 % interval lies
-    inside (-margin, margin) exactly when the p value is below 0.05. Each sample needs two values; `margin` is positive.
-    """
-    first, second = _values(a, 2), _values(b, 2)
-    if not margin > 0:
-        raise ValueError(f"the margin must be positive, not {margin}")
-    difference = mean(first) - mean(second)
-    parts = first.var(ddof=1) / first.size, second.var(ddof=1) / second.size
-    error = math.sqrt(sum(parts))
-    share = float(parts[0]) / error**2 if error else 0.5
-    freedom = 1 / (share**2 / (first.size - 1) + (1 - share) ** 2 / (second.size - 1))
-    return _two_one_sided(difference, error, freedom, margin)
-
-
 def tost_paired(a: ArrayLike, b: ArrayLike, margin: float) -> Equivalence:
     """Two one-sided tests that the mean of ``a - b`` lies within `margin`, by Student's t on the differences of pairs.
 
-    As `tost_equivalence` (Schuirmann 1987), for values that belong together one by one, such as runs of one seed; what
+    Schuirmann, "A comparison of the two one-sided tests procedure and the power approach for assessing the equivalence
+    of average bioavailability", 1987, for values that belong together one by one, such as runs of one seed; what
     pairs have in common does not count as spread. Raises `ValueError` for unequal lengths and for fewer than two pairs.
     """
     first, second = _values(a, 2), _values(b, 2)

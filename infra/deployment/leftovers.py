@@ -36,18 +36,6 @@ LISTINGS: dict[str, Listing] = {
     "AWS::ECR::Repository": Listing("ecr", "describe_repositories", "repositories[].repositoryName"),
 }
 
-GO_WITH_ANOTHER = frozenset(
-    {
-        "AWS::S3::BucketPolicy",
-        "AWS::IAM::Policy",
-        "AWS::Lambda::Version",
-        "AWS::Lambda::Alias",
-        "AWS::Lambda::EventInvokeConfig",
-        "AWS::Lambda::Permission",
-    }
-)
-"""Types that live in another resource and cannot outlive it."""
-
 LOGICAL_IDS = (
     *(f"{role.capitalize()}Role" for role in ROLES),
     "AlarmTopic",

@@ -3,7 +3,7 @@
 import pytest
 
 from infra.deployment import template
-from infra.deployment.leftovers import GO_WITH_ANOTHER, LISTINGS, LOGICAL_IDS
+from infra.deployment.leftovers import LISTINGS, LOGICAL_IDS
 from infra.deployment.names import ROLES
 from infra.emulation.cloudformation.inventory import INVENTORY, missing, paths, unknown
 from infra.emulation.cloudformation.resources.catalogue import kinds
@@ -12,6 +12,18 @@ from infra.emulation.cloudformation.sam_translation import translate
 OPTIONS = {"Tracing": "Active", "AlarmEmail": "someone@example.com", "WorkerConcurrency": "5", "Release": "0" * 64}
 
 CODE = {role: f"s3://code/{role}.zip" for role in ROLES}
+
+# Types that live in another resource and cannot outlive it.
+GO_WITH_ANOTHER = frozenset(
+    {
+        "AWS::S3::BucketPolicy",
+        "AWS::IAM::Policy",
+        "AWS::Lambda::Version",
+        "AWS::Lambda::Alias",
+        "AWS::Lambda::EventInvokeConfig",
+        "AWS::Lambda::Permission",
+    }
+)
 
 
 @pytest.fixture(scope="module")

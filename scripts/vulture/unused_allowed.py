@@ -1,0 +1,46 @@
+"""Names that nothing in the product uses and that stay, for vulture: each line counts as a use, each has a reason.
+
+`make check` fails for code that only tests call.
+"""
+
+# ruff: noqa: B018, F821
+
+# Fields of files that people and programs read.
+_.rejected  # ablation.csv
+_.exploration  # metrics.jsonl
+_.currency  # bill.json
+_.prices_date
+_.storage_class
+_.env_steps_per_second  # summary.json
+_.dead_letters  # of a deployment
+
+# What libraries call or read.
+_.transient  # rich.live.Live
+_.writeable  # numpy.ndarray.flags
+_.render_mode  # PettingZoo
+_.protocol_version  # http.server and wsgiref
+_.disable_nagle_algorithm
+_.wbufsize
+_.run_wsgi
+_.close_connection
+_.log_request
+_.compress_type  # zipfile.ZipInfo
+_.create_system
+_.external_attr
+__getattr__  # Python
+
+# Names in annotations that are strings.
+Axes
+DataFrame
+StartResponse
+WSGIApplication
+
+# What environments offer to whoever uses them directly.
+_.optimal_return
+_.snapshot
+_.restore
+ParallelEnvironment
+
+# To be called when bills of AWS runs are mended: durations without a function's share of a processor, and schedules.
+alone_ms
+_.add_schedules
