@@ -4,14 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coordinator.backends.base import Connection, DeployRequest, Readiness, RemoteBackend
+from coordinator.backends.base import Connection, DeployRequest, LocatedDeployment, Readiness, RemoteBackend
 from coordinator.errors import UserError
 from coordinator.pricing.latency import STORAGE, Latency
 from coordinator.pricing.prices import StorageClass
 
 # Commands for runs on this machine do not wait for the AWS SDK.
 if TYPE_CHECKING:
-    from coordinator.cloud.deployments import LocatedDeployment
     from infra.aws.clients import Cloud
     from infra.aws.deployment_ref import DeploymentRef
     from infra.aws.detached import Deployed
@@ -54,7 +53,7 @@ class AwsBackend(RemoteBackend):
 
         return Cloud(region_of(region))
 
-    def prepare(self, run: str, tenant: str, region: str | None) -> "LocatedDeployment":
+    def prepare(self, run: str, tenant: str, region: str | None) -> LocatedDeployment:
         """See `RemoteBackend.prepare`; a deployment of another version is refused, for renewing it takes minutes."""
         from coordinator.cloud.deployments import deploy_command, locate
         from coordinator.reports import provenance

@@ -18,7 +18,6 @@ from coordinator.pricing.prices import StorageClass
 from functions.contract import Platform
 
 if TYPE_CHECKING:
-    from coordinator.cloud.deployments import LocatedDeployment
     from infra.aws.clients import Cloud
     from infra.aws.deployment_ref import DeploymentRef
     from infra.aws.detached import Deployed
@@ -54,6 +53,15 @@ class Connection:
         """Ends the functions, or forgets them, then closes the ledger."""
         self.invoker.close()
         self.ledger.close()
+
+
+@dataclass(frozen=True)
+class LocatedDeployment:
+    """A deployment as a run needs it: where the run lives in it, what it holds, and the version of its program."""
+
+    deployment_ref: "DeploymentRef"
+    deployed: "Deployed"
+    code: str
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,7 +130,7 @@ class RemoteBackend(Backend):
         """Clients for the account; nothing is started. Raises `UserError` and `StorageFault`."""
 
     @abstractmethod
-    def prepare(self, run: str, tenant: str, region: str | None) -> "LocatedDeployment":
+    def prepare(self, run: str, tenant: str, region: str | None) -> LocatedDeployment:
         """The tenant's deployment for a new run, with this version of the program.
 
         Raises `UserError` when there is none, or it holds another version and cannot be renewed, and `StorageFault`.

@@ -4,14 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coordinator.backends.base import Connection, DeployRequest, Part, Readiness, RemoteBackend
+from coordinator.backends.base import Connection, DeployRequest, LocatedDeployment, Part, Readiness, RemoteBackend
 from coordinator.errors import FINISHED, UserError
 from coordinator.pricing import latency as latencies
 from coordinator.pricing.latency import Latency
 from coordinator.pricing.prices import StorageClass
 
 if TYPE_CHECKING:
-    from coordinator.cloud.deployments import LocatedDeployment
     from infra.aws.clients import Cloud
     from infra.aws.deployment_ref import DeploymentRef
     from infra.aws.detached import Deployed
@@ -48,7 +47,7 @@ class EmulatedBackend(RemoteBackend):
 
         return cloud_of(account_folder())
 
-    def prepare(self, run: str, tenant: str, region: str | None) -> "LocatedDeployment":
+    def prepare(self, run: str, tenant: str, region: str | None) -> LocatedDeployment:
         """See `RemoteBackend.prepare`; an account and a deployment are made where there are none."""
         from coordinator.cloud.deployments import locate
         from coordinator.cloud.emulated_account import ensure_deployed

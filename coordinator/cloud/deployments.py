@@ -1,11 +1,9 @@
 """Finding a tenant's deployment, and fitting a run to it."""
 
-from dataclasses import dataclass
-
 from msgspec.structs import asdict, replace
 
 from coordinator.backends import registry
-from coordinator.backends.base import TENANT, Connection, RemoteBackend
+from coordinator.backends.base import TENANT, Connection, LocatedDeployment, RemoteBackend
 from coordinator.config.schema import Function, Functions, RunConfig
 from coordinator.errors import UserError
 from functions.contract import Platform
@@ -21,15 +19,6 @@ from infra.deployment import Deployment, describe, stack_name
 INIT_LIMIT_MS = 10_000
 # Calls that this machine waits for at once, each on a thread of its own.
 MOST_CALLS = 256
-
-
-@dataclass(frozen=True)
-class LocatedDeployment:
-    """A deployment as a run needs it: where the run lives in it, what it holds, and the version of its program."""
-
-    deployment_ref: DeploymentRef
-    deployed: Deployed
-    code: str
 
 
 def locate(backend: RemoteBackend, run: str, tenant: str, region: str | None) -> LocatedDeployment:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coordinator.backends import registry
+from coordinator.backends.base import LocatedDeployment
 from coordinator.config import dump
 from coordinator.drive import lease, run_manifest
 from coordinator.drive.ledger_items import CHECKPOINT, STATE
@@ -15,7 +16,6 @@ from coordinator.runs.folder import CONFIG, Identity, RunFolder, require_name
 from functions.contract import StorageFault
 
 if TYPE_CHECKING:
-    from coordinator.cloud.deployments import LocatedDeployment
     from infra.aws.dynamodb import DynamoLedger
 
 
@@ -46,7 +46,7 @@ def forget(ledger: "DynamoLedger", identity: Identity) -> None:
             ledger.remove(item)
 
 
-def _create_folder(run: str, found: "LocatedDeployment") -> RunFolder:
+def _create_folder(run: str, found: LocatedDeployment) -> RunFolder:
     ledger = found.deployed.outside(run).ledger
     try:
         manifest_of = run_manifest.read(ledger)

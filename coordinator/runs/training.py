@@ -4,12 +4,11 @@ import re
 import shutil
 import sys
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from coordinator.backends import registry
-from coordinator.backends.base import RemoteBackend
+from coordinator.backends.base import LocatedDeployment, RemoteBackend
 from coordinator.config import dump
 from coordinator.config.schema import Functions, RunConfig, convert, override
 from coordinator.core.opponents import KEY, Fixed
@@ -23,9 +22,6 @@ from coordinator.runs.folder import CONFIG, Identity, RunFolder, now, sha256
 from coordinator.runs.signals import Signals
 from functions.contract import StorageFault
 from infra.aws.deployment_ref import DeploymentRef
-
-if TYPE_CHECKING:
-    from coordinator.cloud.deployments import LocatedDeployment
 
 # What may change without changing a byte of what is learned.
 _LIMITS = ("stop.", *(f"functions.{name}.timeout_s=" for name in Functions.__struct_fields__))
@@ -97,7 +93,7 @@ def _begin(folder: RunFolder, config: RunConfig, place: Place, drive: Drive, sig
 
 def _located(
     folder: RunFolder, config: RunConfig, place: Place, backend: RemoteBackend
-) -> "tuple[RunConfig, LocatedDeployment]":
+) -> tuple[RunConfig, LocatedDeployment]:
     """Where the run will live, and its configuration with the sizes that functions have there; raises `UserError`."""
     from coordinator.cloud.deployments import fit
 

@@ -1,0 +1,41 @@
+"""The tree as its reader finds it: rooms of a size that can be overseen, and imports without circles."""
+
+import ast
+from collections import Counter
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+PACKAGES = ("functions", "coordinator", "infra", "marless")
+MOST = 20
+
+
+def modules():
+    """Every module of the product and its file."""
+    files = (path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+    return {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in files}
+
+
+def imports(path, known):
+    """The product's modules that a file imports, in functions and under TYPE_CHECKING too."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            below = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in known else node.module for name in below}
+    return found & known
+
+
+def test_no_folder_holds_more_than_twenty_python_files():
+    folders = (*PACKAGES, "benchmarks", "examples", "scripts", "tests")
+    counts = Counter(path.parent for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    assert {str(folder): count for folder, count in counts.items() if count > MOST} == {}
+
+
+def test_imports_have_no_circles_lazy_ones_included():
+    known = modules()
+    # A package's own import of what is below it, for its public names, is no circle: what is below imports siblings.
+    graph = {name: imports(path, known.keys()) - {name} for name, path in known.items()}
+    TopologicalSorter(graph).prepare()  # raises `CycleError` with the circle
