@@ -32,7 +32,8 @@ def gae(
 
 
 def next_values(values: Array, after_cut: Array, cut: Array) -> Array:
-    """V(s_{t+1}) for ``values [n, T, E]``: the next row, or what stands after the cut ``[n, K]`` at its (t, e)."""
+    """V(s_{t+1}) for ``values [n, T, E]``: the next step's value, or at a cut (t, e) its value `after_cut` ``[n,
+    K]``."""
     following = np.empty_like(values)
     following[:, :-1] = values[:, 1:]
     following[:, -1] = 0.0
@@ -41,23 +42,23 @@ def next_values(values: Array, after_cut: Array, cut: Array) -> Array:
 
 
 def truncations(ended: Flags, cut: NDArray[np.integer]) -> Flags:
-    """Where a time limit ended an episode ``[T, E]``: what came next was seen and the copy was reset.
+    """The steps ``[T, E]`` at which a time limit ended the episode: cuts that were followed by a reset.
 
-    At the end of a unit what came next was seen too, but nothing was reset: the unit ends there, not the episode.
+    The other cuts are ends of rollouts, at which the episode continues.
     """
-    found = np.zeros_like(ended)
-    found[cut[:, 0], cut[:, 1]] = True
-    return found & ended
+    truncated = np.zeros_like(ended)
+    truncated[cut[:, 0], cut[:, 1]] = True
+    return truncated & ended
 
 
 def team_rewards(rewards: Array, sides: Sequence[int]) -> Array:
-    """The sum of the rewards ``[N, T, E]`` over the agents of everyone's side; without `sides` all are on one."""
+    """Each agent's reward ``[N, T, E]`` summed over its side; without `sides` all agents are on one."""
     of = np.array(sides or [0] * len(rewards))
     return np.stack([rewards[of == side].sum(axis=0) for side in of])
 
 
 def any_of_side(flags: NDArray[np.bool_], sides: Sequence[int]) -> NDArray[np.bool_]:
-    """Where one at least of everyone's side has the flag ``[N, T, E]``; without `sides` all are on one."""
+    """Whether anyone on each agent's side has the flag ``[N, T, E]``; without `sides` all agents are on one."""
     of = np.array(sides or [0] * len(flags))
     return np.stack([flags[of == side].any(axis=0) for side in of])
 

@@ -1,8 +1,7 @@
-"""What is told of an update beside its tensors: figures of a group, and of each of its agents by itself.
+"""Metrics of an update, of a group and of each of its agents.
 
-Figures of agents are `<figure>_<agent>` beside the group's `<figure>`, in groups of several agents; a gradient is of a
-whole network, so its norm is the group's alone. They are told in the round's last update, the only one whose figures
-are kept.
+In groups of several agents an agent's metric is `<metric>_<agent>`, beside the group's `<metric>`; gradient norms are
+per network and so per group. Metrics are computed in the round's last update, the only one whose metrics are kept.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,27 +15,26 @@ from functions.algorithms.base import AlgorithmConfig, Context
 from functions.keys import agent_name
 from functions.nn.mlp import Array
 
-# Of larger groups the group's figures alone are told, so that lines of metrics and messages stay short.
+# Larger groups only have the group's metrics, so that messages and lines of metrics stay short.
 MOST_AGENTS = 32
-# In names of tensors: of all that the round played, not of a minibatch.
+# Marks names of tensors that are of the round's own data, not of a minibatch.
 OWN = "_own"
 
 
 def due(context: Context[AlgorithmConfig]) -> bool:
-    """Whether this is the round's last update, whose figures are told; `context` must not be a minibatch's."""
+    """Whether this is the round's last update, whose metrics are kept; `context` must not be a minibatch's."""
     return bool(context.update == context.config.updates_per_round - 1)
 
 
 class ByAgent(NamedTuple):
-    """The rows of `agents` that count, agent by agent: `counts` ``[n]`` says how many each has; one count for all where
-    nobody has rows of its own."""
+    """Rows ordered by agent, `counts` ``[n]`` of them for each of the `agents`; one count in all for a side's rows."""
 
     agents: Sequence[int]
     counts: NDArray[np.int64]
 
     @classmethod
     def of(cls, agents: Sequence[int], counted: Flags) -> Self:
-        """Those marked ``[n, T, E]``; with no `agents` those of a side ``[T, E]``."""
+        """The marked rows ``[n, T, E]``; without `agents` those of a side ``[T, E]``."""
         return cls(agents, counted.reshape(len(agents) or 1, -1).sum(axis=1))
 
     def means(self, values: Mapping[str, Array]) -> dict[str, float]:
@@ -45,15 +43,15 @@ class ByAgent(NamedTuple):
         for name, rows in values.items():
             sums = np.bincount(self._owners, weights=rows, minlength=len(self.counts))
             metrics[name] = float(sums.sum() / max(1, len(rows)))
-            if self._apart:
+            if self._has_several:
                 each = zip(self.agents, sums / np.maximum(self.counts, 1), strict=True)
                 metrics |= {f"{name}_{agent_name(agent)}": float(mean) for agent, mean in each}
         return metrics
 
     def explained_variance(self, values: Array, targets: Array) -> dict[str, float]:
-        """That of the group and of each agent, from what was foretold and what came, both ``[rows]``."""
+        """The explained variance of the group and of each agent, from values and targets ``[rows]``."""
         metrics = {"explained_variance": explained_variance(values, targets)}
-        if self._apart:
+        if self._has_several:
             ends = self.counts.cumsum()
             for agent, start, end in zip(self.agents, ends - self.counts, ends, strict=True):
                 own = explained_variance(values[start:end], targets[start:end])
@@ -61,18 +59,17 @@ class ByAgent(NamedTuple):
         return metrics
 
     @property
-    def _apart(self) -> bool:
+    def _has_several(self) -> bool:
         return 1 < len(self.agents) <= MOST_AGENTS
 
     @property
     def _owners(self) -> NDArray[np.int64]:
-        """The place of the agent that each row is of ``[rows]``."""
+        """The position of each row's agent ``[rows]``."""
         return np.repeat(np.arange(len(self.counts)), self.counts)
 
 
 def explained_variance(values: Array, targets: Array) -> float:
-    """``1 - Var[t - v] / Var[t]``: 1 where values foretell all that differs, 0 where they say no more than a constant;
-    0 without a row, too."""
+    """``1 - Var[t - v] / Var[t]``: 1 for perfect values, 0 for constant ones and without rows."""
     if not len(targets):
         return 0.0
     return float(1 - np.var(targets - values) / max(float(np.var(targets)), 1e-12))

@@ -1,7 +1,7 @@
-"""What the networks of a group are shown of a round: its agents' steps as rows, or as sequences.
+"""The network inputs of a group: its agents' steps as rows or as sequences.
 
-Rows are ordered by agent, step and copy. Those in which the agent was not alive are left out of what is learned from,
-unless who learns says which rows it takes; a network with memory still sees them, as the actor's did.
+Rows are ordered by agent, step and environment. Training leaves out the steps of dead agents unless it passes a mask of
+its own; a network with memory still unrolls over them, as the actor's network did.
 """
 
 from collections.abc import Callable
@@ -70,7 +70,7 @@ def pooled(
 def pooling(
     context: Context[AlgorithmConfig], group: int, mask: Mask | None = None
 ) -> Callable[[Callable[[int], Array]], Array]:
-    """`pooled` for several kinds of rows of one group."""
+    """`pooled` as a function, for several arrays of one group."""
     agents = members(context.team, group)
     chosen = (context.batch.alive[agents] if mask is None else mask).ravel()
     everyone = bool(chosen.all())
@@ -85,16 +85,16 @@ def pooling(
 
 
 def starts(context: Context[AlgorithmConfig]) -> NDArray[np.bool_]:
-    """Where an episode begins ``[T, E]``: at a unit's first step, and after every reset."""
-    found: NDArray[np.bool_] = np.ones_like(context.batch.ended)
-    found[1:] = context.batch.ended[:-1]
-    return found
+    """The first steps of episodes ``[T, E]``: a rollout's first step, and every step after a reset."""
+    begins: NDArray[np.bool_] = np.ones_like(context.batch.ended)
+    begins[1:] = context.batch.ended[:-1]
+    return begins
 
 
 def after_cuts(context: Context[AlgorithmConfig], weights: Weights, trace: Trace, inputs: Array) -> Array:
-    """Outputs ``[K, out]`` for what one agent saw after each cut ``[K, F]``, with the memory it had there."""
+    """Outputs ``[K, out]`` for one agent's inputs after each cut ``[K, F]``, from the hidden state before it."""
     if weights.cell is None:
         return recurrent.forward(weights, inputs).outputs
     cut = context.batch.cut
-    found: Array = recurrent.forward(weights, inputs[None], first=trace.hidden[cut[:, 0], cut[:, 1]]).outputs[0]
-    return found
+    first = trace.hidden[cut[:, 0], cut[:, 1]]
+    return np.asarray(recurrent.forward(weights, inputs[None], first=first).outputs[0])

@@ -1,7 +1,7 @@
-"""Which shares of a round's learning may run side by side, in each way of spreading it over functions.
+"""Schedules of a round's learning for each placement rule: phases, whose shares may run in parallel.
 
-Pure, and told by the specification alone: what the coordinator asks for, and what `conformance` tries out, are the same
-shares. A share of later updates, or of stages that need others, is in a later wave than these.
+They are pure functions of the specification, so the coordinator requests the same shares that `conformance` tests. A
+share runs in a later phase than the updates and the stages that it depends on.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,12 +13,12 @@ Segment = tuple[StageSpec, ...]
 
 
 def split(stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1) -> Schedule:
-    """A share for every stage and group, one for a team stage. A stage that is alone goes through all updates."""
+    """A share for every stage and group, or one for a team stage. A single stage runs all updates in one share."""
     return _in_turn([(stage,) for stage in stages], groups, updates)
 
 
 def fused(stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1) -> Schedule:
-    """A share for every group, with all stages; where stages couple the groups, one for each stretch between."""
+    """A share of all stages for every group; stages that couple groups split it into segments."""
     segments: list[Segment] = []
     for stage in stages:
         if not segments or stage.couples or (segments[-1][-1].couples and segments[-1][-1].scope == "team"):
@@ -43,14 +43,14 @@ SCHEDULES: Mapping[str, Callable[[Sequence[StageSpec], Sequence[int], int], Sche
 
 
 def _in_turn(segments: Sequence[Segment], groups: Sequence[int], updates: int) -> Schedule:
-    """Stretches of the graph wait for each other in every update; one alone waits for nobody."""
+    """Segments of the graph wait for each other in every update; a single segment does not wait."""
     if len(segments) == 1:
         return _phases(segments, groups, range(updates))
     return [phase for update in range(updates) for phase in _phases(segments, groups, range(update, update + 1))]
 
 
 def _phases(segments: Sequence[Segment], groups: Sequence[int], updates: range) -> Schedule:
-    """The shares of some updates, those that need nothing of each other side by side."""
+    """The phases of some updates: independent shares are in one phase."""
     depth: dict[str, int] = {}
     schedule: Schedule = []
     for segment in segments:

@@ -1,4 +1,4 @@
-"""What a specification must be before anybody can run it, told without importing any stage."""
+"""Validation of an algorithm's specification, without importing its stages."""
 
 import re
 from collections.abc import Iterator
@@ -13,14 +13,14 @@ _ATTRIBUTES = ("STAGES", "SUMMARIES", "initialise", "merge")
 
 
 def violation(spec: object) -> str:
-    """The first thing that is wrong with what should be an `AlgorithmSpec`; '' when nothing is."""
+    """The first violation of an `AlgorithmSpec`'s rules; '' when there is none."""
     if not isinstance(spec, AlgorithmSpec):
         return f"it is of type {type(spec).__name__}, not AlgorithmSpec"
     return next(_violations(spec), "")
 
 
 def missing_stages(spec: AlgorithmSpec, code: Any) -> str:
-    """What the module of the stages lacks; '' when nothing."""
+    """The first attribute or stage that the implementing module lacks; '' when it is complete."""
     missing = [name for name in _ATTRIBUTES if not hasattr(code, name)]
     if missing:
         return f"it has no {missing[0]}"

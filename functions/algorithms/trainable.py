@@ -1,4 +1,4 @@
-"""A network being trained: parameters, gradient and optimiser on flat vectors."""
+"""Training of a network: parameters, gradient and optimiser as flat vectors."""
 
 from collections.abc import Callable, Iterable
 from typing import Generic, NamedTuple, Protocol, Self, TypeVar
@@ -6,7 +6,7 @@ from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 import numpy as np
 
 from functions.algorithms.base import Context
-from functions.algorithms.chunks import Minibatch, Rows, Samples, shuffled
+from functions.algorithms.chunks import Minibatch, RowIndices, Samples, shuffled_minibatches
 from functions.nn import recurrent
 from functions.nn.adam import Adam
 from functions.nn.mlp import Array
@@ -49,27 +49,27 @@ class Loss(Protocol):
 
 
 L = TypeVar("L", bound=Loss)
-LossOf = Callable[[Array, Array | None, Rows], L]
-"""The loss of rows with some numbers, from the outputs for them and the head's own parameters."""
+LossOf = Callable[[Array, Array | None, RowIndices], L]
+"""The loss of the rows with some indices, from their outputs and the network's log_std."""
 
 
-class Step(NamedTuple, Generic[L]):
-    """What a step went by: the loss before it, the norm of its gradient before the cap, and the numbers of its rows."""
+class OptimiserStep(NamedTuple, Generic[L]):
+    """An optimiser step: the loss before it, the gradient's norm before clipping, and the indices of its rows."""
 
     loss: L
     norm: float
-    rows: Rows
+    rows: RowIndices
 
 
 class LossGradient:
-    """The gradient of a network's loss by its flat parameters, which may change between calls."""
+    """The gradient of a loss by a network's flat parameters, which may change between calls."""
 
     def __init__(self, network: Network, parameters: Array) -> None:
         self._gradient = np.zeros_like(parameters)
         self.weights, self._views = network.weights(parameters), network.weights(self._gradient)
 
     def of(self, part: Minibatch, loss_of: LossOf[L]) -> tuple[L, Array]:
-        """The loss of a minibatch and its gradient ``[parameters]``, which the next call overwrites."""
+        """The loss of a minibatch and its gradient ``[parameters]``; the next call overwrites the gradient."""
         trace = recurrent.forward(self.weights, part.inputs, part.starts, part.first)
         loss = loss_of(part.select(trace.outputs), self.weights.log_std, part.rows)
         recurrent.backward(self.weights, trace, part.scatter(loss.grad_output), self._views)
@@ -78,7 +78,7 @@ class LossGradient:
         return loss, self._gradient
 
     def at(self, trace: Trace, grad_output: Array) -> Array:
-        """The gradient for d loss / d outputs of a forward pass, which the next call overwrites."""
+        """The gradient from d loss / d outputs of a forward pass; the next call overwrites it."""
         recurrent.backward(self.weights, trace, grad_output, self._views)
         return self._gradient
 
@@ -88,7 +88,7 @@ class Trainable:
 
     def __init__(self, network: Network, optimiser: Adam) -> None:
         self._network, self._optimiser = network, optimiser
-        self._slope = LossGradient(network, optimiser.parameters)
+        self._loss_gradient = LossGradient(network, optimiser.parameters)
 
     @classmethod
     def load(cls, context: Context[OptimiserConfig], part: str, name: str, lr: float | None = None) -> Self:
@@ -107,19 +107,19 @@ class Trainable:
 
     @property
     def weights(self) -> Weights:
-        """The network's."""
-        return self._slope.weights
+        """The network's weights."""
+        return self._loss_gradient.weights
 
     def descend(self, trace: Trace, grad_output: Array) -> float:
-        """One step, for d loss / d outputs of a forward pass with the present weights; the gradient's norm."""
-        return self._optimiser.step(self._slope.at(trace, grad_output))
+        """One step along d loss / d outputs of a forward pass with the current weights; returns the gradient's norm."""
+        return self._optimiser.step(self._loss_gradient.at(trace, grad_output))
 
-    def learn(self, minibatches: Iterable[Minibatch], loss_of: LossOf[L]) -> list[Step[L]]:
+    def learn(self, minibatches: Iterable[Minibatch], loss_of: LossOf[L]) -> list[OptimiserStep[L]]:
         """One step per minibatch."""
         steps = []
         for part in minibatches:
-            loss, gradient = self._slope.of(part, loss_of)
-            steps.append(Step(loss, self._optimiser.step(gradient), part.rows))
+            loss, gradient = self._loss_gradient.of(part, loss_of)
+            steps.append(OptimiserStep(loss, self._optimiser.step(gradient), part.rows))
         return steps
 
     def tensors(self, part: str, name: str) -> dict[str, Array]:
@@ -134,33 +134,33 @@ class Trainable:
 
 
 def minibatches(pieces: Samples, context: Context[EpochConfig], stage: str, group: int) -> Iterable[Minibatch]:
-    """Those of every epoch, shuffled at the address (seed, round, stage, group)."""
+    """The minibatches of all epochs, shuffled at the random address (seed, round, stage, group)."""
     rng = generator(context.seed, context.round, stage, group)
-    return shuffled(pieces, rng, context.config.epochs, context.config.num_minibatches)
+    return shuffled_minibatches(pieces, rng, context.config.epochs, context.config.num_minibatches)
 
 
-def last_epoch(steps: list[Step[L]], epochs: int) -> list[Step[L]]:
-    """Those of the last of so many passes over the data."""
+def last_epoch(steps: list[OptimiserStep[L]], epochs: int) -> list[OptimiserStep[L]]:
+    """The steps of the last epoch."""
     return steps[len(steps) - len(steps) // epochs :]
 
 
 def outputs(weights: Weights, pieces: Samples) -> Array:
-    """What the network gives for all rows ``[B, out]``."""
+    """The network's outputs for all rows ``[B, out]``."""
     part = pieces.part(np.arange(len(pieces)))
-    select = part.select(recurrent.forward(weights, part.inputs, part.starts, part.first).outputs)
-    found = np.empty_like(select)
-    found[part.rows] = select
-    return found
+    picked = part.select(recurrent.forward(weights, part.inputs, part.starts, part.first).outputs)
+    ordered = np.empty_like(picked)
+    ordered[part.rows] = picked
+    return ordered
 
 
 def trained_bytes(part: str, parameters: int) -> dict[str, int]:
-    """Those of a network and of its moments, by part."""
+    """The bytes of a network and of its Adam moments, by part."""
     network = parameters * np.dtype(np.float32).itemsize
     return {part: network, f"{part}_optimiser": 2 * network}
 
 
 def moments(prefix: str, size: int) -> dict[str, Array]:
-    """Those of an optimiser that has not stepped yet, by name."""
+    """The moments of an optimiser before its first step, by name."""
     return {
         f"{prefix}/first": np.zeros(size, np.float32),
         f"{prefix}/second": np.zeros(size, np.float32),

@@ -1,8 +1,8 @@
-"""What learners of the PPO family tell of their policies.
+"""Summaries that learners of the PPO family report of their policies.
 
-`behaviour` and `density` are what distances between policies are worked out from, `curvature` and `noise` say how much
-data a policy can use. Whatever agents are compared on is drawn at an address of the round and the class alone, so that
-learners which know nothing of each other tell of the same observations.
+Distances between policies are computed from `behaviour`, `gaussian` and `density`; `curvature` and `noise` estimate how
+much data a policy can use. The observations that agents are compared on are drawn at an address of the round and the
+class alone, so independent learners report on the same observations.
 """
 
 import math
@@ -29,7 +29,7 @@ from functions.nn.mlp import Array, Mlp
 from functions.nn.recurrent import Weights
 from functions.randomness import generator
 
-# Observations that policies are compared on, over all agents of a class.
+# The number of observations that policies are compared on, over all agents of a class.
 OBSERVATIONS = 256
 # Steps of every agent that its density is estimated from, and the dimensions that are kept of them.
 SAMPLES, DIMENSIONS = 250, 4
@@ -45,10 +45,10 @@ MOST_SAMPLES, SAMPLE_SHARE = 8, 0.5
 def behaviour(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryResult:
     """Action probabilities ``[256, actions]`` of every member's new policy on the observations of its class.
 
-    The observations are drawn equally from all agents of the class, living ones first; each is shown to every member
-    as its own, with the member's one-hot and the actions that were legal there. A policy with memory is shown all that
-    came before in the episode, too. Of several choices the probabilities are divided by how many there are, so that
-    they sum to 1; nothing is told of numbers.
+    The observations are drawn equally from all agents of the class, living ones first; every member's policy gets each
+    of them with the member's one-hot and the actions that were legal there. A policy with memory also gets the earlier
+    steps of the episode. The probabilities of several choices are divided by the number of choices, so that they sum to
+    1. Continuous actions have no such summary.
     """
     batch, agents = before.batch, members(before.team, group)
     index, _ = batch.place(agents[0])
@@ -60,7 +60,7 @@ def behaviour(before: Context[PpoConfig], after: Tensors, group: int) -> Summary
     weights, sizes = recurrent.weights_of(after, f"policy/{group_name(group)}"), kind.branches or (kind.actions,)
 
     def probabilities(agent: int) -> Array:
-        found = np.exp(branchwise(_shown(before, weights, agent, index, rows), sizes, legal))
+        found = np.exp(branchwise(_outputs(before, weights, agent, index, rows), sizes, legal))
         return found if len(sizes) == 1 else found / found.dtype.type(len(sizes))
 
     return SummaryResult({}, {agent: probabilities(agent) for agent in agents})
@@ -69,7 +69,7 @@ def behaviour(before: Context[PpoConfig], after: Tensors, group: int) -> Summary
 def gaussian(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryResult:
     """Means and standard deviations ``[256, 2, numbers]`` of every member's new policy, as drawn.
 
-    On the observations of `behaviour`. Nothing is told of choices.
+    They are for the observations of `behaviour`. Discrete actions have no such summary.
     """
     agents = members(before.team, group)
     index, _ = before.batch.place(agents[0])
@@ -79,18 +79,18 @@ def gaussian(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryR
     rows, deviation = drawn(before, index, "behaviour", OBSERVATIONS), np.exp(weights.log_std)
 
     def moments(agent: int) -> Array:
-        means = _shown(before, weights, agent, index, rows)
+        means = _outputs(before, weights, agent, index, rows)
         return np.stack([means, np.broadcast_to(deviation, means.shape)], axis=1)
 
     return SummaryResult({}, {agent: moments(agent) for agent in agents})
 
 
 def density(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryResult:
-    """Samples ``[250, 4]`` of what every member saw and did, compressed alike for all agents of the class.
+    """Samples ``[250, 4]`` of every member's observations and actions, compressed jointly for the class.
 
     Section 4.3.2 of "Multi-Agent Reinforcement Learning with Serverless Computing" (SoCC 2025) compares kernel
-    densities of agents' observations and actions after a principal-component analysis; it leaves open on what the
-    components are fitted, and densities in coordinates of each agent's own could not be compared.
+    densities of agents' observations and actions after a principal-component analysis. It does not say on what the
+    components are fitted; densities in coordinates fitted per agent would not be comparable.
     """
     batch, agents = before.batch, members(before.team, group)
     index, _ = batch.place(agents[0])
@@ -106,9 +106,10 @@ def density(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryRe
 def curvature(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryResult:
     """`largest` and `smallest` eigenvalue of the Hessian of the policy's loss at the incoming weights.
 
-    On few of the group's rows, as in the paper (section 4.4), which does not say how few. The ends of so small a sample
-    lie some ten times as far out as those of all rows, and their ratio was found to say next to nothing of that of all
-    rows: whoever builds on it has to show that it is more than noise. Nothing of a group without rows.
+    They are computed on a small sample of the group's rows, as in the paper (section 4.4), which does not say how
+    small. The eigenvalues of such a sample are about ten times as large as those of all rows, and their ratio was found
+    to be almost unrelated to that of all rows: whoever builds on it has to show that it is more than noise. A group
+    without rows has no such summary.
     """
     known = PolicyRows.living(before, group)
     count = len(known.actions)
@@ -126,7 +127,7 @@ def curvature(before: Context[PpoConfig], after: Tensors, group: int) -> Summary
 def _hessian(
     before: Context[PpoConfig], group: int, known: PolicyRows, wanted: int, rng: np.random.Generator
 ) -> Hessian:
-    """Of one choice and a policy without memory, on so many rows."""
+    """For one choice and a policy without memory, on `wanted` rows."""
     count = len(known.actions)
     rows = rng.integers(count, size=wanted) if count > wanted else np.arange(count)
     legal = None if known.legal is None else known.legal[rows]
@@ -142,7 +143,7 @@ def _hessian(
 def _differences(
     before: Context[PpoConfig], group: int, known: PolicyRows, wanted: int, rng: np.random.Generator
 ) -> DifferenceHessian:
-    """Of any policy, on about so many rows: of one with memory, those of whole stretches."""
+    """For any policy, on about `wanted` rows; those of whole chunks for a policy with memory."""
     network, flat = recurrent.from_tensors(before.tensors, f"policy/{group_name(group)}")
     pieces = training_samples(
         before, group, network.weights(flat), lambda agent: observations(before, agent), before.config.data_chunk_length
@@ -153,9 +154,9 @@ def _differences(
 
 
 def noise(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryResult:
-    """`trace` and `square` of the policy's gradient at the incoming weights, per unit of sampling.
+    """`trace` and `square` of the policy's gradient at the incoming weights, per rollout.
 
-    Nothing of a single unit, which shows no variation.
+    A single rollout shows no variation, so it has no such summary.
     """
     batch = before.batch
     known = PolicyRows.living(before, group)
@@ -175,24 +176,29 @@ def noise(before: Context[PpoConfig], after: Tensors, group: int) -> SummaryResu
 
 
 class GradientNoise(NamedTuple):
-    """`trace`: tr of the covariance of one unit's mean gradient. `square`: |true gradient|², below 0 by chance."""
+    """The two parts of the gradient noise scale (McCandlish et al., "An Empirical Model of Large-Batch Training",
+    2018).
+
+    `trace` is tr of the covariance of one rollout's mean gradient, `square` estimates |true gradient|² and may be below
+    0 by chance. Their ratio is the number of rollouts beyond which more data in a round has diminishing returns.
+    """
 
     trace: float
     square: float
 
 
 class SampleBlocks(NamedTuple):
-    """`parts`: the numbers of the copies of each sample; `size`: how many units' copies that is."""
+    """`parts`: the environments of each sample; `size`: their number in units of a rollout's environments."""
 
     parts: tuple[range, ...]
     size: float
 
 
 def sample_blocks(rollouts: int, num_envs: int) -> SampleBlocks:
-    """Which of the round's `num_envs`, those of unit after unit, each sample of the gradient is made of.
+    """The environments of each gradient sample, of the round's `num_envs`, which are ordered by rollout.
 
-    A sample has part of the copies of one unit, or of several where there are more units than samples: copies are
-    independent of each other, so a part is as noisy as its number of copies says.
+    A sample has a part of the environments of one rollout, or of several if there are more rollouts than samples.
+    Environments are independent, so a part's noise follows from its number of environments.
     """
     samples, each = min(MOST_SAMPLES, rollouts), num_envs // rollouts
     width = rollouts // samples * each
@@ -202,10 +208,10 @@ def sample_blocks(rollouts: int, num_envs: int) -> SampleBlocks:
 
 
 def noise_estimate(gradients: NDArray[Any], size: float = 1.0) -> GradientNoise:
-    """Unbiased estimates from `gradients` ``[U, parameters]``, each the mean over the data of `size` units.
+    """Unbiased estimates from `gradients` ``[U, parameters]``, each the mean over the data of `size` rollouts.
 
-    With U independent samples the variance of their mean is a U-th of theirs, and by just that the squared mean
-    exceeds the square of the true gradient on average. Raises `ValueError` for fewer than two samples.
+    The variance of the mean of U independent samples is 1 / U of theirs, and the squared mean exceeds the square of the
+    true gradient by just that on average. Raises `ValueError` for fewer than two samples.
     """
     count = len(gradients)
     if count < 2:
@@ -218,28 +224,28 @@ def noise_estimate(gradients: NDArray[Any], size: float = 1.0) -> GradientNoise:
 
 
 def drawn(context: Context[PpoConfig], index: int, purpose: str, count: int) -> list[NDArray[np.int64]]:
-    """Numbers of steps (t, e) of every agent of a class, equally many of each and `count` in all.
+    """Indices of steps (t, e) of every agent of a class, equally many of each agent and `count` in all.
 
-    Living steps where the agent has any, each once before any twice. Drawn at (seed, round, `purpose`, class): the same
-    in every function of the round, whatever the groups are.
+    They are steps of living agents if there are any, and none repeats before all are drawn. The address (seed, round,
+    `purpose`, class) makes them the same in every function of the round, for all groups.
     """
     rng = generator(context.seed, context.round, purpose, index)
     agents = context.spec.classes[index].agents
     bounds = np.linspace(0, count, len(agents) + 1).astype(int)
-    found = []
+    indices = []
     for agent, share in zip(agents, np.diff(bounds).tolist(), strict=True):
         alive = context.batch.alive[agent].ravel()
         rows = np.flatnonzero(alive if alive.any() else ~alive)
         few = len(rows) < share
-        found.append(np.resize(rng.permutation(rows), share) if few else rng.choice(rows, share, replace=False))
-    return found
+        indices.append(np.resize(rng.permutation(rows), share) if few else rng.choice(rows, share, replace=False))
+    return indices
 
 
 def compress(vectors: Array, dimensions: int) -> NDArray[np.float64]:
     """``[rows, features]`` as their first principal components ``[rows, dimensions]``, fewer if there are no more.
 
-    Features count in units of their standard deviation; those that never change count nothing. An axis points to where
-    its largest weight is positive, so that equal vectors give equal components.
+    Features are divided by their standard deviation; constant features do not count. Each axis has the sign that makes
+    its largest weight positive, so that equal vectors give equal components.
     """
     wide = vectors.astype(np.float64)
     spread = wide.std(axis=0)  # exactly 0 for equal numbers of single precision
@@ -252,26 +258,25 @@ def compress(vectors: Array, dimensions: int) -> NDArray[np.float64]:
     return np.asarray(wide @ axes)
 
 
-def _shown(
+def _outputs(
     before: Context[PpoConfig], weights: Weights, agent: int, index: int, rows: list[NDArray[np.int64]]
 ) -> Array:
-    """What the policy makes of the steps `rows` of the agents of class `index`, as if `agent` had been in their place:
-    ``[sum of rows, width]``."""
+    """The policy's outputs ``[sum of rows, width]`` for the steps `rows` of the agents of class `index`, with the
+    identity of `agent`."""
     arrays = before.batch.observations[index]
     if weights.cell is None:
         return recurrent.forward(weights, with_identity(before, agent, _at(arrays, rows))).outputs
-    begins, found = starts(before), []
+    begins, outputs = starts(before), []
     for array, own in zip(arrays, rows, strict=True):
         steps, columns = np.divmod(own, begins.shape[1])
         environments, column = np.unique(columns, return_inverse=True)
         inputs = with_identity(before, agent, array[:, environments])
-        found.append(recurrent.forward(weights, inputs, begins[:, environments]).outputs[steps, column])
-    return np.concatenate(found)
+        outputs.append(recurrent.forward(weights, inputs, begins[:, environments]).outputs[steps, column])
+    return np.concatenate(outputs)
 
 
 def _features(kind: AgentClass, clipped: bool, actions: Array) -> Array:
-    """Actions ``[rows, 1 or more]`` as numbers that can be compared: numbers as the environment got them, choices as
-    one-hots side by side."""
+    """Actions ``[rows, 1 or more]`` as comparable features: continuous actions in [-1, 1], choices as one-hots."""
     if kind.continuous:
         return Gaussian(Bounds(kind.low, kind.high), clipped).within(actions)
     sizes = kind.branches or (kind.actions,)

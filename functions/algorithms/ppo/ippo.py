@@ -1,7 +1,7 @@
-"""Independent PPO: every group has a policy and a critic that see one agent's own observation.
+"""Independent PPO: policies and critics see their agent's observation.
 
-De Witt et al., "Is Independent Learning All You Need in the StarCraft Multi-Agent Challenge?", 2020. The stages stand
-in `ppo.py`; what makes it independent is the critic's view.
+De Witt et al., "Is Independent Learning All You Need in the StarCraft Multi-Agent Challenge?", 2020. The stages are
+in `ppo.py`; IPPO only adds the independent critic's inputs.
 """
 
 from functions.algorithms.base import AlgorithmSpec

@@ -1,7 +1,7 @@
-"""Multi-agent PPO: a policy sees one agent's own observation, its critic sees the state of the whole team.
+"""Multi-agent PPO: policies see their agent's observation, critics see the state of the whole team.
 
-Yu et al., "The Surprising Effectiveness of PPO in Cooperative Multi-Agent Games", NeurIPS D&B 2022. The stages stand in
-`ppo.py`; what makes it centralised is the critic's view.
+Yu et al., "The Surprising Effectiveness of PPO in Cooperative Multi-Agent Games", NeurIPS D&B 2022. The stages are in
+`ppo.py`; MAPPO only adds the centralised critic's inputs.
 """
 
 from functions.algorithms.base import AlgorithmSpec

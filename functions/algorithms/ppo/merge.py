@@ -1,9 +1,9 @@
-"""What a merge of groups changes in the networks of the PPO family beyond copying those of the base.
+"""How a merge of groups changes the networks of the PPO family, beyond copying those of the base.
 
 "Multi-Agent Reinforcement Learning with Serverless Computing" (SoCC 2025) makes one member's policy the policy of the
-new group and leaves open what becomes of critics, normalisers and optimisers, and of what the other members had
-learned. Here critics are grouped like policies, optimisers go on with the base's moments, the normaliser is estimated
-anew on what all members are after, and the new networks can be taught what every member's own gave.
+new group and does not specify critics, normalisers, optimisers or the other members' knowledge. Here critics are
+grouped like policies, optimisers keep the base's moments, the normaliser is estimated from all members' value targets,
+and the new networks can be distilled from those of every member.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.algorithms.base import Context, StageResult
-from functions.algorithms.chunks import Rows, Samples, training_samples
+from functions.algorithms.chunks import RowIndices, Samples, training_samples
 from functions.algorithms.ppo import distil
 from functions.algorithms.ppo.ppo import CriticView, Ppo, PpoConfig, learning_signal
 from functions.algorithms.rows import members, observations, pooled, starts
@@ -31,38 +31,38 @@ from functions.randomness import generator
 
 
 class Estimates(NamedTuple):
-    """Value targets and old values of the members' living rows, pooled, in units of the return ``[rows]`` float64."""
+    """Value targets and old values ``[rows]`` of all living members, float64 in units of the return."""
 
     targets: Array
     values: Array
 
 
-class Lessons:
-    """The pooled living rows of a new group's members, and which of them every step of a lesson takes."""
+class Distillation:
+    """The pooled rows of a new group's living members, and the minibatches of distillation."""
 
     def __init__(self, context: Context[PpoConfig], group: int, steps: int) -> None:
         """`context.team` is the new team."""
         self.context, self.group = context, group
         alive = context.batch.alive[members(context.team, group)]
         rng = generator(context.seed, context.round, "distil", group)
-        if context.config.recurrent:  # whole units, so that what is remembered is never that of older weights
+        if context.config.recurrent:  # whole rollouts, so that hidden states are never those of older weights
             count, most = int(alive.any(axis=1).sum()), max(1, distil.ROWS // alive.shape[1])
         else:
             count, most = int(alive.sum()), distil.ROWS
         self._batches = distil.row_batches(count, steps, rng, most)
 
     def pieces(self, weights: Weights, of: Callable[[int], Array]) -> Samples:
-        """What a network sees of the rows, ``of(agent)`` ``[T, E, F]``."""
+        """The rows with the network inputs ``of(agent)`` ``[T, E, F]``."""
         return training_samples(self.context, self.group, weights, of)
 
-    def teach(self, network: Network, flat: Array, pieces: Samples, loss_of: LossOf[distil.Taught]) -> None:
-        """Teaches the flat network in place, with moments of its own: those of the base are of another loss."""
+    def train(self, network: Network, flat: Array, pieces: Samples, loss_of: LossOf[distil.DistilLoss]) -> None:
+        """Trains the flat network in place with new moments, since those of the base belong to another loss."""
         config, empty = self.context.config, (np.zeros_like(flat), np.zeros_like(flat))
         optimiser = Adam(flat, *empty, 0, distil.STEP_SIZE, config.adam_eps, config.max_grad_norm)
         Trainable(network, optimiser).learn((pieces.part(chosen) for chosen in self._batches), loss_of)
 
     def legal(self) -> NDArray[np.bool_] | None:
-        """Which actions the members could take ``[rows, actions]``."""
+        """The members' legal actions ``[rows, actions]``."""
         batch, masks = self.context.batch, self.context.batch.masks
         if masks is None:
             return None
@@ -70,16 +70,16 @@ class Lessons:
 
 
 class Merging:
-    """Merges groups of a PPO algorithm whose critic sees what `view` gives it."""
+    """Merges groups of a PPO algorithm whose critic has the inputs of `view`."""
 
     def __init__(self, view: CriticView) -> None:
         self._ppo = Ppo(view)
 
     def merge(self, context: Context[PpoConfig], target: Team, group: int, base: int, distil_steps: int) -> StageResult:
-        """Normaliser, critic and, where there are lessons, policy of `group`; see `base.Implementation.merge`.
+        """Normaliser, critic and, with distillation, policy of `group`; see `base.Implementation.merge`.
 
-        The critic is scaled so that its denormalised values stay what they were although the normaliser changes
-        (van Hasselt et al., "Learning values across many orders of magnitude", 2016).
+        The critic is rescaled so that its denormalised values stay the same although the normaliser changes (van
+        Hasselt et al., "Learning values across many orders of magnitude", 2016).
         """
         name = group_name(group)
         known = self._estimates(context, members(target, group))
@@ -90,21 +90,23 @@ class Merging:
         made = {f"normaliser/{name}": np.array([after.mean, after.square, after.weight])}
         metrics: dict[str, float] = {}
         if distil_steps:
-            lessons = Lessons(replace(context, team=target), group, distil_steps)
-            self._teach(lessons, network, critic, after.normalise(known.values))
-            policy, metrics = taught_policy(lessons, base)
+            distillation = Distillation(replace(context, team=target), group, distil_steps)
+            self._distil_critic(distillation, network, critic, after.normalise(known.values))
+            policy, metrics = distilled_policy(distillation, base)
             made |= policy
         return StageResult(made | recurrent.to_tensors(network, critic, f"critic/{name}"), metrics)
 
-    def _teach(self, lessons: Lessons, network: Network, critic: Array, values: Array) -> None:
-        """Teaches the flat `critic` in place to give `values` for the members' rows."""
+    def _distil_critic(self, distillation: Distillation, network: Network, critic: Array, values: Array) -> None:
+        """Trains the flat `critic` in place towards `values` for the members' rows."""
         aim = values.astype(critic.dtype)[:, None]
 
-        def loss(outputs: Array, log_std: Array | None, rows: Rows) -> distil.Taught:
-            return distil.Taught(distil.squared_error(outputs, aim[rows]))
+        def loss(outputs: Array, log_std: Array | None, rows: RowIndices) -> distil.DistilLoss:
+            return distil.DistilLoss(distil.squared_error(outputs, aim[rows]))
 
-        pieces = lessons.pieces(network.weights(critic), lambda agent: self._ppo.inputs(lessons.context, agent)[0])
-        lessons.teach(network, critic, pieces, loss)
+        pieces = distillation.pieces(
+            network.weights(critic), lambda agent: self._ppo.inputs(distillation.context, agent)[0]
+        )
+        distillation.train(network, critic, pieces, loss)
 
     def _estimates(self, context: Context[PpoConfig], agents: list[int]) -> Estimates:
         targets, values = [], []
@@ -119,37 +121,37 @@ class Merging:
 
 
 def estimated(targets: Array, weight: float) -> Normaliser:
-    """The normaliser of exactly `targets`, which forgets as one of `weight` does."""
+    """The normaliser with the statistics of `targets`, and with this `weight`."""
     return Normaliser(weight * float(targets.mean()), weight * float(np.square(targets).mean()), weight)
 
 
 def preserve(network: Network, critic: Array, before: Normaliser, after: Normaliser) -> None:
-    """Scales the last layer of the flat `critic` in place: what `after` makes of it is what `before` made of it."""
+    """Rescales the last layer of the flat `critic` in place, so that `after` denormalises to the values of `before`."""
     weight, bias = network.weights(critic).above[-1]
     weight[...] = weight * (before.scale / after.scale)
     bias[...] = after.normalise(before.denormalise(bias.astype(np.float64)))
 
 
-def taught_policy(lessons: Lessons, base: int) -> tuple[dict[str, Array], dict[str, float]]:
-    """The base's policy taught to act for every member as the member's own policy does, and how far it is from that."""
-    context, group = lessons.context, lessons.group
-    lesson = _lesson(lessons)
+def distilled_policy(distillation: Distillation, base: int) -> tuple[dict[str, Array], dict[str, float]]:
+    """The base's policy distilled from every member's own policy, and its distance from them before and after."""
+    context, group = distillation.context, distillation.group
+    distil_target = _target(distillation)
     network, flat = recurrent.from_tensors(context.tensors, f"policy/{group_name(base)}")
     weights = network.weights(flat)
-    pieces = lessons.pieces(weights, lambda agent: observations(context, agent))
+    pieces = distillation.pieces(weights, lambda agent: observations(context, agent))
 
     def distance() -> float:
-        return lesson.divergence(outputs(weights, pieces), weights.log_std)
+        return distil_target.divergence(outputs(weights, pieces), weights.log_std)
 
     before = distance()
-    lessons.teach(network, flat, pieces, lesson.loss)
+    distillation.train(network, flat, pieces, distil_target.loss)
     metrics = {"distil_kl_before": before, "distil_kl_after": distance()}
     return recurrent.to_tensors(network, flat, f"policy/{group_name(group)}"), metrics
 
 
-def _lesson(lessons: Lessons) -> distil.Lesson:
-    """To act for every member as its own policy does."""
-    context, group = lessons.context, lessons.group
+def _target(distillation: Distillation) -> distil.DistilTarget:
+    """The actions of every member's own policy."""
+    context, group = distillation.context, distillation.group
     kind, _ = context.batch.place(members(context.team, group)[0])
 
     def own(agent: int) -> Weights:
@@ -163,4 +165,4 @@ def _lesson(lessons: Lessons) -> distil.Lesson:
 
     head = distribution(context.spec.classes[kind])
     log_std = pooled(context, group, spread) if head.log_std_size else None
-    return distil.lesson(head, pooled(context, group, acted), log_std, lessons.legal())
+    return distil.distil_target(head, pooled(context, group, acted), log_std, distillation.legal())

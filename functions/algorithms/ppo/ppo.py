@@ -1,8 +1,8 @@
 """The PPO family as a stage graph: post-process, then critic and policy side by side.
 
-Values, advantages and targets are computed once with the round's incoming weights and normaliser; the normaliser then
-updates once; critic and policy then train independently, each with an optimiser and a norm cap of its own. Schulman et
-al., 2017; the details after Huang et al., "The 37 Implementation Details of PPO", 2022, and Yu et al., "The Surprising
+Values, advantages and targets are computed once, with the round's incoming weights and normaliser; then the normaliser
+updates once; then critic and policy train independently, each with its own optimiser and gradient clipping. Schulman et
+al., 2017; details after Huang et al., "The 37 Implementation Details of PPO", 2022, and Yu et al., "The Surprising
 Effectiveness of PPO in Cooperative Multi-Agent Games", 2022.
 """
 
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from functions.algorithms.advantages import LearningSignal, gae, next_values
 from functions.algorithms.base import AlgorithmConfig, Context, Stage, StageResult, StageSpec
-from functions.algorithms.chunks import Rows, training_samples
+from functions.algorithms.chunks import RowIndices, training_samples
 from functions.algorithms.metrics import ByAgent
 from functions.algorithms.rows import after_cuts, members, observations, pooling, starts, with_identity
-from functions.algorithms.trainable import Step, Trainable, last_epoch, minibatches, moments, trained_bytes
+from functions.algorithms.trainable import OptimiserStep, Trainable, last_epoch, minibatches, moments, trained_bytes
 from functions.contract import BadRequest, Team
 from functions.data.batch import Batch
 from functions.environments.base import EnvSpec
@@ -46,9 +46,9 @@ Count = Annotated[int, Meta(ge=1)]
 class PpoConfig(AlgorithmConfig, frozen=True, kw_only=True):
     """The settings of the PPO family.
 
-    MPE needs a short horizon: with gamma 0.99 separate networks sit on a plateau for a time that depends on the seed.
-    `recurrent` and `data_chunk_length` are as in the code of MAPPO. What a `time_limit` means: Pardo et al., "Time
-    Limits in Reinforcement Learning", 2018.
+    MPE needs a short horizon: with gamma 0.99 separate networks stay on a plateau for a time that depends on the seed.
+    `recurrent` and `data_chunk_length` are as in the code of MAPPO; `time_limit` as in Pardo et al., "Time Limits in
+    Reinforcement Learning", 2018.
     """
 
     lr: Annotated[float, Meta(gt=0, description="Adam's step; default 1e-3, 7e-4 from six agents on")] | None = None
@@ -82,7 +82,7 @@ class PpoConfig(AlgorithmConfig, frozen=True, kw_only=True):
     ] = "bootstrap"
 
     def resolved(self, spec: EnvSpec) -> Self:
-        """Fills in the step size: larger teams move each other's targets, so they step more carefully."""
+        """Fills in the learning rate, which is lower for larger teams, whose agents move each other's targets."""
         if self.lr is not None:
             return self
         return msgspec.structs.replace(self, lr=1e-3 if len(spec.agents) < 6 else 7e-4)
@@ -97,22 +97,22 @@ PPO_STAGES = (
 
 
 class CriticView(NamedTuple):
-    """What an algorithm's critic sees: its width for an agent, and its inputs ``[T, E, width]`` and, after each cut,
-    ``[K, width]``; the one-hot identity is added here."""
+    """The inputs of an algorithm's critic for an agent, without the one-hot identity: their width, and the arrays
+    ``[T, E, width]`` for all steps and ``[K, width]`` for the states after each cut."""
 
     width: Callable[[EnvSpec, int], int]
     inputs: Callable[[Batch, int], tuple[Array, Array]]
 
 
 class Ppo:
-    """The stages of a PPO algorithm whose critic sees what `view` gives it."""
+    """The stages of a PPO algorithm whose critic has the inputs of `view`."""
 
     def __init__(self, view: CriticView) -> None:
         self._view = view
         self.stages: dict[str, Stage] = {"postprocess": self.postprocess, "critic": self.critic, "policy": policy}
 
     def initialise(self, spec: EnvSpec, team: Team, config: PpoConfig, seed: int, group: int) -> dict[str, Array]:
-        """Networks, empty optimiser moments and normaliser of a group at round 0."""
+        """Networks, optimiser moments and normaliser of a group at round 0."""
         name, rng = group_name(group), generator(seed, "initialise", group)
         actor, critic = self._networks(spec, team, config, group)
         return {
@@ -124,12 +124,12 @@ class Ppo:
         }
 
     def part_bytes(self, spec: EnvSpec, team: Team, config: PpoConfig, group: int) -> dict[str, int]:
-        """Of networks and moments."""
+        """The bytes of networks and moments."""
         actor, critic = self._networks(spec, team, config, group)
         return trained_bytes("policy", actor.parameters) | trained_bytes("critic", critic.parameters)
 
     def postprocess(self, context: Context[PpoConfig], group: int) -> StageResult:
-        """Advantages ``[rows]`` of living rows; normalised value targets and old values of those critics learn from."""
+        """Advantages ``[rows]`` of living agents, and normalised value targets and old values of the critic's rows."""
         name, config, batch = group_name(group), context.config, context.batch
         agents = members(context.team, group)
         normaliser = Normaliser(*context.tensors[f"normaliser/{name}"].tolist())
@@ -137,14 +137,14 @@ class Ppo:
         values = normaliser.denormalise(raw.astype(np.float64))
         following = next_values(values, normaliser.denormalise(after.astype(np.float64)), batch.cut)
         rewards, terminal, rows = learning_signal(context, agents)
-        paid = rewards.astype(np.float64)
-        advantages = gae(paid, values, following, terminal, batch.ended, config.gamma, config.gae_lambda)
+        rewards = rewards.astype(np.float64)
+        advantages = gae(rewards, values, following, terminal, batch.ended, config.gamma, config.gae_lambda)
         targets = (advantages + values)[rows]
         advantage = advantages[batch.alive[agents]]
         spread = float(advantage.std())
         updated = normaliser.updated(targets, config.value_decay)
         metrics = ByAgent.of(agents, rows).explained_variance(values[rows], targets)
-        precision = raw.dtype  # the statistics need float64, the training goes on in that of the weights
+        precision = raw.dtype  # statistics need float64; training uses the precision of the weights
         return StageResult(
             {
                 f"advantage/{name}": ((advantage - advantage.mean()) / (spread + 1e-8)).astype(precision),
@@ -161,17 +161,17 @@ class Ppo:
         network = Trainable.load(context, "critic", name)
         old_values, targets = context.tensors[f"value/{name}"], context.tensors[f"target/{name}"]
 
-        def loss(outputs: Array, log_std: Array | None, rows: Rows) -> ValueLoss:
+        def loss(outputs: Array, log_std: Array | None, rows: RowIndices) -> ValueLoss:
             return clipped_value_loss(
                 outputs[:, 0], old_values[rows], targets[rows], config.value_clip, config.huber_delta
             )
 
         rows = learning_signal(context, members(context.team, group)).learned
 
-        def seen(agent: int) -> Array:
+        def critic_inputs(agent: int) -> Array:
             return self.inputs(context, agent)[0]
 
-        pieces = training_samples(context, group, network.weights, seen, config.data_chunk_length, rows)
+        pieces = training_samples(context, group, network.weights, critic_inputs, config.data_chunk_length, rows)
         steps = last_epoch(network.learn(minibatches(pieces, context, "critic", group), loss), config.epochs)
         metrics = {
             "value_loss": _mean(step.loss.loss for step in steps),
@@ -196,7 +196,7 @@ class Ppo:
         return actor, Network((wide + identity, *config.hidden, 1), config.recurrent)
 
     def _values(self, context: Context[PpoConfig], group: int) -> tuple[Array, Array]:
-        """What the critic makes of the group's steps ``[n, T, E]``, and of what was seen after each cut ``[n, K]``."""
+        """The critic's values of the group's steps ``[n, T, E]``, and of the states after each cut ``[n, K]``."""
         weights = recurrent.weights_of(context.tensors, f"critic/{group_name(group)}")
         raw, after = [], []
         for agent in members(context.team, group):
@@ -208,8 +208,8 @@ class Ppo:
 
 
 class PolicyRows(NamedTuple):
-    """B rows: `actions` ``[B]`` or ``[B, ...]`` as the `head` draws them, `legal` ``[B, width]`` or none, others
-    ``[B]``; `clip_coef` and `ent_coef` are those of the configuration."""
+    """The inputs of the policy loss for B rows: `actions` ``[B]`` or ``[B, ...]`` as the `head` samples them, `legal`
+    ``[B, width]`` or None, others ``[B]``."""
 
     head: Distribution
     actions: Array
@@ -221,9 +221,9 @@ class PolicyRows(NamedTuple):
 
     @classmethod
     def living(cls, context: Context[PpoConfig], group: int) -> Self:
-        """The group's living rows, with the advantages of `postprocess`.
+        """The rows of the group's living agents, with the advantages of `postprocess`.
 
-        Raises `BadRequest` for trajectories of actors that did not say how likely their actions were.
+        Raises `BadRequest` for trajectories without log-probabilities.
         """
         batch, joined = context.batch, pooling(context, group)
         if batch.log_probability is None:
@@ -240,8 +240,8 @@ class PolicyRows(NamedTuple):
             entropy=context.config.ent_coef,
         )
 
-    def loss(self, outputs: Array, log_std: Array | None, rows: Rows) -> PolicyLoss:
-        """What the policy is trained on, for the `outputs` for the rows with the numbers `rows`."""
+    def loss(self, outputs: Array, log_std: Array | None, rows: RowIndices) -> PolicyLoss:
+        """The policy loss of the rows with the indices `rows`, from the network's `outputs` for them."""
         legal = None if self.legal is None else self.legal[rows]
         known = self.actions[rows], self.log_probability[rows], self.advantage[rows], self.clip, self.entropy
         if isinstance(self.head, OneChoice):
@@ -250,7 +250,7 @@ class PolicyRows(NamedTuple):
 
 
 def learning_signal(context: Context[PpoConfig], agents: list[int]) -> LearningSignal:
-    """What the agents learn from, ``[n, T, E]``."""
+    """The agents' rewards ``[n, T, E]``, terminal steps and rows of the critic."""
     return LearningSignal.of(context, agents, context.config.reward == "team")
 
 
@@ -272,11 +272,11 @@ def policy(context: Context[PpoConfig], group: int) -> StageResult:
     return StageResult(network.tensors("policy", name), metrics)
 
 
-def _by_row(steps: list[Step[PolicyLoss]]) -> dict[str, Array]:
-    """What one pass over the data told of every row ``[rows]``, in the order of the rows' numbers."""
+def _by_row(steps: list[OptimiserStep[PolicyLoss]]) -> dict[str, Array]:
+    """The metrics of every row ``[rows]`` in one pass over the data, in the order of the rows."""
     order = np.argsort(np.concatenate([step.rows for step in steps]))
-    told = [step.loss.rows for step in steps]
-    return {name: np.concatenate([rows[name] for rows in told])[order] for name in told[0]}
+    metrics = [step.loss.rows for step in steps]
+    return {name: np.concatenate([rows[name] for rows in metrics])[order] for name in metrics[0]}
 
 
 def _mean(values: Iterable[float]) -> float:

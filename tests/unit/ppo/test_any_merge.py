@@ -64,21 +64,21 @@ def divergence(context, new):
     """Mean KL of every member's old policy from the merged one, by torch.distributions."""
     found, batch = [], context.batch
     for agent in (0, 2):
-        (taught, taught_std), (got, got_std) = (
+        (teacher, taught_std), (got, got_std) = (
             outputs_of(context, tensors, group, agent)
             for tensors, group in ((context.tensors, agent), ({**context.tensors, **new}, 0))
         )
         if taught_std is not None:
             old, now = (
                 torch.distributions.Normal(mean, std.detach().double().exp())
-                for mean, std in ((taught, taught_std), (got, got_std))
+                for mean, std in ((teacher, taught_std), (got, got_std))
             )
             found.append(torch.distributions.kl_divergence(old, now).sum(dim=1))
             continue
         legal = torch.tensor(batch.of(batch.masks, agent)[batch.alive[agent]])
         total, sizes = 0, context.spec.classes[0].branches or (3,)
         for one, other in zip(
-            *(torch.where(legal, outputs, -1e9).split(sizes, dim=1) for outputs in (taught, got)), strict=True
+            *(torch.where(legal, outputs, -1e9).split(sizes, dim=1) for outputs in (teacher, got)), strict=True
         ):
             old, now = (torch.distributions.Categorical(logits=part) for part in (one, other))
             total = total + torch.distributions.kl_divergence(old, now)
@@ -127,32 +127,32 @@ def test_a_merge_without_lessons_keeps_what_the_bases_critic_predicts(kind, reme
 
 def test_the_lesson_of_numbers_is_the_one_worked_out_by_hand():
     # Teacher N(0, 1), student N(1, 2): KL = ln 2 + (1 + 1) / (2 * 4) - 1/2; slopes (1 - 0) / 4 and 1 - 2/4.
-    lesson = distil.lesson(Gaussian(Bounds((-1.0,), (1.0,))), np.zeros((1, 1)), np.zeros((1, 1)), None)
+    distil_target = distil.distil_target(Gaussian(Bounds((-1.0,), (1.0,))), np.zeros((1, 1)), np.zeros((1, 1)), None)
     outputs, own = np.ones((1, 1)), np.log([2.0])
-    assert lesson.divergence(outputs, own) == pytest.approx(np.log(2) + 0.25 - 0.5, rel=1e-12)
-    taught = lesson.loss(outputs, own, np.array([0]))
-    np.testing.assert_allclose(taught.grad_output, [[0.25]], rtol=1e-12)
-    np.testing.assert_allclose(taught.grad_log_std, [0.5], rtol=1e-12)
+    assert distil_target.divergence(outputs, own) == pytest.approx(np.log(2) + 0.25 - 0.5, rel=1e-12)
+    teacher = distil_target.loss(outputs, own, np.array([0]))
+    np.testing.assert_allclose(teacher.grad_output, [[0.25]], rtol=1e-12)
+    np.testing.assert_allclose(teacher.grad_log_std, [0.5], rtol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["numbers", "several choices"])
 def test_the_gradient_of_a_lesson_is_that_of_automatic_differentiation(kind):
     rng, rows = np.random.default_rng(2), np.array([3, 0, 4])
     width = 2 if kind == "numbers" else 5
-    outputs, taught, own = rng.standard_normal((3, width)), rng.standard_normal((5, width)), rng.standard_normal(2)
+    outputs, teacher, own = rng.standard_normal((3, width)), rng.standard_normal((5, width)), rng.standard_normal(2)
     z, free = torch.tensor(outputs, requires_grad=True), torch.tensor(own, requires_grad=True)
     if kind == "numbers":
         spread = rng.standard_normal((5, 2))
-        lesson = distil.lesson(Gaussian(Bounds((-1.0, -1.0), (1.0, 1.0))), taught, spread, None)
-        old = torch.distributions.Normal(torch.tensor(taught[rows]), torch.tensor(spread[rows]).exp())
+        distil_target = distil.distil_target(Gaussian(Bounds((-1.0, -1.0), (1.0, 1.0))), teacher, spread, None)
+        old = torch.distributions.Normal(torch.tensor(teacher[rows]), torch.tensor(spread[rows]).exp())
         wanted = torch.distributions.kl_divergence(old, torch.distributions.Normal(z, free.exp())).sum(dim=1).mean()
     else:
-        lesson, wanted = distil.lesson(Branches((3, 2)), taught, None, None), 0
-        for one, other in zip(torch.tensor(taught[rows]).split((3, 2), 1), z.split((3, 2), 1), strict=True):
+        distil_target, wanted = distil.distil_target(Branches((3, 2)), teacher, None, None), 0
+        for one, other in zip(torch.tensor(teacher[rows]).split((3, 2), 1), z.split((3, 2), 1), strict=True):
             pair = (torch.distributions.Categorical(logits=part) for part in (one, other))
             wanted = wanted + torch.distributions.kl_divergence(*pair).mean()
     wanted.backward()
-    found = lesson.loss(outputs, own, rows)
+    found = distil_target.loss(outputs, own, rows)
     np.testing.assert_allclose(found.grad_output, z.grad.numpy(), rtol=0, atol=1e-13)
     if kind == "numbers":
         np.testing.assert_allclose(found.grad_log_std, free.grad.numpy(), rtol=1e-12)

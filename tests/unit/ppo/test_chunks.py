@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import synthetic
 
-from functions.algorithms.chunks import Independent, shuffled, training_samples
+from functions.algorithms.chunks import Independent, shuffled_minibatches, training_samples
 from functions.algorithms.rows import members, observations, pooled, starts
 from functions.algorithms.trainable import outputs
 from functions.nn import recurrent
@@ -86,7 +86,7 @@ def test_what_came_before_an_episode_changes_nothing_in_it():
 def test_an_epoch_takes_every_row_once_and_minibatches_know_where_their_rows_stand(remembers):
     context, weights = scene(remembers)
     pieces = pieces_of(context, weights, 4)
-    found = list(shuffled(pieces, np.random.default_rng(1), epochs=2, count=3))
+    found = list(shuffled_minibatches(pieces, np.random.default_rng(1), epochs=2, count=3))
     assert len(found) == 6
     for epoch in (found[:3], found[3:]):
         rows = np.concatenate([part.rows for part in epoch])
@@ -103,9 +103,11 @@ def test_an_epoch_takes_every_row_once_and_minibatches_know_where_their_rows_sta
 
 
 def test_with_fewer_pieces_than_minibatches_every_piece_is_one():
-    found = list(shuffled(Independent(np.arange(6.0).reshape(3, 2)), np.random.default_rng(0), epochs=2, count=8))
-    assert [len(part.rows) for part in found] == 6 * [1]
-    assert not list(shuffled(Independent(np.empty((0, 2))), np.random.default_rng(0), epochs=2, count=8))
+    def minibatches(rows):
+        return list(shuffled_minibatches(Independent(rows), np.random.default_rng(0), epochs=2, count=8))
+
+    assert [len(part.rows) for part in minibatches(np.arange(6.0).reshape(3, 2))] == 6 * [1]
+    assert not minibatches(np.empty((0, 2)))
 
 
 @pytest.mark.parametrize("remembers", [False, True])

@@ -40,32 +40,34 @@ def torch_outputs(flat, inputs):
     return outputs
 
 
-def torch_divergence(logits, taught, legal):
+def torch_divergence(logits, teacher, legal):
     """Mean KL(teacher || student) of rows, by torch."""
     allowed = torch.ones(logits.shape, dtype=torch.bool) if legal is None else torch.tensor(legal)
-    log_t = torch.log_softmax(torch.tensor(taught).masked_fill(~allowed, -1e9), dim=1)
+    log_t = torch.log_softmax(torch.tensor(teacher).masked_fill(~allowed, -1e9), dim=1)
     log_p = torch.log_softmax(logits.masked_fill(~allowed, -1e9), dim=1)
     return torch.nn.functional.kl_div(log_p, log_t, reduction="batchmean", log_target=True)
 
 
-def imitation_error(logits, taught, legal):
+def imitation_error(logits, teacher, legal):
     """d mean(KL(teacher || student)) / d logits of one choice, as a lesson says."""
-    lesson = distil.lesson(OneChoice(logits.shape[1]), taught, None, legal)
-    return lesson.loss(logits, None, np.arange(len(logits))).grad_output
+    distil_target = distil.distil_target(OneChoice(logits.shape[1]), teacher, None, legal)
+    return distil_target.loss(logits, None, np.arange(len(logits))).grad_output
 
 
 @pytest.mark.parametrize("legal", [None, LEGAL], ids=["all legal", "masked"])
 def test_the_gradient_of_a_policys_lesson_is_that_of_automatic_differentiation(legal):
-    flat, inputs, taught = pupil()
+    flat, inputs, teacher = pupil()
     gradient = np.zeros_like(flat)
     activations = forward(MLP.layers(flat), inputs)
-    grad_output = imitation_error(activations[-1], taught, legal)
+    grad_output = imitation_error(activations[-1], teacher, legal)
     backward(MLP.layers(flat), activations, grad_output, MLP.layers(gradient))
     parameters = torch.tensor(flat, requires_grad=True)
-    loss = torch_divergence(torch_outputs(parameters, inputs), taught, legal)
+    loss = torch_divergence(torch_outputs(parameters, inputs), teacher, legal)
     loss.backward()
     np.testing.assert_allclose(gradient, parameters.grad.numpy(), rtol=0, atol=1e-13)
-    found = distil.divergence(distil.log_probabilities(taught, legal), distil.log_probabilities(activations[-1], legal))
+    found = distil.divergence(
+        distil.log_probabilities(teacher, legal), distil.log_probabilities(activations[-1], legal)
+    )
     assert found == pytest.approx(loss.item(), rel=1e-12)
 
 
@@ -78,16 +80,18 @@ def test_the_gradient_of_a_critics_lesson_is_that_of_automatic_differentiation()
 
 
 def test_lessons_are_adams_steps_on_the_rows_named():
-    flat, inputs, taught = pupil()
+    flat, inputs, teacher = pupil()
     batches = distil.row_batches(len(inputs), 4, generator(1))[:, :6]
     parameters = torch.tensor(flat, requires_grad=True)
     reference = torch.optim.Adam([parameters], lr=0.05, eps=1e-5)
     student = Adam(flat, np.zeros_like(flat), np.zeros_like(flat), 0, 0.05, 1e-5, max_grad_norm=math.inf)
-    lesson = distil.lesson(OneChoice(3), taught, None, LEGAL)
-    Trainable(Network(MLP.sizes), student).learn([Independent(inputs).part(rows) for rows in batches], lesson.loss)
+    distil_target = distil.distil_target(OneChoice(3), teacher, None, LEGAL)
+    Trainable(Network(MLP.sizes), student).learn(
+        [Independent(inputs).part(rows) for rows in batches], distil_target.loss
+    )
     for rows in batches:
         reference.zero_grad()
-        torch_divergence(torch_outputs(parameters, inputs[rows]), taught[rows], LEGAL[rows]).backward()
+        torch_divergence(torch_outputs(parameters, inputs[rows]), teacher[rows], LEGAL[rows]).backward()
         reference.step()
     assert student.steps == 4
     np.testing.assert_allclose(flat, parameters.detach().numpy(), rtol=0, atol=1e-9)
@@ -95,11 +99,11 @@ def test_lessons_are_adams_steps_on_the_rows_named():
 
 def test_the_divergence_is_the_one_worked_out_by_hand():
     # rows: (1/2, 1/2, -) to (1/4, 3/4, -), then equal ones; the third action is illegal in the first row
-    taught = np.log(np.array([[0.5, 0.5, 7.0], [0.2, 0.3, 0.5]]))
+    teacher = np.log(np.array([[0.5, 0.5, 7.0], [0.2, 0.3, 0.5]]))
     found = np.log(np.array([[0.25, 0.75, 0.1], [0.2, 0.3, 0.5]]))
     legal = np.array([[True, True, False], [True, True, True]])
     divergence = distil.divergence(
-        *(distil.log_probabilities(logits.astype(np.float32), legal) for logits in (taught, found))
+        *(distil.log_probabilities(logits.astype(np.float32), legal) for logits in (teacher, found))
     )
     assert divergence == pytest.approx((0.5 * math.log(2) + 0.5 * math.log(2 / 3)) / 2, rel=1e-6)
 
@@ -116,11 +120,11 @@ def test_what_is_illegal_has_no_probability_and_is_not_taught():
 
 @given(LOGITS, LOGITS)
 @settings(max_examples=40)
-def test_a_pupil_that_acts_as_its_teacher_is_taught_nothing_and_no_other_is_at_distance_zero(taught, logits):
-    log_t = distil.log_probabilities(taught, None)
-    again = distil.log_probabilities(taught + 2.5, None)  # logits count up to a constant
+def test_a_pupil_that_acts_as_its_teacher_is_taught_nothing_and_no_other_is_at_distance_zero(teacher, logits):
+    log_t = distil.log_probabilities(teacher, None)
+    again = distil.log_probabilities(teacher + 2.5, None)  # logits count up to a constant
     assert distil.divergence(log_t, again) == pytest.approx(0, abs=1e-12)
-    np.testing.assert_allclose(imitation_error(taught + 2.5, taught, None), 0, atol=1e-13)
+    np.testing.assert_allclose(imitation_error(teacher + 2.5, teacher, None), 0, atol=1e-13)
     # Pinsker: KL >= 2 TV²
     log_p = distil.log_probabilities(logits, None)
     variation = 0.5 * np.abs(np.exp(log_t) - np.exp(log_p)).sum(axis=1)

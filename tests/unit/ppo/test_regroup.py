@@ -314,9 +314,9 @@ def test_after_lessons_the_merged_critic_says_what_every_members_critic_said(nam
         ]
         return float(np.sqrt(np.mean(np.concatenate(errors) ** 2)))
 
-    untaught, taught = (mistake(made(*scene(name, distil_steps=steps))[0]) for steps in (0, 600))
+    untaught, teacher = (mistake(made(*scene(name, distil_steps=steps))[0]) for steps in (0, 600))
     assert untaught > 1
-    assert taught < 0.1 * untaught
+    assert teacher < 0.1 * untaught
 
 
 def test_rows_in_which_a_member_was_dead_teach_nothing():
