@@ -90,7 +90,7 @@ class AwsBackend(RemoteBackend):
         parameters = renewed(cloud, request.tenant, request.parameters)
         _check_concurrency(int(parameters.get("WorkerConcurrency", 0)), before, free)
         print(deploy_messages.before(who, region, stack, before is not None, parameters, free))
-        request.confirm("renew it?" if before else "make it?")
+        request.confirm("update it?" if before else "create it?")
         with packed(request.plugins, engine, request.report) as packages:
             request.report("the first time this takes some minutes" if before is None else "this takes some minutes")
             return deploy(cloud, request.tenant, parameters, packages, say=request.report)

@@ -1,4 +1,4 @@
-"""The console script `marless`: runs the command, and turns what went wrong into one line and an exit code."""
+"""The console script `marless`: runs a command and turns errors into one line and an exit code."""
 
 import difflib
 import os
@@ -17,41 +17,41 @@ from coordinator.errors import INTERNAL, USER_ERROR, UserError, one_line
 from coordinator.runs.signals import Interrupted, end, heard
 from infra.local.own_process import age_s
 
-# Every command is the module of its name, loaded when it is called: nobody waits for the others' imports.
+# Every command is a module of its name, imported only when it is called, so that commands start quickly.
 COMMANDS = {
     "train": "train a team of policies",
-    "resume": "go on with a run, after a stop or with higher limits",
-    "status": "how a run stands",
-    "watch": "follow a run in the cloud, and fetch its policies when it has ended",
-    "stop": "end a run resumably, after the tasks in flight",
-    "logs": "what the functions of a run in the cloud wrote",
-    "runs": "all runs",
-    "evaluate": "play a run's policies and give their return",
+    "resume": "continue a run that stopped, or raise its limits",
+    "status": "show the progress of a run",
+    "watch": "follow a run in the cloud and download its results when it ends",
+    "stop": "stop a run after the tasks in flight; it can be resumed",
+    "logs": "print the logs of deployed functions",
+    "runs": "list all runs",
+    "evaluate": "play a run's policies and print their return",
     "ablate": "compare sharing, scaling and placement rules over seeds",
-    "estimate": "what a run would cost and how long it would take",
-    "config": "print the effective configuration, every key explained",
+    "estimate": "estimate the cost and duration of a run",
+    "config": "print the effective configuration with a description of every key",
     "verify": "check a run's objects and weights against their hashes",
-    "deploy": "make, or bring up to date, what runs on AWS need",
-    "teardown": "remove a deployment with all its runs",
-    "doctor": "what this machine has and what is missing",
+    "deploy": "create or update the deployment that runs on AWS need",
+    "teardown": "delete a deployment and all its runs",
+    "doctor": "check what is installed and what is missing",
 }
 
 
 class Parser(ArgumentParser):
-    """Refuses in one line, as every command does."""
+    """Reports wrong arguments as a `UserError`, in one line."""
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message}; see {self.prog} --help")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command; returns the exit code: 0 done, 1 ended without what was asked for, 2 the user's to correct."""
+    """Runs a command; returns the exit code: 0 success, 1 incomplete, 2 an error that the user can correct."""
     options = Namespace(started=time.monotonic() - (age_s() if argv is None else 0.0), folder=None)
     try:
         with heard(end):
             return _run(list(sys.argv[1:] if argv is None else argv), options)
     except BrokenPipeError:
-        # Nobody reads on; without this the interpreter would complain once more when it flushes at exit.
+        # The reader is gone; without this the interpreter would fail again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Interrupted as stop:
@@ -98,7 +98,7 @@ Trains multi-agent reinforcement-learning policies on serverless functions.
 
 {lines}
 
-Begin with `marless train`; `marless COMMAND --help` says more."""
+Start with `marless train`. `marless COMMAND --help` describes a command."""
 
 
 def _say(line: str, code: int) -> int:
@@ -117,11 +117,11 @@ def _expected(error: Exception) -> bool:
 
 
 def _log(options: Namespace) -> str:
-    """Writes the traceback down; returns where it is."""
+    """Writes the traceback to a file; returns a text that says where it is."""
     path = options.folder / "error.log" if options.folder else Path(tempfile.gettempdir())
     try:
         if not options.folder:
-            # A name that nobody can foresee: others may write there too.
+            # An unpredictable name, because other users may write to this folder too.
             descriptor, name = tempfile.mkstemp(prefix="marless-error-", suffix=".log")
             os.close(descriptor)
             path = Path(name)

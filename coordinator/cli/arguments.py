@@ -15,15 +15,18 @@ _TENANT = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
 
 
 def configuration(parser: ArgumentParser) -> None:
-    """A TOML file and settings, in any order with options."""
+    """A TOML file and ``key=value`` settings, in any order."""
     parser.add_argument(
-        "settings", nargs="*", metavar="FILE.toml | key=value", help="a configuration file, and settings over it"
+        "settings",
+        nargs="*",
+        metavar="FILE.toml | key=value",
+        help="a configuration file, and overriding settings",
     )
 
 
 def run(parser: ArgumentParser, default: str | None = None) -> None:
-    """The run meant."""
-    text = "a run's name under runs/, the path of its folder, or latest"
+    """Which run the command is about."""
+    text = "name of a run under runs/, path of its folder, or latest"
     if default is None:
         parser.add_argument("run", metavar="RUN", help=text)
     else:
@@ -31,18 +34,18 @@ def run(parser: ArgumentParser, default: str | None = None) -> None:
 
 
 def workers(parser: ArgumentParser) -> None:
-    """How many processes serve functions."""
+    """How many worker processes run functions."""
     parser.add_argument(
         "--workers",
         type=count,
         default=cores(),
         metavar="N",
-        help="worker processes (default: cores, %(default)s here)",
+        help="number of worker processes (default: number of cores, %(default)s here)",
     )
 
 
 def backend(parser: ArgumentParser) -> None:
-    """Which back-end a new run gets; it keeps it."""
+    """The back-end of a new run."""
     parser.add_argument(
         "--backend",
         choices=registry.names(),
@@ -53,40 +56,42 @@ def backend(parser: ArgumentParser) -> None:
 
 
 def detach(parser: ArgumentParser) -> None:
-    """Whether this machine goes on being needed."""
-    parser.add_argument("--detach", action="store_true", help="let the cloud drive the run and come back at once")
+    """Whether the cloud drives the run."""
+    parser.add_argument("--detach", action="store_true", help="let the cloud drive the run and return at once")
 
 
 def elsewhere(parser: ArgumentParser) -> None:
-    """Where to look for a run that has no folder on this machine."""
+    """The deployment to search for a run that has no folder on this machine."""
     parser.add_argument(
-        "--backend", choices=registry.remote_names(), help="where to look for a run that was begun on another machine"
+        "--backend", choices=registry.remote_names(), help="back-end of a run that was started on another machine"
     )
     deployment(parser)
 
 
 def remote_backend(parser: ArgumentParser) -> None:
-    """Which deployment a command makes or removes."""
+    """The deployment that a command creates or deletes."""
     parser.add_argument(
         "--backend",
         choices=registry.remote_names(),
         default=registry.DEFAULT_REMOTE,
-        help="where (default: %(default)s)",
+        help="back-end (default: %(default)s)",
     )
     deployment(parser)
 
 
 def deployment(parser: ArgumentParser) -> None:
-    """Which deployment is meant; nothing of it matters to runs on this machine."""
+    """Tenant and region of a deployment; runs on this machine ignore them."""
     parser.add_argument(
-        "--tenant", type=_tenant, default=TENANT, metavar="NAME", help="whose deployment (default: %(default)s)"
+        "--tenant", type=_tenant, default=TENANT, metavar="NAME", help="tenant of the deployment (default: %(default)s)"
     )
     parser.add_argument("--region", metavar="REGION", help="AWS region (default: that of the AWS configuration)")
 
 
 def _tenant(text: str) -> str:
     if not _TENANT.fullmatch(text):
-        raise ArgumentTypeError(f"{text!r} is not a tenant: small letters, digits and '-', at most 31, not '-' first")
+        raise ArgumentTypeError(
+            f"{text!r} is not a tenant: at most 31 lower-case letters, digits and '-', not '-' first"
+        )
     return text
 
 
@@ -105,20 +110,20 @@ def drive(options: Namespace) -> Drive:
 
 
 def json(parser: ArgumentParser) -> None:
-    """Output for programs."""
-    parser.add_argument("--json", action="store_true", help="JSON instead of text, one object per line")
+    """JSON output."""
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text, one object per line")
 
 
 def count(text: str) -> int:
-    """A whole number from 1 on."""
+    """A positive whole number."""
     if not text.isdecimal() or int(text) < 1:
-        raise ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+        raise ArgumentTypeError(f"{text!r} is not a positive whole number")
     return int(text)
 
 
 def split(settings: list[str]) -> tuple[Path | None, list[str]]:
-    """The file, if there is one, and the ``key=value`` settings."""
+    """Separates the configuration file, if any, from the ``key=value`` settings."""
     files = [text for text in settings if "=" not in text]
     if len(files) > 1:
-        raise UserError(f"{files[1]!r} is not key=value, such as seed=3; one configuration file is read, {files[0]}")
+        raise UserError(f"{files[1]!r} is not key=value, such as seed=3; one file is allowed, {files[0]}")
     return Path(files[0]) if files else None, [text for text in settings if "=" in text]

@@ -1,4 +1,4 @@
-"""What a deployment is and costs, said before it is made and when it stands."""
+"""What a deployment contains and costs, printed before and after it is created."""
 
 from collections.abc import Mapping
 
@@ -14,26 +14,29 @@ _PRICED = "us-east-1"
 # The learner's image and what it is built on, compressed; more with plug-ins.
 _IMAGE_BYTES = 300 << 20
 _USUAL_MB = 1769
-# What a new account may run at once is far below this (Lambda developer guide, "Lambda quotas").
+# The concurrency quota of a new account is far below this (Lambda developer guide, "Lambda quotas").
 _MANY = 100
 
 
 def before(who: Caller, region: str, stack: str, known: bool, parameters: Mapping[str, str], free: int) -> str:
-    """What will be made or changed, where, and what it costs while nobody trains."""
+    """What will be created or updated, where, and what it costs per month while idle."""
     rows = [
         ("account", f"{who.account}, {region}, as {who.arn.rpartition(':')[2]}"),
-        ("stack", f"{stack}, {'there already: functions are renewed, runs and their data stay' if known else 'new'}"),
-        ("of", "a bucket, a table, a queue, 4 functions with a role and a log each, a schedule, 4 alarms, a dashboard"),
-        ("beside it", "a bucket of packages, and a container repository with the learner's image"),
-        ("at once", f"{free:,} functions in this account{_few(free)}"),
-        ("idle month", f"{_idle(parameters)}; training comes on top (marless estimate)"),
+        ("stack", f"{stack}, {'exists: functions are updated, runs and their data stay' if known else 'new'}"),
+        (
+            "resources",
+            "a bucket, a table, a queue, 4 functions with roles and logs, a schedule, 4 alarms, a dashboard",
+        ),
+        ("outside it", "a bucket of packages, and a container repository with the learner's image"),
+        ("concurrency", f"{free:,} functions at once in this account{_few(free)}"),
+        ("idle cost", f"{_idle(parameters)}; training is extra (marless estimate)"),
     ]
     costs = table(("", "", ""), _lines(parameters)).splitlines()[1:]
     return "\n".join([*(f"{label:<12}{text}" for label, text in rows), *(" " * 12 + cost for cost in costs)])
 
 
 def after(made: Deployment) -> str:
-    """What stands."""
+    """What was deployed."""
     functions = [
         (
             role,
@@ -48,12 +51,12 @@ def after(made: Deployment) -> str:
 def _few(free: int) -> str:
     if free >= _MANY:
         return ""
-    return "; new accounts have few: ask for more under Service Quotas, AWS Lambda, Concurrent executions"
+    return "; new accounts have a low quota: raise it under Service Quotas, AWS Lambda, Concurrent executions"
 
 
 def _idle(parameters: Mapping[str, str]) -> str:
     lines = idle_month(load_prices(_PRICED), standing(parameters))
-    return f"{money(float(total(lines)))} at list prices of {_PRICED}, without the free tier"
+    return f"{money(float(total(lines)))} per month at list prices of {_PRICED}, without the free tier"
 
 
 def _lines(parameters: Mapping[str, str]) -> list[tuple[str, str, str]]:
@@ -66,7 +69,7 @@ def _lines(parameters: Mapping[str, str]) -> list[tuple[str, str, str]]:
 
 
 def standing(parameters: Mapping[str, str]) -> Standing:
-    """What is paid for by the month in a deployment with these parameters of the template."""
+    """The resources of a deployment with these template parameters that are billed by the month."""
     return Standing(
         coordinator_mb=int(parameters.get("CoordinatorMemory", _USUAL_MB)),
         # An alarm is paid for by the metrics it looks at (Amazon CloudWatch pricing, "alarm metric").

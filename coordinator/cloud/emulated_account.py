@@ -1,4 +1,4 @@
-"""The emulated account of a folder of runs, as commands need it: there, with the present program, and not for ever."""
+"""Starts, deploys to and ends the emulated account of a folder of runs."""
 
 import sys
 from pathlib import Path
@@ -44,7 +44,7 @@ def cloud_of(folder: Path) -> Cloud:
 
 
 def ensure_deployed(tenant: str, region: str | None) -> None:
-    """The account of this folder, started when it does not run, with the present program deployed for the tenant.
+    """Starts the account of this folder if necessary and deploys the present program for the tenant.
 
     Raises `UserError`, and `StorageFault` when it does not answer.
     """
@@ -52,7 +52,7 @@ def ensure_deployed(tenant: str, region: str | None) -> None:
     running = start(region)
     if before is None:
         _started.append(running)
-    # Two commands that begin at once deploy one after the other; the second finds nothing to do.
+    # Of two commands that start at once the second waits for the first, and has nothing to deploy.
     lock = Lock(account_folder() / "deploying.lock")
     lock.take(wait=True)
     try:
@@ -62,7 +62,7 @@ def ensure_deployed(tenant: str, region: str | None) -> None:
 
 
 def start(region: str | None) -> Account:
-    """The account, started when it does not run; raises `UserError`."""
+    """The running account, started if necessary; raises `UserError`."""
     require(BACKEND, "the emulated account")
     folder = account_folder()
     running = accounts.find(folder)
@@ -80,23 +80,23 @@ def start(region: str | None) -> Account:
 
 
 def release(run: str, keep: bool) -> None:
-    """Ends the account if this process started it, unless it is to be kept, or another run needs what it holds.
+    """Ends the account if this process started it, unless `keep` is set or another run needs it.
 
-    Raises `UserError` when it does not end.
+    Raises `UserError` when the account does not end.
     """
     if not _started:
         return
     running = _started.pop()
     if keep or _needed(run):
         print_note(
-            f"the emulated account goes on; end it, and all it holds, with: marless teardown --backend {BACKEND}"
+            f"the emulated account keeps running; delete it and its data with: marless teardown --backend {BACKEND}"
         )
         return
     end(running)
 
 
 def end(running: Account) -> None:
-    """Ends the account; raises `UserError` when it does not end."""
+    """Ends the account; raises `UserError` when that fails."""
     try:
         running.stop()
     except AccountFault as fault:
@@ -110,17 +110,17 @@ def stacks(running: Account) -> list[str]:
 
 
 def print_note(line: str) -> None:
-    """Says what goes on beside the command's own output."""
+    """Prints progress on standard error, apart from the command's output."""
     print(line, file=sys.stderr, flush=True)
 
 
 def _deploy(cloud: Cloud, tenant: str) -> None:
-    """Makes or renews the tenant's stack where it does not hold the present program."""
+    """Creates or updates the tenant's stack unless it has the present program."""
     found = describe(cloud, stack_name(tenant))
     code = provenance.code_sha256()
     if found is not None and found.code == code:
         return
-    print_note(f"{'renewing' if found else 'deploying'} stack {stack_name(tenant)} in the emulated account")
+    print_note(f"{'updating' if found else 'deploying'} stack {stack_name(tenant)} in the emulated account")
     try:
         deploy(cloud, tenant, renewed(cloud, tenant, {"Code": code}))
     except DeploymentFault as fault:
@@ -140,5 +140,5 @@ def _unfinished(folder: RunFolder) -> bool:
             return False
         state = load_state(deployed_in(cloud_of(folder.path.parent / FOLDER), ref).outside(ref.run).ledger)
     except (UserError, StorageFault):
-        return False  # of an account that is gone, or unreadable: there is nothing to lose
+        return False  # the account is gone or unreadable, so nothing can be lost
     return state is not None and state.status != "finished"

@@ -1,4 +1,4 @@
-"""What a deployment on AWS uploads, built from this program and the user's plug-ins."""
+"""Builds what a deployment on AWS uploads from this program and the user's plug-ins."""
 
 import shutil
 import tempfile
@@ -12,13 +12,13 @@ from infra.packaging.archives import pack
 from infra.packaging.packages import PYTHON, ROOT, Function, build
 
 _ZIPS: tuple[Function, ...] = ("actor", "evaluator", "coordinator")
-# What the image's Dockerfile copies.
+# The folders that the image's Dockerfile copies.
 _CONTEXT = ("functions", "infra", "marless")
 
 
 @contextmanager
 def packed(chosen: Sequence[str], engine: str, say: Callable[[str], None]) -> Iterator[Packages]:
-    """Archives and image with the plug-ins `chosen`, for as long as the block lasts.
+    """Archives and image with the plug-ins `chosen`, removed when the block ends.
 
     Raises `PackageFault` and `ContainerFault`.
     """
@@ -26,7 +26,7 @@ def packed(chosen: Sequence[str], engine: str, say: Callable[[str], None]) -> It
         folder = Path(temporary)
         say("building the packages of actor, evaluator and coordinator")
         if not build({name: folder / name for name in _ZIPS}, chosen):
-            say(f"there is no Python {PYTHON} here, so functions go without byte code and start slower")
+            say(f"Python {PYTHON} is not installed, so functions are deployed without byte code and start slower")
         archives = {name: folder / f"{name}.zip" for name in _ZIPS}
         for name, archive in archives.items():
             pack(folder / name, archive)
@@ -36,7 +36,7 @@ def packed(chosen: Sequence[str], engine: str, say: Callable[[str], None]) -> It
 
 
 def _context(folder: Path, chosen: Sequence[str]) -> Path:
-    """A folder with what the image is made of and nothing else: no runs, no environments, nothing of the user's."""
+    """The image's build context: only what the Dockerfile copies, so no runs and no virtual environments."""
     for name in _CONTEXT:
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
     plugins.stage(chosen, folder / "build" / "plugins")

@@ -1,4 +1,4 @@
-"""What an AWS back-end needs of this machine; looking is quick, with or without a network."""
+"""What an AWS back-end requires on this machine; checking is quick, with or without a network."""
 
 import threading
 import time
@@ -13,33 +13,32 @@ from infra.packaging.containers import ContainerFault, engine
 from infra.packaging.interpreters import interpreter
 from infra.packaging.packages import PYTHON
 
-# Looks have limits of their own; this is for what the system itself holds up, such as the name of a host.
+# Checks have time-outs; this one is for delays of the system itself, such as resolving a host name.
 _PATIENCE_S = 8.0
 
-
-Look = Callable[[], Part]
+Check = Callable[[], Part]
 
 
 def aws_parts() -> tuple[Part, ...]:
-    """What runs and deployments in an AWS account need of this machine."""
-    looks = {"region": _region, "credentials": _credentials, "pip": _pip, "containers": _containers, "python": _python}
-    found = _all(looks)
-    return tuple(found[name] for name in looks)
+    """What runs and deployments in an AWS account require on this machine."""
+    checks = {"region": _region, "credentials": _credentials, "pip": _pip, "containers": _containers, "python": _python}
+    found = _all(checks)
+    return tuple(found[name] for name in checks)
 
 
-def _all(looks: dict[str, Look]) -> dict[str, Part]:
-    """What they find, at once; a look that does not end is given up, and does not keep the command from ending."""
+def _all(checks: dict[str, Check]) -> dict[str, Part]:
+    """Runs the checks in parallel; a check that does not end in time is abandoned and cannot block the command."""
     found: dict[str, Part] = {}
     threads = [
-        threading.Thread(target=lambda name=name, look=look: found.update({name: look()}), daemon=True)
-        for name, look in looks.items()
+        threading.Thread(target=lambda name=name, check=check: found.update({name: check()}), daemon=True)
+        for name, check in checks.items()
     ]
     for thread in threads:
         thread.start()
     until = time.monotonic() + _PATIENCE_S
     for thread in threads:
         thread.join(max(0.0, until - time.monotonic()))
-    late = {name: Part(name=name, ready=False, text=f"no answer within {_PATIENCE_S:g} s") for name in looks}
+    late = {name: Part(name=name, ready=False, text=f"no answer within {_PATIENCE_S:g} s") for name in checks}
     return {**late, **found}
 
 
@@ -51,7 +50,7 @@ def _region() -> Part:
 
 
 def _credentials() -> Part:
-    # The address of the service needs a region; who has chosen none is told so beside this.
+    # The service's address needs a region; a missing one is reported by another check.
     try:
         region = region_of(None)
     except UserError:
@@ -65,7 +64,7 @@ def _credentials() -> Part:
 
 def _pip() -> Part:
     ready = find_spec("pip") is not None
-    text = "installed" if ready else "this Python has none; it gathers the functions' packages: python -m ensurepip"
+    text = "installed" if ready else "missing in this Python, needed to package functions: python -m ensurepip"
     return Part(name="pip", ready=ready, text=text)
 
 

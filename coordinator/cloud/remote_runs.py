@@ -1,4 +1,4 @@
-"""Runs that live in the cloud and were begun on another machine: a folder here for what there is to see of them."""
+"""Local folders for runs in the cloud that were started on another machine."""
 
 from argparse import Namespace
 from contextlib import suppress
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def find_run(options: Namespace) -> RunFolder:
-    """The folder of the run that `options.run` names; made from the run's ledger where there is none.
+    """The folder of the run that `options.run` names, created from the run's ledger where it is missing.
 
-    Raises `UserError` for a run that is known neither here nor there.
+    Raises `UserError` when the run is found neither on this machine nor in the deployment.
     """
     try:
         return RunFolder.find(options.run)
@@ -37,7 +37,10 @@ def find_run(options: Namespace) -> RunFolder:
 
 
 def forget(ledger: "DynamoLedger", identity: Identity) -> None:
-    """Removes what a run that never began left there, so that its name is free again; another's of that name stays."""
+    """Removes the ledger items of a run that never began, so that its name is free again.
+
+    Items of another run with that name stay.
+    """
     with suppress(StorageFault, msgspec.MsgspecError):
         found = run_manifest.read(ledger)
         if found is None or msgspec.json.decode(found.identity, type=Identity) != identity:
@@ -49,13 +52,13 @@ def forget(ledger: "DynamoLedger", identity: Identity) -> None:
 def _create_folder(run: str, found: LocatedDeployment) -> RunFolder:
     ledger = found.deployed.outside(run).ledger
     try:
-        manifest_of = run_manifest.read(ledger)
-        identity = msgspec.json.decode(manifest_of.identity, type=Identity) if manifest_of else None
+        manifest = run_manifest.read(ledger)
+        identity = msgspec.json.decode(manifest.identity, type=Identity) if manifest else None
     except msgspec.MsgspecError as error:
-        raise UserError(f"{run} was begun by another version of marless: {error}") from error
-    if manifest_of is None or identity is None:
+        raise UserError(f"{run} was started by another version of marless: {error}") from error
+    if manifest is None or identity is None:
         raise UserError(f"tenant {found.deployment_ref.tenant} has no run {run}")
     folder = RunFolder.create(run, run)
-    folder.write(CONFIG, dump.document(manifest_of.config).encode(), durable=True)
+    folder.write(CONFIG, dump.document(manifest.config).encode(), durable=True)
     folder.identify(identity)
     return folder

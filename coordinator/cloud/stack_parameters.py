@@ -1,4 +1,4 @@
-"""The parameters of a tenant's stack: what the user says, what was deployed before, what the template has."""
+"""The parameters of a tenant's stack: from the user, the last deployment, or the template's defaults."""
 
 import re
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from infra.aws.errors import storage_errors
 from infra.deployment import stack_name, template
 from infra.deployment.stack import Stacks
 
-# They belong to one deployment, not to the user.
+# Set by every deployment, not by the user.
 _OURS = ("Tenant", "Code", "Release", "LearnerImage")
 _BLOCK = re.compile(r"^Parameters:\n(.*?)^\S", re.DOTALL | re.MULTILINE)
 _ENTRY = re.compile(r"^  (\w+):\n((?:    .*\n)+)", re.MULTILINE)
@@ -16,9 +16,9 @@ _DEFAULT = re.compile(r"^    Default: ([^#\n]*)", re.MULTILINE)
 
 
 def renewed(cloud: Cloud, tenant: str, given: Mapping[str, str]) -> dict[str, str]:
-    """All parameters of a deployment: `given`, for others what the tenant's last one had, else the template's defaults.
+    """All parameters of a deployment: those `given`, else those of the tenant's last deployment, else defaults.
 
-    They are complete, so that deploying twice asks twice for the same. Raises `StorageFault`.
+    They are complete, so deploying twice requests the same stack twice. Raises `StorageFault`.
     """
     name, usual = stack_name(tenant), defaults(template.text())
     with storage_errors("look for", f"stack {name}"):
@@ -29,7 +29,7 @@ def renewed(cloud: Cloud, tenant: str, given: Mapping[str, str]) -> dict[str, st
 
 
 def defaults(text: str) -> dict[str, str]:
-    """The parameters of a template with their defaults, in the form that ours is written in."""
+    """The parameters of a template with their defaults, for templates formatted like this project's."""
     block = _BLOCK.search(text)
     assert block is not None
     found = {name: _DEFAULT.search(body) for name, body in _ENTRY.findall(block[1])}

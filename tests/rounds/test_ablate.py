@@ -156,7 +156,7 @@ def test_competing_sides_are_played_against_a_reference(marless):
         (["--arms", "ours,,packed"], "argument --arms: 'ours,,packed' is not a list"),
         (["--seeds", "3-1"], "argument --seeds: '3-1' is not a list of seeds such as 1-10"),
         (["--seeds", "one"], "argument --seeds: 'one' is not a list of seeds"),
-        (["--jobs", "0"], "argument --jobs: '0' is not a whole number from 1 on"),
+        (["--jobs", "0"], "argument --jobs: '0' is not a positive whole number"),
         (["--random", "nan"], "argument --random: 'nan' is not a finite number"),
         (["seed=3"], "seed=3: the seeds of an ablation are given with --seeds"),
         (["placement.rule=fused"], "placement.rule=fused clashes with the arm marless-minus"),

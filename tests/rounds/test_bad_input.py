@@ -49,7 +49,7 @@ REFUSED = {
     "an unknown task": (["task.name=mpe/simple_spred"], "did you mean mpe/simple_spread?"),
     "an unknown region": (["pricing.region=mars-1"], "known regions: us-east-1"),
     "a cap that cannot be kept": (["stop.dollars=1", "pricing.storage=express"], "a cap cannot be kept"),
-    "no workers": (["--workers", "0"], "is not a whole number from 1 on"),
+    "no workers": (["--workers", "0"], "is not a positive whole number"),
     "an unknown option": (["--fast"], "--fast"),
     "an unknown back-end": (["--backend", "mainframe"], "mainframe"),
     "a run that leaves runs/": (["--run", "../elsewhere"], "a run's name has letters"),

@@ -85,7 +85,7 @@ def test_an_account_is_kept_for_a_run_that_is_not_at_its_end(marless):
         process.send_signal(2)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "the emulated account goes on; end it, and all it holds, with: marless teardown --backend emulated" in err
+    assert "the emulated account keeps running; delete it and its data with: marless teardown --backend emulated" in err
     rounds = json.loads(journal.read_text().splitlines()[-1])["round"]
     refused = marless("resume", "long", "functions.actor.timeout_s=600")
     said = "marless: functions.actor.timeout_s: the run's deployed actor has 300 s; ask for no more"
@@ -113,7 +113,7 @@ def test_a_detached_run_is_not_torn_down_by_accident(marless):
     kept = marless("teardown", *ON, "--yes")
     assert (kept.code, kept.err) == (
         2,
-        ["marless: far goes on; end it first (marless stop far), or give it up with --force"],
+        ["marless: far is in progress; stop it first (marless stop far), or pass --force"],
     )
     assert marless("stop", "far").code == 0
     removed = marless("teardown", *ON, "--yes")

@@ -291,7 +291,7 @@ def test_verify_recomputes_the_weights_and_names_what_differs(marless, first):
     assert said.code == 0 and summary("first")["weights_sha256"] in said.out[0] and "OK" in said.out[0]
     newest = Path("runs/first/policies.safetensors")
     newest.write_bytes(newest.read_bytes()[:-1] + b"?")
-    assert marless("verify", "first").out == ["first: policies.safetensors is not what the objects give"]
+    assert marless("verify", "first").out == ["first: policies.safetensors does not match the objects"]
     for path in Path("runs/first/objects").rglob("*.policies.safetensors"):
         path.unlink()
     said = marless("verify", "first")
@@ -344,7 +344,7 @@ def test_what_a_kill_left_before_a_folder_became_a_run_is_in_nobodys_way(marless
     (left / "workers").mkdir(parents=True)
     for name in (".lock", "config.toml", "ledger.sqlite", "ledger.sqlite-wal"):
         (left / name).write_bytes(b"?")
-    assert marless("runs").out == ["there are no runs here; begin one with: marless train"]
+    assert marless("runs").out == ["no runs here; start one with: marless train"]
     assert marless.train("first").code == 0
     assert {path.name for path in left.iterdir()} - {".lock"} == FILES
 

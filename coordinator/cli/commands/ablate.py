@@ -47,7 +47,7 @@ The same command goes on where it was stopped. docs/ablation.md says how to read
 
 
 def arguments(parser: ArgumentParser) -> None:
-    """What the command takes."""
+    """Adds the command's arguments."""
     common.configuration(parser)
     parser.add_argument("--arms", type=_listed, metavar="A,B", help="arms, the baseline first (default: all)")
     parser.add_argument("--sharing", type=_listed, metavar="A,B", help="cross of rules instead: none, all, paper, ours")

@@ -1,4 +1,4 @@
-"""marless config: the configuration that a run would have, as a file to keep and edit."""
+"""marless config: prints the effective configuration as a file to keep and edit."""
 
 from argparse import ArgumentParser, Namespace
 
@@ -12,11 +12,11 @@ EXAMPLES = """examples:
 
 
 def arguments(parser: ArgumentParser) -> None:
-    """What the command takes."""
+    """Adds the command's arguments."""
     common.configuration(parser)
 
 
 def run(options: Namespace) -> int:
-    """Prints the configuration as a file that gives the same run; 0."""
+    """Prints the configuration; trained with, it gives the same run."""
     print(document(load(*common.split(options.settings))), end="")
     return 0

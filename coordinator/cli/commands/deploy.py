@@ -1,4 +1,4 @@
-"""marless deploy: makes what runs in an AWS account need; doing it again brings it up to date."""
+"""marless deploy: creates or updates the deployment that runs in an AWS account need."""
 
 from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
 from collections.abc import Callable
@@ -16,43 +16,49 @@ from infra.packaging.containers import ContainerFault
 from infra.packaging.plugins import PackageFault
 
 EXAMPLES = """examples:
-  marless deploy                               says what it would make and what that costs, and asks
+  marless deploy                               shows resources and costs, then asks for confirmation
   marless deploy --tenant team-b --region eu-west-1 --email me@example.com --budget 20
   marless deploy --plugin ./my_tasks --actor-memory 3008
-  marless deploy --backend emulated            the same on this machine, for nothing
+  marless deploy --backend emulated            into an emulated account on this machine, free of charge
 
-What is not said stays as it was deployed last, but for plug-ins, which are named every time."""
+Options that are left out keep their last deployed values, except --plugin, which must be given every time."""
 
 # What Lambda takes (Lambda developer guide, "Lambda quotas").
 _MEMORY_MB, _TIMEOUT_S = (128, 10_240), (1, 900)
 
 
 def arguments(parser: ArgumentParser) -> None:
-    """What the command takes."""
+    """Adds the command's arguments."""
     common.remote_backend(parser)
     for role in ROLES:
         parser.add_argument(f"--{role}-memory", type=_within(*_MEMORY_MB), metavar="MB", help=f"memory of the {role}")
-        parser.add_argument(f"--{role}-timeout", type=_within(*_TIMEOUT_S), metavar="S", help="its longest invocation")
+        parser.add_argument(f"--{role}-timeout", type=_within(*_TIMEOUT_S), metavar="S", help=f"time-out of the {role}")
     parser.add_argument(
-        "--concurrency", type=_within(0, 10**6), metavar="N", help="reserve N of each kind of worker; 0: none"
+        "--concurrency",
+        type=_within(0, 10**6),
+        metavar="N",
+        help="reserved concurrency of each worker function; 0: none",
     )
     parser.add_argument(
-        "--budget", type=_within(0, 10**9), metavar="DOLLARS", help="a month; an alarm goes off above that pace"
+        "--budget",
+        type=_within(0, 10**9),
+        metavar="DOLLARS",
+        help="monthly budget; an alarm fires when spending is above that pace",
     )
-    parser.add_argument("--email", metavar="ADDRESS", help="where alarms are sent")
-    parser.add_argument("--tracing", action=BooleanOptionalAction, help="X-Ray traces invocations, which it bills")
+    parser.add_argument("--email", metavar="ADDRESS", help="recipient of alarms")
+    parser.add_argument("--tracing", action=BooleanOptionalAction, help="trace invocations with X-Ray (billed by AWS)")
     parser.add_argument(
         "--plugin",
         action="append",
         default=[],
         metavar="PLUGIN",
-        help="a package or module, by path or requirement, that your tasks or algorithms need",
+        help="package or module that your tasks or algorithms need, by path or requirement; may be repeated",
     )
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
 
 def run(options: Namespace) -> int:
-    """Says what it would do, asks, and does it."""
+    """Shows the deployment, asks for confirmation, and deploys."""
     given = _parameters(options)
     try:
         request = DeployRequest(
@@ -67,8 +73,8 @@ def run(options: Namespace) -> int:
 
 
 def _parameters(options: Namespace) -> dict[str, str]:
-    """The template's parameters that the user set, and what this program is."""
-    said = {
+    """The template's parameters that the user set, and the hash of this program."""
+    settings = {
         **{f"{role.capitalize()}Memory": getattr(options, f"{role}_memory") for role in ROLES},
         **{f"{role.capitalize()}Timeout": getattr(options, f"{role}_timeout") for role in ROLES},
         "WorkerConcurrency": options.concurrency,
@@ -76,7 +82,9 @@ def _parameters(options: Namespace) -> dict[str, str]:
         "AlarmEmail": options.email,
         "Tracing": {True: "Active", False: "Disabled"}.get(options.tracing),
     }
-    return {"Code": provenance.code_sha256()} | {name: str(value) for name, value in said.items() if value is not None}
+    return {"Code": provenance.code_sha256()} | {
+        name: str(value) for name, value in settings.items() if value is not None
+    }
 
 
 def _within(least: int, most: int) -> Callable[[str], int]:

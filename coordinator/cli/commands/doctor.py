@@ -1,4 +1,4 @@
-"""marless doctor: what this machine has, what is missing, and how to get it."""
+"""marless doctor: checks what is installed, what is missing, and how to get it."""
 
 import os
 import platform
@@ -19,12 +19,12 @@ _GIB = 1 << 30
 
 
 def arguments(parser: ArgumentParser) -> None:
-    """What the command takes."""
+    """Adds the command's arguments."""
     common.json(parser)
 
 
 def run(options: Namespace) -> int:
-    """Prints what is here and what is missing; always 0."""
+    """Prints what is installed and what is missing; always 0."""
     if options.json:
         installed = {name: extras.installed(name) for name in extras.EXTRAS}
         found = {"machine": dict(_machine()), "extras": installed, "backends": _backends()}
@@ -60,7 +60,7 @@ def _extra(name: str) -> tuple[str, str, str]:
 
 
 def _rows(name: str, readiness: Readiness) -> list[tuple[str, str, str]]:
-    """The back-end, and below it what it needs."""
+    """The back-end, and below it what it requires."""
     parts = [("", f"  {part.name}", part.text if part.ready else _missing(part.text)) for part in readiness.parts]
     return [(name, "ready" if readiness.ready else "not ready", readiness.what), *parts]
 

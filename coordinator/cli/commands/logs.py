@@ -1,4 +1,4 @@
-"""marless logs: what the functions of a deployment wrote, the oldest first."""
+"""marless logs: prints the log lines of deployed functions, oldest first."""
 
 import json
 import re
@@ -18,47 +18,51 @@ from infra.deployment import ROLES, stack_name
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _USUAL_S = 3600.0
-_LOOK_S = 2.0
+_POLL_S = 2.0
 
 EXAMPLES = """examples:
-  marless logs                                      the newest run, the last hour
-  marless logs first --follow                       go on until Ctrl-C
-  marless logs --function learner --since 1d        all runs of the deployment that the newest run lives in
-  marless logs --function actor --backend aws       those of the tenant default there"""
+  marless logs                                      the newest run, last hour
+  marless logs first --follow                       print new lines until Ctrl-C
+  marless logs --function learner --since 1d        all runs in the deployment of the newest run
+  marless logs --function actor --backend aws       all runs of tenant default on AWS"""
 
 
 def arguments(parser: ArgumentParser) -> None:
-    """What the command takes."""
-    parser.add_argument("run", metavar="RUN", nargs="?", help="only lines of this run (default: latest)")
-    parser.add_argument("--function", choices=ROLES, help="only this function; without RUN, of all runs")
-    parser.add_argument("--follow", action="store_true", help="go on with what is written from now on")
+    """Adds the command's arguments."""
+    parser.add_argument("run", metavar="RUN", nargs="?", help="print only lines of this run (default: latest)")
+    parser.add_argument("--function", choices=ROLES, help="print only lines of this function; without RUN, of all runs")
+    parser.add_argument("--follow", action="store_true", help="wait for new lines and print them")
     parser.add_argument(
-        "--since", type=_seconds, default=_USUAL_S, metavar="TIME", help="30s, 10m, 2h, 1d (default: 1h)"
+        "--since",
+        type=_seconds,
+        default=_USUAL_S,
+        metavar="TIME",
+        help="how far to look back: 30s, 10m, 2h, 1d (default: 1h)",
     )
     common.elsewhere(parser)
     common.json(parser)
 
 
 def run(options: Namespace) -> int:
-    """Prints the lines; `--follow` ends with Ctrl-C."""
-    cloud, stack, run = _chosen(options)
+    """Prints the lines; Ctrl-C ends `--follow`."""
+    cloud, stack, run = _source(options)
     functions = [options.function] if options.function else ROLES
     logs = Logs(cloud, {name: f"/marless/{stack}/{name}" for name in functions})
     reader, since = Reader(run), time.time() - options.since
     with Signals() as signals:
         any_lines = _print_new_lines(logs, reader, since, options.json)
         while options.follow and not signals.received:
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
             since = max(since, time.time() - LATE_S)
             any_lines |= _print_new_lines(logs, reader, since, options.json)
     if not any_lines and not options.json:
-        of = f" of {run}; what goes well leaves lines that name no run: see --function" if run else ""
-        print(f"functions wrote nothing{of} in that time; --since 1d looks further back")
+        which = f" of {run} (successful invocations log no run; see --function)" if run else ""
+        print(f"no log lines{which} in that time; --since 1d looks further back")
     return FINISHED
 
 
-def _chosen(options: Namespace) -> tuple[Cloud, str, str | None]:
-    """The account and the stack whose logs are meant, and the run, None for all; raises `UserError`."""
+def _source(options: Namespace) -> tuple[Cloud, str, str | None]:
+    """The account, the stack, and the run whose lines are wanted, None for all runs; raises `UserError`."""
     every = options.run is None and options.function is not None
     if options.backend and (every or not _is_here(options.run)):
         return registry.remote(options.backend).cloud(options.region), stack_name(options.tenant), options.run
@@ -82,7 +86,7 @@ def _is_here(run: str | None) -> bool:
 
 
 def _print_new_lines(logs: Logs, reader: Reader, since: float, as_json: bool) -> bool:
-    """Prints what is new; returns whether there was anything."""
+    """Prints new lines; returns whether there were any."""
     lines = [line for event in logs.since(since) if (line := reader.read(event))]
     for line in lines:
         print(_document(line) if as_json else _text(line), flush=True)

@@ -1,4 +1,4 @@
-"""marless runs: all runs, the oldest first."""
+"""marless runs: lists all runs, oldest first."""
 
 from argparse import ArgumentParser, Namespace
 from typing import Any
@@ -22,7 +22,7 @@ _HEADER = ("run", "status", "rounds", "steps", "final return", "seconds", "bill"
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a run stands. Of one that cannot be read, `problem` says why and there is no more."""
+    """A run's progress. For a run that cannot be read, only `problem` is set and says why."""
 
     run: str
     folder: str
@@ -37,12 +37,12 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def arguments(parser: ArgumentParser) -> None:
-    """What the command takes."""
+    """Adds the command's arguments."""
     common.json(parser)
 
 
 def run(options: Namespace) -> int:
-    """Prints a row for every run, unreadable ones with the reason."""
+    """Prints a row for every run, with the reason for runs that cannot be read."""
     rows = [_row(folder) for folder in folders.everything()]
     if options.json:
         for row in rows:
@@ -50,12 +50,12 @@ def run(options: Namespace) -> int:
     elif rows:
         print(table(_HEADER, [_cells(row) for row in rows]))
     else:
-        print("there are no runs here; begin one with: marless train")
+        print("no runs here; start one with: marless train")
     return 0
 
 
 def _row(folder: RunFolder) -> Row:
-    """From the ledger: a summary may be of before the run went on."""
+    """From the ledger: summary.json may be older than a resume."""
     known: dict[str, Any] = {"run": folder.name, "folder": str(folder.path)}
     try:
         with look(folder) as found:

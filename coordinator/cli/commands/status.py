@@ -1,4 +1,4 @@
-"""marless status: how a run stands, from its ledger; who trains it is not disturbed."""
+"""marless status: prints the progress of a run from its ledger, without disturbing the run."""
 
 from argparse import ArgumentParser, Namespace
 from decimal import Decimal
@@ -17,14 +17,14 @@ from coordinator.runs.stored import Stored, look
 
 
 def arguments(parser: ArgumentParser) -> None:
-    """What the command takes."""
+    """Adds the command's arguments."""
     common.run(parser, default=LATEST)
     common.elsewhere(parser)
     common.json(parser)
 
 
 def run(options: Namespace) -> int:
-    """Prints where the run stands."""
+    """Prints the run's progress."""
     folder = find_run(options)
     with look(folder) as found:
         if options.json:
@@ -60,7 +60,7 @@ def _rows(folder: RunFolder, found: Stored) -> list[tuple[str, str]]:
 
 
 def _fields(folder: RunFolder, found: Stored) -> dict[str, Any]:
-    """The same for programs; figures that there are not yet are null."""
+    """The JSON fields; values that do not exist yet are null."""
     state, best = found.state, found.state.best
     return {
         "run": found.plan.run,
@@ -107,11 +107,11 @@ def _next(state: State) -> list[tuple[str, str]]:
     if state.round_placement is None:
         return []
     fixed = len(state.team.fixed) if state.team else 0
-    beside = f", against {fixed} that {'does' if fixed == 1 else 'do'} not learn" if fixed else ""
-    teams = f"{len(state.groups)} for {counted(len(state.env_spec.agents) - fixed, 'agent')}{beside}"
+    opponents = f", against {counted(fixed, 'fixed opponent')}" if fixed else ""
+    teams = f"{len(state.groups)} for {counted(len(state.env_spec.agents) - fixed, 'agent')}{opponents}"
     return [
         ("networks", teams),
-        ("a round", f"{counted(state.controller.rollouts, 'unit')}, placed {described(state.round_placement)}"),
+        ("a round", f"{counted(state.controller.rollouts, 'rollout')}, placement {described(state.round_placement)}"),
     ]
 
 
@@ -121,7 +121,7 @@ def _bill(dollars: Decimal, cap: float | None) -> str:
 
 def _lost(state: State) -> str:
     lost = _attempts_lost(state)
-    return f", {lost} lost attempts billed at their most" if lost else ""
+    return f", {lost} lost attempts billed at their maximum" if lost else ""
 
 
 def _attempts_lost(state: State) -> int:
@@ -129,7 +129,7 @@ def _attempts_lost(state: State) -> int:
 
 
 def _problems(state: State) -> list[str]:
-    """Tasks of the round in flight that needed, or need, another attempt."""
+    """Work items of the current round that needed, or need, another attempt."""
     return [
         f"{work}: attempt {slot.attempt + 1}{', failed before' if slot.done else ''}: {slot.problem or 'lost'}"
         for work, slot in sorted(state.slots.items())

@@ -1,4 +1,4 @@
-"""marless stop: ends a run resumably, wherever it goes on, after the tasks in flight."""
+"""marless stop: stops a run after the tasks in flight, on this machine or in the cloud; it can be resumed."""
 
 import os
 import signal
@@ -13,34 +13,34 @@ from coordinator.drive import lease, run_manifest
 from coordinator.errors import FINISHED, UNFINISHED, UserError
 from coordinator.runs.folder import LATEST, RunFolder
 
-# How long to wait for the cloud to let go; the tasks in flight may take longer.
+# How long to wait until the cloud releases the lease; the tasks in flight may take longer.
 _PATIENCE_S = 120.0
 _LOOK_S = 1.0
 
 
 def arguments(parser: ArgumentParser) -> None:
-    """What the command takes."""
+    """Adds the command's arguments."""
     common.run(parser, default=LATEST)
     common.elsewhere(parser)
-    parser.add_argument("--force", action="store_true", help="take a run away from a cloud that does not let go of it")
+    parser.add_argument("--force", action="store_true", help="clear the lease of a run that the cloud does not stop")
 
 
 def run(options: Namespace) -> int:
-    """Asks whoever drives the run to stop, and waits until it has."""
+    """Asks the driver of the run to stop; waits for a run in the cloud."""
     folder = find_run(options)
     if folder.identity().deployment_ref is not None:
-        return _taken_away(folder) if options.force else _in_the_cloud(folder)
+        return _clear_lease(folder) if options.force else _stop_in_cloud(folder)
     if options.force:
         raise UserError(f"--force is for runs in the cloud; {folder.name} is on this machine")
     pid = folder.driver()
     if pid is None:
-        raise UserError(f"{folder.name} is not being trained; marless status {folder.name} says how it stands")
+        raise UserError(f"{folder.name} is not being trained; see marless status {folder.name}")
     os.kill(pid, signal.SIGINT)
     print(f"asked process {pid} to stop {folder.name} after the tasks in flight")
     return FINISHED
 
 
-def _in_the_cloud(folder: RunFolder) -> int:
+def _stop_in_cloud(folder: RunFolder) -> int:
     identity = folder.identity()
     assert identity.deployment_ref is not None
     place = registry.remote(identity.backend)
@@ -49,34 +49,34 @@ def _in_the_cloud(folder: RunFolder) -> int:
         if not lease.ask_to_stop(ledger):
             held, _ = lease.read(ledger)
             who = held.holder if held.taken("", time.time()) else ""
-            raise UserError(f"{folder.name} is driven by {who}; stop it there" if who else _stands(folder))
-        manifest_of = run_manifest.read(ledger)
-        if manifest_of is not None:
+            raise UserError(f"{folder.name} is driven by {who}; stop it there" if who else _not_trained(folder))
+        manifest = run_manifest.read(ledger)
+        if manifest is not None:
             there = place.deployed(folder.path, identity.deployment_ref)
-            there.wake(manifest_of.functions["coordinator"], identity.run)
+            there.wake(manifest.functions["coordinator"], identity.run)
         print(f"asked the cloud to stop {folder.name} after the tasks in flight")
         until = time.monotonic() + _PATIENCE_S
         while time.monotonic() < until:
             if lease.read(ledger)[0].holder != lease.CLOUD:
-                print(f"stopped; go on with: marless resume {folder.name}, or marless resume --detach {folder.name}")
+                print(f"stopped; continue with: marless resume {folder.name}, or marless resume --detach {folder.name}")
                 return FINISHED
             time.sleep(_LOOK_S)
-    print("the tasks in flight have not ended yet; the run stops when they have")
-    print(f"if it never does: marless stop --force {folder.name}")
+    print("the tasks in flight have not ended yet; the run will stop when they have")
+    print(f"if it never stops: marless stop --force {folder.name}")
     return UNFINISHED
 
 
-def _taken_away(folder: RunFolder) -> int:
-    """Without a word to the coordinator, which may be what is broken; attempts in flight are billed as lost."""
+def _clear_lease(folder: RunFolder) -> int:
+    """Clears the lease without asking the coordinator, which may be broken; attempts in flight are billed as lost."""
     identity = folder.identity()
     assert identity.deployment_ref is not None
     place = registry.remote(identity.backend)
     with closing(place.open(folder.path, 1, deployment_ref=identity.deployment_ref)) as backend:
         lease.clear(backend.ledger, "stopped by force")
         place.deployed(folder.path, identity.deployment_ref).live.remove(identity.run)
-    print(f"{folder.name} is driven by nobody; go on with: marless resume {folder.name}")
+    print(f"{folder.name} is stopped; continue with: marless resume {folder.name}")
     return FINISHED
 
 
-def _stands(folder: RunFolder) -> str:
-    return f"{folder.name} is not being trained; marless status {folder.name} says how it stands"
+def _not_trained(folder: RunFolder) -> str:
+    return f"{folder.name} is not being trained; see marless status {folder.name}"

@@ -1,4 +1,4 @@
-"""marless teardown: removes a tenant's deployment and all its runs, and says what is left: nothing."""
+"""marless teardown: deletes a tenant's deployment and all its runs, and checks that nothing is left."""
 
 from argparse import ArgumentParser, Namespace
 
@@ -18,28 +18,28 @@ _NAMED = 5
 
 EXAMPLES = """examples:
   marless teardown
-  marless teardown --backend emulated --yes    ends the emulated account, too, when nothing else is in it"""
+  marless teardown --backend emulated --yes    also ends the emulated account when it is empty"""
 
 
 def arguments(parser: ArgumentParser) -> None:
-    """What the command takes."""
+    """Adds the command's arguments."""
     common.remote_backend(parser)
-    parser.add_argument("--force", action="store_true", help="also while runs go on")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--force", action="store_true", help="delete even while runs are in progress")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
 
 def run(options: Namespace) -> int:
-    """Says what would go, asks, and removes it; 1 when something stays."""
+    """Lists what would be deleted, asks for confirmation, and deletes it; 1 when something is left."""
     place = registry.remote(options.backend)
     return place.teardown(options.tenant, options.region, lambda cloud, where: _remove(cloud, options, where))
 
 
 def _remove(cloud: Cloud, options: Namespace, where: str) -> int:
-    """Removes what the tenant has there; raises `UserError` when that is nothing, `StorageFault`."""
+    """Deletes the tenant's deployment; raises `UserError` when there is none, and `StorageFault`."""
     found = describe(cloud, stack_name(options.tenant))
     if found is not None:
         _warn(found, cloud, where, options.force)
-        confirm("remove all of it?", options.yes)
+        confirm("delete all of it?", options.yes)
     removed: list[str] = []
 
     def say(line: str) -> None:
@@ -47,12 +47,12 @@ def _remove(cloud: Cloud, options: Namespace, where: str) -> int:
         print(line, flush=True)
 
     try:
-        # Also where no stack is whole: one that failed half-way, or that somebody deleted, may have left something.
+        # Also without a complete stack: one that failed half-way, or that somebody deleted, may have left resources.
         left = teardown(cloud, options.tenant, say)
     except DeploymentFault as fault:
         raise UserError(str(fault)) from fault
     if left:
-        print("\n".join(["this is left and has to be removed by hand:", *(f"  {line}" for line in left)]))
+        print("\n".join(["these resources are left and must be deleted by hand:", *(f"  {line}" for line in left)]))
         return UNFINISHED
     if not removed:
         raise UserError(f"tenant {options.tenant} has no deployment in {where}")
@@ -61,23 +61,23 @@ def _remove(cloud: Cloud, options: Namespace, where: str) -> int:
 
 
 def _warn(found: Deployment, cloud: Cloud, where: str, force: bool) -> None:
-    """Says what will go; raises `UserError` while runs go on."""
+    """Prints what will be deleted; raises `UserError` while runs are in progress, unless `force`."""
     settings = Settings(found.bucket, found.table, found.tenant)
     live = [name for name, _ in Deployed(settings, cloud).live.items("")]
     live += [folder.name for folder in everything() if _driven_in(folder, found)]
     if live and not force:
         raise UserError(
-            f"{_named(live)} {'goes' if len(live) == 1 else 'go'} on; end it first (marless stop {live[0]}), or give"
-            " it up with --force"
+            f"{_named(live)} {'is' if len(live) == 1 else 'are'} in progress; stop it first (marless stop {live[0]}),"
+            " or pass --force"
         )
     runs = tenant_runs(cloud, settings)
-    print(f"removes stack {found.stack} from {where}: functions, logs, table, bucket")
-    print(f"with it {counted(len(runs), 'run')} and all their data{f': {_named(runs)}' if runs else ''}")
-    print("folders under runs/ stay, with the results that they hold")
+    print(f"deletes stack {found.stack} in {where}: functions, logs, table, bucket")
+    print(f"and {counted(len(runs), 'run')} with all data{f': {_named(runs)}' if runs else ''}")
+    print("local folders under runs/ are kept")
 
 
 def _driven_in(folder: RunFolder, found: Deployment) -> bool:
-    """Whether a process on this machine drives a run there."""
+    """Whether a process on this machine drives the run in that deployment."""
     if not folder.driven():
         return False
     try:

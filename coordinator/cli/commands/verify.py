@@ -1,4 +1,4 @@
-"""marless verify: does the disk hold what the run recorded, byte for byte?"""
+"""marless verify: checks a run's objects and weights against the hashes that the run recorded."""
 
 import dataclasses
 from argparse import ArgumentParser, Namespace
@@ -20,7 +20,7 @@ from functions.contract import CorruptObject, NoSuchObject, Ref
 
 @dataclass(frozen=True)
 class Verified:
-    """What was found; `behind` says what is only out of date."""
+    """The result; `behind` describes files that are merely out of date."""
 
     problems: list[str]
     round: int
@@ -30,7 +30,7 @@ class Verified:
 
 
 def arguments(parser: ArgumentParser) -> None:
-    """What the command takes."""
+    """Adds the command's arguments."""
     common.run(parser)
     common.json(parser)
 
@@ -61,13 +61,13 @@ def _show(options: Namespace, folder: RunFolder, verified: Verified) -> None:
 
 
 def _behind(folder: RunFolder, state: State) -> str:
-    """What a kill between a commit and the files that follow it leaves to say."""
-    figures = summary.read(folder)
-    if figures is None:
+    """Which file is out of date, after a kill between a commit and the files written after it; '' when none is."""
+    recorded = summary.read(folder)
+    if recorded is None:
         return "summary.json is missing or cannot be read"
-    if figures.rounds == state.round:
+    if recorded.rounds == state.round:
         return ""
-    return f"summary.json is of round {figures.rounds}, the run is at round {state.round}"
+    return f"summary.json is of round {recorded.rounds}, the run is at round {state.round}"
 
 
 def _object(found: Stored, ref: Ref) -> str:
@@ -81,31 +81,31 @@ def _object(found: Stored, ref: Ref) -> str:
 
 
 def _summary(folder: RunFolder, found: Stored, weights: str) -> list[str]:
-    figures = summary.read(folder)
-    if figures is None or figures.weights_sha256 is None or figures.rounds != found.kept.round or not weights:
+    recorded = summary.read(folder)
+    if recorded is None or recorded.weights_sha256 is None or recorded.rounds != found.kept.round or not weights:
         return []
-    if figures.weights_sha256 == weights:
+    if recorded.weights_sha256 == weights:
         return []
-    return [f"summary.json names weights {figures.weights_sha256}, the objects give {weights}"]
+    return [f"summary.json names weights {recorded.weights_sha256}, the objects give {weights}"]
 
 
 def _policies(folder: RunFolder, found: Stored) -> list[str]:
-    """The files to play, where the run has ended and they were written."""
-    figures, state = summary.read(folder), found.kept
-    if figures is None or figures.weights_sha256 is None or figures.rounds != state.round:
+    """Problems of the policy files, once the run has ended and they were written."""
+    recorded, state = summary.read(folder), found.kept
+    if recorded is None or recorded.weights_sha256 is None or recorded.rounds != state.round:
         return []
     documents = Documents(folder, found.plan, found.identity, found.storage)
     files = {POLICIES: (state.policies, state.team)}
     if state.best:
         files[BEST_POLICIES] = state.best.policies, state.best.team
     return [
-        f"{name} is not what the objects give"
+        f"{name} does not match the objects"
         for name, (refs, team) in files.items()
-        if refs and not _is(folder, name, documents.policy_file(state, refs, team))
+        if refs and not _matches(folder, name, documents.policy_file(state, refs, team))
     ]
 
 
-def _is(folder: RunFolder, name: str, body: bytes) -> bool:
+def _matches(folder: RunFolder, name: str, body: bytes) -> bool:
     try:
         return (folder.path / name).read_bytes() == body
     except OSError:

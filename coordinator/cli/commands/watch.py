@@ -1,4 +1,4 @@
-"""marless watch: what a run in the cloud does, until it ends; then its files and policies are fetched."""
+"""marless watch: follows a run in the cloud until it ends, then downloads its files and policies."""
 
 import time
 from argparse import ArgumentParser, Namespace
@@ -24,28 +24,28 @@ from coordinator.runs.summary import Measured
 from coordinator.runs.view import View
 from coordinator.views import choose_view
 
-# Every look costs a read or two of the ledger: a twentieth of a cent an hour.
-_LOOK_S = 2.0
+# Every poll costs a read or two of the ledger: a twentieth of a cent an hour.
+_POLL_S = 2.0
 
 
 def arguments(parser: ArgumentParser) -> None:
-    """What the command takes."""
+    """Adds the command's arguments."""
     common.run(parser, default=LATEST)
     common.elsewhere(parser)
     common.json(parser)
 
 
 def run(options: Namespace) -> int:
-    """Shows the run as `marless train` would; leaving does not stop it."""
+    """Shows the run as `marless train` would; Ctrl-C does not stop it."""
     folder = find_run(options)
     identity = folder.identity()
     if identity.deployment_ref is None:
-        raise UserError(f"{folder.name} is a run on this machine; marless status {folder.name} says how it stands")
+        raise UserError(f"{folder.name} is a run on this machine; see marless status {folder.name}")
     with Signals() as signals, folder.driving():
         backend = registry.backend(identity.backend).open(folder.path, 1, deployment_ref=identity.deployment_ref)
         view = choose_view(options.json)
         try:
-            ending = Watch(folder, identity, backend, view, signals, options.started).look()
+            ending = Watch(folder, identity, backend, view, signals, options.started).follow()
         finally:
             view.close()
             backend.close()
@@ -53,7 +53,7 @@ def run(options: Namespace) -> int:
 
 
 class Watch:
-    """One command's look at a run that somebody else drives."""
+    """Follows a run that another process or the cloud drives."""
 
     def __init__(
         self, folder: RunFolder, identity: Identity, backend: Connection, view: View, signals: Signals, started: float
@@ -69,11 +69,11 @@ class Watch:
         self._plateau_monitor = PlateauMonitor(self._plan, ())
         self._last_round = 0
 
-    def look(self) -> Ending:
-        """Until the run ends or nobody drives it any more, or the user has seen enough."""
+    def follow(self) -> Ending:
+        """Polls until the run ends, has no driver any more, or a signal arrives."""
         self._view.started(self._folder.name, str(self._folder.path))
         while True:
-            # The lease first: whoever lets go of it has committed before.
+            # The lease first: a driver commits before it releases the lease.
             held, _ = lease.read(self._backend.ledger)
             state = load_state(self._backend.ledger) or State()
             self._show(state)
@@ -81,8 +81,8 @@ class Watch:
                 return self._ended(state, held.problem)
             if self._signals.received:
                 name = self._folder.name
-                return Ending(FINISHED, f"{name} goes on; look again with: marless watch {name}")
-            time.sleep(_LOOK_S)
+                return Ending(FINISHED, f"{name} is still running; follow it with: marless watch {name}")
+            time.sleep(_POLL_S)
 
     def _show(self, state: State) -> None:
         if state.round > self._last_round:
@@ -98,11 +98,11 @@ class Watch:
         if line.event:
             self._view.remark(event(line))
         if line.evaluation is not None:
-            self._look()
+            self._check_plateau()
 
-    def _look(self) -> None:
-        if found := self._plateau_monitor.look():
-            self._view.remark(f"round {self._last_round:5d}  {found}")
+    def _check_plateau(self) -> None:
+        if warning := self._plateau_monitor.look():
+            self._view.remark(f"round {self._last_round:5d}  {warning}")
 
     def _ended(self, state: State, problem: str) -> Ending:
         earlier = summary.read(self._folder)
@@ -114,9 +114,9 @@ class Watch:
         self._folder.become_latest()
         status = "interrupted" if state.status == "running" else state.status
         documents = Documents(self._folder, self._plan, self._identity, self._backend.storage)
-        figures = documents.complete(state, measured, status)
-        self._look()  # the last evaluation stands in no line
-        self._view.ended(self._plan, figures, self._folder.name, str(self._folder.path))
+        results = documents.complete(state, measured, status)
+        self._check_plateau()  # the last evaluation is in no round line
+        self._view.ended(self._plan, results, self._folder.name, str(self._folder.path))
         if state.status == "finished":
             return Ending(FINISHED, "")
         if state.refused:
