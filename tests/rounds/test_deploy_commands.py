@@ -118,7 +118,7 @@ def test_a_detached_run_is_not_torn_down_by_accident(marless):
     assert marless("stop", "far").code == 0
     removed = marless("teardown", *ON, "--yes")
     assert removed.code == 0, removed.err
-    assert "with it 1 run and all their data: far" in removed.out
+    assert "and 1 run with all data: far" in removed.out
 
 
 def test_each_tenant_has_a_deployment_of_its_own(marless):
