@@ -7,7 +7,7 @@ step's observation is the first of the next episode, and `Step.final` holds what
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 import numpy as np
@@ -34,6 +34,17 @@ class EnvTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     name: str
     agents: int | None = None
     options: dict[str, str | int | float | bool] = {}
+
+
+Options = TypeVar("Options", bound=msgspec.Struct)
+
+
+def options_of(task: EnvTask, kind: type[Options]) -> Options:
+    """`task.options` as `kind`; raises `ValueError`, one line that names the task and the option."""
+    try:
+        return msgspec.convert(task.options, kind)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"{task.name}: task.options: {error}") from error
 
 
 class AgentClass(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -78,12 +78,12 @@ def _check_num_envs(make: Make, num_envs: int, episodes: int, random_starts: boo
     environment, other = make(num_envs), make(num_envs)
     _check_spec(environment, num_envs)
     steps = episodes * environment.spec.horizon
-    told = _play(environment, steps, _SEED)
+    outputs = _play(environment, steps, _SEED)
     _play(environment, 1 + environment.spec.horizon // 2, _SEED + 1)  # most likely leaves an episode unfinished
-    _require(_play(environment, steps, _SEED) == told, _NOT_FORGOTTEN)
-    _require(_play(other, steps, _SEED) == told, _NOT_REPRODUCIBLE)
+    _require(_play(environment, steps, _SEED) == outputs, _NOT_FORGOTTEN)
+    _require(_play(other, steps, _SEED) == outputs, _NOT_REPRODUCIBLE)
     if random_starts:
-        _require(_play(other, 1, _SEED + 1)[0] != told[0], _SAME_STARTS)
+        _require(_play(other, 1, _SEED + 1)[0] != outputs[0], _SAME_STARTS)
     for opened in (environment, other):
         opened.close()
         opened.close()
@@ -103,19 +103,19 @@ def _play_others(environment: VectorEnvironment, seed: int, first: int) -> list[
     """
     choices, own = _actions_rng(seed), _actions_rng(first)
     seen = environment.reset(np.random.default_rng(seed))
-    told: list[bytes] = []
+    outputs: list[bytes] = []
     for _ in range(environment.spec.horizon):
         actions = _choose(seen, environment.spec, choices)
         for numbers, varied in zip(actions, _choose(seen, environment.spec, own), strict=True):
             numbers[0] = varied[0]
         step = environment.step(actions)
-        told.extend(part[1:].tobytes() for part in (step.rewards, step.terminated, step.truncated))
+        outputs.extend(part[1:].tobytes() for part in (step.rewards, step.terminated, step.truncated))
         if step.ended.any():
             break
-        told.extend(array[1:].tobytes() for array in _arrays(step.observation))
+        outputs.extend(array[1:].tobytes() for array in _arrays(step.observation))
         seen = step.observation
     environment.close()
-    return told
+    return outputs
 
 
 def _require(holds: bool, message: str) -> None:
@@ -127,10 +127,10 @@ def _check_spec(environment: VectorEnvironment, num_envs: int) -> None:
     spec = environment.spec
     _require(environment.num_envs == num_envs, _WRONG_NUM_ENVS)
     _require(len(spec.agents) > 0 and len({*spec.agents}) == len(spec.agents), _WRONG_AGENTS)
-    placed = sorted(i for kind in spec.classes for i in kind.agents)
+    members = sorted(i for kind in spec.classes for i in kind.agents)
     ascending = all(kind.agents and list(kind.agents) == sorted(kind.agents) for kind in spec.classes)
     unique = len({kind.name for kind in spec.classes}) == len(spec.classes)
-    _require(placed == list(range(len(spec.agents))) and ascending and unique, _WRONG_CLASSES)
+    _require(members == list(range(len(spec.agents))) and ascending and unique, _WRONG_CLASSES)
     sizes = [size for kind in spec.classes for size in (kind.observation_size, kind.actions)]
     _require(min(*sizes, spec.horizon) > 0 and spec.state_size >= 0, _WRONG_SIZES)
     for kind in spec.classes:
@@ -178,17 +178,17 @@ def _play(environment: VectorEnvironment, steps: int, seed: int) -> list[bytes]:
     _check_observation(seen, spec, everywhere)
     _require(bool(seen.alive.all()), _NOT_ALL_START)
     witness = _Witness(spec, seen.alive.copy(), np.zeros(num_envs, dtype=np.int64))
-    told = [witness.keep([(array, everywhere) for array in _arrays(seen)])]
+    outputs = [witness.keep([(array, everywhere) for array in _arrays(seen)])]
     for _ in range(steps):
         actions = _choose(seen, spec, choices)
         given = [numbers.tobytes() for numbers in actions]
         step = environment.step(actions)
         _require([numbers.tobytes() for numbers in actions] == given, _ACTIONS_CHANGED)
         _check_step(step, witness)
-        told.append(witness.keep(_step_arrays(step)))
+        outputs.append(witness.keep(_step_arrays(step)))
         seen = step.observation
     _require(all(array.tobytes() == kept for array, kept in witness.returned), _OVERWRITTEN)
-    return told
+    return outputs
 
 
 def _actions_rng(seed: int) -> np.random.Generator:

@@ -38,6 +38,7 @@ from functions.environments.base import (
     Observation,
     Step,
     VectorEnvironment,
+    options_of,
 )
 
 _GO_ON = 1
@@ -61,10 +62,7 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
 
 
 def _options(task: EnvTask) -> CorridorOptions:
-    try:
-        options = msgspec.convert(task.options, CorridorOptions)
-    except msgspec.ValidationError as error:
-        raise ValueError(f"{task.name}: task.options: {error}") from error
+    options = options_of(task, CorridorOptions)
     worth = options.prize * _DISCOUNT ** (options.legs * options.horizon - 1)
     if worth < _MARGIN:
         raise ValueError(

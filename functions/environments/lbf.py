@@ -11,25 +11,20 @@ Source: Papoudakis et al., "Benchmarking Multi-Agent Deep Reinforcement Learning
 from typing import Any
 
 from functions.environments.base import EnvTask, VectorEnvironment
-from functions.environments.pettingzoo.adapter import assemble
-from functions.environments.pettingzoo.factory import build
-from functions.environments.pettingzoo.tuple_environment import TupleEnvironment, registered
+from functions.environments.pettingzoo.tuple_environment import TupleEnvironment, make_tuple_environments, registered
 
-_HORIZON = "max_episode_steps"
 _FORM = "lbf/[2s-]<size>x<size>-<players>p-<food>f[-coop], such as lbf/8x8-2p-3f"
 
 
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     """`num_envs` environments; raises `ValueError` for names and options that the package does not know, `MissingExtra`
     when it is not installed, and what `pettingzoo.assemble` raises."""
-    creator, standard = registered(task.name, "lbforaging", "Foraging-{}-v3", _FORM)
+    creator, defaults = registered(task.name, "lbforaging", "Foraging-{}-v3", _FORM)
 
-    def forage(**options: Any) -> TupleEnvironment:
-        settings = standard | options
-        settings[_HORIZON] = task.options.get("horizon", settings[_HORIZON])
-        return _Foraging(creator(**settings), settings[_HORIZON], _food_is_left)
+    def wrap(environment: Any, horizon: int) -> TupleEnvironment:
+        return _Foraging(environment, horizon, _food_is_left)
 
-    return assemble(task, num_envs, lambda: build(task, forage))
+    return make_tuple_environments(task, num_envs, creator, defaults, "max_episode_steps", wrap)
 
 
 class _Foraging(TupleEnvironment):

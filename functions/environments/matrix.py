@@ -26,7 +26,7 @@ Best: 8, by way of 2B. A sum of two utilities cannot hold 2B: fitted to all four
 """
 
 from dataclasses import dataclass
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -42,6 +42,7 @@ from functions.environments.base import (
     Observation,
     Step,
     VectorEnvironment,
+    options_of,
 )
 
 _AGENTS = 2
@@ -55,9 +56,6 @@ class PenaltyOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """`k`: what two agents get who aim at different corners."""
 
     k: Annotated[float, msgspec.Meta(le=0)] = -100.0
-
-
-Options = TypeVar("Options", NoOptions, PenaltyOptions)
 
 
 @dataclass(frozen=True)
@@ -84,21 +82,14 @@ def _game(task: EnvTask) -> Game:
     if task.agents not in (None, _AGENTS):
         raise ValueError(f"{task.name}: task.agents is {task.agents}; the game is for {_AGENTS}")
     if task.name == "matrix/penalty":
-        k = _options(task, PenaltyOptions).k
+        k = options_of(task, PenaltyOptions).k
         return _one_shot([[10, 0, k], [0, 2, 0], [k, 0, 10]])
-    _options(task, NoOptions)
+    options_of(task, NoOptions)
     if task.name == "matrix/climbing":
         return _one_shot([[11, -30, 0], [-30, 7, 6], [0, 0, 5]])
     if task.name == "matrix/two_step":
         return _two_step()
     raise ValueError(f"no game is named '{task.name}'")
-
-
-def _options(task: EnvTask, kind: type[Options]) -> Options:
-    try:
-        return msgspec.convert(task.options, kind)
-    except msgspec.ValidationError as error:
-        raise ValueError(f"{task.name}: task.options: {error}") from error
 
 
 def _one_shot(table: list[list[float]]) -> Game:

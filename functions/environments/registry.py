@@ -70,7 +70,7 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     try:
         return _maker(task.name)(task, num_envs)
     except ValueError as error:
-        raise BadRequest(_told(task, error)) from error
+        raise BadRequest(_error_text(task, error)) from error
 
 
 def spec(task: EnvTask) -> EnvSpec:
@@ -111,7 +111,7 @@ def _maker(name: str) -> Make:
     raise ValueError(unknown(name))
 
 
-def _told(task: EnvTask, error: ValueError) -> str:
+def _error_text(task: EnvTask, error: ValueError) -> str:
     """What a maker says, with the task in front where it does not name it; those of others may not."""
     text = f"task.options: {error}" if isinstance(error, msgspec.ValidationError) else str(error)
     return text if task.name in text else f"{task.name}: {text}"

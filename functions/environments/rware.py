@@ -12,30 +12,29 @@ Source: Papoudakis et al., "Benchmarking Multi-Agent Deep Reinforcement Learning
 from typing import Any
 
 from functions.environments.base import EnvTask, VectorEnvironment
-from functions.environments.pettingzoo.adapter import assemble
-from functions.environments.pettingzoo.factory import build, module_of
-from functions.environments.pettingzoo.tuple_environment import TupleEnvironment, registered
+from functions.environments.pettingzoo.factory import module_of
+from functions.environments.pettingzoo.tuple_environment import TupleEnvironment, make_tuple_environments, registered
 
-_HORIZON = "max_steps"
 _FORM = "rware/<size>-<robots>ag[-easy|-hard], such as rware/tiny-2ag"
 
 
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     """`num_envs` environments; raises `ValueError` for names and options that the package does not know, `MissingExtra`
     when it is not installed, and what `pettingzoo.assemble` raises."""
-    creator, standard = registered(task.name, "rware", "rware-{}-v2", _FORM)
+    creator, defaults = registered(task.name, "rware", "rware-{}-v2", _FORM)
     module = module_of(task.name, "rware.warehouse")
-    choices = {"reward_type": module.RewardType, "observation_type": module.ObservationType}
+    enumerations = {"reward_type": module.RewardType, "observation_type": module.ObservationType}
 
-    def warehouse(**options: Any) -> TupleEnvironment:
-        settings = standard | options
-        for key, kind in choices.items():
-            if key in options:
-                settings[key] = _member(key, kind, options[key])
-        settings[_HORIZON] = task.options.get("horizon", settings[_HORIZON])
-        return TupleEnvironment(creator(**settings), settings[_HORIZON], lambda _: True)
+    def warehouse(**settings: Any) -> Any:
+        for key, kind in enumerations.items():
+            if key in task.options:
+                settings[key] = _member(key, kind, settings[key])
+        return creator(**settings)
 
-    return assemble(task, num_envs, lambda: build(task, warehouse))
+    def wrap(environment: Any, horizon: int) -> TupleEnvironment:
+        return TupleEnvironment(environment, horizon, lambda _: True)
+
+    return make_tuple_environments(task, num_envs, warehouse, defaults, "max_steps", wrap)
 
 
 def _member(key: str, kind: Any, said: object) -> Any:

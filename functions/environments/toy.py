@@ -29,6 +29,7 @@ from functions.environments.base import (
     Observation,
     Step,
     VectorEnvironment,
+    options_of,
 )
 
 
@@ -50,19 +51,12 @@ class SignalOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     """`num_envs` copies of `toy/signal`; raises `ValueError` for options or a number of agents that it does not
     have."""
-    return Signal(_agents(task), _options(task), num_envs)
+    return Signal(_agents(task), options_of(task, SignalOptions), num_envs)
 
 
 def optimal_return(task: EnvTask) -> float:
     """The best undiscounted return of an episode, summed over agents; the module says why it is this."""
-    return float(_agents(task) * _options(task).horizon)
-
-
-def _options(task: EnvTask) -> SignalOptions:
-    try:
-        return msgspec.convert(task.options, SignalOptions)
-    except msgspec.ValidationError as error:
-        raise ValueError(f"{task.name}: task.options: {error}") from error
+    return float(_agents(task) * options_of(task, SignalOptions).horizon)
 
 
 def _agents(task: EnvTask) -> int:
@@ -151,11 +145,11 @@ class Signal:
     def _observe(self) -> Observation:
         values = tuple(_one_hot(self._seen[:, kind.agents], kind.actions) for kind in self.spec.classes)
         alive = self._alive.copy()
-        shown = tuple(
+        visible = tuple(
             array * alive[:, kind.agents, None] for array, kind in zip(values, self.spec.classes, strict=True)
         )
         masks = tuple(self._mask(kind) for kind in self.spec.classes) if self._options.masked else None
-        return Observation(values=shown, alive=alive, masks=masks, state=self._state())
+        return Observation(values=visible, alive=alive, masks=masks, state=self._state())
 
     def _mask(self, kind: AgentClass) -> BoolArray:
         illegal = _one_hot(self._illegal[:, kind.agents], kind.actions) > 0

@@ -149,13 +149,13 @@ def assert_equals(case, engine, reference, rng):
         reference.reset(seed=0)
         place(case.name, reference.unwrapped.world, start, copy)
         for number, (chosen, step, state) in enumerate(zip(actions, steps, states, strict=True), start=1):
-            answer = reference.step(told(engine.spec, chosen, copy))
+            answer = reference.step(actions_by_agent(engine.spec, chosen, copy))
             assert_same_step(engine.spec, step, copy, answer, ended=number == engine.spec.horizon)
             if number < engine.spec.horizon:
                 assert_same_state(state, copy, reference.unwrapped.world)
 
 
-def told(spec, actions, copy):
+def actions_by_agent(spec, actions, copy):
     """What each agent does in one copy, by name."""
     given = {}
     for kind, chosen in zip(spec.classes, actions, strict=True):

@@ -32,7 +32,7 @@ class Sound(ParallelEnv):
         return self.observations(), {agent: {} for agent in self.agents}
 
     def step(self, actions):
-        self.trouble()
+        self.fault()
         self.steps += 1
         over = self.steps == 5
         rewards = {agent: self.reward(action) for agent, action in actions.items()}
@@ -46,7 +46,7 @@ class Sound(ParallelEnv):
     def observations(self):
         return {agent: np.zeros(2, np.float32) for agent in self.agents}
 
-    def trouble(self):
+    def fault(self):
         """What goes wrong."""
 
     def reward(self, action):
@@ -56,21 +56,21 @@ class Sound(ParallelEnv):
 class Hangs(Sound):
     """Never comes back from a step."""
 
-    def trouble(self):
+    def fault(self):
         time.sleep(3600)
 
 
 class Raises(Sound):
     """Every step raises."""
 
-    def trouble(self):
+    def fault(self):
         raise RuntimeError("the simulator lost its map")
 
 
 class Dies(Sound):
     """Now and then takes its whole process along."""
 
-    def trouble(self):
+    def fault(self):
         if random.SystemRandom().random() < _RARELY:
             os._exit(3)
 
@@ -78,7 +78,7 @@ class Dies(Sound):
 class Stalls(Sound):
     """Now and then never comes back from a step."""
 
-    def trouble(self):
+    def fault(self):
         if random.SystemRandom().random() < _RARELY:
             time.sleep(3600)
 

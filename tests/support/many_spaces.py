@@ -44,10 +44,10 @@ class Studio(ParallelEnv):
 
     metadata = types.MappingProxyType({"name": "studio_v0"})
 
-    def __init__(self, sees="numbers", does="one choice", count=2, masked=False, forbidden="", places=0):
+    def __init__(self, sees="numbers", does="one choice", count=2, masked=False, forbidden="", mask_size=0):
         self.possible_agents = [f"artist_{i}" for i in range(count)]
         self.max_cycles = 4
-        self.masked, self.forbidden, self.places = masked, {int(digit) for digit in forbidden}, places
+        self.masked, self.forbidden, self.mask_size = masked, {int(digit) for digit in forbidden}, mask_size
         self.sight = deepcopy(SIGHTS[sees])
         deeds = itertools.cycle(DEEDS[name] for name in does.split("|"))
         self.deeds = dict(zip(self.possible_agents, deeds, strict=False))
@@ -56,7 +56,7 @@ class Studio(ParallelEnv):
     def _of(self, sight):
         if not self.masked:
             return sight
-        return spaces.Dict({"observation": sight, "action_mask": spaces.Box(0, 1, (self.places,), np.int8)})
+        return spaces.Dict({"observation": sight, "action_mask": spaces.Box(0, 1, (self.mask_size,), np.int8)})
 
     def observation_space(self, agent):
         return self.sights[agent]
@@ -71,7 +71,7 @@ class Studio(ParallelEnv):
         return self.observations(), {agent: {} for agent in self.agents}
 
     def observations(self):
-        mask = np.array([place not in self.forbidden for place in range(self.places)], dtype=np.int8)
+        mask = np.array([place not in self.forbidden for place in range(self.mask_size)], dtype=np.int8)
         seen = {agent: self.sight.sample() for agent in self.agents}
         return {agent: {"observation": seen[agent], "action_mask": mask} for agent in seen} if self.masked else seen
 

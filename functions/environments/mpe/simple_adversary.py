@@ -30,9 +30,9 @@ class SimpleAdversary(Scenario):
 
     def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:
         adversary, good = features
-        adversary[:] = world.surroundings(slice(0, 1))
+        adversary[:] = world.relative_observations(slice(0, 1))
         good[:, 0:2] = world.relative[1:, world.bodies]
-        good[:, 2:] = world.surroundings(slice(1, world.agents))
+        good[:, 2:] = world.relative_observations(slice(1, world.agents))
 
     def reward(self, world: World, out: Real) -> None:
         to_goal = world.distance[:, world.bodies]

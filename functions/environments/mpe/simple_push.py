@@ -31,7 +31,7 @@ class SimplePush(Scenario):
 
     def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:
         (adversary,), (good,) = features
-        seen = world.surroundings(slice(0, 2))
+        seen = world.relative_observations(slice(0, 2))
         adversary[0:2], good[0:2] = world.velocity
         adversary[2:8] = seen[0]
         good[2:4] = world.relative[1, world.bodies]

@@ -25,7 +25,7 @@ class SimpleSpread(Scenario):
 
     def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:
         (rows,) = features
-        seen = world.surroundings(slice(0, world.agents))
+        seen = world.relative_observations(slice(0, world.agents))
         rows[:, 0:2] = world.velocity
         rows[:, 2:4] = world.position[: world.agents]
         rows[:, 4 : 4 + seen.shape[1]] = seen

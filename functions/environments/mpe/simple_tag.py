@@ -28,7 +28,7 @@ class SimpleTag(Pursuit):
         for rows, members in zip(features, (slice(0, self.chasers), slice(self.chasers, world.agents)), strict=True):
             rows[:, 0:2] = world.velocity[members]
             rows[:, 2:4] = world.position[members]
-            rows[:, 4 : self._seen] = world.surroundings(members)
+            rows[:, 4 : self._seen] = world.relative_observations(members)
         chasers, prey = features
         speeds = world.velocity[self.chasers :]
         chasers[:, self._seen :] = speeds.reshape(-1, world.num_envs)

@@ -42,14 +42,14 @@ class SimpleWorldComm(Pursuit):
         self._food, self._forests = slice(agents + num_obstacles, forests), slice(forests, forests + num_forests)
         self._inside = np.array([body.size + _FOREST_SIZE for body in self.agents])[:, None, None]
         self._others: Numbers = np.array([[i * agents + j for j in range(agents) if j != i] for i in range(agents)])
-        self._places = 4 + 2 * len(self.landmarks)
-        self._seen = self._places + 2 * (agents - 1)
+        self._agents_offset = 4 + 2 * len(self.landmarks)
+        self._seen = self._agents_offset + 2 * (agents - 1)
         self.classes = self._classes(num_good, num_forests)
 
     def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:
         inside = world.distance[:, self._forests] < self._inside
         sees = _sees(inside)
-        around = world.surroundings(slice(0, world.agents))
+        around = world.relative_observations(slice(0, world.agents))
         self._hide(around, sees)
         speeds = np.where(sees[:, self.chasers :, None], world.velocity[self.chasers :], 0.0)
         hiding = np.where(inside, 1.0, -1.0)
@@ -93,10 +93,10 @@ class SimpleWorldComm(Pursuit):
         return (leader, others, prey) if others.agents else (leader, prey)
 
     def _hide(self, around: Real, sees: BoolArray) -> None:
-        """Zeros in `around`, what `World.surroundings` gives of all agents, for those that are not seen."""
+        """Zeros in `around`, what `World.relative_observations` gives of all agents, for those that are not seen."""
         agents, _, num_envs = around.shape
-        places = around[:, self._places - 4 :].reshape(agents, agents - 1, 2, num_envs)
-        np.copyto(places, 0.0, where=~sees.reshape(-1, num_envs).take(self._others, axis=0)[:, :, None])
+        positions = around[:, self._agents_offset - 4 :].reshape(agents, agents - 1, 2, num_envs)
+        np.copyto(positions, 0.0, where=~sees.reshape(-1, num_envs).take(self._others, axis=0)[:, :, None])
 
 
 def _sees(inside: BoolArray) -> BoolArray:

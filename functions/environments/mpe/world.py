@@ -62,7 +62,7 @@ class World:
         self.distance: Real = np.zeros((self.agents, rows, num_envs))
         self._force: Real = np.zeros_like(self.velocity)
         self._acceleration: Real = np.array([body.acceleration for body in agents])[:, None, None]
-        self._places = self.position[: self.agents]
+        self._agent_positions = self.position[: self.agents]
         seen = (*range(self.agents, self.bodies), *range(self.agents))
         self._others: Numbers = np.array(
             [[agent * rows + body for body in seen if body != agent] for agent in range(self.agents)], np.int64
@@ -91,7 +91,7 @@ class World:
 
     def measure(self) -> None:
         """Brings `relative`, `squares` and `distance` up to date with `position`."""
-        np.subtract(self.position, self._places[:, None], out=self.relative)
+        np.subtract(self.position, self._agent_positions[:, None], out=self.relative)
         np.multiply(self.relative, self.relative, out=self.squares)
         np.add(self.squares[:, :, 0], self.squares[:, :, 1], out=self.distance)
         np.sqrt(self.distance, out=self.distance)
@@ -114,7 +114,7 @@ class World:
         seen = self.relative[agents, self.agents : self.bodies]
         return seen.reshape(len(seen), -1, self.num_envs)
 
-    def surroundings(self, agents: slice) -> Real:
+    def relative_observations(self, agents: slice) -> Real:
         """The landmarks, then the other agents, from each of `agents`: ``[n, 2 * (landmarks + agents - 1), E]``."""
         seen = self.relative.reshape(-1, 2, self.num_envs).take(self._others[agents], axis=0)
         return seen.reshape(len(seen), -1, self.num_envs)

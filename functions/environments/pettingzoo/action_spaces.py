@@ -1,7 +1,8 @@
 """What an agent can do, whatever its Gymnasium space, as one choice, several choices or numbers.
 
 `Discrete` is one choice, `MultiDiscrete` and `MultiBinary` are several (but one where there is only one), and a `Box`
-of floating-point numbers with finite bounds is numbers. Several choices can also be numbered as one, see `doing`.
+of floating-point numbers with finite bounds is numbers. Several choices can also be numbered as one, see
+`action_decoder`.
 """
 
 import math
@@ -21,7 +22,7 @@ _Native = Callable[[ActionArray], ActionArray]
 
 
 @dataclass(frozen=True)
-class Doing:
+class ActionDecoder:
     """What one space allows; fields as in `AgentClass`.
 
     `native` makes actions ``[E, n]``, ``[E, n, branches]`` or ``[E, n, numbers]`` what the environment takes, in a new
@@ -68,7 +69,7 @@ class Doing:
         )
 
 
-def doing(who: str, space: Any, joint: bool) -> Doing:
+def action_decoder(who: str, space: Any, joint: bool) -> ActionDecoder:
     """How `who` acts in `space`; raises `Unsupported` for spaces of other kinds.
 
     `joint` numbers the combinations of several choices as one choice, the last of them counting fastest; raises
@@ -78,7 +79,7 @@ def doing(who: str, space: Any, joint: bool) -> Doing:
 
     if isinstance(space, spaces.Discrete):
         first = int(space.start)
-        return Doing(lambda chosen: first + chosen, int(space.n), first)
+        return ActionDecoder(lambda chosen: first + chosen, int(space.n), first)
     if isinstance(space, spaces.MultiDiscrete):
         return _choices(who, space, [int(count) for count in space.nvec.reshape(-1)], space.start, joint)
     if isinstance(space, spaces.MultiBinary):
@@ -93,7 +94,7 @@ def _is_bounded(space: Any) -> bool:
     return bool(np.issubdtype(space.dtype, np.floating) and finite and space.low.size)
 
 
-def _numbers(space: Any) -> Doing:
+def _numbers(space: Any) -> ActionDecoder:
     low, high, shape = space.low, space.high, space.shape
 
     def native(numbers: ActionArray) -> ActionArray:
@@ -101,10 +102,10 @@ def _numbers(space: Any) -> Doing:
         within: ActionArray = np.clip(numbers.reshape(*numbers.shape[:2], *shape).astype(space.dtype), low, high)
         return within
 
-    return Doing(native, low.size, low=tuple(low.reshape(-1).tolist()), high=tuple(high.reshape(-1).tolist()))
+    return ActionDecoder(native, low.size, low=tuple(low.reshape(-1).tolist()), high=tuple(high.reshape(-1).tolist()))
 
 
-def _choices(who: str, space: Any, counts: list[int], start: Any, joint: bool) -> Doing:
+def _choices(who: str, space: Any, counts: list[int], start: Any, joint: bool) -> ActionDecoder:
     if not counts:
         raise Unsupported(f"{who} acts in {one_line(space)}, which has no action")
 
@@ -113,9 +114,9 @@ def _choices(who: str, space: Any, counts: list[int], start: Any, joint: bool) -
         return numbered
 
     if len(counts) == 1:
-        return Doing(native, counts[0], int(np.reshape(start, -1)[0]))
+        return ActionDecoder(native, counts[0], int(np.reshape(start, -1)[0]))
     if not joint:
-        return Doing(native, sum(counts), branches=tuple(counts))
+        return ActionDecoder(native, sum(counts), branches=tuple(counts))
     combinations = math.prod(counts)
     if combinations > JOINT_LIMIT:
         raise ValueError(
@@ -126,4 +127,4 @@ def _choices(who: str, space: Any, counts: list[int], start: Any, joint: bool) -
     def unjoined(number: ActionArray) -> ActionArray:
         return native(np.stack(np.unravel_index(number, counts), axis=-1))
 
-    return Doing(unjoined, combinations, joined=tuple(counts))
+    return ActionDecoder(unjoined, combinations, joined=tuple(counts))

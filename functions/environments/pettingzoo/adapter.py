@@ -31,8 +31,8 @@ from functions.environments.base import (
 from functions.environments.pettingzoo.agents import agents_of, classes_of, sides_of
 from functions.environments.pettingzoo.copy import Copy
 from functions.environments.pettingzoo.factory import build, factory_of
-from functions.environments.pettingzoo.guard import Guard, traced
-from functions.environments.pettingzoo.spaces import Sight, numbers
+from functions.environments.pettingzoo.guard import Guard, describe_error_with_location
+from functions.environments.pettingzoo.spaces import ObservationEncoder, numbers
 
 _SEEDS = 2**31  # seeds are non-negative int32, which every seeding routine takes
 
@@ -82,7 +82,7 @@ class PettingZooEnvironment:
             masked=any(agent.masked for agent in agents),
             sides=sides,
         )
-        self._doings = [agents[kind.agents[0]].doing for kind in self.spec.classes]
+        self._decoders = [agents[kind.agents[0]].decoder for kind in self.spec.classes]
         self._envs = [Copy(row, guard, agents, self.spec.classes, horizon, state) for row, guard in enumerate(guards)]
         self._guards, self._rebuild = guards, rebuild
         self._opened = ExitStack()
@@ -104,7 +104,7 @@ class PettingZooEnvironment:
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
         """Steps the copies one after another; raises `EnvironmentFault` and `Unsupported`."""
-        chosen = [doing.native(part) for doing, part in zip(self._doings, actions, strict=True)]
+        chosen = [decoder.native(part) for decoder, part in zip(self._decoders, actions, strict=True)]
         seen, final = self._blank(), None
         transitions = [copy.step(chosen, seen) for copy in self._envs]
         ended = np.array([transition.ended for transition in transitions])
@@ -179,7 +179,7 @@ def _own_horizon(environment: Any) -> Any:
     return getattr(inner, "max_cycles", metadata.get("max_cycles", getattr(game, "max_cycles", None)))
 
 
-def _state(guard: Guard) -> Sight | None:
+def _state(guard: Guard) -> ObservationEncoder | None:
     """How the environment's own state is read, None if it has none; only one that was reset can say."""
     guard.call("reset", seed=0)
     # Some keep something else under that name, which the wrappers of PettingZoo call all the same.
@@ -190,5 +190,5 @@ def _state(guard: Guard) -> Sight | None:
     except (AttributeError, NotImplementedError):
         return None
     except Exception as error:
-        raise guard.fault("state", traced(error)) from error
+        raise guard.fault("state", describe_error_with_location(error)) from error
     return numbers(shape, getattr(guard.environment, "state_space", None))

@@ -8,7 +8,7 @@ import numpy as np
 from functions.environments.base import ActionArray, AgentClass, BoolArray, Observation, RewardArray
 from functions.environments.pettingzoo.agents import Agent
 from functions.environments.pettingzoo.guard import Guard
-from functions.environments.pettingzoo.spaces import Sight
+from functions.environments.pettingzoo.spaces import ObservationEncoder
 
 
 @dataclass(frozen=True)
@@ -35,15 +35,15 @@ class Copy:
         agents: list[Agent],
         classes: tuple[AgentClass, ...],
         horizon: int,
-        state: Sight | None,
+        state: ObservationEncoder | None,
     ) -> None:
         self._row = row
         self._guard = guard
         self._agents = agents
         self._horizon = horizon
         self._state = state
-        places = {i: (c, j) for c, kind in enumerate(classes) for j, i in enumerate(kind.agents)}
-        self._places = [places[i] for i in range(len(agents))]
+        positions = {i: (c, j) for c, kind in enumerate(classes) for j, i in enumerate(kind.agents)}
+        self._positions = [positions[i] for i in range(len(agents))]
         self._alive = np.zeros(len(agents), dtype=np.bool_)
 
     def reset(self, seed: int, into: Observation) -> None:
@@ -53,7 +53,7 @@ class Copy:
         present = self._present("reset")
         if missing := [agent.name for agent in self._agents if agent.key not in present]:
             raise self._guard.unsupported("reset", f"an episode starts without agents {missing} of possible_agents")
-        self._show("reset", observations, into)
+        self._write_observations("reset", observations, into)
 
     def step(self, chosen: list[ActionArray], into: Observation) -> Transition:
         """Steps the agents in play; `chosen` are the environment's own actions ``[E, n, ...]`` per class."""
@@ -61,13 +61,13 @@ class Copy:
         before = self._alive
         actions = {}
         for i in np.flatnonzero(before).tolist():
-            c, j = self._places[i]
+            c, j = self._positions[i]
             actions[self._agents[i].key] = chosen[c][self._row, j]
         answer = self._guard.call("step", actions)
         observations, rewards, terminations, truncations, _ = self._guard.mappings("step", answer, 5)
-        earned = self._figures(rewards, "reward")
-        terminated = self._figures(terminations, "termination") != 0
-        cut = (self._figures(truncations, "truncation") != 0) & ~terminated
+        earned = self._per_agent(rewards, "reward")
+        terminated = self._per_agent(terminations, "termination") != 0
+        cut = (self._per_agent(truncations, "truncation") != 0) & ~terminated
         self._alive = before & ~terminated
         if cut.any() and not cut[self._alive].all():
             names = [self._agents[i].name for i in np.flatnonzero(cut)]
@@ -75,7 +75,7 @@ class Copy:
         if not cut.any():
             self._check_present()
         late = self._guard.steps >= self._horizon and self._alive.any()
-        self._show("step", observations, into)
+        self._write_observations("step", observations, into)
         return Transition(earned, terminated, bool(cut.any() or late), self._alive)
 
     def _present(self, method: str) -> set[Any]:
@@ -91,19 +91,19 @@ class Copy:
         if missing:
             raise self._guard.fault("step", f"agents {missing} are gone, but neither terminated nor truncated")
 
-    def _figures(self, mapping: dict[Any, Any], what: str) -> RewardArray:
+    def _per_agent(self, mapping: dict[Any, Any], what: str) -> RewardArray:
         """One number per agent in play, 0 for those gone before."""
-        figures = np.zeros(len(self._agents))
+        numbers = np.zeros(len(self._agents))
         for i in np.flatnonzero(self._alive).tolist():
             agent = self._agents[i]
             value = self._guard.entry("step", mapping, agent.key, what)
-            figures[i] = self._guard.number("step", value, f"the {what} of agent '{agent.name}'")
-        return figures
+            numbers[i] = self._guard.number("step", value, f"the {what} of agent '{agent.name}'")
+        return numbers
 
-    def _show(self, method: str, observations: dict[Any, Any], into: Observation) -> None:
+    def _write_observations(self, method: str, observations: dict[Any, Any], into: Observation) -> None:
         into.alive[self._row] = self._alive
         for i in np.flatnonzero(self._alive).tolist():
-            agent, (c, j) = self._agents[i], self._places[i]
+            agent, (c, j) = self._agents[i], self._positions[i]
             seen = self._guard.entry(method, observations, agent.key, "observation")
             what = f"the observation of agent '{agent.name}'"
             if agent.masked and into.masks is not None:
@@ -111,7 +111,7 @@ class Copy:
                     raise self._guard.fault(method, f"{what} is not a dictionary with its action_mask")
                 into.masks[c][self._row, j] = self._mask(method, seen["action_mask"], agent)
                 seen = seen["observation"]
-            agent.sight.write(self._guard, method, seen, what, into.values[c][self._row, j])
+            agent.encoder.write(self._guard, method, seen, what, into.values[c][self._row, j])
         # Nothing follows where nobody is left, and many environments without agents cannot say their state.
         if self._state is not None and into.state is not None and self._alive.any():
             state = self._guard.call("state")
@@ -119,7 +119,7 @@ class Copy:
 
     def _mask(self, method: str, mask: object, agent: Agent) -> BoolArray:
         what = f"the action mask of agent '{agent.name}'"
-        legal = agent.doing.legal(self._guard.numbers(method, mask, (agent.doing.mask_size,), what) != 0)
+        legal = agent.decoder.legal(self._guard.numbers(method, mask, (agent.decoder.mask_size,), what) != 0)
         if legal is None:
             raise self._guard.fault(method, f"{what} allows no action")
         return legal

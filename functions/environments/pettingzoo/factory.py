@@ -11,7 +11,7 @@ from typing import Any
 
 from functions.contract import MissingExtra
 from functions.environments.base import EnvironmentFault, EnvTask, Unsupported
-from functions.environments.pettingzoo.guard import place, told, traced
+from functions.environments.pettingzoo.guard import describe_error, describe_error_with_location, foreign_location
 
 Factory = Callable[..., Any]
 
@@ -52,7 +52,7 @@ def module_of(name: str, path: str) -> Any:
     except ModuleNotFoundError as error:
         raise _missing(name, error, path) from error
     except Exception as error:
-        raise EnvironmentFault(f"{name}: import of '{path}': {traced(error)}") from error
+        raise EnvironmentFault(f"{name}: import of '{path}': {describe_error_with_location(error)}") from error
 
 
 def _missing(name: str, error: ModuleNotFoundError, path: str = "") -> ValueError | MissingExtra:
@@ -63,7 +63,7 @@ def _missing(name: str, error: ModuleNotFoundError, path: str = "") -> ValueErro
     if parent in sys.modules:
         siblings = [module.name for module in pkgutil.iter_modules(getattr(sys.modules[parent], "__path__", []))]
         no_module = f"package '{parent}' has no module '{child}'{_nearest(child, siblings)}"
-        return ValueError(f"{name}: {no_module}{place(error)}")
+        return ValueError(f"{name}: {no_module}{foreign_location(error)}")
     package = missing.partition(".")[0]
     if family := _FAMILY.match(path):
         return MissingExtra(f"{name} needs '{missing}', which is not installed: pip install 'pettingzoo[{family[1]}]'")
@@ -86,8 +86,10 @@ def build(task: EnvTask, factory: Factory) -> Any:
         raise _missing(task.name, error) from error
     except Exception as error:
         if options:
-            raise ValueError(f"{task.name}: the factory refuses task.options {options}: {told(error)}") from error
-        raise EnvironmentFault(f"{task.name}, factory: {traced(error)}") from error
+            raise ValueError(
+                f"{task.name}: the factory refuses task.options {options}: {describe_error(error)}"
+            ) from error
+        raise EnvironmentFault(f"{task.name}, factory: {describe_error_with_location(error)}") from error
     if hasattr(environment, "agent_iter"):
         raise Unsupported(f"{task.name} makes an AECEnv (agents take turns); {_instead(environment)}")
     if absent := [method for method in ("reset", "step", "close") if not hasattr(environment, method)]:

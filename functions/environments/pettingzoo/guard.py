@@ -28,7 +28,7 @@ class Guard:
         try:
             return getattr(self.environment, method)(*args, **keywords)
         except Exception as error:
-            raise self.fault(method, traced(error)) from error
+            raise self.fault(method, describe_error_with_location(error)) from error
 
     def fault(self, method: str, what: str) -> EnvironmentFault:
         return EnvironmentFault(f"{self._where}, step {self.steps}, {method}: {what}")
@@ -67,7 +67,7 @@ class Guard:
                 with np.errstate(over="ignore"):
                     array = array.astype(dtype)
         except (TypeError, ValueError) as error:
-            raise self.fault(method, f"{what} is not numeric ({told(error)})") from error
+            raise self.fault(method, f"{what} is not numeric ({describe_error(error)})") from error
         if array.shape != shape and not array.size == np.prod(shape) == 1:
             raise self.fault(method, f"{what} has shape {array.shape}, not {shape}")
         if not np.isfinite(array).all():
@@ -75,19 +75,19 @@ class Guard:
         return array.reshape(-1)
 
 
-def told(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """The error in one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
-def traced(error: Exception) -> str:
+def describe_error_with_location(error: Exception) -> str:
     """The error in one line, with its place in foreign code."""
-    where = place(error)
+    where = foreign_location(error)
     # Whoever cuts the line must not cut off the place.
-    return f"{one_line(told(error), _LONGEST // 2)}{where}" if where else told(error)
+    return f"{one_line(describe_error(error), _LONGEST // 2)}{where}" if where else describe_error(error)
 
 
-def place(error: Exception) -> str:
+def foreign_location(error: Exception) -> str:
     """The innermost place in foreign code, `` (/path/to/duel.py:23)``, or '' where there is none."""
     theirs = [
         f" ({frame.f_code.co_filename}:{line})"

@@ -35,15 +35,17 @@ class ParallelEnvironment(ParallelEnv[str, Any, Any]):  # type: ignore[misc]  # 
         self.max_cycles = environment.spec.horizon
         self._environment = environment
         self._rng = np.random.default_rng()
-        self._seats = {
+        self._positions = {
             environment.spec.agents[i]: (c, j)
             for c, kind in enumerate(environment.spec.classes)
             for j, i in enumerate(kind.agents)
         }
         kinds = environment.spec.classes
         masked = environment.spec.masked
-        self.observation_spaces = {name: _sight(kinds[c], masked) for name, (c, _) in self._seats.items()}
-        self.action_spaces = {name: _doing(kinds[c]) for name, (c, _) in self._seats.items()}
+        self.observation_spaces = {
+            name: _observation_space(kinds[c], masked) for name, (c, _) in self._positions.items()
+        }
+        self.action_spaces = {name: _action_space(kinds[c]) for name, (c, _) in self._positions.items()}
         if environment.spec.state_size:
             self.state_space = spaces.Box(-np.inf, np.inf, (environment.spec.state_size,), np.float32)
 
@@ -63,7 +65,7 @@ class ParallelEnvironment(ParallelEnv[str, Any, Any]):  # type: ignore[misc]  # 
             self._rng = np.random.Generator(np.random.Philox(seed))
         self._seen = self._environment.reset(self._rng)
         self.agents = list(self.possible_agents)
-        return self._sights(self.agents), {name: {} for name in self.agents}
+        return self._observations(self.agents), {name: {} for name in self.agents}
 
     def step(
         self, actions: dict[str, Any]
@@ -80,7 +82,7 @@ class ParallelEnvironment(ParallelEnv[str, Any, Any]):  # type: ignore[misc]  # 
         terminated = {name: bool(step.terminated[0, i]) for name, i in position.items()}
         truncated = {name: bool(step.truncated[0]) and not terminated[name] for name in acted}
         self.agents = [name for name in acted if not (terminated[name] or truncated[name])]
-        return self._sights(acted), rewards, terminated, truncated, {name: {} for name in acted}
+        return self._observations(acted), rewards, terminated, truncated, {name: {} for name in acted}
 
     def state(self) -> FloatArray:
         """The environment's own state ``[state_size]``; raises `NotImplementedError` when it has none."""
@@ -94,17 +96,17 @@ class ParallelEnvironment(ParallelEnv[str, Any, Any]):  # type: ignore[misc]  # 
         self._environment.close()
 
     def _numbers(self, actions: dict[str, Any]) -> tuple[ActionArray, ...]:
-        numbers = tuple(_nothing(kind) for kind in self._environment.spec.classes)
+        numbers = tuple(_default_actions(kind) for kind in self._environment.spec.classes)
         for name in self.agents:
-            c, j = self._seats[name]
+            c, j = self._positions[name]
             numbers[c][0, j] = actions[name]
         return numbers
 
-    def _sights(self, names: list[str]) -> dict[str, Any]:
-        return {name: _seen_by(self._seen, *self._seats[name]) for name in names}
+    def _observations(self, names: list[str]) -> dict[str, Any]:
+        return {name: _observation_of(self._seen, *self._positions[name]) for name in names}
 
 
-def _seen_by(seen: Observation, c: int, j: int) -> Any:
+def _observation_of(seen: Observation, c: int, j: int) -> Any:
     """What agent j of class c sees."""
     values = seen.values[c][0, j]
     if seen.masks is None:
@@ -112,20 +114,20 @@ def _seen_by(seen: Observation, c: int, j: int) -> Any:
     return {"observation": values, "action_mask": seen.masks[c][0, j].astype(np.int8)}
 
 
-def _sight(kind: AgentClass, masked: bool) -> spaces.Space[Any]:
+def _observation_space(kind: AgentClass, masked: bool) -> spaces.Space[Any]:
     values = spaces.Box(-np.inf, np.inf, (kind.observation_size,), np.float32)
     if not masked:
         return values
     return spaces.Dict({"observation": values, "action_mask": spaces.Box(0, 1, (kind.actions,), np.int8)})
 
 
-def _doing(kind: AgentClass) -> spaces.Space[Any]:
+def _action_space(kind: AgentClass) -> spaces.Space[Any]:
     if kind.continuous:
         return spaces.Box(np.array(kind.low, dtype=np.float32), np.array(kind.high, dtype=np.float32))
     return spaces.MultiDiscrete(list(kind.branches)) if kind.branches else spaces.Discrete(kind.actions)
 
 
-def _nothing(kind: AgentClass) -> ActionArray:
+def _default_actions(kind: AgentClass) -> ActionArray:
     """Actions of one copy for agents that are gone: the first ones, or the lower bounds."""
     if kind.continuous:
         return np.tile(np.array(kind.low, dtype=np.float32), (1, len(kind.agents), 1))

@@ -20,7 +20,7 @@ _OUTSIDE = "{what} is {seen}, which is outside its space"
 _BRIGHTEST = np.float32(255)
 
 
-class Sight(Protocol):
+class ObservationEncoder(Protocol):
     """Observations of one space as vectors of `size` numbers."""
 
     @property
@@ -30,22 +30,22 @@ class Sight(Protocol):
         """Writes `seen` into `out` ``[size]``; raises a fault of `method` that says what is wrong with `what`."""
 
 
-def sight(who: str, space: Any) -> Sight:
+def observation_encoder(who: str, space: Any) -> ObservationEncoder:
     """How `who` sees `space`; raises `Unsupported` for spaces that cannot be a vector, or are an empty one."""
-    found = _sight(space)
-    if found is None:
+    encoder = _encoder(space)
+    if encoder is None:
         raise Unsupported(f"{who} observes {one_line(space)}; supported are {_SUPPORTED}")
-    if not found.size:
+    if not encoder.size:
         raise Unsupported(f"{who} observes nothing: {one_line(space)}")
-    return found
+    return encoder
 
 
-def numbers(shape: tuple[int, ...], space: Any = None) -> Sight:
+def numbers(shape: tuple[int, ...], space: Any = None) -> ObservationEncoder:
     """Sight of arrays of `shape`, which are images where `space` says so."""
     return _Numbers(shape, _is_image(space))
 
 
-def _sight(space: Any) -> Sight | None:
+def _encoder(space: Any) -> ObservationEncoder | None:
     from gymnasium import spaces
 
     if isinstance(space, spaces.Box):
@@ -112,7 +112,7 @@ class _Choices:
         self._shape = shape
         self._counts = counts.astype(np.int64)
         self._first = first
-        self._places = np.cumsum(self._counts) - self._counts
+        self._offsets = np.cumsum(self._counts) - self._counts
 
     @property
     def size(self) -> int:
@@ -124,14 +124,14 @@ class _Choices:
         if ((chosen < 0) | (chosen >= self._counts) | (chosen != numbers)).any():
             raise guard.fault(method, _OUTSIDE.format(what=what, seen=one_line(seen)))
         out[:] = 0
-        out[self._places + chosen] = 1
+        out[self._offsets + chosen] = 1
 
 
 @dataclass(frozen=True)
 class _Nested:
     """Several observations side by side: key, how errors name it, sight and place of each; `named`: a dictionary."""
 
-    parts: tuple[tuple[Any, str, Sight, slice], ...]
+    parts: tuple[tuple[Any, str, ObservationEncoder, slice], ...]
     size: int
     named: bool
 
@@ -144,14 +144,14 @@ class _Nested:
             keys = [key for key, *_ in self.parts]
             wanted = f"a dictionary with {keys}" if self.named else f"a tuple of {len(keys)}"
             raise guard.fault(method, f"{what} is not {wanted}")
-        for key, where, part, place in self.parts:
-            part.write(guard, method, seen[key], what + where, out[place])
+        for key, where, part, columns in self.parts:
+            part.write(guard, method, seen[key], what + where, out[columns])
 
 
-def _nested(spaces: dict[Any, Any], named: bool) -> Sight | None:
+def _nested(spaces: dict[Any, Any], named: bool) -> ObservationEncoder | None:
     parts, size = [], 0
     for key, space in spaces.items():
-        part = _sight(space)
+        part = _encoder(space)
         if part is None:
             return None
         parts.append((key, f"[{key!r}]", part, slice(size, size + part.size)))

@@ -5,30 +5,32 @@ import difflib
 from collections.abc import Callable
 from typing import Any
 
-from functions.environments.pettingzoo.factory import module_of
+from functions.environments.base import EnvTask, VectorEnvironment
+from functions.environments.pettingzoo.adapter import assemble
+from functions.environments.pettingzoo.factory import build, module_of
 
 
 class TupleEnvironment:
     """`environment` with named agents, all of which are in play until the episode ends.
 
-    Such environments say "done" of every end. `ran_out` tells of one that is done whether only its time had run out.
+    Such environments say "done" of every end. `timed_out` tells of one that is done whether only its time had run out.
     """
 
-    def __init__(self, environment: Any, horizon: int, ran_out: Callable[[Any], bool]) -> None:
+    def __init__(self, environment: Any, horizon: int, timed_out: Callable[[Any], bool]) -> None:
         self.possible_agents = [f"agent_{i}" for i in range(len(environment.action_space))]
         self.agents: list[str] = []
         self.max_cycles = horizon
         self._environment = environment
-        self._ran_out = ran_out
-        self._seats = {name: i for i, name in enumerate(self.possible_agents)}
+        self._timed_out = timed_out
+        self._index = {name: i for i, name in enumerate(self.possible_agents)}
 
     def observation_space(self, agent: str) -> Any:
         """What `agent` sees."""
-        return self._environment.observation_space[self._seats[agent]]
+        return self._environment.observation_space[self._index[agent]]
 
     def action_space(self, agent: str) -> Any:
         """What `agent` can do."""
-        return self._environment.action_space[self._seats[agent]]
+        return self._environment.action_space[self._index[agent]]
 
     def reset(self, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
         """A new episode."""
@@ -41,7 +43,7 @@ class TupleEnvironment:
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any]]:
         """One step of all agents."""
         observations, rewards, done, cut, _ = self._environment.step([actions[name] for name in self.possible_agents])
-        truncated = bool(cut) or (bool(done) and self._ran_out(self._environment))
+        truncated = bool(cut) or (bool(done) and self._timed_out(self._environment))
         terminated = bool(done) and not truncated
         if done or truncated:
             self.agents = []
@@ -61,6 +63,27 @@ class TupleEnvironment:
         return dict(zip(self.possible_agents, values, strict=True))
 
 
+def make_tuple_environments(
+    task: EnvTask,
+    num_envs: int,
+    creator: Callable[..., Any],
+    defaults: dict[str, Any],
+    horizon_option: str,
+    wrap: Callable[[Any, int], TupleEnvironment],
+) -> VectorEnvironment:
+    """`num_envs` of what `wrap` makes of `creator`'s environments and their horizon; raises what `assemble` raises.
+
+    Arguments of `creator` are `defaults`, then `task.options`; `horizon_option` is its name of our option `horizon`.
+    """
+
+    def create(**options: Any) -> TupleEnvironment:
+        settings = defaults | options
+        settings[horizon_option] = task.options.get("horizon", settings[horizon_option])
+        return wrap(creator(**settings), settings[horizon_option])
+
+    return assemble(task, num_envs, lambda: build(task, create))
+
+
 def registered(name: str, package: str, pattern: str, form: str) -> tuple[Callable[..., Any], dict[str, Any]]:
     """What `package` registers with Gymnasium for the task `name`, ``family/label``: a class, and its arguments.
 
@@ -78,6 +101,6 @@ def registered(name: str, package: str, pattern: str, form: str) -> tuple[Callab
         return load_env_creator(creator) if isinstance(creator, str) else creator, dict(entry.kwargs)
     start, end = pattern.split("{}")
     labels = [known.removeprefix(start).removesuffix(end) for known in registry if known.startswith(start)]
-    nearest = ", ".join(f"{family}/{found}" for found in difflib.get_close_matches(label, labels))
+    nearest = ", ".join(f"{family}/{match}" for match in difflib.get_close_matches(label, labels))
     hint = f"nearest: {nearest}" if nearest else f"write it as {form}"
     raise ValueError(f"{package} has no environment '{pattern.format(label)}' for {name}; {hint}")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from functions.environments.base import BoolArray, FloatArray
-from functions.environments.pettingzoo.guard import Guard, told, traced
+from functions.environments.pettingzoo.guard import Guard, describe_error, describe_error_with_location
 from functions.environments.starcraft.smac_scenarios import Scenario
 
 
@@ -122,10 +122,10 @@ class Game:
         except Exception as error:
             kind = type(error).__name__
             if kind == "NoMapError" or (kind == "ValueError" and "not found" in str(error)):
-                raise self._scenario.needs_maps(told(error)) from error
+                raise self._scenario.needs_maps(describe_error(error)) from error
             if kind in ("SC2LaunchError", "FileNotFoundError") or "it doesn't exist" in str(error):
-                raise self._scenario.needs_game(told(error)) from error
-            raise guard.fault("reset", traced(error)) from error
+                raise self._scenario.needs_game(describe_error(error)) from error
+            raise guard.fault("reset", describe_error_with_location(error)) from error
 
     def _frame(self, guard: Guard, method: str) -> Frame:
         """What the game shows now; asked once a step, because SMACv2 draws what is seen."""
@@ -172,7 +172,7 @@ def sizes_of(where: str, game: Any) -> Sizes:
         names = ("n_agents", "obs_shape", "n_actions", "state_shape", "episode_limit")
         return Sizes(*(int(info[name]) for name in names))
     except (KeyError, TypeError, ValueError) as error:
-        raise guard.fault("get_env_info", told(error)) from error
+        raise guard.fault("get_env_info", describe_error(error)) from error
 
 
 def _seed_distributions(game: Any, rng: np.random.Generator) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from functions.contract import MissingExtra
 from functions.environments.base import EnvironmentFault, EnvTask
-from functions.environments.pettingzoo.guard import told, traced
+from functions.environments.pettingzoo.guard import describe_error, describe_error_with_location
 
 # What installs each package, for neither is on PyPI, and where its maps are. The extra has what SMAC does not declare.
 PACKAGES = {
@@ -81,7 +81,9 @@ def scenario_of(task: EnvTask, options: dict[str, Any]) -> Scenario:
         try:
             return make(**chosen)
         except TypeError as error:
-            raise ValueError(f"{task.name}: {package} refuses task.options {options}: {told(error)}") from error
+            raise ValueError(
+                f"{task.name}: {package} refuses task.options {options}: {describe_error(error)}"
+            ) from error
 
     return Scenario(task.name, package, build)
 
@@ -136,4 +138,4 @@ def _module(name: str, path: str) -> Any:
             f"and the maps of {_MAPS[package]} in its Maps/SMAC_Maps"
         ) from error
     except Exception as error:
-        raise EnvironmentFault(f"{name}: import of '{path}': {traced(error)}") from error
+        raise EnvironmentFault(f"{name}: import of '{path}': {describe_error_with_location(error)}") from error

@@ -98,8 +98,8 @@ def _modules(name: str) -> tuple[Any, Any]:
     except ModuleNotFoundError as error:
         raise _missing(name, error) from error
     except Exception as error:
-        told = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        raise EnvironmentFault(f"{name}: JaxMARL does not load: {told}") from error
+        problem = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise EnvironmentFault(f"{name}: JaxMARL does not load: {problem}") from error
 
 
 def _missing(name: str, error: ModuleNotFoundError) -> MissingExtra:
@@ -186,8 +186,8 @@ def _functions(jax: Any, environment: Any) -> tuple[Callable[..., Any], Callable
 def _state_sizes(environment: Any) -> list[float]:
     """What each number of the global state is divided by: positions by the size of the map, as they are in
     observations; all others are small."""
-    places = {"position_x": float(environment.map_width), "position_y": float(environment.map_height)}
-    each = [places.get(feature, 1.0) for feature in environment.own_features]
+    divisors = {"position_x": float(environment.map_width), "position_y": float(environment.map_height)}
+    each = [divisors.get(feature, 1.0) for feature in environment.own_features]
     units = len(environment.agents) + int(environment.num_enemies)
     return each * units + [1.0] * (int(environment.state_size) - units * len(each))
 

@@ -133,7 +133,7 @@ class Painted(Broken):
 
     def __init__(self, num_envs, kind=None, does="several choices", masked=False, sides=(), **changes):
         super().__init__(num_envs, **changes)
-        options = {"does": does, "masked": masked, "places": DEEDS[does].nvec.sum() if masked else 0}
+        options = {"does": does, "masked": masked, "mask_size": DEEDS[does].nvec.sum() if masked else 0}
         self.inner = registry.make(EnvTask(name="pettingzoo:many_spaces:Studio", options=options), num_envs)
         classes = tuple(msgspec.structs.replace(own, **(kind or {})) for own in self.inner.spec.classes)
         self.spec = msgspec.structs.replace(self.inner.spec, classes=classes, sides=sides)

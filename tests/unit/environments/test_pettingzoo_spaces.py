@@ -14,7 +14,7 @@ from functions.environments.conformance import check
 from functions.environments.pettingzoo import adapter
 from functions.environments.pettingzoo.guard import Guard
 from functions.environments.pettingzoo.parallel import ParallelEnvironment
-from functions.environments.pettingzoo.spaces import sight
+from functions.environments.pettingzoo.spaces import observation_encoder
 
 
 def studio(agents=None, **options):
@@ -36,7 +36,7 @@ def done(environment):
 
 
 def vector(space, seen):
-    view = sight("a: agent 'b'", space)
+    view = observation_encoder("a: agent 'b'", space)
     out = np.full(view.size, np.nan, dtype=np.float32)
     view.write(Guard("a, copy 0", None), "step", seen, "the observation of agent 'b'", out)
     return out
@@ -123,12 +123,12 @@ def test_observations_that_are_no_vectors_are_refused(space):
     with pytest.raises(
         Unsupported, match=r"a: agent 'b' observes .*; supported are Box, .* and Dict or Tuple of these"
     ):
-        sight("a: agent 'b'", space)
+        observation_encoder("a: agent 'b'", space)
 
 
 def test_seeing_nothing_is_refused():
     with pytest.raises(Unsupported, match="observes nothing"):
-        sight("a: agent 'b'", spaces.Box(0, 1, (0,)))
+        observation_encoder("a: agent 'b'", spaces.Box(0, 1, (0,)))
 
 
 @pytest.mark.parametrize(
@@ -206,30 +206,30 @@ def test_where_there_are_no_several_choices_joint_actions_change_nothing(does):
 
 
 def test_masks_of_several_choices_stand_one_after_another():
-    environment, seen = opened(studio(does="several choices", masked=True, forbidden="04", places=5))
+    environment, seen = opened(studio(does="several choices", masked=True, forbidden="04", mask_size=5))
     assert environment.spec.masked and environment.spec.classes[0].branches == (3, 2)
     assert seen.masks[0][0, 1].tolist() == [False, True, True, True, False]
 
 
 def test_a_combination_is_legal_when_each_of_its_choices_is():
-    _, seen = opened(studio(does="several choices", masked=True, forbidden="04", places=5, joint_actions=True))
+    _, seen = opened(studio(does="several choices", masked=True, forbidden="04", mask_size=5, joint_actions=True))
     assert seen.masks[0][0, 1].tolist() == [False, False, True, False, True, False]
 
 
 @pytest.mark.parametrize("joint", [False, True])
 def test_a_choice_without_a_legal_action_is_a_fault(joint):
-    task = studio(does="several choices", masked=True, forbidden="34", places=5, joint_actions=joint)
+    task = studio(does="several choices", masked=True, forbidden="34", mask_size=5, joint_actions=joint)
     with pytest.raises(EnvironmentFault, match="the action mask of agent 'artist_0' allows no action"):
         opened(task)
 
 
 def test_a_mask_of_another_size_is_a_fault():
     with pytest.raises(EnvironmentFault, match=r"the action mask of agent 'artist_0' has shape \(6,\), not \(5,\)"):
-        opened(studio(does="several choices", masked=True, places=6))
+        opened(studio(does="several choices", masked=True, mask_size=6))
 
 
 def test_what_is_masked_may_be_of_any_kind():
-    environment, seen = opened(studio(sees="nested", masked=True, places=4))
+    environment, seen = opened(studio(sees="nested", masked=True, mask_size=4))
     assert environment.spec.classes[0].observation_size == 8
     assert set(np.unique(seen.values[0])) == {0.0, 1.0}
 
@@ -269,8 +269,8 @@ def test_actions_that_are_not_supported_are_refused_by_name(kind, message):
 
 
 def test_numbers_cannot_be_masked():
-    with pytest.raises(Unsupported, match="agent 'artist_0' has an action_mask, but acts in numbers"):
-        adapter.make(studio(does="numbers", masked=True, places=2), 1)
+    with pytest.raises(Unsupported, match="agent 'artist_0' has an action_mask, but continuous actions"):
+        adapter.make(studio(does="numbers", masked=True, mask_size=2), 1)
 
 
 def test_more_than_1024_combinations_are_refused():
@@ -289,7 +289,7 @@ def test_a_flag_is_true_or_false(name):
 KINDS = [{"sees": sees} for sees in SIGHTS] + [{"does": does} for does in DEEDS]
 KINDS += [{"does": does, "joint_actions": True} for does in ("several choices", "bits")]
 KINDS += [
-    {"does": "several choices", "masked": True, "forbidden": "04", "places": 5, "joint_actions": joint}
+    {"does": "several choices", "masked": True, "forbidden": "04", "mask_size": 5, "joint_actions": joint}
     for joint in (False, True)
 ]
 
@@ -313,7 +313,7 @@ def test_every_kind_passes_the_seed_test_of_pettingzoo(does):
 
 
 def test_a_parallel_environment_has_spaces_for_several_choices_and_for_numbers():
-    several = ParallelEnvironment(registry.make(studio(does="several choices", masked=True, places=5), 1))
+    several = ParallelEnvironment(registry.make(studio(does="several choices", masked=True, mask_size=5), 1))
     assert several.action_space("artist_0") == spaces.MultiDiscrete([3, 2])
     assert several.observation_space("artist_0")["action_mask"].shape == (5,)
     numbers = ParallelEnvironment(registry.make(studio(does="numbers"), 1))

@@ -122,7 +122,7 @@ class Hunt(Scenario):
         world.goals[:] = rng.permuted(np.arange(world.goals.size) % 2).reshape(world.goals.shape)
 
     def observe(self, world, features):
-        features[0][:, :8] = world.surroundings(slice(0, 3))
+        features[0][:, :8] = world.relative_observations(slice(0, 3))
         features[0][:, 8:] = world.velocity
 
     def reward(self, world, out):
