@@ -1,4 +1,5 @@
-"""MADDPG and IDDPG as one plain computation in torch, copy by copy and step by step, by automatic differentiation."""
+"""MADDPG and IDDPG as one plain computation in torch, environment by environment and step by step, by automatic
+differentiation."""
 
 import itertools
 
@@ -31,7 +32,7 @@ class Agents:
         return [agent for agent, of in enumerate(self.team.groups) if of == group]
 
     def address(self, round_, update):
-        """Where an update's minibatch is drawn."""
+        """The generator of an update's minibatch."""
         return generator(self.seed, round_, "replay", update)
 
     def update(self, batch, round_, update):
@@ -51,7 +52,7 @@ class Agents:
 
     def look_at(self, batch):
         self.batch, (self.steps, self.num_envs) = batch, batch.ended.shape
-        self.cuts = {tuple(place): number for number, place in enumerate(batch.cut.tolist())}
+        self.cuts = {tuple(step): number for number, step in enumerate(batch.cut.tolist())}
 
     def follow(self, online, slow):
         rate = (
@@ -63,7 +64,7 @@ class Agents:
             for name, parameter in slow.named.items():
                 parameter.copy_((1 - rate) * parameter + rate * online.named[name])
 
-    # What networks are shown.
+    # The inputs of networks.
 
     def identified(self, agent, values):
         one_hot = np.eye(len(self.spec.agents))[agent] if self.team.identity else []
@@ -74,7 +75,7 @@ class Agents:
         return self.cuts.get((t, e))
 
     def observed(self, agent, t, e):
-        """Nothing, where the agent is not there to see."""
+        """Zeros where the agent is dead."""
         return torch.tensor(self.batch.of(self.batch.observations, agent)[t, e] * self.batch.alive[agent, t, e])
 
     def observed_after(self, agent, t, e):
@@ -84,7 +85,7 @@ class Agents:
         return torch.tensor(self.batch.of(self.batch.cut_observations, agent)[cut] * self.left(agent, t, e))
 
     def left(self, agent, t, e):
-        """Whether the agent is there after the step."""
+        """Whether the agent is alive after the step."""
         return bool(self.batch.alive[agent, t, e] and not self.batch.terminated[agent, t, e])
 
     def critic_sees(self, agent, t, e, actions, after=False):
@@ -107,7 +108,7 @@ class Agents:
             return torch.tensor(self.batch.of(self.batch.cut_masks, agent)[cut])
         return torch.tensor(self.batch.of(self.batch.masks, agent)[t + after, e])
 
-    # What agents do.
+    # The actions of agents.
 
     def gumbel(self, group, round_, update):
         members, width = self.members(group), self.kinds[self.members(group)[0]].actions
@@ -131,14 +132,14 @@ class Agents:
         """The target policy's action after each step by (t, e), where something comes after."""
         network, found = self.policy_target[self.team.groups[agent]], {}
         for e in range(self.num_envs):
-            memory = network.empty(1)
+            hidden = network.empty(1)
             for t in range(self.steps):
-                memory = network.empty(1) if self.begins(t, e) else memory
-                _, memory = network.after(self.identified(agent, self.observed(agent, t, e))[None], memory)
+                hidden = network.empty(1) if self.begins(t, e) else hidden
+                _, hidden = network.after(self.identified(agent, self.observed(agent, t, e))[None], hidden)
                 if not self.followed(t, e):
                     continue
                 seen = self.identified(agent, self.observed_after(agent, t, e))
-                output = network.after(seen[None], memory)[0][0].detach()
+                output = network.after(seen[None], hidden)[0][0].detach()
                 if self.kinds[agent].continuous:
                     action = torch.tanh(output)
                 else:
@@ -147,9 +148,9 @@ class Agents:
                 found[t, e] = action * self.left(agent, t, e)
         return found
 
-    def burnt(self, memory, t):
-        """What is remembered where learning begins is taken as it is."""
-        return memory.detach() if t == self.config.burn_in else memory
+    def burned_in(self, hidden, t):
+        """The hidden state where learning begins is taken as it is."""
+        return hidden.detach() if t == self.config.burn_in else hidden
 
     def followed(self, t, e):
         """Whether anything was seen after the step in the same episode."""
@@ -168,12 +169,12 @@ class Agents:
     # Learning.
 
     def rows(self, group, whose):
-        """Agent, step and copy of what counts: where somebody is there of those that `whose` gives for the agent."""
-        places = itertools.product(self.members(group), range(self.config.burn_in, self.steps), range(self.num_envs))
-        return {(a, t, e): None for a, t, e in places if any(self.batch.alive[other, t, e] for other in whose(a))}
+        """Agent, step and environment of the rows that count: where one of the agents `whose` gives is alive."""
+        steps = itertools.product(self.members(group), range(self.config.burn_in, self.steps), range(self.num_envs))
+        return {(a, t, e): None for a, t, e in steps if any(self.batch.alive[other, t, e] for other in whose(a))}
 
     def paying(self, agent):
-        """Whose rewards the agent gets."""
+        """The agents whose rewards the agent gets."""
         sides = self.spec.sides or (0,) * len(self.spec.agents)
         return [a for a, side in enumerate(sides) if side == sides[agent]] if self.config.reward == "team" else [agent]
 
@@ -191,12 +192,12 @@ class Agents:
         new = 0.999 * mean + 0.001 * seen.mean(), 0.999 * square + 0.001 * (seen**2).mean(), 0.999 * weight + 0.001
         self.rewards[group] = *new, level
         variance = new[1] / new[2] - (new[0] / new[2]) ** 2
-        unit = np.sqrt(max(variance, 1e-2)) if self.config.standardise_rewards else 1.0
-        # Values are above outputs by the level.
-        return unit, level / unit
+        scale = np.sqrt(max(variance, 1e-2)) if self.config.standardise_rewards else 1.0
+        # Values are outputs plus the level.
+        return scale, level / scale
 
     def mean_return(self, group):
-        """Of the round's own steps, each up to where its agent is paid no more or its episode is cut."""
+        """Over the round's own steps, each up to its agent's last reward or the cut of its episode."""
         drawn, returns = self.batch, []
         self.look_at(self.own)
         for a, t, e in self.rows(group, self.paying):
@@ -212,28 +213,28 @@ class Agents:
     def targets(self, group, after):
         rows, network, found = self.rows(group, self.paying), self.critic_target[group], {}
         scale, offset = self.scale(group, rows)
-        for a, t, e, memory in self.stepped(network, group):
+        for a, t, e, hidden in self.stepped(network, group):
             if (a, t, e) not in rows:
                 continue
             future = 0.0
             if not self.over(a, t, e):
                 actions = {other: after[other][t, e] for other in after}
                 seen = self.critic_sees(a, t, e, actions, after=True)
-                future = network.after(seen[None], memory[1])[0].item() + offset
-            # Less the offset: outputs stand below values by it.
+                future = network.after(seen[None], hidden[1])[0].item() + offset
+            # Outputs are values less the offset.
             found[a, t, e] = self.reward(a, t, e) / scale + self.config.gamma * future - offset
         return found
 
     def stepped(self, network, group):
-        """Agent, step, copy, and what a critic remembers before and after the step."""
+        """Agent, step, environment, and the critic's hidden state before and after the step."""
         for a in self.members(group):
             for e in range(self.num_envs):
-                memory = network.empty(1)
+                hidden = network.empty(1)
                 for t in range(self.steps):
-                    before = network.empty(1) if self.begins(t, e) else self.burnt(memory, t)
+                    before = network.empty(1) if self.begins(t, e) else self.burned_in(hidden, t)
                     done = {other: self.taken(other, t, e) for other in range(len(self.spec.agents))}
-                    value, memory = network.after(self.critic_sees(a, t, e, done)[None], before)
-                    yield a, t, e, (before, memory, value[0, 0], done)
+                    value, hidden = network.after(self.critic_sees(a, t, e, done)[None], before)
+                    yield a, t, e, (before, hidden, value[0, 0], done)
 
     def step_critic(self, group, targets):
         network, delta = self.critic[group], self.config.huber_delta
@@ -253,11 +254,11 @@ class Agents:
         outputs = {}
         for a in self.members(group):
             for e in range(self.num_envs):
-                memory = network.empty(1)
+                hidden = network.empty(1)
                 for t in range(self.steps):
-                    memory = network.empty(1) if self.begins(t, e) else self.burnt(memory, t)
+                    hidden = network.empty(1) if self.begins(t, e) else self.burned_in(hidden, t)
                     seen = self.identified(a, self.observed(a, t, e))
-                    output, memory = network.after(seen[None], memory)
+                    output, hidden = network.after(seen[None], hidden)
                     outputs[a, t, e] = output[0]
         rows, values = self.rows(group, lambda agent: [agent]), []
         for a, t, e, (before, _, _, done) in self.stepped(critic, group):

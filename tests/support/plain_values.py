@@ -1,7 +1,7 @@
 """Q-learning of a team as one would write it with automatic differentiation: all networks at once, no stages.
 
-Everything is worked out step by step from the units themselves; from the algorithms it takes only where minibatches are
-drawn (see `drawn`) and the tensors to start from. Doubles throughout.
+Everything is computed step by step from the rollouts themselves; from the algorithms it takes only the addresses of
+minibatches (see `sample_uniformly`) and the tensors to start from. Doubles throughout.
 """
 
 import numpy as np
@@ -16,82 +16,87 @@ def address(context):
     return generator(context.seed, context.round, "replay", context.update)
 
 
-def stretches(units, length):
-    """How many there are."""
-    steps, num_envs = units[0]["ended"].shape
-    return len(units) * (steps // length) * num_envs
+def count_segments(rollouts, length):
+    """The number of segments."""
+    steps, num_envs = rollouts[0]["ended"].shape
+    return len(rollouts) * (steps // length) * num_envs
 
 
-def drawn(units, context, size, length):
-    """The numbers of the stretches of a minibatch: whole numbers of the address."""
-    return tuple(address(context).integers(stretches(units, length), size=size).tolist())
+def sample_uniformly(rollouts, context, size, length):
+    """The numbers of the segments of a minibatch: integers drawn at the address."""
+    return tuple(address(context).integers(count_segments(rollouts, length), size=size).tolist())
 
 
-def drawn_by_priority(priorities, context, size):
+def sample_by_priority(priorities, context, size):
     """The same in proportion to priorities: one number from each of `size` equal parts of their total."""
     found, total = [], 0.0
     for priority in priorities:
         total += priority
     for part, uniform in enumerate(address(context).random(size).tolist()):
-        mark, below, place = (part + uniform) / size * total, priorities[0], 0
+        mark, below, index = (part + uniform) / size * total, priorities[0], 0
         while below <= mark:
-            place += 1
-            below += priorities[place]
-        found.append(place)
+            index += 1
+            below += priorities[index]
+        found.append(index)
     return tuple(found)
 
 
-def places(units, numbers, length):
-    """Stretches as (unit, first step, copy), counted unit by unit, stretch by stretch, copy by copy."""
-    steps, num_envs = units[0]["ended"].shape
+def starts_of(rollouts, numbers, length):
+    """Segments as (rollout, first step, environment), counted by rollout, then by time, then by environment."""
+    steps, num_envs = rollouts[0]["ended"].shape
     found = []
     for number in numbers:
-        stretch, copy = divmod(number, num_envs)
-        unit, place = divmod(stretch, steps // length)
-        found.append((units[unit], place * length, copy))
+        segment, env = divmod(number, num_envs)
+        rollout, within = divmod(segment, steps // length)
+        found.append((rollouts[rollout], within * length, env))
     return found
 
 
-def after(unit, name, t, e, of_agents=True):
-    """What stood there after a step: behind a cut, or one row on; zeros where an episode ended by the rules."""
-    rows, cuts = unit[name], {tuple(place): index for index, place in enumerate(unit["cut"].tolist())}
+def after(rollout, name, t, e, of_agents=True):
+    """The array after a step: after a cut, or one row on; zeros where an episode terminated."""
+    rows, cuts = rollout[name], {tuple(step): index for index, step in enumerate(rollout["cut"].tolist())}
     if (t, e) in cuts:
-        beyond = unit[f"cut_{name}"]
+        beyond = rollout[f"cut_{name}"]
         return beyond[:, cuts[t, e]] if of_agents else beyond[cuts[t, e]]
     row = rows[:, t, e] if of_agents else rows[t, e]
-    if unit["ended"][t, e]:
+    if rollout["ended"][t, e]:
         return np.ones_like(row) if row.dtype == bool else np.zeros_like(row)
     return rows[:, t + 1, e] if of_agents else rows[t + 1, e]
 
 
-def left(unit, agent, t, e):
-    """Whether the agent is there after a step."""
-    return unit["alive"][agent, t, e] and not unit["terminated"][agent, t, e]
+def alive_after(rollout, agent, t, e):
+    """Whether the agent is alive after a step."""
+    return rollout["alive"][agent, t, e] and not rollout["terminated"][agent, t, e]
 
 
 class Minibatch:
-    """The rows of stretches, agent by agent: lists over agents of arrays ``[L, B, ...]``."""
+    """The rows of segments, agent by agent: lists over agents of arrays ``[L, B, ...]``."""
 
-    def __init__(self, spec, team, stretches, length, time_limit, burn_in):
-        def rows(tells):
-            return torch.tensor(np.array([[tells(u, t + k, e) for u, t, e in stretches] for k in range(length)]))
+    def __init__(self, spec, team, segments, length, time_limit, burn_in):
+        def rows(value_of):
+            return torch.tensor(np.array([[value_of(u, t + k, e) for u, t, e in segments] for k in range(length)]))
 
-        self.length, self.size, agents = length, len(stretches), range(len(spec.agents))
+        self.length, self.size, agents = length, len(segments), range(len(spec.agents))
         self.observations, self.beyond, self.legal, self.actions = [], [], [], []
         for agent in agents:
             c = spec.class_of[agent]
             i, one_hot = spec.classes[c].agents.index(agent), np.eye(len(agents))[agent] if team.identity else ()
             seen, mask = f"observation/{c}", f"mask/{c}"
-            # Who is gone sees nothing and does what is counted first.
+            # A dead agent observes zeros, and its recorded action is action 0.
             self.observations.append(
                 rows(lambda u, t, e, a=agent, i=i, s=seen, o=one_hot: [*u[s][i, t, e] * u["alive"][a, t, e], *o])
             )
             self.beyond.append(
-                rows(lambda u, t, e, a=agent, i=i, s=seen, o=one_hot: [*after(u, s, t, e)[i] * left(u, a, t, e), *o])
+                rows(
+                    lambda u, t, e, a=agent, i=i, s=seen, o=one_hot: [
+                        *after(u, s, t, e)[i] * alive_after(u, a, t, e),
+                        *o,
+                    ]
+                )
             )
             width = spec.classes[c].actions
             free = rows(lambda u, t, e, i=i, m=mask: after(u, m, t, e)[i]) if spec.masked else torch.tensor(True)
-            there = rows(lambda u, t, e, a=agent: left(u, a, t, e))[..., None]
+            there = rows(lambda u, t, e, a=agent: alive_after(u, a, t, e))[..., None]
             first = torch.arange(width) == 0
             self.legal.append(torch.where(there, free.expand(length, self.size, width), first))
             self.actions.append(
@@ -121,8 +126,8 @@ def network(p, x, h):
     return x @ p[f"w{last}"] + p[f"b{last}"], h
 
 
-def unrolled(p, now, then, ended, burn_in):
-    """Values ``[L, B, actions]`` of what was seen, and of what was seen after each step with the memory of then."""
+def unroll(p, now, then, ended, burn_in):
+    """Values ``[L, B, actions]`` of the observations, and of those after each step with the hidden state there."""
     size = now.shape[1]
     h = torch.zeros(size, p["gru_h"].shape[0], dtype=torch.float64) if "gru_x" in p else None
     values, following = [], []
@@ -137,7 +142,7 @@ def unrolled(p, now, then, ended, burn_in):
     return torch.stack(values), torch.stack(following)
 
 
-def mixed(p, state, utilities):
+def mix(p, state, utilities):
     """QMIX's mixing network: ELU(u |W1| + b1) |w2| + b2, all of it made from the state. ``[B, S]``, ``[B, n]``."""
 
     def made(name):
@@ -159,16 +164,16 @@ def part(tensors, prefix, grad):
     return {name: torch.tensor(np.array(array), requires_grad=grad) for name, array in own.items() if name != "relu"}
 
 
-def aim_of(key):
-    """What the target of a network is called."""
+def target_of(key):
+    """The name of a network's target."""
     return key.replace("policy", "target").replace("mixer", "mixer_target")
 
 
 class Plain:
-    """A team that learns from `units`."""
+    """A team that learns from `rollouts`."""
 
-    def __init__(self, name, spec, team, config, tensors, units):
-        self.name, self.spec, self.team, self.config, self.units = name, spec, team, config, units
+    def __init__(self, name, spec, team, config, tensors, rollouts):
+        self.name, self.spec, self.team, self.config, self.rollouts = name, spec, team, config, rollouts
         self.sides = {}
         for agent, side in enumerate(spec.sides or (0,) * len(spec.agents)):
             self.sides.setdefault(side, []).append(agent)
@@ -176,12 +181,12 @@ class Plain:
         names = [f"policy/g{g:02d}" for g in sorted(set(team.groups))]
         names += [f"mixer/{head}" for head in heads] if name == "qmix" else []
         self.online = {key: part(tensors, key, True) for key in names}
-        self.target = {key: part(tensors, aim_of(key), False) for key in names}
+        self.target = {key: part(tensors, target_of(key), False) for key in names}
         self.scales = {key: array.copy() for key, array in tensors.items() if key.startswith("normaliser/")}
         self.steps = {
             key: torch.optim.Adam(p.values(), lr=config.lr, eps=config.adam_eps) for key, p in self.online.items()
         }
-        self.priorities = {}  # of who learns together, the newest
+        self.priorities = {}  # by groups that learn together, the newest
         self.norms, self.capped = {}, dict.fromkeys(self.online, 0)
 
     def update(self, context, length):
@@ -207,11 +212,11 @@ class Plain:
         """The minibatch of groups that learn together, and what all agents' values in it are."""
         config = self.config
         if config.priority:
-            priorities = self.priorities.setdefault(groups, [1.0] * stretches(self.units, length))
-            numbers = drawn_by_priority(priorities, context, config.batch_size)
+            priorities = self.priorities.setdefault(groups, [1.0] * count_segments(self.rollouts, length))
+            numbers = sample_by_priority(priorities, context, config.batch_size)
         else:
-            numbers = drawn(self.units, context, config.batch_size, length)
-        found = places(self.units, numbers, length)
+            numbers = sample_uniformly(self.rollouts, context, config.batch_size, length)
+        found = starts_of(self.rollouts, numbers, length)
         batch = Minibatch(self.spec, self.team, found, length, config.time_limit, config.burn_in)
         batch.numbers, batch.groups = numbers, groups
         return batch, *self.valued(batch)
@@ -222,35 +227,35 @@ class Plain:
         if config.priority:
             priorities = self.priorities[batch.groups]
             rows = rows * torch.tensor(self.importance(priorities, batch.numbers), dtype=rows.dtype)
-            for place, number in enumerate(batch.numbers):
-                own = difference[..., place][counted[..., place]].detach().abs().numpy()
+            for row, number in enumerate(batch.numbers):
+                own = difference[..., row][counted[..., row]].detach().abs().numpy()
                 priorities[number] = float(np.float32((own.mean() + 1e-6) ** config.priority)) if own.size else 0.0
         return (rows * counted).sum() / max(1, int(counted.sum()))
 
     def importance(self, priorities, numbers):
         """``(N P)^-beta`` over its maximum, where P is not 0."""
-        config, steps = self.config, sum(unit["ended"].size for unit in self.units)
+        config, steps = self.config, sum(rollout["ended"].size for rollout in self.rollouts)
         beta = config.priority_beta + (1 - config.priority_beta) * min(1, steps / config.priority_steps)
         chances = [priority / sum(priorities) for priority in priorities]
         weights = [(len(chances) * chance) ** -beta if chance else 0 for chance in chances]
         return [weights[number] / max(weights) for number in numbers]
 
     def valued(self, batch):
-        """What each agent did is worth ``[L, B]``, and what it would do next, by the target network."""
+        """The values ``[L, B]`` of each agent's action, and of its next one by the target network."""
         taken, future = [], []
         for agent, group in enumerate(self.team.groups):
             seen = batch.observations[agent], batch.beyond[agent], batch.ended, self.config.burn_in
-            online, own = unrolled(self.online[f"policy/g{group:02d}"], *seen)
+            online, own = unroll(self.online[f"policy/g{group:02d}"], *seen)
             with torch.no_grad():
-                _, aim = unrolled(self.target[f"policy/g{group:02d}"], *seen)
+                _, aim = unroll(self.target[f"policy/g{group:02d}"], *seen)
                 liked = torch.where(batch.legal[agent], own if self.config.double else aim, -torch.inf)
                 future.append(aim.gather(2, liked.argmax(dim=2, keepdim=True))[..., 0])
             taken.append(online.gather(2, batch.actions[agent][..., None])[..., 0])
         return taken, future
 
     def scaled(self, key, rewards, counted, playing):
-        """Rewards over their running standard deviation, and what values are above outputs: the level, which is the
-        mean return of the first round. `playing` are who is paid together, one list for each row of rewards."""
+        """Rewards over their running standard deviation, and the offset of values over outputs: the level, which is the
+        mean return of the first round. `playing` are the agents paid together, one list for each row of rewards."""
         *known, level = self.scales[key]
         if counted.any():
             level = level if known[2] else np.mean([total for side in playing for total in self.returns(side)])
@@ -259,13 +264,13 @@ class Plain:
             self.scales[key] = np.array([*known, level])
         mean, square, weight = known
         variance = square / weight - (mean / weight) ** 2 if weight else 1.0
-        unit = np.sqrt(max(variance, 0.01)) if self.config.standardise_rewards else 1.0
-        return rewards / unit, level / unit
+        scale = np.sqrt(max(variance, 0.01)) if self.config.standardise_rewards else 1.0
+        return rewards / scale, level / scale
 
     def returns(self, side):
-        """What a side gets from each of its steps of the round on, until nobody of it is left or the episode is cut."""
-        steps, num_envs = self.units[0]["ended"].shape
-        starts = [(self.units[0], 0, copy) for copy in range(num_envs)]
+        """The side's return from each of its steps of the round, until all of it are dead or the episode is cut."""
+        steps, num_envs = self.rollouts[0]["ended"].shape
+        starts = [(self.rollouts[0], 0, env) for env in range(num_envs)]
         batch = Minibatch(self.spec, self.team, starts, steps, self.config.time_limit, self.config.burn_in)
         for t, b in np.ndindex(steps, num_envs):
             if not any(batch.learned[agent][t, b] for agent in side):
@@ -285,7 +290,7 @@ class Plain:
         return next(side for side in self.sides.values() if agent in side)
 
     def own_loss(self, batch, taken, future, group):
-        """IQL: every agent of the group towards what it gets until it is gone, or its team until nobody is left."""
+        """IQL: every agent of the group towards its own return until its death, or its team's until all are dead."""
         agents = [agent for agent, of in enumerate(self.team.groups) if of == group]
         playing = {agent: self.side(agent) if self.config.reward == "team" else [agent] for agent in agents}
         rewards = torch.stack([sum(batch.rewards[other] for other in playing[a]) for a in agents])
@@ -297,13 +302,13 @@ class Plain:
             for t, b in np.ndindex(*target.shape):
                 there = [other for other in playing[agent] if batch.alive[other][t, b]]
                 target[t, b] = self.walk(
-                    batch, rewards[row], t, b, there, lambda k, b, left, a=agent: future[a][k, b] + offset
+                    batch, rewards[row], t, b, there, lambda k, b, remaining, a=agent: future[a][k, b] + offset
                 )
             errors.append(taken[agent] + offset - target)
         return self.lost(batch, torch.stack(errors), learned)
 
     def joint_loss(self, batch, taken, future, side):
-        """VDN and QMIX: the side's joint value towards what the side gets while anybody is left."""
+        """VDN and QMIX: the side's joint value towards the side's return while anybody is alive."""
         head = f"g{min(self.team.groups[agent] for agent in side):02d}"
         counted = torch.stack([batch.learned[a] for a in side]).any(dim=0)
         rewards, offset = self.scaled(f"normaliser/{head}", self.side_rewards(batch, side[0]), counted, [side])
@@ -312,14 +317,14 @@ class Plain:
         else:
             alive = torch.stack([taken[a] * batch.alive[a] for a in side], dim=2)
             joint = torch.stack(
-                [offset + mixed(self.online[f"mixer/{head}"], batch.state[t], alive[t]) for t in range(batch.length)]
+                [offset + mix(self.online[f"mixer/{head}"], batch.state[t], alive[t]) for t in range(batch.length)]
             )
 
-        def value(k, b, left):
+        def value(k, b, remaining):
             if self.name == "vdn":
-                return sum(future[a][k, b] + offset / len(side) for a in left)
-            kept = torch.stack([future[a][k, b] * (a in left) for a in side])
-            return offset + mixed(self.target[f"mixer/{head}"], batch.state_after[k, b][None], kept[None])[0]
+                return sum(future[a][k, b] + offset / len(side) for a in remaining)
+            kept = torch.stack([future[a][k, b] * (a in remaining) for a in side])
+            return offset + mix(self.target[f"mixer/{head}"], batch.state_after[k, b][None], kept[None])[0]
 
         target = torch.zeros_like(joint)
         for t, b in np.ndindex(*target.shape):
@@ -327,7 +332,7 @@ class Plain:
         return self.lost(batch, joint - target, counted)
 
     def walk(self, batch, rewards, t, b, playing, value):
-        """Discounted rewards ahead while somebody plays on, and the value of what is left where the walk ends."""
+        """Discounted rewards while somebody plays on, and the value of the remaining agents where the walk ends."""
         total, gamma = 0.0, self.config.gamma
         for k in range(self.config.n_step):
             total = total + gamma**k * rewards[t + k, b]
@@ -359,7 +364,7 @@ class Plain:
         """By the names that they are stored under."""
         found = {f"{key}/{name}": t.detach().numpy() for key, p in self.online.items() for name, t in p.items()}
         for key, p in self.target.items():
-            found |= {f"{aim_of(key)}/{name}": tensor.numpy() for name, tensor in p.items()}
+            found |= {f"{target_of(key)}/{name}": tensor.numpy() for name, tensor in p.items()}
         for key, optimiser in self.steps.items():
             states, prefix = [optimiser.state[t] for t in self.online[key].values()], key.replace("/", "_optimiser/")
             for short, long in (("first", "exp_avg"), ("second", "exp_avg_sq")):
@@ -368,10 +373,10 @@ class Plain:
         for groups, priorities in self.priorities.items():
             for name in (f"priorities/g{group:02d}" for group in groups):
                 found |= {
-                    f"{name}/units": np.array([(index, 0) for index in range(len(self.units))]),
+                    f"{name}/units": np.array([(index, 0) for index in range(len(self.rollouts))]),
                     f"{name}/values": np.array(priorities, np.float32),
-                    f"{name}/steps": np.array([sum(unit["ended"].size for unit in self.units)]),
+                    f"{name}/steps": np.array([sum(rollout["ended"].size for rollout in self.rollouts)]),
                 }
         networks = [key for key in self.online if key.startswith("policy/")]
-        found |= {f"{name}/relu": np.zeros(0) for key in networks for name in (key, aim_of(key))}
+        found |= {f"{name}/relu": np.zeros(0) for key in networks for name in (key, target_of(key))}
         return found | self.scales

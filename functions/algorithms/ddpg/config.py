@@ -13,13 +13,14 @@ _NOISE = 0.5
 
 
 class DdpgConfig(ReplayConfig, frozen=True, kw_only=True):
-    """The settings of both; agents that choose explore as their distribution says, agents that act in numbers by noise.
+    """The settings of both: agents that choose explore by sampling their distribution, agents that act in numbers by
+    noise.
 
     Agents learn from the reward of their side by default, as in Papoudakis et al., "Benchmarking Multi-Agent Deep
-    Reinforcement Learning Algorithms in Cooperative Tasks", 2021. Critics step further than policies, in Lillicrap et
-    al. ten times as far: a policy that runs ahead of its critic goes where softmax and tanh have no slope.
-    `regularisation` keeps it from there too; where what is done makes little of the difference in rewards it must be
-    weak, or it is all that policies follow: docs/algorithms.md has what was tried.
+    Reinforcement Learning Algorithms in Cooperative Tasks", 2021. Critics have larger step sizes than policies, ten
+    times as large in Lillicrap et al.: a policy that learns faster than its critic ends where the gradients of softmax
+    and tanh vanish. `regularisation` keeps it from there, too. It must be weak where actions make little difference in
+    rewards, or policies follow nothing else; docs/algorithms.md has the settings that were tried.
     """
 
     lr: Annotated[float, Meta(gt=0, description="Adam's step for policies")] = 1e-3
@@ -46,7 +47,7 @@ class DdpgConfig(ReplayConfig, frozen=True, kw_only=True):
     ] = "team"
 
     def behaviour(self, env_steps: int) -> Behaviour:
-        """Noise that falls in a straight line where there is any; else as the distribution says."""
+        """Noise that falls in a straight line; without noise, samples of the distribution."""
         if not self.noisy:
             return Behaviour()
         share, start, end = min(1.0, env_steps / self.noise_steps), self.noise_start or 0.0, self.noise_end or 0.0
@@ -54,11 +55,11 @@ class DdpgConfig(ReplayConfig, frozen=True, kw_only=True):
 
     @property
     def noisy(self) -> bool:
-        """Whether policies give numbers that noise is added to."""
+        """Whether noise is added to policies' numbers."""
         return bool(self.noise_start or self.noise_end)
 
     def resolved(self, spec: EnvSpec) -> Self:
-        """Fills in the noise, too, which there is only where agents act in numbers."""
+        """Fills in the noise, too: none unless agents act in numbers."""
         start, end = self.noise_start, self.noise_end
         if start is None:
             start = _NOISE if any(kind.continuous for kind in spec.classes) else 0.0

@@ -1,9 +1,9 @@
 """The mixing network of QMIX in numpy: forward, and the exact gradient in closed form.
 
 Rashid et al., "QMIX: Monotonic Value Function Factorisation for Deep Multi-Agent Reinforcement Learning", 2018. The
-joint value is ``ELU(u |W1| + b1) |w2| + b2`` for utilities u. Its weights come from the state through networks of their
-own, and their absolute values keep it from falling where a utility rises: then every agent's own best action has its
-part in the best joint action.
+joint value is ``ELU(u |W1| + b1) |w2| + b2`` for utilities u. Its weights come from the state through hypernetworks,
+and their absolute values make it monotonic: it never falls when a utility rises, so every agent's own best action is a
+part of the best joint action.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 
 from functions.nn.mlp import Array, Layer, Mlp, from_tensors, to_tensors
 
-# What each of the four hypernetworks makes, in the order of the flat vector.
+# The outputs of the four hypernetworks, in the order of the flat vector.
 NAMES = ("first_weight", "first_bias", "last_weight", "last_bias")
 
 
 @dataclass(frozen=True)
-class Mixed:
-    """What `Mixer.backward` needs of a forward pass. Rows B, agents n, hidden units m.
+class MixerTrace:
+    """The arrays of a forward pass that `Mixer.backward` needs. Rows B, agents n, hidden units m.
 
     `utilities` ``[B, n]`` (0 where not alive) and `alive`; the raw `weight` ``[B, n, m]`` and `last` ``[B, m]`` before
-    their absolute values; `hidden` ``[B, m]`` after ELU and ELU's `slope`; `activations` of the four hypernetworks, the
-    state first.
+    their absolute values; `hidden` ``[B, m]`` after ELU and `elu_gradient`; `activations` of the four hypernetworks,
+    the state first.
     """
 
     utilities: Array
@@ -33,7 +33,7 @@ class Mixed:
     weight: Array
     last: Array
     hidden: Array
-    slope: Array
+    elu_gradient: Array
     activations: tuple[list[Array], ...]
 
 
@@ -41,9 +41,9 @@ class Mixed:
 class Mixer:
     """The shape of a mixing network: `agents` utilities, a state of width `state`, `embed` hidden units.
 
-    Hypernetworks of weights have a hidden layer of `hyper` units, as in the authors' later code, or with 0 none, as in
-    the paper. That of the first bias is linear, that of the last bias has `embed` hidden units. Hidden layers of
-    hypernetworks are ReLU.
+    The hypernetworks of weights have a hidden layer of `hyper` units, as in the authors' later code, or with 0 none, as
+    in the paper. The one of the first bias is linear, the one of the last bias has `embed` hidden units. Hidden layers
+    of hypernetworks are ReLU.
     """
 
     agents: int
@@ -65,7 +65,7 @@ class Mixer:
 
     @property
     def parameters(self) -> int:
-        """How many numbers the network has."""
+        """The number of parameters of all hypernetworks."""
         return sum(shape.parameters for shape in self.shapes)
 
     def networks(self, flat: Array) -> list[list[Layer]]:
@@ -78,7 +78,7 @@ class Mixer:
         return views
 
     def initialise(self, rng: np.random.Generator) -> NDArray[np.float32]:
-        """A flat vector, weights and biases uniform within ±1/√inputs: what the authors' code starts from."""
+        """A flat vector, weights and biases uniform within ±1/√inputs, as in the authors' code."""
         flat = np.empty(self.parameters, np.float32)
         for network in self.networks(flat):
             for weight, bias in network:
@@ -89,45 +89,45 @@ class Mixer:
 
     def forward(
         self, flat: Array, state: Array, utilities: Array, alive: NDArray[np.bool_] | None = None
-    ) -> tuple[Array, Mixed]:
-        """The joint values ``[B]``, and what `backward` needs, for `state` ``[B, state]``, `utilities` ``[B, agents]``.
+    ) -> tuple[Array, MixerTrace]:
+        """The joint values ``[B]`` of `state` ``[B, state]`` and `utilities` ``[B, agents]``, and the trace.
 
-        An agent that is not alive counts with a utility of 0, whatever its own network says.
+        The utility of a dead agent counts as 0.
         """
         if alive is not None:
             utilities = np.where(alive, utilities, utilities.dtype.type(0))
         activations = tuple(_forward(layers, state) for layers in self.networks(flat))
-        weight, first_bias, last, last_bias = (passed[-1] for passed in activations)
+        weight, first_bias, last, last_bias = (outputs[-1] for outputs in activations)
         weight = weight.reshape(len(state), self.agents, self.embed)
         hidden = np.einsum("bn,bnm->bm", utilities, np.abs(weight))
         hidden += first_bias
-        slope = np.exp(np.minimum(hidden, hidden.dtype.type(0)))
+        elu_gradient = np.exp(np.minimum(hidden, hidden.dtype.type(0)))
         np.maximum(hidden, hidden.dtype.type(0), out=hidden)
-        hidden += slope - 1  # expm1 takes 20 times as long, for digits that the sums below lose again
+        hidden += elu_gradient - 1  # expm1 takes 20 times as long, for digits that the sums below lose
         joint = np.einsum("bm,bm->b", hidden, np.abs(last)) + last_bias[:, 0]
-        return joint, Mixed(utilities, alive, weight, last, hidden, slope, activations)
+        return joint, MixerTrace(utilities, alive, weight, last, hidden, elu_gradient, activations)
 
-    def backward(self, flat: Array, mixed: Mixed, error: Array) -> tuple[Array, Array]:
+    def backward(self, flat: Array, trace: MixerTrace, grad_output: Array) -> tuple[Array, Array]:
         """The parameters' gradient ``[parameters]`` and d loss / d utilities ``[B, agents]``.
 
-        `error` is d loss / d joint value ``[B]``. Agents that are not alive get 0.
+        `grad_output` is d loss / d joint value ``[B]``. Dead agents get 0.
         """
-        inner = error[:, None] * np.abs(mixed.last)
-        inner *= mixed.slope
-        last = error[:, None] * mixed.hidden
-        last *= np.sign(mixed.last)
-        down = np.einsum("bnm,bm->bn", np.abs(mixed.weight), inner)
-        if mixed.alive is not None:
-            down *= mixed.alive
-        weight = np.sign(mixed.weight)
-        weight *= mixed.utilities[:, :, None]
+        inner = grad_output[:, None] * np.abs(trace.last)
+        inner *= trace.elu_gradient
+        last = grad_output[:, None] * trace.hidden
+        last *= np.sign(trace.last)
+        by_utilities = np.einsum("bnm,bm->bn", np.abs(trace.weight), inner)
+        if trace.alive is not None:
+            by_utilities *= trace.alive
+        weight = np.sign(trace.weight)
+        weight *= trace.utilities[:, :, None]
         weight *= inner[:, None, :]
         gradient = np.empty_like(flat)
-        errors = (weight.reshape(len(error), -1), inner, last, error[:, None])
-        views = zip(self.networks(flat), mixed.activations, errors, self.networks(gradient), strict=True)
+        grad_outputs = (weight.reshape(len(grad_output), -1), inner, last, grad_output[:, None])
+        views = zip(self.networks(flat), trace.activations, grad_outputs, self.networks(gradient), strict=True)
         for layers, activations, above, into in views:
             _backward(layers, activations, above, into)
-        return gradient, down
+        return gradient, by_utilities
 
     def to_tensors(self, flat: Array, prefix: str) -> dict[str, Array]:
         """The network as named layers: ``<prefix>/first_weight/w0 [in, out]``, ... for each of `NAMES`."""
@@ -160,12 +160,14 @@ def _forward(layers: Sequence[Layer], inputs: Array) -> list[Array]:
     return activations
 
 
-def _backward(layers: Sequence[Layer], activations: Sequence[Array], error: Array, gradient: Sequence[Layer]) -> None:
-    """Writes d loss / d parameters into `gradient`, given `error` = d loss / d output ``[rows, out]``."""
+def _backward(
+    layers: Sequence[Layer], activations: Sequence[Array], grad_output: Array, gradient: Sequence[Layer]
+) -> None:
+    """Writes d loss / d parameters into `gradient`, given `grad_output` = d loss / d outputs ``[rows, out]``."""
     for index in range(len(layers) - 1, -1, -1):
         below = activations[index]
-        np.matmul(below.T, error, out=gradient[index][0])
-        np.add.reduce(error, axis=0, out=gradient[index][1])
+        np.matmul(below.T, grad_output, out=gradient[index][0])
+        np.add.reduce(grad_output, axis=0, out=gradient[index][1])
         if index:
-            error = error @ layers[index][0].T
-            error *= below > 0
+            grad_output = grad_output @ layers[index][0].T
+            grad_output *= below > 0

@@ -101,10 +101,10 @@ def mix(context: Context[QmixConfig], group: int) -> StageResult:
     n_step = n_step_returns(rewards.rewards, signal.terminal, batch.ended, config.gamma, config.n_step)
     targets = n_step.targets(future)
     mixer, flat = mixer_of(minibatch.tensors, f"mixer/{name}")
-    joint, passed = mixer.forward(flat, _rows(batch.state), _columns(mixing.utilities.taken), _columns(alive))
+    joint, trace = mixer.forward(flat, _rows(batch.state), _columns(mixing.utilities.taken), _columns(alive))
     joint = joint.reshape(targets.shape) + rewards.offset
     loss = mixing.loss(joint, targets)
-    gradient, by_utilities = mixer.backward(flat, passed, loss.grad_output.ravel())
+    gradient, by_utilities = mixer.backward(flat, trace, loss.grad_output.ravel())
     tensors, norm = _train_step(minibatch, name, mixer, flat, gradient)
     if due(context):
         metrics |= {"mixer_grad_norm": norm, **mixing.metrics(loss, joint)}

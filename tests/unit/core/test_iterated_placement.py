@@ -2,8 +2,8 @@
 
 import functools
 
+import marked_rollouts
 import pytest
-import remembered
 import simulated
 from driver import train
 from hypothesis import given, settings
@@ -197,7 +197,7 @@ def test_what_actors_do_is_told_with_the_task_and_falls_with_the_steps(monkeypat
     """Epsilon from 1 to 0.5 in 80 steps; a round has 20. Rounds that go on together know it of each."""
     more = ("algorithm.epsilon_steps=80", "algorithm.epsilon_end=0.5", "evaluation.every=9", "placement.rounds=4")
     told = {}
-    monkeypatch.setattr(simulated, "objects", remembered.objects)
+    monkeypatch.setattr(simulated, "objects", marked_rollouts.objects)
     for rule in ("packed", "whole"):
         world = World(make_plan("algorithm.name=iql", f"placement.rule={rule}", *SETTINGS[:-1], "stop.rounds=6", *more))
         world.finish()

@@ -27,7 +27,7 @@ def pair(numbers=False, masked=False, sides=(), state=0):
 
 
 def rollout(spec, rng, steps=1, **given):
-    """A unit of one-step episodes with all sorts of actions; `given` replaces tensors."""
+    """A rollout of one-step episodes with all sorts of actions; `given` replaces tensors."""
     kind, shape = spec.classes[0], (2, steps, NUM_ENVS)
     action = rng.uniform(-1, 1, (*shape, 1)) if kind.continuous else rng.integers(kind.actions, size=shape)
     made = {
@@ -130,7 +130,7 @@ def one_number(name, weights, **fields):
 
 
 def test_the_gradient_of_an_independent_critic_is_that_worked_out_by_hand():
-    # x = (1, 0, a) and the value is 2 tanh(0.3 + 0.7 a); at a = 0 its slope is 2 (1 - tanh(0.3)^2) 0.7. The loss is
+    # x = (1, 0, a) and the value is 2 tanh(0.3 + 0.7 a); at a = 0 its gradient is 2 (1 - tanh(0.3)^2) 0.7. The loss is
     # minus the mean over 64 rows, so each has the 64th part.
     algorithm, context = one_number("iddpg", [0.3, 5.0, 0.7])
     found = algorithms.implementation(algorithm).STAGES["critic"](context, 0).tensors["gradient/g00"]

@@ -33,23 +33,27 @@ SETTINGS = {
     "max_grad_norm": TIGHT,
 }
 NUMBERS = {"noise_start": 0.1}
-MEMORY = {"recurrent": True, "sequence_length": 4}
+RECURRENT = {"recurrent": True, "sequence_length": 4}
 CASES = {
     "choices": ("one choice", POOLED, {"max_grad_norm": MIDDLE}),
     "choices apart": ("one choice", APART, {"huber_delta": 0.2, "target_update_interval": 2}),
     "numbers": ("numbers", POOLED, {**NUMBERS, "max_grad_norm": MIDDLE, "time_limit": "terminal"}),
-    "stretches of numbers": ("numbers", APART, {**NUMBERS, "sequence_length": 3, "reward": "own", "burn_in": 1}),
+    "segments of numbers": ("numbers", APART, {**NUMBERS, "sequence_length": 3, "reward": "own", "burn_in": 1}),
     "choices beside numbers": ("both", POOLED, {**NUMBERS, "reward": "own"}),
-    "choices beside numbers, with memory": ("both", APART, {**NUMBERS, **MEMORY}),
-    "choices with memory": ("one choice", POOLED, {**MEMORY, "burn_in": 1, "temperature": 0.5}),
-    "numbers with memory": ("numbers", POOLED, {**NUMBERS, **MEMORY, "standardise_rewards": False}),
+    "choices beside numbers, recurrent": ("both", APART, {**NUMBERS, **RECURRENT}),
+    "choices, recurrent": ("one choice", POOLED, {**RECURRENT, "burn_in": 1, "temperature": 0.5}),
+    "numbers, recurrent": ("numbers", POOLED, {**NUMBERS, **RECURRENT, "standardise_rewards": False}),
     "choices from the first update on": ("one choice", POOLED, {}),
     "numbers from the first update on": (
         "numbers",
         APART,
         {**NUMBERS, "sequence_length": 3, "reward": "own", "burn_in": 1},
     ),
-    "whole units with memory": ("one choice", APART, {"recurrent": True, "batch_size": 2, "target_update_interval": 3}),
+    "whole rollouts": (
+        "one choice",
+        APART,
+        {"recurrent": True, "batch_size": 2, "target_update_interval": 3},
+    ),
 }
 # Whose rewards have a scale and a level already, which in the others the first update makes.
 LATER = [case for case in CASES if "first update" not in case]
@@ -71,7 +75,7 @@ def spec_of(kind, state_size=5):
 
 @functools.cache
 def rollouts(spec):
-    """Two units of made-up steps, named as actors name them."""
+    """Two rollouts of random steps, named as actors name them."""
     rng, found = np.random.default_rng(5), {}
     for number in range(2):
         tensors = found[RolloutKey(number, 0, str(number))] = rollout_of(spec, rng, STEPS, num_envs=3)
@@ -82,7 +86,8 @@ def rollouts(spec):
 
 
 def scene(name, case, changed=None, state_size=5):
-    """The algorithm, and the context of its first round; `changed` makes other units of the spec and each unit."""
+    """The algorithm, and the context of its first round; `changed` makes other rollouts of the spec and each
+    rollout."""
     kind, team, own = CASES[case]
     spec, algorithm, state = spec_of(kind, state_size), algorithms.algorithm(name), {}
     config = algorithms.configuration(algorithm, {**SETTINGS, **own}).resolved(spec)
@@ -109,7 +114,7 @@ def buffer_of(spec, changed=None):
 
 
 def played(kept):
-    """The first unit as the round's own data."""
+    """The first rollout as the round's own data."""
     return kept.segments_from(np.arange(3), STEPS)
 
 
@@ -122,7 +127,7 @@ def readable(algorithm, work, tensors):
 
 @functools.cache
 def learned(name, case, rule, changed=None, state_size=5):
-    """The learner's state after some rounds of a placement, and the figures of the last: every work sees what its task
+    """The learner's state after some rounds of a placement, and the metrics of the last: every work sees what its task
     would be given."""
     algorithm, context = scene(name, case, changed, state_size)
     groups, code = sorted(set(context.team.groups)), algorithms.implementation(algorithm)
@@ -164,10 +169,10 @@ def plainly(name, case):
 @EACH
 @EACH_CASE
 def test_all_placements_give_the_same_bytes(name, case):
-    packed, told = learned(name, case, "packed")
+    packed, expected_metrics = learned(name, case, "packed")
     for rule in ("split", "fused"):
         found, metrics = learned(name, case, rule)
-        assert found.keys() == packed.keys() and metrics == told
+        assert found.keys() == packed.keys() and metrics == expected_metrics
         assert [key for key in packed if found[key].tobytes() != packed[key].tobytes()] == []
 
 
@@ -185,8 +190,8 @@ def test_several_rounds_are_those_of_a_plain_computation(name, case):
         scale = np.abs(wanted[key]).max()
         np.testing.assert_allclose(found[key], wanted[key], rtol=0, atol=1e-10 * scale, err_msg=key)
         assert np.abs(found[key] - before[key]).max() > 1e-4 * scale, f"{key} did not move"
-    told = {key: value for key, value in metrics.items() if "grad_norm" in key}
-    assert told == {key: pytest.approx(norm, rel=1e-9) for key, norm in plain.norms.items()}
+    norms = {key: value for key, value in metrics.items() if "grad_norm" in key}
+    assert norms == {key: pytest.approx(norm, rel=1e-9) for key, norm in plain.norms.items()}
     capped = [network.capped for networks in (plain.policy, plain.critic) for network in networks.values()]
     most = len(capped) * ROUNDS * UPDATES
     assert all(capped) if CASES[case][2].get("max_grad_norm") is None else 0 < sum(capped) < most
@@ -197,7 +202,7 @@ def test_several_rounds_are_those_of_a_plain_computation(name, case):
 @EACH_CASE
 def test_what_dead_agents_saw_did_and_got_changes_no_byte(name, case, state_size):
     found, metrics = learned(name, case, "packed", meddled, state_size)
-    expected, told = learned(name, case, "packed", state_size=state_size)
+    expected, expected_metrics = learned(name, case, "packed", state_size=state_size)
     assert any(not rollout["alive"].all() for rollout in rollouts(spec_of(CASES[case][0])).values())
     assert [key for key in expected if found[key].tobytes() != expected[key].tobytes()] == []
-    assert metrics == told
+    assert metrics == expected_metrics

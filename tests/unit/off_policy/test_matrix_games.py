@@ -151,7 +151,7 @@ def test_in_every_corridor_the_two_readings_of_a_cut_differ_in_all_but_the_last_
     np.testing.assert_array_equal(wrong, np.arange(horizon * legs) >= horizon * (legs - 1))
 
 
-def test_what_was_walked_is_told_and_a_walker_is_cut_after_the_horizon():
+def test_what_was_walked_is_reported_and_a_walker_is_cut_after_the_horizon():
     environment = registry.make(EnvTask(name="toy/corridor"), 400)
     starts = environment.reset(np.random.default_rng(3)).values[0].argmax(axis=2)
     assert {*starts.ravel().tolist()} == {0, 2}

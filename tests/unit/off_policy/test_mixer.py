@@ -37,13 +37,13 @@ def tiny():
     return flat
 
 
-# s, utilities, alive -> joint value, its slopes along the utilities
+# s, utilities, alive -> joint value, its gradient by the utilities
 BY_HAND = [
-    # |W1| = (1, 3), b1 = -1, |w2| = 4, b2 = 4·2 + 10 = 18. Inside 2 + 3 - 1 = 4 > 0: 4·4 + 18, slopes 4·(1, 3).
+    # |W1| = (1, 3), b1 = -1, |w2| = 4, b2 = 4·2 + 10 = 18. Inside 2 + 3 - 1 = 4 > 0: 4·4 + 18, gradients 4·(1, 3).
     (1.0, (2.0, 1.0), (True, True), 34.0, (4.0, 12.0)),
-    # Inside 0 + 0 - 1 < 0: ELU e⁻¹ - 1, its slope e⁻¹.
+    # Inside 0 + 0 - 1 < 0: ELU e⁻¹ - 1, its gradient e⁻¹.
     (1.0, (0.0, 0.0), (True, True), 14 + 4 / math.e, (4 / math.e, 12 / math.e)),
-    # Agent 1 is dead: 2 - 1 = 1, so 4·1 + 18, and no slope for it.
+    # Agent 1 is dead: 2 - 1 = 1, so 4·1 + 18, and no gradient for it.
     (1.0, (2.0, 50.0), (True, False), 22.0, (4.0, 0.0)),
     # s = -1: |W1| = (3, 3), b1 = -3, |w2| = 6, the hidden unit of b2 is off: 10. Inside 3 + 6 - 3 = 6.
     (-1.0, (1.0, 2.0), (True, True), 46.0, (18.0, 18.0)),
@@ -52,13 +52,13 @@ BY_HAND = [
 ]
 
 
-@pytest.mark.parametrize(("state", "utilities", "alive", "joint", "slopes"), BY_HAND)
-def test_two_agents_and_one_hidden_unit_mix_as_worked_out_by_hand(state, utilities, alive, joint, slopes):
+@pytest.mark.parametrize(("state", "utilities", "alive", "joint", "gradients"), BY_HAND)
+def test_two_agents_and_one_hidden_unit_mix_as_worked_out_by_hand(state, utilities, alive, joint, gradients):
     flat = tiny()
     got, mixed = TINY.forward(flat, np.array([[state]]), np.array([utilities]), np.array([alive]))
     np.testing.assert_allclose(got, [joint], rtol=1e-14)
     _, down = TINY.backward(flat, mixed, np.ones(1))
-    np.testing.assert_allclose(down, [slopes], rtol=1e-14)
+    np.testing.assert_allclose(down, [gradients], rtol=1e-14)
 
 
 def torch_mix(mixer, tensors, state, utilities):
@@ -93,8 +93,8 @@ def test_values_and_gradients_are_those_of_automatic_differentiation(mixer, dyin
     flat, state, utilities, alive, error = random_case(mixer, 0)
     leaves = {name: torch.tensor(part, requires_grad=True) for name, part in mixer.to_tensors(flat, "m").items()}
     u = torch.tensor(utilities, requires_grad=True)
-    shown = u * torch.tensor(alive) if dying else u
-    joint = torch_mix(mixer, leaves, torch.tensor(state), shown)
+    counted = u * torch.tensor(alive) if dying else u
+    joint = torch_mix(mixer, leaves, torch.tensor(state), counted)
     (joint * torch.tensor(error)).sum().backward()
 
     got, mixed = mixer.forward(flat, state, utilities, alive if dying else None)
@@ -120,11 +120,11 @@ def test_no_utility_lowers_the_joint_value(agents, state, embed, hyper, scale, s
     flat, states, utilities, alive, _ = random_case(mixer, seed, rows=8)
     flat *= scale
     joint, mixed = mixer.forward(flat, states, utilities, alive)
-    _, slopes = mixer.backward(flat, mixed, np.ones(8))
-    assert (slopes >= 0).all()
-    assert (slopes[~alive] == 0).all()
-    raised, _ = mixer.forward(flat, states, utilities + np.random.default_rng(seed).random(utilities.shape), alive)
-    assert (raised >= joint - 1e-12 * np.abs(joint).max()).all()
+    _, gradients = mixer.backward(flat, mixed, np.ones(8))
+    assert (gradients >= 0).all()
+    assert (gradients[~alive] == 0).all()
+    higher, _ = mixer.forward(flat, states, utilities + np.random.default_rng(seed).random(utilities.shape), alive)
+    assert (higher >= joint - 1e-12 * np.abs(joint).max()).all()
 
 
 def test_what_a_dead_agents_network_says_does_not_matter():

@@ -29,17 +29,17 @@ def scene_of(name, team=PAIRED, sides=(), **settings):
 
 
 def metrics(scene, updates=range(1, 2)):
-    """What the last update tells, on all of the first unit as the round's data."""
+    """The metrics of the last update, with all of the first rollout as the round's data."""
     batch = scene.replay_buffer.segments_from(np.arange(NUM_ENVS), STEPS)
     context = replace(scene.context(2, scene.tensors), batch=batch)
     code, groups = algorithms.implementation(scene.algorithm), sorted(set(scene.team.groups))
     names = [stage.name for stage in scene.algorithm.stages]
-    told = stages.run(scene.algorithm, code, context, Share(names, groups, updates)).metrics
-    return batch, {key: value for key, value in told.items() if "overestimation" in key}
+    update_metrics = stages.run(scene.algorithm, code, context, Share(names, groups, updates)).metrics
+    return batch, {key: value for key, value in update_metrics.items() if "overestimation" in key}
 
 
 def followed(rewards, over, ended, tail, t, e):
-    """Discounted rewards ``[T, E]`` from a step on, in their own unit; `tail` ``[T, E]`` where it was cut off."""
+    """Discounted rewards ``[T, E]`` from a step on, in their own units; `tail` ``[T, E]`` where it was cut off."""
     total, weight = 0.0, 1.0
     for step in range(t, STEPS):
         total, weight = total + weight * rewards[step, e], weight * GAMMA
@@ -56,15 +56,15 @@ def mean_gap(values, rewards, over, ended, tail, counted):
 
 @pytest.mark.parametrize("standardise_rewards", [True, False])
 @pytest.mark.parametrize(("name", "stage"), [("iql", "policy"), ("iddpg", "critic"), ("maddpg", "critic")])
-def test_of_values_of_their_own_every_agent_has_a_figure(name, stage, standardise_rewards):
-    scene, unit = (
+def test_of_values_of_their_own_every_agent_has_a_metric(name, stage, standardise_rewards):
+    scene, scale = (
         scene_of(name, reward="own", standardise_rewards=standardise_rewards),
         SCALE if standardise_rewards else 1.0,
     )
     batch, found = metrics(scene)
     expected, living = {}, batch.alive
     for agent in range(4):
-        value, tail = (np.full((STEPS, NUM_ENVS), given * unit + OFFSET) for given in (0.3, 0.7))
+        value, tail = (np.full((STEPS, NUM_ENVS), given * scale + OFFSET) for given in (0.3, 0.7))
         over = batch.terminated[agent]
         expected[agent] = mean_gap(value, batch.rewards[agent], over, batch.ended, tail, living[agent])
     rows = [living[agent].sum() for agent in (0, 2)]
@@ -79,7 +79,7 @@ def test_of_values_of_their_own_every_agent_has_a_figure(name, stage, standardis
 
 @pytest.mark.parametrize("sides", [(), (0, 1, 0, 1)], ids=["one side", "two sides"])
 @pytest.mark.parametrize("name", ["vdn", "qmix"])
-def test_of_a_joint_value_every_side_has_a_figure(name, sides):
+def test_of_a_joint_value_every_side_has_a_metric(name, sides):
     batch, found = metrics(scene_of(name, APART, sides))
     for side in ([0, 2], [1, 3]) if sides else ([0, 1, 2, 3],):
         living = batch.alive[side]
@@ -95,7 +95,7 @@ def test_of_a_joint_value_every_side_has_a_figure(name, sides):
     assert not found
 
 
-def test_it_is_told_in_the_last_update_only():
+def test_it_is_reported_in_the_last_update_only():
     assert metrics(scene_of("vdn", APART), range(1))[1] == {}
     assert metrics(scene_of("iql"), range(1))[1] == {}
     assert metrics(scene_of("maddpg"), range(1))[1] == {}

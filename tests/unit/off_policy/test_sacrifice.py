@@ -1,7 +1,7 @@
 """An agent that dies for its team: who is told of the team's return afterwards learns to, who is not does not."""
 
 import pytest
-from taught import returned, taught
+from trained_teams import returned, trained_policy
 
 from functions.environments.base import EnvTask
 
@@ -23,9 +23,9 @@ JOINT = ("vdn", "qmix")
 def test_it_dies_where_its_team_is_paid_for_it(name):
     """5 a step later are worth 4.5 to the team, more than the 1 that it could take."""
     settings = SETTINGS[name] | ({} if name in JOINT else {"reward": "team"})
-    assert returned(GAME, taught(GAME, name, settings, rounds=10)) == 5
+    assert returned(GAME, trained_policy(GAME, name, settings, rounds=10)) == 5
 
 
 @pytest.mark.parametrize("name", [name for name in SETTINGS if name not in JOINT])
 def test_it_takes_what_it_can_where_it_is_paid_for_itself(name):
-    assert returned(GAME, taught(GAME, name, {**SETTINGS[name], "reward": "own"}, rounds=10)) == 1
+    assert returned(GAME, trained_policy(GAME, name, {**SETTINGS[name], "reward": "own"}, rounds=10)) == 1

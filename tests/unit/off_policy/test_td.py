@@ -32,8 +32,8 @@ ROWS = {
 REWARDS, NEXT = np.array([1.0, 2, 4, 8])[:, None], np.array([16.0, 32, 64, 128])[:, None]
 
 
-def flags(places):
-    return np.isin(np.arange(4), places)[:, None]
+def flags(steps):
+    return np.isin(np.arange(4), steps)[:, None]
 
 
 @pytest.mark.parametrize("row", ROWS)
@@ -77,14 +77,14 @@ def test_n_step_targets_are_those_of_walking_step_by_step(steps):
         assert got[agent, t, copy] == pytest.approx(walk(t, steps, *one), rel=1e-12, abs=1e-14)
 
 
-def test_looking_one_step_ahead_gives_the_one_step_targets():
+def test_returns_of_one_step_give_the_one_step_targets():
     rewards, following, terminated, ended = random_sequences(1)
     got = td.n_step_returns(rewards, terminated, ended, 0.9, 1).targets(following)
     np.testing.assert_array_equal(got, td.one_step(rewards, following, terminated, 0.9))
 
 
 @pytest.mark.parametrize("steps", [0, -1])
-def test_a_target_looks_at_least_one_step_ahead(steps):
+def test_a_target_has_at_least_one_reward(steps):
     with pytest.raises(ValueError, match=f"at least 1 step ahead, not {steps}"):
         td.n_step_returns(REWARDS, flags(()), flags(()), GAMMA, steps)
 

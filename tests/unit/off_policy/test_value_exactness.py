@@ -37,7 +37,7 @@ def spec(sides=(), masked=True, state_size=3):
 
 
 def rollout(spec, seed, dtype=np.float64):
-    """A unit made up at random; actions are legal."""
+    """A random rollout; actions are legal."""
     rng = np.random.default_rng(seed)
     shape = (STEPS, NUM_ENVS)
     terminated, alive, ended, truncated = episodes(rng, len(spec.agents), *shape)
@@ -74,7 +74,7 @@ TOGETHER = Team(groups=(0, 1, 0, 1), identity=True)
 
 
 class Scene:
-    """Some units, a team, and the tensors that it begins with; targets and moments are not those of round 0, and the
+    """Some rollouts, a team, and the tensors that it begins with; targets and moments are not those of round 0, and the
     scale of rewards is only where this is the `first` update."""
 
     def __init__(
@@ -113,23 +113,23 @@ class Scene:
         return Context(self.spec, self.team, self.config, 5, round_, batch, tensors, self.replay_buffer, update)
 
     def run(self, rule="packed", rounds=2, stored=lambda tensors: tensors):
-        """The tensors after some rounds, works placed by a rule; `stored` is what becomes of them between works."""
+        """The tensors after some rounds, work placed by a rule; `stored` changes them between works."""
         return self.learned(rule, rounds, stored)[0]
 
     def learned(self, rule="packed", rounds=2, stored=lambda tensors: tensors):
-        """The same, and the figures of the last round."""
+        """The same, and the metrics of the last round."""
         known, code = dict(self.tensors), algorithms.implementation(self.algorithm)
         groups = sorted(set(self.team.groups))
         for round_ in range(FIRST, FIRST + rounds):
             metrics = {}
             for wave in LEARNER_PLACEMENTS[rule](self.algorithm.stages, groups, self.config.updates_per_round):
-                told = {}
+                passed = {}
                 for work in wave:
                     share = Share(work.stages, work.groups, range(work.first, work.first + work.updates))
                     outcome = stages.run(self.algorithm, code, self.context(round_, known), share)
-                    told |= stored(outcome.tensors)
+                    passed |= stored(outcome.tensors)
                     metrics |= outcome.metrics
-                known |= told
+                known |= passed
         return {key: array for key, array in known.items() if key.split("/")[0] in self.algorithm.parts}, metrics
 
 
@@ -156,19 +156,19 @@ CASES = {
     },
     "fast targets, rewards as they are": {"tau": 0.5, "standardise_rewards": False, "gamma": 1.0},
     "time limits are ends": {"time_limit": "terminal"},
-    "memory": {"recurrent": True, "batch_size": 4},
-    "memory, burn-in": {"recurrent": True, "sequence_length": 3, "burn_in": 1, "n_step": 2, "huber_delta": 1.0},
-    "memory over three steps, not double": {
+    "recurrent": {"recurrent": True, "batch_size": 4},
+    "recurrent, burn-in": {"recurrent": True, "sequence_length": 3, "burn_in": 1, "n_step": 2, "huber_delta": 1.0},
+    "recurrent over three steps, not double": {
         "recurrent": True,
         "n_step": 3,
         "double": False,
         "batch_size": 3,
         "hidden": [4],
     },
-    "burn-in without memory": {"sequence_length": 2, "burn_in": 1},
+    "burn-in without hidden state": {"sequence_length": 2, "burn_in": 1},
     "priorities": {"priority": 0.7, "priority_beta": 0.5, "priority_steps": 100},
     "priorities of segments": {"priority": 1.0, "sequence_length": 3, "n_step": 2, "burn_in": 1, "huber_delta": 0.3},
-    "priorities, memory": {"priority": 0.5, "priority_steps": 1, "recurrent": True, "batch_size": 3, "n_step": 2},
+    "priorities, recurrent": {"priority": 0.5, "priority_steps": 1, "recurrent": True, "batch_size": 3, "n_step": 2},
 }
 
 
@@ -196,7 +196,7 @@ def test_so_do_independent_learners_of_their_own_rewards():
     equals_plain(Scene("iql", reward="own", sequence_length=2, first=True))
 
 
-@pytest.mark.parametrize("case", ["one step ahead", "time limits are ends", "memory, burn-in"])
+@pytest.mark.parametrize("case", ["one step ahead", "time limits are ends", "recurrent, burn-in"])
 @pytest.mark.parametrize("sides", [(), (0, 1, 0, 1)], ids=["one side", "two sides"])
 @pytest.mark.parametrize("name", NAMES)
 def test_so_they_do_from_the_first_update_on_which_finds_the_scale_of_rewards(name, sides, case):
@@ -215,13 +215,13 @@ def equals_plain(scene):
         np.testing.assert_allclose(found[key], array, rtol=1e-10, atol=1e-13, err_msg=key)
         # Something was learned, everywhere.
         assert not array.size or not np.array_equal(found[key], scene.tensors[key]), key
-    told = {key: value for key, value in metrics.items() if "grad_norm" in key}
-    assert told == {figure_of(key): pytest.approx(norm, rel=1e-9) for key, norm in plain.norms.items()}
+    norms = {key: value for key, value in metrics.items() if "grad_norm" in key}
+    assert norms == {metric_of(key): pytest.approx(norm, rel=1e-9) for key, norm in plain.norms.items()}
     for key, capped in plain.capped.items():  # the cap took part
         assert capped == 0 if scene.config.max_grad_norm == WIDE else capped > 0, (key, capped)
 
 
-def figure_of(network):
+def metric_of(network):
     """The name of the norm of the network's gradient."""
     part, group = network.split("/")
     return f"mix/mixer_grad_norm/{group}" if part == "mixer" else f"policy/policy_grad_norm/{group}"
@@ -272,7 +272,7 @@ def test_who_learns_together_draws_by_equal_priorities_and_who_learns_alone_by_i
 
 
 @pytest.mark.parametrize("state_size", [3, 0])
-@pytest.mark.parametrize("case", ["one step ahead", "three steps ahead", "memory", "memory, burn-in"])
+@pytest.mark.parametrize("case", ["one step ahead", "three steps ahead", "recurrent", "recurrent, burn-in"])
 @pytest.mark.parametrize("name", NAMES)
 def test_what_dead_agents_saw_did_and_got_changes_no_byte(name, case, state_size):
     scene = Scene(name, state_size=state_size, **CASES[case])
@@ -309,13 +309,13 @@ def test_a_function_with_all_stages_makes_utilities_of_a_minibatch_once(name, ru
 
     monkeypatch.setattr(decomposed, "agent_utilities", counted)
     scene.run(rule, rounds=1)
-    # Of the round's own data once more, in its last update, for the figures.
+    # Of the round's own data once more, in its last update, for the metrics.
     for update, whole in ((0, 0), (1, 1)):
         assert made.count(update) == (passes + whole) * len(set(scene.team.groups))
 
 
 def test_the_gradient_of_a_sum_is_each_networks_own():
-    """VDN: the slope that comes down is the same for all who are alive, so a network knows no other's weights."""
+    """VDN: the gradient is the same for all living agents, so a network knows no other's weights."""
     scene = Scene("vdn", APART, sequence_length=2, n_step=2)
     code, groups = algorithms.implementation(scene.algorithm), (0, 1, 2, 3)
     known = dict(scene.tensors)
@@ -365,5 +365,5 @@ def test_segments_that_begin_where_episodes_do_are_unrolled_like_whole_rollouts(
     for begin in range(0, STEPS, 2):
         part = values(begin * NUM_ENVS + np.arange(NUM_ENVS), 2)
         np.testing.assert_allclose(part, whole[begin : begin + 2], rtol=1e-12)
-        if begin:  # a segment that begins amid an episode has forgotten what came before
+        if begin:  # a segment that begins amid an episode has no hidden state from before
             assert not np.allclose(values((begin - 1) * NUM_ENVS + np.arange(NUM_ENVS), 1), whole[begin - 1 : begin])

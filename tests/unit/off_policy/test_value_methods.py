@@ -3,9 +3,9 @@
 import msgspec
 import numpy as np
 import pytest
-import taught as teaching
+import trained_teams
 from simulated import MemoryStorage
-from taught import ask, returned, taught
+from trained_teams import invoke_learner, returned, trained_policy
 
 from coordinator.config.schema import ConfigError, load
 from functions import codec
@@ -35,23 +35,23 @@ TWO_STEP, CORRIDOR = EnvTask(name="matrix/two_step"), EnvTask(name="toy/corridor
 
 
 def learned(task, name, seed=0, rounds=8, num_envs=32, **settings):
-    return taught(task, name, {**EXPLORING, **OWN[name], **settings}, rounds, num_envs, seed=seed)
+    return trained_policy(task, name, {**EXPLORING, **OWN[name], **settings}, rounds, num_envs, seed=seed)
 
 
-def outputs(policy, places):
-    """For all actions ``[agents, places, actions]`` of agents that see each place of a task as a one-hot."""
-    seen = np.repeat(np.eye(places, dtype=np.float32)[:, None], 2, axis=1)
-    return policy.outputs(Observation(values=(seen,), alive=np.ones((places, 2), bool)))[0][0]
+def outputs(policy, cells):
+    """For all actions ``[agents, cells, actions]`` of agents that see each cell of a task as a one-hot."""
+    seen = np.repeat(np.eye(cells, dtype=np.float32)[:, None], 2, axis=1)
+    return policy.outputs(Observation(values=(seen,), alive=np.ones((cells, 2), bool)))[0][0]
 
 
-def values(task, name, places, **settings):
+def values(task, name, cells, **settings):
     """What two agents make of their actions: outputs, and the level above which they stand, half of a joint one."""
-    policy, tensors = teaching.learned(
+    policy, tensors = trained_teams.train(
         task, name, {**EXPLORING, **OWN[name], **settings, "standardise_rewards": False}, 10, 64
     )
     levels = [array[3] for key, array in sorted(tensors.items()) if key.startswith("normaliser/")]
     each = levels if len(levels) == 2 else [levels[0] / 2] * 2
-    return outputs(policy, places) + np.array(each)[:, None, None]
+    return outputs(policy, cells) + np.array(each)[:, None, None]
 
 
 # -- what can be learned
@@ -80,7 +80,7 @@ def test_the_joint_values_of_qmix_are_those_of_the_game():
     """What each pair is worth, discounted by 0.99 in the first state: 7 and 8 follow the one and the other of the first
     agent's actions. The paper's table 2 has 6.93, 6.93, 7.92, 7.92; 7.00 four times; 0.00, 1.00, 1.00, 8.00."""
     settings = {**EXPLORING, **OWN["qmix"], "standardise_rewards": False}
-    policy, tensors = teaching.learned(TWO_STEP, "qmix", settings, 8, 64)
+    policy, tensors = trained_teams.train(TWO_STEP, "qmix", settings, 8, 64)
     mixer, flat = mixer_of(tensors, "mixer/g00")
     level = float(tensors["normaliser/g00"][3])
     one, two = outputs(policy, 3)
@@ -97,7 +97,7 @@ def test_who_explores_less_and_less_may_find_the_best_where_the_penalty_is_high(
     """With -7 a corner is worth 1 beside a partner at random and the middle 2/3, so that it depends on the seed whether
     both settle on the same corner: of ten seeds 4, 6 and 8 do. This one does."""
     task, settings = EnvTask(name="matrix/penalty", options={"k": -7}), {**SMALL, **OWN[name], "epsilon_steps": 300}
-    assert returned(task, taught(task, name, settings, rounds=6, num_envs=64)) == optimal_return(task) == 10
+    assert returned(task, trained_policy(task, name, settings, rounds=6, num_envs=64)) == optimal_return(task) == 10
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -107,18 +107,18 @@ def test_who_explores_less_and_less_finds_the_best_of_the_penalty_game(name, see
     middle, 2/3; which of the two pairs that pay 10 it is, both settle on as they explore less."""
     task = EnvTask(name="matrix/penalty", options={"k": -3})
     settings = {**SMALL, **OWN[name], "epsilon_steps": 1000, "buffer_size": 500}
-    found = returned(task, taught(task, name, settings, rounds=20, num_envs=64, seed=seed))
+    found = returned(task, trained_policy(task, name, settings, rounds=20, num_envs=64, seed=seed))
     assert found == optimal_return(task) == 10
 
 
-def test_the_central_critic_of_maddpg_tells_what_every_pair_of_the_climbing_game_pays():
+def test_the_central_critic_of_maddpg_learns_what_every_pair_of_the_climbing_game_pays():
     """A joint value of any shape: the optimum of 11 stands among penalties that no mean over partners would show."""
     pays = [[11, -30, 0], [-30, 7, 6], [0, 0, 5]]
     settings = {
         "gamma": 0.9, "hidden": [32], "lr": 1e-9, "critic_lr": 0.01, "batch_size": 64, "updates_per_round": 60,
         "buffer_size": 10_000, "tau": 0.1, "standardise_rewards": False,
     }  # fmt: skip
-    _, tensors = teaching.learned(EnvTask(name="matrix/climbing"), "maddpg", settings, rounds=8, num_envs=64)
+    _, tensors = trained_teams.train(EnvTask(name="matrix/climbing"), "maddpg", settings, rounds=8, num_envs=64)
     pairs = np.eye(3, dtype=np.float32)[np.indices((3, 3)).reshape(2, 9)]
     seen = np.concatenate([np.ones((9, 1), np.float32), *pairs], axis=1)
     for group in ("g00", "g01"):
@@ -141,7 +141,8 @@ def test_who_averages_over_a_partner_that_explores_misses_the_best(name, game, e
 
 @pytest.mark.parametrize(("time_limit", "going_on"), [("bootstrap", [7.29, 8.1, 9, 10]), ("terminal", [0.9, 0, 9, 10])])
 def test_the_values_of_the_corridor_are_those_worked_out_by_hand(time_limit, going_on):
-    """See `functions.environments.corridor`: who takes a time limit for an end sees nothing behind the first leg."""
+    """See `functions.environments.corridor`: learning that takes a time limit for an end sees nothing behind the first
+    leg."""
     settings = {"batch_size": 128, "updates_per_round": 60, "gamma": 0.9, "hidden": [16]}
     found = values(CORRIDOR, "iql", 4, reward="own", time_limit=time_limit, **settings)
     for agent in found:
@@ -164,20 +165,20 @@ HARD = {"masked": True, "elimination": True, "mixed": True}
 def test_agents_that_explore_less_and_less_answer_every_signal(name, options):
     """Two agents, five steps, a right answer each is the best there is: 10."""
     task = EnvTask(name="toy/signal", options=options)
-    assert mean_return(task, taught(task, name, {**ANSWERING, **OWN[name]}, rounds=10)) == 10
+    assert mean_return(task, trained_policy(task, name, {**ANSWERING, **OWN[name]}, rounds=10)) == 10
 
 
 @pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
 def test_so_they_do_where_what_surprises_is_replayed_more_often(name):
     task = EnvTask(name="toy/signal", options=HARD)
     settings = {**ANSWERING, **OWN[name], "priority": 0.6, "priority_steps": 1500}
-    assert mean_return(task, taught(task, name, settings, rounds=10)) == 10
+    assert mean_return(task, trained_policy(task, name, settings, rounds=10)) == 10
 
 
-def test_agents_that_remember_answer_every_signal():
+def test_agents_with_a_hidden_state_answer_every_signal():
     task = EnvTask(name="toy/signal", options=HARD)
     settings = {**ANSWERING, **OWN["qmix"], "recurrent": True, "batch_size": 16}
-    assert mean_return(task, taught(task, "qmix", settings, rounds=10)) == 10
+    assert mean_return(task, trained_policy(task, "qmix", settings, rounds=10)) == 10
 
 
 def mean_return(task, policy, episodes=64):
@@ -193,9 +194,9 @@ def mean_return(task, policy, episodes=64):
 def test_exploring_falls_in_a_straight_line_and_then_stays(name):
     algorithm = algorithms.algorithm(name)
     config = algorithms.configuration(algorithm, {"epsilon_start": 0.9, "epsilon_end": 0.1, "epsilon_steps": 400})
-    told = [config.behaviour(steps) for steps in (0, 100, 200, 400, 10_000)]
-    assert {behaviour.kind for behaviour in told} == {"epsilon"}
-    assert [behaviour.amount for behaviour in told] == pytest.approx([0.9, 0.7, 0.5, 0.1, 0.1])
+    behaviours = [config.behaviour(steps) for steps in (0, 100, 200, 400, 10_000)]
+    assert {behaviour.kind for behaviour in behaviours} == {"epsilon"}
+    assert [behaviour.amount for behaviour in behaviours] == pytest.approx([0.9, 0.7, 0.5, 0.1, 0.1])
 
 
 # -- what they learn from
@@ -206,7 +207,7 @@ def test_exploring_falls_in_a_straight_line_and_then_stays(name):
     [
         ({}, 1, 256),
         ({"sequence_length": 5}, 5, 51),  # 256 / 5
-        ({"n_step": 3}, None, 10),  # units of 25 steps: 256 / 25
+        ({"n_step": 3}, None, 10),  # rollouts of 25 steps: 256 / 25
         ({"recurrent": True}, None, 10),
         ({"recurrent": True, "sequence_length": 5, "n_step": 2}, 5, 51),
         ({"sequence_length": 100}, 100, 4),
@@ -240,7 +241,7 @@ def test_where_time_limits_are_ends_one_jump_does_not_decide_the_gradient(name, 
 
 
 REFUSED = {
-    "more steps ahead than a stretch": (
+    "more steps than a segment": (
         ["algorithm.n_step=3", "algorithm.sequence_length=1"],
         "n_step is 3, and a sequence has 1 steps; set a longer sequence_length or a lower algorithm.n_step",
     ),
@@ -249,16 +250,16 @@ REFUSED = {
         "n_step is 2, and a sequence has 5 steps, 4 of them burn-in; set a longer sequence_length or a lower"
         " algorithm.n_step",
     ),
-    "the default of StarCraft in a short stretch": (
+    "the default of StarCraft in a short segment": (
         ["task.name=smax/8m", "algorithm.sequence_length=10"],
         "n_step is 20, and a sequence has 10 steps; set a longer sequence_length or a lower algorithm.n_step",
     ),
-    "ahead of a short stretch": (
+    "n steps of a short segment": (
         ["algorithm.n_step=3", "algorithm.sequence_length=2"],
         "n_step is 3, and a sequence has 2 steps",
     ),
     "nothing but burn-in": (["algorithm.burn_in=1"], "burn_in is 1, and a sequence has 1 steps"),
-    "nothing but burn-in with memory": (
+    "nothing but burn-in, recurrent": (
         ["algorithm.recurrent=true", "algorithm.sequence_length=4", "algorithm.burn_in=4"],
         "burn_in is 4, and a sequence has 4 steps",
     ),
@@ -281,7 +282,7 @@ REFUSED = {
         ["sharing.rule=dynamic"],
         "sharing.rule: teams of vdn cannot change on the way; use none or all",
     ),
-    "a memory that travels": (
+    "a replay buffer that travels": (
         ["placement.inline_objects=true"],
         "placement.inline_objects: vdn learns from earlier rounds",
     ),
@@ -290,10 +291,10 @@ REFUSED = {
 
 @pytest.mark.parametrize("wrong", REFUSED)
 def test_settings_that_cannot_be_are_refused_in_one_line(wrong):
-    settings, tells = REFUSED[wrong]
+    settings, message = REFUSED[wrong]
     with pytest.raises(ConfigError) as refused:
         load(None, ["algorithm.name=vdn", *settings])
-    assert tells in str(refused.value)
+    assert message in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
@@ -360,7 +361,7 @@ def test_what_a_side_has_once_its_first_group_keeps(name, parts):
         team=Team(groups=(0, 1, 2)),
     )  # fmt: skip
     made = set()
-    for ref in ask(task, storage).objects.values():
+    for ref in invoke_learner(task, storage).objects.values():
         made |= {" ".join(key.split("/")[:2]) for key in codec.decode(storage[ref.key], ref.key)}
     for part in ("normaliser", "mixer", "mixer_target", "mixer_optimiser"):
         expected = parts if part == "normaliser" or name == "qmix" else []

@@ -1,9 +1,9 @@
-"""What a run remembers of its rounds: how far back it goes, what is kept for it in storage, and what is not."""
+"""The rounds of a run's replay buffer: how many there are, which objects are kept for them, and which are not."""
 
 import itertools
 
+import marked_rollouts
 import pytest
-import remembered
 import simulated
 from detached_runs import World as Detached
 from driver import train
@@ -15,12 +15,12 @@ from functions import keys
 from functions.contract import LearnTask, Past, WholeTask
 from functions.data.replay_buffer import newest_rounds
 
-# Units of two copies of five steps.
+# Rollouts of two environments and five steps.
 ROLLOUT = 10
 
 
 def past(*rollouts):
-    """Rounds 0, 1, ... of so many units."""
+    """Rounds 0, 1, ... of so many rollouts."""
     return tuple(Past(round=number, rollouts=of, trajectories=()) for number, of in enumerate(rollouts))
 
 
@@ -38,13 +38,13 @@ def past(*rollouts):
         ((), 100, []),
     ],
 )
-def test_the_newest_rounds_are_remembered_whole(rollouts, most, kept):
+def test_the_newest_rounds_are_kept_whole(rollouts, most, kept):
     assert [round_.round for round_ in newest_rounds(past(*rollouts), ROLLOUT, most)] == kept
 
 
 @pytest.fixture(autouse=True)
 def what_was_played_is_stored(monkeypatch):
-    monkeypatch.setattr(simulated, "objects", remembered.objects)
+    monkeypatch.setattr(simulated, "objects", marked_rollouts.objects)
 
 
 def plan(rule, replay, *overrides, name="iql"):
@@ -63,7 +63,7 @@ def rounds_of(request):
 
 @pytest.mark.parametrize(("replay", "most"), [(1, 1), (20, 1), (39, 1), (40, 2), (70, 3), (10_000, 8)])
 @pytest.mark.parametrize("rule", ["split", "packed"])
-def test_every_learner_is_told_of_the_rounds_before_its_own_that_fit_with_it(rule, replay, most):
+def test_every_learner_gets_the_rounds_before_its_own_that_fit_with_it(rule, replay, most):
     """A round has 20 steps; `most` rounds fit, the one in flight among them."""
     world = World(plan(rule, replay, "stop.rounds=8"))
     state = world.finish()
@@ -79,7 +79,7 @@ def test_every_learner_is_told_of_the_rounds_before_its_own_that_fit_with_it(rul
 
 
 @pytest.mark.parametrize(("replay", "most"), [(1, 1), (60, 3), (10_000, 10)])
-def test_rounds_that_go_on_together_are_told_of_the_rounds_before_them(replay, most):
+def test_rounds_that_go_on_together_get_the_rounds_before_them(replay, most):
     world = World(plan("whole", replay, "stop.rounds=10", "evaluation.every=4", "placement.rounds=3"))
     state = world.finish()
     asked = {request.round: request for request in world.invoker.asked if isinstance(request, WholeTask)}
@@ -93,7 +93,7 @@ def test_rounds_that_go_on_together_are_told_of_the_rounds_before_them(replay, m
     assert len({ref.key for round_ in state.past for ref in round_.trajectories}) == {1: 1, 3: 2, 10: 5}[most]
 
 
-def test_an_algorithm_that_learns_from_its_round_alone_remembers_nothing_and_stores_nothing_more():
+def test_an_algorithm_that_learns_from_its_round_alone_keeps_no_round_and_stores_nothing_more():
     world = World(make_plan("algorithm.name=ippo", "placement.rule=whole", "stop.rounds=4"))
     state = world.finish()
     asked = [request for request in world.invoker.asked if isinstance(request, WholeTask)]
@@ -115,7 +115,7 @@ def test_what_may_be_learned_from_is_never_deleted_and_nothing_else_is_left(
     rule, replay, every, checkpoint, kills, name
 ):
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(simulated, "objects", remembered.objects)
+        patched.setattr(simulated, "objects", marked_rollouts.objects)
         overrides = ("stop.rounds=9", f"evaluation.every={every}", f"checkpoint_every={checkpoint}")
         world = World(plan(rule, replay, *overrides, "placement.rounds=3", name=name))
         driver = world.driver()
@@ -132,7 +132,7 @@ def test_what_may_be_learned_from_is_never_deleted_and_nothing_else_is_left(
         assert rounds == list(range(9 - min(9, max(1, replay // 20)), 9))
 
 
-def test_a_round_that_slides_out_is_retired_when_no_checkpoint_needs_it():
+def test_a_round_that_slides_out_is_deleted_when_no_checkpoint_needs_it():
     """Rounds 0 to 3 come and go between two checkpoints: nothing ever held them."""
     world, left = World(plan("packed", 20, "stop.rounds=4", "checkpoint_every=100", "evaluation.every=100")), {}
 
@@ -144,7 +144,7 @@ def test_a_round_that_slides_out_is_retired_when_no_checkpoint_needs_it():
     assert left == {0: {0}, 1: {0, 1}, 2: {1, 2}, 3: {2, 3}, 4: {3}}
 
 
-def test_what_a_checkpoint_holds_of_the_window_outlives_the_window():
+def test_what_a_checkpoint_holds_of_the_buffer_outlives_the_buffer():
     world, seen = World(plan("packed", 20, "stop.rounds=6", "checkpoint_every=3", "evaluation.every=100")), []
     world.finish(after=seen.append)
     held = {ref.key for ref in next(state for state in seen if state.saved == 3).past[0].trajectories}
@@ -174,7 +174,7 @@ def test_a_detached_run_that_loses_functions_learns_from_the_same_rounds(rule, t
         assert world.state.past == undisturbed.state.past
 
 
-def test_a_run_that_goes_on_after_its_end_still_remembers():
+def test_a_run_that_goes_on_after_its_end_keeps_its_rounds():
     world = World(plan("packed", 60, "stop.rounds=3"))
     world.finish()
     world.plan = plan("packed", 60, "stop.rounds=6")
@@ -184,8 +184,8 @@ def test_a_run_that_goes_on_after_its_end_still_remembers():
     assert [round_.round for round_ in state.past] == [3, 4, 5]
 
 
-def test_a_placement_that_changes_on_the_way_changes_nothing_that_is_remembered():
-    """Round after round somewhere else: one object of several rounds, one of a round, one of a unit."""
+def test_a_placement_that_changes_on_the_way_changes_no_round_of_the_buffer():
+    """Round after round somewhere else: one object of several rounds, one of a round, one of a rollout."""
     rules = ("whole", "packed", "split", "whole", "fused")
     world = World(plan(rules[0], 100, "stop.rounds=2", "placement.rounds=2"))
     world.finish()

@@ -1,14 +1,15 @@
-"""What is drawn from earlier rounds are their rows, with what followed them, wherever and however long they lie."""
+"""Minibatches of earlier rounds have the rows of these rounds and the observations that followed, from whichever
+slot."""
 
 import dataclasses
 import itertools
 
+import marked_rollouts
 import numpy as np
 import pytest
-import remembered
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from remembered import FATES, NUM_ENVS, STEPS, followed, legal, observed, shown
+from marked_rollouts import FATES, NUM_ENVS, STEPS, followed, legal, mark, observed
 
 from functions.contract import BadRequest, Past, Ref
 from functions.data.batch import join
@@ -21,14 +22,14 @@ def rollouts(*numbers):
     return [RolloutKey(number, 0, f"hash of {number}") for number in numbers]
 
 
-def holding(spec, *numbers, buffer=None, fates=None):
-    """A window of such units; `asked` are those it read."""
+def buffer_with(spec, *numbers, buffer=None, fates=None):
+    """A replay buffer with such rollouts; `asked` are those it read."""
     buffer, asked = buffer or ReplayBuffer(spec), []
 
     def read(missing):
         asked.extend(rollout.round for rollout in missing)
         return {
-            rollout: remembered.rollout(rollout.round, spec, *([fates[rollout.round]] if fates else []))
+            rollout: marked_rollouts.rollout(rollout.round, spec, *([fates[rollout.round]] if fates else []))
             for rollout in missing
         }
 
@@ -46,26 +47,26 @@ def bytes_of(batch):
     return found
 
 
-def places(batch):
-    """Where the drawn rows are from ``[L, B]``, as agent 0 saw it."""
+def marks_of(batch):
+    """The marks of the drawn rows ``[L, B]``, as agent 0 saw it."""
     return batch.observations[0][0, ..., 0]
 
 
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("own_state", [False, True])
 @pytest.mark.parametrize("length", [1, 2, 4])
-def test_every_stretch_has_its_own_rows_and_what_followed_them(masked, own_state, length):
-    spec = remembered.spec(masked, own_state)
-    buffer, _ = holding(spec, 5, 2, 7)
+def test_every_segment_has_its_own_rows_and_what_followed_them(masked, own_state, length):
+    spec = marked_rollouts.spec(masked, own_state)
+    buffer, _ = buffer_with(spec, 5, 2, 7)
     starts = [
         (k, t, e) for k in range(3) for t in range(0, STEPS, length) for e in range(NUM_ENVS)
-    ]  # by place in the window, not by number
+    ]  # by position in the buffer, not by number
     batch = buffer.segments_from(np.array([ROWS * k + NUM_ENVS * t + e for k, t, e in starts]), length)
     cuts = {(int(t), int(e)): index for index, (t, e) in enumerate(batch.cut)}
     for column, (k, first, e) in enumerate(starts):
         number = (5, 2, 7)[k]
         for row in range(length):
-            t, here = first + row, shown(number, first + row, e)
+            t, here = first + row, mark(number, first + row, e)
             stands_at(batch, (row, column), here, masked, own_state)
             assert bool(batch.ended[row, column]) == (FATES[e][t] != ".")
             follows = followed(FATES, t, e)
@@ -74,15 +75,15 @@ def test_every_stretch_has_its_own_rows_and_what_followed_them(masked, own_state
             if inside:
                 assert (row, column) not in cuts
             elif follows != "end":
-                there = shown(number, t, e, after=True) if follows == "cut" else shown(number, t + 1, e)
+                there = mark(number, t, e, after=True) if follows == "cut" else mark(number, t + 1, e)
                 stands_after(batch, cuts[row, column], there, masked, own_state)
             else:
-                # Nothing follows, so it does not matter; but a stretch always says what stands at its end.
+                # Nothing follows, so it does not matter; but a segment always says what stands at its end.
                 assert ((row, column) in cuts) == (row == length - 1)
 
 
 def stands_at(batch, at, here, masked, own_state):
-    """All arrays of a row say that it is this place."""
+    """All arrays of a row have this mark."""
     for index, kind in enumerate(batch.spec.classes):
         for position, agent in enumerate(kind.agents):
             seen = observed(here, agent, kind.observation_size)
@@ -95,7 +96,7 @@ def stands_at(batch, at, here, masked, own_state):
 
 
 def stands_after(batch, index, there, masked, own_state):
-    """What stands after a cut is that of this place."""
+    """What stands after a cut has this mark."""
     for c, kind in enumerate(batch.spec.classes):
         for position, agent in enumerate(kind.agents):
             assert batch.cut_observations[c][position, index].tolist() == observed(there, agent, kind.observation_size)
@@ -105,49 +106,49 @@ def stands_after(batch, index, there, masked, own_state):
     assert batch.cut_state[index].tolist() == state_of(there, own_state)
 
 
-def state_of(place, own):
+def state_of(mark, own):
     """The task's own, or what the agents saw, one after the other: a and c see two numbers, b one."""
-    return [place, -place] if own else [place, 100, place, place, 102]
+    return [mark, -mark] if own else [mark, 100, mark, mark, 102]
 
 
 def test_nothing_is_masked_and_no_probability_is_known_where_nobody_said_so():
-    batch = holding(remembered.spec(), 0)[0].segments_from(np.arange(3))
+    batch = buffer_with(marked_rollouts.spec(), 0)[0].segments_from(np.arange(3))
     assert batch.masks is None and batch.cut_masks is None and batch.log_probability is None
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_whole_units_are_what_a_round_of_them_would_be(masked):
-    """A stretch of a whole unit in every copy is the batch that on-policy stages get of the same units."""
-    spec = remembered.spec(masked, own_state=True)
-    buffer, _ = holding(spec, 3, 4)
-    stretches = buffer.segments_from(np.array([*range(NUM_ENVS), *range(ROWS, ROWS + NUM_ENVS)]), STEPS)
-    named = {f"u{u:05d}/{name}": array for u in (3, 4) for name, array in remembered.rollout(u, spec).items()}
+def test_whole_rollouts_are_what_a_round_of_them_would_be(masked):
+    """A segment of a whole rollout in every environment is the batch that on-policy stages get of these rollouts."""
+    spec = marked_rollouts.spec(masked, own_state=True)
+    buffer, _ = buffer_with(spec, 3, 4)
+    segments = buffer.segments_from(np.array([*range(NUM_ENVS), *range(ROWS, ROWS + NUM_ENVS)]), STEPS)
+    named = {f"u{u:05d}/{name}": array for u in (3, 4) for name, array in marked_rollouts.rollout(u, spec).items()}
     expected = join(spec, named, (3, 4))
-    ends = {(int(t), int(e)): index for index, (t, e) in enumerate(stretches.cut)}
+    ends = {(int(t), int(e)): index for index, (t, e) in enumerate(segments.cut)}
     for name in ("observations", "actions", "rewards", "terminated", "alive", "ended", "state", "masks"):
-        np.testing.assert_equal(getattr(stretches, name), getattr(expected, name))
+        np.testing.assert_equal(getattr(segments, name), getattr(expected, name))
     for index, (t, e) in enumerate(expected.cut):
         found = ends[int(t), int(e)]
-        np.testing.assert_equal(stretches.cut_state[found], expected.cut_state[index])
-        for own, others in zip(stretches.cut_observations, expected.cut_observations, strict=True):
+        np.testing.assert_equal(segments.cut_state[found], expected.cut_state[index])
+        for own, others in zip(segments.cut_observations, expected.cut_observations, strict=True):
             np.testing.assert_equal(own[:, found], others[:, index])
 
 
-def test_what_is_drawn_begins_where_stretches_begin_and_goes_on_in_the_same_copy():
-    buffer, _ = holding(remembered.spec(), 0, 1, 2)
+def test_what_is_drawn_begins_where_segments_begin_and_goes_on_in_the_same_environment():
+    buffer, _ = buffer_with(marked_rollouts.spec(), 0, 1, 2)
     for length in (1, 2, 4):
-        found = places(buffer.sample(np.random.default_rng(length), 300, length))
+        found = marks_of(buffer.sample(np.random.default_rng(length), 300, length))
         first = found[0]
         np.testing.assert_array_equal(found, first + 10 * np.arange(length)[:, None])
-        expected = {shown(k, t, e) for k in range(3) for t in range(0, STEPS, length) for e in range(NUM_ENVS)}
+        expected = {mark(k, t, e) for k in range(3) for t in range(0, STEPS, length) for e in range(NUM_ENVS)}
         assert {*first.tolist()} == expected
 
 
 @pytest.mark.parametrize("length", [1, 2])
-def test_every_stretch_is_drawn_as_often_as_every_other(length):
-    buffer, _ = holding(remembered.spec(), 0, 1)
+def test_every_segment_is_drawn_as_often_as_every_other(length):
+    buffer, _ = buffer_with(marked_rollouts.spec(), 0, 1)
     size, cells = 24_000, 2 * ROWS // length
-    _, times = np.unique(places(buffer.sample(np.random.default_rng(0), size, length))[0], return_counts=True)
+    _, times = np.unique(marks_of(buffer.sample(np.random.default_rng(0), size, length))[0], return_counts=True)
     assert len(times) == cells
     # Chi-square with `cells - 1` degrees of freedom: mean cells - 1, variance twice that. Within five deviations.
     statistic = ((times - size / cells) ** 2 / (size / cells)).sum()
@@ -155,57 +156,57 @@ def test_every_stretch_is_drawn_as_often_as_every_other(length):
 
 
 def test_a_row_may_be_drawn_twice_and_the_same_address_draws_the_same():
-    buffer, _ = holding(remembered.spec(), 0)
+    buffer, _ = buffer_with(marked_rollouts.spec(), 0)
     one, two = (bytes_of(buffer.sample(np.random.default_rng(8), 40)) for _ in range(2))
     assert one == two
     assert bytes_of(buffer.sample(np.random.default_rng(9), 40)) != one
 
 
-def test_the_window_slides_and_reads_only_what_is_new():
-    spec = remembered.spec(masked=True)
-    buffer, asked = holding(spec, 0, 1, 2)
+def test_the_buffer_slides_and_reads_only_what_is_new():
+    spec = marked_rollouts.spec(masked=True)
+    buffer, asked = buffer_with(spec, 0, 1, 2)
     assert (asked, buffer.size, buffer.steps) == ([0, 1, 2], 3 * ROWS, STEPS)
-    buffer, asked = holding(spec, 1, 2, 3, buffer=buffer)
+    buffer, asked = buffer_with(spec, 1, 2, 3, buffer=buffer)
     assert asked == [3]
-    assert {int(place) // 1000 for place in places(buffer.sample(np.random.default_rng(0), 500)).ravel()} == {1, 2, 3}
-    buffer, asked = holding(spec, 3, buffer=buffer)
+    assert {int(mark) // 1000 for mark in marks_of(buffer.sample(np.random.default_rng(0), 500)).ravel()} == {1, 2, 3}
+    buffer, asked = buffer_with(spec, 3, buffer=buffer)
     assert (asked, buffer.size) == ([], ROWS)
-    assert {int(place) // 1000 for place in places(buffer.sample(np.random.default_rng(0), 500)).ravel()} == {3}
+    assert {int(mark) // 1000 for mark in marks_of(buffer.sample(np.random.default_rng(0), 500)).ravel()} == {3}
     # What was dropped is read again.
-    assert holding(spec, 1, 3, buffer=buffer)[1] == [1]
+    assert buffer_with(spec, 1, 3, buffer=buffer)[1] == [1]
 
 
-def test_the_same_unit_with_other_bytes_is_read_anew():
-    spec = remembered.spec()
-    buffer, _ = holding(spec, 0)
+def test_the_same_rollout_with_other_bytes_is_read_anew():
+    spec = marked_rollouts.spec()
+    buffer, _ = buffer_with(spec, 0)
     read = []
     other = RolloutKey(0, 0, "hash of another attempt")
-    buffer.load([other], lambda missing: read.extend(missing) or {other: remembered.rollout(9, spec)})
+    buffer.load([other], lambda missing: read.extend(missing) or {other: marked_rollouts.rollout(9, spec)})
     assert read == [other]
-    assert places(buffer.segments_from(np.zeros(1, int)))[0, 0] == shown(9, 0, 0)
+    assert marks_of(buffer.segments_from(np.zeros(1, int)))[0, 0] == mark(9, 0, 0)
 
 
-def test_what_was_drawn_for_an_address_is_drawn_once_and_never_of_another_window():
-    spec, asked = remembered.spec(), []
-    buffer, _ = holding(spec, 0)
+def test_what_was_drawn_for_an_address_is_drawn_once_and_never_of_another_buffer():
+    spec, asked = marked_rollouts.spec(), []
+    buffer, _ = buffer_with(spec, 0)
 
     def draw():
-        asked.append(places(buffer.segments_from(np.zeros(1, int)))[0, 0])
+        asked.append(marks_of(buffer.segments_from(np.zeros(1, int)))[0, 0])
         return buffer.segments_from(np.zeros(1, int))
 
     assert buffer.cached((1, 0), draw) is buffer.cached((1, 0), draw)
     assert buffer.cached((1, 1), draw) is not buffer.cached((1, 0), draw)
-    holding(spec, 1, buffer=buffer)
-    assert places(buffer.cached((1, 0), draw))[0, 0] == shown(1, 0, 0)
-    assert asked == [0, 0, 0, shown(1, 0, 0)]
+    buffer_with(spec, 1, buffer=buffer)
+    assert marks_of(buffer.cached((1, 0), draw))[0, 0] == mark(1, 0, 0)
+    assert asked == [0, 0, 0, mark(1, 0, 0)]
 
 
 def test_what_is_not_stored_yet_can_be_forgotten():
-    spec, read = remembered.spec(), []
+    spec, read = marked_rollouts.spec(), []
 
     def reading(missing):
         read.extend(missing)
-        return {rollout: remembered.rollout(rollout.round, spec) for rollout in missing}
+        return {rollout: marked_rollouts.rollout(rollout.round, spec) for rollout in missing}
 
     buffer, unstored = ReplayBuffer(spec), RolloutKey(1, 0, "")
     buffer.load([*rollouts(0), unstored], reading)
@@ -226,83 +227,84 @@ ENDS = list(itertools.product(("....", "c.c.", "t..t", "..ct"), repeat=2))
 )
 @settings(max_examples=25, deadline=None, derandomize=True)
 def test_what_was_kept_changes_no_byte_of_what_is_drawn(buffers, length, seed):
-    """Units here have from none to six cuts, so that slots grow in every way."""
-    spec = remembered.spec(masked=True, own_state=True)
+    """Rollouts here have from none to six cuts, so that slots grow in every way."""
+    spec = marked_rollouts.spec(masked=True, own_state=True)
     fates = {number: ENDS[(5 * number + seed) % len(ENDS)] for number in range(10)}
     warm = ReplayBuffer(spec)
     for wanted in buffers:
-        holding(spec, *wanted, buffer=warm, fates=fates)
-        cold, _ = holding(spec, *wanted, fates=fates)
+        buffer_with(spec, *wanted, buffer=warm, fates=fates)
+        cold, _ = buffer_with(spec, *wanted, fates=fates)
         one, two = (buffer.sample(np.random.default_rng(seed), 30, length) for buffer in (warm, cold))
         assert bytes_of(one) == bytes_of(two)
 
 
 def test_the_order_is_that_of_what_is_wanted():
-    spec = remembered.spec()
-    buffer, _ = holding(spec, 4, 1, 3)
+    spec = marked_rollouts.spec()
+    buffer, _ = buffer_with(spec, 4, 1, 3)
     starts = np.arange(3) * ROWS
-    assert places(buffer.segments_from(starts))[0].tolist() == [4000, 1000, 3000]
-    holding(spec, 3, 5, 4, buffer=buffer)
-    assert places(buffer.segments_from(starts))[0].tolist() == [3000, 5000, 4000]
+    assert marks_of(buffer.segments_from(starts))[0].tolist() == [4000, 1000, 3000]
+    buffer_with(spec, 3, 5, 4, buffer=buffer)
+    assert marks_of(buffer.segments_from(starts))[0].tolist() == [3000, 5000, 4000]
 
 
-def test_a_window_grows_unit_by_unit_without_losing_any():
-    spec = remembered.spec(masked=True, own_state=True)
+def test_a_buffer_grows_rollout_by_rollout_without_losing_any():
+    spec = marked_rollouts.spec(masked=True, own_state=True)
     fates = {number: ENDS[number % len(ENDS)] for number in range(40)}
     buffer = ReplayBuffer(spec)
     for last in range(1, 41):
-        _, asked = holding(spec, *range(last), buffer=buffer, fates=fates)
+        _, asked = buffer_with(spec, *range(last), buffer=buffer, fates=fates)
         assert asked == [last - 1]
-    cold, _ = holding(spec, *range(40), fates=fates)
+    cold, _ = buffer_with(spec, *range(40), fates=fates)
     every = np.arange(40 * STEPS * 2)
     assert bytes_of(buffer.segments_from(every)) == bytes_of(cold.segments_from(every))
 
 
-def test_a_unit_in_which_all_episodes_end_by_the_rules_has_nothing_after_it():
-    spec = remembered.spec(own_state=True)
-    buffer, _ = holding(spec, 0, 1, fates={0: ("...t", "t..t"), 1: ("...t", ".t.t")})
+def test_a_rollout_in_which_all_episodes_end_by_the_rules_has_nothing_after_it():
+    spec = marked_rollouts.spec(own_state=True)
+    buffer, _ = buffer_with(spec, 0, 1, fates={0: ("...t", "t..t"), 1: ("...t", ".t.t")})
     batch = buffer.segments_from(np.arange(2 * STEPS * 2))
     assert batch.terminated[0, 0, [6, 7]].all()
-    stands_after(batch, 0, shown(0, 1, 0), masked=False, own_state=True)
+    stands_after(batch, 0, mark(0, 1, 0), masked=False, own_state=True)
 
 
 @pytest.mark.parametrize("odd", [("..",) * 3, ("....",) * 2, ("......",) * 3])
-def test_units_of_other_shapes_are_refused_in_words(odd):
-    spec = remembered.spec()
+def test_rollouts_of_other_shapes_are_refused_in_words(odd):
+    spec = marked_rollouts.spec()
     fates = {0: FATES, 1: odd}
-    buffer, _ = holding(spec, 0, fates=fates)
+    buffer, _ = buffer_with(spec, 0, fates=fates)
     steps, num_envs = len(odd[0]), len(odd)
     with pytest.raises(
         BadRequest, match=rf"a rollout of {steps} steps in {num_envs} environments, among others of \(4, 3\)"
     ):
-        holding(spec, 0, 1, buffer=buffer, fates=fates)
-    # What is left is whole, and a window of nothing but the other shape is one.
-    holding(spec, 0, buffer=buffer, fates=fates)
-    assert places(buffer.segments_from(np.arange(1)))[0, 0] == 0
-    holding(spec, 1, buffer=buffer, fates=fates)
+        buffer_with(spec, 0, 1, buffer=buffer, fates=fates)
+    # What is left is whole, and a buffer of nothing but the other shape is valid.
+    buffer_with(spec, 0, buffer=buffer, fates=fates)
+    assert marks_of(buffer.segments_from(np.arange(1)))[0, 0] == 0
+    buffer_with(spec, 1, buffer=buffer, fates=fates)
     assert (buffer.steps, buffer.size) == (steps, steps * num_envs)
 
 
-def test_stretches_that_do_not_fill_a_unit_are_refused_in_words():
-    buffer, _ = holding(remembered.spec(), 0)
+def test_segments_that_do_not_fill_a_rollout_are_refused_in_words():
+    buffer, _ = buffer_with(marked_rollouts.spec(), 0)
     for length in (3, 5, 8):
         with pytest.raises(BadRequest, match=f"segments of {length} steps do not fill a rollout of 4"):
             buffer.sample(np.random.default_rng(0), 1, length)
 
 
 def test_numbers_keep_their_type():
-    spec = remembered.spec(own_state=True)
+    spec = marked_rollouts.spec(own_state=True)
     for dtype in (np.float32, np.float64):
         buffer = ReplayBuffer(spec)
         buffer.load(
-            rollouts(0), lambda missing, dtype=dtype: {u: remembered.rollout(0, spec, dtype=dtype) for u in missing}
+            rollouts(0),
+            lambda missing, dtype=dtype: {u: marked_rollouts.rollout(0, spec, dtype=dtype) for u in missing},
         )
         batch = buffer.segments_from(np.arange(4))
         arrays = (*batch.observations, *batch.cut_observations, batch.rewards, batch.state, batch.cut_state)
         assert {array.dtype for array in arrays} == {np.dtype(dtype)}
 
 
-def test_a_unit_is_known_by_its_round_its_number_and_the_bytes_of_its_round():
+def test_a_rollout_is_known_by_its_round_its_number_and_the_bytes_of_its_round():
     one, two = Ref(key="a", sha256="aa", size=1), Ref(key="b", sha256="bb", size=1)
     past = [
         Past(round=3, rollouts=2, trajectories=(one, two)),

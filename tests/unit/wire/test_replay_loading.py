@@ -1,9 +1,9 @@
 """What a function remembers of a run, and what it reads where it does not: the same either way."""
 
+import marked_rollouts
 import msgspec
 import numpy as np
 import pytest
-import remembered
 from detached_runs import World
 from simulated import MemoryStorage
 
@@ -20,21 +20,21 @@ from functions.contract import (
     Team,
     WholeTask,
 )
-from functions.data import replay_loading as memory
+from functions.data import replay_loading
 from functions.data.replay_loading import load_rounds, named_by_round, replay_buffer_of
 from functions.environments import registry
 from functions.environments.base import EnvTask
 from functions.learner import whole
 from functions.learner.handler import handle as learn
 
-SPEC = remembered.spec(masked=True)
+SPEC = marked_rollouts.spec(masked=True)
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_remembered():
-    memory._kept.clear()
+def no_buffer_is_kept():
+    replay_loading._kept.clear()
     yield
-    memory._kept.clear()
+    replay_loading._kept.clear()
 
 
 def learning(run="r", spec=SPEC):
@@ -58,27 +58,27 @@ class Stored(MemoryStorage):
 
 
 def played(*numbers, rollouts=(0, 1)):
-    """Rounds as actors name them: unit u of round n is number 10 n + u."""
+    """Rounds as actors name them: rollout u of round n is number 10 n + u."""
     named = {}
     for number in numbers:
         tensors = {
             f"u{u:05d}/{name}": array
             for u in rollouts
-            for name, array in remembered.rollout(10 * number + u, SPEC).items()
+            for name, array in marked_rollouts.rollout(10 * number + u, SPEC).items()
         }
         named |= tensors if len(numbers) == 1 else named_by_round(tensors, number)
     return named
 
 
 def store(storage, key, *numbers, rollouts=(0, 1)):
-    """An object with some rounds; what remembers of each of them."""
+    """An object with some rounds, and its reference."""
     storage.put(key, codec.encode(played(*numbers, rollouts=rollouts), TaskHeader(task=key)))
     return codec.reference(key, storage[key])
 
 
 def firsts(kept):
-    """The first place of every unit in the window."""
-    rows = remembered.STEPS * remembered.NUM_ENVS
+    """The first mark of every rollout in the buffer."""
+    rows = marked_rollouts.STEPS * marked_rollouts.NUM_ENVS
     return [int(found) for found in kept.segments_from(np.arange(0, kept.size, rows)).observations[0][0, 0, :, 0]]
 
 
@@ -111,16 +111,16 @@ def test_of_a_round_played_again_the_new_bytes_count():
     assert firsts(kept) == [70_000, 71_000]
 
 
-def test_a_function_remembers_one_run_at_a_time_and_its_task():
+def test_a_function_keeps_the_buffer_of_one_run_and_its_task():
     first = replay_buffer_of(learning())
     assert replay_buffer_of(learning()) is first
-    other = replay_buffer_of(learning(spec=remembered.spec()))
+    other = replay_buffer_of(learning(spec=marked_rollouts.spec()))
     assert other is not first
     replay_buffer_of(learning("another"))
-    assert replay_buffer_of(learning(spec=remembered.spec())) is not other
+    assert replay_buffer_of(learning(spec=marked_rollouts.spec())) is not other
 
 
-def test_an_object_that_is_gone_leaves_the_memory_whole():
+def test_an_object_that_is_gone_leaves_the_buffer_whole():
     storage, kept = Stored(), replay_buffer_of(learning())
     past = [Past(round=n, rollouts=2, trajectories=(store(storage, f"round {n}", n),)) for n in (1, 2)]
     load_rounds(kept, past[:1], {}, storage)
@@ -135,40 +135,40 @@ def test_an_object_that_is_gone_leaves_the_memory_whole():
 OFF_POLICY = (
     "algorithm.buffer_size=35", "algorithm.updates_per_round=2", "algorithm.batch_size=6", "algorithm.epsilon_steps=30",
     "scaling.rollouts=2", "actors.num_envs=2", "stop.rounds=4", "sharing.rule=none",
-)  # fmt: skip  # Rounds of 2 * 2 * 5 steps: the window is one round.
+)  # fmt: skip  # Rounds of 2 * 2 * 5 steps: the buffer is one round.
 LONGER = ("algorithm.buffer_size=45",)  # Two rounds.
 
 
-class Forgetful(World):
+class NewProcesses(World):
     """Every function is a new process; `gets` are of all learners together."""
 
     forgets, gets = True, 0
 
     def work(self, function, body):
         if self.forgets:
-            memory._kept.clear()
+            replay_loading._kept.clear()
         super().work(function, body)
 
 
-class Mindful(Forgetful):
-    """One process does it all."""
+class OneProcess(NewProcesses):
+    """One process runs all functions."""
 
     forgets = False
 
 
-# Who takes several rounds at once remembers only what is stored, so that it takes more of them to see it.
-PLACED = {
+# A task of several rounds keeps only stored rounds, so that it takes more of them to see a difference.
+PLACEMENTS = {
     "split": LONGER,
     "packed": LONGER,
     "whole": ("placement.rounds=2", "algorithm.buffer_size=85", "stop.rounds=6"),
 }
 
 
-@pytest.mark.parametrize("rule", PLACED)
+@pytest.mark.parametrize("rule", PLACEMENTS)
 @pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
-def test_a_process_that_remembers_learns_what_one_that_does_not_learns(name, rule):
-    settings = (*OFF_POLICY, *PLACED[rule], f"algorithm.name={name}", f"placement.rule={rule}")
-    cold, warm = Forgetful(*settings).run(), Mindful(*settings).run()
+def test_a_process_that_keeps_its_buffer_learns_what_one_that_does_not_learns(name, rule):
+    settings = (*OFF_POLICY, *PLACEMENTS[rule], f"algorithm.name={name}", f"placement.rule={rule}")
+    cold, warm = NewProcesses(*settings).run(), OneProcess(*settings).run()
     assert cold.state.status == warm.state.status == "finished"
     assert cold.weights == warm.weights
     assert [line.metrics for line in cold.journal] == [line.metrics for line in warm.journal]
@@ -176,14 +176,14 @@ def test_a_process_that_remembers_learns_what_one_that_does_not_learns(name, rul
     assert read[0] > read[1]
 
 
-def test_a_longer_memory_is_learned_from():
-    worlds = [Mindful(*OFF_POLICY, *more, "algorithm.name=iql").run() for more in ((), LONGER)]
+def test_a_larger_buffer_is_learned_from():
+    worlds = [OneProcess(*OFF_POLICY, *more, "algorithm.name=iql").run() for more in ((), LONGER)]
     assert worlds[0].weights != worlds[1].weights
 
 
-def test_a_replay_smaller_than_a_round_learns_from_the_last_round():
+def test_a_buffer_smaller_than_a_round_learns_from_the_last_round():
     tiny, one = (
-        Mindful(*OFF_POLICY, f"algorithm.buffer_size={steps}", "algorithm.name=iql").run() for steps in (1, 20)
+        OneProcess(*OFF_POLICY, f"algorithm.buffer_size={steps}", "algorithm.name=iql").run() for steps in (1, 20)
     )
     assert tiny.weights == one.weights
     assert [past.round for past in tiny.state.past] == [3]
@@ -231,7 +231,7 @@ def test_rounds_that_are_not_stored_yet_are_not_those_of_another_attempt(monkeyp
     monkeypatch.setattr(whole, "play", otherwise)
     again = whole_task(state=state, output="again")
     learned = done(learn(msgspec.json.encode(again), storage))
-    memory._kept.clear()
+    replay_loading._kept.clear()
     fresh = done(learn(msgspec.json.encode(msgspec.structs.replace(again, output="fresh")), storage))
     assert learned.objects["policies"].sha256 == fresh.objects["policies"].sha256
     assert learned.objects["policies"].sha256 != first.objects["policies"].sha256

@@ -1,6 +1,6 @@
-"""Units of earlier rounds made by hand: every number in them says where it stands, and what should follow it.
+"""Rollouts made by hand: every number in them is a mark that says where it stands, and what should follow it.
 
-And what simulated functions store of the rounds that they play.
+And the objects that simulated functions store of the rounds that they play.
 """
 
 import numpy as np
@@ -11,8 +11,8 @@ from functions.contract import WholeTask
 from functions.environments.base import AgentClass, EnvSpec
 
 STEPS, NUM_ENVS = 4, 3
-# How copies go on after each of the four steps: on, `t`erminated (and reset), or `c`ut (and reset). What is on at the
-# end of a unit was cut there without a reset.
+# How environments go on after each of the four steps: on, `t`erminated (and reset), or `c`ut (and reset). An episode
+# that is on at the end of a rollout is cut there without a reset.
 FATES = ("..t.", "c..t", ".c..")
 
 
@@ -27,30 +27,30 @@ def spec(masked=False, own_state=False):
     )
 
 
-def shown(rollout, t, e, after=False):
-    """What stands for a place: thousands for the unit, tens for the step, ones for the copy, a half for after a cut."""
+def mark(rollout, t, e, after=False):
+    """The mark of a row: thousands for the rollout, tens for the step, ones for the environment, a half after a cut."""
     return 1000 * rollout + 10 * t + e + 0.5 * after
 
 
-def observed(place, agent, width=2):
-    """What an agent sees at a place."""
-    return [place, 100 + agent][:width]
+def observed(mark, agent, width=2):
+    """The agent's observation in a row."""
+    return [mark, 100 + agent][:width]
 
 
-def legal(place, agent, actions):
-    """The one action that is not legal depends on where the agent is."""
+def legal(mark, agent, actions):
+    """The one action that is not legal depends on the row and the agent."""
     found = np.ones(actions, bool)
-    found[int(2 * place + agent) % actions] = False
+    found[int(2 * mark + agent) % actions] = False
     return found
 
 
 def rollout(number, spec, fates=FATES, dtype=np.float64):
-    """The tensors of a unit, as actors name them without the unit."""
+    """The tensors of a rollout, named as actors do, without the rollout's prefix."""
     steps, num_envs = len(fates[0]), len(fates)
     ended = np.array([[fates[e][t] != "." for e in range(num_envs)] for t in range(steps)])
     cuts = [(t, e) for t in range(steps) for e in range(num_envs) if followed(fates, t, e) == "cut"]
-    here = np.array([[shown(number, t, e) for e in range(num_envs)] for t in range(steps)])
-    beyond = np.array([shown(number, t, e, after=True) for t, e in cuts])
+    here = np.array([[mark(number, t, e) for e in range(num_envs)] for t in range(steps)])
+    beyond = np.array([mark(number, t, e, after=True) for t, e in cuts])
     agents, shape = len(spec.agents), (len(spec.agents), steps, num_envs)
     made = {
         "ended": ended,
@@ -60,10 +60,10 @@ def rollout(number, spec, fates=FATES, dtype=np.float64):
         "cut": np.array(cuts, np.int64).reshape(-1, 2),
     }
     for index, kind in enumerate(spec.classes):
-        for name, places in (("", here), ("cut_", beyond)):
-            made[f"{name}observation/{index}"] = _each(places, kind, observed, kind.observation_size, dtype)
+        for name, marks in (("", here), ("cut_", beyond)):
+            made[f"{name}observation/{index}"] = _each(marks, kind, observed, kind.observation_size, dtype)
             if spec.masked:
-                made[f"{name}mask/{index}"] = _each(places, kind, legal, kind.actions, bool)
+                made[f"{name}mask/{index}"] = _each(marks, kind, legal, kind.actions, bool)
         made[f"action/{index}"] = np.stack([(here + agent) % kind.actions for agent in kind.agents]).astype(np.int32)
     if spec.state_size:
         made["state"] = np.stack([here, -here], axis=-1).astype(dtype)
@@ -81,16 +81,16 @@ def followed_all(fates):
     return np.array([[followed(fates, t, e) for e in range(len(fates))] for t in range(len(fates[0]))])
 
 
-def _each(places, kind, tells, width, dtype):
-    found = np.empty((len(kind.agents), *places.shape, width), dtype)
+def _each(marks, kind, value_of, width, dtype):
+    found = np.empty((len(kind.agents), *marks.shape, width), dtype)
     for row, agent in enumerate(kind.agents):
-        for at in np.ndindex(places.shape):
-            found[(row, *at)] = tells(places[at], agent, width)
+        for at in np.ndindex(marks.shape):
+            found[(row, *at)] = value_of(marks[at], agent, width)
     return found
 
 
 def objects(request, made=simulated.objects):
-    """What tasks store, with what a task of whole rounds played where that is learned from later."""
+    """The objects of tasks, with the trajectories of a task of whole rounds where later rounds learn from them."""
     found = made(request)
     if isinstance(request, WholeTask) and request.replayed_steps:
         key = keys.object_key(request.output, "played")

@@ -1,4 +1,4 @@
-"""Small teams taught in this process: one task of many rounds, and the policies that come of it."""
+"""Small teams trained in this process: one task of many rounds, and the policies that it returns."""
 
 import msgspec
 import numpy as np
@@ -12,13 +12,13 @@ from functions.learner.handler import handle as learn
 from functions.policies import Policy
 
 
-def taught(*args, **kwargs):
-    """The policies that an algorithm arrives at on a task after some rounds; no agents share. See `learned`."""
-    return learned(*args, **kwargs)[0]
+def trained_policy(*args, **kwargs):
+    """The policies that an algorithm learns on a task in some rounds; no agents share networks. See `train`."""
+    return train(*args, **kwargs)[0]
 
 
-def learned(task, name, settings, rounds, num_envs=32, rollouts=1, steps=None, seed=0, identity=False):
-    """The policies, and all else that was learned, by name."""
+def train(task, name, settings, rounds, num_envs=32, rollouts=1, steps=None, seed=0, identity=False):
+    """The policies, and the learner's state by name."""
     algorithm = algorithms.algorithm(name)
     spec, storage = registry.spec(task), MemoryStorage()
     config = algorithms.configuration(algorithm, settings).resolved(spec)
@@ -27,18 +27,20 @@ def learned(task, name, settings, rounds, num_envs=32, rollouts=1, steps=None, s
         "run": f"{name} {seed}", "round": 0, "timeout_s": 9.0, "seed": seed, "spec": spec, "algorithm": name,
         "hyperparameters": settings, "team": Team(groups=tuple(range(len(spec.agents))), identity=identity),
     }  # fmt: skip
-    drawn = ask(InitialiseTask(id="i", output="i", **common), storage)
+    initialised = invoke_learner(InitialiseTask(id="i", output="i", **common), storage)
     behaviours = tuple(config.behaviour(round_ * rollouts * num_envs * steps) for round_ in range(rounds))
     whole = WholeTask(
         id="w", output="w", environment=task, rollouts=tuple(range(rollouts)), num_envs=num_envs, rollout_length=steps,
-        behaviours=behaviours, state=tuple(drawn.objects.values()), updates=config.updates_per_round,
+        behaviours=behaviours, state=tuple(initialised.objects.values()), updates=config.updates_per_round,
         replayed_steps=config.replayed_steps, **common,
     )  # fmt: skip
-    made = {kind: codec.decode(storage[ref.key], ref.key) for kind, ref in ask(whole, storage).objects.items()}
-    return Policy(spec, common["team"], made["policies"]), made["learner"]
+    tensors = {
+        kind: codec.decode(storage[ref.key], ref.key) for kind, ref in invoke_learner(whole, storage).objects.items()
+    }
+    return Policy(spec, common["team"], tensors["policies"]), tensors["learner"]
 
 
-def ask(task, storage):
+def invoke_learner(task, storage):
     answer = msgspec.json.decode(learn(msgspec.json.encode(task), storage), type=Answer)
     assert isinstance(answer, Done), answer
     return answer
