@@ -61,8 +61,8 @@ def _batches(client: Any, bucket: str) -> Iterator[list[dict[str, str]]]:
 
 
 def _delete(client: Any, bucket: str, batch: list[dict[str, str]]) -> list[dict[str, str]]:
-    told = client.delete_objects(Bucket=bucket, Delete={"Objects": batch, "Quiet": True})
-    errors: list[dict[str, str]] = told.get("Errors", [])
+    response = client.delete_objects(Bucket=bucket, Delete={"Objects": batch, "Quiet": True})
+    errors: list[dict[str, str]] = response.get("Errors", [])
     return errors
 
 

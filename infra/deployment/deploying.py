@@ -8,7 +8,7 @@ from infra.aws.errors import storage_errors
 from infra.deployment import removal
 from infra.deployment.description import Deployment, described
 from infra.deployment.names import stack_name
-from infra.deployment.packages import Packages, place
+from infra.deployment.packages import Packages, upload
 from infra.deployment.stack import BROKEN, WHOLE, DeploymentFault, Say, Stack, Stacks, Wait
 from infra.deployment.template import located, text
 from infra.deployment.versions import forget_unborn
@@ -40,9 +40,9 @@ def deploy(
     with storage_errors("deploy", f"stack {name}"):
         identity = cloud.client("sts").get_caller_identity()
         region = stacks.client.meta.region_name
-        placed = place(cloud, identity["Account"], region, tenant, packages or Packages(), say)
-        chosen = {**parameters, **placed.parameters, "Tenant": tenant}
-        body = located(text() if template is None else template, placed.code, chosen)
+        uploaded = upload(cloud, identity["Account"], region, tenant, packages or Packages(), say)
+        chosen = {**parameters, **uploaded.parameters, "Tenant": tenant}
+        body = located(text() if template is None else template, uploaded.code, chosen)
         if len(body.encode()) > _LONGEST_TEMPLATE:
             raise DeploymentFault(f"the template has {len(body.encode()):,} bytes, CloudFormation takes 51,200")
         return described(_put(cloud, stacks, name, body, chosen, say))

@@ -27,14 +27,14 @@ class Packages:
 
 
 @dataclass(frozen=True)
-class Placed:
+class UploadedPackages:
     """Where Lambda finds the program: addresses by role, and the template's parameters that say the rest."""
 
     code: Mapping[str, str]
     parameters: Mapping[str, str]
 
 
-def place(cloud: Cloud, account: str, region: str, tenant: str, packages: Packages, say: Say) -> Placed:
+def upload(cloud: Cloud, account: str, region: str, tenant: str, packages: Packages, say: Say) -> UploadedPackages:
     """Uploads what is not there yet; raises `ClientError`, `ContainerFault` and `DeploymentFault`."""
     bucket = artifacts_bucket(account, region, tenant)
     code = {role: f"s3://{bucket}/{role}.zip" for role in ROLES}
@@ -43,15 +43,15 @@ def place(cloud: Cloud, account: str, region: str, tenant: str, packages: Packag
     for role, archive in packages.archives.items():
         code[role] = f"s3://{bucket}/{_upload(cloud, bucket, account, role, archive, say)}"
     image = {"LearnerImage": _push(cloud, tenant, packages.image, say)} if packages.image else {}
-    return Placed(code, image)
+    return UploadedPackages(code, image)
 
 
 def _make_bucket(cloud: Cloud, bucket: str, account: str, region: str) -> None:
     client = cloud.client("s3")
     # S3 refuses to be told its oldest region (API_CreateBucket, LocationConstraint).
-    place = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
+    location = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
     try:
-        client.create_bucket(Bucket=bucket, **place)
+        client.create_bucket(Bucket=bucket, **location)
     except client.exceptions.BucketAlreadyOwnedByYou:
         return
     # Whoever guessed the name first could otherwise hand us their program.
@@ -86,15 +86,15 @@ def _push(cloud: Cloud, tenant: str, image: str, say: Say) -> str:
     user, _, password = base64.b64decode(granted["authorizationToken"]).decode().partition(":")
     host = made["repositoryUri"].partition("/")[0]
     say("pushing the learner's image")
-    _run(engine, "login", "--username", user, "--password-stdin", host, told=password)
+    _run(engine, "login", "--username", user, "--password-stdin", host, input_text=password)
     _run(engine, "tag", image, address)
     _run(engine, "push", "--quiet", address)
     return address
 
 
-def _run(engine: str, *arguments: str, told: str = "") -> str:
-    """What the engine answers; `told` goes to its input, where no list of processes shows it."""
-    ended = subprocess.run([engine, *arguments], input=told, capture_output=True, text=True, check=False)
+def _run(engine: str, *arguments: str, input_text: str = "") -> str:
+    """What the engine answers; `input_text` goes to its input, where no list of processes shows it."""
+    ended = subprocess.run([engine, *arguments], input=input_text, capture_output=True, text=True, check=False)
     if ended.returncode:
         why = (ended.stderr.strip().splitlines() or ["it said nothing"])[-1]
         raise DeploymentFault(f"{engine} {arguments[0]} failed: {why}")

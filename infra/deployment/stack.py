@@ -65,20 +65,20 @@ class Stacks:
     def find(self, name: str) -> Stack | None:
         """The stack of that name or id; None where there is none, or it is gone."""
         try:
-            told = self.client.describe_stacks(StackName=name)["Stacks"][0]
+            described = self.client.describe_stacks(StackName=name)["Stacks"][0]
         except ClientError as error:
             # The one way in which CloudFormation says so (API_DescribeStacks).
             if "does not exist" in error.response["Error"].get("Message", ""):
                 return None
             raise
-        if told["StackStatus"] == "DELETE_COMPLETE":
+        if described["StackStatus"] == "DELETE_COMPLETE":
             return None
         return Stack(
-            name=told["StackName"],
-            id=told["StackId"],
-            status=told["StackStatus"],
-            parameters={one["ParameterKey"]: one["ParameterValue"] for one in told.get("Parameters", [])},
-            outputs={one["OutputKey"]: one["OutputValue"] for one in told.get("Outputs", [])},
+            name=described["StackName"],
+            id=described["StackId"],
+            status=described["StackStatus"],
+            parameters={one["ParameterKey"]: one["ParameterValue"] for one in described.get("Parameters", [])},
+            outputs={one["OutputKey"]: one["OutputValue"] for one in described.get("Outputs", [])},
         )
 
     def settled(self, name: str) -> Stack | None:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import msgspec
 
-_PACKAGE = Path(__file__).resolve().parents[1]
+from infra.deployment.stack import DeploymentFault
+
+_HERE = Path(__file__).resolve().parent
 _RESOURCE = re.compile(r"  (\w+):")
 _CODE = re.compile(r"(      CodeUri: )\S+")
 _RELEASE = re.compile(r"(      AutoPublishCodeSha256: ).+")
@@ -18,9 +20,14 @@ _OF_ONE_FUNCTION = ("{}Memory", "{}Timeout", "{}Image")
 
 
 def text() -> str:
-    """The template: beside the packages in a source tree, inside this one where the program was installed."""
-    places = (_PACKAGE / "template.yaml", _PACKAGE.parent / "template.yaml")
-    return next(place for place in places if place.is_file()).read_text(encoding="utf-8")
+    """The template: beside this module in an installed program; at the top of a source tree, where SAM expects it.
+
+    Raises `DeploymentFault` where it is in neither.
+    """
+    for path in (_HERE / "template.yaml", _HERE.parents[1] / "template.yaml"):
+        if path.is_file():
+            return path.read_text(encoding="utf-8")
+    raise DeploymentFault(f"this installation of marless is damaged: {_HERE} has no template.yaml")
 
 
 def located(template: str, code: Mapping[str, str], parameters: Mapping[str, str]) -> str:

@@ -34,8 +34,12 @@ class Account:
     @property
     def cloud(self) -> Cloud:
         """The account as its operator sees it."""
-        told = self.whereabouts
-        return Cloud(region=told.region, endpoint=told.endpoint, credentials=(told.key, told.secret, None))
+        whereabouts = self.whereabouts
+        return Cloud(
+            region=whereabouts.region,
+            endpoint=whereabouts.endpoint,
+            credentials=(whereabouts.key, whereabouts.secret, None),
+        )
 
     def stop(self) -> None:
         """Ends the account and all that runs in it; what it held is gone. Twice is harmless. Raises `AccountFault`."""
@@ -93,8 +97,8 @@ def start(
 def _arguments(
     folder: AccountFolder, region: str, code: tuple[Path, ...], processes: int, faults: bool, lifeline: int | None
 ) -> list[str]:
-    places = [f"--code={place.absolute()}" for place in (*code, _ROOT)]
-    chosen = [f"--region={region}", f"--processes={processes}", *places]
+    code_folders = [f"--code={path.absolute()}" for path in (*code, _ROOT)]
+    chosen = [f"--region={region}", f"--processes={processes}", *code_folders]
     if faults:
         chosen.append("--faults")
     if lifeline is not None:
@@ -107,11 +111,11 @@ def _spawn(folder: AccountFolder, arguments: list[str], lifeline: int | None) ->
 
     A full disk keeps it from writing that into its log.
     """
-    listening, telling = os.pipe()
-    inherited = [telling] if lifeline is None else [telling, lifeline]
+    ready_reader, ready_writer = os.pipe()
+    inherited = [ready_writer] if lifeline is None else [ready_writer, lifeline]
     with os.fdopen(os.open(folder.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab") as log:
         subprocess.Popen(
-            [sys.executable, "-P", "-m", "infra.emulation.server", *arguments, f"--ready={telling}"],
+            [sys.executable, "-P", "-m", "infra.emulation.server", *arguments, f"--ready={ready_writer}"],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -119,12 +123,12 @@ def _spawn(folder: AccountFolder, arguments: list[str], lifeline: int | None) ->
             pass_fds=inherited,
             start_new_session=True,  # Ctrl-C in the terminal is for the command alone
         )
-    os.close(telling)
+    os.close(ready_writer)
     try:
-        ready, _, _ = select.select([listening], [], [], _START_S)
-        return os.read(listening, _LONGEST_LINE).decode(errors="replace").strip() if ready else ""
+        ready, _, _ = select.select([ready_reader], [], [], _START_S)
+        return os.read(ready_reader, _LONGEST_LINE).decode(errors="replace").strip() if ready else ""
     finally:
-        os.close(listening)
+        os.close(ready_reader)
 
 
 def _environment() -> dict[str, str]:

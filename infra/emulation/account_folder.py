@@ -79,7 +79,7 @@ class AccountFolder:
         lock.release()
         return not free
 
-    def tell(self, whereabouts: Whereabouts) -> None:
+    def write_whereabouts(self, whereabouts: Whereabouts) -> None:
         """Writes the whereabouts down, whole, for the owner of the folder alone."""
         new = self._whereabouts.with_suffix(".new")
         new.unlink(missing_ok=True)
@@ -94,6 +94,6 @@ class AccountFolder:
     def whereabouts(self) -> Whereabouts | None:
         """Of the account that lives here; None while there is none, or it does not answer yet."""
         with suppress(FileNotFoundError, NotADirectoryError, msgspec.MsgspecError):
-            told = msgspec.json.decode(self._whereabouts.read_bytes(), type=Whereabouts)
-            return told if self.alive() else None
+            whereabouts = msgspec.json.decode(self._whereabouts.read_bytes(), type=Whereabouts)
+            return whereabouts if self.alive() else None
         return None

@@ -40,10 +40,10 @@ class _Connection(MotoRequestHandler):
             return
         environ |= {"wsgi.input": io.BytesIO(whole), "CONTENT_LENGTH": str(len(whole))}
         environ.pop("HTTP_TRANSFER_ENCODING", None)
-        told: list[Any] = []
+        response: list[Any] = []
 
         def start(status: str, headers: list[tuple[str, str]], *_: object) -> Callable[[bytes], object]:
-            told[:] = [status, headers]
+            response[:] = [status, headers]
             return _unwritten
 
         try:
@@ -53,8 +53,8 @@ class _Connection(MotoRequestHandler):
             return
         except Exception:
             traceback.print_exc(file=sys.stderr)
-            told[:], text = ["500 Internal Server Error", [("Content-Type", "text/plain")]], _FAILED
-        self._answer(told[0], told[1], text)
+            response[:], text = ["500 Internal Server Error", [("Content-Type", "text/plain")]], _FAILED
+        self._answer(response[0], response[1], text)
 
     def _answer(self, status: str, headers: list[tuple[str, str]], text: bytes) -> None:
         code, _, reason = status.partition(" ")

@@ -25,18 +25,18 @@ from infra.emulation.cloudformation.cloudformation_api import CloudFormation
 from infra.emulation.cloudformation.resources.catalogue import kinds
 from infra.emulation.cloudformation.resources.functions import Functions
 from infra.emulation.cloudformation.stacks import Stacks
-from infra.emulation.iam.authorization import Gate
+from infra.emulation.iam.authorization import IamAuthorization
 from infra.emulation.iam.role_policies import Rules
-from infra.emulation.lambda_service.environment_variables import Site
-from infra.emulation.lambda_service.lambda_api import LambdaFront
+from infra.emulation.lambda_service.environment_variables import AccountContext
+from infra.emulation.lambda_service.lambda_api import LambdaApi
 from infra.emulation.lambda_service.lambdas import DeadLetter, Lambdas
 from infra.emulation.lambda_service.logs import LogFiles
 from infra.emulation.lambda_service.schedules import Schedules
 from infra.emulation.listener import listen
 from infra.emulation.middleware.atomic import Atomic
 from infra.emulation.middleware.faults import Faults
-from infra.emulation.middleware.log_events import LogDoor, LogEvents
-from infra.emulation.middleware.request_counter import Tally
+from infra.emulation.middleware.log_events import LogEvents, LogsApi
+from infra.emulation.middleware.request_counter import RequestCounter
 from infra.emulation.wsgi import App, Environ, Start
 
 # Whoever looks whether an account lives here holds its lock for a moment.
@@ -56,15 +56,15 @@ class EmulatedAccount:
         self._client = cache(self._cloud.client)
         self.whereabouts = Whereabouts(endpoint, region, key, secret, os.getpid())
         rules = Rules()
-        site = Site(region, ACCOUNT_NUMBER, endpoint, self._credentials)
+        context = AccountContext(region, ACCOUNT_NUMBER, endpoint, self._credentials)
         logs = LogEvents(LogFiles(folder.functions).write)
-        self._lambdas = Lambdas(site, logs.write, self._bury, most_processes=processes)
+        self._lambdas = Lambdas(context, logs.write, self._bury, most_processes=processes)
         self._schedules = Schedules(self._lambdas)
         made = kinds(self._client, Functions(self._lambdas, code), self._schedules, rules)
-        app: App = LogDoor(Atomic(Backends()), logs)
+        app: App = LogsApi(Atomic(Backends()), logs)
         app = CloudFormation(app, Stacks(made, region, ACCOUNT_NUMBER), region)
-        app = self._gate = Gate(LambdaFront(app, self._lambdas), key, rules, ACCOUNT_NUMBER)
-        self._server.app = Faults(Tally(app)) if faults else app
+        app = self._authorization = IamAuthorization(LambdaApi(app, self._lambdas), key, rules, ACCOUNT_NUMBER)
+        self._server.app = Faults(RequestCounter(app)) if faults else app
 
     def serve(self) -> None:
         """Begins to answer, on threads of its own."""
@@ -76,7 +76,7 @@ class EmulatedAccount:
         self._lambdas.close()
 
     def _credentials(self, role: str, session: str) -> tuple[str, str, str]:
-        return self._gate.issue(role, session)
+        return self._authorization.issue(role, session)
 
     def _bury(self, letter: DeadLetter) -> None:
         queues = self._client("sqs")
@@ -97,7 +97,7 @@ def _key() -> str:
     return "AKIA" + "".join(secrets.choice(string.ascii_uppercase + string.digits) for _ in range(16))
 
 
-def _until_told(lifeline: int | None) -> None:
+def _wait_for_end(lifeline: int | None) -> None:
     """Returns at SIGTERM or SIGINT, or when the far end of the pipe `lifeline` closes."""
     woken, waker = os.pipe()
     os.set_blocking(waker, False)
@@ -155,14 +155,14 @@ def main() -> int:
     account = EmulatedAccount(folder, chosen.region, tuple(chosen.code), chosen.processes, chosen.faults)
     account.serve()
     try:
-        folder.tell(account.whereabouts)
+        folder.write_whereabouts(account.whereabouts)
     except OSError as error:
         account.close()
         return _failed(str(error.strerror), chosen.ready)
     if chosen.ready is not None:
         os.close(chosen.ready)
     threading.Thread(target=sam_translation.prepare, name="prepare", daemon=True).start()
-    _until_told(chosen.lifeline)
+    _wait_for_end(chosen.lifeline)
     folder.forget()
     account.close()
     # All that is left to do is to give back memory, which the system does at once and Python piece by piece.

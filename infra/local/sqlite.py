@@ -48,7 +48,7 @@ class SqliteLedger:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(self._path, timeout=_BUSY_S, isolation_level=None)
             try:
-                _use_write_ahead_log(self._connection)
+                _use_wal(self._connection)
                 self._connection.execute("PRAGMA synchronous = NORMAL")
                 self._connection.execute(_TABLE)
             except sqlite3.Error:
@@ -119,7 +119,7 @@ def _read_only(path: Path) -> str:
     return f"{path.as_uri()}?mode=ro{'&immutable=1' if at_rest else ''}"
 
 
-def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
+def _use_wal(connection: sqlite3.Connection) -> None:
     """Two processes that open a new file at once collide here, and SQLite does not wait by itself for this lock."""
     give_up = time.monotonic() + _BUSY_S
     while True:

@@ -114,9 +114,11 @@ def _install_others(target: Path, plugins: Sequence[str], machine: Machine, pyth
     """What is not ours, the same for all functions."""
     with tempfile.TemporaryDirectory() as wheels:
         ready = plug_ins.prepare(plugins, Path(wheels))
-        places = [f"--platform={tag}" for tag in platforms(machine)]
+        platform_options = [f"--platform={tag}" for tag in platforms(machine)]
         kind = [f"--python-version={python}", "--implementation=cp", "--only-binary=:all:", "--no-compile"]
-        plug_ins.pip(["install", f"--target={target}", *kind, *places, f"--requirement={PINS}", *ready.requirements])
+        plug_ins.pip(
+            ["install", f"--target={target}", *kind, *platform_options, f"--requirement={PINS}", *ready.requirements]
+        )
     _prune(target)
     plug_ins.copy(ready, target)
     plug_ins.require_room(target)

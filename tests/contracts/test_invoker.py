@@ -102,7 +102,7 @@ def test_what_a_function_prints_does_not_disturb_its_answer(invoker):
     assert said(ask(invoker, "echo", "on")) == "on"
 
 
-def test_only_the_first_task_pays_for_the_start_of_its_surroundings(invoker):
+def test_only_the_first_task_pays_for_the_start_of_its_environment(invoker):
     assert ask(invoker, "echo", "x").init_ms > 10
     assert ask(invoker, "echo", "x").init_ms == 0
 

@@ -25,7 +25,7 @@ def test_a_function_that_lambda_itself_ends_is_a_timeout(account):
     invoker.close()
 
 
-def test_a_function_that_ends_its_process_is_told_in_lambda_s_words(account):
+def test_a_function_that_ends_its_process_is_reported_in_lambda_s_words(account):
     invoker = opened(account)
     detail = ask(invoker, "exit", 3).detail
     assert detail.startswith("Runtime.ExitError: RequestId: ")
@@ -34,7 +34,7 @@ def test_a_function_that_ends_its_process_is_told_in_lambda_s_words(account):
     invoker.close()
 
 
-def test_a_handler_that_does_not_exist_is_told(account):
+def test_a_handler_that_does_not_exist_is_reported(account):
     invoker = opened(account, "echo.no_such_handler")
     assert "no_such_handler" in ask(invoker, "echo").detail
     invoker.close()

@@ -36,7 +36,7 @@ def vanish(numbers, limit_s=5.0):
     return not any(runs(number) for number in numbers)
 
 
-def test_leaving_through_sys_exit_is_told_with_its_words(pool):
+def test_leaving_through_sys_exit_is_reported_with_its_message(pool):
     assert ask(pool, "leave", "early").detail == "SystemExit: early"
 
 

@@ -39,7 +39,7 @@ class Place:
     def cloud(self):
         return self.account.cloud
 
-    def trouble(self, *rules):
+    def inject(self, *rules):
         """Adds faults; without any, takes all away."""
         body = json.dumps(rules).encode() if rules else None
         request = urllib.request.Request(
@@ -85,7 +85,7 @@ def marless(place, capfd, monkeypatch):
     """The command line, in the folder of the account."""
     monkeypatch.chdir(place.home)
     yield Commands(capfd)
-    place.trouble()
+    place.inject()
 
 
 @pytest.fixture

@@ -25,9 +25,9 @@ class Counted:
 
     def __init__(self, place, run):
         with urllib.request.urlopen(place.account.whereabouts.endpoint + PATH) as reply:
-            told = json.load(reply)
-        self._counts = [count for count in told["counts"] if count["run"] == run]
-        self.calls = [call for call in told["calls"] if call["run"] == run]
+            totals = json.load(reply)
+        self._counts = [count for count in totals["counts"] if count["run"] == run]
+        self.calls = [call for call in totals["calls"] if call["run"] == run]
         self._reports = reports(place)
 
     def requests(self, *operations, **which):

@@ -21,7 +21,7 @@ METHODS = {
     "maddpg": (*WINDOW, "algorithm.name=maddpg"),
     "iddpg in numbers": (*WINDOW, *NUMBERS, "algorithm.name=iddpg"),
 }
-JUDGED = METHODS["qmix by priority"]
+BY_PRIORITY = METHODS["qmix by priority"]
 DRIVEN = {
     "vdn": ("placement.rule=fused",),
     "qmix by priority": ("placement.rule=packed",),
@@ -44,19 +44,19 @@ def test_a_detached_run_comes_to_the_same_weights_although_an_event_is_lost_and_
     place, marless, finished, expected
 ):
     event = {"service": "lambda", "action": "POST", "key": "replayed-twice"}
-    place.trouble({**event, "trouble": "swallow", "skip": 6}, {**event, "trouble": "twice", "count": 10_000})
+    place.inject({**event, "fault": "swallow", "skip": 6}, {**event, "fault": "twice", "count": 10_000})
     detach(marless, "replayed-twice", *METHODS["maddpg"])
     (found,) = finished("replayed-twice", sweeping=True)
     same(found, expected(marless, *METHODS["maddpg"]))
-    struck = [fault["trouble"] for fault in place.struck()]
+    struck = [fault["fault"] for fault in place.struck()]
     assert struck.count("swallow") == 1 and struck.count("twice") > 10
 
 
 def test_a_function_killed_between_two_updates_leaves_nothing_that_is_learned_twice(place, marless, finished, expected):
     """The first write of the second update of a round is the last that its function makes."""
     second = "replayed-killed/rounds/000001/learn/00001"
-    place.trouble({"service": "s3", "action": "PUT", "functions": True, "key": second, "trouble": "kill"})
-    detach(marless, "replayed-killed", *JUDGED, *QUICK, "placement.rule=split")
+    place.inject({"service": "s3", "action": "PUT", "functions": True, "key": second, "fault": "kill"})
+    detach(marless, "replayed-killed", *BY_PRIORITY, *QUICK, "placement.rule=split")
     (found,) = finished("replayed-killed", sweeping=True)
-    same(found, expected(marless, *JUDGED))
-    assert [fault["trouble"] for fault in place.struck()] == ["kill"]
+    same(found, expected(marless, *BY_PRIORITY))
+    assert [fault["fault"] for fault in place.struck()] == ["kill"]

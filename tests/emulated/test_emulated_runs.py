@@ -42,7 +42,7 @@ def test_a_run_that_cannot_go_on_is_let_go_and_keeps_no_other_from_being_woken(p
     sick.commit("plan", b"no charter", 0)
     lease.write(sick, lease.Lease(holder=lease.CLOUD), 0)
     deployed.live.commit("sick", place.deployment.functions["coordinator"].encode(), 0)
-    place.trouble({"service": "lambda", "action": "POST", "key": "well", "trouble": "swallow"})
+    place.inject({"service": "lambda", "action": "POST", "key": "well", "fault": "swallow"})
     detach(marless, "well")
     (found,) = finished("well", "sick", sweeping=True)[:1]
     same(found, expected(marless))
@@ -53,7 +53,7 @@ def test_a_run_that_cannot_go_on_is_let_go_and_keeps_no_other_from_being_woken(p
 
 def test_a_resumed_run_goes_on_although_its_event_is_lost(place, marless, finished, expected):
     assert marless.train("again", "--backend", "emulated", "stop.rounds=2").code == 0
-    place.trouble({"service": "lambda", "action": "POST", "key": "again", "trouble": "swallow"})
+    place.inject({"service": "lambda", "action": "POST", "key": "again", "fault": "swallow"})
     assert marless("resume", "again", "stop.rounds=4", "--detach").code == 0
     (found,) = finished("again", sweeping=True)
     same(found, expected(marless))
@@ -81,18 +81,18 @@ def test_a_task_that_cannot_be_leaves_nothing_and_its_name_free(place, marless, 
     assert marless.train(name, "--backend", "emulated").code == 0
 
 
-def test_who_watches_a_task_that_cannot_be_is_not_told_to_resume_it(marless, finished):
+def test_following_a_task_that_cannot_be_does_not_propose_to_resume_it(marless, finished):
     detach(marless, "far-off", "opponents.side=0")
     finished("far-off")
     said = marless("watch", "far-off")
     assert said.code == 2
     assert "nothing was trained: opponents.side: 0 is asked for" in said.err[-1]
-    told = [*said.err, *marless("status", "far-off").out]
-    assert not any("resume" in line for line in told)
+    lines = [*said.err, *marless("status", "far-off").out]
+    assert not any("resume" in line for line in lines)
 
 
 def test_every_event_twice_changes_nothing(place, marless, finished, expected):
-    place.trouble({"service": "lambda", "action": "POST", "key": "doubled", "trouble": "twice", "count": 10_000})
+    place.inject({"service": "lambda", "action": "POST", "key": "doubled", "fault": "twice", "count": 10_000})
     detach(marless, "doubled")
     (found,) = finished("doubled")
     same(found, expected(marless))
@@ -108,7 +108,7 @@ def test_any_event_may_be_lost(place, marless, finished, expected, every):
     """One run for each of the first events: it is lost, and what it would have started comes with the sweep."""
     names = [f"lost-{every}-{number:02d}" for number in range(0, 12, every)]
     for name, number in zip(names, range(0, 12, every), strict=True):
-        place.trouble({"service": "lambda", "action": "POST", "key": name, "trouble": "swallow", "skip": number})
+        place.inject({"service": "lambda", "action": "POST", "key": name, "fault": "swallow", "skip": number})
     for name in names:
         detach(marless, name, *QUICK)
     for found in finished(*names, sweeping=True):
@@ -122,8 +122,8 @@ def test_a_function_may_be_killed_after_any_write_or_event(place, marless, finis
     numbers = range(1 if every > 1 else 0, 30, 3 * every - 2)
     names = [f"killed-{every}-{number:02d}" for number in numbers]
     for name, number in zip(names, numbers, strict=True):
-        place.trouble(
-            {"service": "", "action": "write", "functions": True, "key": name, "trouble": "kill", "skip": number}
+        place.inject(
+            {"service": "", "action": "write", "functions": True, "key": name, "fault": "kill", "skip": number}
         )
     for name in names:
         detach(marless, name, *QUICK)

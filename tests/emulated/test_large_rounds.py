@@ -71,10 +71,10 @@ def test_a_round_of_a_thousand_units_loses_and_doubles_none(place, marless, fini
     settings = ("actors.num_envs=1", "stop.rounds=1", "scaling.rollouts=1000")
     assert marless.train("thousand", *settings).code == 0
     # The first tasks come alone, and what is turned away for minutes has failed.
-    turned_away = {"service": "lambda", "action": "POST", "trouble": "too_many", "count": 200, "skip": 4}
+    turned_away = {"service": "lambda", "action": "POST", "fault": "too_many", "count": 200, "skip": 4}
     # The coordinator meets it when it starts actors, the command when it does.
     far, near = {**turned_away, "key": "far-thousand", "functions": True}, {**turned_away, "key": "near-thousand"}
-    place.trouble(far, near)
+    place.inject(far, near)
     assert marless.train("far-thousand", *settings, "--backend", "emulated", "--detach").code == 0
     assert marless.train("near-thousand", *settings, "--backend", "emulated").code == 0
     finished("far-thousand", limit_s=400)

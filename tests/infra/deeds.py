@@ -17,14 +17,14 @@ def handler(event, context):
     """`{"do": NAME, ...}`: the deed's result; without a deed, who and what ran."""
     global _CALLS
     _CALLS += 1
-    return _DEEDS[event.get("do", "tell")](event, context)
+    return _DEEDS[event.get("do", "describe")](event, context)
 
 
 def nothing(event, context):
     return None
 
 
-def tell(event, context):
+def describe(event, context):
     return {
         "pid": os.getpid(),
         "calls": _CALLS,
@@ -120,5 +120,20 @@ def note(event, text):
 
 _DEEDS = {
     deed.__name__: deed
-    for deed in (nothing, tell, variables, speak, fail, leave, die, die_later, hang, meet, fill, swell, append, again)
+    for deed in (
+        nothing,
+        describe,
+        variables,
+        speak,
+        fail,
+        leave,
+        die,
+        die_later,
+        hang,
+        meet,
+        fill,
+        swell,
+        append,
+        again,
+    )
 }

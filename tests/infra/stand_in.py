@@ -80,10 +80,10 @@ def changed(change: Callable[[list[tuple[str, str]], bytes], tuple[list[tuple[st
     """Answers with the service's own answer, changed."""
 
     def deed(environ: Environ, start: Start, app: App) -> Iterable[bytes]:
-        told: list[Any] = []
-        body = b"".join(app(environ, lambda status, headers, *_: told.extend((status, list(headers)))))
-        headers, body = change(told[1], body)
-        start(told[0], headers)
+        response: list[Any] = []
+        body = b"".join(app(environ, lambda status, headers, *_: response.extend((status, list(headers)))))
+        headers, body = change(response[1], body)
+        start(response[0], headers)
         return [body]
 
     return deed

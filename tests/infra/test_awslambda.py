@@ -136,7 +136,7 @@ def test_without_a_report_line_the_time_on_this_machine_counts(service, invoker)
         (b"gibberish", "crash", "gibberish"),
     ],
 )
-def test_an_error_is_told_in_the_function_s_words(service, invoker, payload, outcome, detail):
+def test_an_error_is_reported_in_the_function_s_words(service, invoker, payload, outcome, detail):
     lines = [
         "START RequestId: 1 Version: 7",
         "first words",
@@ -154,7 +154,7 @@ def test_an_error_is_told_in_the_function_s_words(service, invoker, payload, out
     assert (report.duration_ms, report.init_ms) == (15.74, 130.49)
 
 
-def test_a_fatal_error_in_the_log_is_told_before_its_last_line(service, invoker):
+def test_a_fatal_error_in_the_log_is_reported_before_its_last_line(service, invoker):
     log = "Fatal Python error: Segmentation fault\n\nCurrent thread 0x00 (most recent call first):\n  no Python frame\n"
     service.do("POST", ended(error("Runtime.ExitError", "signal: segmentation fault"), log, failed=True))
     assert ask(invoker).detail.endswith("its log ends: Fatal Python error: Segmentation fault")

@@ -92,7 +92,7 @@ def of_every(version):
     return dict.fromkeys(ROLES, version)
 
 
-def test_a_deployment_is_what_its_stack_tells(cloud):
+def test_a_deployment_is_what_its_stack_describes(cloud):
     assert describe(cloud, STACK) is None
     made = deploy(cloud, NAME, {"ActorMemory": "512", "LearnerTimeout": "60", "WorkerConcurrency": "3"})
     assert made == describe(cloud, STACK)
@@ -161,13 +161,13 @@ def test_the_release_of_a_function_changes_exactly_when_its_versions_would():
         found = re.findall(r"AutoPublishCodeSha256: ([0-9a-f]{64})", located)
         return dict(zip([role.capitalize() for role in ROLES], found, strict=True))
 
-    before, told = looks({}), releases({})
+    before, released = looks({}), releases({})
     assert len(usual) > 15
     for name, value in usual.items():
         other = {name: {"Disabled": "Active"}.get(value, f"{value}1")}
-        after, telling = looks(other), releases(other)
+        after, releasing = looks(other), releases(other)
         differ = {function for function in before if before[function] != after[function]}
-        assert {function for function in told if told[function] != telling[function]} == differ, name
+        assert {function for function in released if released[function] != releasing[function]} == differ, name
 
 
 class _Anything(dict):
@@ -224,18 +224,18 @@ def test_an_update_that_fails_leaves_what_was_and_can_be_done_again(cloud):
 
 
 def test_a_resource_that_is_begun_and_not_finished_goes_too(cloud):
-    unfit = template.text().replace("ExpirationInDays: !Ref TrajectoryRetention", "ExpirationInDays: soon")
+    invalid = template.text().replace("ExpirationInDays: !Ref TrajectoryRetention", "ExpirationInDays: soon")
     with pytest.raises(DeploymentFault, match=r"Objects \(AWS::S3::Bucket\)"):
-        deploy(cloud, NAME, {}, template=unfit)
+        deploy(cloud, NAME, {}, template=invalid)
     assert everything(cloud) == {"stacks": {STACK}}
 
 
 @pytest.mark.parametrize(
-    "circle, told", [("Impossible", "Circular dependency"), ("Nobody", "not know AWS::Kinesis::Stream")]
+    "circle, reason", [("Impossible", "Circular dependency"), ("Nobody", "not know AWS::Kinesis::Stream")]
 )
-def test_a_template_that_cannot_be_followed_fails_at_once(cloud, circle, told):
+def test_a_template_that_cannot_be_followed_fails_at_once(cloud, circle, reason):
     small = impossible(after=circle)
-    with pytest.raises(DeploymentFault, match=told):
+    with pytest.raises(DeploymentFault, match=reason):
         deploy(cloud, NAME, {}, template=small)
 
 
@@ -336,7 +336,7 @@ def test_a_policy_of_the_bucket_against_deletion_goes_with_the_stack(cloud):
     assert f"stack {STACK} cannot be deleted: {denied}" in said
 
 
-def test_who_may_not_is_told_in_one_line_and_nothing_happens(cloud):
+def test_missing_permission_is_one_line_and_changes_nothing(cloud):
     trusting = f"AWS: arn:aws:iam::{ACCOUNT_NUMBER}:root"
     deploy(cloud, NAME, {}, template=template.text().replace("Service: lambda.amazonaws.com", trusting, 1))
     there = everything(cloud)

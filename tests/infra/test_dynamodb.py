@@ -68,10 +68,10 @@ def versions(spill, item="state"):
 
 
 def fault(action):
-    with pytest.raises(StorageFault) as raised:
+    with pytest.raises(StorageFault) as caught:
         action()
-    assert "\n" not in str(raised.value)
-    return str(raised.value)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
 
 
 def test_an_item_says_when_it_was_written(ledger):
@@ -83,7 +83,7 @@ def test_an_item_says_when_it_was_written(ledger):
 
 @pytest.mark.parametrize("tenant", ["a", "default", "a-tenant-with-thirty-one-letters"[:31]])
 @pytest.mark.parametrize("item", ["state", "checkpoint", "line/000123"])
-def test_the_body_and_the_run_s_name_tell_an_item_s_size_whatever_its_version_and_time(
+def test_the_body_and_the_run_s_name_give_an_item_s_size_whatever_its_version_and_time(
     service, spill, run, tenant, item
 ):
     # The bill of a run (coordinator.core.budget) goes by it; the size itself is worked out by DynamoDB's own rule.
@@ -92,11 +92,11 @@ def test_the_body_and_the_run_s_name_tell_an_item_s_size_whatever_its_version_an
         version = ledger.commit(item, SMALL, version)
         key = {"scope": {"S": f"run/{tenant}/{run}"}, "item": {"S": item}}
         found = service.cloud.client("dynamodb").get_item(TableName=TABLE, Key=key)["Item"]
-        held = {name: {kind: _told(value) for kind, value in entry.items()} for name, entry in found.items()}
+        held = {name: {kind: _attribute(value) for kind, value in entry.items()} for name, entry in found.items()}
         assert item_size(held) == len(SMALL) + BESIDE_BODY + len(run)
 
 
-def _told(value):
+def _attribute(value):
     return base64.b64encode(value).decode() if isinstance(value, bytes) else value
 
 

@@ -184,9 +184,9 @@ def test_where_no_folder_can_be_made_one_line_says_so(tmp_path):
     for folder in (tmp_path / "file", tmp_path / "file" / "account", Path("/proc/account")):
         with pytest.raises(AccountFault) as failed:
             accounts.start(folder)
-        told = str(failed.value)
-        assert told.startswith("the emulated account did not start: ")
-        assert str(folder) in told and "\n" not in told
+        message = str(failed.value)
+        assert message.startswith("the emulated account did not start: ")
+        assert str(folder) in message and "\n" not in message
 
 
 def test_a_full_disk_is_named(tmp_path):
@@ -206,7 +206,7 @@ except account.AccountFault as fault:
     assert accounts.find(tmp_path / "account") is None
 
 
-def test_what_the_account_said_last_is_told(tmp_path, monkeypatch):
+def test_the_last_line_of_the_account_s_log_is_in_the_message(tmp_path, monkeypatch):
     broken = tmp_path / "python"
     broken.write_text("#!/bin/sh\necho first\necho No module named moto >&2\necho >&2\nexit 1\n")
     broken.chmod(0o755)

@@ -25,11 +25,11 @@ from werkzeug.wrappers import Response
 
 from infra.aws.clients import Cloud
 from infra.emulation.lambda_service import async_events, environments, platform_log, pool, runtime
-from infra.emulation.lambda_service.environment_variables import Site
-from infra.emulation.lambda_service.lambda_api import LambdaFront
+from infra.emulation.lambda_service.environment_variables import AccountContext
+from infra.emulation.lambda_service.lambda_api import LambdaApi
 from infra.emulation.lambda_service.lambdas import Lambdas
 from infra.emulation.lambda_service.output import Output
-from infra.emulation.lambda_service.platform_log import Trouble
+from infra.emulation.lambda_service.platform_log import ErrorStatus
 from infra.emulation.lambda_service.recursion import follow
 from infra.emulation.lambda_service.refusals import Refused
 from infra.emulation.lambda_service.schedules import Schedule, Schedules
@@ -64,9 +64,9 @@ class Service:
         self.letter = threading.Event()
         self.server = make_server("127.0.0.1", 0, self.answer, threaded=True, request_handler=Quiet)
         self.endpoint = f"http://127.0.0.1:{self.server.server_port}"
-        site = Site("us-east-1", "123456789012", self.endpoint, self.credentials)
-        self.lambdas = Lambdas(site, lambda *log: self.logs.append(log), self.bury, **limits)
-        self.front = LambdaFront(Response("another service"), self.lambdas)
+        account = AccountContext("us-east-1", "123456789012", self.endpoint, self.credentials)
+        self.lambdas = Lambdas(account, lambda *log: self.logs.append(log), self.bury, **limits)
+        self.front = LambdaApi(Response("another service"), self.lambdas)
         threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
         cloud = Cloud("us-east-1", self.endpoint, ("operator", "secret", None))
         self.client = cloud.client("lambda", retries={"total_max_attempts": 1})
@@ -184,10 +184,10 @@ def test_every_form_of_a_name_finds_the_function(shared, name, qualifier, arn):
     answer = shared.client.invoke(FunctionName=name, **arguments)
     assert answer["StatusCode"] == 200
     assert answer["ExecutedVersion"] == "1"
-    told = json.loads(answer["Payload"].read())
-    assert told["arn"] == arn
-    assert told["request"] == answer["ResponseMetadata"]["RequestId"]
-    assert told["event"] == {}
+    described = json.loads(answer["Payload"].read())
+    assert described["arn"] == arn
+    assert described["request"] == answer["ResponseMetadata"]["RequestId"]
+    assert described["event"] == {}
 
 
 @pytest.mark.parametrize(
@@ -287,14 +287,14 @@ def test_a_function_finds_what_lambda_sets_and_nothing_of_its_host(monkeypatch):
     assert not Path(found["TMPDIR"]).exists()  # ended with the environment
 
 
-def test_a_function_calculates_with_the_instructions_that_its_host_was_told_to_use(monkeypatch):
-    told = {"OPENBLAS_CORETYPE": "Haswell", "NPY_DISABLE_CPU_FEATURES": "X86_V4", "MKL_CBWR": "AVX2"}
-    for name, value in {**told, "OPENBLAS_NUM_THREADS": "8"}.items():
+def test_a_function_calculates_with_the_instructions_that_its_host_is_set_to_use(monkeypatch):
+    settings = {"OPENBLAS_CORETYPE": "Haswell", "NPY_DISABLE_CPU_FEATURES": "X86_V4", "MKL_CBWR": "AVX2"}
+    for name, value in {**settings, "OPENBLAS_NUM_THREADS": "8"}.items():
         monkeypatch.setenv(name, value)
     with serving() as service:
         service.lambdas.publish(DEEDS)
         found = service.invoke(do="variables")["Payload"]
-    assert {name: found.get(name) for name in told} == told
+    assert {name: found.get(name) for name in settings} == settings
     assert "OPENBLAS_NUM_THREADS" not in found
 
 
@@ -420,7 +420,7 @@ def test_a_time_out_kills_the_environment_and_all_it_started(tmp_path):
         ({"do": "die"}, "Runtime exited with error: signal: killed"),
     ],
 )
-def test_a_process_that_dies_is_told_of_and_replaced(deed, how):
+def test_a_process_that_dies_is_reported_and_replaced(deed, how):
     with serving() as service:
         service.lambdas.publish(DEEDS)
         answer = service.invoke(**deed)
@@ -508,11 +508,11 @@ def test_a_cold_start_is_billed_with_its_init():
 
 def test_report_lines_are_those_that_lambda_wrote():
     """Lines that the service itself has written, of a time-out after a cold start and of a function out of memory."""
-    assert platform_log.report("1f60b20c", 3000.0, 402.04, 128, 73, Trouble("timeout", "Sandbox.Timedout")) == (
+    assert platform_log.report("1f60b20c", 3000.0, 402.04, 128, 73, ErrorStatus("timeout", "Sandbox.Timedout")) == (
         "REPORT RequestId: 1f60b20c\tDuration: 3000.00 ms\tBilled Duration: 3403 ms\tMemory Size: 128 MB\t"
         "Max Memory Used: 73 MB\tInit Duration: 402.04 ms\tStatus: timeout"
     )
-    assert platform_log.report("595dc20a", 103085.64, None, 128, 126, Trouble("error", "Runtime.OutOfMemory")) == (
+    assert platform_log.report("595dc20a", 103085.64, None, 128, 126, ErrorStatus("error", "Runtime.OutOfMemory")) == (
         "REPORT RequestId: 595dc20a\tDuration: 103085.64 ms\tBilled Duration: 103086 ms\tMemory Size: 128 MB\t"
         "Max Memory Used: 126 MB\tStatus: error\tError Type: Runtime.OutOfMemory"
     )
@@ -674,12 +674,12 @@ def test_an_event_that_is_throttled_until_it_is_too_old_becomes_a_dead_letter():
     with serving() as service:
         service.lambdas.publish(replace(DEEDS, reserved_concurrency=0, max_event_age_s=0.5))
         began = time.monotonic()
-        request = service.submit(do="tell")["ResponseMetadata"]["RequestId"]
+        request = service.submit(do="describe")["ResponseMetadata"]["RequestId"]
         assert service.letter.wait(10)
         assert 0.5 <= time.monotonic() - began < 5
     (letter,) = service.buried
     assert (letter.arn, letter.request_id) == ("arn:aws:sqs:us-east-1:123456789012:dead", request)
-    assert json.loads(letter.body) == {"do": "tell"}
+    assert json.loads(letter.body) == {"do": "describe"}
     assert (letter.error_code, letter.error_message) == (429, "Rate Exceeded.")
 
 
@@ -903,12 +903,12 @@ def test_environments_die_with_an_emulator_that_is_killed(tmp_path):
     source = f"""
 from pathlib import Path
 from infra.emulation.lambda_service.lambdas import Lambdas
-from infra.emulation.lambda_service.environment_variables import Site
+from infra.emulation.lambda_service.environment_variables import AccountContext
 from infra.emulation.lambda_service.versions import FunctionVersion
-site = Site("us-east-1", "123456789012", "http://127.0.0.1:9", lambda role, session: ("k", "s", "t"))
-lambdas = Lambdas(site, lambda *log: None, print)
+account = AccountContext("us-east-1", "123456789012", "http://127.0.0.1:9", lambda role, session: ("k", "s", "t"))
+lambdas = Lambdas(account, lambda *log: None, print)
 lambdas.publish(FunctionVersion("deeds", "1", "deeds.handler", (Path({str(HERE)!r}),), timeout_s=600.0))
-print(lambdas.invoke("deeds", None, b'{{"do": "tell"}}').payload.decode(), flush=True)
+print(lambdas.invoke("deeds", None, b'{{"do": "describe"}}').payload.decode(), flush=True)
 lambdas.invoke("deeds", None, b'{{"do": "hang", "file": {json.dumps(str(tmp_path / "pids"))}}}')
 """
     variables = {**os.environ, "TMPDIR": str(tmp_path)}  # what a killed emulator leaves behind stays in there

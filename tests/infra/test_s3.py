@@ -46,10 +46,10 @@ def _calm(service):
 
 def fault(action):
     """The one line that an action ends with."""
-    with pytest.raises(StorageFault) as raised:
+    with pytest.raises(StorageFault) as caught:
         action()
-    assert "\n" not in str(raised.value)
-    return str(raised.value)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
 
 
 def test_a_prefix_is_a_folder_of_its_own(service, storage, prefix):
@@ -148,11 +148,11 @@ def test_a_function_to_which_no_word_of_success_comes_answers_all_the_same(servi
         codec.verified(ref, storage.get(ref.key))
 
 
-@pytest.mark.parametrize("trouble", [torn, flipped], ids=["torn", "flipped"])
-def test_a_body_that_does_not_come_whole_is_read_again(service, storage, trouble):
+@pytest.mark.parametrize("damage", [torn, flipped], ids=["torn", "flipped"])
+def test_a_body_that_does_not_come_whole_is_read_again(service, storage, damage):
     body = bytes(range(256)) * 1000
     storage.put("a", body)
-    service.do("GET", trouble, trouble)
+    service.do("GET", damage, damage)
     assert storage.get("a") == body
     assert service.seen == ["GET"] * 3
 

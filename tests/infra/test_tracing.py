@@ -89,7 +89,7 @@ def test_without_tracing_its_sdk_is_not_imported(
     assert imported == [False, False]
 
 
-def test_a_sampled_invocation_is_told_under_the_platforms_trace(
+def test_a_sampled_invocation_is_traced_under_the_platforms_trace(
     variables: dict[str, str], daemon: socket.socket
 ) -> None:
     answer, *imported = call(ENTRIES["actor"], DESCRIBE, traced(variables, daemon), SAMPLED)
@@ -102,7 +102,7 @@ def test_a_sampled_invocation_is_told_under_the_platforms_trace(
     assert "metadata" not in invocation
 
 
-def test_what_an_invocation_asks_of_aws_is_told_as_well(variables: dict[str, str], daemon: socket.socket) -> None:
+def test_the_aws_calls_of_an_invocation_are_traced_too(variables: dict[str, str], daemon: socket.socket) -> None:
     answer, *_ = call(ENTRIES["coordinator"], SWEEP, traced(variables, daemon), SAMPLED)
     assert answer == {"woken": 0}
     found = {segment["name"]: segment for segment in segments(daemon)}
@@ -112,7 +112,7 @@ def test_what_an_invocation_asks_of_aws_is_told_as_well(variables: dict[str, str
 
 
 @pytest.mark.parametrize("trace", [[], [SKIPPED], ["Root=nonsense"], [""]], ids=["none", "skipped", "torn", "empty"])
-def test_an_invocation_that_is_not_sampled_works_and_is_not_told(
+def test_an_invocation_that_is_not_sampled_works_and_is_not_traced(
     variables: dict[str, str], daemon: socket.socket, trace: list[str]
 ) -> None:
     assert call(ENTRIES["coordinator"], SWEEP, traced(variables, daemon), *trace)[0] == {"woken": 0}
@@ -125,7 +125,7 @@ def test_a_daemon_that_is_not_there_is_nothing_to_wait_for(variables: dict[str, 
     assert call(ENTRIES["coordinator"], SWEEP, alone, SAMPLED)[0] == {"woken": 0}
 
 
-def test_an_invocation_that_fails_is_told_as_a_fault_and_fails(
+def test_an_invocation_that_fails_is_traced_as_a_fault_and_fails(
     variables: dict[str, str], daemon: socket.socket
 ) -> None:
     event = b'{"run": "r", "tenant": "another"}'

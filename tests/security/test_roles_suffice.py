@@ -9,7 +9,7 @@ from two_tenants import TENANTS, bucket, function, role, rules_of, scope, table
 
 from functions.completion import completion_report, report_completion
 from functions.contract import Answer, Request
-from infra.emulation.iam.policies import Asked, judge
+from infra.emulation.iam.policies import ServiceAction, judge
 from infra.emulation.iam.role_policies import Rules
 
 # Every full window looks like a decline, everybody looks like everybody: groups are tried, and formed.
@@ -77,8 +77,8 @@ def rules() -> Rules:
 
 def allowed(name: str, action: str, resource: str, **context: str) -> bool:
     known = {key.replace("_", ":"): (value,) for key, value in context.items()}
-    asked = Asked(action, resource)
-    return judge(rules().of_role(role("alpha", name.capitalize())), asked, known).said == "allow"
+    service_actions = ServiceAction(action, resource)
+    return judge(rules().of_role(role("alpha", name.capitalize())), service_actions, known).said == "allow"
 
 
 def at(key: str) -> str:

@@ -222,7 +222,7 @@ def test_an_address_that_a_role_signs_for_somebody_else_opens_no_door(place: Pla
 
 
 @pytest.mark.parametrize("who", ROLES)
-def test_a_key_that_holds_nothing_is_told_from_one_that_is_forbidden(place: Place, who: str) -> None:
+def test_a_key_without_an_object_differs_from_a_forbidden_one(place: Place, who: str) -> None:
     client = place.client("alpha", who, "s3")
     with pytest.raises(client.exceptions.NoSuchKey):
         client.get_object(**fresh(f"alpha:alpha/{POLICIES}"))

@@ -150,8 +150,8 @@ def test_lambda_never_tries_again_by_itself_on_alias_or_version() -> None:
     assert {config["MaximumRetryAttempts"] for config in configs} == {0}
     qualifiers = [config["Qualifier"] for config in configs]
     assert qualifiers.count("live") == len(HANDLERS)
-    told = {tuple(qualifier["Fn::GetAtt"]) for qualifier in qualifiers if qualifier != "live"}
-    assert told == {(version, "Version") for version in versions()}
+    document = {tuple(qualifier["Fn::GetAtt"]) for qualifier in qualifiers if qualifier != "live"}
+    assert document == {(version, "Version") for version in versions()}
 
 
 def test_a_version_stays_with_its_settings_when_another_takes_its_place() -> None:
@@ -316,7 +316,7 @@ def test_a_days_spending_is_taken_for_a_months() -> None:
     assert (spend["MetricStat"]["Stat"], spend["ReturnData"]) == ("Sum", False)
 
 
-def test_the_money_is_watched_under_the_names_that_the_coordinator_gives_it(
+def test_the_spend_alarm_uses_the_names_that_the_coordinator_emits(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from aws_lambda_powertools import Metrics
@@ -330,13 +330,13 @@ def test_the_money_is_watched_under_the_names_that_the_coordinator_gives_it(
     metrics.set_default_dimensions(Tenant="alpha")
     metrics.add_metric(name="Spend", unit=MetricUnit.NoUnit, value=0.5)
     metrics.flush_metrics()
-    told = json.loads(capsys.readouterr().out)
-    (declared,) = told["_aws"]["CloudWatchMetrics"]
+    document = json.loads(capsys.readouterr().out)
+    (declared,) = document["_aws"]["CloudWatchMetrics"]
     spend = dict(resources(stack, "AWS::CloudWatch::Alarm"))["Spending"]["Metrics"][1]["MetricStat"]["Metric"]
     assert (spend["Namespace"], spend["MetricName"]) == (declared["Namespace"], declared["Metrics"][0]["Name"])
-    watched = {of["Name"]: stack.resolve(of["Value"]) for of in spend["Dimensions"]}
-    assert [set(watched)] == [set(dimensions) for dimensions in declared["Dimensions"]]
-    assert watched == {name: told[name] for name in watched}
+    dimensions_of_alarm = {of["Name"]: stack.resolve(of["Value"]) for of in spend["Dimensions"]}
+    assert [set(dimensions_of_alarm)] == [set(dimensions) for dimensions in declared["Dimensions"]]
+    assert dimensions_of_alarm == {name: document[name] for name in dimensions_of_alarm}
 
 
 @pytest.mark.parametrize(("email", "mailed"), [("", False), ("me@example.org", True)])
@@ -352,10 +352,10 @@ def test_alarms_are_mailed_to_who_wants_them(email: str, mailed: bool) -> None:
 def test_the_dashboard_is_json_and_shows_every_function() -> None:
     (dashboard,) = of_type("AWS::CloudWatch::Dashboard").values()
     body = json.loads(re.sub(r"\$\{([\w.:]+)\}", r"<\1>", dashboard["DashboardBody"]["Fn::Sub"]))
-    shown = [metric for widget in body["widgets"] for metric in widget["properties"]["metrics"]]
+    widgets = [metric for widget in body["widgets"] for metric in widget["properties"]["metrics"]]
     for metric in ("Invocations", "Errors", "Throttles", "Duration"):
-        assert [of[3] for of in shown if of[:2] == ["AWS/Lambda", metric]] == [f"<{name}>" for name in HANDLERS]
-    assert {of[1] for of in shown if of[0] == "MARLess"} == {"Spend", "Rounds", "Failures"}
-    assert any(of[:2] == ["AWS/SQS", "ApproximateNumberOfMessagesVisible"] for of in shown)
+        assert [of[3] for of in widgets if of[:2] == ["AWS/Lambda", metric]] == [f"<{name}>" for name in HANDLERS]
+    assert {of[1] for of in widgets if of[0] == "MARLess"} == {"Spend", "Rounds", "Failures"}
+    assert any(of[:2] == ["AWS/SQS", "ApproximateNumberOfMessagesVisible"] for of in widgets)
     # 24 columns (CloudWatch API, "Dashboard body structure and syntax").
     assert all(widget["x"] + widget["width"] <= 24 for widget in body["widgets"])

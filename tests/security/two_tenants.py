@@ -16,7 +16,7 @@ from samtranslator.yaml_helper import yaml_parse
 
 from infra.emulation.cloudformation.intrinsics import Scope
 from infra.emulation.cloudformation.sam_translation import translate
-from infra.emulation.iam.authorization import Gate
+from infra.emulation.iam.authorization import IamAuthorization
 from infra.emulation.iam.role_policies import Rules
 from infra.emulation.listener import listen
 from scripts.translate import located
@@ -128,7 +128,7 @@ class Place:
     """The account: where it is, its gate, and clients for whoever asks."""
 
     endpoint: str
-    gate: Gate
+    authorization: IamAuthorization
 
     def __post_init__(self) -> None:
         # One session for everybody: it reads each service's model once.
@@ -141,7 +141,7 @@ class Place:
     def client(self, tenant: str, name: str, service: str) -> Any:
         """A client with the credentials of a function's role."""
         who = (tenant, name)
-        return self._client(who, self.gate.issue(role(tenant, name), "function"), service)
+        return self._client(who, self.authorization.issue(role(tenant, name), "function"), service)
 
     def client_of(self, credentials: Any, service: str) -> Any:
         """A new client with these credentials: key, secret, token."""
@@ -177,12 +177,14 @@ def functions_before(app: Any) -> Any:
 @contextmanager
 def account(rules: Rules) -> Iterator[Place]:
     """An empty account behind a gate with these rules."""
-    gate = Gate(functions_before(DomainDispatcherApplication(create_backend_app)), OPERATOR, rules, ACCOUNT)
-    server = listen(gate)
+    authorization = IamAuthorization(
+        functions_before(DomainDispatcherApplication(create_backend_app)), OPERATOR, rules, ACCOUNT
+    )
+    server = listen(authorization)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield Place(f"http://127.0.0.1:{server.server_port}", gate)
+        yield Place(f"http://127.0.0.1:{server.server_port}", authorization)
     finally:
         server.shutdown()
         thread.join()

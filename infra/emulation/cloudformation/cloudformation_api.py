@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 from xml.sax.saxutils import escape
 
-from infra.emulation.cloudformation.parameters import Unfit, values
+from infra.emulation.cloudformation.parameters import InvalidParameters, values
 from infra.emulation.cloudformation.sam_translation import TranslationFailed, translate
 from infra.emulation.cloudformation.stack import Event, Stack
 from infra.emulation.cloudformation.stacks import Invalid, Stacks
@@ -46,12 +46,12 @@ class CloudFormation:
         try:
             if action not in self._calls:
                 raise Invalid(f"the emulated account does not know {action}")
-            told = self._calls[action](fields)
-        except (Invalid, TranslationFailed, Unfit) as error:
+            result = self._calls[action](fields)
+        except (Invalid, TranslationFailed, InvalidParameters) as error:
             wrong = {"Type": "Sender", "Code": getattr(error, "code", Invalid.code), "Message": str(error)}
             text = _document("ErrorResponse", {"Error": wrong, "RequestId": str(uuid.uuid4())})
             return reply(start, "400 Bad Request", text, "text/xml")
-        text = _document(f"{action}Response", {f"{action}Result": told})
+        text = _document(f"{action}Response", {f"{action}Result": result})
         return reply(start, "200 OK", text, "text/xml")
 
     def _create(self, fields: Fields) -> Any:

@@ -31,7 +31,7 @@ INVENTORY: Mapping[str, Mapping[str, str]] = {
         "LifecycleConfiguration.Rules[].AbortIncompleteMultipartUpload.DaysAfterInitiation": _NO_TIME,
         "LifecycleConfiguration.Rules[].NoncurrentVersionExpiration.NoncurrentDays": _NO_TIME,
     },
-    "AWS::S3::BucketPolicy": {"Bucket": "gate", "PolicyDocument": "gate"},
+    "AWS::S3::BucketPolicy": {"Bucket": "iam", "PolicyDocument": "iam"},
     "AWS::DynamoDB::Table": {
         "BillingMode": "moto",
         "AttributeDefinitions[].AttributeName": "moto",
@@ -50,10 +50,10 @@ INVENTORY: Mapping[str, Mapping[str, str]] = {
     },
     "AWS::IAM::Role": {
         "AssumeRolePolicyDocument": "moto",
-        "Policies[].PolicyName": "gate",
-        "Policies[].PolicyDocument": "gate",
+        "Policies[].PolicyName": "iam",
+        "Policies[].PolicyDocument": "iam",
     },
-    "AWS::IAM::Policy": {"PolicyName": "gate", "PolicyDocument": "gate", "Roles[]": "gate"},
+    "AWS::IAM::Policy": {"PolicyName": "iam", "PolicyDocument": "iam", "Roles[]": "iam"},
     "AWS::Lambda::Function": {
         "FunctionName": "lambda",
         "Role": "lambda",

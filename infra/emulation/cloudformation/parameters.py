@@ -8,20 +8,20 @@ from collections.abc import Mapping
 from typing import Any
 
 
-class Unfit(Exception):
+class InvalidParameters(Exception):
     """Parameters are missing, unknown or not allowed; the message is CloudFormation's."""
 
 
 def values(defined: Mapping[str, Mapping[str, Any]], given: Mapping[str, str]) -> dict[str, str]:
-    """Every parameter's value as text, the defaults among them; raises `Unfit`."""
+    """Every parameter's value as text, the defaults among them; raises `InvalidParameters`."""
     if strange := sorted(given.keys() - defined.keys()):
-        raise Unfit(f"Parameters: [{', '.join(strange)}] do not exist in the template")
+        raise InvalidParameters(f"Parameters: [{', '.join(strange)}] do not exist in the template")
     chosen = {name: str(of["Default"]) for name, of in defined.items() if "Default" in of} | dict(given)
     if missing := sorted(defined.keys() - chosen.keys()):
-        raise Unfit(f"Parameters: [{', '.join(missing)}] must have values")
+        raise InvalidParameters(f"Parameters: [{', '.join(missing)}] must have values")
     for name, value in chosen.items():
         if complaint := _complaint(defined[name], value):
-            raise Unfit(f"Parameter '{name}' {complaint}")
+            raise InvalidParameters(f"Parameter '{name}' {complaint}")
     return chosen
 
 

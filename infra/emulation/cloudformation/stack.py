@@ -66,11 +66,11 @@ class Stack:
 
     def enter(self, status: str, reason: str = "") -> None:
         """The stack's next status."""
-        self.tell(self.name, STACK_TYPE, self.id, status, reason)
+        self.record(self.name, STACK_TYPE, self.id, status, reason)
         # Last: who sees the status finds all events before it.
         self.status, self.reason = status, reason
 
-    def tell(self, logical: str, type_: str, physical: str, status: str, reason: str = "") -> None:
+    def record(self, logical: str, type_: str, physical: str, status: str, reason: str = "") -> None:
         self.events.append(Event(logical, physical, type_, status, reason))
 
 

@@ -101,8 +101,8 @@ class Stacks:
             self._apply(stack, template, parameters, [])
         except _Failed as error:
             stack.enter("ROLLBACK_IN_PROGRESS", str(error))
-            trouble = self._remove(stack, list(stack.resources.values()))
-            stack.enter("ROLLBACK_FAILED" if trouble else "ROLLBACK_COMPLETE", trouble)
+            failure = self._remove(stack, list(stack.resources.values()))
+            stack.enter("ROLLBACK_FAILED" if failure else "ROLLBACK_COMPLETE", failure)
         else:
             stack.enter("CREATE_COMPLETE")
 
@@ -133,9 +133,9 @@ class Stacks:
     def _deleting(self, stack: Stack) -> None:
         kept = [resource for resource in stack.resources.values() if resource.kept]
         for resource in kept:
-            stack.tell(resource.logical, resource.type, resource.made.id, "DELETE_SKIPPED")
-        trouble = self._remove(stack, [resource for resource in stack.resources.values() if not resource.kept])
-        stack.enter("DELETE_FAILED" if trouble else "DELETE_COMPLETE", trouble)
+            stack.record(resource.logical, resource.type, resource.made.id, "DELETE_SKIPPED")
+        failure = self._remove(stack, [resource for resource in stack.resources.values() if not resource.kept])
+        stack.enter("DELETE_FAILED" if failure else "DELETE_COMPLETE", failure)
 
     def _apply(self, stack: Stack, template: Template, parameters: Mapping[str, str], replaced: list[Resource]) -> None:
         """Makes the stack hold what the template says, but for what is to go; adds to `replaced` what is no longer its.
@@ -172,17 +172,17 @@ class Stacks:
             if before is not None and before.properties == wanted:
                 made = before.made
             elif before is not None and all(before.properties.get(p) == wanted.get(p) for p in kind.fixed):
-                stack.tell(logical, type_, physical, "UPDATE_IN_PROGRESS")
+                stack.record(logical, type_, physical, "UPDATE_IN_PROGRESS")
                 kind.update(before.made, before.properties, wanted)
                 made = before.made
-                stack.tell(logical, type_, made.id, "UPDATE_COMPLETE")
+                stack.record(logical, type_, made.id, "UPDATE_COMPLETE")
             else:
-                stack.tell(logical, type_, physical, f"{doing}_IN_PROGRESS")
+                stack.record(logical, type_, physical, f"{doing}_IN_PROGRESS")
                 made = kind.create(physical_name(stack.name, logical, type_), wanted)
-                stack.tell(logical, type_, made.id, f"{doing}_COMPLETE")
+                stack.record(logical, type_, made.id, f"{doing}_COMPLETE")
         except Exception as error:
             reason = _reason(error)
-            stack.tell(logical, type_, physical, f"{doing}_FAILED", reason)
+            stack.record(logical, type_, physical, f"{doing}_FAILED", reason)
             raise _Failed(f"The following resource(s) failed to {doing.lower()}: [{logical}]. {reason}") from error
         policies = (definition.get(policy) == "Retain" for policy in ("DeletionPolicy", "UpdateReplacePolicy"))
         return Resource(logical, type_, made, wanted, *policies)
@@ -210,14 +210,14 @@ class Stacks:
         return f"The following resource(s) failed to delete: {'; '.join(failed)}" if failed else ""
 
     def _drop(self, stack: Stack, resource: Resource) -> str:
-        stack.tell(resource.logical, resource.type, resource.made.id, "DELETE_IN_PROGRESS")
+        stack.record(resource.logical, resource.type, resource.made.id, "DELETE_IN_PROGRESS")
         try:
             self._kinds[resource.type].delete(resource.made, resource.properties)
         except Exception as error:
             reason = _reason(error)
-            stack.tell(resource.logical, resource.type, resource.made.id, "DELETE_FAILED", reason)
+            stack.record(resource.logical, resource.type, resource.made.id, "DELETE_FAILED", reason)
             return reason
-        stack.tell(resource.logical, resource.type, resource.made.id, "DELETE_COMPLETE")
+        stack.record(resource.logical, resource.type, resource.made.id, "DELETE_COMPLETE")
         return ""
 
     def _parameters(self, stack: Stack, template: Template, given: Mapping[str, str]) -> dict[str, Any]:

@@ -27,8 +27,8 @@ from xml.sax.saxutils import escape
 
 from infra.emulation.iam.conditions import Context
 from infra.emulation.iam.denials import Denial, deny
-from infra.emulation.iam.policies import Asked, Document, Policy, Verdict, judge, read
-from infra.emulation.iam.requests import Account, Signer, asked, signer
+from infra.emulation.iam.policies import Document, Policy, ServiceAction, Verdict, judge, read
+from infra.emulation.iam.requests import Account, Signer, service_actions, signer
 from infra.emulation.iam.role_policies import Rules
 from infra.emulation.iam.s3_actions import missing
 from infra.emulation.wsgi import App, Environ, Start, body, reply
@@ -70,7 +70,7 @@ class _Caller:
     expires: float = float("inf")
 
 
-class Gate:
+class IamAuthorization:
     """Lets through to `app` what `rules` allow; safe for any number of threads."""
 
     def __init__(self, app: App, operator_key: str, rules: Rules, account: str = "123456789012") -> None:
@@ -89,15 +89,15 @@ class Gate:
             return deny(environ, start, by.service, Denial.UNKNOWN_KEY)
         if time.monotonic() >= caller.expires:
             return deny(environ, start, by.service, Denial.EXPIRED)
-        wants = None if environ["PATH_INFO"].startswith(_CLOSED) else asked(environ, by, self._account)
-        refused = self._refusal(environ, by, caller, wants)
+        actions = None if environ["PATH_INFO"].startswith(_CLOSED) else service_actions(environ, by, self._account)
+        refused = self._refusal(environ, by, caller, actions)
         if refused:
             _log.info("refused: %s", refused)
             return deny(environ, start, by.service, Denial.DENIED, refused)
-        if by.service == "sts" and wants is not None:
+        if by.service == "sts" and actions is not None:
             return self._of_sts(environ, start, caller)
-        if wants and wants[0].action == "s3:GetObject" and caller.role is not None:
-            return self._get(environ, start, by, caller, wants[0])
+        if actions and actions[0].action == "s3:GetObject" and caller.role is not None:
+            return self._get(environ, start, by, caller, actions[0])
         return self._app(environ, start)
 
     def issue(
@@ -106,7 +106,7 @@ class Gate:
         session: str,
         policy: Document | str | None = None,
         tags: Mapping[str, str] | None = None,
-        lasting_s: float = float("inf"),
+        duration_s: float = float("inf"),
     ) -> Credentials:
         """New credentials for a session of the role with the ARN `role`, as AssumeRole gives them.
 
@@ -129,69 +129,73 @@ class Gate:
             role=role,
             session=None if policy is None else read(policy),
             token=made.token,
-            expires=time.monotonic() + lasting_s,
+            expires=time.monotonic() + duration_s,
         )
         return made
 
-    def _refusal(self, environ: Environ, by: Signer, caller: _Caller, wants: list[Asked] | None) -> str:
+    def _refusal(self, environ: Environ, by: Signer, caller: _Caller, actions: list[ServiceAction] | None) -> str:
         """Why the caller may not, in the words of AWS; '' if it may."""
-        if wants is None:
+        if actions is None:
             if caller.role is None:
                 return ""
             what = environ.get("HTTP_X_AMZ_TARGET") or f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}"
             return f"User: {caller.names[-1]} is not authorized to perform: {by.service}, {what}, an unknown action"
-        for want in wants:
-            verdict = self._verdict(environ, by, caller, want)
+        for action in actions:
+            verdict = self._verdict(environ, by, caller, action)
             if verdict.said != "allow":
-                why = verdict.why or f"because no identity-based policy allows the {want.action} action"
+                why = verdict.why or f"because no identity-based policy allows the {action.action} action"
                 return (
-                    f"User: {caller.names[-1]} is not authorized to perform: {want.action} "
-                    f'on resource: "{want.resource}" {why}'
+                    f"User: {caller.names[-1]} is not authorized to perform: {action.action} "
+                    f'on resource: "{action.resource}" {why}'
                 )
         return ""
 
-    def _verdict(self, environ: Environ, by: Signer, caller: _Caller, want: Asked) -> Verdict:
+    def _verdict(self, environ: Environ, by: Signer, caller: _Caller, action: ServiceAction) -> Verdict:
         """All policies together: one denial is enough, and the session's policy has to allow what another does."""
         context = {
             **caller.known,
             "aws:requestedregion": (by.region,),
             "aws:securetransport": ("false" if environ.get(_PLAIN_HTTP, "").lower() == "false" else "true",),
-            **want.context,
+            **action.context,
         }
-        given = Verdict("allow") if caller.role is None else judge(self._rules.of_role(caller.role), want, context)
+        given = Verdict("allow") if caller.role is None else judge(self._rules.of_role(caller.role), action, context)
         if given.said == "deny":
             return given
-        if want.action == "sts:AssumeRole" and given.said == "allow":
-            given = self._trusted(caller, want, context)
-        if want.action.startswith("s3:"):
-            bucket = want.resource.removeprefix("arn:aws:s3:::").partition("/")[0]
-            own = judge(self._rules.of_bucket(bucket), want, context, caller.names)
+        if action.action == "sts:AssumeRole" and given.said == "allow":
+            given = self._trusted(caller, action, context)
+        if action.action.startswith("s3:"):
+            bucket = action.resource.removeprefix("arn:aws:s3:::").partition("/")[0]
+            own = judge(self._rules.of_bucket(bucket), action, context, caller.names)
             if own.said == "deny":
                 return Verdict("deny", f"{own.why} in a resource-based policy")
             given = own if given.said == "nothing" else given
         if caller.session is None:
             return given
-        bound = judge([caller.session], want, context)
+        bound = judge([caller.session], action, context)
         if bound.said == "nothing":
-            return Verdict("nothing", f"because no session policy allows the {want.action} action")
+            return Verdict("nothing", f"because no session policy allows the {action.action} action")
         return bound if bound.said == "deny" else given
 
-    def _trusted(self, caller: _Caller, want: Asked, context: Context) -> Verdict:
+    def _trusted(self, caller: _Caller, action: ServiceAction, context: Context) -> Verdict:
         """What the trust policy of the role says to who may ask for it; administrators are held to it as well."""
         number = self._account.number
         names = (*caller.names, f"arn:aws:iam::{number}:root", number)
-        said = judge(self._rules.of_trust(want.resource), want, context, names)
+        said = judge(self._rules.of_trust(action.resource), action, context, names)
         return (
-            said if said.why else said._replace(why=f"because no resource-based policy allows the {want.action} action")
+            said
+            if said.why
+            else said._replace(why=f"because no resource-based policy allows the {action.action} action")
         )
 
-    def _get(self, environ: Environ, start: Start, by: Signer, caller: _Caller, want: Asked) -> Iterable[bytes]:
+    def _get(
+        self, environ: Environ, start: Start, by: Signer, caller: _Caller, action: ServiceAction
+    ) -> Iterable[bytes]:
         """An object, for a role: that there is none is only told to who may list it."""
         hidden = False
 
         def answer(status: str, headers: Any, exc_info: Any = None) -> Any:
             nonlocal hidden
-            hidden = status.startswith("404") and self._verdict(environ, by, caller, missing(want)).said != "allow"
+            hidden = status.startswith("404") and self._verdict(environ, by, caller, missing(action)).said != "allow"
             # Nothing is written through it: what moto answers it returns.
             return (lambda _: None) if hidden else start(status, headers, exc_info)
 
@@ -199,28 +203,30 @@ class Gate:
         if not hidden:
             return found
         _drop(found)
-        return deny(environ, start, by.service, Denial.DENIED, self._refusal(environ, by, caller, [missing(want)]))
+        return deny(environ, start, by.service, Denial.DENIED, self._refusal(environ, by, caller, [missing(action)]))
 
     def _of_sts(self, environ: Environ, start: Start, caller: _Caller) -> Iterable[bytes]:
         fields = dict(parse_qsl(body(environ).decode("latin-1")))
         if fields["Action"] == "GetCallerIdentity":
             arn, user = caller.names[-1], caller.known.get("aws:userid", ("AIDAOPERATOR",))[0]
-            return _told(start, "GetCallerIdentity", {"Arn": arn, "UserId": user, "Account": self._account.number})
-        lasting_s, session = int(fields.get("DurationSeconds", _SESSION_S)), fields.get("RoleSessionName", "")
+            return _sts_answer(
+                start, "GetCallerIdentity", {"Arn": arn, "UserId": user, "Account": self._account.number}
+            )
+        duration_s, session = int(fields.get("DurationSeconds", _SESSION_S)), fields.get("RoleSessionName", "")
         tags = {
             fields[f"Tags.member.{number}.Key"]: fields.get(f"Tags.member.{number}.Value", "")
             for number in range(1, 51)
             if f"Tags.member.{number}.Key" in fields
         }
-        made = self.issue(fields["RoleArn"], session, fields.get("Policy"), tags, lasting_s)
-        until = (datetime.now(UTC) + timedelta(seconds=lasting_s)).strftime("%Y-%m-%dT%H:%M:%SZ")
-        told = {
+        made = self.issue(fields["RoleArn"], session, fields.get("Policy"), tags, duration_s)
+        until = (datetime.now(UTC) + timedelta(seconds=duration_s)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        credentials = {
             "AccessKeyId": made.key,
             "SecretAccessKey": made.secret,
             "SessionToken": made.token,
             "Expiration": until,
         }
-        return _told(start, "AssumeRole", {"Credentials": {**told, "Expiration": until}})
+        return _sts_answer(start, "AssumeRole", {"Credentials": {**credentials, "Expiration": until}})
 
 
 def _drop(answer: Iterable[bytes]) -> None:
@@ -244,7 +250,7 @@ def _xml(fields: Mapping[str, Any]) -> str:
     )
 
 
-def _told(start: Start, action: str, fields: Mapping[str, Any]) -> Iterable[bytes]:
+def _sts_answer(start: Start, action: str, fields: Mapping[str, Any]) -> Iterable[bytes]:
     """An answer of STS's query API."""
     inner = f"<{action}Result>{_xml(fields)}</{action}Result>"
     text = f'<{action}Response xmlns="https://sts.amazonaws.com/doc/2011-06-15/">{inner}</{action}Response>'

@@ -72,8 +72,8 @@ class Condition:
             return self._without()
         if self.every is None and len(given) > 1:
             raise NotEmulated(f"{self.key} has several values, and the condition does not say which must hold")
-        told = [self._fits(value, context) for value in given]
-        return any(told) if self.every is False else all(told)
+        results = [self._fits(value, context) for value in given]
+        return any(results) if self.every is False else all(results)
 
     def _without(self) -> bool:
         """For a key that the request does not have. ForAllValues holds then, ForAnyValue never does."""

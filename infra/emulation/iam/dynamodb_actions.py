@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from infra.emulation.iam.policies import Asked
+from infra.emulation.iam.policies import ServiceAction
 
 _TABLE = re.compile(r"[\w.-]{3,255}")
 _EQUAL = re.compile(r"(#?[A-Za-z_][\w-]*)\s*=\s*(:\w+)")
@@ -70,7 +70,7 @@ class _OfTransaction(msgspec.Struct):
     items: Sequence[Mapping[str, _OfItem]] = msgspec.field(name="TransactItems")
 
 
-def asked_of_dynamodb(operation: str, text: bytes, tables: str, keys: Mapping[str, str]) -> list[Asked] | None:
+def dynamodb_actions(operation: str, text: bytes, tables: str, keys: Mapping[str, str]) -> list[ServiceAction] | None:
     """What it asks for; None where that cannot be told. `tables` is the beginning of every table's ARN, `keys` what
     the partition key of each table is called: of one that is not there, no request names a leading key."""
     try:
@@ -80,13 +80,13 @@ def asked_of_dynamodb(operation: str, text: bytes, tables: str, keys: Mapping[st
             return [_of_query(msgspec.json.decode(text, type=_OfQuery), tables, keys)]
         if operation in _OF_TABLE:
             of = msgspec.json.decode(text, type=_OfTable)
-            return [Asked(f"dynamodb:{operation}", _resource(of.table, of.index, tables))]
+            return [ServiceAction(f"dynamodb:{operation}", _resource(of.table, of.index, tables))]
         return _of_many(operation, text, tables, keys)
     except (msgspec.MsgspecError, ValueError, KeyError):
         return None
 
 
-def _of_many(operation: str, text: bytes, tables: str, keys: Mapping[str, str]) -> list[Asked] | None:
+def _of_many(operation: str, text: bytes, tables: str, keys: Mapping[str, str]) -> list[ServiceAction] | None:
     action = f"dynamodb:{operation}"
     if operation == "BatchGetItem":
         asked_for = msgspec.json.decode(text, type=_OfGetBatch).tables.items()
@@ -103,7 +103,7 @@ def _of_many(operation: str, text: bytes, tables: str, keys: Mapping[str, str]) 
     return None
 
 
-def _of_item(operation: str, of: _OfItem, tables: str, keys: Mapping[str, str]) -> Asked:
+def _of_item(operation: str, of: _OfItem, tables: str, keys: Mapping[str, str]) -> ServiceAction:
     # Only a put has its key among all that it writes; what else a request says is of no effect.
     item = of.item if operation == "PutItem" else of.key
     found = _asked(f"dynamodb:{operation}", of.table, [item], tables, keys)
@@ -114,10 +114,12 @@ def _of_write(name: str, of: _Written) -> _Item:
     return {"PutRequest": of.item, "DeleteRequest": of.key}[name]
 
 
-def _of_query(of: _OfQuery, tables: str, keys: Mapping[str, str]) -> Asked:
+def _of_query(of: _OfQuery, tables: str, keys: Mapping[str, str]) -> ServiceAction:
     resource = _resource(of.table, of.index, tables)
     leading = None if of.index else _queried(of, keys.get(_name(of.table, tables)))
-    return Asked("dynamodb:Query", resource, {"dynamodb:leadingkeys": (leading,)} if leading is not None else {})
+    return ServiceAction(
+        "dynamodb:Query", resource, {"dynamodb:leadingkeys": (leading,)} if leading is not None else {}
+    )
 
 
 def _queried(of: _OfQuery, partition_key: str | None) -> str | None:
@@ -127,13 +129,13 @@ def _queried(of: _OfQuery, partition_key: str | None) -> str | None:
     return _value(of.values.get(compared[0][1])) if len(named) == len(compared) == 1 else None
 
 
-def _asked(action: str, table: str, items: Iterable[_Item], tables: str, keys: Mapping[str, str]) -> Asked:
+def _asked(action: str, table: str, items: Iterable[_Item], tables: str, keys: Mapping[str, str]) -> ServiceAction:
     partition_key = keys.get(_name(table, tables), "")
     values = [_value(item.get(partition_key)) for item in items]
     # Where one of several keys is not known, none is: a condition must not hold for the others alone.
     known = tuple(value for value in values if value is not None)
     context = {"dynamodb:leadingkeys": known} if known and len(known) == len(values) else {}
-    return Asked(action, _resource(table, None, tables), context)
+    return ServiceAction(action, _resource(table, None, tables), context)
 
 
 def _value(attribute: msgspec.Raw | None) -> str | None:

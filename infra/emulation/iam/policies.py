@@ -16,7 +16,7 @@ Document = Mapping[str, Any]
 Said = Literal["allow", "deny", "nothing"]
 
 
-class Asked(NamedTuple):
+class ServiceAction(NamedTuple):
     """One thing that a request wants: an action on a resource, and what the conditions of policies may look at."""
 
     action: str
@@ -33,7 +33,7 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement, read. `principals` are of resource policies; `trouble` is what of it is not emulated."""
+    """A statement, read. `principals` are of resource policies; `not_emulated` is what of it is not emulated."""
 
     allows: bool
     actions: tuple[str, ...]
@@ -43,7 +43,7 @@ class Statement:
     other_actions: bool = False
     other_resources: bool = False
     sid: str = ""
-    trouble: str = ""
+    not_emulated: str = ""
 
     def names_action(self, action: str) -> bool:
         """Whether it is about this action."""
@@ -84,19 +84,19 @@ def read(document: Document | str, of_resource: bool = False) -> Policy:
     return Policy(_statement(statement, of_resource) for statement in statements)
 
 
-def judge(policies: Iterable[Policy], asked: Asked, context: Context, callers: Sequence[str] = ()) -> Verdict:
+def judge(policies: Iterable[Policy], action: ServiceAction, context: Context, callers: Sequence[str] = ()) -> Verdict:
     """What the policies together say: a denial counts more than any permission.
 
-    `context` is all that is known of the request, the context of `asked` included. `callers` are the names of the
+    `context` is all that is known of the request, the context of `action` included. `callers` are the names of the
     caller, for the policies of resources.
     """
     found = Verdict("nothing")
-    for statement in (statement for policy in policies for statement in policy.about(asked.action)):
-        if not statement.names_caller(callers) or not statement.names_resource(asked.resource, context):
+    for statement in (statement for policy in policies for statement in policy.about(action.action)):
+        if not statement.names_caller(callers) or not statement.names_resource(action.resource, context):
             continue
         try:
-            if statement.trouble:
-                raise NotEmulated(statement.trouble)
+            if statement.not_emulated:
+                raise NotEmulated(statement.not_emulated)
             if not all(condition.holds(context) for condition in statement.conditions):
                 continue
         except NotEmulated as error:
@@ -132,13 +132,13 @@ def _statement(given: Document, of_resource: bool) -> Statement:
 _ELEMENTS = {"Sid", "Effect", "Action", "NotAction", "Resource", "NotResource", "Condition"}
 
 
-def _unreadable(given: Document, trouble: str) -> Statement:
+def _unreadable(given: Document, not_emulated: str) -> Statement:
     """As much as can be read of it: it denies what it is about."""
     sid = str(given.get("Sid", "")) if isinstance(given, Mapping) else ""
     try:
-        return Statement(False, _texts(given["Action"]), _texts(given["Resource"]), sid=sid, trouble=trouble)
+        return Statement(False, _texts(given["Action"]), _texts(given["Resource"]), sid=sid, not_emulated=not_emulated)
     except (KeyError, TypeError):
-        return Statement(False, ("*",), ("*",), sid=sid, trouble=trouble)
+        return Statement(False, ("*",), ("*",), sid=sid, not_emulated=not_emulated)
 
 
 def _conditions(given: Document) -> tuple[Condition, ...]:

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, parse_qsl
 
-from infra.emulation.iam.dynamodb_actions import asked_of_dynamodb
-from infra.emulation.iam.policies import Asked
-from infra.emulation.iam.s3_actions import asked_of_s3
+from infra.emulation.iam.dynamodb_actions import dynamodb_actions
+from infra.emulation.iam.policies import ServiceAction
+from infra.emulation.iam.s3_actions import s3_actions
 from infra.emulation.wsgi import Environ, body
 
 _SIGNED = re.compile(
@@ -65,11 +65,11 @@ def signer(environ: Environ) -> Signer | None:
     return Signer(found["key"], found["region"], found["service"]) if found else None
 
 
-def asked(environ: Environ, by: Signer, account: Account) -> list[Asked] | None:
+def service_actions(environ: Environ, by: Signer, account: Account) -> list[ServiceAction] | None:
     """Everything that a request asks for; nothing in it for what everybody may, None where that cannot be told."""
     match by.service:
         case "s3":
-            return asked_of_s3(environ)
+            return s3_actions(environ)
         case "lambda":
             return _of_lambda(environ, by.region, account.number)
         case "sts":
@@ -79,7 +79,7 @@ def asked(environ: Environ, by: Signer, account: Account) -> list[Asked] | None:
     return None
 
 
-def _of_json_service(environ: Environ, by: Signer, account: Account) -> list[Asked] | None:
+def _of_json_service(environ: Environ, by: Signer, account: Account) -> list[ServiceAction] | None:
     """Services with one address: the operation is in a header, what it is about in a JSON body."""
     prefix, _, operation = environ.get("HTTP_X_AMZ_TARGET", "").partition(".")
     text = body(environ)
@@ -87,7 +87,7 @@ def _of_json_service(environ: Environ, by: Signer, account: Account) -> list[Ask
         return None
     if by.service == "dynamodb":
         table = f"arn:aws:dynamodb:{by.region}:{account.number}:table/"
-        return asked_of_dynamodb(operation, text, table, account.partition_keys)
+        return dynamodb_actions(operation, text, table, account.partition_keys)
     try:
         fields = json.loads(text)
     except ValueError:
@@ -99,26 +99,26 @@ def _of_json_service(environ: Environ, by: Signer, account: Account) -> list[Ask
     return _of_sqs(operation, fields, by.region)
 
 
-def _of_logs(operation: str, fields: Mapping[str, Any], groups: str) -> list[Asked] | None:
+def _of_logs(operation: str, fields: Mapping[str, Any], groups: str) -> list[ServiceAction] | None:
     group, stream = str(fields.get("logGroupName", "")), str(fields.get("logStreamName", ""))
     if "logGroupIdentifier" in fields or not _LOG_GROUP.fullmatch(group):
         return None
     if operation in _STREAM_ACTIONS and _LOG_STREAM.fullmatch(stream):
-        return [Asked(f"logs:{operation}", f"{groups}{group}:log-stream:{stream}")]
-    return [Asked(f"logs:{operation}", f"{groups}{group}:*")] if operation in _GROUP_ACTIONS else None
+        return [ServiceAction(f"logs:{operation}", f"{groups}{group}:log-stream:{stream}")]
+    return [ServiceAction(f"logs:{operation}", f"{groups}{group}:*")] if operation in _GROUP_ACTIONS else None
 
 
-def _of_sqs(operation: str, fields: Mapping[str, Any], region: str) -> list[Asked] | None:
+def _of_sqs(operation: str, fields: Mapping[str, Any], region: str) -> list[ServiceAction] | None:
     queue = _QUEUE_URL.fullmatch(str(fields.get("QueueUrl", "")))
     if queue is None or operation not in _QUEUE_ACTIONS:
         return None
-    return [Asked(f"sqs:{_QUEUE_ACTIONS[operation]}", f"arn:aws:sqs:{region}:{queue[1]}:{queue[2]}")]
+    return [ServiceAction(f"sqs:{_QUEUE_ACTIONS[operation]}", f"arn:aws:sqs:{region}:{queue[1]}:{queue[2]}")]
 
 
-def _of_lambda(environ: Environ, region: str, account: str) -> list[Asked] | None:
+def _of_lambda(environ: Environ, region: str, account: str) -> list[ServiceAction] | None:
     method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
     if method == "GET" and path == _ACCOUNT_SETTINGS:
-        return [Asked("lambda:GetAccountSettings", "*")]
+        return [ServiceAction("lambda:GetAccountSettings", "*")]
     invocation = _INVOCATION.fullmatch(path)
     if method != "POST" or invocation is None:
         return None
@@ -129,10 +129,10 @@ def _of_lambda(environ: Environ, region: str, account: str) -> list[Asked] | Non
         return None
     qualifier = function["qualifier"] or (qualifiers[0] if qualifiers else "")
     arn = f"arn:aws:lambda:{function['region'] or region}:{function['account'] or account}:function:{function['name']}"
-    return [Asked("lambda:InvokeFunction", f"{arn}:{qualifier}" if qualifier else arn)]
+    return [ServiceAction("lambda:InvokeFunction", f"{arn}:{qualifier}" if qualifier else arn)]
 
 
-def _of_sts(environ: Environ) -> list[Asked] | None:
+def _of_sts(environ: Environ) -> list[ServiceAction] | None:
     if not _is_call(environ, "application/x-www-form-urlencoded"):
         return None
     fields = parse_qs(body(environ).decode("latin-1"))
@@ -140,7 +140,7 @@ def _of_sts(environ: Environ) -> list[Asked] | None:
         case ["GetCallerIdentity"]:
             return []
         case ["AssumeRole"] if len(fields.get("RoleArn", [])) == 1:
-            return [Asked("sts:AssumeRole", fields["RoleArn"][0])]
+            return [ServiceAction("sts:AssumeRole", fields["RoleArn"][0])]
     return None
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import parse_qs, parse_qsl, unquote
 from xml.etree import ElementTree
 
-from infra.emulation.iam.policies import Asked
+from infra.emulation.iam.policies import ServiceAction
 from infra.emulation.wsgi import Environ, body
 
 # Buckets are named in the path, not in the host.
@@ -77,7 +77,7 @@ _REFUSED = frozenset(
 Context = Mapping[str, Sequence[str]]
 
 
-def asked_of_s3(environ: Environ) -> list[Asked] | None:
+def s3_actions(environ: Environ) -> list[ServiceAction] | None:
     """What it asks for; None where that cannot be told."""
     path = _PATH.fullmatch(environ.get("RAW_URI", ""))
     query = parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
@@ -88,17 +88,17 @@ def asked_of_s3(environ: Environ) -> list[Asked] | None:
     given = {name: values[0] for name, values in query.items()}
     bucket, method = path["bucket"], environ["REQUEST_METHOD"]
     if bucket is None:
-        return [Asked("s3:ListAllMyBuckets", "*")] if method == "GET" and not given.keys() - {"x-id"} else None
+        return [ServiceAction("s3:ListAllMyBuckets", "*")] if method == "GET" and not given.keys() - {"x-id"} else None
     arn = f"arn:aws:s3:::{bucket}"
     if path["key"]:
         return _on_object(environ, f"{arn}/{unquote(path['key'])}", method, given)
     return _on_bucket(environ, arn, method, given)
 
 
-def missing(asked: Asked) -> Asked:
+def missing(action: ServiceAction) -> ServiceAction:
     """What S3 asks for before it says that a key holds nothing: the right to list, with the key as the prefix."""
-    bucket, _, key = asked.resource.partition("/")
-    return Asked("s3:ListBucket", bucket, {"s3:prefix": (key,)})
+    bucket, _, key = action.resource.partition("/")
+    return ServiceAction("s3:ListBucket", bucket, {"s3:prefix": (key,)})
 
 
 def _is_form(environ: Environ) -> bool:
@@ -107,24 +107,24 @@ def _is_form(environ: Environ) -> bool:
     return kind.lower().startswith(("multipart/", "application/x-www-form-urlencoded"))
 
 
-def _on_bucket(environ: Environ, arn: str, method: str, given: Mapping[str, str]) -> list[Asked] | None:
+def _on_bucket(environ: Environ, arn: str, method: str, given: Mapping[str, str]) -> list[ServiceAction] | None:
     kinds = given.keys() - _LISTING
     kind = next(iter(kinds), "")
     if method == "HEAD" and not given:
-        return [Asked("s3:ListBucket", arn)]
+        return [ServiceAction("s3:ListBucket", arn)]
     if method == "POST" and given.keys() - {"x-id"} == {"delete"}:
         return _deletions(arn, body(environ))
     if method != "GET" or len(kinds) > 1:
         return None
     if kind == "location" and len(given) == 1:
-        return [Asked("s3:GetBucketLocation", arn)]
+        return [ServiceAction("s3:GetBucketLocation", arn)]
     if kind not in _LISTS:
         return None
     context = {f"s3:{name}": (given[name],) for name in ("prefix", "delimiter", "max-keys") if name in given}
-    return [Asked(f"s3:{_LISTS[kind]}", arn, context)]
+    return [ServiceAction(f"s3:{_LISTS[kind]}", arn, context)]
 
 
-def _deletions(arn: str, text: bytes) -> list[Asked] | None:
+def _deletions(arn: str, text: bytes) -> list[ServiceAction] | None:
     """Every key of a DeleteObjects."""
     root = _xml(text)
     if root is None or not root.tag.endswith("Delete"):
@@ -135,11 +135,11 @@ def _deletions(arn: str, text: bytes) -> list[Asked] | None:
         if not fields.get("Key"):
             return None
         action = "DeleteObjectVersion" if "VersionId" in fields else "DeleteObject"
-        found.append(Asked(f"s3:{action}", f"{arn}/{fields['Key']}"))
+        found.append(ServiceAction(f"s3:{action}", f"{arn}/{fields['Key']}"))
     return found or None
 
 
-def _on_object(environ: Environ, arn: str, method: str, given: Mapping[str, str]) -> list[Asked] | None:
+def _on_object(environ: Environ, arn: str, method: str, given: Mapping[str, str]) -> list[ServiceAction] | None:
     kinds = given.keys() - _PLAIN - {"versionId"}
     kind = next(iter(kinds), "")
     action = _ON_OBJECT.get((method, kind))
@@ -153,10 +153,10 @@ def _on_object(environ: Environ, arn: str, method: str, given: Mapping[str, str]
     if action == "PutObject":
         return _creation(environ, arn, whole=kind == "" or (method, kind) == ("POST", "uploadId"))
     tags = _body_tags(body(environ)) if method == "PUT" else {}
-    return None if tags is None else [Asked(f"s3:{action}", arn, _tag_context(tags))]
+    return None if tags is None else [ServiceAction(f"s3:{action}", arn, _tag_context(tags))]
 
 
-def _creation(environ: Environ, arn: str, whole: bool) -> list[Asked] | None:
+def _creation(environ: Environ, arn: str, whole: bool) -> list[ServiceAction] | None:
     """What is asked by writing an object, or with `whole` False a part of one, or the beginning of an upload."""
     tags = _tags(environ.get("HTTP_X_AMZ_TAGGING", ""))
     source = environ.get("HTTP_X_AMZ_COPY_SOURCE")
@@ -171,20 +171,20 @@ def _creation(environ: Environ, arn: str, whole: bool) -> list[Asked] | None:
     # The only value there is; of another one moto takes no notice.
     if environ.get("HTTP_IF_NONE_MATCH") == "*" and source is None:
         context["s3:if-none-match"] = ("*",)
-    found = [Asked("s3:PutObject", arn, context), *copied]
+    found = [ServiceAction("s3:PutObject", arn, context), *copied]
     if tags:
-        found.append(Asked("s3:PutObjectTagging", arn, context))
+        found.append(ServiceAction("s3:PutObjectTagging", arn, context))
     if "HTTP_X_AMZ_ACL" in environ:
-        found.append(Asked("s3:PutObjectAcl", arn, context))
+        found.append(ServiceAction("s3:PutObjectAcl", arn, context))
     return found
 
 
-def _copied(source: str) -> list[Asked] | None:
+def _copied(source: str) -> list[ServiceAction] | None:
     found = _COPIED.fullmatch(source)
     if found is None:
         return None
     action = "GetObjectVersion" if found["version"] else "GetObject"
-    return [Asked(f"s3:{action}", f"arn:aws:s3:::{found['bucket']}/{unquote(found['key'])}")]
+    return [ServiceAction(f"s3:{action}", f"arn:aws:s3:::{found['bucket']}/{unquote(found['key'])}")]
 
 
 def _tags(header: str) -> dict[str, str] | None:

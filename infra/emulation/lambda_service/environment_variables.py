@@ -13,7 +13,7 @@ Credentials = Callable[[str, str], tuple[str, str, str]]
 
 
 @dataclass(frozen=True)
-class Site:
+class AccountContext:
     """What all functions share: the region, the account's number and end point, and who gives their roles' keys.
 
     `credentials(role_arn, session_name)` returns access key, secret and token, which must hold for `pool.LIFETIME_S`
@@ -21,12 +21,14 @@ class Site:
     """
 
     region: str
-    account: str
+    number: str
     endpoint: str
     credentials: Credentials
 
 
-def variables(function: FunctionVersion, site: Site, log_stream: str, home: Path, runtime_api: str) -> dict[str, str]:
+def variables(
+    function: FunctionVersion, account: AccountContext, log_stream: str, home: Path, runtime_api: str
+) -> dict[str, str]:
     """The whole environment of the function's process; of this process's own nothing gets into it but PATH and what
     decides how this processor calculates.
 
@@ -34,7 +36,7 @@ def variables(function: FunctionVersion, site: Site, log_stream: str, home: Path
     last one may not. AWS_ENDPOINT_URL belongs to the emulation: nothing a function does by default leaves it.
     AWS_EXECUTION_ENV names the interpreter that really runs. `home` takes the place of the environment's own /tmp.
     """
-    key, secret, token = site.credentials(function.role_arn, function.name)
+    key, secret, token = account.credentials(function.role_arn, function.name)
     folders = [str(folder) for folder in function.code]
     own = dict(function.environment)
     if "PYTHONPATH" in own:
@@ -51,9 +53,9 @@ def variables(function: FunctionVersion, site: Site, log_stream: str, home: Path
         "AWS_ACCESS_KEY_ID": key,
         "AWS_SECRET_ACCESS_KEY": secret,
         "AWS_SESSION_TOKEN": token,
-        "AWS_REGION": site.region,
-        "AWS_DEFAULT_REGION": site.region,
-        "AWS_ENDPOINT_URL": site.endpoint,
+        "AWS_REGION": account.region,
+        "AWS_DEFAULT_REGION": account.region,
+        "AWS_ENDPOINT_URL": account.endpoint,
         "AWS_EXECUTION_ENV": f"AWS_Lambda_python{sys.version_info.major}.{sys.version_info.minor}",
         "AWS_LAMBDA_FUNCTION_NAME": function.name,
         "AWS_LAMBDA_FUNCTION_VERSION": function.version,

@@ -17,11 +17,11 @@ from threading import Lock
 from typing import Literal
 
 from infra.emulation.lambda_service import invocation_result, platform_log
-from infra.emulation.lambda_service.environment_variables import Site, variables
-from infra.emulation.lambda_service.invocation_result import Ending
+from infra.emulation.lambda_service.environment_variables import AccountContext, variables
+from infra.emulation.lambda_service.invocation_result import InvocationResult
 from infra.emulation.lambda_service.output import Output
 from infra.emulation.lambda_service.process import RuntimeProcess
-from infra.emulation.lambda_service.runtime import LONGEST_BODY, PREFIX, Asked, RuntimeApi
+from infra.emulation.lambda_service.runtime import LONGEST_BODY, PREFIX, RuntimeApi, RuntimeRequest
 from infra.emulation.lambda_service.versions import FunctionVersion
 
 INIT_LIMIT_S = 10.0
@@ -50,17 +50,17 @@ class Execution:
 class Environment:
     """One environment of one version. `run` and `close` are for the thread that owns it, `kill` is for any."""
 
-    def __init__(self, function: FunctionVersion, site: Site) -> None:
+    def __init__(self, function: FunctionVersion, account: AccountContext) -> None:
         self.function = function
         self.log_stream = f"{datetime.now(UTC):%Y/%m/%d}/[{function.version}]{uuid.uuid4().hex}"
         self.born = time.monotonic()
         self._lock, self._doomed = Lock(), False
         self._fresh, self._peak_mb = True, 0
-        self._next: Asked | None = None
+        self._next: RuntimeRequest | None = None
         self._home = Path(tempfile.mkdtemp(prefix=f"{function.name}-"))
         self._output, self._api = Output(), RuntimeApi()
         try:
-            self._variables = variables(function, site, self.log_stream, self._home, self._api.address)
+            self._variables = variables(function, account, self.log_stream, self._home, self._api.address)
             self._process = self._start()
         except BaseException:
             self._release()
@@ -76,15 +76,17 @@ class Environment:
         log.append(platform_log.start(request_id, function.version))
         began = time.monotonic()
         until = began + function.timeout_s
-        ending = None if ready else self._initialise_again(request_id, until, log)
-        ending = ending or self._converse(invocation, until)
+        result = None if ready else self._initialise_again(request_id, until, log)
+        result = result or self._converse(invocation, until)
         duration_ms = 1000 * min(time.monotonic() - began, function.timeout_s)
         self._measure()
-        log += [*self._output.take(), *ending.log, platform_log.end(request_id)]
+        log += [*self._output.take(), *result.log, platform_log.end(request_id)]
         log.append(
-            platform_log.report(request_id, duration_ms, init_ms, function.memory_mb, self._peak_mb, ending.trouble)
+            platform_log.report(
+                request_id, duration_ms, init_ms, function.memory_mb, self._peak_mb, result.error_status
+            )
         )
-        return Execution(ending.payload, ending.failed, log, reusable=ending.trouble is None)
+        return Execution(result.payload, result.failed, log, reusable=result.error_status is None)
 
     def kill(self) -> None:
         """Ends the process, and what it started in its group, for good; the thread in `run` will notice."""
@@ -121,50 +123,52 @@ class Environment:
 
     def _warm(self, request_id: str) -> bool:
         """Whether the process lives and has asked for its next event."""
-        ending = self._await_next(request_id, time.monotonic() + INIT_LIMIT_S)
-        return ending is None and self._process.alive()
+        result = self._await_next(request_id, time.monotonic() + INIT_LIMIT_S)
+        return result is None and self._process.alive()
 
     def _initialise(self, request_id: str, log: list[str]) -> tuple[float | None, bool]:
         """The INIT phase: how long it took, ms, and whether it went well; the time of a failed one is not given."""
-        ending = self._await_next(request_id, self._process.started + INIT_LIMIT_S)
-        return self._initialised(ending, "init", log), ending is None
+        result = self._await_next(request_id, self._process.started + INIT_LIMIT_S)
+        return self._initialised(result, "init", log), result is None
 
-    def _initialise_again(self, request_id: str, until: float, log: list[str]) -> Ending | None:
+    def _initialise_again(self, request_id: str, until: float, log: list[str]) -> InvocationResult | None:
         """Lambda repeats a failed INIT within the invocation, in the function's own time."""
         self._restart()
-        ending = self._await_next(request_id, until)
-        self._initialised(ending, "invoke", log)
-        return ending
+        result = self._await_next(request_id, until)
+        self._initialised(result, "invoke", log)
+        return result
 
-    def _initialised(self, ending: Ending | None, phase: Literal["init", "invoke"], log: list[str]) -> float | None:
+    def _initialised(
+        self, result: InvocationResult | None, phase: Literal["init", "invoke"], log: list[str]
+    ) -> float | None:
         self._fresh = False
         init_ms = (time.monotonic() - self._process.started) * 1000
         self._measure()
         log += self._output.take()
-        if ending is None or ending.trouble is None:
+        if result is None or result.error_status is None:
             return init_ms
-        log.append(platform_log.init_report(init_ms, phase, ending.trouble))
+        log.append(platform_log.init_report(init_ms, phase, result.error_status))
         return None
 
-    def _await_next(self, request_id: str, until: float) -> Ending | None:
+    def _await_next(self, request_id: str, until: float) -> InvocationResult | None:
         """`None` when the process asks for an event, else how it ended instead."""
         while self._next is None:
-            asked = self._receive(request_id, until)
-            if isinstance(asked, Ending):
-                return asked
-            if asked.request.path == f"{PREFIX}invocation/next":
-                self._next = asked
-            elif asked.request.path == f"{PREFIX}init/error":
-                self._api.answer(asked, HTTPStatus.ACCEPTED)
-                return invocation_result.init_failed(asked.request.body)
+            pending = self._receive(request_id, until)
+            if isinstance(pending, InvocationResult):
+                return pending
+            if pending.request.path == f"{PREFIX}invocation/next":
+                self._next = pending
+            elif pending.request.path == f"{PREFIX}init/error":
+                self._api.answer(pending, HTTPStatus.ACCEPTED)
+                return invocation_result.init_failed(pending.request.body)
             else:
-                self._api.answer(asked, HTTPStatus.NOT_FOUND)
+                self._api.answer(pending, HTTPStatus.NOT_FOUND)
         return None
 
-    def _converse(self, invocation: Invocation, until: float) -> Ending:
+    def _converse(self, invocation: Invocation, until: float) -> InvocationResult:
         """Sends the event, and waits for the answer that belongs to it."""
-        asked, self._next = self._next, None
-        assert asked is not None
+        pending, self._next = self._next, None
+        assert pending is not None
         left_s = until - time.monotonic()
         headers = {
             "Lambda-Runtime-Aws-Request-Id": invocation.request_id,
@@ -172,30 +176,30 @@ class Environment:
             "Lambda-Runtime-Invoked-Function-Arn": invocation.arn,
             "Lambda-Runtime-Trace-Id": invocation.trace,
         }
-        self._api.answer(asked, HTTPStatus.OK, invocation.payload, headers, left_s)
+        self._api.answer(pending, HTTPStatus.OK, invocation.payload, headers, left_s)
         answers = f"{PREFIX}invocation/{invocation.request_id}/"
         while True:
             answer = self._receive(invocation.request_id, until)
-            if isinstance(answer, Ending):
+            if isinstance(answer, InvocationResult):
                 return answer
             if answer.request.path in (f"{answers}response", f"{answers}error"):
                 return self._answered(answer)
             self._api.answer(answer, HTTPStatus.BAD_REQUEST)
 
-    def _answered(self, answer: Asked) -> Ending:
+    def _answered(self, answer: RuntimeRequest) -> InvocationResult:
         if answer.request.oversize:
             self._api.answer(answer, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
             return invocation_result.oversize(LONGEST_BODY)
         self._api.answer(answer, HTTPStatus.ACCEPTED, b'{"status":"OK"}')
-        return Ending(answer.request.body, failed=answer.request.path.endswith("/error"))
+        return InvocationResult(answer.request.body, failed=answer.request.path.endswith("/error"))
 
-    def _receive(self, request_id: str, until: float) -> Asked | Ending:
+    def _receive(self, request_id: str, until: float) -> RuntimeRequest | InvocationResult:
         """What the process asks next, or, where it does not come to that, how it ended."""
         try:
-            asked = self._api.receive(until, self._process.alive)
+            pending = self._api.receive(until, self._process.alive)
         except TimeoutError:
             return invocation_result.timed_out(request_id, self.function.timeout_s)
-        return asked or invocation_result.exited(request_id, self._process.end())
+        return pending or invocation_result.exited(request_id, self._process.end())
 
     def _measure(self) -> None:
         self._peak_mb = max(self._peak_mb, self._process.peak_mb())

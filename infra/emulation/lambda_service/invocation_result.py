@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from infra.emulation.lambda_service import platform_log
-from infra.emulation.lambda_service.platform_log import Trouble
+from infra.emulation.lambda_service.platform_log import ErrorStatus
 
 
 class _Error(msgspec.Struct, rename="camel"):
@@ -18,40 +18,42 @@ class _Error(msgspec.Struct, rename="camel"):
 
 
 @dataclass(frozen=True)
-class Ending:
+class InvocationResult:
     """The answer's payload, whether it is an error, why the platform had to end it, and what it logged about that."""
 
     payload: bytes
     failed: bool = False
-    trouble: Trouble | None = None
+    error_status: ErrorStatus | None = None
     log: tuple[str, ...] = ()
 
 
-def timed_out(request_id: str, timeout_s: float) -> Ending:
+def timed_out(request_id: str, timeout_s: float) -> InvocationResult:
     message = f"Task timed out after {timeout_s:.2f} seconds"
     line = platform_log.timed_out(request_id, timeout_s)
     return _failure("timeout", "Sandbox.Timedout", f"RequestId: {request_id} Error: {message}", (line,))
 
 
-def exited(request_id: str, how: str) -> Ending:
+def exited(request_id: str, how: str) -> InvocationResult:
     message = f"RequestId: {request_id} Error: {how}"
     return _failure("error", "Runtime.ExitError", message, (message, "Runtime.ExitError"))
 
 
-def init_failed(body: bytes) -> Ending:
+def init_failed(body: bytes) -> InvocationResult:
     """`body` is the error document that the runtime sent."""
     try:
         error_type = msgspec.json.decode(body, type=_Error).error_type
     except msgspec.MsgspecError:
         error_type = "Runtime.Unknown"
-    return Ending(body, failed=True, trouble=Trouble("error", error_type))
+    return InvocationResult(body, failed=True, error_status=ErrorStatus("error", error_type))
 
 
-def oversize(limit: int) -> Ending:
+def oversize(limit: int) -> InvocationResult:
     message = f"Response payload size exceeded maximum allowed payload size ({limit} bytes)."
     return _failure("error", "Function.ResponseSizeTooLarge", message)
 
 
-def _failure(status: Literal["timeout", "error"], error_type: str, message: str, log: tuple[str, ...] = ()) -> Ending:
+def _failure(
+    status: Literal["timeout", "error"], error_type: str, message: str, log: tuple[str, ...] = ()
+) -> InvocationResult:
     payload = msgspec.json.encode({"errorType": error_type, "errorMessage": message})
-    return Ending(payload, failed=True, trouble=Trouble(status, error_type), log=log)
+    return InvocationResult(payload, failed=True, error_status=ErrorStatus(status, error_type), log=log)

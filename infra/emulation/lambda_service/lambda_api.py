@@ -23,7 +23,7 @@ _SETTINGS = re.compile(r"/2016-08-19/account-settings/?")
 _PIECE = 1 << 16
 
 
-class LambdaFront:
+class LambdaApi:
     """Answers for `lambdas` before `app` sees the request."""
 
     def __init__(self, app: "WSGIApplication", lambdas: Lambdas) -> None:

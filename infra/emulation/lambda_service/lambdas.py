@@ -9,7 +9,7 @@ import msgspec
 
 from infra.emulation.lambda_service.async_events import Event, EventQueue
 from infra.emulation.lambda_service.concurrency import Concurrency
-from infra.emulation.lambda_service.environment_variables import Site
+from infra.emulation.lambda_service.environment_variables import AccountContext
 from infra.emulation.lambda_service.environments import Execution, Invocation
 from infra.emulation.lambda_service.platform_log import tail
 from infra.emulation.lambda_service.pool import Closed, Pool
@@ -74,7 +74,7 @@ class Lambdas:
 
     def __init__(
         self,
-        site: Site,
+        account: AccountContext,
         log: Log,
         bury: Bury,
         concurrency: int = 1000,
@@ -83,9 +83,9 @@ class Lambdas:
     ) -> None:
         self._log, self._bury = log, bury
         self._limit = concurrency
-        self._registry = Registry(site.region, site.account, concurrency)
+        self._registry = Registry(account.region, account.number, concurrency)
         self._concurrency = Concurrency(self._registry)
-        self._pool = Pool(site, most_processes, idle_s)
+        self._pool = Pool(account, most_processes, idle_s)
         # More threads could only wait for a process.
         self._queue = EventQueue(self._attempt, most_processes)
         self._closing = False

@@ -21,8 +21,7 @@ class LogFiles:
             self._folder.mkdir(parents=True, exist_ok=True)
             with path.open("a", encoding="utf-8") as file:
                 file.write("".join(f"{stream[-8:]} {line}\n" for line in lines))
-                full = file.tell() > _LARGEST
-            if full:
+            if path.stat().st_size > _LARGEST:
                 path.replace(path.with_suffix(".log.1"))
 
     def path(self, group: str) -> Path:

@@ -13,7 +13,7 @@ TAIL_BYTES = 4096  # API_Invoke, LogResult: "the last 4 KB of the execution log"
 
 
 @dataclass(frozen=True)
-class Trouble:
+class ErrorStatus:
     """Why an invocation or an initialisation did not end as it should."""
 
     status: Literal["timeout", "error"]
@@ -40,9 +40,14 @@ def billed_ms(duration_ms: float, init_ms: float | None) -> int:
 
 
 def report(
-    request_id: str, duration_ms: float, init_ms: float | None, memory_mb: int, peak_mb: int, trouble: Trouble | None
+    request_id: str,
+    duration_ms: float,
+    init_ms: float | None,
+    memory_mb: int,
+    peak_mb: int,
+    error_status: ErrorStatus | None,
 ) -> str:
-    """The REPORT line; `init_ms` for a cold start that went well, `trouble` for what the platform had to end."""
+    """The REPORT line; `init_ms` for a cold start that went well, `error_status` for what the platform had to end."""
     # Rounded first: whoever adds up the figures of the line comes to the figure that is billed.
     duration_ms = round(duration_ms, 2)
     init_ms = None if init_ms is None else round(init_ms, 2)
@@ -55,13 +60,13 @@ def report(
     ]
     if init_ms is not None:
         figures.append(f"Init Duration: {init_ms:.2f} ms")
-    figures.append("" if trouble is None else str(trouble))
+    figures.append("" if error_status is None else str(error_status))
     return "\t".join(figures)
 
 
-def init_report(init_ms: float, phase: Literal["init", "invoke"], trouble: Trouble) -> str:
+def init_report(init_ms: float, phase: Literal["init", "invoke"], error_status: ErrorStatus) -> str:
     """The line about an initialisation that failed; one that went well shows in the REPORT line."""
-    return f"INIT_REPORT Init Duration: {init_ms:.2f} ms\tPhase: {phase}\t{trouble}"
+    return f"INIT_REPORT Init Duration: {init_ms:.2f} ms\tPhase: {phase}\t{error_status}"
 
 
 def timed_out(request_id: str, timeout_s: float) -> str:

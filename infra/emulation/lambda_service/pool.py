@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 
-from infra.emulation.lambda_service.environment_variables import Site
+from infra.emulation.lambda_service.environment_variables import AccountContext
 from infra.emulation.lambda_service.environments import Environment
 from infra.emulation.lambda_service.versions import FunctionVersion
 
@@ -40,11 +40,11 @@ class _Call:
 class Pool:
     """At most `most` environments; those idle for `idle_s` seconds are ended."""
 
-    def __init__(self, site: Site, most: int, idle_s: float) -> None:
-        self._site, self._most, self._idle_s = site, most, idle_s
+    def __init__(self, account: AccountContext, most: int, idle_s: float) -> None:
+        self._account, self._most, self._idle_s = account, most, idle_s
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
-        self._places = 0  # taken: idle, in use, or about to start
+        self._reserved = 0  # taken: idle, in use, or about to start
         self._idle: list[tuple[float, Environment]] = []  # oldest first
         self._busy: dict[Environment, bool] = {}  # true: not to be used again
         self._waiting: deque[_Call] = deque()
@@ -99,12 +99,12 @@ class Pool:
             self._changed.notify_all()
         self._end(ended)
         with self._changed:
-            self._changed.wait_for(lambda: self._places == 0)
+            self._changed.wait_for(lambda: self._reserved == 0)
         self._keeper.join()
 
     def _start(self, function: FunctionVersion) -> Environment:
         try:
-            environment = Environment(function, self._site)
+            environment = Environment(function, self._account)
         except BaseException:
             self._leave()
             raise
@@ -118,7 +118,7 @@ class Pool:
 
     def _leave(self) -> None:
         with self._lock:
-            self._places -= 1
+            self._reserved -= 1
             self._serve()
             self._changed.notify_all()
 
@@ -152,8 +152,8 @@ class Pool:
                 call.environment = entry[1]
                 self._busy[entry[1]] = False
                 return True
-        if self._places < self._most:
-            self._places += 1
+        if self._reserved < self._most:
+            self._reserved += 1
             return True
         if self._idle:
             call.replaced = self._idle.pop(0)[1]

@@ -37,9 +37,9 @@ def follow(header: str | None, arn: str) -> Trail:
     runs = _runs(fields.get("Lineage", ""))
     own = hashlib.sha256(arn.encode()).hexdigest()[:8]
     before = runs[own] = runs.get(own, -1) + 1
-    lineage = "|".join(f"{function}:{count}" for function, count in runs.items())
+    hops = "|".join(f"{function}:{count}" for function, count in runs.items())
     sampled = fields.get("Sampled") or "0"
-    return Trail(f"Root={root};Parent={secrets.token_hex(8)};Sampled={sampled};Lineage={lineage}", before)
+    return Trail(f"Root={root};Parent={secrets.token_hex(8)};Sampled={sampled};Lineage={hops}", before)
 
 
 def _fields(header: str) -> dict[str, str]:
@@ -48,7 +48,7 @@ def _fields(header: str) -> dict[str, str]:
     return {name: value for name, _, value in parts if value}
 
 
-def _runs(lineage: str) -> dict[str, int]:
+def _runs(hops: str) -> dict[str, int]:
     """Runs before the last one by function; entries that are none of ours are passed over."""
-    entries = (entry.partition(":") for entry in lineage.split("|"))
+    entries = (entry.partition(":") for entry in hops.split("|"))
     return {function: int(count) for function, _, count in entries if count.isdecimal()}

@@ -87,7 +87,7 @@ class _Connection:
 
 
 @dataclass(frozen=True)
-class Asked:
+class RuntimeRequest:
     """A request of the process, to be answered."""
 
     request: Request
@@ -105,7 +105,7 @@ class RuntimeApi:
         host, port = self._listener.getsockname()
         self.address = f"{host}:{port}"
 
-    def receive(self, until: float, alive: Callable[[], bool]) -> Asked | None:
+    def receive(self, until: float, alive: Callable[[], bool]) -> RuntimeRequest | None:
         """The next request, or `None` when the process has ended without one.
 
         Raises `TimeoutError` at `until` (monotonic seconds); what has arrived by then still counts.
@@ -114,9 +114,9 @@ class RuntimeApi:
             left, running = until - time.monotonic(), alive()
             pause = _POLL_S if self._connections else _BRIEF_POLL_S
             arrived = self._read(max(0.0, min(left, pause)) if running else 0.0)
-            asked = self._take()
-            if asked is not None:
-                return asked
+            request = self._take()
+            if request is not None:
+                return request
             if left <= 0:
                 raise TimeoutError
             if not running and not arrived:
@@ -124,7 +124,7 @@ class RuntimeApi:
 
     def answer(
         self,
-        asked: Asked,
+        request: RuntimeRequest,
         status: HTTPStatus,
         body: bytes = b"",
         headers: Mapping[str, str] | None = None,
@@ -133,12 +133,12 @@ class RuntimeApi:
         """Sends an answer; a process that does not read it is found out by what it asks next, or does not."""
         fields = {"Content-Type": "application/json", "Content-Length": str(len(body)), **(headers or {})}
         head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
-        channel = asked.connection.channel
+        channel = request.connection.channel
         with suppress(OSError):
             channel.settimeout(max(timeout_s, 0.001))
             channel.sendall(f"HTTP/1.1 {status.value} {status.phrase}\r\n{head}\r\n".encode("latin-1") + body)
-        if asked.request.oversize:
-            self._drop(asked.connection)
+        if request.request.oversize:
+            self._drop(request.connection)
 
     def hang_up(self) -> None:
         """Ends the conversation with one process; another one may begin its own."""
@@ -167,7 +167,7 @@ class RuntimeApi:
         self._connections.append(connection)
         self._selector.register(channel, selectors.EVENT_READ, connection)
 
-    def _take(self) -> Asked | None:
+    def _take(self) -> RuntimeRequest | None:
         for connection in list(self._connections):
             try:
                 request = take(connection.data)
@@ -175,7 +175,7 @@ class RuntimeApi:
                 self._drop(connection)
                 continue
             if request is not None:
-                return Asked(request, connection)
+                return RuntimeRequest(request, connection)
         return None
 
     def _drop(self, connection: _Connection) -> None:

@@ -22,7 +22,7 @@ from infra.emulation.wsgi import App, Dropped, Environ, Start, body, operation, 
 
 PATH = "/_marless/faults"
 
-Trouble = Literal[
+Fault = Literal[
     "slow_down", "conflict", "throttle", "too_many", "error", "delay", "drop", "lost_reply", "twice", "swallow", "kill"
 ]
 # What changes anything, as opposed to reads: methods of S3 and Lambda, operations of DynamoDB.
@@ -45,7 +45,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     service: str
-    trouble: Trouble
+    fault: Fault
     functions: bool = False
     action: str = ""
     key: str = ""
@@ -54,10 +54,10 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     delay_s: float = 0.0
 
 
-class Struck(msgspec.Struct, frozen=True):
+class InjectedFault(msgspec.Struct, frozen=True):
     """A request that a rule was applied to."""
 
-    trouble: Trouble
+    fault: Fault
     action: str
     path: str
 
@@ -74,7 +74,7 @@ class Faults:
         self._app = app
         self._lock = threading.Lock()
         self._rules: list[Rule] = []
-        self._struck: list[Struck] = []
+        self._injected: list[InjectedFault] = []
 
     def __call__(self, environ: Environ, start: Start) -> Iterable[bytes]:
         if environ["PATH_INFO"] == PATH:
@@ -82,22 +82,22 @@ class Faults:
         rule = self._due(environ)
         if rule is None:
             return self._app(environ, start)
-        if rule.trouble == "delay":
+        if rule.fault == "delay":
             time.sleep(rule.delay_s)
             return self._app(environ, start)
-        if rule.trouble in ("lost_reply", "twice", "kill"):
+        if rule.fault in ("lost_reply", "twice", "kill"):
             b"".join(self._app(environ, lambda *_: None))
             environ["wsgi.input"].seek(0)
-        return self._struck_by(rule.trouble, environ, start)
+        return self._apply_fault(rule.fault, environ, start)
 
-    def _struck_by(self, trouble: Trouble, environ: Environ, start: Start) -> Iterable[bytes]:
-        if trouble == "twice":
+    def _apply_fault(self, fault: Fault, environ: Environ, start: Start) -> Iterable[bytes]:
+        if fault == "twice":
             return self._app(environ, start)
-        if trouble == "kill":
+        if fault == "kill":
             _kill(environ)
-        if trouble in ("drop", "lost_reply", "kill"):
+        if fault in ("drop", "lost_reply", "kill"):
             raise Dropped
-        return _ANSWERS[trouble](start)
+        return _ANSWERS[fault](start)
 
     def _manage(self, environ: Environ, start: Start) -> Iterable[bytes]:
         method = environ["REQUEST_METHOD"]
@@ -105,8 +105,8 @@ class Faults:
             if method == "POST":
                 self._rules = _RULES.decode(body(environ)) + self._rules
             elif method == "DELETE":
-                self._rules, self._struck = [], []
-            return reply(start, "200 OK", msgspec.json.encode(self._struck))
+                self._rules, self._injected = [], []
+            return reply(start, "200 OK", msgspec.json.encode(self._injected))
 
     def _due(self, environ: Environ) -> Rule | None:
         """The first rule that fits, counted."""
@@ -114,17 +114,17 @@ class Faults:
             return None
         meant_for, action = service(environ), operation(environ)
         with self._lock:
-            for place, rule in enumerate(self._rules):
+            for index, rule in enumerate(self._rules):
                 if not _fits(rule, meant_for, action, environ):
                     continue
                 if rule.skip:
-                    self._rules[place] = msgspec.structs.replace(rule, skip=rule.skip - 1)
+                    self._rules[index] = msgspec.structs.replace(rule, skip=rule.skip - 1)
                     return None
                 if rule.count > 1:
-                    self._rules[place] = msgspec.structs.replace(rule, count=rule.count - 1)
+                    self._rules[index] = msgspec.structs.replace(rule, count=rule.count - 1)
                 else:
-                    del self._rules[place]
-                self._struck.append(Struck(rule.trouble, action, environ["PATH_INFO"]))
+                    del self._rules[index]
+                self._injected.append(InjectedFault(rule.fault, action, environ["PATH_INFO"]))
                 return rule
         return None
 

@@ -59,7 +59,7 @@ class LogEvents:
             self._groups.pop(group, None)
 
 
-class LogDoor:
+class LogsApi:
     """Answers for `events` before `app` sees the request; groups without events are the app's."""
 
     def __init__(self, app: App, events: LogEvents) -> None:
@@ -67,25 +67,25 @@ class LogDoor:
 
     def __call__(self, environ: Environ, start: Start) -> Iterable[bytes]:
         if service(environ) == "logs":
-            asked = json.loads(body(environ))
+            request = json.loads(body(environ))
             match operation(environ):
                 case "FilterLogEvents":
-                    if unknown := sorted(asked.keys() - _UNDERSTOOD):
+                    if unknown := sorted(request.keys() - _UNDERSTOOD):
                         return _refuse(start, f"the emulated account does not know {', '.join(unknown)}")
-                    found = self._filtered(asked)
+                    found = self._filtered(request)
                     if found is not None:
                         return reply(start, "200 OK", json.dumps(found).encode(), _KIND)
                 case "DeleteLogGroup":
-                    self._events.forget(asked["logGroupName"])
+                    self._events.forget(request["logGroupName"])
         return self._app(environ, start)
 
-    def _filtered(self, asked: dict[str, Any]) -> dict[str, Any] | None:
-        first = int(asked.get("nextToken", 0))
-        found = self._events.since(asked["logGroupName"], asked.get("startTime", 0), first)
+    def _filtered(self, request: dict[str, Any]) -> dict[str, Any] | None:
+        first = int(request.get("nextToken", 0))
+        found = self._events.since(request["logGroupName"], request.get("startTime", 0), first)
         if found is None:
             return None
         page = found[:_PAGE]
-        told = [
+        events = [
             {
                 "eventId": str(event.id),
                 "logStreamName": event.stream,
@@ -96,7 +96,7 @@ class LogDoor:
             for event in page
         ]
         more = {"nextToken": str(page[-1].id + 1)} if len(found) > _PAGE else {}
-        return {"events": told, "searchedLogStreams": [], **more}
+        return {"events": events, "searchedLogStreams": [], **more}
 
 
 def _refuse(start: Start, message: str) -> Iterable[bytes]:

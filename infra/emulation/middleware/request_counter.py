@@ -1,10 +1,10 @@
-"""An account's own count of what was asked of it, for tests of the bill: WSGI middleware that changes nothing.
+"""Counts the requests that an emulated account gets, for tests of the bill: WSGI middleware that changes nothing.
 
-``GET /_marless/tally`` gives a `Count` of every run's requests since the last ``DELETE``, by service and operation, and
-the `Call`s of functions, whose REPORT lines are in their logs. The path exists only where the account was started with
-faults allowed. What is counted is what AWS bills: S3 bills what it answered itself, errors of the client among them
-(user guide, "Billing for Amazon S3 error responses"); DynamoDB writes whose condition did not hold as well (developer
-guide, "DynamoDB read and write operations"); Lambda what it accepted.
+``GET /_marless/requests`` returns a `Count` of every run's requests since the last ``DELETE``, by service and
+operation, and the `Call`s of functions; REPORT lines are in the functions' logs. The path exists only where the account
+was started with faults allowed. Requests are counted as AWS bills them: S3 bills every answer below 500, client errors
+included (user guide, "Billing for Amazon S3 error responses"); DynamoDB bills writes whose condition failed, too
+(developer guide, "DynamoDB read and write operations"); Lambda bills accepted requests.
 """
 
 import json
@@ -22,7 +22,7 @@ import msgspec
 from infra.emulation.middleware.capacity import Item, item_size, read_units, write_units
 from infra.emulation.wsgi import App, Environ, Start, body, operation, reply, service
 
-PATH = "/_marless/tally"
+PATH = "/_marless/requests"
 
 _KEY = re.compile(r"/[^/]+/tenants/[^/]+/(?:runs/(?P<run>[^/]+)|[^/]+)/(?P<key>.*)")
 _PREFIX = re.compile(r"tenants/[^/]+/runs/(?P<run>[^/]+)/.*")
@@ -67,7 +67,7 @@ class Call(msgspec.Struct, frozen=True):
     answer: int
 
 
-class Told(msgspec.Struct, frozen=True):
+class RequestTotals(msgspec.Struct, frozen=True):
     """All that was counted."""
 
     counts: list[Count]
@@ -89,7 +89,7 @@ class _Sum:
     bytes: int = 0
 
 
-class Tally:
+class RequestCounter:
     """Counts what passes through to `app`."""
 
     def __init__(self, app: App) -> None:
@@ -101,7 +101,7 @@ class Tally:
 
     def __call__(self, environ: Environ, start: Start) -> Iterable[bytes]:
         if environ["PATH_INFO"] == PATH:
-            return self._tell(environ, start)
+            return self._report(environ, start)
         said: list[tuple[str, list[tuple[str, str]]]] = []
 
         def heard(status: str, headers: list[tuple[str, str]], *_: Any) -> None:
@@ -116,15 +116,15 @@ class Tally:
             self._count(environ, asked, answer)
         return [text]
 
-    def _tell(self, environ: Environ, start: Start) -> Iterable[bytes]:
+    def _report(self, environ: Environ, start: Start) -> Iterable[bytes]:
         with self._lock:
             counts = [Count(*what, sum_.requests, sum_.units, sum_.bytes) for what, sum_ in self._sums.items()]
-            told = msgspec.json.encode(Told(counts, self._calls))
+            totals = msgspec.json.encode(RequestTotals(counts, self._calls))
             if environ["REQUEST_METHOD"] == "DELETE":
                 # The sizes of items are kept, for the items stand.
                 self._sums.clear()
                 self._calls.clear()
-        return reply(start, "200 OK", told)
+        return reply(start, "200 OK", totals)
 
     def _count(self, environ: Environ, asked: bytes, answer: Answer) -> None:
         by = "function" if _ROLE in environ.get("HTTP_AUTHORIZATION", "") else "operator"

@@ -134,8 +134,8 @@ class Function:
 
     def create(self, name: str, wanted: Properties) -> Made:
         client, name = self._clients("lambda"), wanted.get("FunctionName", name)
-        told = client.create_function(FunctionName=name, Code={"ZipFile": _PLACEHOLDER}, **_configuration(wanted))
-        with whole(self, Made(name, {"Arn": told["FunctionArn"]}), wanted) as made:
+        created = client.create_function(FunctionName=name, Code={"ZipFile": _PLACEHOLDER}, **_configuration(wanted))
+        with whole(self, Made(name, {"Arn": created["FunctionArn"]}), wanted) as made:
             self._reserve(name, wanted)
             self._functions.set(name, wanted)
         return made
@@ -201,9 +201,9 @@ class Version:
             )
         if self._functions.published(function):  # so that moto, which knows less of a function, sees a change
             client.update_function_configuration(FunctionName=function)
-        told = client.publish_version(FunctionName=function)
-        self._functions.publish(function, told["Version"])
-        return Made(told["FunctionArn"], {"Version": told["Version"]})
+        created = client.publish_version(FunctionName=function)
+        self._functions.publish(function, created["Version"])
+        return Made(created["FunctionArn"], {"Version": created["Version"]})
 
     def update(self, made: Made, before: Properties, after: Properties) -> None:
         """A published version does not change."""
@@ -223,9 +223,9 @@ class Alias:
     def create(self, name: str, wanted: Properties) -> Made:
         if wanted["Name"] != LIVE:
             raise ValueError(f"the emulated account knows one alias, {LIVE}")
-        told = self._clients("lambda").create_alias(**wanted)
+        created = self._clients("lambda").create_alias(**wanted)
         self._functions.point(wanted["FunctionName"], wanted["FunctionVersion"])
-        return Made(told["AliasArn"])
+        return Made(created["AliasArn"])
 
     def update(self, made: Made, before: Properties, after: Properties) -> None:
         self._clients("lambda").update_alias(**after)

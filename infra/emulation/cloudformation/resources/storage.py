@@ -99,8 +99,8 @@ class Table:
 
     def create(self, name: str, wanted: Properties) -> Made:
         given = {key: wanted[key] for key in _OF_A_NEW_TABLE if key in wanted}
-        told = {key: _encryption(value) if key == "SSESpecification" else value for key, value in given.items()}
-        table = self._clients("dynamodb").create_table(TableName=name, **told)["TableDescription"]
+        settings = {key: _encryption(value) if key == "SSESpecification" else value for key, value in given.items()}
+        table = self._clients("dynamodb").create_table(TableName=name, **settings)["TableDescription"]
         made = Made(table["TableName"], {"Arn": table["TableArn"]})
         partition_key = next(key["AttributeName"] for key in wanted["KeySchema"] if key["KeyType"] == "HASH")
         self._rules.put_table(made.id, partition_key)

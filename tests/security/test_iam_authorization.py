@@ -13,8 +13,8 @@ from botocore.exceptions import ClientError
 from two_tenants import ACCOUNT, OPERATOR, REGION, Place, account
 
 from infra.emulation.iam.authorization import UnknownRole
-from infra.emulation.iam.policies import Asked, judge, read
-from infra.emulation.iam.requests import Account, asked, signer
+from infra.emulation.iam.policies import ServiceAction, judge, read
+from infra.emulation.iam.requests import Account, service_actions, signer
 from infra.emulation.iam.role_policies import Rules
 
 READER = f"arn:aws:iam::{ACCOUNT}:role/reader"
@@ -38,7 +38,7 @@ def said(document: Any, action: str, resource: str = "arn:aws:s3:::b/k", **conte
         name.replace("__", ":").replace("_", "-"): tuple([value] if isinstance(value, str) else value)
         for name, value in context.items()
     }
-    return judge([read(document)], Asked(action, resource), known).said
+    return judge([read(document)], ServiceAction(action, resource), known).said
 
 
 def under(condition: dict[str, Any], **context: Any) -> str:
@@ -158,10 +158,10 @@ def test_conditions(condition: dict[str, Any], context: dict[str, Any], expected
 def test_what_is_not_emulated_goes_against_the_caller_and_says_why(condition: dict[str, Any], why: str) -> None:
     document = policy(statement("Allow", "s3:*"), statement("Deny", "s3:Get*", Sid="Odd", Condition=condition))
     context = {"s3:prefix": ("a", "b") if "several" in why else ("a",)}
-    verdict = judge([read(document)], Asked("s3:GetObject", B), context)
+    verdict = judge([read(document)], ServiceAction("s3:GetObject", B), context)
     assert verdict.said == "deny"
     assert "Odd: " in verdict.why and why in verdict.why
-    assert judge([read(document)], Asked("s3:PutObject", B), context).said == "allow"
+    assert judge([read(document)], ServiceAction("s3:PutObject", B), context).said == "allow"
 
 
 @pytest.mark.parametrize(
@@ -182,16 +182,16 @@ def test_a_policy_that_cannot_be_read_denies(document: Any) -> None:
 def test_variables_stand_for_what_is_known_of_the_caller_letter_by_letter() -> None:
     document = policy(statement("Allow", "s3:GetObject", "arn:aws:s3:::b/${aws:PrincipalTag/team}/*"))
 
-    def judged(tag: tuple[str, ...], key: str) -> str:
+    def verdict(tag: tuple[str, ...], key: str) -> str:
         return judge(
-            [read(document)], Asked("s3:GetObject", f"arn:aws:s3:::b/{key}"), {"aws:principaltag/team": tag}
+            [read(document)], ServiceAction("s3:GetObject", f"arn:aws:s3:::b/{key}"), {"aws:principaltag/team": tag}
         ).said
 
-    assert judged(("red",), "red/1") == "allow"
-    assert judged(("red",), "blue/1") == "nothing"
-    assert judged(("*",), "blue/1") == "nothing"
-    assert judged(("*",), "*/1") == "allow"
-    assert judged((), "/1") == "nothing"
+    assert verdict(("red",), "red/1") == "allow"
+    assert verdict(("red",), "blue/1") == "nothing"
+    assert verdict(("*",), "blue/1") == "nothing"
+    assert verdict(("*",), "*/1") == "allow"
+    assert verdict((), "/1") == "nothing"
     literal = policy(statement("Allow", "s3:GetObject", "arn:aws:s3:::b/${*}"))
     assert said(literal, "s3:GetObject", "arn:aws:s3:::b/*") == "allow"
     assert said(literal, "s3:GetObject", "arn:aws:s3:::b/k") == "nothing"
@@ -202,13 +202,13 @@ def test_variables_stand_for_what_is_known_of_the_caller_letter_by_letter() -> N
 def test_a_resource_policy_is_about_whom_it_names() -> None:
     document = policy(statement("Deny", "s3:*", Principal={"AWS": [READER]}), statement("Allow", "s3:*", Principal="*"))
 
-    def judged(*callers: str) -> str:
-        return judge([read(document, of_resource=True)], Asked("s3:GetObject", B), {}, callers).said
+    def verdict(*callers: str) -> str:
+        return judge([read(document, of_resource=True)], ServiceAction("s3:GetObject", B), {}, callers).said
 
-    assert judged(READER, "session") == "deny"
-    assert judged(WRITER) == "allow"
+    assert verdict(READER, "session") == "deny"
+    assert verdict(WRITER) == "allow"
     services = policy(statement("Deny", "s3:*", Principal={"Service": "lambda.amazonaws.com"}))
-    assert judge([read(services, of_resource=True)], Asked("s3:GetObject", B), {}, (READER,)).said == "nothing"
+    assert judge([read(services, of_resource=True)], ServiceAction("s3:GetObject", B), {}, (READER,)).said == "nothing"
 
 
 # ---- Requests ----
@@ -255,7 +255,7 @@ def place() -> Iterator[Place]:
 
 
 def client(place: Place, role: str, service: str, policy: Any = None, **tags: str) -> Any:
-    made = place.gate.issue(role, "someone", policy, tags)
+    made = place.authorization.issue(role, "someone", policy, tags)
     return place.client_of(made, service)
 
 
@@ -300,8 +300,10 @@ def test_a_bucket_policy_denies_everybody_and_allows_whom_it_names(place: Place)
 def test_a_role_is_assumed_by_who_may_and_its_session_is_held_to_it(place: Place) -> None:
     sts = client(place, WRITER, "sts")
     narrow = json.dumps(policy(statement("Allow", "s3:*", f"{B}/other/*")))
-    told = sts.assume_role(RoleArn=READER, RoleSessionName="reading", Policy=narrow, DurationSeconds=900)["Credentials"]
-    made = (told["AccessKeyId"], told["SecretAccessKey"], told["SessionToken"])
+    answer = sts.assume_role(RoleArn=READER, RoleSessionName="reading", Policy=narrow, DurationSeconds=900)[
+        "Credentials"
+    ]
+    made = (answer["AccessKeyId"], answer["SecretAccessKey"], answer["SessionToken"])
     reader = place.client_of(made, "s3")
     assert reader.get_object(Bucket="shelf", Key="other/1")["Body"].read() == b"first"
     assert refusal(reader.get_object, Bucket="shelf", Key="own/1")["Error"]["Code"] == "AccessDenied"
@@ -343,16 +345,16 @@ def test_a_role_that_does_not_exist_cannot_be_assumed(place: Place) -> None:
     assumed = refusal(place.operator("sts").assume_role, RoleArn=nobody, RoleSessionName="x1")
     assert assumed["Error"]["Code"] == "AccessDenied"
     with pytest.raises(UnknownRole):
-        place.gate.issue(nobody, "x1")
+        place.authorization.issue(nobody, "x1")
 
 
 def test_credentials_end_with_their_time_and_are_worth_what_the_role_is_just_now() -> None:
     rules = Rules()
     rules.put_policy(READER, "read", policy(statement("Allow", "s3:ListAllMyBuckets")))
     with account(rules) as place:
-        late = place.client_of(place.gate.issue(READER, "late", lasting_s=0.0), "s3")
+        late = place.client_of(place.authorization.issue(READER, "late", duration_s=0.0), "s3")
         assert refusal(late.list_buckets)["Error"]["Code"] == "ExpiredToken"
-        reader = place.client_of(place.gate.issue(READER, "someone"), "s3")
+        reader = place.client_of(place.authorization.issue(READER, "someone"), "s3")
         reader.list_buckets()
         rules.drop_policy(READER, "read")
         assert refusal(reader.list_buckets)["Error"]["Code"] == "AccessDenied"
@@ -363,7 +365,7 @@ def test_credentials_end_with_their_time_and_are_worth_what_the_role_is_just_now
 
 
 def test_a_key_without_its_token_is_unknown(place: Place) -> None:
-    made = place.gate.issue(READER, "someone")
+    made = place.authorization.issue(READER, "someone")
     for token in (None, "guessed", made.token[:-1]):
         thief = place.client_of((made.key, made.secret, token), "s3")
         assert refusal(thief.get_object, Bucket="shelf", Key="own/1")["Error"]["Code"] == "InvalidAccessKeyId"
@@ -398,7 +400,7 @@ def _signed(service: str) -> str:
     return {"cloudwatch": "monitoring", "s3": "s3:ListAllMyBuckets"}.get(service, service)
 
 
-def test_a_missing_object_is_only_told_to_who_may_list_it(place: Place) -> None:
+def test_only_a_caller_that_may_list_learns_that_an_object_is_missing(place: Place) -> None:
     reader, writer = client(place, READER, "s3"), client(place, WRITER, "s3")
     hidden = refusal(reader.get_object, Bucket="shelf", Key="own/none")
     assert hidden["Error"]["Code"] == "AccessDenied"
@@ -417,13 +419,13 @@ KEYS = {
 def test_the_gate_sees_the_keys_that_are_stored(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
 
-    def noting(environ: dict[str, Any], by: Any, of: Any) -> list[Asked] | None:
-        found = asked(environ, by, of)
+    def noting(environ: dict[str, Any], by: Any, of: Any) -> list[ServiceAction] | None:
+        found = service_actions(environ, by, of)
         seen.extend(one.resource for one in found or [])
         return found
 
     place.operator("s3").create_bucket(Bucket="odd-keys")
-    monkeypatch.setattr("infra.emulation.iam.authorization.asked", noting)
+    monkeypatch.setattr("infra.emulation.iam.authorization.service_actions", noting)
     for key in KEYS:
         place.operator("s3").put_object(Bucket="odd-keys", Key=key, Body=b"x")
     monkeypatch.undo()
@@ -437,7 +439,7 @@ def test_the_gate_sees_the_keys_that_are_stored(place: Place, monkeypatch: pytes
 
 def send(place: Place, service: str, method: str, path: str, body: bytes = b"", **headers: str) -> int:
     """A request by the writer as it stands here; the status of the answer. ``_`` in names of headers is a hyphen."""
-    made = place.gate.issue(WRITER, "sly")
+    made = place.authorization.issue(WRITER, "sly")
     scope = f"{made.key}/20260101/{REGION}/{service}/aws4_request"
     signed = {
         "Authorization": f"AWS4-HMAC-SHA256 Credential={scope}, Signature=0",
@@ -553,4 +555,6 @@ def test_a_request_names_whom_it_is_signed_by() -> None:
     by = signer({"HTTP_AUTHORIZATION": f"AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders=host, Signature=0"})
     assert by == ("AKIA1", "eu-west-1", "s3")
     request = {"REQUEST_METHOD": "GET", "PATH_INFO": "/2016-08-19/account-settings"}
-    assert asked(request, by._replace(service="lambda"), Account("1")) == [Asked("lambda:GetAccountSettings", "*")]
+    assert service_actions(request, by._replace(service="lambda"), Account("1")) == [
+        ServiceAction("lambda:GetAccountSettings", "*")
+    ]
