@@ -1,4 +1,4 @@
-"""apply(plan, state, event) -> state: everything that can happen to a run, as a pure function."""
+"""apply(plan, state, event) -> state: what every event does to a run, as a pure function."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from coordinator.core import budget, opponents, planning
 from coordinator.core.compatibility import incompatibility
-from coordinator.core.controller import Decision, accept, initial, plan_next_round
+from coordinator.core.controller import Decision, accept_proposal, initial_state, plan_next_round
 from coordinator.core.events import (
     Abandoned,
     Advanced,
@@ -27,10 +27,10 @@ from coordinator.core.events import (
     Stopped,
 )
 from coordinator.core.round_records import (
-    Played,
+    RoundReplies,
     env_metrics_of,
-    evaluated,
-    played,
+    evaluation_in_flight,
+    replies_by_round,
     returns_of,
     round_lines,
     side_returns_of,
@@ -43,7 +43,7 @@ from coordinator.core.state_location import (
     locations_after_regrouping,
     spec_of,
 )
-from coordinator.core.tasks import LOOKS, MOST_PUTS, remembered
+from coordinator.core.tasks import LOOKS, MOST_PUTS, remember_rounds
 from coordinator.placement.timings import observed
 from coordinator.pricing.bill import LOG_BYTES, Meter
 from coordinator.rules import scaling
@@ -59,7 +59,7 @@ from functions.contract import (
     Usage,
 )
 
-# An environment may raise with megabytes of text, and every commit of the state would pay for it.
+# An environment may raise an error of megabytes of text, and every commit of the state would pay for it.
 LONGEST_PROBLEM = 400
 
 
@@ -68,7 +68,7 @@ def apply(plan: Plan, state: State, event: Event) -> State:
     return _HANDLERS[type(event)](plan, state, event)
 
 
-def _dispatched(plan: Plan, state: State, event: Dispatched) -> State:
+def _on_dispatched(plan: Plan, state: State, event: Dispatched) -> State:
     slots = dict(state.slots)
     for task in event.tasks:
         old = slots.get(task.work)
@@ -81,17 +81,17 @@ def _dispatched(plan: Plan, state: State, event: Dispatched) -> State:
     return replace(state, slots=slots)
 
 
-def _reported(plan: Plan, state: State, event: Reported) -> State:
-    """Meters every report; counts it only if the task still waits for this attempt."""
+def _on_reported(plan: Plan, state: State, event: Reported) -> State:
+    """Meters every report, and takes its answer only if the slot still waits for this attempt."""
     report, answer = event.report, event.answer
     slot = state.slots.get(event.work)
     if slot is not None and (report.attempt != slot.attempt or not slot.waiting):
         slot = None
-    state = replace(state, meter=_metered(plan, state, slot, report, answer))
+    state = replace(state, meter=_meter_with(plan, state, slot, report, answer))
     if slot is None:
         return state
     if isinstance(answer, Done):
-        state = _measured(plan, replace(state, slowest=_slowest(state, slot, report)), slot, report)
+        state = _with_timings(plan, replace(state, slowest=_slowest(state, slot, report)), slot, report)
         slot = replace(slot, waiting=False, done=answer)
     else:
         slot = replace(
@@ -105,23 +105,23 @@ def _reported(plan: Plan, state: State, event: Reported) -> State:
     return replace(state, slots={**state.slots, event.work: slot})
 
 
-def _metered(plan: Plan, state: State, slot: Slot | None, report: Report, answer: Answer | None) -> Meter:
-    """The meter with one more invocation, for which `slot` waits if anything does.
+def _meter_with(plan: Plan, state: State, slot: Slot | None, report: Report, answer: Answer | None) -> Meter:
+    """The meter with one more invocation; `slot` is the one that waits for it, if any.
 
-    An attempt that was turned away never ran and costs nothing.
+    A throttled attempt never ran and costs nothing.
     """
     if report.outcome == "throttled":
         return state.meter
-    # What an attempt without an answer stored and read is unknown, so the most it can have done is billed.
+    # The storage operations of an attempt without an answer are unknown, so the most it can have done is billed.
     usage = answer.usage if answer else Usage(puts=MOST_PUTS, gets=slot.item.gets if slot else 0)
     timeout_s, memory_mb = (slot.timeout_s, slot.item.memory_mb) if slot else (None, None)
     meter = budget.add_ended(plan, state.meter, report, timeout_s, memory_mb, usage)
-    # An answer that somebody waited for left the region; without a deployment there is none to leave.
+    # Answers to a waiting process leave the region; a local run has no region.
     return meter.add_log(LOG_BYTES).add_transfer(len(report.body)) if plan.platform.fixed_sizes else meter
 
 
 def problem(slot: Slot, report: Report, answer: Answer | None) -> str:
-    """One line on how an attempt ended badly, cut to a length that the ledger can bear."""
+    """How an attempt failed, as one line that is short enough for the ledger."""
     return " ".join(_problem(slot, report, answer).split())[:LONGEST_PROBLEM]
 
 
@@ -135,13 +135,13 @@ def _problem(slot: Slot, report: Report, answer: Answer | None) -> str:
 
 
 def _slowest(state: State, slot: Slot, report: Report) -> dict[str, float]:
-    """The longest run per kind of task and unit of weight, start-up left out."""
+    """The longest duration by kind and unit of weight, without start-up."""
     took, kind = report.duration_ms / slot.item.weight, slot.item.kind
     return {**state.slowest, kind: max(took, state.slowest.get(kind, 0.0))}
 
 
-def _measured(plan: Plan, state: State, slot: Slot, report: Report) -> State:
-    """With what the placement planner goes by, which nobody else asks for."""
+def _with_timings(plan: Plan, state: State, slot: Slot, report: Report) -> State:
+    """With the measurements of the placement planner, which only the rule `auto` uses."""
     item = slot.item
     if plan.config.placement.rule != "auto" or not item.size:
         return state
@@ -150,11 +150,11 @@ def _measured(plan: Plan, state: State, slot: Slot, report: Report) -> State:
     return replace(state, timings=timings, peaks={**state.peaks, item.function: peak})
 
 
-def _advanced(plan: Plan, state: State, event: Advanced) -> State:
+def _on_advanced(plan: Plan, state: State, event: Advanced) -> State:
     return _PHASES[state.phase](plan, replace(state, seconds=state.seconds + event.seconds))
 
 
-def _described(plan: Plan, state: State) -> State:
+def _after_describe(plan: Plan, state: State) -> State:
     reply = _done(state, "describe").reply
     assert isinstance(reply, DescribeReply)
     if problem := incompatibility(plan.config, reply.spec, plan.opponents):
@@ -163,7 +163,7 @@ def _described(plan: Plan, state: State) -> State:
     return replace(state, phase="initialise", slots={}, spec=reply.spec, team=team)
 
 
-def _initialised(plan: Plan, state: State) -> State:
+def _after_initialise(plan: Plan, state: State) -> State:
     objects = _done(state, "initialise").objects
     names = {f"{part}/{keys.group_name(group)}" for part in spec_of(plan).parts for group in state.groups}
     parts = {name: 0 if name.startswith("policy/") else 1 for name in sorted(names)}
@@ -171,44 +171,46 @@ def _initialised(plan: Plan, state: State) -> State:
     if plan.opponents and state.team:
         parts |= dict.fromkeys(opponents.parts(state.team, plan.opponents), len(refs))
         refs = (*refs, plan.opponents.policies)
-    return _start_round(plan, replace(state, slots={}, objects=refs, parts=parts, controller=initial(plan.config)))
+    return _start_round(
+        plan, replace(state, slots={}, objects=refs, parts=parts, controller=initial_state(plan.config))
+    )
 
 
 def _start_round(plan: Plan, state: State) -> State:
-    """At the start of the coming round, with the functions it will run in chosen."""
+    """The start of the coming round, with its placement chosen."""
     return replace(state, phase="sample", wave=0, round_placement=planning.place_round(plan, state))
 
 
-def _sampled(plan: Plan, state: State) -> State:
-    """On to learning, unless the policies that sampled have reached the target."""
-    evaluation = evaluated(plan, state)
+def _after_sample(plan: Plan, state: State) -> State:
+    """Continues with learning, unless the policies that sampled have reached the target."""
+    evaluation = evaluation_in_flight(plan, state)
     if evaluation is None:
-        return _sample_learned(plan, replace(state, garbage=()))
-    state = _ranked(state, evaluation)
+        return _start_learning(plan, replace(state, garbage=()))
+    state = _with_best(state, evaluation)
     target = plan.config.stop.return_
     if target is not None and evaluation.mean >= target:
-        garbage = tuple(sorted({*state.garbage, *_made(state)}))
+        garbage = tuple(sorted({*state.garbage, *_round_keys(state)}))
         return replace(state, phase="final", reason="return", slots={}, garbage=garbage)
-    return _sample_learned(plan, state)
+    return _start_learning(plan, state)
 
 
-def _trained(plan: Plan, state: State) -> State:
-    """On to the next wave of learners, if there is one."""
+def _after_learn(plan: Plan, state: State) -> State:
+    """Continues with the next wave of learners, if there is one."""
     if state.wave + 1 < len(learner_schedule(plan, state)):
         return replace(state, wave=state.wave + 1)
-    return _learned(plan, state)
+    return _end_learning(plan, state)
 
 
-def _sample_learned(plan: Plan, state: State) -> State:
-    """On to learning, or past it where the sampling functions have learned too."""
+def _start_learning(plan: Plan, state: State) -> State:
+    """Continues with learning, or after it where the sampling functions have learned too."""
     learning = replace(state, phase="learn", wave=0)
-    return learning if learner_schedule(plan, state) else _learned(plan, learning)
+    return learning if learner_schedule(plan, state) else _end_learning(plan, learning)
 
 
-def _ranked(state: State, evaluation: Evaluated) -> State:
-    """With these policies as the best if they are; what only the best before them needed is retired.
+def _with_best(state: State, evaluation: Evaluated) -> State:
+    """With these policies as the best if they are; objects that only the former best needed become garbage.
 
-    Where several sides learn the newest are: a high return may tell of weak opponents, so that it ranks nothing.
+    Where several sides learn, the newest policies are the best: a high return may be due to weak opponents.
     """
     before = state.best
     assert state.env_spec is not None and state.team is not None
@@ -218,90 +220,92 @@ def _ranked(state: State, evaluation: Evaluated) -> State:
     best = Best(round=evaluation.round, mean=evaluation.mean, team=state.team, policies=state.policies)
     following = replace(state, best=best)
     passed = {ref.key for ref in before.policies} if before else set()
-    return replace(following, garbage=tuple(sorted(passed - _needed(following))))
+    return replace(following, garbage=tuple(sorted(passed - _needed_keys(following))))
 
 
-def _made(state: State) -> set[str]:
-    """Keys of what the tasks of the round in flight stored."""
+def _round_keys(state: State) -> set[str]:
+    """The keys of the objects that the tasks of the round in flight stored."""
     return {ref.key for slot in state.slots.values() if slot.done for ref in slot.done.objects.values()}
 
 
-def _learned(plan: Plan, state: State) -> State:
-    """Every learner has answered: the round is over, unless the mind proposes another team."""
-    rounds = played(state)
-    decisions = _decisions(plan, state, rounds)
+def _end_learning(plan: Plan, state: State) -> State:
+    """Every learner has answered: the round is over unless the controller proposes another team."""
+    rounds = replies_by_round(state)
+    decisions = _decide_on(plan, state, rounds)
     last = decisions[-1]
     if last.proposal is None:
-        return _rounded(plan, state, rounds, decisions, last.event)
+        return _end_rounds(plan, state, rounds, decisions, last.event)
     return replace(state, phase="regroup", proposal=last.proposal, decision=replace(last, proposal=None))
 
 
-def _decisions(plan: Plan, state: State, rounds: list[Played]) -> list[Decision]:
-    """What the mind makes of the rounds that went on together, one after the other."""
+def _decide_on(plan: Plan, state: State, rounds: list[RoundReplies]) -> list[Decision]:
+    """The controller's decisions on the rounds of one function, one after the other."""
     config = plan.config
     assert state.team is not None
     overhead = scaling.list_overhead(
         plan.prices, len(state.env_spec.agents), spec_of(plan).stages, config.pricing.storage
     )
-    decisions, memory = [], state.controller
+    decisions, controller = [], state.controller
     for index, round_ in enumerate(rounds):
         number = state.round + index
-        decisions.append(plan_next_round(config, state.env_spec, state.team, memory, round_.seen, number, overhead))
-        memory = decisions[-1].controller
+        decisions.append(
+            plan_next_round(config, state.env_spec, state.team, controller, round_.signals, number, overhead)
+        )
+        controller = decisions[-1].controller
     return decisions
 
 
-def _regrouped(plan: Plan, state: State) -> State:
-    """The proposed team exists: on to its trial, if there is to be one."""
+def _after_regroup(plan: Plan, state: State) -> State:
+    """The networks of the proposed team exist: continues with its trial, if there is one."""
     proposal = state.proposal
     assert proposal is not None
     objects, parts = locations_after_regrouping(plan, state)
-    made = replace(state, proposal=replace(proposal, objects=objects, parts=parts))
+    state = replace(state, proposal=replace(proposal, objects=objects, parts=parts))
     if proposal.margin is None:
-        return _resolved(plan, made, _TAKEN[proposal.kind])
-    return replace(made, phase="trial")
+        return _end_with_proposal(plan, state, _ACCEPTED[proposal.kind])
+    return replace(state, phase="trial")
 
 
-def _tried(plan: Plan, state: State) -> State:
-    """Takes or turns down the proposed team, or asks for more episodes."""
+def _after_trial(plan: Plan, state: State) -> State:
+    """Accepts or rejects the proposed team, or continues with more episodes."""
     proposal, sharing = state.proposal, plan.config.sharing
     assert proposal is not None and proposal.margin is not None
     new, old = (np.array(returns_of(state, f"trial/{arm}/{proposal.look:03d}")) for arm in ("new", "old"))
     differences = (*proposal.differences, *(new - old).tolist())
-    seen = replace(proposal, differences=differences, look=proposal.look + 1)
+    look = proposal.look + 1
     looks = len(schedule(sharing.trial_episodes, LOOKS))
-    verdict = judge(np.array(differences), proposal.margin, sharing.error, seen.look, looks)
-    state = replace(state, proposal=seen)
+    verdict = judge(np.array(differences), proposal.margin, sharing.error, look, looks)
+    state = replace(state, proposal=replace(proposal, differences=differences, look=look))
     if verdict == "more":
         return state
-    return _resolved(plan, state, _TAKEN[proposal.kind] if verdict == "commit" else "rejected")
+    return _end_with_proposal(plan, state, _ACCEPTED[proposal.kind] if verdict == "commit" else "rejected")
 
 
-_TAKEN = {"share": "shared", "split": "split"}
+_ACCEPTED = {"share": "shared", "split": "split"}
 
 
-def _proposal_abandoned(plan: Plan, state: State, event: Abandoned) -> State:
-    """The round ends with the team it has."""
-    return _resolved(plan, _abandoned(plan, state), event.event)
+def _on_abandoned(plan: Plan, state: State, event: Abandoned) -> State:
+    """The round ends with its present team."""
+    return _end_with_proposal(plan, _bill_waiting(plan, state), event.event)
 
 
-def _resolved(plan: Plan, state: State, event: str) -> State:
-    """The round ends with its proposal taken or turned down. Only a round that goes on alone proposes a team."""
+def _end_with_proposal(plan: Plan, state: State, event: str) -> State:
+    """Ends the round with its proposal accepted or not. Only a round that is alone in its function has one."""
     assert state.decision is not None
-    return _rounded(plan, state, played(state), [state.decision], event)
+    return _end_rounds(plan, state, replies_by_round(state), [state.decision], event)
 
 
-def _rounded(plan: Plan, state: State, rounds: list[Played], decisions: list[Decision], event: str) -> State:
-    """The rounds are over: new objects, lines of metrics, and a list of what nobody needs any more."""
+def _end_rounds(plan: Plan, state: State, rounds: list[RoundReplies], decisions: list[Decision], event: str) -> State:
+    """Ends the rounds: new objects, lines of metrics, and the objects that have become garbage."""
     lines = round_lines(plan, state, rounds, decisions, event)
     (objects, parts), team, controller = locations_after_learning(plan, state), state.team, decisions[-1].controller
-    if state.proposal is not None and event in _TAKEN.values():
+    if state.proposal is not None and event in _ACCEPTED.values():
         proposal = state.proposal
         objects, parts, team, controller = (
             proposal.objects,
             proposal.parts,
             proposal.team,
-            accept(controller, proposal),
+            accept_proposal(controller, proposal),
         )
     following = replace(
         state,
@@ -315,23 +319,23 @@ def _rounded(plan: Plan, state: State, rounds: list[Played], decisions: list[Dec
         decision=None,
         slots={},
         lines=lines,
-        past=remembered(plan, state, len(rounds)),
+        past=remember_rounds(plan, state, len(rounds)),
     )
-    before = {ref.key for ref in state.durable_refs} | _made(state) | set(state.garbage)
-    following = replace(following, garbage=tuple(sorted(before - _needed(following))))
+    before = {ref.key for ref in state.durable_refs} | _round_keys(state) | set(state.garbage)
+    following = replace(following, garbage=tuple(sorted(before - _needed_keys(following))))
     return _start_round(plan, following)
 
 
-def _needed(state: State) -> set[str]:
+def _needed_keys(state: State) -> set[str]:
     """Keys that the state or the last checkpoint refer to."""
     return {ref.key for ref in state.durable_refs} | set(state.checkpointed)
 
 
-def _finally(plan: Plan, state: State) -> State:
-    """On to the absolute metric, with the final policies among the candidates for the best."""
+def _after_final(plan: Plan, state: State) -> State:
+    """Continues with the absolute metric; the final policies are candidates for the best, too."""
     returns = returns_of(state, "final/")
     final = Evaluated(round=state.round, env_steps=state.env_steps, returns=returns)
-    ranked = _ranked(state, final)
+    ranked = _with_best(state, final)
     garbage = tuple(sorted({*state.garbage, *ranked.garbage}))
     return replace(
         ranked,
@@ -344,7 +348,7 @@ def _finally(plan: Plan, state: State) -> State:
     )
 
 
-def _ended(plan: Plan, state: State) -> State:
+def _after_absolute(plan: Plan, state: State) -> State:
     return replace(
         state,
         slots={},
@@ -355,16 +359,16 @@ def _ended(plan: Plan, state: State) -> State:
     )
 
 
-def _resumed(plan: Plan, state: State, event: Resumed) -> State:
-    """Lets the run go on; what was given up may be tried anew, and limits that were raised count."""
-    state = _abandoned(plan, state)
+def _on_resumed(plan: Plan, state: State, event: Resumed) -> State:
+    """Lets the run go on; failed work may be tried again, and raised limits count."""
+    state = _bill_waiting(plan, state)
     slots = {
         work: replace(slot, failures=0, problem="", not_retryable=False, diverged=False)
         for work, slot in state.slots.items()
     }
     going_on = replace(state, status="running", slots=slots)
     if state.phase in ("final", "absolute") and not (state.status == "running" and _target_reached(plan, state)):
-        return _start_round(plan, replace(_unended(going_on), slots={}, reason=""))
+        return _start_round(plan, replace(_without_results(going_on), slots={}, reason=""))
     if state.round_placement is not None and not state.slots:
         return (
             replace(going_on, round_placement=planning.place_round(plan, going_on))
@@ -372,25 +376,25 @@ def _resumed(plan: Plan, state: State, event: Resumed) -> State:
             else going_on
         )
     if state.round_placement is not None and planning.placement_changed(plan, state):
-        # The round in flight begins anew, for its shares no longer fit together.
+        # The round in flight begins anew, because its parts no longer fit together.
         return _start_round(plan, replace(going_on, slots={}, proposal=None, decision=None))
     return going_on
 
 
-def _unended(state: State) -> State:
-    """Without what the evaluations that end a run have told."""
+def _without_results(state: State) -> State:
+    """Without the results of the evaluations that end a run."""
     before = replace(state, final=(), final_sides={}, final_env_metrics={})
     return replace(before, absolute=(), absolute_sides={}, absolute_env_metrics={})
 
 
 def _target_reached(plan: Plan, state: State) -> bool:
-    """Whether the run ends because of a return that is still good enough."""
+    """Whether the run ended at a return that still reaches the target."""
     target = plan.config.stop.return_
     return state.reason == "return" and target is not None and state.best is not None and state.best.mean >= target
 
 
-def _abandoned(plan: Plan, state: State) -> State:
-    """Bills the attempts that nobody will hear of at their reservation."""
+def _bill_waiting(plan: Plan, state: State) -> State:
+    """Bills the waiting attempts, whose reports will not arrive, at their reservation."""
     meter, slots = state.meter, {}
     for work, slot in state.slots.items():
         if slot.waiting:
@@ -399,10 +403,10 @@ def _abandoned(plan: Plan, state: State) -> State:
     return replace(state, slots=slots, meter=meter)
 
 
-def _checkpointed(plan: Plan, state: State, event: Checkpointed) -> State:
+def _on_checkpointed(plan: Plan, state: State, event: Checkpointed) -> State:
     checkpointed = tuple(sorted({ref.key for ref in state.durable_refs}))
     following = replace(state, checkpointed=checkpointed, saved=state.round)
-    freed = set(state.checkpointed) - _needed(following)
+    freed = set(state.checkpointed) - _needed_keys(following)
     return replace(following, garbage=tuple(sorted(set(state.garbage) | freed)))
 
 
@@ -413,26 +417,26 @@ def _done(state: State, work: str) -> Done:
     return done
 
 
-def _finishing(plan: Plan, state: State, event: Finishing) -> State:
+def _on_finishing(plan: Plan, state: State, event: Finishing) -> State:
     return replace(state, phase="final", reason=event.reason)
 
 
-def _stopped(plan: Plan, state: State, event: Stopped) -> State:
-    return replace(_abandoned(plan, state), status=event.status, reason=event.reason)
+def _on_stopped(plan: Plan, state: State, event: Stopped) -> State:
+    return replace(_bill_waiting(plan, state), status=event.status, reason=event.reason)
 
 
-def _committed(plan: Plan, state: State, event: Committed) -> State:
+def _on_committed(plan: Plan, state: State, event: Committed) -> State:
     meter = state.meter.add_commit(budget.written_bytes(plan, event.size, event.before))
     return replace(state, meter=meter, item_bytes=event.size)
 
 
-def _persisted(plan: Plan, state: State, event: Persisted) -> State:
+def _on_persisted(plan: Plan, state: State, event: Persisted) -> State:
     meter = state.meter.add_stored(event.usage)
     return replace(state, meter=meter.add_listing(event.lists) if event.lists else meter)
 
 
-def _lost(plan: Plan, state: State, event: Lost) -> State:
-    """Attempts that nobody will hear of count as failures: what never answers must not be asked for ever."""
+def _on_lost(plan: Plan, state: State, event: Lost) -> State:
+    """Lost attempts count as failures, so that work that never reports is not retried for ever."""
     meter, slots = state.meter, dict(state.slots)
     for work in event.works:
         slot = slots[work]
@@ -442,7 +446,7 @@ def _lost(plan: Plan, state: State, event: Lost) -> State:
     return replace(state, slots=slots, meter=meter)
 
 
-def _coordinator_billed(plan: Plan, state: State, event: CoordinatorBilled) -> State:
+def _on_coordinator_billed(plan: Plan, state: State, event: CoordinatorBilled) -> State:
     cpu_scaling, used = budget.per_vcpu(plan), (plan.platform.coordinator_mb, event.duration_ms, event.init_ms)
     meter = state.meter.add_invocation("coordinator", *used, Usage(), cpu_scaling).add_log(LOG_BYTES)
     for size in event.loads:
@@ -450,7 +454,7 @@ def _coordinator_billed(plan: Plan, state: State, event: CoordinatorBilled) -> S
     return replace(state, meter=meter)
 
 
-def _completions_billed(plan: Plan, state: State, event: CompletionsBilled) -> State:
+def _on_completions_billed(plan: Plan, state: State, event: CompletionsBilled) -> State:
     meter = state.meter.add_stored(event.usage)
     for size in event.updates:
         meter = meter.add_commit(size)
@@ -459,35 +463,35 @@ def _completions_billed(plan: Plan, state: State, event: CompletionsBilled) -> S
     return replace(state, meter=meter)
 
 
-def _loaded(plan: Plan, state: State, event: Loaded) -> State:
+def _on_loaded(plan: Plan, state: State, event: Loaded) -> State:
     return replace(state, meter=state.meter.add_load(budget.item_bytes(plan, event.size)))
 
 
-# What follows when every task of a phase is answered.
+# What follows a phase when all its tasks are answered.
 _PHASES: dict[Phase, Callable[[Plan, State], State]] = {
-    "describe": _described,
-    "initialise": _initialised,
-    "sample": _sampled,
-    "learn": _trained,
-    "regroup": _regrouped,
-    "trial": _tried,
-    "final": _finally,
-    "absolute": _ended,
+    "describe": _after_describe,
+    "initialise": _after_initialise,
+    "sample": _after_sample,
+    "learn": _after_learn,
+    "regroup": _after_regroup,
+    "trial": _after_trial,
+    "final": _after_final,
+    "absolute": _after_absolute,
 }
 
 _HANDLERS: dict[type[Event], Callable[[Plan, State, Any], State]] = {
-    Dispatched: _dispatched,
-    Reported: _reported,
-    Advanced: _advanced,
-    Finishing: _finishing,
-    Stopped: _stopped,
-    Resumed: _resumed,
-    Committed: _committed,
-    Loaded: _loaded,
-    Checkpointed: _checkpointed,
-    Persisted: _persisted,
-    Abandoned: _proposal_abandoned,
-    Lost: _lost,
-    CoordinatorBilled: _coordinator_billed,
-    CompletionsBilled: _completions_billed,
+    Dispatched: _on_dispatched,
+    Reported: _on_reported,
+    Advanced: _on_advanced,
+    Finishing: _on_finishing,
+    Stopped: _on_stopped,
+    Resumed: _on_resumed,
+    Committed: _on_committed,
+    Loaded: _on_loaded,
+    Checkpointed: _on_checkpointed,
+    Persisted: _on_persisted,
+    Abandoned: _on_abandoned,
+    Lost: _on_lost,
+    CoordinatorBilled: _on_coordinator_billed,
+    CompletionsBilled: _on_completions_billed,
 }

@@ -1,7 +1,7 @@
-"""What a run remembers of its rounds, and what that makes of the next one: who learns with whom, and on how much data.
+"""The controller decides after every round who learns with whom in the next one, and on how much data.
 
-The rules stand in `trend`, `similarity`, `grouping` and `scaling`; here they are asked in the order of the MARLess
-paper ("Multi-Agent Reinforcement Learning with Serverless Computing", SoCC 2025, section 4).
+It applies the rules of `trend`, `similarity`, `grouping` and `scaling` in the order of the MARLess paper ("Multi-Agent
+Reinforcement Learning with Serverless Computing", SoCC 2025, section 4).
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,35 +27,33 @@ from functions.randomness import generator
 
 
 class ControllerState(Message, frozen=True, kw_only=True):
-    """What the rules remember.
+    """The history that the rules need."""
 
-    `rollouts`: of the coming round. `shared`: whether sharing is on, `times` how often it was switched on. `lowest` and
-    `highest`: mean return of a round, over the run.
-    """
-
+    # Of the coming round.
     rollouts: int = 0
     trend: TrendMemory = TrendMemory()
     scaling: ScalingMemory = ScalingMemory()
+    # Whether sharing is on, and how often it was switched on.
     shared: bool = False
     times: int = 0
+    # The lowest and the highest mean return of a round so far.
     lowest: float | None = None
     highest: float | None = None
 
 
 class Proposal(Message, frozen=True, kw_only=True):
-    """Another team, until it is taken or turned down.
-
-    `bases[group]` is the old group that a changed group starts from. `margin`: how much less than the present team it
-    may return in a trial; None where there is none. `objects` and `parts` are its state once it is made. `differences`
-    are returns of the trial's episodes, new minus old, after `look` looks.
-    """
+    """Another team, until it is accepted or rejected."""
 
     kind: Literal["share", "split"]
     team: Team
+    # The old group from which each changed group starts.
     bases: dict[int, int]
+    # How much less than the present team it may return in a trial; None without a trial.
     margin: float | None = None
+    # Its state, once its networks exist; as in `State`.
     objects: tuple[Ref, ...] = ()
     parts: dict[str, int] = field(default_factory=dict)
+    # Looks at the trial so far, and the returns of its episodes, new team minus old.
     look: int = 0
     differences: tuple[float, ...] = ()
 
@@ -82,28 +80,28 @@ class Decision(Message, frozen=True, kw_only=True):
     event: Literal["", "alone"] = ""
 
 
-def initial(config: RunConfig) -> ControllerState:
+def initial_state(config: RunConfig) -> ControllerState:
     """The mind before the first round."""
     together = config.sharing.rule == "dynamic" and config.sharing.start == "together"
     return ControllerState(rollouts=config.scaling.rollouts, shared=together)
 
 
 def summaries(config: RunConfig, controller: ControllerState) -> tuple[SummaryName, ...]:
-    """What the learners of the coming round are asked to tell."""
+    """The summaries that the learners of the coming round compute."""
     known = algorithm(config.algorithm.name).summaries
-    asked: set[SummaryName] = {*scaling.needs(config.scaling.rule)}
+    needed: set[SummaryName] = {*scaling.needs(config.scaling.rule)}
     if "behaviour" in known:
-        asked.add("behaviour")
+        needed.add("behaviour")
     deciding = len(controller.trend.window) + 1 >= config.trend.window and not controller.shared
     if config.sharing.rule == "dynamic" and deciding:
-        asked.add(cast(SummaryName, similarity.DISTANCES[config.sharing.distance].needs))  # checked with the config
+        needed.add(cast(SummaryName, similarity.DISTANCES[config.sharing.distance].needs))  # checked with the config
         if config.sharing.base == "convexity":
-            asked.add("curvature")
-    return tuple(sorted(asked))
+            needed.add("curvature")
+    return tuple(sorted(needed))
 
 
 def looks_at_rounds(config: RunConfig) -> bool:
-    """Whether some rule reads what a round gave before the next one is sampled."""
+    """Whether some rule needs the results of a round before the next one is sampled."""
     return config.sharing.rule == "dynamic" or config.scaling.rule != "constant"
 
 
@@ -112,12 +110,12 @@ def plan_next_round(
     spec: EnvSpec,
     team: Team,
     controller: ControllerState,
-    seen: RoundSignals,
+    signals: RoundSignals,
     round_: int,
     overhead: float,
 ) -> Decision:
-    """What round `round_` makes of the next; `overhead` as in `scaling.Bounds`."""
-    controller = _remembered(config, team, controller, seen)
+    """The decision after round `round_`; `overhead` as in `scaling.Bounds`."""
+    controller = _remember(config, team, controller, signals)
     proposal, slope = None, None
     event: Literal["", "alone"] = ""
     if len(controller.trend.window) == config.trend.window:
@@ -125,7 +123,7 @@ def plan_next_round(
         slope = trend.slope(values)
         flips = trend.TRENDS[config.trend.rule](values, config.trend.gamma, config.trend.alpha)
         if flips and config.sharing.rule == "dynamic":
-            proposal = _proposed(config, spec, team, controller, seen, round_)
+            proposal = _propose(config, spec, team, controller, signals, round_)
             event = "" if proposal else "alone"
             controller = replace(controller, trend=trend.emptied(controller.trend))
     rng = generator(config.seed, round_, "scaling")
@@ -134,27 +132,27 @@ def plan_next_round(
         controller=replace(controller, rollouts=rollouts),
         proposal=proposal,
         slope=slope,
-        diversity=_diversity(spec, team, seen),
+        diversity=_diversity(spec, team, signals),
         event=event,
     )
 
 
-def accept(controller: ControllerState, proposal: Proposal) -> ControllerState:
-    """The mind once the proposal is taken."""
+def accept_proposal(controller: ControllerState, proposal: Proposal) -> ControllerState:
+    """The controller's state once the proposal is accepted."""
     sharing = proposal.kind == "share"
     return replace(
         controller, shared=sharing, times=controller.times + sharing, scaling=scaling.emptied(controller.scaling)
     )
 
 
-def _remembered(config: RunConfig, team: Team, controller: ControllerState, seen: RoundSignals) -> ControllerState:
-    signals = {group: _signal(seen.metrics, group) for group in team.learning}
+def _remember(config: RunConfig, team: Team, controller: ControllerState, signals: RoundSignals) -> ControllerState:
+    by_group = {group: _signal(signals.metrics, group) for group in team.learning}
     controller = replace(
-        controller, scaling=scaling.observed(controller.scaling, signals, config.trend.window, config.scaling.rule)
+        controller, scaling=scaling.observed(controller.scaling, by_group, config.trend.window, config.scaling.rule)
     )
-    if not seen.returns:
+    if not signals.returns:
         return controller
-    returns = [seen.returns[agent] for agent in team.learners]
+    returns = [signals.returns[agent] for agent in team.learners]
     total = sum(returns)
     return replace(
         controller,
@@ -178,24 +176,24 @@ def _bounds(config: RunConfig, spec: EnvSpec, overhead: float) -> scaling.Bounds
     most = config.scaling.rollouts
     least = config.scaling.min_rollouts or -(-most // len(spec.agents))
     if "noise" in scaling.needs(config.scaling.rule):
-        least = max(2, least)  # a single unit does not tell how units differ
+        least = max(2, least)  # the variance over rollouts needs two
     return scaling.Bounds(most=most, least=min(least, most), beta=config.scaling.beta, overhead=overhead)
 
 
-def _proposed(
-    config: RunConfig, spec: EnvSpec, team: Team, controller: ControllerState, seen: RoundSignals, round_: int
+def _propose(
+    config: RunConfig, spec: EnvSpec, team: Team, controller: ControllerState, signals: RoundSignals, round_: int
 ) -> Proposal | None:
-    """The other mode: everyone apart, or those who act alike together; None when nobody does."""
+    """The other mode: all agents apart, or agents that act alike together; None when no agents act alike."""
     if controller.shared:
         apart = tuple(range(len(spec.agents)))
         bases = {agent: group for agent, group in enumerate(team.groups) if team.groups.count(group) > 1}
         return Proposal(kind="split", team=replace(team, groups=apart), bases=bases) if bases else None
-    groups = _grouped(config, spec, team, controller, seen, round_)
+    groups = _group_agents(config, spec, team, controller, signals, round_)
     bases = {}
     for group in sorted(set(groups)):
         members = [agent for agent, of in enumerate(groups) if of == group]
         if len(members) > 1:
-            bases[group] = team.groups[grouping.choose_base(members, _scores(config, team, controller, seen))]
+            bases[group] = team.groups[grouping.choose_base(members, _scores(config, team, controller, signals))]
     if not bases:
         return None
     return Proposal(kind="share", team=replace(team, groups=groups), bases=bases, margin=_margin(config, controller))
@@ -207,15 +205,15 @@ def _margin(config: RunConfig, controller: ControllerState) -> float | None:
     return config.sharing.margin * (controller.highest - controller.lowest)
 
 
-def _grouped(
-    config: RunConfig, spec: EnvSpec, team: Team, controller: ControllerState, seen: RoundSignals, round_: int
+def _group_agents(
+    config: RunConfig, spec: EnvSpec, team: Team, controller: ControllerState, signals: RoundSignals, round_: int
 ) -> tuple[int, ...]:
     sharing = config.sharing
     distance, rule = similarity.DISTANCES[sharing.distance], grouping.GROUPINGS[sharing.grouping]
 
     def label(agents: Sequence[int]) -> Sequence[int]:
         """Labels of the agents of one class and side."""
-        tables = _stacked(seen, distance.needs, agents)
+        tables = _stack(signals, distance.needs, agents)
         rng = generator(config.seed, round_, "grouping", agents[0])
         return rule(
             similarity.matrix(distance, tables),
@@ -225,28 +223,28 @@ def _grouped(
             rng,
         )
 
-    # An agent alone in its class stays alone: opponents.
+    # Every opponent is a class by itself, so that its group stays its own.
     classes = [-agent - 1 if agent in team.fixed else kind for agent, kind in enumerate(classes_by_side(spec))]
     return grouping.groups_of(classes, label)
 
 
-def _scores(config: RunConfig, team: Team, controller: ControllerState, seen: RoundSignals) -> dict[int, float]:
-    """How good a base each agent would be."""
+def _scores(config: RunConfig, team: Team, controller: ControllerState, signals: RoundSignals) -> dict[int, float]:
+    """A score for each agent as the base of a group."""
     if config.sharing.base == "convexity":
-        ratios = {group: scaling.convexity(_signal(seen.metrics, group)) for group in set(team.groups)}
+        ratios = {group: scaling.convexity(_signal(signals.metrics, group)) for group in set(team.groups)}
         return {agent: ratios[group] for agent, group in enumerate(team.groups)}
     means = np.mean(controller.trend.window, axis=0)
     return dict(zip(team.learners, means.tolist(), strict=True))
 
 
-def _diversity(spec: EnvSpec, team: Team, seen: RoundSignals) -> float | None:
+def _diversity(spec: EnvSpec, team: Team, signals: RoundSignals) -> float | None:
     """System neural diversity of the largest class of agents that learn, by the Jensen-Shannon distance."""
     agents = max((tuple(sorted({*kind.agents} & {*team.learners})) for kind in spec.classes), key=len)
-    if not all(f"behaviour/{agent_name(agent)}" in seen.tables for agent in agents):
+    if not all(f"behaviour/{agent_name(agent)}" in signals.tables for agent in agents):
         return None
     distance = similarity.DISTANCES["jsd"]
-    return similarity.diversity(similarity.matrix(distance, _stacked(seen, distance.needs, agents)))
+    return similarity.diversity(similarity.matrix(distance, _stack(signals, distance.needs, agents)))
 
 
-def _stacked(seen: RoundSignals, summary: str, agents: Sequence[int]) -> NDArray[np.float32]:
-    return np.stack([unpack_table(seen.tables[f"{summary}/{agent_name(agent)}"]) for agent in agents])
+def _stack(signals: RoundSignals, summary: str, agents: Sequence[int]) -> NDArray[np.float32]:
+    return np.stack([unpack_table(signals.tables[f"{summary}/{agent_name(agent)}"]) for agent in agents])

@@ -1,4 +1,5 @@
-"""decide(plan, state) -> command: the mind, as a pure function. No clock, no randomness, no input or output."""
+"""decide(plan, state) -> command: the next step of a run, as a pure function. No clock, no randomness, no input or
+output."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -13,24 +14,24 @@ from coordinator.core.tasks import EXTRA_GETS, PlannedTask, function_memory, in_
 
 @dataclass(frozen=True)
 class Dispatch:
-    """Start these attempts, once the state says that they were asked."""
+    """Start these attempts, once the state says that they are dispatched."""
 
     tasks: tuple[PlannedTask, ...]
 
 
 @dataclass(frozen=True)
 class Wait:
-    """Nothing to do until a function reports."""
+    """Do nothing until a function reports."""
 
 
 @dataclass(frozen=True)
 class Advance:
-    """Every task of the phase is answered: go on to the next."""
+    """Every task of the phase is answered: continue with the next phase."""
 
 
 @dataclass(frozen=True)
 class Abandon:
-    """The proposed team is not worth more trouble: end the round with the present one. `event` as in `RoundLine`."""
+    """Abandon the proposed team and end the round with the present one; `event` as in `RoundLine`."""
 
     event: str
 
@@ -63,13 +64,13 @@ def decide(plan: Plan, state: State) -> Command:
     tasks = in_flight(plan, state)
     if state.phase == "sample" and not state.slots and (reason := limit_reached(plan, state, tasks)):
         return Finish(reason)
-    ready = [task for task in tasks if task.work not in state.slots or _may_be_asked(state.slots[task.work])]
+    ready = [task for task in tasks if task.work not in state.slots or _may_be_dispatched(state.slots[task.work])]
     if not ready:
         return Advance()
-    if state.phase in ("regroup", "trial") and (event := _abandoning(plan, state, ready)):
+    if state.phase in ("regroup", "trial") and (event := _abandon_reason(plan, state, ready)):
         return Wait() if any(slot.waiting for slot in open_slots) else Abandon(event)
-    if ending := _cannot_go_on(plan, state, ready):
-        # What is in flight is paid for: it is heard out first.
+    if ending := _stop_reason(plan, state, ready):
+        # The attempts in flight are paid for: their reports are awaited first.
         return Wait() if any(slot.waiting for slot in open_slots) else ending
     return Dispatch(tuple(_attempt(plan, state, task) for task in ready))
 
@@ -83,17 +84,17 @@ def limit_reached(plan: Plan, state: State, tasks: list[PlannedTask]) -> str:
         return "env_steps"
     if stop.seconds is not None and state.seconds >= stop.seconds:
         return "seconds"
-    if not affordable(plan, state, [*tasks, *_learning_to_come(plan, state)]):
+    if not affordable(plan, state, [*tasks, *_coming_learner_tasks(plan, state)]):
         return "dollars"
     return ""
 
 
-def _learning_to_come(plan: Plan, state: State) -> list[PlannedTask]:
-    """Stand-ins for the round's learner tasks, whose inputs do not exist yet."""
+def _coming_learner_tasks(plan: Plan, state: State) -> list[PlannedTask]:
+    """Placeholders for the round's learner tasks, whose inputs do not exist yet."""
     actors = samples(plan, state)
     works = [work for wave in learner_schedule(plan, state) for work in wave]
-    # A learner reads at most every trajectory, those of earlier rounds, every object of the state and what every other
-    # work published.
+    # A learner reads at most every trajectory, those of earlier rounds, every object of the state and the tensors of
+    # every other work item.
     gets = EXTRA_GETS + len(actors) + len(state.objects) + len(works)
     gets += sum(len(round_.trajectories) for round_ in state.past)
     memory_mb = function_memory(plan, state, "learner")
@@ -109,21 +110,21 @@ def _learning_to_come(plan: Plan, state: State) -> list[PlannedTask]:
     ]
 
 
-def _may_be_asked(slot: Slot) -> bool:
+def _may_be_dispatched(slot: Slot) -> bool:
     return slot.done is None and not slot.waiting
 
 
-def _abandoning(plan: Plan, state: State, ready: list[PlannedTask]) -> str:
-    """Why another team, which the run can do without, is not looked at further; '' when it is."""
-    if any(_given_up(plan, state, task) for task in ready):
+def _abandon_reason(plan: Plan, state: State, ready: list[PlannedTask]) -> str:
+    """Why the proposed team, which the run can do without, is abandoned; '' when it is not."""
+    if any(_give_up_reason(plan, state, task) for task in ready):
         return "skipped"
     return "" if affordable(plan, state, ready) else "unaffordable"
 
 
-def _cannot_go_on(plan: Plan, state: State, ready: list[PlannedTask]) -> Stop | None:
-    """Why the tasks that are ready must not be asked."""
+def _stop_reason(plan: Plan, state: State, ready: list[PlannedTask]) -> Stop | None:
+    """Why the run must end instead of dispatching the ready tasks; None when it need not."""
     for task in ready:
-        if problem := _given_up(plan, state, task):
+        if problem := _give_up_reason(plan, state, task):
             return Stop("failed", problem)
     if affordable(plan, state, ready):
         return None
@@ -131,7 +132,7 @@ def _cannot_go_on(plan: Plan, state: State, ready: list[PlannedTask]) -> Stop | 
     return Stop("stopped", f"the next attempt could pass stop.dollars ({cap}); raise it to go on")
 
 
-def _given_up(plan: Plan, state: State, task: PlannedTask) -> str:
+def _give_up_reason(plan: Plan, state: State, task: PlannedTask) -> str:
     slot = state.slots.get(task.work)
     if slot is None:
         return ""

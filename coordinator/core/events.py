@@ -1,4 +1,4 @@
-"""What can happen to a run; `apply` says what it does to the state."""
+"""The events of a run; `apply` defines what each does to the state."""
 
 from dataclasses import dataclass
 
@@ -9,14 +9,14 @@ from functions.contract import Answer, Report, Usage
 
 @dataclass(frozen=True)
 class Dispatched:
-    """These attempts were decided on."""
+    """These attempts are about to start."""
 
     tasks: tuple[PlannedTask, ...]
 
 
 @dataclass(frozen=True)
 class Reported:
-    """A function ended. `answer` is its decoded body, None when it gave none."""
+    """A function ended. `answer` is its decoded body, None when it has none."""
 
     work: str
     report: Report
@@ -25,7 +25,7 @@ class Reported:
 
 @dataclass(frozen=True)
 class Advanced:
-    """The phase is complete; `seconds` of training passed since the last one was."""
+    """The phase is complete, `seconds` of training after the last one."""
 
     seconds: float
 
@@ -47,12 +47,12 @@ class Stopped:
 
 @dataclass(frozen=True)
 class Resumed:
-    """A new driver took over: nobody will hear of the attempts that were waiting."""
+    """A new driver took over; reports of waiting attempts will not arrive."""
 
 
 @dataclass(frozen=True)
 class Committed:
-    """The ledger is about to take a body of `size` bytes in the place of one of `before`."""
+    """The ledger is about to replace a body of `before` bytes by one of `size`."""
 
     size: int
     before: int = 0
@@ -60,20 +60,20 @@ class Committed:
 
 @dataclass(frozen=True)
 class Loaded:
-    """The ledger gave a body of `size` bytes; 0 when it had none."""
+    """A body of `size` bytes was read from the ledger; 0 when there was none."""
 
     size: int
 
 
 @dataclass(frozen=True)
 class Checkpointed:
-    """All that this state refers to would survive a power loss."""
+    """All objects of this state would survive a power loss."""
 
 
 @dataclass(frozen=True)
 class Persisted:
-    """The coordinator itself stored objects that had travelled inside messages, looked for those that it keeps, or
-    listed keys in `lists` requests."""
+    """The coordinator itself stored objects that had travelled inside messages, read headers of objects, or listed keys
+    in `lists` requests."""
 
     usage: Usage
     lists: int = 0
@@ -81,22 +81,22 @@ class Persisted:
 
 @dataclass(frozen=True)
 class Abandoned:
-    """The proposed team is not looked at further, for the reason that `event` names."""
+    """The proposed team is abandoned, for the reason that `event` names."""
 
     event: str
 
 
 @dataclass(frozen=True)
 class Lost:
-    """The attempts at `works` should have ended long ago, and nobody has heard of them."""
+    """The attempts at `works` did not report before their deadline."""
 
     works: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class CoordinatorBilled:
-    """The coordinator itself ran as a function, for so many milliseconds since it was last billed, and read bodies of
-    `loads` bytes before it took the run up."""
+    """The coordinator ran as a function for so many milliseconds since it was last billed, and read bodies of `loads`
+    bytes before it took up the run."""
 
     duration_ms: float
     init_ms: float
@@ -105,12 +105,12 @@ class CoordinatorBilled:
 
 @dataclass(frozen=True)
 class CompletionsBilled:
-    """Reports were read from completion sets: `updates` are the sizes of the items that were written for them, `reads`
-    of those that were read, in bytes; `usage` is what reading the answers took. Or lines of rounds are about to be
-    written: these are `updates` too."""
+    """Reports were read from completion sets, or lines of rounds are about to be written."""
 
+    # Bytes of the items that were written, and of those that were read.
     updates: tuple[int, ...]
     reads: tuple[int, ...]
+    # Storage operations of reading the answers.
     usage: Usage
 
 

@@ -1,4 +1,4 @@
-"""What the answered tasks of a round say of it: returns, evaluations, and its lines of metrics."""
+"""The records of a round, made from the replies of its tasks: returns, evaluations, and its lines of metrics."""
 
 import math
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ from functions.contract import EvaluateReply, LearnReply, SampleReply, Table, Wh
 
 
 @dataclass(frozen=True)
-class Played:
-    """What one round's functions told: of sampling, in the order of units, and of learning."""
+class RoundReplies:
+    """The replies of one round's functions: of sampling, in the order of rollouts, and of learning."""
 
     samples: tuple[SampleReply, ...]
     learns: tuple[LearnReply, ...]
@@ -28,7 +28,7 @@ class Played:
 
     @property
     def agent_returns(self) -> tuple[float, ...]:
-        """Means per agent over the finished episodes; empty when there was none."""
+        """Means by agent over the finished episodes; empty without a finished episode."""
         episodes = sum(len(reply.returns) for reply in self.samples)
         if not episodes:
             return ()
@@ -36,8 +36,8 @@ class Played:
         return tuple(math.fsum(sums) / episodes for sums in zip(*rollouts, strict=True))
 
     @property
-    def seen(self) -> RoundSignals:
-        """What the rules look at."""
+    def signals(self) -> RoundSignals:
+        """The signals that the controller's rules read."""
         metrics: dict[str, float] = {}
         tables: dict[str, Table] = {}
         for reply in self.learns:
@@ -46,22 +46,22 @@ class Played:
         return RoundSignals(self.agent_returns, metrics, tables)
 
 
-def played(state: State) -> list[Played]:
-    """The rounds that the functions in flight have gone through, all of them answered."""
+def replies_by_round(state: State) -> list[RoundReplies]:
+    """The replies of each round that the functions in flight went through, all of them answered."""
     replies = [slot.done.reply for _, slot in sorted(state.slots.items()) if slot.done]
     for reply in replies:
         if isinstance(reply, WholeReply):
-            return [Played((s,), (learn,)) for s, learn in zip(reply.samples, reply.learns, strict=True)]
+            return [RoundReplies((s,), (learn,)) for s, learn in zip(reply.samples, reply.learns, strict=True)]
     samples = tuple(reply for reply in replies if isinstance(reply, SampleReply))
-    return [Played(samples, tuple(reply for reply in replies if isinstance(reply, LearnReply)))]
+    return [RoundReplies(samples, tuple(reply for reply in replies if isinstance(reply, LearnReply)))]
 
 
 def round_lines(
-    plan: Plan, state: State, rounds: list[Played], decisions: list[Decision], event: str
+    plan: Plan, state: State, rounds: list[RoundReplies], decisions: list[Decision], event: str
 ) -> tuple[RoundLine, ...]:
-    """A line for each round that went on together, time and money shared evenly among them.
+    """A line for each round, with time and money divided evenly among the rounds of one function.
 
-    `event` and the evaluation in flight belong to the last and the first of them.
+    `event` belongs to the last of them and the evaluation in flight to the first.
     """
     before = state.line
     start = (before.seconds, before.dollars) if before else (0.0, 0.0)
@@ -87,8 +87,8 @@ def round_lines(
                 return_sd=float(returns.std(ddof=1)) if len(returns) > 1 else None,
                 agent_returns=round_.agent_returns,
                 env_metrics=mean_env_metrics(round_.samples),
-                metrics=dict(round_.seen.metrics),
-                evaluation=evaluated(plan, state) if index == 0 else None,
+                metrics=dict(round_.signals.metrics),
+                evaluation=evaluation_in_flight(plan, state) if index == 0 else None,
                 team=state.team.groups if state.team else (),
                 slope=decision.slope,
                 diversity=decision.diversity,
@@ -105,9 +105,11 @@ def round_lines(
 def mean_env_metrics(replies: Sequence[SampleReply | EvaluateReply]) -> dict[str, float]:
     """Means of the environment's metrics over the episodes of all `replies`; one that is silent on a figure does
     not count for it."""
-    told = [reply for reply in replies if reply.returns]
+    finished = [reply for reply in replies if reply.returns]
     named = {
-        name: [reply for reply in told if name in reply.env_metrics] for reply in told for name in reply.env_metrics
+        name: [reply for reply in finished if name in reply.env_metrics]
+        for reply in finished
+        for name in reply.env_metrics
     }
     return {
         name: float(np.average([reply.env_metrics[name] for reply in of], weights=[len(reply.returns) for reply in of]))
@@ -115,8 +117,8 @@ def mean_env_metrics(replies: Sequence[SampleReply | EvaluateReply]) -> dict[str
     }
 
 
-def evaluated(plan: Plan, state: State) -> Evaluated | None:
-    """The evaluation in flight, None when there is none."""
+def evaluation_in_flight(plan: Plan, state: State) -> Evaluated | None:
+    """The evaluation of the round in flight, None when there is none."""
     returns = returns_of(state, "evaluate/")
     if not returns:
         return None
@@ -132,16 +134,18 @@ def evaluated(plan: Plan, state: State) -> Evaluated | None:
 
 
 def returns_of(state: State, prefix: str) -> tuple[float, ...]:
-    """The episodes of all parts, in the order of parts."""
+    """The returns of the episodes of all parts, in the order of parts."""
     return tuple(value for reply in _replies(state, prefix) for value in reply.returns)
 
 
 def side_returns_of(state: State, prefix: str) -> dict[str, float]:
     """The mean return of every side over the episodes of all parts; empty where all agents are on one side."""
-    told = [reply for reply in _replies(state, prefix) if reply.agent_returns and reply.returns]
-    if not told:
+    finished = [reply for reply in _replies(state, prefix) if reply.agent_returns and reply.returns]
+    if not finished:
         return {}
-    means = np.average([reply.agent_returns for reply in told], axis=0, weights=[len(reply.returns) for reply in told])
+    means = np.average(
+        [reply.agent_returns for reply in finished], axis=0, weights=[len(reply.returns) for reply in finished]
+    )
     return sides.returns_of(state.env_spec, means.tolist())
 
 
@@ -151,6 +155,6 @@ def env_metrics_of(state: State, prefix: str) -> dict[str, float]:
 
 
 def _replies(state: State, prefix: str) -> list[EvaluateReply]:
-    """Of all parts, in the order of parts."""
+    """The replies of all parts, in the order of parts."""
     dones = [slot.done for name, slot in sorted(state.slots.items()) if name.startswith(prefix)]
     return [done.reply for done in dones if done and isinstance(done.reply, EvaluateReply)]

@@ -1,4 +1,4 @@
-"""The tasks of the phase in flight, worked out from plan and state alone."""
+"""The tasks of the phase in flight, derived from plan and state alone."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -38,9 +38,9 @@ from functions.contract import (
 )
 from functions.data.replay_buffer import newest_rounds
 
-# The most objects one attempt stores, for what an attempt that was lost may have cost.
+# The most objects that one attempt stores: what a lost attempt may have cost.
 MOST_PUTS = 3
-# Reading an earlier answer, and reading back a key that was taken.
+# An attempt reads an earlier answer, and objects under keys that are taken.
 EXTRA_GETS = 1 + MOST_PUTS
 # Looks at a trial before it must be decided.
 LOOKS = 4
@@ -56,7 +56,7 @@ class PlannedTask:
 
 
 def in_flight(plan: Plan, state: State) -> list[PlannedTask]:
-    """All tasks of the phase, asked already or not."""
+    """All tasks of the phase, dispatched already or not."""
     return _PHASES[state.phase](plan, state)
 
 
@@ -78,7 +78,7 @@ def _absolute(plan: Plan, state: State) -> list[PlannedTask]:
 
 
 def samples(plan: Plan, state: State) -> list[PlannedTask]:
-    """The round's sampling, and all of its learning where that goes on in the same function."""
+    """The round's sampling tasks; with placement `whole` one task that samples and learns."""
     if state.placement.rule == "whole":
         return [_whole(plan, state)]
     shares = packs(state.controller.rollouts, state.placement.rollouts_per_invocation)
@@ -109,7 +109,7 @@ def _sample(plan: Plan, state: State, pack: tuple[int, ...], peers: int) -> Plan
 
 def _whole(plan: Plan, state: State) -> PlannedTask:
     refs, rounds = state.refs(set(state.parts)), rounds_together(plan, state)
-    # A resumed run may take another number of rounds together, while an attempt at the earlier number still writes.
+    # A resumed run may take another number of rounds at once while an attempt at the earlier number still writes.
     address = {**_address(plan, state, WHOLE), "output": keys.output_prefix(state.round, f"{WHOLE}-{rounds:03d}")}
     request = WholeTask(
         **address,
@@ -138,20 +138,20 @@ def _whole(plan: Plan, state: State) -> PlannedTask:
 
 
 def behaviour(plan: Plan, state: State, rounds_later: int = 0) -> Behaviour:
-    """How actors act in the round in flight, or so many rounds after it."""
+    """How actors act in the round in flight, or `rounds_later` rounds after it."""
     steps = rounds_later * state.controller.rollouts * rollout_steps(plan, state)
     return plan.config.algorithm.resolved(state.env_spec).behaviour(state.env_steps + steps)
 
 
 def rounds_together(plan: Plan, state: State) -> int:
-    """How many rounds from this one on go on in one function."""
+    """How many rounds, this one included, run in one function."""
     return max(1, min(state.placement.rounds, undisturbed(plan, state), to_checkpoint(state)))
 
 
 def to_checkpoint(state: State) -> int:
     """Rounds until the next checkpoint; 0 or less when one is due.
 
-    One is due at once where objects begin to travel inside messages, for there must be one to come back to.
+    One is due at once where objects begin to travel inside messages, because a resume needs stored objects.
     """
     if state.placement.inline_objects and state.saved is None:
         return 0
@@ -159,7 +159,7 @@ def to_checkpoint(state: State) -> int:
 
 
 def undisturbed(plan: Plan, state: State) -> int:
-    """How many rounds from this one on nobody looks in between, as many as the user lets go on together at most."""
+    """How many rounds, this one included, need no decision in between, up to `placement.rounds`."""
     config, first = plan.config, state.round
     if controller.looks_at_rounds(config):
         return 1
@@ -173,17 +173,17 @@ def undisturbed(plan: Plan, state: State) -> int:
 
 
 def learns(plan: Plan, state: State, wave: int) -> list[PlannedTask]:
-    """The tasks of one wave of the round's learning; earlier phases must be answered."""
-    waves = learner_schedule(plan, state)
-    first = waves[wave][0].first
-    tensors = _published(state, [work for before in waves[:wave] for work in before if work.first == first])
+    """The tasks of one wave of the round's learning; earlier schedule must be answered."""
+    schedule = learner_schedule(plan, state)
+    first = schedule[wave][0].first
+    tensors = _published(state, [work for before in schedule[:wave] for work in before if work.first == first])
     objects, parts = locations_after_learning(plan, state, wave)
     now = replace(state, objects=objects, parts=parts) if wave else state
-    return [_learn(plan, now, work, tensors) for work in waves[wave]]
+    return [_learn(plan, now, work, tensors) for work in schedule[wave]]
 
 
-def remembered(plan: Plan, state: State, rounds: int) -> tuple[Past, ...]:
-    """What may be learned from after the `rounds` rounds in flight."""
+def remember_rounds(plan: Plan, state: State, rounds: int) -> tuple[Past, ...]:
+    """The past rounds that may be learned from after the `rounds` rounds in flight."""
     most = plan.config.algorithm.replayed_steps
     whole = state.slots.get(WHOLE)
     trajectories = (whole.done.objects["played"],) if most and whole and whole.done else _trajectories(state)
@@ -195,7 +195,7 @@ def remembered(plan: Plan, state: State, rounds: int) -> tuple[Past, ...]:
 
 
 def _trajectories(state: State) -> tuple[Ref, ...]:
-    """What was sampled, where that was published."""
+    """The round's trajectories, where they are stored."""
     dones = [slot.done for name, slot in sorted(state.slots.items()) if name.startswith("sample/")]
     return tuple(done.objects["trajectory"] for done in dones if done and "trajectory" in done.objects)
 
@@ -236,18 +236,18 @@ def _learn(plan: Plan, state: State, work: Work, tensors: tuple[Ref, ...]) -> Pl
 
 
 def learning_kind(plan: Plan, work: Work) -> str:
-    """The kind of a learner's task: of all stages, or of those it has."""
+    """The kind of a learner's task, by its stages."""
     whole = len(work.stages) == len(spec_of(plan).stages)
     return "learn" if whole else f"learn:{'+'.join(work.stages)}"
 
 
 def rollout_steps(plan: Plan, state: State) -> int:
-    """Environment steps of one unit."""
+    """Environment steps of one rollout."""
     return plan.config.actors.num_envs * (plan.config.actors.rollout_length or state.env_spec.horizon)
 
 
 def past(plan: Plan, state: State) -> tuple[Past, ...]:
-    """What the round learns from beside its own data."""
+    """The earlier rounds that this round learns from."""
     own = Past(round=state.round, rollouts=state.controller.rollouts, trajectories=())
     return newest_rounds((*state.past, own), rollout_steps(plan, state), plan.config.algorithm.replayed_steps)[:-1]
 
@@ -263,7 +263,7 @@ def _regroup(plan: Plan, state: State) -> list[PlannedTask]:
     objects, parts = locations_after_learning(plan, state)
     leaving = {team.groups[agent] for agent, group in enumerate(proposal.team.groups) if group in proposal.bases}
     old = {keys.group_name(group) for group in leaving}
-    homes = sorted({index for part, index in parts.items() if part.split("/")[1] in old})
+    positions = sorted({index for part, index in parts.items() if part.split("/")[1] in old})
     sharing, trajectories = plan.config.sharing, _trajectories(state)
     request = RegroupTask(
         **_address(plan, state, REGROUP),
@@ -278,20 +278,20 @@ def _regroup(plan: Plan, state: State) -> list[PlannedTask]:
         trajectories=trajectories,
         policies=state.policies,
         behaviour=behaviour(plan, state),
-        state=tuple(objects[index] for index in homes),
+        state=tuple(objects[index] for index in positions),
         distil_steps=sharing.distil_steps if sharing.base == "distil" else 0,
     )
     item = WorkItem(
         function="learner",
         memory_mb=function_memory(plan, state, "learner"),
         kind="regroup",
-        gets=EXTRA_GETS + len(trajectories) + len(state.policies) + len(homes),
+        gets=EXTRA_GETS + len(trajectories) + len(state.policies) + len(positions),
     )
     return [PlannedTask(REGROUP, item, request)]
 
 
 def _trials(plan: Plan, state: State) -> list[PlannedTask]:
-    """The episodes up to the next look at the trial, of the new and the old team, on the same start states."""
+    """The trial's episodes up to its next look, of the new and the old team on the same start states."""
     proposal = state.proposal
     assert proposal is not None
     totals = (0, *schedule(plan.config.sharing.trial_episodes, LOOKS))
@@ -320,10 +320,10 @@ def evaluations(
     work: str = "",
     everybody: bool = False,
 ) -> list[PlannedTask]:
-    """`episodes` greedy episodes on the start states of `stream`, in parts of a size that only the user sets.
+    """`episodes` greedy episodes on the start states of `stream`, in parts of `evaluation.episodes_per_invocation`.
 
-    `team`: whose policies they are; the present one by default. `work`: what the works are called by; the stream.
-    Where sides compete, returns are those of the `evaluated_side`; with `everybody`, of all agents.
+    `policies` belong to `team`, by default the present one. `work` is the prefix of the work names, by default the
+    stream. Where sides compete, returns are those of the `evaluated_side`; with `everybody`, of all agents.
     """
     side = None if everybody else evaluated_side(plan.config, state.env_spec)
     size = plan.config.evaluation.episodes_per_invocation
@@ -379,14 +379,14 @@ def _initialise(plan: Plan, state: State) -> list[PlannedTask]:
 
 
 def function_memory(plan: Plan, state: State, function: str) -> int:
-    """Megabytes of a function: what the placement chose, else what the user set."""
+    """Megabytes of a function: as the placement chose, else as the user set."""
     sizes = plan.config.functions
     usual = {"actor": sizes.actor, "learner": sizes.learner, "evaluator": sizes.evaluator}[function].memory_mb
     return state.round_placement.memory_mb.get(function, usual) if state.round_placement else usual
 
 
 def _rollout_fields(plan: Plan, state: State) -> dict[str, Any]:
-    """The shape of a unit."""
+    """The shape of a rollout."""
     return {
         "num_envs": plan.config.actors.num_envs,
         "rollout_length": plan.config.actors.rollout_length or state.env_spec.horizon,
@@ -394,7 +394,7 @@ def _rollout_fields(plan: Plan, state: State) -> dict[str, Any]:
 
 
 def _address(plan: Plan, state: State, work: str) -> dict[str, Any]:
-    """The fields every task has, for the first attempt."""
+    """The fields that every task has, for the first attempt."""
     return {
         "id": keys.task_id(plan.run, state.round, work),
         "run": plan.run,

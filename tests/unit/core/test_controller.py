@@ -8,8 +8,8 @@ from coordinator.config.schema import load
 from coordinator.core.controller import (
     ControllerState,
     RoundSignals,
-    accept,
-    initial,
+    accept_proposal,
+    initial_state,
     looks_at_rounds,
     plan_next_round,
     summaries,
@@ -45,7 +45,7 @@ def seen(probabilities=(0.1, 0.1, 0.9, 0.9, 0.1), returns=(1.0, 2.0, 3.0, 4.0, 5
 
 def after(rounds, config, team=APART, controller=None, show=seen):
     """The last thought of some equal rounds."""
-    controller, decision = controller or initial(config), None
+    controller, decision = controller or initial_state(config), None
     for round_ in range(rounds):
         decision = plan_next_round(config, SPEC, team, controller, show(), round_, overhead=10.0)
         controller = decision.controller
@@ -87,7 +87,7 @@ def test_when_nobody_is_alike_sharing_is_put_off_until_the_window_is_full_again(
 
 def test_while_sharing_a_decline_gives_every_agent_a_copy_of_its_own():
     config, shared = settings(*DYNAMIC), Team(groups=(0, 0, 2, 0, 4), identity=True)
-    decision = after(3, config, team=shared, controller=replace(initial(config), shared=True, times=1))
+    decision = after(3, config, team=shared, controller=replace(initial_state(config), shared=True, times=1))
     assert decision.proposal.kind == "split"
     assert decision.proposal.team.groups == (0, 1, 2, 3, 4)
     # Agent 2 and the adversary learn alone already and are left alone.
@@ -97,7 +97,7 @@ def test_while_sharing_a_decline_gives_every_agent_a_copy_of_its_own():
 
 def test_the_margin_of_a_trial_is_a_share_of_what_the_run_has_gained():
     config = settings(*DYNAMIC, "sharing.margin=0.25")
-    controller = replace(initial(config), lowest=-5.0, highest=7.0)
+    controller = replace(initial_state(config), lowest=-5.0, highest=7.0)
     # The rounds return 15 in all, so the run has gone from -5 to 15.
     assert after(3, config, controller=controller).proposal.margin == pytest.approx(5.0)
     assert after(3, settings(*DYNAMIC, "sharing.trial=false")).proposal.margin is None
@@ -113,9 +113,9 @@ def test_without_dynamic_sharing_the_trend_is_told_and_nothing_is_proposed(rule)
 def test_taking_a_proposal_switches_sharing_and_counts_how_often():
     config = settings(*DYNAMIC)
     share = after(3, config).proposal
-    on = accept(ControllerState(times=1), share)
+    on = accept_proposal(ControllerState(times=1), share)
     assert (on.shared, on.times) == (True, 2)
-    off = accept(on, replace(share, kind="split"))
+    off = accept_proposal(on, replace(share, kind="split"))
     assert (off.shared, off.times) == (False, 2)
 
 
@@ -125,7 +125,7 @@ def test_a_round_without_a_finished_episode_leaves_the_trend_as_it_was():
     assert after(1, config, controller=before, show=lambda: seen(returns=())).controller.trend == before.trend
 
 
-def test_equal_rounds_give_equal_thoughts():
+def test_equal_rounds_give_equal_decisions():
     assert after(3, settings(*DYNAMIC, "sharing.grouping=kmeans")) == after(
         3, settings(*DYNAMIC, "sharing.grouping=kmeans")
     )
@@ -157,6 +157,6 @@ def test_rounds_are_looked_at_by_dynamic_sharing_and_by_every_scaling_rule_but_c
 
 
 def test_dynamic_sharing_that_begins_together_is_on_from_the_start():
-    assert initial(settings("sharing.rule=dynamic")).shared
-    assert not initial(settings("sharing.rule=dynamic", "sharing.start=apart")).shared
-    assert not initial(settings("sharing.rule=all")).shared
+    assert initial_state(settings("sharing.rule=dynamic")).shared
+    assert not initial_state(settings("sharing.rule=dynamic", "sharing.start=apart")).shared
+    assert not initial_state(settings("sharing.rule=all")).shared
