@@ -1,7 +1,7 @@
 """One side of a team against others: its policies, greedy, while the other agents act at random or as another team.
 
-Where agents compete, a sum over agents hides who got better: what one side wins the other loses. Each side is measured
-alone here, against opponents that stay the same from run to run. The sides are those of `EnvSpec.sides`, such as
+Where agents compete, a sum over agents hides which side got better: what one side wins the other loses. Here each side
+is measured alone, against opponents that stay the same from run to run. The sides are those of `EnvSpec.sides`, such as
 ``adversary`` and ``agent`` of mpe/simple_adversary; where a task names none, each class of agents counts as one.
 
     from coordinator.reports import load_policy
@@ -23,7 +23,7 @@ from functions.randomness import generator
 
 FloatArray = NDArray[np.float64]
 
-# Copies that are stepped together; another number plays other episodes.
+# Environments stepped together; another number plays other episodes.
 _NUM_ENVS = 160
 
 
@@ -43,15 +43,15 @@ def scores(own: TeamPolicy, reference: TeamPolicy | None, episodes: int, seed: i
 
 
 def sides(task: EnvTask) -> tuple[str, ...]:
-    """The sides of a task; raises `ValueError` when there is one only."""
+    """The sides of a task; raises `ValueError` when there is only one."""
     found = _sides(registry.spec(task))
     if len(found) < 2:
-        raise ValueError(f"{task.name} has agents of one kind only, so there is nobody to play against")
+        raise ValueError(f"{task.name} has agents of one kind only, so there are no opponents to play against")
     return tuple(side.name for side in found)
 
 
 def members(task: EnvTask, side: str) -> tuple[int, ...]:
-    """The agents of a side, ascending; raises `ValueError` for one that there is not."""
+    """The agents of a side, ascending; raises `ValueError` for an unknown side."""
     return _side(registry.spec(task), side).agents
 
 
@@ -67,9 +67,9 @@ def totals(
 ) -> FloatArray:
     """Undiscounted return of every episode, sum over the agents of `side`, which act greedily as `own` says.
 
-    All other agents act as `opponent` says, greedily; who has no team draws uniformly from the legal actions.
-    Raises `ValueError` for a side that there is not, for a team without policies where they are needed, and when a team
-    was trained on another task.
+    All other agents act greedily as `opponent` says; agents without a team draw uniformly from the legal actions.
+    Raises `ValueError` for an unknown side, for a team that lacks a policy of its agents, and for a team that was
+    trained on another task.
     """
     for team in (own, opponent):
         if team is not None and team.task != task:
@@ -102,13 +102,13 @@ def _side(spec: EnvSpec, name: str) -> Side:
 
 
 def _require(team: TeamPolicy | None, agents: tuple[int, ...]) -> None:
-    """Raises `ValueError` where a team has no policy for one of the agents."""
+    """Raises `ValueError` when a team has no policy for one of the agents."""
     if team is not None and (without := [team.agents[agent] for agent in agents if not team.plays(agent)]):
         raise ValueError(f"{', '.join(without)} acted at random when the team was trained and has no policy")
 
 
 class _Match:
-    """Copies of a task in which one side plays against the rest; `rng` draws random agents' actions."""
+    """Environments in which one side plays against the rest; `rng` draws the actions of random agents."""
 
     def __init__(
         self,
@@ -120,12 +120,12 @@ class _Match:
     ) -> None:
         self._environment, self._rng = environment, rng
         self._agents = list(_side(environment.spec, side).agents)
-        # Who acts for each side, and which of a class's agents are on the side.
+        # The players of both teams, and which agents of each class are on the side.
         self._players = [None if team is None else team.player(environment.num_envs) for team in (own, opponent)]
         self._members = [np.isin(kind.agents, self._agents) for kind in environment.spec.classes]
 
     def play(self, rng: np.random.Generator, count: int) -> NDArray[np.float64]:
-        """One whole episode in each of the first `count` copies, from the start states of `rng`."""
+        """One whole episode in each of the first `count` environments, from the start states of `rng`."""
         spec, num_envs = self._environment.spec, self._environment.num_envs
         episodes = Episodes(num_envs, len(spec.agents))
         seen = self._environment.reset(rng)
@@ -144,25 +144,25 @@ class _Match:
         return returns
 
     def _actions(self, seen: Observation) -> tuple[ActionArray, ...]:
-        """Per class as the environment takes them."""
+        """Actions by class, as the environment takes them."""
         played = [None if player is None else player.act(seen).played for player in self._players]
         return tuple(self._of_class(seen, index, played) for index in range(len(self._members)))
 
     def _of_class(self, seen: Observation, index: int, played: list[tuple[ActionArray, ...] | None]) -> ActionArray:
-        """Each agent's action as whoever acts for it has it."""
+        """Each agent's action, from the team that acts for it."""
         members = self._members[index]
         own, other = (None if actions is None else actions[index] for actions in played)
         if (own is None and members.any()) or (other is None and not members.all()):
             drawn = self._random(seen, index)
             own, other = drawn if own is None else own, drawn if other is None else other
-        if own is None or other is None:  # and then nobody of the class needs it
+        if own is None or other is None:  # no agent of the class needs the missing one
             found = other if own is None else own
             assert found is not None
             return found
         return np.where(members.reshape(1, -1, *(1,) * (own.ndim - 2)), own, other)
 
     def _random(self, seen: Observation, index: int) -> ActionArray:
-        """Evenly among what is legal, or within the bounds."""
+        """Uniform over the legal actions, or within the bounds."""
         kind, num_envs = self._environment.spec.classes[index], self._environment.num_envs
         if kind.continuous:
             shape = (num_envs, len(kind.agents), kind.actions)

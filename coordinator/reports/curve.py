@@ -1,6 +1,6 @@
 """The learning curve of a run as a picture: return against environment steps, with what it cost along the top.
 
-Draws points that it is given; matplotlib comes with the extra 'report' and is loaded when a curve is drawn.
+matplotlib comes with the extra 'report' and is imported when a curve is drawn.
 """
 
 from collections.abc import Sequence
@@ -26,12 +26,12 @@ _TOP_TICKS = 6
 
 
 class CurvePoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The run after one round: what it had used by then, and what it scored.
+    """The run after one round: what it had used by then, and its returns.
 
     `steps` (environment steps), `seconds` and `dollars` count from the start of the run. `sampled_return` is the mean
     return of the round's own episodes, None when none ended; `evaluation` is the greedy evaluation at this point, None
     where there was none. Returns are undiscounted sums over agents. Where some compete, `sampled_sides` and
-    `evaluated_sides` are the means of each side by name, and what is drawn in place of sums.
+    `evaluated_sides` are the means of each side by name, which are drawn instead of sums.
     """
 
     steps: int
@@ -86,7 +86,7 @@ def _draw_returns(axes: "Axes", points: Sequence[CurvePoint]) -> None:
 
 
 def _draw_sides(axes: "Axes", points: Sequence[CurvePoint]) -> None:
-    """A colour for every side: sampled as a line, evaluated as dots."""
+    """One colour per side; sampled returns are a line, evaluations are dots."""
     names = dict.fromkeys(name for point in points for name in (*point.sampled_sides, *point.evaluated_sides))
     for name, (light, dark) in zip(names, cycle(_SIDES), strict=False):
         sampled = [(point.steps, point.sampled_sides[name]) for point in points if name in point.sampled_sides]
@@ -100,7 +100,7 @@ def _draw_sides(axes: "Axes", points: Sequence[CurvePoint]) -> None:
 
 
 def _label(axes: "Axes", points: Sequence[CurvePoint], title: str) -> None:
-    # A title is the user's text: a dollar sign in it starts no formula.
+    # The title is the user's text, so a dollar sign in it must not start a formula.
     axes.set_title(title, parse_math=False, loc="left", fontweight="bold", pad=12)
     axes.set_xlabel("environment steps")
     over = "a side's agents" if any(point.sampled_sides for point in points) else "agents"
@@ -113,7 +113,7 @@ def _label(axes: "Axes", points: Sequence[CurvePoint], title: str) -> None:
 
 
 def _draw_expense(axes: "Axes", points: Sequence[CurvePoint]) -> None:
-    """A second scale along the top: dollars and seconds spent when the steps below were done."""
+    """A second axis along the top: dollars and seconds spent by each number of steps."""
     ticks = [tick for tick in axes.get_xticks() if 0 <= tick <= points[-1].steps]
     ticks = ticks[:: -(-len(ticks) // _TOP_TICKS)]
     done = [0, *(point.steps for point in points)]

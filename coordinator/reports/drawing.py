@@ -1,6 +1,6 @@
 """What pictures share: colours, lines with their name at the end, a quiet frame, and the file they become.
 
-matplotlib comes with the extra 'report' and is loaded when something is drawn.
+matplotlib comes with the extra 'report' and is imported when a picture is drawn.
 """
 
 import io
@@ -31,7 +31,7 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a picture with its band (equal to the line where there is none)."""
+    """A line of a picture with its band, which equals the line where there is none."""
 
     x: FloatArray
     y: FloatArray
@@ -39,7 +39,7 @@ class Line:
     high: FloatArray
 
     def same(self, other: "Line") -> bool:
-        """Whether the two cannot be told apart."""
+        """Whether the two lines coincide."""
         return self.x.shape == other.x.shape and bool(np.allclose(self.x, other.x) and np.allclose(self.y, other.y))
 
 
@@ -61,9 +61,9 @@ def save(figure: "Figure", path: Path) -> None:
 
 
 def draw_lines(axes: "Axes", lines: Mapping[str, Line], among: Sequence[str] = ()) -> None:
-    """Every line with its name right of the axes; lines that lie on one another are drawn once, with all their names.
+    """Draws every line with its name right of the axes; lines that coincide are drawn once, with all their names.
 
-    The scale of the axes stands before. A line looks as its place in `among` says, which all of several axes share.
+    The scale of the axes must be set before. Colour and style follow the position in `among`, which several axes share.
     """
     order = list(among or lines)
     drawn = [(names, lines[names[0]], *look(order.index(names[0]))) for names in _together(lines)]
@@ -92,13 +92,13 @@ def draw_lines(axes: "Axes", lines: Mapping[str, Line], among: Sequence[str] = (
 
 
 def look(index: int) -> tuple[str, str]:
-    """Colour and style of the index-th arm; the styles change when the colours are used up."""
+    """Colour and style of the index-th line; the style changes when the colours are used up."""
     round_, colour = divmod(index, len(COLOURS))
     return COLOURS[colour], _STYLES[round_ % len(_STYLES)]
 
 
 def finish(axes: "Axes", title: str, subtitle: str, x: str, y: str) -> None:
-    """Titles, units and a quiet frame; the texts may hold dollar signs."""
+    """Sets titles, axis labels and a quiet frame; the texts may contain dollar signs."""
     axes.set_title(title, parse_math=False, loc="left", fontsize=11, fontweight="bold", pad=24)
     axes.annotate(
         subtitle, (0, 1), (0, 8), textcoords="offset points", xycoords="axes fraction", fontsize=9, color="#505050"
@@ -121,9 +121,9 @@ def quiet(axes: "Axes") -> None:
 
 
 def spread(wanted: Sequence[float], heights: Sequence[float]) -> list[float]:
-    """Places in [0, 1] near the `wanted` ones for labels of these heights, none on another, in the same order.
+    """Positions in [0, 1] near the `wanted` ones for labels of these heights, in the same order, without overlap.
 
-    Where they do not fit they stand evenly and overlap.
+    Labels that do not fit are spaced evenly and overlap.
     """
     order = sorted(range(len(wanted)), key=lambda index: (wanted[index], index))
     positions = [0.0] * len(wanted)
@@ -139,7 +139,7 @@ def spread(wanted: Sequence[float], heights: Sequence[float]) -> list[float]:
 
 
 def _limits(lines: Sequence[Line]) -> tuple[float, float]:
-    """All of the lines, and of their bands so much that they do not dwarf the lines."""
+    """Limits that include all lines, and as much of their bands as does not dwarf the lines."""
     low, high = min(float(line.y.min()) for line in lines), max(float(line.y.max()) for line in lines)
     room = 0.15 * (high - low) or 1.0
     bottom = max(low - room, min(float(line.low.min()) for line in lines))
@@ -164,7 +164,7 @@ def _wrapped(names: Sequence[str]) -> str:
 
 
 def _height(axes: "Axes", text: str) -> float:
-    """A label's height as a share of the axes'."""
+    """A label's height as a share of the axes' height."""
     figure = axes.get_figure(root=True)
     assert figure is not None
     points = 72 * axes.get_position().height * figure.get_figheight()

@@ -1,7 +1,7 @@
-"""A run's evaluations in the layout that marl-eval reads, so that runs of ours and of others share one tool.
+"""A run's evaluations in the layout of marl-eval, so that its tools work on them.
 
 The layout is that of github.com/instadeepai/marl-eval (Gorsane et al., "Towards a Standardised Performance Evaluation
-Protocol for Cooperative MARL", NeurIPS 2022). This module builds it; who asks for it writes the file.
+Protocol for Cooperative MARL", NeurIPS 2022). This module builds the document; callers write the file.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ _Entry = dict[str, int | list[float]]
 _Run = dict[str, _Entry]
 Document = dict[str, dict[str, dict[str, dict[str, _Run]]]]
 
-# What PettingZoo modules call their constructors; such a name says nothing of the task.
+# Names of constructors in PettingZoo modules; they do not identify a task.
 _CONSTRUCTORS = ("env", "parallel_env", "raw_env")
 _NONE: Mapping[str, float] = MappingProxyType({})
 
@@ -43,7 +43,7 @@ def document(
     """The JSON document of one run: environment -> task -> algorithm -> ``seed_<n>`` -> ``step_<i>``.
 
     `evaluations` come in the order of training. `absolute` holds the returns for the absolute metric: the run's best
-    policy on ten times the episodes (Gorsane et al. 2022). It stands last because marl-eval takes a run's last entry
+    policy on ten times the episodes (Gorsane et al. 2022). It is last because marl-eval takes a run's last entry
     for it. The environment's metrics are metrics of one value, their mean. Numbers keep every digit.
     """
     run: _Run = {
@@ -69,11 +69,11 @@ def _evaluation(entry: Mapping[str, Any]) -> Evaluation:
 
 
 def names(task: EnvTask) -> tuple[str, str]:
-    """Environment and task as marl-eval files them, in lower case because it looks them up so.
+    """Names of environment and task for marl-eval, in lower case because it looks them up so.
 
     ``mpe/simple_spread`` with 3 agents gives ``mpe`` and ``simple_spread-3``;
     ``pettingzoo:mpe2.simple_spread_v3:parallel_env`` gives ``mpe2`` and ``simple_spread_v3``. A name of one part is
-    both.
+    used for both.
     """
     environment, _, scenario = _path(task.name.lower()).partition("/")
     suffix = "" if task.agents is None else f"-{task.agents}"

@@ -1,4 +1,4 @@
-"""Files that are replaced whole or not at all, so that a kill leaves the old one or the new one."""
+"""Files that are replaced atomically, so that a kill leaves either the old or the new one."""
 
 import os
 import secrets
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def replace(path: Path, body: bytes, durable: bool = False) -> None:
-    """Puts `body` in the place of what `path` held; raises `OSError`, and then `path` is as it was.
+    """Replaces the content of `path` with `body`; on `OSError` the file is unchanged.
 
     `durable`: returns once the file would survive a power loss.
     """
@@ -25,7 +25,7 @@ def replace(path: Path, body: bytes, durable: bool = False) -> None:
 
 
 def sync(path: Path) -> None:
-    """Returns once a file, or what a folder says of its entries, would survive a power loss; raises `OSError`."""
+    """Returns once a file, or a folder's list of entries, would survive a power loss; raises `OSError`."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -12,7 +12,7 @@ _DECODER = msgspec.json.Decoder(RoundLine)
 
 
 class JsonLines:
-    """The file of a run's finished rounds; recording a round again, or an earlier one, rewinds the file to it."""
+    """The file of a run's finished rounds; recording an earlier round, or the last again, rewinds the file to it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -23,7 +23,7 @@ class JsonLines:
         try:
             if line.round <= self._last or _torn(self._path):
                 kept = [earlier for earlier in read(self._path) if earlier.round < line.round]
-                # Whole or not at all: a writer killed here must not lose the lines before.
+                # Atomically: a writer killed here must not lose the earlier lines.
                 replace(self._path, b"".join(map(_encoded, kept)))
             with self._path.open("ab") as file:
                 file.write(_encoded(line))
@@ -45,7 +45,7 @@ class JsonLines:
 
 
 def read(path: Path) -> list[RoundLine]:
-    """The whole lines of a file; what a killed writer left at the end is passed over."""
+    """The complete lines of a file; an incomplete last line, left by a killed writer, is skipped."""
     if not path.exists():
         return []
     lines = []
@@ -62,7 +62,7 @@ def _encoded(line: RoundLine) -> bytes:
 
 
 def _torn(path: Path) -> bool:
-    """Whether the file ends in half a line."""
+    """Whether the file ends in an incomplete line."""
     if not path.exists() or not path.stat().st_size:
         return False
     with path.open("rb") as file:

@@ -1,8 +1,8 @@
-"""Whether a run has stopped getting better, or never began to: what a warning goes by, and no decision.
+"""Whether a run has stopped improving, or never began to. It triggers a warning and decides nothing.
 
-Returns go up and down by chance, so that none of the last rounds is a new best says little. Here the return rises no
-more if, had it risen by a tenth of all that the run has gained, what was seen would be a decline beyond chance; the
-test is `coordinator.rules.trend`'s.
+Returns fluctuate, so the lack of a new best in the last rounds says little. A run has a plateau if the hypothesis that
+its return rose by a tenth of the total gain is rejected: relative to such a rise, the observed returns would decline
+beyond chance by the test of `coordinator.rules.trend`.
 """
 
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ from functions.contract import Message
 
 FloatArray = NDArray[np.float64]
 
-# Means of rounds that lie next to each other, so many of them; the longest window that `trend.CRITICAL` is made for.
+# Number of means of adjacent rounds; the longest window that `trend.CRITICAL` has values for.
 POINTS = 30
-# A rise over the last half of the rounds by this part of all that was gained is progress.
+# A rise over the last half of the rounds by this share of the total gain counts as progress.
 SHARE = 0.1
 BEYOND_CHANCE = trend.critical(POINTS, 0.1)
-# Fewest rounds to tell that a return rises no more, and that it never did.
+# Fewest rounds after which a return can be said to have stopped rising, and never to have risen.
 FEWEST, FEWEST_EVER = 100, 200
-# A rise over all rounds by fewer standard errors than this is none.
+# A rise over all rounds by fewer standard errors than this does not count.
 RISEN = 2.0
 
 
@@ -39,14 +39,15 @@ class Plateau(Message, frozen=True, kw_only=True):
 
 
 def plateau(returns: Sequence[float]) -> Plateau | None:
-    """Where the run stands, by the mean return of every round, oldest first; None while it rises or nobody can tell.
+    """The plateau that a run is on, from the mean return of every round, oldest first; None while it rises or is too
+    short to tell.
 
-    Looked at every tenth round up to 400, with AR(1) noise of coefficients 0 to 0.6, Gaussian or heavy-tailed (Student
-    t3), a run whose last half always brings a tenth of what it has gained is called flat at any time with probability
-    0.08 or less, a run that rises in a straight line with 0.03 or less. One that by round 200 has risen by twice the
-    standard deviation of a round's return is said never to have risen with 0.08 or less. Found is a run that stays
-    where it is from round 100 on with 0.99 or more where the noise is 3 % of the gain, with 0.2 or more where it is a
-    tenth; one that never rises with 0.94 at round 200.
+    Checked every tenth round up to 400, with AR(1) noise of coefficients 0 to 0.6, Gaussian or heavy-tailed (Student
+    t3), a run whose last half always brings a tenth of its gain is called flat at any time with probability 0.08 or
+    less, a run that rises in a straight line with 0.03 or less. A run that by round 200 has risen by twice
+    the standard deviation of a round's return is said never to have risen with 0.08 or less. A run that is flat from
+    round 100 on is found with 0.99 or more if the noise is 3 % of the gain, with 0.2 or more if it is a tenth; one
+    that never rises with 0.94 at round 200.
     """
     series = np.asarray(returns, dtype=np.float64)
     half = len(series) // (2 * POINTS)
@@ -57,14 +58,14 @@ def plateau(returns: Sequence[float]) -> Plateau | None:
     if trend.steepness(points - expected) > BEYOND_CHANCE:
         return _plateau(points, half, len(series), gain)
     everything = len(series) // POINTS
-    # Of returns that never change there is no steepness.
+    # The steepness of returns that never change is undefined.
     if len(series) >= FEWEST_EVER and not trend.steepness(-blocks(series, everything)) >= RISEN:
         return _plateau(blocks(series, everything), everything, len(series), gain)
     return None
 
 
 def blocks(series: FloatArray, size: int, count: int = POINTS) -> FloatArray:
-    """Means ``[count]`` of the last `count` stretches of `size` values ``[n]``."""
+    """Means ``[count]`` of the last `count` segments of `size` values ``[n]``."""
     means: FloatArray = series[len(series) - size * count :].reshape(count, size).mean(axis=1)
     return means
 

@@ -4,8 +4,8 @@
     policy = load_policy("runs/latest")
     actions = policy.act(observations)
 
-The file (`policies.safetensors` in the run's folder) holds the networks by group and, in its header, who uses which;
-nothing but numpy and safetensors is needed to read it.
+The file (`policies.safetensors` in the run's folder) holds the networks by group and, in its header, which agent uses
+which; reading it needs only numpy and safetensors.
 """
 
 import os
@@ -30,8 +30,8 @@ _HEADER = "marless-policies"
 
 
 class TeamFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """The header: the task that was trained on, what it looks like, and who shares which network. `greedy`: outputs
-    are not probabilities to draw from."""
+    """The header: the task of the training, its spec, and which agents share a network. `greedy`: the outputs are not
+    probabilities to sample from."""
 
     task: EnvTask
     spec: EnvSpec
@@ -42,7 +42,7 @@ class TeamFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 class TeamPolicy:
     """The policies of a team, by agent name.
 
-    Policies with memory remember what they saw since `start`.
+    Recurrent policies keep a hidden state from `start` on.
     """
 
     def __init__(self, header: TeamFile, tensors: Mapping[str, NDArray[Any]]) -> None:
@@ -59,20 +59,20 @@ class TeamPolicy:
         return opponents is None or opponents.acting != "random" or agent not in opponents.agents
 
     def apart(self, agents: Iterable[int], identity: bool) -> dict[str, NDArray[Any]]:
-        """The networks of some agents, each under a group of its own, for a team that does or does not take identities;
-        they act as here, to the last bit."""
+        """The networks of some agents, each in a separate group, for a team with or without `identity` inputs; they act
+        as here, bit for bit."""
         found: dict[str, NDArray[Any]] = {}
         for agent in agents:
             found |= single_agent_policy(self._tensors, self._header.spec, self._header.team, agent, identity)
         return found
 
     def start(self) -> None:
-        """Episodes begin: policies forget what they saw. Without memory nothing changes."""
+        """Begins new episodes: resets the hidden states of recurrent policies."""
         for actor in self._actors.values():
-            actor.memory = None
+            actor.hidden = None
 
     def player(self, num_envs: int) -> Player:
-        """All agents in `num_envs` copies of the task, for `functions.environments.base.VectorEnvironment`."""
+        """All agents in `num_envs` environments, for `functions.environments.base.VectorEnvironment`."""
         return Player(Policy(self._header.spec, self._header.team, self._tensors), num_envs)
 
     def act(
@@ -81,13 +81,13 @@ class TeamPolicy:
         masks: Mapping[str, ArrayLike] | None = None,
         rng: np.random.Generator | None = None,
     ) -> dict[str, Any]:
-        """An action, as the environment takes them, for every agent in `observations`.
+        """An action in the environment's format for every agent in `observations`.
 
-        One observation of the environment's own shape, or a batch of flat ones ``[..., features]``. Greedy, or drawn
-        from the policy when `rng` is given. One choice is a number, several are an array ``[branches]``, numbers an
-        array ``[d]`` within the bounds. `masks` hold True where an action is legal; PettingZoo's ``{"observation": ...,
-        "action_mask": ...}`` does as well. Raises `KeyError` for an agent that has no policy here, `ValueError` for an
-        observation of another size.
+        Each value is one observation in the environment's shape, or a batch of flat ones ``[..., features]``. Actions
+        are greedy, or sampled when `rng` is given. A discrete action is an int, a multi-discrete one an array
+        ``[branches]``, a continuous one an array ``[d]`` within the bounds. `masks` hold True where an action is legal;
+        PettingZoo's ``{"observation": ..., "action_mask": ...}`` works too. Raises `KeyError` for an agent that has no
+        policy here, `ValueError` for an observation of another size.
         """
         chosen = {}
         for agent, observation in observations.items():
@@ -99,12 +99,12 @@ class TeamPolicy:
 
 
 class _Actor:
-    """One agent: its network, what the outputs mean, and what it remembers."""
+    """One agent: its network, its action head and its hidden state."""
 
     def __init__(self, name: str, kind: AgentClass, networks: BatchedNetwork) -> None:
         self._name, self._kind, self._networks = name, kind, networks
         self._head = networks.head(kind)
-        self.memory: NDArray[Any] | None = None
+        self.hidden: NDArray[Any] | None = None
 
     @classmethod
     def of(cls, header: TeamFile, tensors: Mapping[str, NDArray[Any]], agent: int) -> "_Actor":
@@ -135,18 +135,20 @@ class _Actor:
         return int(played) if played.ndim == 0 else played
 
     def _outputs(self, rows: NDArray[np.float32]) -> NDArray[Any]:
-        """``[1, rows, width]``; raises `ValueError` when not as many copies go on as began."""
-        before = self._networks.start(len(rows)) if self.memory is None else self.memory
+        """``[1, rows, width]``; raises `ValueError` when the batch size differs from that at `start`."""
+        before = self._networks.start(len(rows)) if self.hidden is None else self.hidden
         if before is not None and before.shape[-2] != len(rows):
-            raise ValueError(f"{self._name} remembers {before.shape[-2]} copies and sees {len(rows)}; call start()")
-        outputs, self.memory = self._networks.outputs(
+            raise ValueError(
+                f"{self._name} began with {before.shape[-2]} environments and got {len(rows)}; call start()"
+            )
+        outputs, self.hidden = self._networks.outputs(
             rows[None, None], None if before is None else before.reshape(1, 1, len(rows), -1)
         )
         return np.asarray(outputs[0])
 
 
 def export(header: TeamFile, tensors: Mapping[str, NDArray[Any]]) -> bytes:
-    """The file's bytes; of `tensors` only the policies are kept."""
+    """The file's bytes, with the policies among `tensors`."""
     policies = {name: np.ascontiguousarray(tensors[name]) for name in sorted(tensors) if name.startswith("policy/")}
     return bytes(save(policies, metadata={_HEADER: msgspec.json.encode(header).decode()}))
 

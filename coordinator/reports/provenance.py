@@ -1,4 +1,4 @@
-"""Which program made a run, and what else its bytes depend on: interpreter, numpy, processor, environment."""
+"""The program that made a run, and what else its bytes depend on: interpreter, numpy, processor, environment."""
 
 import hashlib
 import os
@@ -28,9 +28,9 @@ _VECTORS = ("avx", "sse", "ssse", "fma", "f16c", "amx", "asimd", "sve")
 
 
 class EnvironmentFingerprint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the bytes of a run depend on beside its program and configuration.
+    """What the bytes of a run depend on besides its program and configuration.
 
-    `environment` and `algorithm` are hashes over the packages or modules of those that are not ours, with their names.
+    `environment` and `algorithm` are names and hashes of the packages or modules of plug-ins and PettingZoo tasks.
     """
 
     python: str
@@ -47,7 +47,7 @@ def code_sha256() -> str:
 
 
 def environment_fingerprint(task: EnvTask, algorithm: str) -> EnvironmentFingerprint:
-    """Those of a run of `task` with the algorithm of that name, that this process would begin."""
+    """The fingerprint of a run of `task` with `algorithm` that this process would start."""
     kind, _, module = task.name.partition(":")
     return EnvironmentFingerprint(
         python=platform.python_version(),
@@ -65,9 +65,9 @@ def changes(before: EnvironmentFingerprint, now: EnvironmentFingerprint) -> str:
 
 
 def commit() -> str | None:
-    """The commit that is checked out where the program lies, `+` behind it when the program differs; None without git.
+    """The commit that is checked out, with `+` appended when the program differs from it; None without git.
 
-    What lies beside the program, such as results that are being made, does not count.
+    Files beside the program, such as results, do not count.
     """
     described = _git("rev-parse", "HEAD")
     if described is None or _git("rev-parse", "--show-toplevel") != str(ROOT):
@@ -76,8 +76,7 @@ def commit() -> str | None:
 
 
 def _machine() -> str:
-    """The processor, as far as matrix kernels are chosen by it, and what else they are chosen by: another one gives
-    other last bits."""
+    """The processor and the variables by which matrix kernels are chosen: another kernel gives other last bits."""
     variables = [f"{name}={os.environ[name]}" for name in kernels.VARIABLES if name in os.environ]
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split("\n\n")[0]
@@ -91,12 +90,12 @@ def _machine() -> str:
 
 
 def _plug_in(group: str, name: str) -> str:
-    """The module of the entry point; '' where there is none."""
+    """The module of the plug-in's entry point; '' when there is none."""
     return next((found.module for found in entry_points(group=group, name=name)), "")
 
 
 def _package(module: str) -> str | None:
-    """The top-level package or module that some code is in, found without running any of it; None for ''."""
+    """Name and hash of the top-level package or module of `module`, without importing it; None for ''."""
     if not module:
         return None
     name = module.partition(":")[0].partition(".")[0]

@@ -1,7 +1,6 @@
 """Statistics of returns: point estimates, their intervals, and the test that two sets of runs are equally good.
 
-Pure functions on numbers, numpy and the standard library only. Which numbers are compared, and how they are shown, is
-decided by the callers.
+Pure functions on numbers. Callers decide which numbers are compared and how they are shown.
 """
 
 import math
@@ -18,10 +17,10 @@ Interval = tuple[float, float]
 
 
 class FinalReturn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a set of evaluation episodes says of a policy.
+    """Summary of a policy's evaluation episodes.
 
-    `ci95` is the interval of the mean over the episodes of this one run; it says nothing of other seeds. It is None
-    when there is a single episode.
+    `ci95` is the interval of the mean over the episodes of this one run, not over seeds. It is None for a single
+    episode.
     """
 
     mean: float
@@ -40,7 +39,7 @@ class Equivalence(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 def iqm(values: ArrayLike) -> float:
-    """Interquartile mean: the mean of what is left when the lowest and highest quarter are dropped.
+    """Interquartile mean: the mean after dropping the lowest and highest quarter.
 
     With n values, floor(n / 4) are dropped on each side, as in rliable (Agarwal et al., "Deep Reinforcement Learning
     at the Edge of the Statistical Precipice", NeurIPS 2021), which takes scipy's 25 % trimmed mean over all entries.
@@ -68,7 +67,7 @@ def ci95(values: ArrayLike) -> Interval:
 
 
 def summary(returns: ArrayLike) -> FinalReturn:
-    """The figures of one evaluation, from its returns per episode."""
+    """Summarises one evaluation from its returns per episode."""
     array = _values(returns, 1)
     interval = ci95(array) if array.size > 1 else None
     return FinalReturn(mean=mean(array), iqm=iqm(array), ci95=interval, episodes=array.size)

@@ -1,4 +1,4 @@
-"""Figures as people read them: money, counts, times, returns with their interval, and tables."""
+"""Numbers as text: money, counts, times, returns with their interval, and tables."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -7,15 +7,15 @@ from coordinator.placement.round_placement import RoundPlacement
 from coordinator.reports.statistics import FinalReturn, summary
 
 _EVENTS = {
-    "shared": "sharing switched on: agents that act alike have one network",
-    "split": "sharing switched off: every agent has a copy of its own",
-    "rejected": "a shared team was tried on {:,} episodes and turned down",
-    "alone": "training declines, and no two agents act alike: nobody shares",
-    "skipped": "a shared team could not be made or tried; training goes on without it",
-    "unaffordable": "a shared team was not tried: it could pass stop.dollars",
+    "shared": "sharing switched on: agents that act alike share one network",
+    "split": "sharing switched off: every agent has its own network",
+    "rejected": "a shared team was tried on {:,} episodes and rejected",
+    "alone": "training declines, but no two agents act alike: no sharing",
+    "skipped": "a shared team could not be built or tried; training continues without it",
+    "unaffordable": "a shared team was not tried: the trial could exceed stop.dollars",
 }
-# What to do about learners that diverge.
-CALMER = "try lower learning rates (algorithm.lr, and algorithm.critic_lr where there is one) in a new run"
+# Advice for learners that diverge.
+CALMER = "try lower learning rates (algorithm.lr, and algorithm.critic_lr if the algorithm has it) in a new run"
 _BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -39,7 +39,7 @@ def seconds(value: float) -> str:
 
 
 def onwards(state: State, command: str) -> str:
-    """What to do about a run that has not finished, which `command` resumes."""
+    """Advice for a run that has not finished, which `command` resumes."""
     return f"a resume would repeat it; {CALMER}" if state.diverged else f"go on with: {command}"
 
 
@@ -52,7 +52,7 @@ def plus_minus(figures: FinalReturn | Sequence[float]) -> str:
 
 
 def by_side(returns: Mapping[str, float]) -> str:
-    """What every side got: ``adversary -3.2, agent 7.1``."""
+    """The return of every side: ``adversary -3.2, agent 7.1``."""
     return ", ".join(f"{name} {value:.1f}" for name, value in returns.items())
 
 
@@ -72,7 +72,7 @@ def sparkline(values: Sequence[float], width: int = 30) -> str:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as they must be; the last one is not padded."""
+    """A text table; the last column is not padded."""
     lines = [header, *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
     return "\n".join(
@@ -96,13 +96,15 @@ def described(round_placement: RoundPlacement) -> str:
     if round_placement.rule == "whole":
         words.append(counted(round_placement.rounds, "round"))
     else:
-        words.append(f"{counted(round_placement.rollouts_per_invocation, 'unit')} an actor")
-    way = (
+        words.append(f"{counted(round_placement.rollouts_per_invocation, 'rollout')} per actor")
+    transport = (
         f"through messages, saved every {round_placement.checkpoint_every} rounds"
         if round_placement.inline_objects
         else "through storage"
     )
-    return ", ".join([*words, way, *(f"{name} {memory} MB" for name, memory in round_placement.memory_mb.items())])
+    return ", ".join(
+        [*words, transport, *(f"{name} {memory} MB" for name, memory in round_placement.memory_mb.items())]
+    )
 
 
 def counted(count: int, noun: str) -> str:
@@ -111,5 +113,5 @@ def counted(count: int, noun: str) -> str:
 
 
 def event(line: RoundLine) -> str:
-    """What became of sharing at the end of a round."""
+    """The sharing event at the end of a round."""
     return f"round {line.round:5d}  {_EVENTS[line.event].format(line.trial_episodes)}"

@@ -1,4 +1,4 @@
-"""The tensors a run has arrived at, gathered from its objects, and the one hash that names them."""
+"""A run's current tensors, gathered from its objects, and their hash."""
 
 from typing import Any
 
@@ -19,15 +19,15 @@ def gather(state: State, blobs: Blobs) -> Tensors:
     found: Tensors = {}
     for index, ref in enumerate(state.objects):
         tensors = codec.decode(codec.verified(ref, blobs.get(ref.key)), ref.key)
-        found |= {name: array for name, array in tensors.items() if state.parts.get(_home(name)) == index}
+        found |= {name: array for name, array in tensors.items() if state.parts.get(_part(name)) == index}
     return found
 
 
 def weights_sha256(state: State, blobs: Blobs) -> str:
-    """The hash of `gather`, names sorted; the same whatever objects the tensors lie in."""
+    """The hash of the tensors of `gather`, sorted by name; it does not depend on how objects hold them."""
     return codec.tensors_sha256(gather(state, blobs))
 
 
-def _home(name: str) -> str:
+def _part(name: str) -> str:
     """`policy/g00/w0` belongs to `policy/g00`."""
     return "/".join(name.split("/")[:2])

@@ -177,7 +177,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(marless, argv, says):
 def test_one_kind_of_agent_has_nobody_to_play_against(marless):
     assert marless.train("ref").code == 0
     said = marless("ablate", *SMALL, "--reference", "ref")
-    assert said.code == 2 and "nobody to play against" in said.err[0]
+    assert said.code == 2 and "no opponents to play against" in said.err[0]
 
 
 def test_rules_that_have_nothing_to_choose_from_are_remarked_on(marless):

@@ -65,7 +65,7 @@ def test_people_read_a_line_for_each_side_with_its_interval(marless):
     [
         ("first", "nobody", "there is no run nobody"),
         ("first", "together", "trained on another task"),
-        ("together", "random", "nobody to play against"),
+        ("together", "random", "no opponents to play against"),
     ],
 )
 def test_opponents_that_cannot_play_are_refused(marless, run, against, why):

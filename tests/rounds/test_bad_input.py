@@ -125,7 +125,7 @@ def test_a_diverged_run_gets_the_hint_to_learn_more_slowly_and_not_to_resume(mar
     stands = marless("status", "first").out
     assert stands[-1].split(maxsplit=1) == [
         "instead",
-        "try lower learning rates (algorithm.lr, and algorithm.critic_lr where there is one) in a new run",
+        "try lower learning rates (algorithm.lr, and algorithm.critic_lr if the algorithm has it) in a new run",
     ]
     assert not any("marless resume" in line for line in stands)
 

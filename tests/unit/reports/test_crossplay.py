@@ -35,7 +35,7 @@ def random_team(task, seed):
 
 def test_the_sides_are_the_classes_of_agents():
     assert sides(ADVERSARY) == ("adversary", "agent")
-    with pytest.raises(ValueError, match="nobody to play against"):
+    with pytest.raises(ValueError, match="no opponents to play against"):
         sides(EnvTask(name="toy/signal"))
 
 

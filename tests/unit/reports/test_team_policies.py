@@ -41,7 +41,7 @@ def test_one_observation_gives_one_action_of_its_kind():
     found = loaded.act({"a": np.ones(6), "b": np.ones(4)}, rng=np.random.default_rng(0))
     assert (found["a"].shape, found["a"].dtype) == ((2,), np.float32)
     assert (found["b"].shape, found["b"].dtype) == ((2,), np.int64)
-    with pytest.raises(ValueError, match=r"a remembers 1 copies and sees 3; call start\(\)"):
+    with pytest.raises(ValueError, match=r"a began with 1 environments and got 3; call start\(\)"):
         loaded.act({"a": np.ones((3, 6))})
 
 
