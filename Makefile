@@ -32,7 +32,7 @@ AUDIT := .venv-audit
 SAM := SAM_CLI_TELEMETRY=0 $(AUDIT)/sam/bin/sam
 CHECKOV := $(AUDIT)/checkov/bin/checkov --quiet --compact --skip-download --framework cloudformation dockerfile
 
-.PHONY: help train test check conformance conformance-full bench build audit pr install clean
+.PHONY: help train test check conformance conformance-full bench build audit docs pr install clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | awk -F'|' '{ printf "  make %-17s %s\n", $$1, $$2 }'
@@ -83,6 +83,10 @@ audit: $(STAMPS)/develop $(AUDIT)/sam/.made $(AUDIT)/checkov/.made ## the templa
 	@$(BIN)/python -m scripts.audit_packages build/sam
 	@$(BIN)/python -m scripts.audit_image
 
+docs: $(STAMPS)/docs ## the generated pages of docs/, and the site in build/site; fails on a broken link
+	@$(BIN)/python -m scripts.docs
+	@DISABLE_MKDOCS_2_WARNING=true NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict --quiet
+
 pr: check test ## what a pull request must pass
 
 install: $(STAMPS)/use ## the virtual environment to train with
@@ -113,6 +117,11 @@ $(STAMPS)/develop: $(STAMPS)/use
 	@echo "installing torch and the development tools into .venv (minutes on a fresh machine)"
 	@$(PIP) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch
 	@$(PIP) --no-build-isolation --editable '.[tasks,report,learner,emulated,dev,lbf,rware]'
+	@touch $@
+
+$(STAMPS)/docs: $(STAMPS)/develop
+	@echo "installing the documentation's tools into .venv"
+	@$(PIP) --no-build-isolation --editable '.[tasks,report,learner,emulated,dev,lbf,rware,docs]'
 	@touch $@
 
 # All tasks that are on a package index; until then `make test` skips the tests of the larger ones.

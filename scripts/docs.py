@@ -1,0 +1,20 @@
+"""Writes the generated pages of docs/ and the table of results in README.md: ``python -m scripts.docs``.
+
+The pages are committed; a test compares them with what this program makes.
+"""
+
+import sys
+
+from scripts.reference.pages import outdated
+
+
+def main() -> int:
+    """Writes every page that is not as it should be, and says which."""
+    for path, text in outdated():
+        path.write_text(text, encoding="utf-8")
+        print(f"wrote {path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

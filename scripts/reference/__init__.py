@@ -1,0 +1,1 @@
+"""Pages of docs/reference that are made of registries, configuration classes and docstrings, one module each."""

@@ -1,0 +1,161 @@
+"""docs/reference/algorithms.md: the algorithms, their settings, and where their defaults come from."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from coordinator.config.schema import description, load
+from coordinator.config.task_defaults import ALONE, FAMILIES
+from functions.algorithms.base import AlgorithmSpec
+from functions.algorithms.registry import BUILT_IN, implementation
+from functions.contract import BadRequest, Team
+from functions.environments import registry
+from functions.environments.base import AgentClass, EnvSpec, EnvTask
+from scripts.reference import markdown
+
+SPREAD = EnvTask(name="mpe/simple_spread")
+# Where defaults depend on the environment, and an environment that is so.
+VARIANTS = {
+    "from six agents on": EnvTask(name="mpe/simple_spread", agents=6),
+    "continuous actions": EnvTask(name="mpe/simple_spread", options={"continuous_actions": True}),
+}
+ACTIONS = {
+    "discrete": AgentClass("all", (0, 1), 3, 3),
+    "multi-discrete": AgentClass("all", (0, 1), 3, 5, branches=(3, 2)),
+    "continuous": AgentClass("all", (0, 1), 3, 1, low=(-1.0,), high=(1.0,)),
+}
+# Families by the package that they are in, and settings of the run whose default depends on the algorithm.
+COLUMNS = {"ppo": "PPO family", "value": "value methods", "ddpg": "DDPG family"}
+RUN = ("actors.num_envs", "sharing.rule", "placement.rule")
+
+
+def page() -> str:
+    """The whole page."""
+    text = markdown.data("algorithms.toml")
+    template = (markdown.DATA / "algorithms.md").read_text(encoding="utf-8")
+    tables = {
+        "algorithms": _algorithms(text["algorithms"]),
+        "settings": _settings(),
+        "sources": _sources(text["defaults"]),
+        "families": _families(text["families"]),
+        "papers": (markdown.DATA / "sources.md").read_text(encoding="utf-8").strip(),
+    }
+    for name, table in tables.items():
+        template = template.replace(f"{{{{ {name} }}}}", table)
+    return markdown.page("Algorithms", "`docs/data/algorithms.*`, `docs/data/sources.md` or the code", [template.strip()])
+
+
+def actions(spec: AlgorithmSpec) -> list[str]:
+    """The kinds of actions that an algorithm takes, found out by initialising it for each."""
+    taken = []
+    for name, kind in ACTIONS.items():
+        task = EnvSpec(("a", "b"), (kind,), horizon=5)
+        try:
+            implementation(spec).initialise(task, Team(groups=(0, 1)), spec.config().resolved(task), 1, 0)
+            taken.append(name)
+        except BadRequest:
+            pass
+    return taken
+
+
+def settings_of(spec: AlgorithmSpec, task: EnvTask = SPREAD) -> dict[str, Any]:
+    """The settings of an algorithm in an environment where the user sets none, by name."""
+    return msgspec.structs.asdict(spec.config().resolved(registry.spec(task)))
+
+
+def _algorithms(text: Mapping[str, Sequence[str]]) -> str:
+    rows = []
+    for spec in BUILT_IN:
+        what, source = text[spec.name]
+        trained_on = "replay buffer" if spec.config().replayed_steps else "the round's data"
+        takes = ", ".join(actions(spec))
+        rows.append((markdown.code(spec.name), what, takes, trained_on, _graph(spec), source))
+    header = ("`algorithm.name`", "what it is", "actions", "trained on", "stages", "source")
+    return markdown.table(header, rows)
+
+
+def _graph(spec: AlgorithmSpec) -> str:
+    """The stages in waves: those that wait for the same ones stand side by side."""
+    depth: dict[str, int] = {}
+    for stage in spec.stages:
+        depth[stage.name] = max((depth[before] + 1 for before in stage.after), default=0)
+    waves = [[name for name in depth if depth[name] == level] for level in range(max(depth.values()) + 1)]
+    return " → ".join(", ".join(wave) for wave in waves)
+
+
+def _family(spec: AlgorithmSpec) -> str:
+    return next(part for part in spec.implementation.split(".") if part in COLUMNS)
+
+
+def _settings() -> str:
+    """Every setting with its meaning and, for each family, its default."""
+    means: dict[str, str] = {}
+    for spec in BUILT_IN:
+        for field in msgspec.structs.fields(spec.config):
+            means.setdefault(field.name, description(field.type))
+    rows = [
+        (markdown.code(name), markdown.escaped(meaning), *(_cell(name, family) for family in COLUMNS))
+        for name, meaning in means.items()
+    ]
+    run = [(markdown.code(key), "a key of the run", *(_run_cell(key, family) for family in COLUMNS)) for key in RUN]
+    return markdown.table(("`algorithm.`", "meaning", *COLUMNS.values()), [*rows, *run])
+
+
+def _members(family: str) -> list[AlgorithmSpec]:
+    return [spec for spec in BUILT_IN if _family(spec) == family]
+
+
+def _cell(name: str, family: str) -> str:
+    """The family's default first, then those of single algorithms and of other environments."""
+    own = {spec.name: settings_of(spec)[name] for spec in _members(family) if name in settings_of(spec)}
+    parts = _shared(own, whole=len(own) == len(_members(family)))
+    for variant, task in VARIANTS.items():
+        changed = {settings_of(spec, task)[name] for spec in _members(family) if spec.name in own} - {*own.values()}
+        parts += [f"{variant} {_shown(value)}" for value in sorted(changed)]
+    return "; ".join(parts)
+
+
+def _run_cell(key: str, family: str) -> str:
+    table, name = key.split(".")
+    own = {spec.name: getattr(getattr(load(None, [f"algorithm.name={spec.name}"]), table), name) for spec in _members(family)}
+    return "; ".join(_shared(own, whole=True))
+
+
+def _shared(own: Mapping[str, Any], whole: bool) -> list[str]:
+    """The value that most have, and what the others have."""
+    if not own:
+        return []
+    values = list(own.values())
+    usual = max(values, key=values.count)
+    others = [f"{name} {_shown(value)}" for name, value in own.items() if value != usual]
+    if not whole:
+        return [*(f"{name} {_shown(value)}" for name, value in own.items())]
+    return [_shown(usual), *others]
+
+
+def _shown(value: Any) -> str:
+    return "none" if value is None else markdown.value(value)
+
+
+def _sources(text: Mapping[str, str]) -> str:
+    known = {name: None for spec in BUILT_IN for name in settings_of(spec)}
+    keys = [*known, *(key for key in RUN if key in text)]
+    if surplus := text.keys() - {*keys}:
+        raise KeyError(f"docs/data/algorithms.toml: no algorithm has {', '.join(sorted(surplus))}")
+    return markdown.table(("setting", "source, and why the default differs from it"), [(markdown.code(key), text[key]) for key in keys])
+
+
+def _families(text: Mapping[str, str]) -> str:
+    if surplus := text.keys() - FAMILIES.keys():
+        raise KeyError(f"docs/data/algorithms.toml: no family of environments is {', '.join(sorted(surplus))}")
+    rows = []
+    for prefix, settings in FAMILIES.items():
+        cells = [_pairs(settings)]
+        cells += [f"{markdown.code(name)}: {_pairs(alone)}" for (family, name), alone in ALONE.items() if family == prefix]
+        rows.append((markdown.code(f"{prefix}…") if prefix else "all others, yours too", "; ".join(cells), text[prefix]))
+    return markdown.table(("environments", "defaults", "reason"), rows)
+
+
+def _pairs(settings: Mapping[str, Any]) -> str:
+    return ", ".join(markdown.code(f"{key}={markdown.value(value).strip('`')}") for key, value in settings.items())

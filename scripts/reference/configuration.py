@@ -1,0 +1,52 @@
+"""docs/reference/configuration.md: every key of a run's configuration."""
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from coordinator.config.schema import RunConfig, valid_keys
+from scripts.reference import markdown
+
+_ABOUT = """\
+A run is described by a TOML file, by `key=value` pairs, or by both; pairs come after the file. `marless config` prints the
+effective configuration with every key and its meaning as a file to edit; `marless config algorithm.name=vdn` that of an
+algorithm, `marless config task.name=smax/8m` that of an environment, since [families of
+environments](algorithms.md#by-family-of-environments) have defaults of their own. A key that does not exist, or a value that
+cannot be, is refused in one line that names the key.
+
+The keys of the table `algorithm` are those of the algorithm: see [algorithms](algorithms.md#settings). Those of `task.options`
+are the environment's: see [environments](environments.md)."""
+
+
+def page() -> str:
+    """The whole page."""
+    config, known = RunConfig(), valid_keys()
+    parts = [_ABOUT, "## Run", _table("", config, known)]
+    for prefix, section in _sections("", config):
+        if prefix != "algorithm":
+            parts += [f"## {prefix}", inspect.cleandoc(section.__doc__ or ""), _table(prefix, section, known)]
+    return markdown.page("Configuration", "`coordinator/config/schema.py`", [part for part in parts if part])
+
+
+def _sections(prefix: str, struct: msgspec.Struct) -> Iterator[tuple[str, msgspec.Struct]]:
+    for field in msgspec.structs.fields(struct):
+        below = getattr(struct, field.name)
+        if isinstance(below, msgspec.Struct):
+            name = f"{prefix}{field.encode_name}"
+            yield name, below
+            yield from _sections(f"{name}.", below)
+
+
+def _table(prefix: str, struct: msgspec.Struct, known: dict[str, str]) -> str:
+    dot = f"{prefix}." if prefix else ""
+    # The class of the table `algorithm` depends on a name, so only the other fields can be looked at as types.
+    fields = [field for field in msgspec.structs.fields(struct) if f"{dot}{field.encode_name}" in known]
+    rows = [_row(f"{dot}{field.encode_name}", field.type, getattr(struct, field.name), known) for field in fields]
+    return markdown.table(("key", "type", "default", "meaning"), rows) if rows else ""
+
+
+def _row(key: str, annotation: Any, default: Any, known: dict[str, str]) -> tuple[str, str, str, str]:
+    kind = markdown.kind(msgspec.inspect.type_info(annotation))
+    return markdown.code(key), kind, markdown.value(default), markdown.escaped(known[key])

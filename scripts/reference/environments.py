@@ -1,0 +1,113 @@
+"""docs/reference/environments.md: environments by family, their options, and what to install."""
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from coordinator.core.sides import sides_of
+from coordinator.extras import PACKAGES
+from functions.algorithms.registry import BUILT_IN
+from functions.environments import registry
+from functions.environments.base import EnvTask
+from scripts.reference import markdown
+from scripts.reference.algorithms import ACTIONS, actions
+
+ROOT = Path(__file__).parents[2]
+# Extras that bring no environments.
+OTHER_EXTRAS = {"learner", "aws", "emulated", "report", "dev", "docs"}
+# The marks of the Makefile up to which each target installs.
+TARGETS = {"make train": "use", "make test": "develop", "make conformance": "tasks"}
+_WHERE = {
+    "discrete": "everywhere except below",
+    "multi-discrete": "RWARE with `msg_bits`; PettingZoo with `MultiDiscrete` or `MultiBinary`; with `joint_actions=true` the action is discrete",
+    "continuous": "MPE with `continuous_actions=true`; PettingZoo with `Box`, as in `multiwalker` and `pistonball`",
+}
+
+
+def page() -> str:
+    """The whole page."""
+    text = markdown.data("environments.toml")
+    template = (markdown.DATA / "environments.md").read_text(encoding="utf-8")
+    tables = {
+        "families": _families(text["families"]),
+        "actions": _actions(),
+        "extras": _extras(text["extras"]),
+        "tasks": _tasks(text["tasks"]),
+        "pettingzoo": _pettingzoo(text["pettingzoo"]),
+        "smac": "\n".join(PACKAGES.values()),
+        "smax maps": ", ".join(markdown.code(name) for name in text["smax"]["maps"]),
+        **{f"options {name}": _options(rows) for name, rows in text["options"].items()},
+    }
+    for name, table in tables.items():
+        template = template.replace(f"{{{{ {name} }}}}", table)
+    return markdown.page("Environments", "`docs/data/environments.*` or the code", [template.strip()])
+
+
+def installed_by(extra: str) -> list[str]:
+    """The targets of make that install an extra."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    found = []
+    for target, stamp in TARGETS.items():
+        recipe = re.search(rf"^\$\(STAMPS\)/{stamp}:.*?'\.\[([\w,]+)\]'", makefile, re.MULTILINE | re.DOTALL)
+        if recipe and extra in recipe[1].split(","):
+            found.append(target)
+    return found
+
+
+def requirements() -> dict[str, list[str]]:
+    """What each extra with environments requires."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return {name: found for name, found in project["optional-dependencies"].items() if name not in OTHER_EXTRAS}
+
+
+def _families(text: Mapping[str, Sequence[str]]) -> str:
+    prefixes = registry.prefixes()
+    if text.keys() != {*prefixes}:
+        raise KeyError(f"docs/data/environments.toml: families are {', '.join(prefixes)}")
+    header = ("family", "names", "for example", "what it is", "environments are stepped")
+    plug_ins = ("plug-ins", "the entry point's name", "", "[your own](../tutorials/your-environment.md)", "as you write it")
+    return markdown.table(header, [*text.values(), plug_ins])
+
+
+def _actions() -> str:
+    rows = []
+    for kind in ACTIONS:
+        fitting = ", ".join(markdown.code(spec.name) for spec in BUILT_IN if kind in actions(spec))
+        rows.append((kind, fitting, _WHERE[kind]))
+    return markdown.table(("actions", "algorithms", "where"), rows)
+
+
+def _extras(text: Mapping[str, str]) -> str:
+    rows = []
+    for extra, brought in requirements().items():
+        names = ", ".join(markdown.code(re.split("[<>=]", requirement)[0]) for requirement in brought)
+        targets = ", ".join(markdown.code(target) for target in installed_by(extra)) or "no target"
+        rows.append((markdown.code(extra), names, text[extra], targets))
+    return markdown.table(("extra", "brings", "environments", "installed by"), rows)
+
+
+def _tasks(text: Mapping[str, Sequence[Any]]) -> str:
+    rows = []
+    for name in registry.built_in():
+        least, sees, reward = text[name]
+        spec = registry.spec(EnvTask(name=name))
+        agents = f"{len(spec.agents)} ({least})" if least else str(len(spec.agents))
+        sides = ", ".join(side.name for side in sides_of(spec))
+        choices = ", ".join(str(kind.actions) for kind in spec.classes)
+        rows.append((markdown.code(name), agents, sides, choices, sees, reward))
+    return markdown.table(("environment", "agents", "sides", "actions", "what agents see and do", "reward"), rows)
+
+
+def _options(rows: Iterable[Sequence[Any]]) -> str:
+    cells = [
+        (markdown.code(name), ", ".join(map(markdown.code, of)), kind, default, meaning)
+        for name, of, kind, default, meaning in rows
+    ]
+    return markdown.table(("`task.options.`", "of", "type", "default", "meaning"), cells)
+
+
+def _pettingzoo(text: Mapping[str, Sequence[Any]]) -> str:
+    rows = [(markdown.code(name), str(agents), kind, markdown.code(extra)) for name, (agents, kind, extra) in text.items()]
+    return markdown.table(("name", "agents", "actions", "extra"), rows)

@@ -1,0 +1,86 @@
+"""Pieces of Markdown."""
+
+import inspect
+import tomllib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import inspect as types
+
+DATA = Path(__file__).parents[2] / "docs" / "data"
+GENERATED = "<!-- Written by `make docs`; edit {sources} instead. -->"
+
+
+def data(name: str) -> dict[str, Any]:
+    """What a file of docs/data says."""
+    return tomllib.loads((DATA / name).read_text(encoding="utf-8"))
+
+
+def page(title: str, sources: str, parts: Iterable[str]) -> str:
+    """A whole file; `sources` are what it is made of."""
+    return "\n\n".join([f"# {title}", GENERATED.format(sources=sources), *parts]) + "\n"
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table, one line per row."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def code(text: str) -> str:
+    """In code font; nothing for nothing."""
+    return f"`{text}`" if text else ""
+
+
+def escaped(text: str) -> str:
+    """Prose for a cell of a table: bars and placeholders in angle brackets are taken literally."""
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
+def paragraph(documented: object) -> str:
+    """The first paragraph of a docstring in one line; double backquotes become single ones."""
+    text = inspect.getdoc(documented) or ""
+    return " ".join(text.split("\n\n")[0].split()).replace("``", "`")
+
+
+def value(default: Any) -> str:
+    """A default in TOML's notation; nothing for None and for what a table holds."""
+    if default is None or isinstance(default, msgspec.Struct | dict):
+        return ""
+    if isinstance(default, bool):
+        return code(str(default).lower())
+    if isinstance(default, list | tuple):
+        return code(f"[{', '.join(map(str, default))}]")
+    if isinstance(default, float) and default.is_integer():
+        default = int(default)
+    return code(f"{default:,}".replace(",", "_") if isinstance(default, int) else str(default))
+
+
+def kind(found: types.Type) -> str:
+    """The type of a setting with its bounds, in words."""
+    if isinstance(found, types.Metadata):
+        return kind(found.type)
+    if isinstance(found, types.UnionType):
+        return " or ".join(kind(part) for part in found.types if not isinstance(part, types.NoneType))
+    if isinstance(found, types.LiteralType):
+        return "one of " + ", ".join(code(str(choice)) for choice in found.values)
+    if isinstance(found, types.BoolType):
+        return "true or false"
+    if isinstance(found, types.IntType):
+        return f"whole number{_bounds(found)}"
+    if isinstance(found, types.FloatType):
+        return f"number{_bounds(found)}"
+    if isinstance(found, types.StrType):
+        return "text"
+    if isinstance(found, types.VarTupleType | types.ListType):
+        return f"list of {kind(found.item_type)}".replace("number", "numbers", 1)
+    return "table" if isinstance(found, types.DictType | types.StructType) else "any"
+
+
+def _bounds(found: types.IntType | types.FloatType) -> str:
+    above = f" from {found.ge:g}" if found.ge is not None else f" above {found.gt:g}" if found.gt is not None else ""
+    if found.le is not None and found.le < 2**53:
+        return f"{above} to {found.le:g}"
+    return f"{above}, below {found.lt:g}" if found.lt is not None else above

@@ -1,0 +1,26 @@
+"""All generated pages, by file."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from scripts.reference import algorithms, commands, configuration, environments, prices, readme, rules
+
+ROOT = Path(__file__).parents[2]
+REFERENCE = ROOT / "docs" / "reference"
+PAGES: dict[Path, Callable[[], str]] = {
+    REFERENCE / "algorithms.md": algorithms.page,
+    REFERENCE / "commands.md": commands.page,
+    REFERENCE / "configuration.md": configuration.page,
+    REFERENCE / "environments.md": environments.page,
+    REFERENCE / "prices.md": prices.page,
+    REFERENCE / "rules.md": rules.page,
+    ROOT / "README.md": readme.page,
+}
+
+
+def outdated() -> Iterator[tuple[Path, str]]:
+    """Every page that differs from its file, with the text that it should have."""
+    for path, page in PAGES.items():
+        text = page()
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            yield path, text
