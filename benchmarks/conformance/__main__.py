@@ -32,7 +32,7 @@ def main() -> int:
     options = _arguments().parse_args()
     # Two runs share two cores: one thread each.
     os.environ.update(environment())
-    results, document = options.out, ROOT / "docs" / "algorithms.md" if options.out == _RESULTS else None
+    results, document = options.out, ROOT / "docs" / "explanation" / "learning.md" if options.out == _RESULTS else None
     if options.what == "report":
         report.write(results, document)
         return 0

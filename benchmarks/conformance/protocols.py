@@ -4,7 +4,7 @@ Published: Papoudakis et al., "Benchmarking Multi-Agent Deep Reinforcement Learn
 NeurIPS 2021, Table 3, the best over training with shared parameters. Its spread counts rewards another way (the mean of
 both of its parts is not taken, and every agent collides with itself at every step), so a published return R is
 (R + 25 N) / 2 in our units, N agents in 25 steps. Win rates of SMAX's scenarios: none of the same kind are known to us,
-StarCraft's own (Yu et al., 2022) stand beside them in docs/algorithms.md.
+StarCraft's own (Yu et al., 2022) stand beside them in docs/explanation/learning.md.
 """
 
 from benchmarks.conformance.cases import REFERENCE, REFERENCE_SEED, Case, Measure, Protocol

@@ -1,4 +1,5 @@
-"""What the records come to, in files: conformance.json and .md, the layout of marl-eval, curves, docs/algorithms.md."""
+"""What the records come to, in files: conformance.json and .md, the layout of marl-eval, curves, and the tables of
+docs/explanation/learning.md."""
 
 from collections.abc import Sequence
 from pathlib import Path

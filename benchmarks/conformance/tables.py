@@ -1,4 +1,4 @@
-"""The tables: docs/results/conformance.md, and the part between two markers of docs/algorithms.md."""
+"""The tables: docs/results/conformance.md, and the part between two markers of docs/explanation/learning.md."""
 
 import re
 from collections.abc import Sequence

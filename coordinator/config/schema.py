@@ -274,7 +274,8 @@ def convert(document: Mapping[str, Any], where: str) -> RunConfig:
 
 def _shared(config: RunConfig, document: Mapping[str, Any]) -> RunConfig:
     """With shared networks where an algorithm learns from replay, unless the document says who shares: the published
-    settings of them all, and with networks of their own agents learned more slowly here, see docs/algorithms.md."""
+    settings of them all, and with networks of their own agents learned more slowly here, see
+    docs/data/algorithms.toml."""
     if "rule" in document.get("sharing", {}) or not config.algorithm.replayed_steps:
         return config
     return msgspec.structs.replace(config, sharing=msgspec.structs.replace(config.sharing, rule="all"))

@@ -1,7 +1,8 @@
 """What a family of tasks is trained with where the user does not say otherwise.
 
 The defaults of `coordinator.config.schema` were made on the Multi-Particle tasks, whose rewards come at every step.
-Where rewards come late, or a copy is a program of its own, other values work; docs/algorithms.md has the reasons.
+Where rewards come late, or a copy is a program of its own, other values work; docs/data/algorithms.toml has the
+reasons.
 """
 
 from collections.abc import Collection, Mapping

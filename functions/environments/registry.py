@@ -18,7 +18,7 @@ from functions.environments.base import EnvironmentFault, EnvSpec, EnvTask, Vect
 
 GROUP = "marless.environments"
 
-_MODULES = {
+BUILT_IN = {
     "matrix/climbing": "functions.environments.matrix",
     "matrix/penalty": "functions.environments.matrix",
     "matrix/two_step": "functions.environments.matrix",
@@ -45,7 +45,7 @@ class _Family(NamedTuple):
 
 
 # By how the names of their tasks start.
-_FAMILIES = {
+FAMILIES = {
     "lbf/": _Family("functions.environments.lbf", "lbf/8x8-2p-3f", "level-based foraging"),
     "rware/": _Family("functions.environments.rware", "rware/tiny-2ag", "robots in a warehouse"),
     "smac/": _Family("functions.environments.starcraft.smac", "smac/8m", "StarCraft"),
@@ -84,17 +84,17 @@ def spec(task: EnvTask) -> EnvSpec:
 
 def names() -> tuple[str, ...]:
     """Every task that can be listed, plug-ins included, sorted."""
-    return tuple(sorted({*_MODULES, *entry_points(group=GROUP).names}))
+    return tuple(sorted({*BUILT_IN, *entry_points(group=GROUP).names}))
 
 
 def known(name: str) -> bool:
     """Whether `name` is a listed task, or of a family that cannot be listed; which of those there are, `make` says."""
-    return name in names() or name.startswith(tuple(_FAMILIES))
+    return name in names() or name.startswith(tuple(FAMILIES))
 
 
 def unknown(name: str) -> str:
     """What is said of a name that nobody knows: the one most like it, or else all there are."""
-    examples = {family.example: f"{family.example} ({family.tasks})" for family in _FAMILIES.values()}
+    examples = {family.example: f"{family.example} ({family.tasks})" for family in FAMILIES.values()}
     if nearest := difflib.get_close_matches(name, [*names(), *examples], n=1, cutoff=0.5):
         return f"no environment is called {name}; did you mean {nearest[0]}?"
     *most, last = *names(), *examples.values()
@@ -102,8 +102,8 @@ def unknown(name: str) -> str:
 
 
 def _maker(name: str) -> Make:
-    family = next((family.module for start, family in _FAMILIES.items() if name.startswith(start)), None)
-    if module := _MODULES.get(name, family):
+    family = next((family.module for start, family in FAMILIES.items() if name.startswith(start)), None)
+    if module := BUILT_IN.get(name, family):
         own: Make = import_module(module).make
         return own
     for plug_in in entry_points(group=GROUP, name=name):

@@ -39,11 +39,11 @@ def page() -> str:
         "settings": _settings(),
         "sources": _sources(text["defaults"]),
         "families": _families(text["families"]),
-        "papers": (markdown.DATA / "sources.md").read_text(encoding="utf-8").strip(),
+        "papers": "\n".join(f"* {paper}" for paper in text["papers"]),
     }
     for name, table in tables.items():
         template = template.replace(f"{{{{ {name} }}}}", table)
-    return markdown.page("Algorithms", "`docs/data/algorithms.*`, `docs/data/sources.md` or the code", [template.strip()])
+    return markdown.page("Algorithms", "`docs/data/algorithms.*` or the code", [template.strip()])
 
 
 def actions(spec: AlgorithmSpec) -> list[str]:
@@ -118,7 +118,10 @@ def _cell(name: str, family: str) -> str:
 
 def _run_cell(key: str, family: str) -> str:
     table, name = key.split(".")
-    own = {spec.name: getattr(getattr(load(None, [f"algorithm.name={spec.name}"]), table), name) for spec in _members(family)}
+    own = {
+        spec.name: getattr(getattr(load(None, [f"algorithm.name={spec.name}"]), table), name)
+        for spec in _members(family)
+    }
     return "; ".join(_shared(own, whole=True))
 
 
@@ -143,7 +146,9 @@ def _sources(text: Mapping[str, str]) -> str:
     keys = [*known, *(key for key in RUN if key in text)]
     if surplus := text.keys() - {*keys}:
         raise KeyError(f"docs/data/algorithms.toml: no algorithm has {', '.join(sorted(surplus))}")
-    return markdown.table(("setting", "source, and why the default differs from it"), [(markdown.code(key), text[key]) for key in keys])
+    return markdown.table(
+        ("setting", "source, and why the default differs from it"), [(markdown.code(key), text[key]) for key in keys]
+    )
 
 
 def _families(text: Mapping[str, str]) -> str:
@@ -152,8 +157,12 @@ def _families(text: Mapping[str, str]) -> str:
     rows = []
     for prefix, settings in FAMILIES.items():
         cells = [_pairs(settings)]
-        cells += [f"{markdown.code(name)}: {_pairs(alone)}" for (family, name), alone in ALONE.items() if family == prefix]
-        rows.append((markdown.code(f"{prefix}…") if prefix else "all others, yours too", "; ".join(cells), text[prefix]))
+        cells += [
+            f"{markdown.code(name)}: {_pairs(alone)}" for (family, name), alone in ALONE.items() if family == prefix
+        ]
+        rows.append(
+            (markdown.code(f"{prefix}…") if prefix else "all others, yours too", "; ".join(cells), text[prefix])
+        )
     return markdown.table(("environments", "defaults", "reason"), rows)
 
 

@@ -10,14 +10,14 @@ from coordinator.config.schema import RunConfig, valid_keys
 from scripts.reference import markdown
 
 _ABOUT = """\
-A run is described by a TOML file, by `key=value` pairs, or by both; pairs come after the file. `marless config` prints the
-effective configuration with every key and its meaning as a file to edit; `marless config algorithm.name=vdn` that of an
-algorithm, `marless config task.name=smax/8m` that of an environment, since [families of
-environments](algorithms.md#by-family-of-environments) have defaults of their own. A key that does not exist, or a value that
-cannot be, is refused in one line that names the key.
+A run is described by a TOML file, by `key=value` pairs, or by both; pairs come after the file. `marless config`
+prints the effective configuration with every key and its meaning as a file to edit; `marless config
+algorithm.name=vdn` that of an algorithm, `marless config task.name=smax/8m` that of an environment, since [families
+of environments](algorithms.md#by-family-of-environments) have defaults of their own. A key that does not exist, or
+a value that cannot be, is refused in one line that names the key.
 
-The keys of the table `algorithm` are those of the algorithm: see [algorithms](algorithms.md#settings). Those of `task.options`
-are the environment's: see [environments](environments.md)."""
+The keys of the table `algorithm` are those of the algorithm: see [algorithms](algorithms.md#settings). Those of
+`task.options` are the environment's: see [environments](environments.md)."""
 
 
 def page() -> str:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.core.sides import sides_of
-from coordinator.extras import PACKAGES
 from functions.algorithms.registry import BUILT_IN
 from functions.environments import registry
 from functions.environments.base import EnvTask
+from functions.environments.starcraft.smac_scenarios import PACKAGES
 from scripts.reference import markdown
 from scripts.reference.algorithms import ACTIONS, actions
 
@@ -21,7 +21,7 @@ OTHER_EXTRAS = {"learner", "aws", "emulated", "report", "dev", "docs"}
 TARGETS = {"make train": "use", "make test": "develop", "make conformance": "tasks"}
 _WHERE = {
     "discrete": "everywhere except below",
-    "multi-discrete": "RWARE with `msg_bits`; PettingZoo with `MultiDiscrete` or `MultiBinary`; with `joint_actions=true` the action is discrete",
+    "multi-discrete": "RWARE with `msg_bits`; PettingZoo with `MultiDiscrete`, `MultiBinary`, without `joint_actions`",
     "continuous": "MPE with `continuous_actions=true`; PettingZoo with `Box`, as in `multiwalker` and `pistonball`",
 }
 
@@ -62,13 +62,23 @@ def requirements() -> dict[str, list[str]]:
     return {name: found for name, found in project["optional-dependencies"].items() if name not in OTHER_EXTRAS}
 
 
-def _families(text: Mapping[str, Sequence[str]]) -> str:
-    prefixes = registry.prefixes()
-    if text.keys() != {*prefixes}:
-        raise KeyError(f"docs/data/environments.toml: families are {', '.join(prefixes)}")
+def _families(text: Mapping[str, Sequence[Any]]) -> str:
+    known = {*registry.FAMILIES, *(f"{name.partition('/')[0]}/" for name in registry.BUILT_IN)}
+    if text.keys() != known:
+        raise KeyError(f"docs/data/environments.toml: families are {', '.join(sorted(known))}")
     header = ("family", "names", "for example", "what it is", "environments are stepped")
-    plug_ins = ("plug-ins", "the entry point's name", "", "[your own](../tutorials/your-environment.md)", "as you write it")
-    return markdown.table(header, [*text.values(), plug_ins])
+    plug_ins = (
+        "plug-ins",
+        "the entry point's name",
+        "",
+        "[your own](../tutorials/your-environment.md)",
+        "as you write it",
+    )
+    rows = [
+        (family, names, ", ".join(map(markdown.code, examples)), what, how)
+        for family, names, examples, what, how in text.values()
+    ]
+    return markdown.table(header, [*rows, plug_ins])
 
 
 def _actions() -> str:
@@ -90,7 +100,7 @@ def _extras(text: Mapping[str, str]) -> str:
 
 def _tasks(text: Mapping[str, Sequence[Any]]) -> str:
     rows = []
-    for name in registry.built_in():
+    for name in registry.BUILT_IN:
         least, sees, reward = text[name]
         spec = registry.spec(EnvTask(name=name))
         agents = f"{len(spec.agents)} ({least})" if least else str(len(spec.agents))
@@ -109,5 +119,7 @@ def _options(rows: Iterable[Sequence[Any]]) -> str:
 
 
 def _pettingzoo(text: Mapping[str, Sequence[Any]]) -> str:
-    rows = [(markdown.code(name), str(agents), kind, markdown.code(extra)) for name, (agents, kind, extra) in text.items()]
+    rows = [
+        (markdown.code(name), str(agents), kind, markdown.code(extra)) for name, (agents, kind, extra) in text.items()
+    ]
     return markdown.table(("name", "agents", "actions", "extra"), rows)

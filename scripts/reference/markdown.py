@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 from msgspec import inspect as types
 
+from coordinator.reports.text import markdown_table
+
 DATA = Path(__file__).parents[2] / "docs" / "data"
 GENERATED = "<!-- Written by `make docs`; edit {sources} instead. -->"
 
@@ -24,9 +26,8 @@ def page(title: str, sources: str, parts: Iterable[str]) -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table, one line per row."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    """A table, one line per row, without padding: a changed cell changes one line."""
+    return markdown_table(header, list(rows), aligned=False)
 
 
 def code(text: str) -> str:
@@ -58,25 +59,23 @@ def value(default: Any) -> str:
     return code(f"{default:,}".replace(",", "_") if isinstance(default, int) else str(default))
 
 
+_PLAIN: dict[type, str] = {
+    types.BoolType: "true or false",
+    types.StrType: "text",
+    types.DictType: "table",
+    types.StructType: "table",
+}
+
+
 def kind(found: types.Type) -> str:
     """The type of a setting with its bounds, in words."""
-    if isinstance(found, types.Metadata):
-        return kind(found.type)
     if isinstance(found, types.UnionType):
         return " or ".join(kind(part) for part in found.types if not isinstance(part, types.NoneType))
     if isinstance(found, types.LiteralType):
         return "one of " + ", ".join(code(str(choice)) for choice in found.values)
-    if isinstance(found, types.BoolType):
-        return "true or false"
-    if isinstance(found, types.IntType):
-        return f"whole number{_bounds(found)}"
-    if isinstance(found, types.FloatType):
-        return f"number{_bounds(found)}"
-    if isinstance(found, types.StrType):
-        return "text"
-    if isinstance(found, types.VarTupleType | types.ListType):
-        return f"list of {kind(found.item_type)}".replace("number", "numbers", 1)
-    return "table" if isinstance(found, types.DictType | types.StructType) else "any"
+    if isinstance(found, types.IntType | types.FloatType):
+        return f"{'whole ' if isinstance(found, types.IntType) else ''}number{_bounds(found)}"
+    return _PLAIN.get(type(found), "any")
 
 
 def _bounds(found: types.IntType | types.FloatType) -> str:

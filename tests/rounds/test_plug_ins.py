@@ -37,7 +37,7 @@ _SCRIPTS = {
 
 def blocks(guide):
     """All code of a guide: (file or None, language, text)."""
-    text = (ROOT / "docs" / f"{guide}.md").read_text()
+    text = (ROOT / "docs" / "tutorials" / f"{guide}.md").read_text()
     return [(found["file"], found["language"], found["body"]) for found in _BLOCK.finditer(text)]
 
 

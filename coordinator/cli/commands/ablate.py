@@ -43,7 +43,7 @@ EXAMPLES = f"""examples:
 arms (the first is what the others are compared with):
 {chr(10).join(f"  {arm.name:<15}{arm.about}" for arm in ARMS.values())}
 
-The same command goes on where it was stopped. docs/ablation.md says how to read what comes out."""
+The same command goes on where it was stopped. docs/how-to/ablate.md says how to read what comes out."""
 
 
 def arguments(parser: ArgumentParser) -> None:

@@ -20,7 +20,7 @@ class DdpgConfig(ReplayConfig, frozen=True, kw_only=True):
     Reinforcement Learning Algorithms in Cooperative Tasks", 2021. Critics have larger step sizes than policies, ten
     times as large in Lillicrap et al.: a policy that learns faster than its critic ends where the gradients of softmax
     and tanh vanish. `regularisation` keeps it from there, too. It must be weak where actions make little difference in
-    rewards, or policies follow nothing else; docs/algorithms.md has the settings that were tried.
+    rewards, or policies follow nothing else; docs/data/algorithms.toml has what was tried.
     """
 
     lr: Annotated[float, Meta(gt=0, description="Adam's step for policies")] = 1e-3

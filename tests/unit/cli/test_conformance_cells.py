@@ -12,7 +12,7 @@ from benchmarks.conformance import campaign, measures, outcomes, pictures, recor
 from benchmarks.conformance.campaign import Campaign, Folders
 from benchmarks.conformance.cases import REFERENCE, Case, Protocol, missing
 from benchmarks.conformance.outcomes import Outcome
-from benchmarks.conformance.protocols import ALGORITHMS, FULL, ON_POLICY, PROTOCOLS, PUBLISHED, QUICK
+from benchmarks.conformance.protocols import FULL, ON_POLICY, PROTOCOLS, QUICK
 from benchmarks.conformance.record import Measured, Record
 from coordinator.ablation.cells import command
 from coordinator.ablation.results import Point, Unreadable
@@ -441,17 +441,3 @@ def test_wins_are_the_share_of_episodes_that_were_won(tmp_path, monkeypatch):
     assert found["win"] == 0.5
     # Networks that have learned nothing are worth about as much as random play, -80.
     assert -160 < found["return"] < -40
-
-
-def test_the_returns_in_the_readme_are_those_of_the_full_protocol_and_the_published_ones():
-    section = ROOT.joinpath("README.md").read_text(encoding="utf-8").split("\n## How well\n")[1].split("\n## ")[0]
-    rows = [line[2:].rstrip("|").split("|") for line in section.splitlines() if line.startswith("| `")]
-    found = json.loads(ROOT.joinpath("docs/results/conformance.json").read_bytes())["simple_spread_3"]
-    expected = {}
-    for name in filter(found.__contains__, ALGORITHMS):
-        entry = found[name]
-        assert (entry["protocol"], entry["seeds"]) == ("full", [1, 2, 3, 4, 5])
-        low, high = entry["ci95"]
-        result = f"{entry['mean']:.1f} ({low:.1f} to {high:.1f})"
-        expected[f"`{name}`"] = [result, f"{entry['env_steps']:,}", f"{PUBLISHED.get(name, '')}"]
-    assert {name.strip(): [cell.strip() for cell in cells] for name, *cells in rows} == expected

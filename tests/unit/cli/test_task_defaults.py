@@ -1,16 +1,10 @@
 """Families of tasks have defaults of their own, which give way to what the user says."""
 
-import re
-from pathlib import Path
-
 import msgspec
 import pytest
 
 from coordinator.config.schema import ConfigError, load
-from coordinator.config.task_defaults import ALONE, FAMILIES, filled
-
-TEXT = Path(__file__).parents[3].joinpath("docs/algorithms.md").read_text(encoding="utf-8")
-TABLE = TEXT.split("### By family of tasks\n")[1].split("\n## ")[0]
+from coordinator.config.task_defaults import FAMILIES, filled
 
 
 def changed(*settings):
@@ -132,24 +126,3 @@ def test_what_is_no_table_is_refused_as_ever(wrong):
 def test_a_task_whose_name_is_no_text_is_refused_as_ever():
     with pytest.raises(ConfigError, match=r"task\.name"):
         load(None, ("task.name=3",))
-
-
-@pytest.mark.parametrize("start", FAMILIES)
-def test_the_docs_tell_the_defaults_of_a_family_and_no_others(start):
-    rows = [line.strip("|").split("|") for line in TABLE.splitlines() if line.startswith("| ")]
-    engine = start in ("matrix/", "mpe/", "toy/")
-    general = [("", cells[1]) for cells in rows if "all but" in cells[0] and not engine]
-    own = [(prefix, cells[1]) for cells in rows if "all but" not in cells[0] for prefix in starts(cells[0])]
-    # Who says it for fewer tasks is right.
-    fitting = sorted((row for row in general + own if start.startswith(row[0])), key=lambda row: len(row[0]))
-    said = [pair for _, cell in fitting for pair in re.findall(r"`([a-z_]+\.[a-z_.]+)=([^`]+)`", cell)]
-    alone = {key: value for (family, _), own in ALONE.items() if family == start for key, value in own.items()}
-    assert {key: read(value) for key, value in dict(said).items()} == {**FAMILIES[start], **alone}
-
-
-def starts(cell):
-    return re.findall(r"`([^`]*)…`", cell)
-
-
-def read(value):
-    return value == "true" if value in ("true", "false") else value if value.isalpha() else float(value)

@@ -3,7 +3,6 @@
 import sys
 import types
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ from functions.environments import registry
 from functions.environments.base import AgentClass, EnvironmentFault, EnvTask, Unsupported
 from functions.environments.conformance import check
 from functions.environments.pettingzoo import adapter
-from functions.environments.pettingzoo.factory import OUR_OPTIONS
 from functions.environments.pettingzoo.guard import Guard
 from functions.environments.pettingzoo.parallel import ParallelEnvironment
 
@@ -598,9 +596,3 @@ def test_an_environment_goes_through_both_adapters_unchanged():
     assert {*seen["runner_1"]} == {"observation", "action_mask"}
     np.testing.assert_array_equal(seen["runner_1"]["action_mask"], [1, 0, 1, 1])
     environment.close()
-
-
-def test_the_guide_tells_every_option_that_is_not_the_factory_s():
-    text = Path(__file__).parents[3].joinpath("docs/your-environment.md").read_text(encoding="utf-8")
-    table = text.split("\n| `task.options.` | |\n")[1].split("\n\n")[0]
-    assert {line.split("`")[1] for line in table.splitlines()[1:]} == {*OUR_OPTIONS}

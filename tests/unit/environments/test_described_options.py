@@ -1,9 +1,8 @@
-"""docs/tasks.md, against the code that makes the tasks."""
+"""What docs/data/environments.toml says of environments, against the code and the packages that make them."""
 
 import inspect
 import re
 import sys
-import tomllib
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,40 +12,15 @@ import numpy as np
 import pytest
 import smac_stand_in
 
-from coordinator.core.sides import sides_of
-from functions.algorithms.registry import BUILT_IN as ALGORITHMS
 from functions.contract import BadRequest, MissingExtra
 from functions.environments import corridor, matrix, registry, toy
 from functions.environments.base import EnvTask
 from functions.environments.pettingzoo import factory
 from functions.environments.pettingzoo.tuple_environment import registered
-from functions.environments.starcraft import smac_scenarios
+from scripts.reference import environments, markdown
 
 ROOT = Path(__file__).parents[3]
-TEXT = ROOT.joinpath("docs/tasks.md").read_text(encoding="utf-8")
-PROSE = re.sub("```.*?```", "", TEXT, flags=re.DOTALL)
-
-
-def cells(line):
-    return [cell.strip().replace(r"\|", "|") for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))]
-
-
-def rows(text, first):
-    """Those of all tables whose first column is called so, by the names of their columns."""
-    tables = (block.splitlines() for block in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE))
-    return [
-        dict(zip(cells(table[0]), cells(line), strict=True))
-        for table in tables
-        if cells(table[0])[0] == first
-        for line in table[2:]
-    ]
-
-
-def names(cell):
-    return re.findall(r"`([^`]+)`", cell)
-
-
-TASKS = {row["task"].strip("`"): row for row in rows(TEXT, "task")}
+TEXT = markdown.data("environments.toml")
 BUILT_IN = sorted({*registry.names()} - entry_points(group=registry.GROUP).names)
 # Of the tasks that an option is told to be of, one to try it with.
 ONE = {
@@ -58,11 +32,12 @@ ONE = {
     "pettingzoo:…": "pettingzoo:mpe2.simple_spread_v3:parallel_env",
 }
 OPTIONS = [
-    (row["`task.options.`"].strip("`"), row["type"], row["default"], name)
-    for row in rows(TEXT, "`task.options.`")
-    for told in names(row["of"])
-    for name in (BUILT_IN if told == "mpe/…" else [ONE.get(told, told)])
-    if told != "mpe/…" or name.startswith("mpe/")
+    (option, kind, default, name)
+    for rows in TEXT["options"].values()
+    for option, of, kind, default, _ in rows
+    for pattern in of
+    for name in (BUILT_IN if pattern == "mpe/…" else [ONE.get(pattern, pattern)])
+    if pattern != "mpe/…" or name.startswith("mpe/")
 ]
 SWITCHES = ("joint_actions", "rebuild")
 OURS = [row for row in OPTIONS if row[3] in BUILT_IN or row[0] == "repeatable"]
@@ -76,13 +51,7 @@ WRONG = {
     "text": 3,
     **{f"whole number from {least}": least - 1 for least in (0, 1, 2)},
 }
-EXTRAS = {row["extra"].strip("`"): row for row in rows(TEXT, "extra")}
-PACKAGES = tomllib.loads(ROOT.joinpath("pyproject.toml").read_text())["project"]["optional-dependencies"]
-EXAMPLES = sorted(
-    {name for name in names(PROSE) if re.fullmatch(r"(mpe|matrix|toy|smacv2|smac|smax|lbf|rware)/\w[\w-]*", name)}
-    | set(re.findall(r"`(pettingzoo:[\w.]+:\w+)`", TEXT))
-    | set(re.findall(r"task\.name=(\S+)", TEXT))
-)
+EXAMPLES = sorted({*TEXT["pettingzoo"], *(name for family in TEXT["families"].values() for name in family[2])})
 
 
 def installed_by(name):
@@ -119,19 +88,6 @@ def starcraft(monkeypatch):
         monkeypatch.setitem(sys.modules, name, module)
 
 
-def test_every_built_in_task_has_a_row_and_every_row_is_of_one():
-    assert sorted(TASKS) == BUILT_IN
-
-
-def test_every_family_has_a_row_with_its_names_and_an_example():
-    families = rows(TEXT, "family")
-    starts = {*registry._FAMILIES, *(f"{name.partition('/')[0]}/" for name in BUILT_IN)}
-    for column in ("names", "for example"):
-        told = [name for row in families for name in names(row[column])]
-        assert {start for start in starts if any(name.startswith(start) for name in told)} == starts
-        assert all(name.startswith(tuple(starts)) for name in told)
-
-
 @pytest.mark.parametrize("name", each(EXAMPLES))
 @pytest.mark.filterwarnings("ignore")
 def test_every_name_in_the_text_is_a_task(starcraft, name):
@@ -142,16 +98,8 @@ def test_every_name_in_the_text_is_a_task(starcraft, name):
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_agents_sides_and_choices_are_the_tasks_own(name):
-    row, found = TASKS[name], registry.spec(EnvTask(name=name))
-    assert int(row["agents"].split()[0]) == len(found.agents)
-    assert row["sides"] == ", ".join(side.name for side in sides_of(found))
-    assert row["choices"] == ", ".join(str(kind.actions) for kind in found.classes)
-
-
-@pytest.mark.parametrize("name", BUILT_IN)
 def test_the_number_of_agents_can_be_chosen_where_the_least_is_told(name):
-    own, *least = map(int, re.findall(r"\d+", TASKS[name]["agents"]))
+    own, least = len(registry.spec(EnvTask(name=name)).agents), [n for n in [TEXT["tasks"][name][0]] if n]
     for agents in least:
         assert len(registry.spec(EnvTask(name=name, agents=agents)).agents) == agents
         assert len(registry.spec(EnvTask(name=name, agents=own + 1)).agents) == own + 1
@@ -301,64 +249,30 @@ def test_options_and_maps_of_smax_are_jaxmarls():
     }
     told = {option: default for option, _, default, task in OPTIONS if task == ONE["smax/…"]}
     check_options_of_a_package(told, own, left)
-    maps = TEXT.split("**SMAX** has the maps ")[1].split(". ")[0]
-    assert {*names(maps)} == {*smax.smax_env.MAP_NAME_TO_SCENARIO}
+    assert {*TEXT["smax"]["maps"]} == {*smax.smax_env.MAP_NAME_TO_SCENARIO}
 
 
-def test_the_ways_to_install_starcraft_are_those_that_are_told_when_it_is_missing():
-    for command in smac_scenarios.PACKAGES.values():
-        assert f"\n{command}\n" in TEXT
-
-
-def test_extras_are_those_of_the_package_and_bring_what_they_are_told_to_bring():
-    assert EXTRAS.keys() == PACKAGES.keys() - {"learner", "aws", "emulated", "report", "dev"}
-    for extra, row in EXTRAS.items():
-        brought = {re.split("[<>=]", requirement)[0] for requirement in PACKAGES[extra]}
-        assert {*names(row["brings"])} == brought
-
-
-def test_targets_of_make_install_the_extras_that_they_are_told_to_install():
+def test_targets_of_make_install_the_extras_that_the_page_names():
     makefile = ROOT.joinpath("Makefile").read_text()
-    stamps = {"make train": "use", "make test": "develop", "make conformance": "tasks"}
-    for target, stamp in stamps.items():
+    for target, stamp in environments.TARGETS.items():
         assert re.search(rf"^{target.split()[1]}: \$\(STAMPS\)/.*\b{stamp}\b", makefile, re.MULTILINE)
-        recipe = re.search(rf"^\$\(STAMPS\)/{stamp}:.*?'\.\[([\w,]+)\]'", makefile, re.MULTILINE | re.DOTALL)
-        told = {extra for extra, row in EXTRAS.items() if row[f"`{target}`"] == "installs it"}
-        assert told == {*recipe[1].split(",")} & EXTRAS.keys()
+    targets = {extra: environments.installed_by(extra) for extra in environments.requirements()}
+    assert targets["tasks"] == ["make train", "make test", "make conformance"]
+    assert targets["lbf"] == ["make test", "make conformance"]
+    assert (targets["smax"], targets["smac"]) == (["make conformance"], [])
 
 
-def test_algorithms_are_those_that_take_the_actions():
-    text = ROOT.joinpath("docs/algorithms.md").read_text(encoding="utf-8")
-    taken = {row["`algorithm.name`"].strip("`"): row["actions"].split(", ") for row in rows(text, "`algorithm.name`")}
-    assert taken.keys() == {algorithm.name for algorithm in ALGORITHMS}
-    for row in rows(TEXT, "an agent's actions"):
-        kind = row["an agent's actions"].removesuffix(" choices at once")
-        assert {*names(row["algorithms"])} == {name for name, kinds in taken.items() if kind in kinds}
-
-
-@pytest.mark.parametrize("row", [pytest.param(row, marks=installed_by(row["name"])) for row in rows(TEXT, "name")])
+@pytest.mark.parametrize("name", each(TEXT["pettingzoo"]))
 @pytest.mark.filterwarnings("ignore")
-def test_agents_and_actions_of_pettingzoos_families_are_theirs(row):
-    found = spec(row["name"].strip("`"))
-    assert int(row["agents"]) == len(found.agents)
-    assert {row["actions"]} == {"numbers" if kind.continuous else "one choice" for kind in found.classes}
-    assert row["extra"].strip("`") in EXTRAS
+def test_agents_and_actions_of_pettingzoos_families_are_theirs(name):
+    agents, actions, extra = TEXT["pettingzoo"][name]
+    env_spec = spec(name)
+    assert agents == len(env_spec.agents)
+    assert {actions} == {"continuous" if kind.continuous else "discrete" for kind in env_spec.classes}
+    assert extra in environments.requirements()
 
 
 def test_the_example_in_python_runs(capsys):
-    (example,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
-    exec(example, {})
+    text = (markdown.DATA / "environments.md").read_text(encoding="utf-8")
+    exec(text.split("```python\n")[1].split("```")[0], {})
     assert "agents=('adversary_0', 'adversary_1', 'adversary_2', 'agent_0', 'agent_1')" in capsys.readouterr().out
-
-
-def anchors(text):
-    """The addresses of a document's headings, as they are made of them."""
-    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
-
-
-def test_links_lead_to_headings_and_the_other_guides_lead_here():
-    for file, anchor in re.findall(r"\]\(([\w-]*\.md)?(?:#([\w-]+))?\)", TEXT):
-        assert not anchor or anchor in anchors((ROOT / "docs" / file).read_text() if file else TEXT), anchor
-    for document in ("README.md", "docs/algorithms.md", "docs/your-environment.md"):
-        assert "tasks.md" in ROOT.joinpath(document).read_text(encoding="utf-8")

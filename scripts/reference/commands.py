@@ -1,0 +1,44 @@
+"""docs/reference/commands.md: every command with its arguments."""
+
+from argparse import SUPPRESS, Action, ArgumentParser
+from importlib import import_module
+
+from coordinator.cli.app import COMMANDS
+from scripts.reference import markdown
+
+_ABOUT = """\
+`marless COMMAND --help` prints the same. A mistake is answered in one line with exit code 2; a run that ended
+without what was asked for gives 1, everything else 0. `RUN` is a run's name under `runs/`, the path of its folder,
+or `latest`."""
+# Defaults that differ from machine to machine.
+_OF_THE_MACHINE = {"workers": "cores", "jobs": "cores"}
+
+
+def page() -> str:
+    """The whole page."""
+    overview = [(f"[`{name}`](#{name})", does) for name, does in COMMANDS.items()]
+    parts = [_ABOUT, markdown.table(("command", "does"), overview)]
+    for name in COMMANDS:
+        parts += _command(name)
+    return markdown.page("Command line", "`coordinator/cli`", parts)
+
+
+def _command(name: str) -> list[str]:
+    command = import_module(f"coordinator.cli.commands.{name}")
+    parser = ArgumentParser(prog=f"marless {name}", add_help=False)
+    command.arguments(parser)
+    rows = [_row(action) for action in parser._actions if action.help != SUPPRESS]
+    parts = [f"## {name}", markdown.paragraph(command)]
+    parts += [markdown.table(("argument", "meaning"), rows)] if rows else []
+    if examples := getattr(command, "EXAMPLES", None):
+        parts.append(f"```text\n{examples.strip()}\n```")
+    return parts
+
+
+def _row(action: Action) -> tuple[str, str]:
+    metavar = action.metavar or (f"{{{','.join(map(str, action.choices))}}}" if action.choices else action.dest.upper())
+    takes_value = action.nargs != 0
+    names = [f"{option} {metavar}" if takes_value else option for option in action.option_strings] or [str(metavar)]
+    default = _OF_THE_MACHINE.get(action.dest, action.default)
+    text = (action.help or "").replace("%(default)s here", "all of them").replace("%(default)s", str(default))
+    return ", ".join(map(markdown.code, names)).replace("|", "\\|"), markdown.escaped(text)

@@ -1,0 +1,78 @@
+"""Pages that `make docs` writes: each is as the code makes it, and names everything that is registered."""
+
+import re
+
+import msgspec
+import pytest
+
+from coordinator.cli.app import COMMANDS
+from coordinator.config.schema import load, valid_keys
+from coordinator.config.task_defaults import ALONE, FAMILIES
+from functions.algorithms.registry import BUILT_IN
+from functions.environments import registry
+from scripts.reference import algorithms, commands, configuration, environments, markdown, prices, rules
+from scripts.reference.pages import PAGES
+
+FIXED = "actors.num_envs", "sharing.rule"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_a_committed_page_is_the_one_that_make_docs_writes(path):
+    assert path.read_text(encoding="utf-8") == PAGES[path](), "run `make docs` and commit what it changes"
+
+
+@pytest.mark.parametrize(
+    ("page", "names"),
+    [
+        (algorithms.page, [spec.name for spec in BUILT_IN]),
+        (algorithms.page, sorted({field for spec in BUILT_IN for field in spec.config.__struct_fields__})),
+        (algorithms.page, [f"{prefix}…" for prefix in FAMILIES if prefix]),
+        (environments.page, registry.BUILT_IN),
+        (environments.page, environments.requirements()),
+        (commands.page, COMMANDS),
+        (configuration.page, [key for key in valid_keys() if not key.startswith("algorithm.")]),
+        (rules.page, [name for _, names in rules.RULES.values() for name in names]),
+    ],
+    ids=["algorithms", "settings", "families", "environments", "extras", "commands", "keys", "rules"],
+)
+def test_a_page_names_everything_that_is_registered(page, names):
+    text = page()
+    assert names and [name for name in names if f"`{name}`" not in text] == []
+
+
+def test_every_setting_has_a_source_and_every_citation_is_listed():
+    text = markdown.data("algorithms.toml")
+    settings = {field for spec in BUILT_IN for field in spec.config.__struct_fields__}
+    assert text["defaults"].keys() == settings | {*FIXED}
+    reasons = " ".join([*text["defaults"].values(), *text["families"].values()])
+    surnames = {name.split()[-1] for name in re.findall(r"([\w ]+) et al\.", reasons)}
+    papers = "\n".join(text["papers"])
+    assert surnames and [name for name in surnames if f"{name} et al." not in papers] == []
+
+
+@pytest.mark.parametrize("prefix", FAMILIES)
+def test_defaults_of_a_family_are_settings_of_value_methods(prefix):
+    alone = [settings for (family, _), settings in ALONE.items() if family == prefix]
+    for settings in (FAMILIES[prefix], *alone):
+        for key, value in settings.items():
+            name = "qmix" if settings in alone else "iql"
+            config = msgspec.to_builtins(
+                load(None, [f"algorithm.name={name}", f"{key}={markdown.value(value).strip('`')}"])
+            )
+            for part in key.split("."):
+                config = config[part]
+            assert config == value
+
+
+def test_a_setting_is_shown_with_the_family_s_default_and_those_that_differ():
+    rows = [line for line in algorithms.page().splitlines() if line.startswith("| `huber_delta` |")]
+    assert rows[0].split(" | ")[2:] == ["`10`", "none; qmix `1`", "none |"]
+
+
+def test_a_setting_that_only_some_environments_change_says_so():
+    (row,) = [line for line in algorithms.page().splitlines() if line.startswith("| `noise_start` | noise")]
+    assert row.endswith("|  |  | `0`; continuous actions `0.5` |")
+
+
+def test_the_worked_example_of_a_bill_adds_up():
+    assert "| **total** |  | **$0.00104083** |" in prices.page()
