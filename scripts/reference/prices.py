@@ -23,8 +23,9 @@ def page() -> str:
     """The whole page."""
     prices = load_prices()
     parts = [
-        f"List prices of `{prices.region}`, without free tier, volume tiers or savings plans, as of {prices.date}. Each "
-        "has its source beside it in `coordinator/pricing/prices/`. [Cost](../explanation/cost.md) says what counts.",
+        f"List prices of `{prices.region}`, without free tier, volume tiers or savings plans, as of {prices.date}. "
+        "Each has its source beside it in `coordinator/pricing/prices/`. [Cost](../explanation/cost.md) says what "
+        "counts.",
         "## Price list",
         markdown.table(("price", "dollars"), _flat(msgspec.to_builtins(prices))),
         "## A round, line by line",
