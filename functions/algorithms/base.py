@@ -85,7 +85,7 @@ class PartBytes(Protocol):
     """How many bytes the parts of a group's state have, by part, told without making them.
 
     It may leave parts out, and raises `BadRequest` where `Implementation.initialise` does. A part that has a
-    `<part>_optimiser` beside it is taken for a network that `training.Trainable` trains, which makes both anew, and
+    `<part>_optimiser` beside it is taken for a network that `trainable.Trainable` trains, which makes both anew, and
     beside them a gradient and a scratch as large as the network.
     """
 
@@ -152,7 +152,7 @@ class Context(Generic[C]):
 
 
 class StageResult(NamedTuple):
-    """New tensors by name, and named figures to report."""
+    """New tensors by name, and metrics to report."""
 
     tensors: dict[str, NDArray[Any]]
     metrics: dict[str, float]
@@ -175,7 +175,7 @@ class Summary(Protocol):
 
 
 class SummaryResult(NamedTuple):
-    """Named figures of the group, and arrays by agent that travel as `Table`."""
+    """Metrics of the group, and arrays by agent that travel as `Table`."""
 
     metrics: dict[str, float]
     tables: dict[int, NDArray[Any]]
@@ -200,6 +200,6 @@ class Implementation(Protocol):
 
         In `context` every agent is a group of its own, with the networks that it had in its old group; `base` is one
         of these. With `distil_steps` the new networks take so many steps towards what each member's own gave on the
-        round's data, and the figures `distil_kl_before` and `distil_kl_after` say how far the policies are apart.
+        round's data, and the metrics `distil_kl_before` and `distil_kl_after` say how far the policies are apart.
         Tensors are under the name of `group`; pure.
         """

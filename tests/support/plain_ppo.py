@@ -187,16 +187,16 @@ class Group:
                 # As it was left by the step before: an episode's begin is seen when the stretch is unrolled.
                 after = network.unrolled(inputs, self.begins, network.empty(num_envs))[2]
                 before[agent] = torch.cat([network.empty(num_envs)[None], after])
-        stretches = [
+        chunks = [
             list(range(start, min(start + self.config.data_chunk_length, steps)))
             for start in range(0, steps, self.config.data_chunk_length)
         ]
         return [
-            (agent, e, stretch, before[agent][stretch[0], e])
-            for stretch in stretches
+            (agent, e, chunk, before[agent][chunk[0], e])
+            for chunk in chunks
             for agent in self.agents
             for e in range(num_envs)
-            if any(self.counts(part, agent, t, e) for t in stretch)
+            if any(self.counts(part, agent, t, e) for t in chunk)
         ]
 
     def _minibatches(self, part, number, pieces):

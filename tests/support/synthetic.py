@@ -48,11 +48,11 @@ def episodes(rng, agents, steps, num_envs):
 
 def _acted(rng, kind, shape, masked):
     """Random legal actions, what was legal, and log-probabilities beside those of a policy that has learnt nothing."""
-    legal, told = np.ones((*shape, kind.actions), bool), 0.1 * rng.standard_normal(shape)
+    legal, report = np.ones((*shape, kind.actions), bool), 0.1 * rng.standard_normal(shape)
     if kind.continuous:
         normal = rng.standard_normal((*shape, kind.actions))
         width = np.exp(-0.5)
-        return width * normal, legal, told - (normal**2 / 2 + np.log(width * np.sqrt(2 * np.pi))).sum(axis=-1)
+        return width * normal, legal, report - (normal**2 / 2 + np.log(width * np.sqrt(2 * np.pi))).sum(axis=-1)
     chosen, sizes = [], kind.branches or (kind.actions,)
     ends = list(itertools.accumulate(sizes, initial=0))
     for start, end in itertools.pairwise(ends):
@@ -60,9 +60,9 @@ def _acted(rng, kind, shape, masked):
         taken = rng.integers(end - start, size=shape)
         np.put_along_axis(part, taken[..., None], True, axis=-1)
         legal[..., start:end] = part
-        told -= np.log(part.sum(axis=-1))
+        report -= np.log(part.sum(axis=-1))
         chosen.append(taken)
-    return np.stack(chosen, axis=-1) if kind.branches else chosen[0], legal, told
+    return np.stack(chosen, axis=-1) if kind.branches else chosen[0], legal, report
 
 
 def rollout_of(spec, rng, steps, num_envs, precision=np.float64):
@@ -77,12 +77,12 @@ def rollout_of(spec, rng, steps, num_envs, precision=np.float64):
     made = {"terminated": terminated, "alive": alive, "ended": ended, "cut": cut, "reward": drawn(agents, *shape)}
     for index, kind in enumerate(spec.classes):
         members = (len(kind.agents), *shape)
-        actions, legal, told = _acted(rng, kind, members, spec.masked)
+        actions, legal, report = _acted(rng, kind, members, spec.masked)
         made |= {
             f"observation/{index}": drawn(*members, SIZE),
             f"cut_observation/{index}": drawn(len(kind.agents), len(cut), SIZE),
             f"action/{index}": actions.astype(precision if kind.continuous else np.int32),
-            f"log_probability/{index}": told.astype(precision),
+            f"log_probability/{index}": report.astype(precision),
         }
         if spec.masked:
             beyond = rng.random((len(kind.agents), len(cut), kind.actions)) < 0.6

@@ -66,8 +66,8 @@ def _learned(
         for share in phase:
             reads = {part for name in share.stages for part in algorithm.stage(name).reads}
             seen = _stored({**instances(found.state, reads, share.groups), **published})
-            told = algorithm.summaries if _trains(algorithm, share) else ()
-            outcomes.append(stages.run(algorithm, code, replace(context, tensors=seen), share, told))
+            summaries = algorithm.summaries if _trains(algorithm, share) else ()
+            outcomes.append(stages.run(algorithm, code, replace(context, tensors=seen), share, summaries))
         for share, outcome in zip(phase, outcomes, strict=True):
             found = _joined(algorithm, found, share, outcome)
             made = outcome.tensors.items()

@@ -1,4 +1,4 @@
-"""The check that every algorithm passes: what `functions.algorithms.base` promises, tried on tasks made up at random.
+"""The check that every algorithm passes: what `functions.algorithms.base` promises, tested on random tasks.
 
 Plug-in authors run ``check(SPEC)`` in a test of their own.
 """
@@ -103,12 +103,15 @@ def _configured(spec: AlgorithmSpec, hyperparameters: Hyperparameters) -> Algori
 def _check_config(spec: AlgorithmSpec, config: AlgorithmConfig, task: EnvSpec) -> None:
     """It travels in messages, explains itself, and answers what the coordinator asks of it."""
     for name, about in msgspec.json.schema_components([spec.config])[1][spec.config.__name__]["properties"].items():
-        told = name == "name" or any(part.get("description") for part in (about, *about.get("anyOf", ())))
-        require(told, f"the configuration's {name} has no description: Annotated[..., msgspec.Meta(description=...)]")
+        parts = (about, *about.get("anyOf", ()))
+        described = name == "name" or any(part.get("description") for part in parts)
+        require(
+            described, f"the configuration's {name} has no description: Annotated[..., msgspec.Meta(description=...)]"
+        )
     with expect("the configuration", BadRequest):
         sent = msgspec.json.encode(registry.hyperparameters(config))
-        came = registry.configuration(spec, msgspec.json.decode(sent, type=Hyperparameters))
-    require(came == config, f"the configuration is not the same after it travelled: {came}, not {config}")
+        received = registry.configuration(spec, msgspec.json.decode(sent, type=Hyperparameters))
+    require(received == config, f"the configuration is not the same after it travelled: {received}, not {config}")
     require(config.updates_per_round >= 1, "the configuration's updates_per_round is less than 1")
     require(config.replayed_steps >= 0, "the configuration's replayed_steps is negative")
     require(isinstance(config.behaviour(0), Behaviour), "the configuration's behaviour(0) is no Behaviour")
@@ -154,15 +157,15 @@ def _initial(case: _Case) -> Tensors:
 
 
 def _check_bytes(case: _Case, group: int, own: Tensors) -> None:
-    """Of what is told to be larger than it is, runs would be refused that fit."""
-    told = case.algorithm.part_bytes
-    for part, size in told(case.task, case.team, case.resolved, group).items() if told else ():
+    """Raises `AssertionError` for overstated bytes: runs that fit would be refused."""
+    part_bytes = case.algorithm.part_bytes
+    for part, size in part_bytes(case.task, case.team, case.resolved, group).items() if part_bytes else ():
         held = sum(array.nbytes for array in instances(own, (part,), [group]).values())
         require(size <= held, f"part_bytes, group {group}: {size} bytes for {part!r}, which has {held}")
 
 
 def _play(case: _Case, state: Tensors, round_: int) -> Tensors:
-    """What actors make of a round, as a learner reads it."""
+    """A round of sampling, as a learner reads it."""
     tensors: Tensors = {}
     with expect("actors cannot play with the policies", Exception):
         policy = Policy(case.task, case.team, instances(state, ("policy",), case.groups))
@@ -174,7 +177,7 @@ def _play(case: _Case, state: Tensors, round_: int) -> Tensors:
 
 
 def _steps(case: _Case) -> int:
-    """A unit ends amid an episode."""
+    """Rollouts that end amid an episode."""
     return case.task.horizon + 2
 
 

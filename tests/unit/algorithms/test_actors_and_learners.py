@@ -79,7 +79,7 @@ def trained(environment, name, settings, rounds, steps, seed=2):
     """Figures of every round, and the last round's context; `context.tensors` are what it began with."""
     algorithm = algorithms.algorithm(name)
     config = algorithms.configuration(algorithm, settings).resolved(environment.spec)
-    code, spec, state, told = algorithms.implementation(algorithm), environment.spec, {}, []
+    code, spec, state, report = algorithms.implementation(algorithm), environment.spec, {}, []
     team = TEAM if len(spec.agents) == 3 else Team(groups=(0,) * len(spec.agents), identity=True)
     groups, replay_buffer, played = sorted(set(team.groups)), ReplayBuffer(spec), {}
     for group in groups:
@@ -93,8 +93,8 @@ def trained(environment, name, settings, rounds, steps, seed=2):
         context = Context(spec, team, config, seed, number, batch.join(spec, rollouts, (0,)), state, replay_buffer)
         outcome = stages.run(algorithm, code, context, share)
         state = {**state, **outcome.tensors}
-        told.append(outcome.metrics)
-    return told, context
+        report.append(outcome.metrics)
+    return report, context
 
 
 @pytest.mark.parametrize("memory", [False, True])
@@ -110,11 +110,11 @@ def test_before_its_first_step_a_learner_finds_actions_as_likely_as_the_actor_di
         "num_minibatches": 1,
     }
     # In the last of three rounds; the figures are those before a round's only step, the ratios all 1 but for rounding.
-    told, context = trained(environment, "mappo", {**settings, "epochs": 1}, rounds=3, steps=20)
+    report, context = trained(environment, "mappo", {**settings, "epochs": 1}, rounds=3, steps=20)
     for group in ("g00", "g01"):
-        assert told[-1][f"policy/clip_fraction/{group}"] == 0
-        assert abs(told[-1][f"policy/kl/{group}"]) < 1e-8
-        assert told[-1][f"policy/policy_grad_norm/{group}"] > 0
+        assert report[-1][f"policy/clip_fraction/{group}"] == 0
+        assert abs(report[-1][f"policy/kl/{group}"]) < 1e-8
+        assert report[-1][f"policy/policy_grad_norm/{group}"] > 0
     assert not context.batch.alive.all()
     # A policy that is not the actor's is found out.
     more, _ = trained(environment, "mappo", {**settings, "epochs": 2}, rounds=3, steps=20)
@@ -228,9 +228,9 @@ class Naming:
 
 def test_several_choices_are_learned_at_once():
     environment = Naming(64, {"actions": 6, "branches": (3, 3)})
-    told, context = trained(environment, "mappo", {"lr": 0.01, "hidden": [32]}, rounds=25, steps=8)
+    report, context = trained(environment, "mappo", {"lr": 0.01, "hidden": [32]}, rounds=25, steps=8)
     assert context.batch.rewards.mean() > 0.95  # chance gives a third
-    assert told[-1]["policy/entropy/g00"] < 0.5 < 2 < told[0]["policy/entropy/g00"]  # 2 ln 3 at first
+    assert report[-1]["policy/entropy/g00"] < 0.5 < 2 < report[0]["policy/entropy/g00"]  # 2 ln 3 at first
 
 
 def test_numbers_are_learned_and_their_deviation_shrinks():
@@ -239,9 +239,9 @@ def test_numbers_are_learned_and_their_deviation_shrinks():
     # soon throws means so many deviations away that no row has a gradient: about one run in three ends so, here and
     # with CleanRL's `ppo_continuous_action` (Huang et al., 2022) at the same settings and a constant step.
     settings = {"lr": 0.003, "hidden": [32], "ent_coef": 0.0}
-    told, context = trained(environment, "ippo", settings, rounds=40, steps=8)
+    report, context = trained(environment, "ippo", settings, rounds=40, steps=8)
     # Who does not look loses 2/9 at least: the mean distance of -1/3, 0 and 1/3 from their middle. The first
     # deviations alone cost 0.6; 0.1 costs 0.15 √(2/π) at most, as numbers are stretched by 2 and 1, 1.5 on average.
     assert context.batch.rewards.mean() > -1 / 9
     assert np.exp(context.tensors["policy/g00/log_std"]).max() < 0.1
-    assert told[-1]["policy/entropy/g00"] < told[0]["policy/entropy/g00"] - 1
+    assert report[-1]["policy/entropy/g00"] < report[0]["policy/entropy/g00"] - 1

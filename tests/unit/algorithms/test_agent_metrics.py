@@ -110,7 +110,7 @@ VALUES = [("iql", "policy/value"), ("iddpg", "critic/value"), ("maddpg", "critic
 def test_a_value_is_in_units_of_reward_with_the_level_and_of_living_rows(name, figure, team):
     """Networks that give 0.3 everywhere: in units of reward the value is 0.3 of these and the level, whoever died."""
     scene = constant(Scene(name, team), 0.3)
-    outcome = told(context_of(scene), scene.algorithm, range(1, 2))
+    outcome = report(context_of(scene), scene.algorithm, range(1, 2))
     found = {key: value for key, value in outcome.metrics.items() if key.startswith(figure)}
     part = LEVEL / 4 if name == "vdn" else LEVEL  # every agent of a side has its part of the level
     expected = {group: 0.3 * unit_of(outcome, group) + part for group in {key.rpartition("/")[2] for key in found}}
@@ -120,7 +120,7 @@ def test_a_value_is_in_units_of_reward_with_the_level_and_of_living_rows(name, f
 
 def test_a_joint_value_is_in_units_of_reward_with_the_level_and_of_living_rows():
     scene = constant(Scene("vdn"), 0.3)
-    outcome, living = told(context_of(scene), scene.algorithm, range(1, 2)), rows_of(scene)
+    outcome, living = report(context_of(scene), scene.algorithm, range(1, 2)), rows_of(scene)
     assert not living.all()
     expected = living.sum() / living.any(axis=0).sum() * (0.3 * unit_of(outcome, "g00") + LEVEL / 4)
     assert outcome.metrics["mix/joint_value/g00"] == pytest.approx(expected)
@@ -170,11 +170,11 @@ def unit_of(outcome, group):
     return RewardScale.of(outcome.tensors[f"normaliser/{group}"]).value_scale(True).reward
 
 
-def told(context, algorithm, updates):
+def report(context, algorithm, updates):
     """What the stages give and tell of these updates of a round."""
     code, names = algorithms.implementation(algorithm), [stage.name for stage in algorithm.stages]
     return stages.run(algorithm, code, context, Share(names, sorted(set(context.team.groups)), updates))
 
 
 def figures_of(context, algorithm, updates):
-    return told(context, algorithm, updates).metrics
+    return report(context, algorithm, updates).metrics

@@ -434,7 +434,7 @@ def test_a_part_that_is_idle_is_not_there(monkeypatch):
         try_out(monkeypatch, replace(SPEC, config=Forgetting))
 
 
-def told(more):
+def report(more):
     """What the parts have, and so many bytes more of the policy."""
 
     def part_bytes(spec, team, config, group):
@@ -446,9 +446,9 @@ def told(more):
 
 
 def test_more_bytes_than_there_are_are_named(monkeypatch):
-    assert try_out(monkeypatch, replace(SPEC, part_bytes=told(0))) == ()
+    assert try_out(monkeypatch, replace(SPEC, part_bytes=report(0))) == ()
     with pytest.raises(AssertionError, match=r"part_bytes, group 0: (\d+) bytes for 'policy', which has \d+"):
-        try_out(monkeypatch, replace(SPEC, part_bytes=told(1)))
+        try_out(monkeypatch, replace(SPEC, part_bytes=report(1)))
 
 
 SPECIFICATIONS = {
@@ -496,7 +496,7 @@ def test_stages_that_the_specification_does_not_have_are_named(monkeypatch):
         try_out(monkeypatch, staged(LOOK, replace(POLICY, after=("look",))))
 
 
-def test_tasks_that_are_refused_are_told(monkeypatch):
+def test_tasks_that_are_refused_are_reported(monkeypatch):
     def picky(spec, team, config, seed, group):
         if not spec.masked:
             raise BadRequest("masks only")

@@ -124,9 +124,9 @@ def test_an_algorithm_that_cannot_be_is_refused_in_one_line_by_registry_and_comm
     with pytest.raises(kind) as refused:
         registry.algorithm(name)
     assert says in str(refused.value) and "\n" not in str(refused.value)
-    with pytest.raises(ConfigError) as told:
+    with pytest.raises(ConfigError) as report:
         load(None, [f"algorithm.name={name}"])
-    assert str(told.value) == f"the command line: algorithm.name: {refused.value}"
+    assert str(report.value) == f"the command line: algorithm.name: {refused.value}"
 
 
 def test_two_packages_with_one_name_are_both_named(plug_ins, monkeypatch):
@@ -154,8 +154,8 @@ def test_importing_the_registry_loads_nothing_heavy_and_no_plug_in():
         "import sys, functions.algorithms.registry, functions.algorithms.conformance.suite\n"
         "print([m for m in ('torch', 'pydantic', 'boto3', 'house_good') if m in sys.modules])"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert told.stdout.strip() == "[]"
+    report = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert report.stdout.strip() == "[]"
 
 
 OVERRIDES = [

@@ -92,9 +92,9 @@ def test_what_dead_agents_saw_did_and_got_changes_no_byte(case, state_size):
     for changed in (lambda spec, rollout: rollout, synthetic.meddled):
         context, algorithm = synthetic.context(name, made, {**SETTINGS, **changes}, changed=changed)
         results.append(one_by_one(context, algorithm))
-    (found, metrics), (expected, told) = results
+    (found, metrics), (expected, report) = results
     assert codec.tensors_sha256(found) == codec.tensors_sha256(expected)
-    assert metrics == told
+    assert metrics == report
 
 
 @ALL

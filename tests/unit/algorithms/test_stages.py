@@ -253,9 +253,9 @@ def one_by_one(context, algorithm, wire=lambda tensors: tensors):
     for stage in algorithm.stages:
         for group in sorted(set(context.team.groups)):
             seen = dataclasses.replace(context, tensors=wire({**context.tensors, **made}))
-            tensors, told, _ = stages.run(algorithm, code, seen, Share([stage.name], [group]))
+            tensors, report, _ = stages.run(algorithm, code, seen, Share([stage.name], [group]))
             made |= tensors
-            metrics |= told
+            metrics |= report
     return made, metrics
 
 
@@ -383,16 +383,16 @@ def everything_told(context, algorithm, names, groups=None):
 
 @ALGORITHMS
 @TEAMS
-def test_telling_of_the_policies_changes_no_byte_of_what_is_trained(name, task, team):
+def test_reporting_of_the_policies_changes_no_byte_of_what_is_trained(name, task, team):
     context, algorithm, _ = scene(name, task, team)
-    silent, told = (everything_told(context, algorithm, names) for names in ((), algorithm.summaries))
-    assert codec.tensors_sha256(told.tensors) == codec.tensors_sha256(silent.tensors)
+    silent, report = (everything_told(context, algorithm, names) for names in ((), algorithm.summaries))
+    assert codec.tensors_sha256(report.tensors) == codec.tensors_sha256(silent.tensors)
     assert silent.tables == {}
-    assert silent.metrics.items() <= told.metrics.items()
+    assert silent.metrics.items() <= report.metrics.items()
 
 
 @TEAMS
-def test_what_is_told_does_not_depend_on_the_placement_of_groups(task, team):
+def test_what_is_reported_does_not_depend_on_the_placement_of_groups(task, team):
     context, algorithm, _ = scene("mappo", task, team)
     packed, metrics, tables = everything_told(context, algorithm, algorithm.summaries), {}, {}
     for group in sorted(set(team.groups)):
@@ -404,15 +404,15 @@ def test_what_is_told_does_not_depend_on_the_placement_of_groups(task, team):
 
 def test_figures_are_named_by_summary_and_group_and_tables_by_summary_and_agent():
     context, algorithm, _ = scene("mappo", *SHARED)
-    told = everything_told(context, algorithm, ("behaviour", "curvature"))
-    assert sorted(told.tables) == ["behaviour/a00", "behaviour/a01", "behaviour/a02"]
-    assert sorted(name for name in told.metrics if name.startswith("curvature")) == [
+    report = everything_told(context, algorithm, ("behaviour", "curvature"))
+    assert sorted(report.tables) == ["behaviour/a00", "behaviour/a01", "behaviour/a02"]
+    assert sorted(name for name in report.metrics if name.startswith("curvature")) == [
         "curvature/largest/g00",
         "curvature/smallest/g00",
     ]
 
 
-def test_only_the_stage_that_trains_the_policies_tells_of_them():
+def test_only_the_stage_that_trains_the_policies_reports_of_them():
     context, algorithm, _ = scene("mappo", *SEPARATE)
     code = algorithms.implementation(algorithm)
     first = stages.run(algorithm, code, context, Share(["postprocess", "critic"], [0]), algorithm.summaries)
@@ -442,7 +442,7 @@ def test_a_summary_sees_the_incoming_weights_what_earlier_stages_gave_and_what_i
 @pytest.mark.parametrize(
     ("result", "name"), [(SummaryResult({"trace": np.inf}, {}), "trace"), (SummaryResult({}, {1: [np.nan]}), "a01")]
 )
-def test_what_is_told_must_be_numbers(result, name):
+def test_what_is_reported_must_be_numbers(result, name):
     context, algorithm, _ = scene("mappo", *SEPARATE)
     tables = {agent: np.array(values) for agent, values in result.tables.items()}
     code = types.SimpleNamespace(

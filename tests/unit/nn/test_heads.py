@@ -105,7 +105,7 @@ def test_entropies_and_their_gradients_are_those_of_torch(name, masked):
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_draw_tells_the_log_probability_of_what_was_drawn(name):
+def test_a_draw_reports_the_log_probability_of_what_was_drawn(name):
     head, _, outputs, log_std, _ = case(name)
     actions, probable = head.draw(outputs[None], log_std, head.noise((1, ROWS), np.random.default_rng(2)))
     np.testing.assert_allclose(probable, head.log_probability(outputs[None], log_std, actions), rtol=1e-12, atol=1e-12)

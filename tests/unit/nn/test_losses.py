@@ -245,6 +245,6 @@ def test_one_choice_has_the_same_loss_by_either_function():
 def test_any_head_keeps_the_precision_of_the_network():
     head, outputs, log_std, actions, _ = random_heads("numbers", rows=9)
     single = [array.astype(np.float32) for array in (outputs, log_std, actions)]
-    told = np.full(9, -2, np.float32), np.ones(9, np.float32)
-    loss = clipped_head_loss(head, *single, *told, 0.2, 0.01)
+    report = np.full(9, -2, np.float32), np.ones(9, np.float32)
+    loss = clipped_head_loss(head, *single, *report, 0.2, 0.01)
     assert (loss.grad_output.dtype, loss.grad_log_std.dtype) == (np.float32, np.float32)

@@ -82,7 +82,7 @@ def test_behaviour_is_what_the_new_policies_do_after_all_that_they_saw_in_the_ep
 
 
 @ALL
-def test_of_numbers_means_and_deviations_are_told(kind, remembers):
+def test_of_numbers_means_and_deviations_are_reported(kind, remembers):
     context, after, _ = scene(kind, remembers)
     tables = gaussian(context, after, 0).tables
     if kind != "numbers":
@@ -150,7 +150,7 @@ def test_curvature_is_of_the_loss_that_the_policy_is_trained_on(kind, remembers,
     assert metrics["smallest"] == pytest.approx(spectrum[0], rel=1e-4)
 
 
-def test_curvature_is_of_a_share_of_the_stretches_which_the_address_picks(monkeypatch):
+def test_curvature_is_of_a_share_of_the_chunks_which_the_address_picks(monkeypatch):
     context, after, _ = scene("one choice", True)
     seen = []
 
@@ -182,7 +182,7 @@ def test_noise_is_that_of_the_units_gradients(kind, remembers):
 
 
 @ALL
-def test_a_group_without_living_rows_is_told_of_without_figures(kind, remembers):
+def test_a_group_without_living_rows_is_reported_of_without_figures(kind, remembers):
     context, after, _ = scene(kind, remembers)
     alive = context.batch.alive.copy()
     alive[[0, 2]] = False

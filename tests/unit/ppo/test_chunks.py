@@ -25,7 +25,7 @@ def pieces_of(context, weights, length):
 
 
 @LENGTHS
-def test_stretches_give_what_the_whole_sequence_gives(length):
+def test_chunks_give_what_the_whole_sequence_gives(length):
     context, weights = scene()
     whole = pooled(
         context, 0, lambda agent: recurrent.unroll(weights, observations(context, agent), starts(context))[0]
@@ -36,7 +36,7 @@ def test_stretches_give_what_the_whole_sequence_gives(length):
 
 
 @LENGTHS
-def test_every_living_row_stands_in_one_stretch_of_neighbouring_steps(length):
+def test_every_living_row_stands_in_one_chunk_of_neighbouring_steps(length):
     context, weights = scene()
     alive = context.batch.alive[members(context.team, 0)]
     pieces = pieces_of(context, weights, length)
@@ -56,7 +56,7 @@ def test_every_living_row_stands_in_one_stretch_of_neighbouring_steps(length):
     assert len(pieces.rows) == min(length or 14, 14)
 
 
-def test_what_is_remembered_where_a_stretch_begins_is_what_a_whole_unrolling_has_there():
+def test_what_is_remembered_where_a_chunk_begins_is_what_a_whole_unrolling_has_there():
     context, weights = scene()
     pieces = pieces_of(context, weights, 4)
     agent, step, copy = (place[pieces.rows.clip(0)] for place in np.nonzero(context.batch.alive[[0, 2]]))

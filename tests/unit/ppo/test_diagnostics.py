@@ -47,7 +47,7 @@ def scene(task, team, rollouts=ROLLOUTS, num_envs=NUM_ENVS):
     return dataclasses.replace(context, tensors={**state, **passing}), made
 
 
-def told(summary, before, after):
+def report(summary, before, after):
     """Figures by name and group, and tables by agent, of all groups."""
     metrics, tables = {}, {}
     for group in sorted(set(before.team.groups)):
@@ -68,7 +68,7 @@ def softmax(logits):
     return powers / powers.sum(axis=-1, keepdims=True)
 
 
-def test_all_that_can_be_asked_for_is_told():
+def test_all_that_can_be_asked_for_is_reported():
     assert set(PPO_SUMMARIES) == set(SummaryName.__args__)
     assert set(algorithms.algorithm("ippo").summaries) == set(SummaryName.__args__)
 
@@ -76,7 +76,7 @@ def test_all_that_can_be_asked_for_is_told():
 @TEAMS
 def test_behaviour_is_what_the_new_policies_do_on_the_drawn_observations(task, team):
     before, after = scene(task, team)
-    _, tables = told("behaviour", before, after)
+    _, tables = report("behaviour", before, after)
     assert sorted(tables) == [0, 1, 2]
     policy = Policy(before.spec, team, after)
     values, masks = [], []
@@ -93,13 +93,13 @@ def test_behaviour_is_what_the_new_policies_do_on_the_drawn_observations(task, t
             assert np.ptp(own[allowed[:, 0]]) > 1  # policies that see something
 
 
-def test_agents_with_equal_networks_tell_the_same_whatever_their_groups_are():
+def test_agents_with_equal_networks_report_the_same_whatever_their_groups_are():
     task = PAIR[0]
     teams = [Team(groups=groups) for groups in ((0, 1, 2), (0, 0, 2), (0, 0, 0))]
     before, after = scene(task, teams[0])
     equal = {**after, **{name.replace("g00", "g01"): array for name, array in after.items() if "policy/g00" in name}}
     for summary in ("behaviour", "density"):
-        found = [told(summary, dataclasses.replace(before, team=team), equal)[1] for team in teams]
+        found = [report(summary, dataclasses.replace(before, team=team), equal)[1] for team in teams]
         for tables in found:
             np.testing.assert_array_equal(tables[1], found[0][1])
         if summary == "behaviour":
@@ -153,7 +153,7 @@ def test_density_is_the_principal_components_of_what_agents_of_a_class_saw_and_d
     scaled = centred[:, centred.any(axis=0)] / centred.std(axis=0)[centred.any(axis=0)]
     _, variances, axes = np.linalg.svd(scaled, full_matrices=False)
     assert variances[3] - variances[4] > 1e-3 * variances[0]
-    _, tables = told("density", before, after)
+    _, tables = report("density", before, after)
     found = np.concatenate([tables[agent] for agent in kind.agents])
     assert found.shape == (250 * len(kind.agents), 4)
     for column, axis in zip(found.T, axes, strict=False):
@@ -245,7 +245,7 @@ def test_curvature_is_of_the_groups_loss_at_the_incoming_weights(task, team, mon
     monkeypatch.setattr(diagnostics, "PRODUCTS", 40)
     monkeypatch.setattr(diagnostics, "RESIDUAL", 1e-3)
     before, after = scene(task, team)
-    metrics, tables = told("curvature", before, after)
+    metrics, tables = report("curvature", before, after)
     assert tables == {}
     for group in set(team.groups):
         dense = Dense(before, group)
@@ -267,8 +267,8 @@ def test_curvature_is_of_few_rows_which_the_address_picks():
     count = len(before.tensors["advantage/g00"])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(diagnostics, "Hessian", Watched)
-        first, again = (told("curvature", before, after) for _ in range(2))
-        other = told("curvature", dataclasses.replace(before, round=10), after)
+        first, again = (report("curvature", before, after) for _ in range(2))
+        other = report("curvature", dataclasses.replace(before, round=10), after)
     assert first == again
     assert other != first
     np.testing.assert_array_equal(seen[0], seen[1])
@@ -280,7 +280,7 @@ def test_curvature_is_of_few_rows_which_the_address_picks():
 @TEAMS
 def test_noise_is_that_of_the_units_gradients(task, team):
     before, after = scene(task, team)
-    metrics, tables = told("noise", before, after)
+    metrics, tables = report("noise", before, after)
     assert tables == {}
     for group in set(team.groups):
         dense = Dense(before, group)
@@ -292,12 +292,12 @@ def test_noise_is_that_of_the_units_gradients(task, team):
         assert metrics["square", group] == pytest.approx(wanted.square, rel=1e-3, abs=1e-4 * wanted.trace)
 
 
-def test_one_unit_tells_nothing_of_noise():
-    assert told("noise", *scene(*SHARED, rollouts=(4,))) == ({}, {})
+def test_one_unit_reports_nothing_of_noise():
+    assert report("noise", *scene(*SHARED, rollouts=(4,))) == ({}, {})
 
 
 @pytest.mark.parametrize("summary", sorted(PPO_SUMMARIES))
-def test_a_group_without_living_rows_is_told_of_without_figures(summary):
+def test_a_group_without_living_rows_is_reported_of_without_figures(summary):
     before, after = scene(*PAIR)
     alive = before.batch.alive.copy()
     alive[1] = False
@@ -327,13 +327,13 @@ def test_units_in_which_the_group_was_dead_are_left_out_of_the_noise():
     assert PPO_SUMMARIES["noise"](two, after, 0).metrics["trace"] == pytest.approx(wanted.trace, rel=1e-4)
 
 
-def test_nothing_told_changes_what_it_was_told_of():
+def test_nothing_reported_changes_what_it_was_reported_of():
     before, after = scene(*PAIR)
     held = {name: array.copy() for name, array in {**before.tensors, **after}.items()}
     arrays = [before.batch.observations[0], before.batch.alive, before.batch.actions[0]]
     num_envs = [array.copy() for array in arrays]
     for summary in PPO_SUMMARIES:
-        told(summary, before, after)
+        report(summary, before, after)
     for name, array in {**before.tensors, **after}.items():
         np.testing.assert_array_equal(array, held[name])
     for array, copy in zip(arrays, num_envs, strict=True):

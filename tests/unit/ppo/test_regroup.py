@@ -327,9 +327,9 @@ def test_rows_in_which_a_member_was_dead_teach_nothing():
         rollouts[f"u{rollout:05d}/observation/0"][dead] = 99
         rollouts[f"u{rollout:05d}/mask/0"][dead] = False
     expected, metrics = made(*scene("ippo", distil_steps=3))
-    found, told = made(*scene("ippo", rollouts=rollouts, distil_steps=3))
+    found, report = made(*scene("ippo", rollouts=rollouts, distil_steps=3))
     assert same_bytes(found, expected)
-    assert told == metrics
+    assert report == metrics
 
 
 def test_agents_outside_the_new_group_teach_nothing():
@@ -348,9 +348,9 @@ def test_agents_outside_the_new_group_teach_nothing():
 def test_playing_the_round_again_gives_the_bytes_of_its_trajectories(name):
     expected, metrics = made(*scene(name, distil_steps=3))
     memory, task = scene(name, distil_steps=3, trajectories=())
-    found, told = made(memory, task)
+    found, report = made(memory, task)
     assert same_bytes(found, expected)
-    assert told == metrics
+    assert report == metrics
     assert "trajectory" not in memory.read
     assert "first" in memory.read
 
