@@ -148,7 +148,7 @@ class Agents:
                 found[t, e] = action * self.left(agent, t, e)
         return found
 
-    def burned_in(self, hidden, t):
+    def detached_after_burn_in(self, hidden, t):
         """The hidden state where learning begins is taken as it is."""
         return hidden.detach() if t == self.config.burn_in else hidden
 
@@ -231,7 +231,7 @@ class Agents:
             for e in range(self.num_envs):
                 hidden = network.empty(1)
                 for t in range(self.steps):
-                    before = network.empty(1) if self.begins(t, e) else self.burned_in(hidden, t)
+                    before = network.empty(1) if self.begins(t, e) else self.detached_after_burn_in(hidden, t)
                     done = {other: self.taken(other, t, e) for other in range(len(self.spec.agents))}
                     value, hidden = network.after(self.critic_sees(a, t, e, done)[None], before)
                     yield a, t, e, (before, hidden, value[0, 0], done)
@@ -256,7 +256,7 @@ class Agents:
             for e in range(self.num_envs):
                 hidden = network.empty(1)
                 for t in range(self.steps):
-                    hidden = network.empty(1) if self.begins(t, e) else self.burned_in(hidden, t)
+                    hidden = network.empty(1) if self.begins(t, e) else self.detached_after_burn_in(hidden, t)
                     seen = self.identified(a, self.observed(a, t, e))
                     output, hidden = network.after(seen[None], hidden)
                     outputs[a, t, e] = output[0]

@@ -19,7 +19,7 @@ from functions.algorithms.off_policy.replay import groups_of, joint_signal, side
 from functions.algorithms.off_policy.reward_scale import ScaledRewards, scale_rewards
 from functions.algorithms.off_policy.td import TdLoss, td_loss
 from functions.algorithms.rows import members
-from functions.algorithms.value import utilities
+from functions.algorithms.value import utilities as utility_networks
 from functions.algorithms.value.utilities import UtilityConfig, agent_utilities, train_step
 from functions.contract import Team
 from functions.environments.base import EnvSpec
@@ -35,7 +35,7 @@ STAGE_SPECS: Mapping[str, StageSpec] = {
 
 def initialise(spec: EnvSpec, team: Team, config: UtilityConfig, seed: int, group: int) -> dict[str, Array]:
     """As `utilities.initialise`; a side has one normaliser, that of its first group."""
-    tensors = utilities.initialise(spec, team, config, seed, group)
+    tensors = utility_networks.initialise(spec, team, config, seed, group)
     if not leads_side(spec, team, group):
         del tensors[f"normaliser/{group_name(group)}"]
     return tensors

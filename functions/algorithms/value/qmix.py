@@ -21,7 +21,8 @@ from functions.algorithms.off_policy.reward_scale import value_scale
 from functions.algorithms.off_policy.td import n_step_returns
 from functions.algorithms.rows import members, state_width
 from functions.algorithms.trainable import moments, trained_bytes
-from functions.algorithms.value import decomposed, utilities
+from functions.algorithms.value import decomposed
+from functions.algorithms.value import utilities as utility_networks
 from functions.algorithms.value.decomposed import (
     STAGE_SPECS,
     Mixing,
@@ -41,7 +42,7 @@ from functions.nn.mlp import Array
 from functions.randomness import generator
 
 _MIXING = ("mixer", "mixer_optimiser", "mixer_target", "normaliser")
-PARTS = (*utilities.PARTS, "mixer", "mixer_optimiser", "mixer_target")
+PARTS = (*utility_networks.PARTS, "mixer", "mixer_optimiser", "mixer_target")
 
 
 class QmixConfig(UtilityConfig, frozen=True, kw_only=True, tag_field="name", tag="qmix"):
@@ -76,7 +77,7 @@ def initialise(spec: EnvSpec, team: Team, config: QmixConfig, seed: int, group: 
 
 def part_bytes(spec: EnvSpec, team: Team, config: QmixConfig, group: int) -> dict[str, int]:
     """As `utilities.part_bytes`, and of the side's mixing network if the group is the side's first."""
-    own = utilities.part_bytes(spec, team, config, group)
+    own = utility_networks.part_bytes(spec, team, config, group)
     if not leads_side(spec, team, group):
         return own
     mixer = trained_bytes("mixer", _mixer(spec, team, config, group).parameters)

@@ -50,7 +50,7 @@ class UtilityConfig(ReplayConfig, frozen=True, kw_only=True):
     ] = 1
     priority: Annotated[
         float,
-        Meta(ge=0, le=1, description="exponent of TD errors in the odds to be replayed (alpha of PER); 0: uniform"),
+        Meta(ge=0, le=1, description="exponent of TD errors in replay priorities (alpha of PER); 0: uniform"),
     ] = 0.0
     priority_beta: Annotated[
         float,

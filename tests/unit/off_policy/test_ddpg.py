@@ -118,7 +118,7 @@ def with_critic(state, group, weights):
 
 
 def one_number(name, weights, **fields):
-    """Agent a sees (1, 0) and b (0, 1); a did 0.5 and b -0.5; both policies give 0 now. All copies are alike."""
+    """Agent a sees (1, 0) and b (0, 1); a did 0.5 and b -0.5; both policies give 0 now. All environments are alike."""
     made = rollout(pair(numbers=True), np.random.default_rng(0), **fields)
     made["observation/0"][:] = np.eye(2)[:, None, None]
     made["action/0"][0], made["action/0"][1] = 0.5, -0.5
@@ -194,7 +194,7 @@ def test_agents_that_are_gone_have_no_part_in_what_is_learned(name):
     gone = ~made["alive"]
     other = {key: array.copy() for key, array in made.items()}
     other["reward"][gone], other["action/0"][gone], other["observation/0"][gone] = 0.0, 0, 9.0
-    # A side's reward is that of all of it, so rewards of those who are gone are told apart by what is each one's own.
+    # A side's reward is that of all of it, so the rewards of dead agents are distinguished by each agent's own.
     found = [learned(*scene(name, spec, content, reward="own")).tensors for content in (made, other)]
     assert [key for key in found[0] if found[0][key].tobytes() != found[1][key].tobytes()] == []
 

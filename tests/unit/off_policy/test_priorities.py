@@ -24,7 +24,7 @@ STILL = {
 
 
 def rollout(*rewards):
-    """Steps of one copy, in which nothing ends; what is seen is nothing."""
+    """Steps of one environment, in which nothing ends; observations are zeros."""
     shape, at_the_end = (len(rewards), 1), np.array([[len(rewards) - 1, 0]])
     return {
         "terminated": np.zeros((1, *shape), bool), "alive": np.ones((1, *shape), bool), "ended": np.zeros(shape, bool),
@@ -77,8 +77,8 @@ def test_two_updates_are_worked_out_by_hand():
     agent.learn(0)
     # The square roots of 1, 0.000001, 3 and 8, but for the little that is added to each.
     np.testing.assert_allclose(agent.values, [1, 0.001, 3**0.5, 8**0.5], rtol=1e-6)
-    # Of the total 5.5615 the places hold up to 1, 1.001, 2.733 and the rest; the parts of draws begin at 0, 1.390,
-    # 2.781 and 4.171. So the last two draws fall into the last place, whatever the random numbers.
+    # Of the total 5.5615 the segments hold up to 1, 1.001, 2.733 and the rest; the parts of draws begin at 0, 1.390,
+    # 2.781 and 4.171. So the last two draws fall into the last segment, whatever the random numbers.
     draw = Draw.sample(agent.context(1), "g00")
     assert draw.indices[2:].tolist() == [3, 3]
     assert draw.indices[1] in (2, 3)

@@ -1,4 +1,4 @@
-"""Which transitions are drawn how often, exactly, and what corrects for it."""
+"""How often transitions are drawn, exactly, and the importance weights that correct for it."""
 
 import numpy as np
 import pytest
@@ -51,7 +51,7 @@ def test_a_large_buffer_is_drawn_from_in_proportion_to_small_priorities():
     priorities = np.full(1_000_000, 1e-6)
     priorities[123_456] = 1.0  # half of the total
     found = sample_indices(priorities, np.full(1000, 0.5, np.float32))
-    # The lump covers exactly half of the 1,000 parts; each of the others finds another place.
+    # The lump covers exactly half of the 1,000 parts; each of the others finds another index.
     assert (found == 123_456).sum() in (499, 500, 501)
     assert len({*found.tolist()}) == 1001 - (found == 123_456).sum()
 

@@ -41,7 +41,7 @@ def test_it_is_kept_as_four_numbers():
 
 
 def test_the_level_is_the_mean_of_what_was_still_to_come_in_the_first_round():
-    # Two agents, three steps, one copy, gamma 1/2; the first is gone after two steps, the second goes on beyond them.
+    # Two agents, three steps, one environment, gamma 1/2; the first is dead after two steps, the second lives on.
     rewards = np.array([[[4.0], [2.0], [9.0]], [[0.0], [0.0], [8.0]]])
     over = np.array([[[False], [True], [True]], [[False], [False], [False]]])
     signal = LearningSignal(rewards, over, learned=np.array([[[True], [True], [False]], [[True], [True], [True]]]))

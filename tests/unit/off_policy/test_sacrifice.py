@@ -1,4 +1,4 @@
-"""An agent that dies for its team: who is told of the team's return afterwards learns to, who is not does not."""
+"""An agent that dies for its team: with the team's return it learns to, with its own it does not."""
 
 import pytest
 from trained_teams import returned, trained_policy

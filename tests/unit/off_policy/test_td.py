@@ -26,7 +26,7 @@ ROWS = {
     "terminates": ((1,), (1,), [2, 2, 8, 8], [0, 0, 1 / 4, 1 / 2], [1, 1, 3, 3], [2, 2, 40, 72]),
     # Step 1 is cut. t=0: 2, ¼ of 32; t=1: 2, ½ of 32: the value before the reset.
     "is cut": ((), (1,), [2, 2, 8, 8], [1 / 4, 1 / 2, 1 / 4, 1 / 2], [1, 1, 3, 3], [10, 18, 40, 72]),
-    # The agent dies at step 1 and its copy plays on.
+    # The agent dies at step 1 and its environment goes on.
     "dies": ((1,), (), [2, 2, 8, 8], [0, 0, 1 / 4, 1 / 2], [1, 1, 3, 3], [2, 2, 40, 72]),
 }
 REWARDS, NEXT = np.array([1.0, 2, 4, 8])[:, None], np.array([16.0, 32, 64, 128])[:, None]
@@ -47,7 +47,7 @@ def test_three_step_targets_are_those_worked_out_by_hand(row):
 
 
 def random_sequences(seed, dtype=np.float64):
-    """Three agents, 12 steps, 40 copies; agents die on their own, copies are cut or end with all."""
+    """Three agents, 12 steps, 40 environments; agents die on their own, episodes are cut or end for all."""
     rng = np.random.default_rng(seed)
     shape = (3, 12, 40)
     rewards, following = rng.standard_normal(shape).astype(dtype), rng.standard_normal(shape).astype(dtype)
@@ -57,7 +57,7 @@ def random_sequences(seed, dtype=np.float64):
 
 
 def walk(t, steps, rewards, following, terminated, ended):
-    """The n-step target at `t` of one agent in one copy, one step at a time."""
+    """The n-step target at `t` of one agent in one environment, one step at a time."""
     total = 0.0
     for k in range(steps):
         total += GAMMA**k * rewards[t + k]
@@ -72,9 +72,9 @@ def walk(t, steps, rewards, following, terminated, ended):
 def test_n_step_targets_are_those_of_walking_step_by_step(steps):
     rewards, following, terminated, ended = random_sequences(0)
     got = td.n_step_returns(rewards, terminated, ended, GAMMA, steps).targets(following)
-    for agent, t, copy in np.ndindex(rewards.shape):
-        one = rewards[agent, :, copy], following[agent, :, copy], terminated[agent, :, copy], ended[:, copy]
-        assert got[agent, t, copy] == pytest.approx(walk(t, steps, *one), rel=1e-12, abs=1e-14)
+    for agent, t, env in np.ndindex(rewards.shape):
+        one = rewards[agent, :, env], following[agent, :, env], terminated[agent, :, env], ended[:, env]
+        assert got[agent, t, env] == pytest.approx(walk(t, steps, *one), rel=1e-12, abs=1e-14)
 
 
 def test_returns_of_one_step_give_the_one_step_targets():

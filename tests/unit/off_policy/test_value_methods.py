@@ -266,7 +266,7 @@ REFUSED = {
     "no replay": (["algorithm.buffer_size=0"], "algorithm.buffer_size: Expected `int` >= 1"),
     "no updates": (["algorithm.updates_per_round=0"], "algorithm.updates_per_round: Expected `int` >= 1"),
     "targets that never move": (["algorithm.tau=0"], "algorithm.tau: Expected `float` > 0.0"),
-    "copies that never come": (
+    "an interval of no updates": (
         ["algorithm.target_update_interval=0"],
         "algorithm.target_update_interval: Expected `int` >= 1",
     ),

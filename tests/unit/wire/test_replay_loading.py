@@ -1,4 +1,4 @@
-"""What a function remembers of a run, and what it reads where it does not: the same either way."""
+"""The rollouts that a function keeps or reads for its replay buffer: what it learns is the same either way."""
 
 import marked_rollouts
 import msgspec
