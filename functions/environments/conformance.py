@@ -1,6 +1,6 @@
 """The suite that every environment passes: what `functions.environments.base` promises, checked with random play.
 
-Plug-in authors run ``check(lambda copies: make(task, copies))`` in a test of their own.
+Plug-in authors run ``check(lambda num_envs: make(task, num_envs))`` in a test of their own.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ _NUM_ENVS = 3
 _SEED = 20
 _PAIRS = 3
 
-_WRONG_NUM_ENVS = "copies is not the number of copies that was asked for"
+_WRONG_NUM_ENVS = "num_envs is not the number of environments that was asked for"
 _WRONG_AGENTS = "agents are not one or more different names"
 _WRONG_CLASSES = "classes do not hold every agent once, in ascending order, under different names"
 _WRONG_SIZES = "observation sizes, action counts and the horizon are not positive, or the state size is negative"
@@ -49,7 +49,7 @@ _DEAD_DIE = "an agent that was gone before the step terminates"
 _NOT_ALL_START = "an episode starts without all agents alive"
 _ALIVE = "alive is not 'alive before and not terminated'"
 _ENDED = "ended is not 'truncated, or no agent left'"
-_FINAL = "final is given although no copy ended, or the other way round"
+_FINAL = "final is given although no environment ended, or the other way round"
 _TOO_LONG = "an episode is longer than spec.horizon"
 _ACTIONS_CHANGED = "step changed the actions that it was given"
 _OVERWRITTEN = "arrays that an earlier call returned were overwritten"
@@ -58,19 +58,19 @@ _NOT_FORGOTTEN = (
     "the same generator and actions gave other bytes after earlier episodes (reset leaves something behind)"
 )
 _SAME_STARTS = "another generator gave the same first observations"
-_COUPLED = "the actions of copy 0 changed what other copies gave"
+_COUPLED = "the actions in environment 0 changed what other environments gave"
 
 
-def check(make: Make, episodes: int = 3, random_starts: bool = True, independent_copies: bool = True) -> None:
+def check(make: Make, episodes: int = 3, random_starts: bool = True, independent_envs: bool = True) -> None:
     """Plays about `episodes` longest episodes in every copy of several environments made by `make(num_envs)`.
 
     Raises `AssertionError` saying which promise is broken. `random_starts`: whether first observations depend on the
-    generator. `independent_copies`: whether a copy is untouched by what the agents of another do until one of them
+    generator. `independent_envs`: whether a copy is untouched by what the agents of another do until one of them
     ends; not so where how often the shared generator is asked depends on actions. Environments are closed, twice.
     """
     for num_envs in (1, _NUM_ENVS):
         _check_num_envs(make, num_envs, episodes, random_starts)
-    if independent_copies:
+    if independent_envs:
         _check_independence(make)
 
 

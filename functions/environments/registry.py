@@ -66,7 +66,7 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     installed, `Unsupported` when the environment needs more than this version has, `EnvironmentFault` when it breaks.
     """
     if num_envs < 1:
-        raise BadRequest(f"{task.name}: copies is {num_envs}; at least 1 is needed")
+        raise BadRequest(f"{task.name}: num_envs is {num_envs}; at least 1 is needed")
     try:
         return _maker(task.name)(task, num_envs)
     except ValueError as error:

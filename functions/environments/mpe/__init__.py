@@ -69,7 +69,7 @@ def make(task: EnvTask, num_envs: int) -> Engine:
     if task.name not in SCENARIOS:
         raise ValueError(f"no task {task.name!r} (there are: {', '.join(sorted(SCENARIOS))})")
     if num_envs < 1:
-        raise ValueError(f"{task.name}: copies is a whole number from 1, not {num_envs}")
+        raise ValueError(f"{task.name}: num_envs is a whole number from 1, not {num_envs}")
     entry = SCENARIOS[task.name]
     options = checked(task, {**_COMMON, **entry.options})
     arguments = {name: value for name, value in options.items() if name not in _COMMON}

@@ -22,7 +22,7 @@ CODE = implementation(ALGORITHM)
 TEAM = Team(groups=(0, 1, 2))
 
 
-class Watched:
+class Recording:
     """An environment that keeps the actions and rewards of every step."""
 
     def __init__(self, environment):
@@ -66,17 +66,17 @@ class StartedLikeTheEngine:
 
 def three_rounds(environment):
     """Actions and rewards of three rounds of training."""
-    watched, tensors = Watched(environment), {}
+    recording, tensors = Recording(environment), {}
     for group in range(3):
-        tensors |= CODE.initialise(watched.spec, TEAM, CONFIG, SEED, group)
+        tensors |= CODE.initialise(recording.spec, TEAM, CONFIG, SEED, group)
     for round_ in range(3):
-        rollout = collect(watched, Policy(watched.spec, TEAM, tensors), 25, SEED, round_, 0)
+        rollout = collect(recording, Policy(recording.spec, TEAM, tensors), 25, SEED, round_, 0)
         context = Context(
-            watched.spec, TEAM, CONFIG, SEED, round_, batch.join(watched.spec, rollout.tensors, [0]), tensors
+            recording.spec, TEAM, CONFIG, SEED, round_, batch.join(recording.spec, rollout.tensors, [0]), tensors
         )
         share = Share(("postprocess", "critic", "policy"), (0, 1, 2))
         tensors |= stages.run(ALGORITHM, CODE, context, share)[0]
-    return np.array(watched.actions), np.array(watched.rewards)
+    return np.array(recording.actions), np.array(recording.rewards)
 
 
 def test_three_rounds_from_equal_starts_have_equal_actions_and_rewards():

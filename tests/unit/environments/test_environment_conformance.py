@@ -118,7 +118,7 @@ ELIMINATION = {"elimination": True, "signals": 3}
             "ended is not 'truncated, or no agent left'",
         ),
         ({"change_step": stepped(terminated=lambda s: s.terminated | True), "options": ELIMINATION}, "ended is not"),
-        ({"change_step": stepped(final=lambda s: None)}, "final is given although no copy ended, or"),
+        ({"change_step": stepped(final=lambda s: None)}, "final is given although no environment ended, or"),
         ({"change_step": final(alive=lambda s: ~s.alive, values=lambda s: (s.values[0] * 0,))}, "alive is not"),
         ({"change_step": stepped(env_metrics=lambda s: {"x": s.rewards})}, r"env metric 'x' is an array \(1, 2\)"),
     ],
@@ -230,8 +230,8 @@ def test_an_agent_that_terminates_twice_is_named():
         check(lambda num_envs: Broken(num_envs, change_step=revive, options={"elimination": True, "horizon": 9}))
 
 
-def test_a_wrong_number_of_copies_is_named():
-    with pytest.raises(AssertionError, match="copies is not the number"):
+def test_a_wrong_number_of_environments_is_named():
+    with pytest.raises(AssertionError, match="num_envs is not the number"):
         check(lambda num_envs: Broken(num_envs + 1))
 
 
@@ -295,7 +295,7 @@ class Once(Broken):
     [
         (Sticky, "other bytes after earlier episodes"),
         (Fixed, "another generator gave the same first observations"),
-        (Coupled, "the actions of copy 0 changed what other copies gave"),
+        (Coupled, "the actions in environment 0 changed what other environments gave"),
         (Meddling, "step changed the actions"),
         (Once, "closed twice"),
     ],
@@ -305,9 +305,9 @@ def test_a_habit_that_breaks_a_promise_is_named(kind, message):
         check(kind)
 
 
-def test_an_environment_may_say_that_its_starts_are_fixed_or_its_copies_coupled():
+def test_an_environment_may_say_that_its_starts_are_fixed_or_its_environments_coupled():
     check(Fixed, random_starts=False)
-    check(Coupled, independent_copies=False)
+    check(Coupled, independent_envs=False)
 
 
 def test_two_environments_that_differ_are_named():

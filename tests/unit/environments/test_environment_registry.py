@@ -81,7 +81,7 @@ def test_a_plug_in_is_listed_and_made_by_its_name(plug_ins):
         ({"agents": 9}, "nine are too many for house/plug_in"),
     ],
 )
-def test_what_a_plug_in_refuses_is_told_with_its_task(plug_ins, settings, says):
+def test_the_refusal_of_a_plug_in_names_its_task(plug_ins, settings, says):
     with pytest.raises(BadRequest) as refused:
         registry.make(EnvTask(name="house/plug_in", **settings), 1)
     assert str(refused.value) == says
@@ -134,8 +134,8 @@ def test_a_name_like_no_other_is_answered_with_all_tasks_and_families(name):
         assert family in str(caught.value)
 
 
-def test_copies_are_at_least_one():
-    with pytest.raises(ValueError, match="toy/signal: copies is 0; at least 1 is needed"):
+def test_environments_are_at_least_one():
+    with pytest.raises(ValueError, match="toy/signal: num_envs is 0; at least 1 is needed"):
         registry.make(EnvTask(name="toy/signal"), 0)
 
 
@@ -144,5 +144,5 @@ def test_importing_the_registry_loads_numpy_and_nothing_heavy():
         "import sys, functions.environments.registry, functions.environments.conformance\n"
         "print([m for m in ('torch', 'pydantic', 'pettingzoo', 'gymnasium', 'boto3') if m in sys.modules])"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert told.stdout.strip() == "[]"
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert completed.stdout.strip() == "[]"

@@ -98,7 +98,7 @@ def test_adversaries_are_one_side_and_the_others_another(name):
     assert spec.sides == (expected if name.endswith(COMPETING) else ())
 
 
-def told(name, *actions, **options):
+def final_state(name, *actions, **options):
     """The step in which the agents of one copy act so from rest, and the state after it."""
     engine = make(EnvTask(name=name, options=options), num_envs=1)
     engine.reset(np.random.default_rng(0))
@@ -106,7 +106,7 @@ def told(name, *actions, **options):
 
 
 def test_a_choice_of_one_that_moves_and_speaks_is_five_times_the_word_plus_the_movement():
-    step, state = told("mpe/simple_reference", [5 * 7 + 2, 5 * 9 + 3])
+    step, state = final_state("mpe/simple_reference", [5 * 7 + 2, 5 * 9 + 3])
     # A push of length 5 for 0.1: to the right, and down.
     np.testing.assert_allclose(state.velocity[0], [[0.5, 0.0], [0.0, -0.5]])
     assert state.said[0].argmax(axis=1).tolist() == [7, 9]
@@ -117,14 +117,14 @@ def test_a_choice_of_one_that_moves_and_speaks_is_five_times_the_word_plus_the_m
 
 def test_numbers_push_by_right_minus_left_and_up_minus_down():
     strengths = [[1.0, 0.25, 0.75, 0.125, 0.0]]
-    _, state = told("mpe/simple", np.array(strengths, np.float32), continuous_actions=True)
+    _, state = final_state("mpe/simple", np.array(strengths, np.float32), continuous_actions=True)
     np.testing.assert_allclose(state.velocity[0, 0], [0.25, -0.0625])
 
 
 def test_numbers_are_clipped_to_their_bounds():
     beyond, within = ([[0.0, a, b, 0.0, 0.0]] for a, b in ((-7.0, 9.0), (0.0, 1.0)))
-    places = [told("mpe/simple", np.array(x, np.float32), continuous_actions=True)[1] for x in (beyond, within)]
-    assert places[0].velocity.tolist() == places[1].velocity.tolist() == [[[0.5, 0.0]]]
+    states = [final_state("mpe/simple", np.array(x, np.float32), continuous_actions=True)[1] for x in (beyond, within)]
+    assert states[0].velocity.tolist() == states[1].velocity.tolist() == [[[0.5, 0.0]]]
 
 
 @pytest.mark.parametrize(
@@ -176,15 +176,15 @@ def test_starts_are_uniform_and_at_rest(name):
     state = engine.snapshot()
     assert not state.velocity.any()
     assert not state.said.any()
-    places = state.position
+    positions = state.position
     if name in CHASES:
-        places[:, len(engine.spec.agents) :] /= 0.9
-    assert np.abs(places).max() <= 1
+        positions[:, len(engine.spec.agents) :] /= 0.9
+    assert np.abs(positions).max() <= 1
     # A uniform variable on [-1, 1] has mean 0, variance 1/3 and fourth moment 1/5.
     error = 5 / np.sqrt(engine.num_envs)
-    assert np.abs(places.mean(axis=0)).max() < error * np.sqrt(1 / 3)
-    assert np.abs(np.square(places).mean(axis=0) - 1 / 3).max() < error * np.sqrt(1 / 5 - 1 / 9)
-    landmarks = places.shape[1] - len(engine.spec.agents)
+    assert np.abs(positions.mean(axis=0)).max() < error * np.sqrt(1 / 3)
+    assert np.abs(np.square(positions).mean(axis=0) - 1 / 3).max() < error * np.sqrt(1 / 5 - 1 / 9)
+    landmarks = positions.shape[1] - len(engine.spec.agents)
     for goal in state.goals.T:
         assert np.abs(np.bincount(goal) / engine.num_envs - 1 / landmarks).max() < error / 2
 
@@ -199,7 +199,7 @@ def test_random_agents_earn_on_simple_spread_what_is_published():
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_every_copy_is_cut_and_starts_anew_after_max_cycles(name):
+def test_every_environment_is_cut_and_starts_anew_after_max_cycles(name):
     rng = np.random.default_rng(2)
     engine = make(EnvTask(name=name, options={"max_cycles": 3}), num_envs=5)
     engine.reset(rng)
@@ -263,7 +263,7 @@ def test_the_same_generator_gives_the_same_bytes(name):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_copy_does_not_depend_on_the_other_copies(name):
+def test_a_environment_does_not_depend_on_the_other_environments(name):
     rng = np.random.default_rng(6)
     many, one = (make(larger(name), num_envs=num_envs) for num_envs in (37, 1))
     many.reset(rng)
@@ -281,7 +281,7 @@ def test_a_copy_does_not_depend_on_the_other_copies(name):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_block_of_copies_has_the_bytes_of_an_engine_of_its_own(name):
+def test_a_block_of_environments_has_the_bytes_of_an_engine_of_its_own(name):
     choices = np.random.default_rng(8)
     joint, *alone = (make(EnvTask(name=name, options={"max_cycles": 3}), num_envs=num_envs) for num_envs in (10, 5, 5))
     joint.reset_blocks([np.random.default_rng(seed) for seed in range(2)])
@@ -369,8 +369,8 @@ def test_an_impossible_task_is_refused_in_one_line(task, message):
     assert "\n" not in str(refusal.value)
 
 
-def test_no_copies_are_refused():
-    with pytest.raises(ValueError, match="copies is a whole number from 1"):
+def test_no_environments_are_refused():
+    with pytest.raises(ValueError, match="num_envs is a whole number from 1"):
         make(EnvTask(name="mpe/simple_spread"), num_envs=0)
 
 

@@ -151,7 +151,7 @@ class Stateful(Relay):
     state: types.MappingProxyType = types.MappingProxyType({"runner_0": 3})
 
 
-class Housed(Relay):
+class LengthInside(Relay):
     """Keeps its length in the game inside, as some games of PettingZoo do."""
 
     def __init__(self, **options):
@@ -253,7 +253,7 @@ def _assert_sees(spec, observation, copy, expected):
         np.testing.assert_array_equal(values[copy], [expected[spec.agents[i]] for i in kind.agents])
 
 
-def test_agents_that_terminate_are_gone_until_the_copy_is_reset():
+def test_agents_that_terminate_are_gone_until_the_environment_is_reset():
     environment, seen = opened(relay("Speaking"))
     alive, terminated, rewards, states = [], [], [], [seen.state[0]]
     for _ in range(4):
@@ -308,7 +308,7 @@ def test_a_horizon_shorter_than_the_episode_truncates_it():
 
 
 def test_the_horizon_is_also_found_in_the_game_inside_and_in_the_options():
-    assert registry.spec(relay("Housed")).horizon == 17
+    assert registry.spec(relay("LengthInside")).horizon == 17
     name = "pettingzoo:mpe2.simple_spread_v3:parallel_env"
     assert registry.spec(EnvTask(name=name, options={"max_cycles": 9, "horizon": 4})).horizon == 4
     assert registry.spec(relay("Mute", max_cycles=11)).horizon == 11
@@ -332,7 +332,7 @@ def test_agents_are_on_the_side_whose_start_of_their_names_is_longest(sides, exp
     assert registry.spec(relay()).sides == ()
 
 
-def test_what_reset_leaves_behind_is_found_and_mended_by_making_the_copies_anew():
+def test_what_reset_leaves_behind_is_found_and_mended_by_rebuilding_the_environments():
     with pytest.raises(AssertionError, match="reset leaves something behind"):
         check(lambda num_envs: registry.make(relay("Tired"), num_envs))
     check(lambda num_envs: registry.make(relay("Tired", rebuild=True), num_envs))
@@ -343,20 +343,20 @@ def test_numbers_of_the_particle_environments_lie_between_their_bounds():
     assert spec.classes == (AgentClass("agent", (0, 1, 2), 18, 5, low=(0.0,) * 5, high=(1.0,) * 5),)
 
 
-def test_closing_twice_closes_every_copy_once():
+def test_closing_twice_closes_every_environment_once():
     made = []
 
-    class Watched(Relay):
+    class Closing(Relay):
         def __init__(self):
             super().__init__()
             made.append(self)
 
-    globals()["Watched"] = Watched
-    environment = adapter.make(relay("Watched"), 2)
+    globals()["Closing"] = Closing
+    environment = adapter.make(relay("Closing"), 2)
     environment.close()
     environment.close()
     with pytest.raises(ValueError, match=r"task\.agents is 2, but the environment has 3 agents"):
-        adapter.make(relay("Watched", agents=2), 2)
+        adapter.make(relay("Closing", agents=2), 2)
     assert [env.closed for env in made] == [1, 1, 1, 1]
 
 
@@ -376,7 +376,7 @@ def test_closing_twice_closes_every_copy_once():
         ("drops", r"step: agents \['runner_2'\] are gone, but neither terminated nor truncated"),
     ],
 )
-def test_what_the_environment_does_wrong_is_one_line_with_task_copy_step_and_method(fault, message):
+def test_what_the_environment_does_wrong_is_one_line_with_task_environment_step_and_method(fault, message):
     environment, _ = opened(relay(fault=fault))
     environment.step(act(environment))
     with pytest.raises(EnvironmentFault, match=f"{__name__}:Relay, copy 0, step 2, {message}") as fell:
@@ -395,7 +395,7 @@ def test_a_missing_or_empty_mask_is_a_fault(fault, message):
         environment.step(act(environment))
 
 
-def test_a_fault_says_in_which_line_the_environment_raised():
+def test_a_fault_says_in_which_line_the_environment_failed():
     environment, _ = opened(relay(fault="raises"))
     environment.step(act(environment))
     with pytest.raises(EnvironmentFault) as fell:
@@ -572,7 +572,7 @@ def test_our_environments_pass_the_seed_test_of_pettingzoo(task):
     parallel_seed_test(lambda: ParallelEnvironment(registry.make(task, 1)), num_cycles=30)
 
 
-def test_a_parallel_environment_tells_terminated_from_truncated():
+def test_a_parallel_environment_distinguishes_terminated_and_truncated():
     environment = ParallelEnvironment(registry.make(EnvTask(name="toy/signal", options={"horizon": 1}), 1))
     seen, _ = environment.reset(seed=0)
     right = {agent: int(values.argmax()) for agent, values in seen.items()}
@@ -585,7 +585,7 @@ def test_a_parallel_environment_tells_terminated_from_truncated():
     assert (*terminated.values(), *truncated.values()) == (True, True, False, False)
 
 
-def test_a_parallel_environment_is_one_copy():
+def test_a_parallel_environment_is_one_environment():
     with pytest.raises(ValueError, match="has 2 copies"):
         ParallelEnvironment(registry.make(EnvTask(name="toy/signal"), 2))
 

@@ -83,12 +83,12 @@ def test_every_distance_that_is_compared_gets_its_table(drawn):
     rng = np.random.default_rng(3)
     policy = Policy(SPEC, TEAM, twins(drawn, rng))
     observations, actions = played(policy, 50, address=0)
-    told = tables(policy, observations, actions, rng)
-    assert {DISTANCES[name].needs for name in planted_groups.COMPARED} == set(told)
-    assert told["behaviour"].shape == told["values"].shape == (6, 256, 5)
-    assert told["density"].shape == (6, 50, 4)
-    np.testing.assert_allclose(told["behaviour"].sum(axis=-1), 1, rtol=1e-5)
-    np.testing.assert_array_equal(told["behaviour"].argmax(axis=-1), told["values"].argmax(axis=-1))
+    tables_by_name = tables(policy, observations, actions, rng)
+    assert {DISTANCES[name].needs for name in planted_groups.COMPARED} == set(tables_by_name)
+    assert tables_by_name["behaviour"].shape == tables_by_name["values"].shape == (6, 256, 5)
+    assert tables_by_name["density"].shape == (6, 50, 4)
+    np.testing.assert_allclose(tables_by_name["behaviour"].sum(axis=-1), 1, rtol=1e-5)
+    np.testing.assert_array_equal(tables_by_name["behaviour"].argmax(axis=-1), tables_by_name["values"].argmax(axis=-1))
 
 
 def test_a_row_has_a_cell_for_every_column():

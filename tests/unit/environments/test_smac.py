@@ -95,7 +95,7 @@ def test_the_time_limit_truncates_and_leaves_the_living_to_be_bootstrapped(world
     assert step.observation.alive.all()
 
 
-def test_the_last_observation_and_the_first_of_the_next_episode_are_told_apart(world):
+def test_the_last_observation_and_the_first_of_the_next_episode_are_distinguished(world):
     _, last = play(duel(), [SHOOT, SHOOT], [SHOOT, STOP])
     assert not last.final.alive.any() and not last.final.values[0].any()
     assert last.final.masks[0].astype(int).tolist() == [[[1, 0, 0, 0, 0, 0, 0]] * 2]
@@ -103,7 +103,7 @@ def test_the_last_observation_and_the_first_of_the_next_episode_are_told_apart(w
     assert last.observation.state.tolist() == [[2, 2, 3]]
 
 
-def test_copies_are_games_of_their_own(world):
+def test_environments_are_games_of_their_own(world):
     environment = duel(num_envs=2)
     environment.reset(np.random.default_rng(0))
     step = environment.step((np.array([[SHOOT, SHOOT], [STOP, STOP]]),))
@@ -200,9 +200,9 @@ def test_smacv2_is_set_as_in_its_published_configurations(world, monkeypatch, ra
 )
 def test_without_the_package_one_line_says_how_to_get_all_that_is_needed(monkeypatch, package, task):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MissingExtra) as told:
+    with pytest.raises(MissingExtra) as error:
         registry.make(EnvTask(name=task), 1)
-    line = str(told.value)
+    line = str(error.value)
     assert "\n" not in line
     assert line.startswith(f"{task} needs the package '{package}', which is not installed: pip install")
     assert f"'{package} @ git+https://github.com/oxwhirl/{package}'" in line
@@ -222,9 +222,9 @@ def test_without_the_package_one_line_says_how_to_get_all_that_is_needed(monkeyp
 def test_without_starcraft_or_its_maps_one_line_says_where_they_belong(world, error, says):
     world.launch_error = error
     environment = duel()
-    with pytest.raises(MissingExtra, match=f"smac/duel {says}.*SC2PATH") as told:
+    with pytest.raises(MissingExtra, match=f"smac/duel {says}.*SC2PATH") as error:
         environment.reset(np.random.default_rng(0))
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
     environment.close()
 
 
@@ -243,7 +243,7 @@ def test_a_package_that_does_not_load_is_a_fault(world, monkeypatch):
         registry.make(EnvTask(name="smac/8m"), 1)
 
 
-def test_a_crash_is_a_fault_that_names_copy_and_step(world):
+def test_a_crash_is_a_fault_that_names_environment_and_step(world):
     environment = duel(num_envs=2)
     world.crash_at = 2
     with pytest.raises(EnvironmentFault, match=r"^smac/duel, copy 0, step 2, step: StarCraft II crashed or lost"):
@@ -321,6 +321,6 @@ def test_what_the_package_must_not_give_is_a_fault(world, method, answer, says):
     ],
 )
 def test_what_cannot_be_asked_for_is_refused_in_one_line(world, name, agents, options, says):
-    with pytest.raises(BadRequest, match=says) as told:
+    with pytest.raises(BadRequest, match=says) as error:
         registry.make(EnvTask(name=name, agents=agents, options=options), 1)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)

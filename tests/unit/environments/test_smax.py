@@ -30,9 +30,9 @@ def test_without_jaxmarl_one_line_says_how_to_get_it(monkeypatch, package):
     for part in [name for name in sys.modules if name.startswith(f"{package}.")]:
         monkeypatch.delitem(sys.modules, part)
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MissingExtra) as told:
+    with pytest.raises(MissingExtra) as error:
         registry.make(EnvTask(name="smax/27m_vs_30m"), 1)
-    assert str(told.value) == (
+    assert str(error.value) == (
         f"smax/27m_vs_30m needs JaxMARL (the package '{package}' is not installed): pip install 'jaxmarl>=0.2,<0.3'"
     )
 
@@ -49,8 +49,8 @@ def test_naming_a_task_does_not_load_jax():
         "from functions.environments.starcraft import smac, smax; registry.known('smax/3m')\n"
         "print([m for m in ('jax', 'jaxmarl', 'flax', 'smac', 'smacv2') if m in sys.modules])"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert told.stdout.strip() == "[]"
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert completed.stdout.strip() == "[]"
 
 
 @needs_jaxmarl
@@ -67,9 +67,9 @@ def test_jax_starts_silently_on_one_thread_and_leaves_the_settings_of_the_proces
         "threads = [path.read_text().strip() for path in Path('/proc/self/task').glob('*/comm')]\n"
         "print(same, jax.default_backend(), sum('XLAEigen' in name for name in threads))"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
     one_thread = "1" if sys.platform == "linux" else "0"
-    assert told.stdout == f"True cpu {one_thread}\n"
+    assert completed.stdout == f"True cpu {one_thread}\n"
 
 
 @needs_jaxmarl
@@ -105,9 +105,9 @@ def test_the_adapter_keeps_every_promise_of_the_protocol():
     ],
 )
 def test_what_jaxmarl_does_not_have_is_refused_in_one_line(name, agents, options, says):
-    with pytest.raises(BadRequest, match=says) as told:
+    with pytest.raises(BadRequest, match=says) as error:
         registry.make(EnvTask(name=name, agents=agents, options=options), 1)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
 
 
 def waiting(seen):
@@ -183,7 +183,7 @@ def in_maps(state, units=6):
 
 
 @needs_jaxmarl
-def test_a_copy_plays_what_jaxmarl_plays_with_its_key():
+def test_a_environment_plays_what_jaxmarl_plays_with_its_key():
     """Key by key and step by step against JaxMARL's own environment, not batched and not compiled with ours."""
     environment = registry.make(EnvTask(name="smax/3m"), 16)
     seen = environment.reset(np.random.default_rng(7))
@@ -193,17 +193,17 @@ def test_a_copy_plays_what_jaxmarl_plays_with_its_key():
     theirs = HeuristicEnemySMAX(scenario=map_name_to_scenario("3m"))
     words = np.random.default_rng(7).integers(2**32, size=(16, 2), dtype=np.uint32)
     key, draw = jax.random.split(jax.random.wrap_key_data(words[1], impl="threefry2x32"))
-    shown, state = theirs.reset(draw)
+    observations, state = theirs.reset(draw)
     for _ in range(25):
-        np.testing.assert_allclose(seen.values[0][1], [shown[agent] for agent in theirs.agents], atol=1e-5)
-        np.testing.assert_allclose(seen.state[1], in_maps(shown["world_state"]), atol=1e-5)
+        np.testing.assert_allclose(seen.values[0][1], [observations[agent] for agent in theirs.agents], atol=1e-5)
+        np.testing.assert_allclose(seen.state[1], in_maps(observations["world_state"]), atol=1e-5)
         legal = theirs.get_avail_actions(state)
         np.testing.assert_array_equal(seen.masks[0][1], [legal[agent] for agent in theirs.agents])
         actions = waiting(seen)
         step = environment.step(actions)
         key, draw = jax.random.split(key)
         chosen = {agent: actions[0][1, i] for i, agent in enumerate(theirs.agents)}
-        shown, state, rewards, dones, _ = theirs.step_env(draw, state, chosen)
+        observations, state, rewards, dones, _ = theirs.step_env(draw, state, chosen)
         assert step.rewards[1].sum() == pytest.approx(float(rewards["ally_0"]), abs=1e-5)
         assert step.ended[1] == bool(dones["__all__"])
         if step.ended[1]:

@@ -33,7 +33,7 @@ def play(environment, seed, player):
 
 @pytest.mark.parametrize("agents", [2, 3])
 @pytest.mark.parametrize("options", [{}, {"masked": True}, {"elimination": True}, {"mixed": True, "horizon": 7}])
-def test_a_player_that_names_what_it_sees_gets_the_best_return_in_every_copy(agents, options):
+def test_a_player_that_names_what_it_sees_gets_the_best_return_in_every_environment(agents, options):
     chosen = task(agents, **options)
     returns, lengths = play(toy.make(chosen, 50), 1, right_answers)
     assert toy.optimal_return(chosen) == agents * options.get("horizon", 5)
@@ -74,7 +74,7 @@ def test_agents_in_play_share_the_right_answers_of_all():
     assert not step.ended.any() and step.final is None
 
 
-def test_a_step_in_which_nobody_is_right_terminates_the_copy_and_no_other():
+def test_a_step_in_which_nobody_is_right_terminates_the_environment_and_no_other():
     environment = toy.make(task(2), 2)
     right = environment.reset(np.random.default_rng(0)).values[0].argmax(axis=-1)
     step = environment.step((np.stack([(right[0] + 1) % 3, right[1]]),))
@@ -86,7 +86,7 @@ def test_a_step_in_which_nobody_is_right_terminates_the_copy_and_no_other():
     assert step.observation.alive.all()
 
 
-def test_a_copy_that_gets_to_the_horizon_is_truncated_with_its_next_observation_as_final():
+def test_a_environment_that_gets_to_the_horizon_is_truncated_with_its_next_observation_as_final():
     environment = toy.make(task(2, horizon=2), 1)
     observation = environment.reset(np.random.default_rng(0))
     for _ in range(2):

@@ -231,7 +231,7 @@ def test_foraging_that_takes_too_long_is_truncated():
     assert environment.spec.horizon == 3
 
 
-def test_a_warehouse_pays_whom_it_is_told_to():
+def test_a_warehouse_pays_the_agents_of_its_reward_type():
     pytest.importorskip("rware")
     paid = {}
     for kind in ("individual", "global"):

@@ -44,7 +44,7 @@ def two_rollouts(spec=SPEC):
     return join(spec, rollout(3, 2, [[0, 1], [1, 0], [1, 1]], spec) | rollout(4, 1, [[1, 0]], spec), (3, 4))
 
 
-def test_units_stand_side_by_side_along_the_copies_in_the_order_asked_for():
+def test_rollouts_stand_side_by_side_along_the_environments_in_the_order_asked_for():
     batch = two_rollouts()
     np.testing.assert_array_equal(batch.rewards[0], [[3000, 3001, 4000], [3010, 3011, 4010]])
     assert batch.ended.shape == (STEPS, 3)
@@ -52,30 +52,30 @@ def test_units_stand_side_by_side_along_the_copies_in_the_order_asked_for():
     np.testing.assert_array_equal(other.rewards[0], [[4000, 3000, 3001], [4010, 3010, 3011]])
 
 
-def test_a_cut_names_the_joined_copy_and_what_came_next():
+def test_a_cut_names_the_joined_environment_and_the_next_observation():
     batch = two_rollouts()
     np.testing.assert_array_equal(batch.cut, [[0, 1], [1, 0], [1, 1], [1, 2]])
     after = batch.of(batch.cut_observations, 2)
     np.testing.assert_array_equal(after[:, 0], [-3201, -3210, -3211, -4210])
 
 
-def test_copies_are_counted_through_all_units_before():
+def test_environments_are_counted_through_all_rollouts_before():
     batch = join(SPEC, rollout(3, 2, []) | rollout(4, 1, []) | rollout(5, 2, [[1, 1]]), (3, 4, 5))
     np.testing.assert_array_equal(batch.cut, [[1, 4]])
 
 
-def test_units_without_cuts_join_to_none():
+def test_rollouts_without_cuts_join_to_none():
     batch = join(SPEC, rollout(3, 2, []) | rollout(4, 1, []), (3, 4))
     assert batch.cut.shape == (0, 2)
     assert batch.cut_state.shape == (0, 4)
 
 
-def test_the_units_are_counted():
+def test_the_rollouts_are_counted():
     assert two_rollouts().rollouts == 2
     assert join(SPEC, rollout(3, 2, []), (3,)).rollouts == 1
 
 
-def test_an_agents_own_slice_comes_from_its_place_in_its_class():
+def test_an_agents_own_slice_is_at_its_position_in_its_class():
     batch = two_rollouts()
     assert [batch.place(agent) for agent in range(3)] == [(0, 0), (1, 0), (0, 1)]
     np.testing.assert_array_equal(batch.of(batch.observations, 2)[1, 2], [4210])
@@ -111,14 +111,14 @@ def test_what_is_legal_after_a_cut_is_joined_where_the_task_has_masks():
     np.testing.assert_array_equal(batch.of(batch.cut_masks, 2)[:, 0], [False, True, False, True])
 
 
-def test_units_without_log_probabilities_are_joined_without():
+def test_rollouts_without_log_probabilities_are_joined_without():
     assert two_rollouts().log_probability is not None
     rollouts = rollout(3, 2, []) | rollout(4, 1, [])
     batch = join(SPEC, {name: array for name, array in rollouts.items() if "log_probability" not in name}, (3, 4))
     assert batch.log_probability is None
 
 
-def test_actions_of_several_parts_are_joined_along_the_copies():
+def test_actions_of_several_parts_are_joined_along_the_environments():
     rollouts = rollout(3, 2, []) | rollout(4, 1, [])
     for number in (3, 4):
         name = f"u{number:05d}/action/0"

@@ -110,7 +110,7 @@ def refs_of(task):
     return [item for field in fields if isinstance(field, tuple) for item in field if hasattr(item, "sha256")]
 
 
-def carrying(kind, **changes):
+def with_inline_objects(kind, **changes):
     """The handler, and the task that has all it refers to inside and wants its answer's objects so too."""
     handler, task, _ = SERVED[kind]
     inside = {ref.key: STORED[ref.key] for ref in refs_of(task)}
@@ -119,8 +119,8 @@ def carrying(kind, **changes):
 
 @pytest.mark.parametrize("attempt", [0, 1])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_task_that_carries_has_the_bytes_and_the_reply_of_one_that_stores(kind, attempt):
-    handler, task = carrying(kind, attempt=attempt)
+def test_a_task_with_inline_objects_has_the_bytes_and_the_reply_of_one_that_stores(kind, attempt):
+    handler, task = with_inline_objects(kind, attempt=attempt)
     done, stored = ask(handler, task, Nowhere()), SERVED[kind][2]
     inlined = {ref.key: STORED[ref.key] for ref in stored.objects.values()}
     assert bool(inlined) == (kind in STORING)
@@ -128,8 +128,8 @@ def test_a_task_that_carries_has_the_bytes_and_the_reply_of_one_that_stores(kind
 
 
 @pytest.mark.parametrize("kind", STORING)
-def test_the_answer_inside_the_last_object_carries_nothing(kind):
-    handler, task = carrying(kind)
+def test_the_answer_inside_the_last_object_has_no_inline_objects(kind):
+    handler, task = with_inline_objects(kind)
     done = ask(handler, task, Nowhere())
     *before, last = (codec.header(body, key).done for key, body in done.inlined.items())
     assert last == msgspec.structs.replace(done, objects=last.objects, inlined={})
@@ -138,8 +138,8 @@ def test_the_answer_inside_the_last_object_carries_nothing(kind):
 
 
 @pytest.mark.parametrize("kind", STORING)
-def test_what_was_carried_and_stored_later_answers_a_retry_that_stores(kind):
-    handler, task = carrying(kind)
+def test_objects_that_were_inline_and_stored_later_answer_a_retry_that_stores(kind):
+    handler, task = with_inline_objects(kind)
     done = ask(handler, task, Nowhere())
     blobs = MemoryStorage(done.inlined)
     again = ask(handler, msgspec.structs.replace(task, inline_objects=False, attempt=1), blobs)
@@ -149,7 +149,7 @@ def test_what_was_carried_and_stored_later_answers_a_retry_that_stores(kind):
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if refs_of(SERVED[kind][1])])
 def test_what_a_message_lacks_is_read_from_storage_and_counted(kind):
-    handler, task = carrying(kind)
+    handler, task = with_inline_objects(kind)
     missing = refs_of(task)[0]
     inside = {key: body for key, body in task.inlined.items() if key != missing.key}
     blobs = MemoryStorage({missing.key: STORED[missing.key]})
@@ -162,8 +162,8 @@ def test_what_a_message_lacks_is_read_from_storage_and_counted(kind):
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if refs_of(SERVED[kind][1])])
-def test_a_carried_object_that_is_not_what_its_reference_says_is_refused(kind):
-    handler, task = carrying(kind)
+def test_an_inline_object_that_does_not_match_its_reference_is_refused(kind):
+    handler, task = with_inline_objects(kind)
     last = refs_of(task)[-1].key
     for broken in (task.inlined[last][:-1] + b"\x07", task.inlined[last][:-1], b""):
         failed = ask(handler, msgspec.structs.replace(task, inlined={**task.inlined, last: broken}), STORED)
@@ -171,8 +171,8 @@ def test_a_carried_object_that_is_not_what_its_reference_says_is_refused(kind):
         assert (failed.kind, failed.message, failed.again) == ("corrupt_object", message, False)
 
 
-def test_what_is_carried_in_alone_leaves_the_answer_to_storage():
-    handler, task = carrying("learn", inline_objects=False)
+def test_inline_objects_in_the_request_alone_leave_the_answer_to_storage():
+    handler, task = with_inline_objects("learn", inline_objects=False)
     blobs = MemoryStorage()
     done = ask(handler, task, blobs)
     assert done.inlined == {}
@@ -180,8 +180,8 @@ def test_what_is_carried_in_alone_leaves_the_answer_to_storage():
     assert (done.usage.gets, done.usage.puts) == (0, 3)
 
 
-def test_an_earlier_answer_in_storage_is_not_looked_up_by_a_task_that_carries():
-    handler, task = carrying("initialise", attempt=1)
+def test_an_earlier_answer_in_storage_is_not_looked_up_by_a_task_with_inline_objects():
+    handler, task = with_inline_objects("initialise", attempt=1)
     done = ask(handler, task, Nowhere())
     other = ask(handler, msgspec.structs.replace(task, id="run/1/other"), STORED)  # under keys that are taken
     assert (other.usage, done.usage) == (Usage(), Usage())
@@ -189,10 +189,10 @@ def test_an_earlier_answer_in_storage_is_not_looked_up_by_a_task_that_carries():
     assert other.inlined != done.inlined
 
 
-DRAW = carrying("initialise")[1]
+DRAW = with_inline_objects("initialise")[1]
 
 
-def test_an_error_is_answered_as_without_carrying():
+def test_an_error_is_answered_as_without_inline_objects():
     def lost(task, blobs):
         read(blobs, (codec.reference("gone", b""),))
 

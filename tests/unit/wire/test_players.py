@@ -86,7 +86,7 @@ def observed(spec, steps, num_envs, dtype=np.float32, seed=1):
 @pytest.mark.parametrize("team", [ALONE, SHARED], ids=["alone", "shared with identity"])
 @pytest.mark.parametrize("layers", ["tanh", "relu"])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-12), (np.float32, 1e-5)])
-def test_a_policy_with_memory_gives_over_a_hundred_steps_what_torch_gives(dtype, tolerance, layers, team, hidden):
+def test_a_recurrent_policy_gives_over_a_hundred_steps_what_torch_gives(dtype, tolerance, layers, team, hidden):
     tensors, values = tensors_of(SPEC, team, hidden, dtype=dtype), observed(SPEC, 100, 9, dtype)
     if layers == "relu":
         tensors |= {f"policy/g{group:02d}/relu": np.zeros(0, dtype) for group in set(team.groups)}
@@ -106,7 +106,7 @@ def test_a_policy_with_memory_gives_over_a_hundred_steps_what_torch_gives(dtype,
 @pytest.mark.parametrize("num_envs", [1, 2, 7, 64])
 @pytest.mark.parametrize("spec", [SPEC, NUMBERS], ids=["choices", "numbers and branches"])
 @pytest.mark.parametrize("recurrent", [True, False])
-def test_a_block_of_copies_does_and_remembers_what_it_does_alone(recurrent, spec, num_envs):
+def test_a_block_of_environments_has_the_actions_and_hidden_states_that_it_has_alone(recurrent, spec, num_envs):
     rollouts, steps = 3, 6
     policy = Policy(spec, ALONE, tensors_of(spec, ALONE, (16, 12), recurrent))
     values, rng = observed(spec, steps, rollouts * num_envs), np.random.default_rng(2)
@@ -126,7 +126,7 @@ def test_a_block_of_copies_does_and_remembers_what_it_does_alone(recurrent, spec
                 assert single.played[index].tobytes() == choice.played[index][part].tobytes()
 
 
-def test_what_agents_with_memory_do_has_the_same_bytes_whoever_plays_beside_them():
+def test_what_recurrent_agents_do_has_the_same_bytes_whoever_plays_beside_them():
     tensors, values = tensors_of(SPEC, ALONE, (16, 12)), observed(SPEC, 5, 9)
     single = EnvSpec(("c",), (AgentClass("x", (0,), 6, 5),), horizon=1)
     own = {name.replace("g02", "g00"): tensor for name, tensor in tensors.items() if "g02" in name}
@@ -174,7 +174,7 @@ def episodes_of(length, steps):
 
 
 @pytest.mark.parametrize("spec", [SPEC, NUMBERS], ids=["choices", "numbers and branches"])
-def test_a_unit_with_ends_in_it_is_what_its_episodes_are_one_by_one(spec):
+def test_a_rollout_with_ends_in_it_is_what_its_episodes_are_one_by_one(spec):
     lengths, steps = [3, 5, 4], 11
     tensors = tensors_of(spec, ALONE, (16, 12))
     environment = Story(spec, lengths)

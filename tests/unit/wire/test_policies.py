@@ -96,8 +96,8 @@ def test_log_probabilities_are_those_of_the_masked_softmax():
         for position, agent in enumerate(kind.agents):
             logits = in_torch(tensors, ALONE, agent, seen.values[index][:, position])
             legal, taken = seen.masks[index][:, position], choice.actions[index][position]
-            shown = np.where(legal, logits, -np.inf).astype(np.float64)
-            expected = torch.log_softmax(torch.tensor(shown), dim=1).numpy()[np.arange(2_000), taken]
+            legal_logits = np.where(legal, logits, -np.inf).astype(np.float64)
+            expected = torch.log_softmax(torch.tensor(legal_logits), dim=1).numpy()[np.arange(2_000), taken]
             assert legal[np.arange(2_000), taken].all()
             np.testing.assert_allclose(choice.log_probability[index][position], expected, rtol=1e-5, atol=1e-5)
 
@@ -112,7 +112,7 @@ def test_greedy_takes_the_most_probable_legal_action():
             np.testing.assert_array_equal(chosen[index][position], expected)
 
 
-def test_environments_get_actions_by_copy():
+def test_environments_get_actions_by_environment():
     (found,) = as_environment_actions((np.array([[1, 2, 3], [4, 5, 6]]),))
     np.testing.assert_array_equal(found, [[1, 4], [2, 5], [3, 6]])
 

@@ -49,8 +49,8 @@ class Scripted:
         pass
 
     def _seen(self):
-        shown = np.repeat(100 * self.episode + self.at, 2).reshape(-1, 2, 1)
-        return Observation((shown.astype(np.float32),), np.ones((self.num_envs, 2), bool))
+        values = np.repeat(100 * self.episode + self.at, 2).reshape(-1, 2, 1)
+        return Observation((values.astype(np.float32),), np.ones((self.num_envs, 2), bool))
 
 
 def zero_policy(spec, team):
@@ -107,7 +107,7 @@ def sample_rollouts(rollouts, **changes):
     return dict(objects)["trajectory"], reply
 
 
-def test_a_cut_keeps_what_was_seen_before_the_reset_and_a_unit_end_what_is_seen_next():
+def test_a_cut_keeps_what_was_seen_before_the_reset_and_a_rollout_end_what_is_seen_next():
     environment = Scripted([3, 5])
     tensors = collect(environment, zero_policy(environment.spec, Team(groups=(0, 1))), 5, 1, 0, 7).tensors
     # Copy 0 ends with step 2 and is at step 2 of its second episode when the unit ends; copy 1 ends with the unit.
@@ -136,7 +136,7 @@ def test_the_same_address_gives_the_same_bytes_and_another_gives_others():
     assert not same_bytes(first, rollout)
 
 
-def test_actions_are_drawn_anew_for_every_seed_round_and_unit_in_a_task_without_chance():
+def test_actions_are_drawn_anew_for_every_seed_round_and_rollout_in_a_deterministic_env_task():
     taken = []
     for seed, round_, rollout in ((1, 0, 0), (2, 0, 0), (1, 1, 0), (1, 0, 1)):
         environment = Scripted([8, 8])
@@ -145,7 +145,7 @@ def test_actions_are_drawn_anew_for_every_seed_round_and_unit_in_a_task_without_
     assert len(set(taken)) == 4
 
 
-def test_a_units_bytes_do_not_depend_on_the_units_packed_with_it():
+def test_a_rollouts_bytes_do_not_depend_on_the_rollouts_packed_with_it():
     together, reply = sample_rollouts((4, 5, 6))
     apart = [sample_rollouts((rollout,)) for rollout in (4, 5, 6)]
     assert same_bytes(together, {name: array for tensors, _ in apart for name, array in tensors.items()})
@@ -153,7 +153,7 @@ def test_a_units_bytes_do_not_depend_on_the_units_packed_with_it():
     assert reply.env_steps == 3 * 9 * 6
 
 
-def test_a_unit_shorter_than_an_episode_is_refused():
+def test_a_rollout_shorter_than_an_episode_is_refused():
     with pytest.raises(
         BadRequest, match=r"actors\.rollout_length is 3, shorter than an episode of toy/signal \(4 steps\)"
     ):
@@ -228,7 +228,7 @@ def test_the_recorded_actions_played_again_give_the_recorded_observations_and_re
 
 
 @pytest.mark.parametrize("greedy", [True, False])
-def test_an_evaluation_counts_the_first_episode_of_every_copy_and_no_other(greedy):
+def test_an_evaluation_counts_the_first_episode_of_every_environment_and_no_other(greedy):
     environment = Scripted([2, 5, 3])
     policy = zero_policy(environment.spec, Team(groups=(0, 1)))
     episodes = play(environment, policy, np.random.default_rng(0), greedy, 3)
@@ -249,9 +249,9 @@ def test_a_figure_that_no_counted_episode_has_is_left_out():
         """Tells how long an episode was when it had two steps."""
 
         def step(self, actions):
-            told = super().step(actions)
+            step = super().step(actions)
             return replace(
-                told, env_metrics=told.env_metrics if (told.env_metrics["steps"] == 2)[told.ended].any() else {}
+                step, env_metrics=step.env_metrics if (step.env_metrics["steps"] == 2)[step.ended].any() else {}
             )
 
     environment = Sparing([5, 3, 2])

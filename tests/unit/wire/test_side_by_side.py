@@ -51,7 +51,7 @@ def logits(policy, values, blocks=1):
 @pytest.mark.parametrize("order", ["agents first", "copies first"])
 @pytest.mark.parametrize("sizes", [(36, 64, 64, 5), (7, 16, 3), (1, 1, 2), (130, 33, 9)], ids=str)
 @pytest.mark.parametrize("num_envs", NUM_ENVS)
-def test_a_block_of_copies_has_the_logits_that_it_has_alone(num_envs, sizes, order):
+def test_a_block_of_environments_has_the_logits_that_it_has_alone(num_envs, sizes, order):
     policy = six(sizes)
     for rollouts in (1, 2, 5, 50):
         values = np.random.default_rng(1).standard_normal((6, rollouts * num_envs, sizes[0]), dtype=np.float32)
@@ -173,7 +173,7 @@ def test_an_engine_forgets_its_blocks_when_it_is_reset_as_one():
 
 
 @pytest.mark.parametrize("blocks", [0, 2, 5])
-def test_copies_that_cannot_be_shared_out_equally_are_refused(blocks):
+def test_environments_that_cannot_be_shared_out_equally_are_refused(blocks):
     engine = mpe.make(TASKS["spread"], 3)
     with pytest.raises(ValueError, match=f"3 copies are not {blocks} equal blocks"):
         engine.reset_blocks([np.random.default_rng(0)] * blocks)
@@ -235,7 +235,9 @@ def assert_same_rollouts(together, alone):
     num_envs=st.integers(1, 6), rollouts=st.lists(st.integers(0, 99), min_size=1, max_size=4, unique=True),
     steps=st.integers(1, 12), masked=st.booleans(), elimination=st.booleans(), mixed=st.booleans(),
 )  # fmt: skip
-def test_units_whose_episodes_end_at_any_time_are_recorded_apart(num_envs, rollouts, steps, masked, elimination, mixed):
+def test_rollouts_whose_episodes_end_at_any_time_are_recorded_separately(
+    num_envs, rollouts, steps, masked, elimination, mixed
+):
     options = {"masked": masked, "elimination": elimination, "mixed": mixed, "horizon": 4}
     task, team = EnvTask(name="toy/signal", agents=3, options=options), Team(groups=(0, 1, 2))
     joint = SideBySide([registry.make(task, num_envs) for _ in rollouts])
@@ -275,47 +277,47 @@ def assert_as_alone(task, rollouts, num_envs, steps):
 
 @pytest.mark.parametrize(("num_envs", "rollouts"), [(1, range(10)), (3, (4, 7, 8)), (64, (0, 1))])
 @pytest.mark.parametrize("name", TASKS)
-def test_an_invocation_gives_a_unit_the_bytes_that_it_has_alone(name, num_envs, rollouts):
+def test_an_invocation_gives_a_rollout_the_bytes_that_it_has_alone(name, num_envs, rollouts):
     _, reply = assert_as_alone(TASKS[name], tuple(rollouts), num_envs, 30 if num_envs > 1 else 100)
     assert bool(reply.env_metrics) == (name == "toy")
 
 
-def test_no_more_copies_are_stepped_together_than_memory_is_meant_for(monkeypatch):
+def test_no_more_environments_are_stepped_together_than_memory_is_meant_for(monkeypatch):
     monkeypatch.setattr(handler, "ROWS", 5)
-    made, make = [], registry.make
+    environments, make = [], registry.make
 
-    class Watched:
+    class CountingRegistry:
         """A registry that keeps what it made."""
 
         @staticmethod
         def make(task, num_envs):
-            made.append(make(task, num_envs))
-            made[-1].stepped, made[-1].closed = 0, 0
-            step, close = made[-1].step, made[-1].close
+            environments.append(make(task, num_envs))
+            environments[-1].stepped, environments[-1].closed = 0, 0
+            step, close = environments[-1].step, environments[-1].close
 
-            def count(actions, environment=made[-1]):
+            def count(actions, environment=environments[-1]):
                 environment.stepped += 1
                 return step(actions)
 
-            def note(environment=made[-1]):
+            def count_close(environment=environments[-1]):
                 environment.closed += 1
                 close()
 
-            made[-1].step, made[-1].close = count, note
-            return made[-1]
+            environments[-1].step, environments[-1].close = count, count_close
+            return environments[-1]
 
-    monkeypatch.setattr(handler, "registry", Watched)
+    monkeypatch.setattr(handler, "registry", CountingRegistry)
     for num_envs, expected in ((2, [4, 4, 2]), (5, [5] * 5), (6, [6] * 5), (1, [5])):
-        made.clear()
+        environments.clear()
         play(*sampling(TASKS["spread"], (0, 1, 2, 3, 4), num_envs, 25), 3)
-        assert [environment.num_envs for environment in made if environment.stepped] == expected
-        assert all(environment.closed == 1 for environment in made)
+        assert [environment.num_envs for environment in environments if environment.stepped] == expected
+        assert all(environment.closed == 1 for environment in environments)
     monkeypatch.undo()
     monkeypatch.setattr(handler, "ROWS", 5)
     assert_as_alone(TASKS["spread"], (0, 1, 2, 3, 4), 2, 25)
 
 
-def test_the_unit_that_is_not_finite_is_named():
+def test_the_rollout_that_is_not_finite_is_named():
     class Broken(Hunt):
         def reward(self, world, out):
             out[:] = 1.0
@@ -334,7 +336,7 @@ def test_what_a_policy_makes_that_is_not_finite_is_the_policys():
         collect_side_by_side(engine, Policy(engine.spec, team, made), 3, 0, 0, (7,))
 
 
-def test_units_shorter_than_an_episode_are_refused():
+def test_rollouts_shorter_than_an_episode_are_refused():
     task, tensors = sampling(TASKS["adversary"], (0, 1), 2, 24)
     with pytest.raises(
         BadRequest, match=r"actors\.rollout_length is 24, shorter than an episode of mpe/simple_adversary"

@@ -133,17 +133,17 @@ def test_rounds_in_one_function_give_the_bytes_of_functions_of_their_own(name, s
         run.state = tuple(
             ref for answer in learnt for kind, ref in answer.objects.items() if kind in ("policies", "learner")
         )
-        told, replies = done.reply.samples[number], [answer.reply for answer in sampled]
-        assert told.returns == sum((reply.returns for reply in replies), ())
-        assert len(told.returns) >= len(ROLLOUTS)
-        assert told.env_steps == sum(reply.env_steps for reply in replies) == len(ROLLOUTS) * NUM_ENVS * STEPS
+        sampled_reply, replies = done.reply.samples[number], [answer.reply for answer in sampled]
+        assert sampled_reply.returns == sum((reply.returns for reply in replies), ())
+        assert len(sampled_reply.returns) >= len(ROLLOUTS)
+        assert sampled_reply.env_steps == sum(reply.env_steps for reply in replies) == len(ROLLOUTS) * NUM_ENVS * STEPS
         if per_invocation == len(ROLLOUTS):
-            assert [told] == replies
+            assert [sampled_reply] == replies
         metrics = functools.reduce(dict.__or__, (answer.reply.metrics for answer in learnt))
         tables = functools.reduce(dict.__or__, (answer.reply.tables for answer in learnt))
         assert (done.reply.learns[number].metrics, done.reply.learns[number].tables) == (metrics, tables)
-        shown = {"density"} if scene == "numbers" else {"behaviour", "density"}
-        assert {key.split("/")[0] for key in tables} == shown
+        expected = {"density"} if scene == "numbers" else {"behaviour", "density"}
+        assert {key.split("/")[0] for key in tables} == expected
     expected, found = run.tensors(run.state), together.tensors(done.objects.values())
     assert sorted(expected) == sorted(found)
     for key, array in expected.items():
@@ -206,7 +206,7 @@ def test_a_repeated_attempt_answers_from_storage():
     assert (again.usage.gets, again.usage.puts) == (1, 0)
 
 
-def test_units_shorter_than_an_episode_are_refused():
+def test_rollouts_shorter_than_an_episode_are_refused():
     run = Run("ippo", "shared")
     failed = ask(learn, run.whole(rollout_length=2), run.blobs)
     assert (failed.kind, failed.message) == (
