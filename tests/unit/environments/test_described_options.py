@@ -98,7 +98,7 @@ def test_every_name_in_the_text_is_a_task(starcraft, name):
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_the_number_of_agents_can_be_chosen_where_the_least_is_told(name):
+def test_the_number_of_agents_can_be_chosen_where_the_least_is_documented(name):
     own, least = len(registry.spec(EnvTask(name=name)).agents), [n for n in [TEXT["tasks"][name][0]] if n]
     for agents in least:
         assert len(registry.spec(EnvTask(name=name, agents=agents)).agents) == agents
@@ -122,11 +122,11 @@ def known_options(name):
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_every_option_of_a_built_in_task_is_told(name):
+def test_every_option_of_a_built_in_task_is_documented(name):
     assert {option for option, _, _, task in OPTIONS if task == name} == known_options(name)
 
 
-def test_every_option_of_the_adapters_is_told():
+def test_every_option_of_the_adapters_is_documented():
     assert {option for option, _, _, task in OPTIONS if task == ONE["pettingzoo:…"]} == {*factory.OUR_OPTIONS}
     for start in ("smac/…", "smacv2/…"):
         assert [option for option, _, _, task in OPTIONS if task == ONE[start]] == ["repeatable"]
@@ -138,16 +138,23 @@ def played(name, **options):
         environment = registry.make(EnvTask(name=name, options=options), 16)
     except MissingExtra as missing:
         pytest.skip(str(missing))
-    rng, told = np.random.default_rng(0), [environment.spec]
+    rng, documented = np.random.default_rng(0), [environment.spec]
     # The second reset tells of what goes on through resets.
     for _ in range(2):
         seen = environment.reset(np.random.default_rng(1))
         for _ in range(14):
             step = environment.step(tuple(acted(environment.spec, seen, rng)))
             seen = step.observation
-            told += [*seen.values, seen.alive, step.rewards, step.terminated, step.ended, *step.env_metrics.values()]
+            documented += [
+                *seen.values,
+                seen.alive,
+                step.rewards,
+                step.terminated,
+                step.ended,
+                *step.env_metrics.values(),
+            ]
     environment.close()
-    return told
+    return documented
 
 
 def acted(task, seen, rng):
@@ -166,11 +173,11 @@ def equal(one, other):
 
 
 @pytest.mark.parametrize(("option", "kind", "default", "name"), OURS)
-def test_a_default_that_is_told_changes_nothing_where_it_is_set(starcraft, option, kind, default, name):
+def test_a_documented_default_changes_nothing_where_it_is_set(starcraft, option, kind, default, name):
     assert equal(played(name, **{option: read(default)}), played(name))
 
 
-def test_the_adapters_switches_are_off_as_it_is_told():
+def test_the_adapters_switches_are_off_as_documented():
     pytest.importorskip("rware")
     assert {default for option, _, default, _ in OPTIONS if option in SWITCHES} == {"false"}
     environment = registry.make(EnvTask(name="rware/tiny-2ag", options={"msg_bits": 2}), 1)
@@ -178,7 +185,7 @@ def test_the_adapters_switches_are_off_as_it_is_told():
 
 
 @pytest.mark.parametrize(("option", "kind", "default", "name"), CHECKED)
-def test_what_is_not_of_the_type_that_is_told_is_refused(starcraft, option, kind, default, name):
+def test_what_is_not_of_the_documented_type_is_refused(starcraft, option, kind, default, name):
     spec(name, **{option: read(default)})
     with pytest.raises(BadRequest):
         registry.spec(EnvTask(name=name, options={option: WRONG[kind]}))
@@ -189,11 +196,11 @@ def said(found):
     return "none" if found is None else str(getattr(found, "name", found)).lower()
 
 
-def check_options_of_a_package(told, own, left):
-    """`told` are defaults by option as the table has them, `own` the package's, `left` what no option can say."""
-    assert told.keys() == own.keys() - left
-    assert {option: default for option, default in told.items() if default != "by name"} == {
-        option: said(own[option]) for option, default in told.items() if default != "by name"
+def check_options_of_a_package(documented, own, left):
+    """`documented` are defaults by option as the table has them, `own` the package's, `left` what no option can say."""
+    assert documented.keys() == own.keys() - left
+    assert {option: default for option, default in documented.items() if default != "by name"} == {
+        option: said(own[option]) for option, default in documented.items() if default != "by name"
     }
 
 
@@ -221,12 +228,12 @@ def test_options_of_packages_are_theirs_with_their_defaults(name, package, patte
     own = defaults(creator) | standard
     own["horizon"] = own.pop(horizon)
     adapters = {"sides", "rebuild", "joint_actions"}
-    told = {option: default for option, _, default, task in OPTIONS if task == name and option not in adapters}
-    check_options_of_a_package(told, own, left)
+    documented = {option: default for option, _, default, task in OPTIONS if task == name and option not in adapters}
+    check_options_of_a_package(documented, own, left)
 
 
 @pytest.mark.parametrize("option", ["players", "field", "sight", "force_coop", "max_num_food"])
-def test_what_a_name_of_foraging_says_is_told_so(option):
+def test_what_a_name_of_foraging_says_is_documented_so(option):
     pytest.importorskip("lbforaging")
     one, other = (
         registered(f"lbf/{name}", "lbforaging", "Foraging-{}-v3", "")[1] for name in ("8x8-2p-3f", "2s-9x9-3p-2f-coop")
@@ -247,8 +254,8 @@ def test_options_and_maps_of_smax_are_jaxmarls():
         "scenario",
         "action_type",
     }
-    told = {option: default for option, _, default, task in OPTIONS if task == ONE["smax/…"]}
-    check_options_of_a_package(told, own, left)
+    documented = {option: default for option, _, default, task in OPTIONS if task == ONE["smax/…"]}
+    check_options_of_a_package(documented, own, left)
     assert {*TEXT["smax"]["maps"]} == {*smax.smax_env.MAP_NAME_TO_SCENARIO}
 
 
