@@ -1,4 +1,4 @@
-"""Money before it is spent: how long an attempt may run, and whether a set of attempts fits under the cap."""
+"""The budget: how long an attempt may run, and whether a set of attempts fits under the cap before it is dispatched."""
 
 import math
 from decimal import Decimal
@@ -11,12 +11,12 @@ from coordinator.core.tasks import LOOKS, MOST_PUTS, PlannedTask, evaluations
 from coordinator.pricing.bill import Meter, bill
 from functions.contract import Report, Usage
 
-# Under a cap all attempts of a kind never seen may take a tenth of it together; once seen, each may take ten times the
-# longest so far.
+# Under a cap, all attempts of a kind without a measured duration may take a tenth of it together; afterwards each may
+# take ten times the longest so far.
 UNSEEN_SHARE = Decimal("0.1")
 SLACK = 10.0
 LEAST_S = 1.0
-# Ledger writes, and as many reads, until the next decision and those that end a run, far above what is used.
+# Ledger writes, and as many reads, until the next decision and at the end of a run; far above actual use.
 LEDGER_BYTES = 64 * 1024
 # A return and a task's slot as JSON text, at most, and how many of the writes to come hold them.
 RETURN_BYTES = 25
@@ -26,13 +26,13 @@ WRITES = 3
 LINE_BYTES = 4096
 TABLE_BYTES = 16 * 1024
 ABSOLUTE_WRITES = 2
-# A turn of a coordinator that is a function: seconds, far above what is used, and how many there are until the next
-# decision and the end. What a set of reports has at most, beside the text of failures.
+# Turns of a coordinator that is a function, until the next decision and for the end, and their seconds, far above
+# actual use. The most bytes of a set of reports, without the text of failures.
 TURNS, TURN_S = 3, 5.0
 REPORT_BYTES = 2048
-# What an item of a table has beside its body: names of attributes, version, time, the mark of its writer, its own name
-# and the tenant's (DynamoDB developer guide, "DynamoDB item sizes and formats"); the run's name comes on top. The mark
-# is made as long as that takes.
+# Bytes of a table's item without its body: names of attributes, version, time, the mark of its writer, its own name and
+# the tenant's (DynamoDB developer guide, "DynamoDB item sizes and formats"), but not the run's name. The mark is padded
+# so that this number is exact.
 BESIDE_BODY = 100
 
 
@@ -45,8 +45,9 @@ def function_of(plan: Plan, name: str) -> Function:
 def allowed_s(plan: Plan, state: State, task: PlannedTask) -> float:
     """How long the task's next attempt may run, in seconds.
 
-    Without a cap, what the user set. Under a cap the time-out is what an attempt reserves, so it is kept near what such
-    tasks took; every failure doubles it. Time-outs never change a weight, only when an attempt is given up.
+    Without a cap, as the user set. Under a cap an attempt reserves its time-out, which therefore stays near the
+    durations of such tasks; every failure doubles it. Time-outs never change a weight, only when an attempt is given
+    up.
     """
     item = task.item
     limit = function_of(plan, item.function).timeout_s
@@ -58,9 +59,9 @@ def allowed_s(plan: Plan, state: State, task: PlannedTask) -> float:
     share = Decimal(str(cap)) * UNSEEN_SHARE / item.peers / _dollars_per_second(plan, item.memory_mb)
     expected = max(LEAST_S, float(share))
     if item.kind in state.slowest:
-        seen = max(LEAST_S, SLACK * state.slowest[item.kind] * item.weight / 1000)
-        # The evaluations that end a run are reserved before anything is seen: their reserve must not grow afterwards.
-        expected = min(seen, expected) if item.kind == "evaluate" else seen
+        measured = max(LEAST_S, SLACK * state.slowest[item.kind] * item.weight / 1000)
+        # The evaluations that end a run are reserved before any is measured: their reserve must not grow afterwards.
+        expected = min(measured, expected) if item.kind == "evaluate" else measured
     return min(limit, round(expected * patience, 3))
 
 
@@ -83,9 +84,9 @@ def affordable(plan: Plan, state: State, tasks: list[PlannedTask]) -> bool:
     return dollars(plan, meter) <= Decimal(str(plan.config.stop.dollars))
 
 
-def _with_turns(plan: Plan, state: State, meter: Meter, asked: int) -> Meter:
+def _with_turns(plan: Plan, state: State, meter: Meter, dispatched: int) -> Meter:
     """The meter with the turns of a coordinator that is a function, until the next decision and for the end, and with
-    what tasks write and it reads when they report."""
+    the reports that tasks write and it reads."""
     if not plan.platform.coordinator_mb:
         return meter
     for _ in range(TURNS):
@@ -97,14 +98,14 @@ def _with_turns(plan: Plan, state: State, meter: Meter, asked: int) -> Meter:
             Usage(),
             per_vcpu(plan),
         )
-    reports = asked + sum(slot.waiting for slot in state.slots.values())
+    reports = dispatched + sum(slot.waiting for slot in state.slots.values())
     for _ in range(reports):
         meter = meter.add_commit(REPORT_BYTES).add_load(REPORT_BYTES).add_stored(Usage(gets=1))
     return meter
 
 
 def add_lost(plan: Plan, meter: Meter, item: WorkItem, timeout_s: float) -> Meter:
-    """The meter with an attempt that cost the most it may."""
+    """The meter with a lost attempt, at the most that it may have cost."""
     limit_ms = plan.platform.init_limit_ms
     return meter.add_lost(item.function, item.memory_mb, timeout_s, MOST_PUTS, item.gets, per_vcpu(plan), limit_ms)
 
@@ -112,10 +113,10 @@ def add_lost(plan: Plan, meter: Meter, item: WorkItem, timeout_s: float) -> Mete
 def add_ended(
     plan: Plan, meter: Meter, report: Report, timeout_s: float | None, memory_mb: int | None, usage: Usage
 ) -> Meter:
-    """The meter with an attempt that was reported; `timeout_s` and `memory_mb` None when nobody waits for it any more.
+    """The meter with a reported attempt; `timeout_s` and `memory_mb` are None when no slot waits for it any more.
 
-    Workers of this machine are ended at the time-out, so no more than that is billed, however late that was noticed;
-    what a platform measured is billed as it is.
+    Workers of this machine are killed at the time-out, so no more is billed, however late the kill was. Durations that
+    a platform measured are billed unchanged.
     """
     init_ms, duration_ms = report.init_ms, report.duration_ms
     if timeout_s is not None and not plan.platform.fixed_sizes:
@@ -127,7 +128,7 @@ def add_ended(
 
 
 def per_vcpu(plan: Plan) -> int | None:
-    """By what durations are stretched to a function's share of a vCPU; None where the platform itself measures."""
+    """The memory of one vCPU, by which durations are scaled; None where the platform itself measures."""
     return plan.prices.lambda_.mb_per_vcpu if plan.platform.cpu_scaling else None
 
 
@@ -137,7 +138,7 @@ def item_bytes(plan: Plan, body: int) -> int:
 
 
 def written_bytes(plan: Plan, body: int, before: int) -> int:
-    """What is billed for a body that takes the place of one of `before` bytes: a table bills the larger item."""
+    """The billed bytes of a body that replaces one of `before` bytes: a table bills the larger item."""
     return item_bytes(plan, max(body, before) if plan.platform.fixed_sizes else body)
 
 
@@ -148,7 +149,7 @@ def dollars(plan: Plan, meter: Meter) -> Decimal:
 
 
 def _ending(plan: Plan, state: State) -> list[PlannedTask]:
-    """The evaluations that end every run and are not asked yet."""
+    """The evaluations that end every run and are not dispatched yet."""
     sizes = plan.config.evaluation
     coming = {"final": sizes.final_episodes, "absolute": 10 * sizes.episodes}
     if state.phase in ("final", "absolute"):
@@ -170,13 +171,13 @@ def _ledger_bytes(plan: Plan, state: State) -> int:
     returns = WRITES * (sampled + sizes.episodes + sizes.final_episodes) + ABSOLUTE_WRITES * 10 * sizes.episodes
     slots = len(state.slots) + plan.config.scaling.rollouts + 3 * len(state.groups)
     lines = state.round_placement.together - 1 if state.round_placement else 0
-    told = WRITES * (SLOT_BYTES * slots + LINE_BYTES * lines)
-    return LEDGER_BYTES + RETURN_BYTES * returns + told + _proposal_bytes(plan, state)
+    records = WRITES * (SLOT_BYTES * slots + LINE_BYTES * lines)
+    return LEDGER_BYTES + RETURN_BYTES * returns + records + _proposal_bytes(plan, state)
 
 
 def _proposal_bytes(plan: Plan, state: State) -> int:
-    """What a proposed team adds to every write until the round ends: the learners' tables, and the trial's returns,
-    each arm's and their differences."""
+    """The bytes that a proposed team adds to every write until the round ends: the learners' tables, and the trial's
+    returns, of each arm and their differences."""
     if state.proposal is None:
         return 0
     tables = TABLE_BYTES * len(state.env_spec.agents)

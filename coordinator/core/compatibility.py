@@ -1,4 +1,4 @@
-"""What a configuration asks of a task that the task cannot give: known only once somebody has looked at it."""
+"""Incompatibilities of a configuration with its task, known once a function has described the task."""
 
 from coordinator.config.schema import MOST_MB, RunConfig
 from coordinator.core import footprint, opponents, sides
@@ -9,12 +9,12 @@ from coordinator.rules import similarity
 from coordinator.rules.similarity import Distance
 from functions.environments.base import EnvSpec
 
-# What was played is recorded, and stored as an object that is made of a copy: measured, 3.0 times its size.
-_HELD = 3
+# An actor holds a trajectory, a copy and the stored object: 3.0 times its size, measured.
+_OBJECT_COPIES = 3
 
 
 def incompatibility(config: RunConfig, spec: EnvSpec, fixed: Fixed | None = None) -> str:
-    """Why the run cannot be, and what to set instead; '' when it can."""
+    """Why the run is impossible, and what to set instead; '' when it is possible."""
     if problem := sides.incompatibility(spec, config.evaluation.side) or opponents.incompatibility(config, spec, fixed):
         return problem
     if problem := config.algorithm.incompatibility(config.actors.rollout_length or spec.horizon):
@@ -25,12 +25,14 @@ def incompatibility(config: RunConfig, spec: EnvSpec, fixed: Fixed | None = None
 
 
 def _too_large(config: RunConfig, spec: EnvSpec) -> str:
-    """Why an actor cannot hold what it plays; '' when it can."""
+    """Why an actor cannot hold its trajectories; '' when it can."""
     num_envs, steps = config.actors.num_envs, config.actors.rollout_length or spec.horizon
     memory_mb = config.functions.actor.memory_mb
     rollouts = min(config.placement.rollouts_per_invocation, config.scaling.rollouts)
-    needed_mb = _HELD * rollouts * rollout_bytes(spec, num_envs * steps, num_envs * -(-steps // spec.horizon)) / 2**20
-    # In `whole` no actor plays, and nothing need be stored.
+    needed_mb = (
+        _OBJECT_COPIES * rollouts * rollout_bytes(spec, num_envs * steps, num_envs * -(-steps // spec.horizon)) / 2**20
+    )
+    # In `whole` no actor plays, and no trajectory is stored.
     if needed_mb <= memory_mb or config.placement.rule == "whole":
         return ""
     most = int(num_envs * memory_mb / needed_mb)
@@ -43,7 +45,7 @@ def _too_large(config: RunConfig, spec: EnvSpec) -> str:
 
 
 def _too_small(config: RunConfig, spec: EnvSpec, fixed: Fixed | None) -> str:
-    """Why a function cannot hold the networks, or what they learn from; '' when all can."""
+    """Why a function cannot hold the networks or their data; '' when all can."""
     team = opponents.initial_team(config, spec, fixed)
     try:
         policies, learner = footprint.player(config, spec, team), footprint.learner(config, spec, team)
@@ -56,7 +58,7 @@ def _too_small(config: RunConfig, spec: EnvSpec, fixed: Fixed | None) -> str:
 
 
 def _lack(config: RunConfig, who: str, needed: Footprint) -> str:
-    """What the function lacks, and what to do; '' when it is large enough, as far as that can be told."""
+    """How much memory the function lacks, and the advice; '' when it has the lower bound."""
     name = who.split()[1]
     memory_mb = getattr(config.functions, name).memory_mb
     if needed.megabytes <= memory_mb:
@@ -76,7 +78,7 @@ def _lack(config: RunConfig, who: str, needed: Footprint) -> str:
 def _incomparable(distance: Distance, spec: EnvSpec) -> str:
     """Why the agents' policies cannot be compared by `distance`; '' when they can."""
     acting, needs = {kind.continuous for kind in spec.classes}, similarity.DISTANCES[distance].needs
-    # It compares what agents saw and did, of either kind.
+    # This distance compares observations and actions of either kind.
     both = "kde-kl" if len(acting) > 1 else ""
     if needs == "behaviour" and True in acting:
         instead = both or "hellinger or w2"

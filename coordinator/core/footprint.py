@@ -1,10 +1,9 @@
-"""What a function must hold at the least to learn or to play, known before anything of it is made.
+"""A lower bound on the memory of a function that learns or plays, known before a run begins.
 
-Counted is what is surely there at one moment: networks and what trains them, as `AlgorithmSpec.part_bytes` tells, and
-what agents saw. Not counted are the interpreter, minibatches, activations, and most of what objects take on their way.
-So a function comes to need more than is said here, unless `stop.seconds`, `stop.dollars` or `stop.return` end the run
-before its window has grown so far; one that has more may still be too small. On a machine of one's own nothing enforces
-these sizes. They hold there, too, because the bill is that of functions of these sizes.
+Networks with their optimiser state (`AlgorithmSpec.part_bytes`) and observations count; the interpreter, minibatches,
+activations, and most of the memory of objects in transit do not. A function needs more than this bound, unless
+`stop.seconds`, `stop.dollars` or `stop.return` end the run before its replay buffer has grown so far; one with more
+memory may still be too small. Nothing enforces these sizes on a local machine, but the bill is that of such functions.
 """
 
 import itertools
@@ -23,7 +22,7 @@ Sizes = Mapping[int, Mapping[str, int]]
 
 
 class Footprint(NamedTuple):
-    """Bytes of networks with what trains them, and of what agents saw."""
+    """Bytes of networks with their optimiser state, and of observations."""
 
     networks: int
     data: int = 0
@@ -35,35 +34,35 @@ class Footprint(NamedTuple):
 
 
 def learner(config: RunConfig, spec: EnvSpec, team: Team) -> Footprint:
-    """Of the largest task of a learner: it draws the first networks of all groups, and then learns as the rule of
-    placement has it. `auto` begins with one learner for all; so does `whole`, whose learner plays, too.
+    """The footprint of the largest task of a learner, which draws the first networks of all groups and then learns as
+    placed. `auto` begins with one learner for all groups; so does `whole`, whose learner plays, too.
     """
     own, rule, sizes = algorithm(config.algorithm.name), config.placement.rule, _sizes(config, spec, team)
     place = LEARNER_PLACEMENTS["packed" if rule == "auto" or rule == "whole" else rule]
-    # What is true of the second update is true of all others.
-    waves = place(own.stages, team.learning, min(2, config.algorithm.updates_per_round))
-    seen, works = _learned_from(config, spec), itertools.chain.from_iterable(waves)
-    tasks = [Footprint(_drawing(sizes)), *(Footprint(_training(own, sizes, work), seen) for work in works)]
+    # The second update stands for all later ones.
+    schedule = place(own.stages, team.learning, min(2, config.algorithm.updates_per_round))
+    data, works = _data_bytes(config, spec), itertools.chain.from_iterable(schedule)
+    tasks = [Footprint(_drawing(sizes)), *(Footprint(_training(own, sizes, work), data) for work in works)]
     if rule == "whole":
-        tasks.append(Footprint(_stacked(sizes, team) + sum(sum(parts.values()) for parts in sizes.values())))
+        tasks.append(Footprint(_batched(sizes, team) + sum(sum(parts.values()) for parts in sizes.values())))
     return max(tasks, key=sum)
 
 
 def player(config: RunConfig, spec: EnvSpec, team: Team) -> Footprint:
-    """Of an actor or evaluator: the policies as they come, and stacked, a copy for every agent."""
+    """The footprint of an actor or evaluator: the policies as they are read, and batched, a copy for every agent."""
     sizes = _sizes(config, spec, team)
-    return Footprint(sum(parts.get("policy", 0) for parts in sizes.values()) + _stacked(sizes, team))
+    return Footprint(sum(parts.get("policy", 0) for parts in sizes.values()) + _batched(sizes, team))
 
 
 def _sizes(config: RunConfig, spec: EnvSpec, team: Team) -> Sizes:
-    """Nothing where the algorithm does not tell, or is not made for the task, which is said when networks are drawn.
+    """Empty where the algorithm has no `part_bytes`, or rejects the task, which `initialise` reports.
 
-    Raises `ValueError` where an algorithm of another package fails to tell.
+    Raises `ValueError` where `part_bytes` of another package's algorithm fails.
     """
-    told = algorithm(config.algorithm.name).part_bytes
+    part_bytes = algorithm(config.algorithm.name).part_bytes
     try:
         resolved = config.algorithm.resolved(spec)
-        return {group: told(spec, team, resolved, group) if told else {} for group in team.learning}
+        return {group: part_bytes(spec, team, resolved, group) if part_bytes else {} for group in team.learning}
     except BadRequest:
         return {group: {} for group in team.learning}
     except Exception as error:
@@ -72,47 +71,47 @@ def _sizes(config: RunConfig, spec: EnvSpec, team: Team) -> Sizes:
 
 
 def _drawing(sizes: Sizes) -> int:
-    """The arrays, and of all but the policies the bytes of their object; moments are zeros that were never written, for
-    which the system gives no memory."""
+    """The arrays, and the object's bytes of all parts but the policies. Optimiser moments are zeros that were never
+    written, for which the system allocates no memory."""
     every = [item for parts in sizes.values() for item in parts.items()]
     arrays = sum(size for part, size in every if not part.endswith("_optimiser"))
     return arrays + sum(size for part, size in every if part != "policy")
 
 
-def _stacked(sizes: Sizes, team: Team) -> int:
+def _batched(sizes: Sizes, team: Team) -> int:
     return sum(sizes[team.groups[agent]].get("policy", 0) for agent in team.learners)
 
 
 def _training(own: AlgorithmSpec, sizes: Sizes, work: Work) -> int:
-    """What the work's stages read, what of it they have made anew, and at the network whose turn it is another copy, a
-    gradient and a scratch; other parts may go on as the arrays that they were."""
+    """The parts that the work's stages read, their new versions, and for the network in training another copy, a
+    gradient and a scratch array; untrained parts keep their arrays."""
     stages = [own.stage(name) for name in work.stages]
     reads = {part for stage in stages for part in stage.reads}
-    held = most = sum(sizes[group].get(part, 0) for group in work.groups for part in reads)
-    made = set[tuple[str, int]]()
+    resident = peak = sum(sizes[group].get(part, 0) for group in work.groups for part in reads)
+    renewed = set[tuple[str, int]]()
     for _, stage, group in itertools.product(range(work.updates), stages, work.groups):
         for part in stage.writes:
             network, moments = (sizes[group].get(name, 0) for name in (part, f"{part}_optimiser"))
             if moments:
-                most = max(most, held + 3 * network + moments)
-                held += 0 if (part, group) in made else network + moments
-                made.add((part, group))
-    return most
+                peak = max(peak, resident + 3 * network + moments)
+                resident += 0 if (part, group) in renewed else network + moments
+                renewed.add((part, group))
+    return peak
 
 
-def _learned_from(config: RunConfig, spec: EnvSpec) -> int:
-    """What agents saw in a round: as it is read, joined where there are several units, and side by side where the task
-    has no state of its own; and in the rounds that are remembered."""
+def _data_bytes(config: RunConfig, spec: EnvSpec) -> int:
+    """The observations of a round: as read, joined where there are several rollouts, and concatenated where the task
+    has no state; and those of the rounds in the replay buffer."""
     observations = 4 * sum(len(kind.agents) * kind.observation_size for kind in spec.classes)
     step, rollouts = observations + 4 * spec.state_size, config.scaling.rollouts
     joined = (step if rollouts > 1 else 0) + (0 if spec.state_size else observations)
     steps = rollouts * config.actors.num_envs * (config.actors.rollout_length or spec.horizon)
-    return steps * (step + joined + step * _remembered(config, steps))
+    return steps * (step + joined + step * _past_rounds(config, steps))
 
 
-def _remembered(config: RunConfig, steps: int) -> int:
-    """How many rounds of so many steps the window holds when the run has gone as far as `stop.rounds` and
-    `stop.env_steps` let it; where neither is given, only the first is sure."""
+def _past_rounds(config: RunConfig, steps: int) -> int:
+    """How many rounds of so many steps the replay buffer holds when the run reaches `stop.rounds` and `stop.env_steps`;
+    where neither is set, only the first round is certain."""
     if not config.algorithm.replayed_steps:
         return 0
     stop = config.stop

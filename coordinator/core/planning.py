@@ -1,4 +1,4 @@
-"""Where the coming round runs: as the user set it, or as the planner finds cheapest."""
+"""The placement of the coming round: as the user set it, or as the planner finds cheapest."""
 
 from coordinator.config.schema import RunConfig
 from coordinator.core.state import Plan, State
@@ -14,9 +14,9 @@ from coordinator.rules import similarity
 from functions.algorithms.ppo.diagnostics import DIMENSIONS, OBSERVATIONS, SAMPLES
 from functions.environments.base import EnvSpec
 
-# What stages pass on for every row: advantage, target and value.
+# Bytes that stages publish for every row: advantage, target and value.
 _PASSED_BYTES = 12
-# What the name and the shape of a tensor take in its object.
+# Bytes of a tensor's name and shape in its object.
 _NAMED_BYTES = 90
 
 
@@ -28,12 +28,12 @@ def place_round(plan: Plan, state: State) -> RoundPlacement:
 
 
 def placement_changed(plan: Plan, state: State) -> bool:
-    """Whether the user has set another placement than the round in flight began with."""
+    """Whether the user has changed the placement since the round in flight began."""
     return plan.config.placement.rule != "auto" and state.round_placement != configured_placement(plan, state)
 
 
 def configured_placement(plan: Plan, state: State) -> RoundPlacement:
-    """What the user set, as far as the messages of deployed functions hold it."""
+    """The user's placement, reduced where messages of deployed functions cannot hold it."""
     chosen = plan.config.placement
     assert chosen.rule != "auto"
     round_placement = RoundPlacement(
@@ -50,7 +50,7 @@ def configured_placement(plan: Plan, state: State) -> RoundPlacement:
 
 
 def workload(plan: Plan, state: State) -> Workload:
-    """What the coming round is."""
+    """The workload of the coming round."""
     assert state.team is not None
     groups = state.team.groups
     policies = {index for part, index in state.parts.items() if part.startswith("policy/")}
@@ -78,7 +78,7 @@ def workload(plan: Plan, state: State) -> Workload:
 
 
 def terms(plan: Plan, state: State) -> Terms:
-    """What the planner may do, and at what prices."""
+    """The limits and prices of the planner."""
     config, sizes = plan.config, plan.config.functions
     functions = {"actor": sizes.actor, "learner": sizes.learner}
     return Terms(
@@ -108,7 +108,7 @@ def coordination(plan: Plan, state: State) -> Site:
 
 
 def _table_bytes(config: RunConfig, spec: EnvSpec) -> int:
-    """Bytes of the tables that learners tell of all agents in a round, at most."""
+    """The most bytes of the tables that learners report of all agents in a round."""
     compared = config.sharing.rule == "dynamic" and similarity.DISTANCES[config.sharing.distance].needs == "density"
     density = SAMPLES * DIMENSIONS if compared else 0
     return 4 * sum(
@@ -117,8 +117,8 @@ def _table_bytes(config: RunConfig, spec: EnvSpec) -> int:
 
 
 def rollout_bytes(spec: EnvSpec, steps: int, episodes: int) -> float:
-    """Bytes of a unit's trajectory of so many steps and episodes, of all copies together, as
-    `functions.data.trajectory` lays it out, if every episode is cut off."""
+    """Bytes of a rollout's trajectory of so many steps and episodes, of all environments together, in the layout of
+    `functions.data.trajectory`, if every episode is truncated."""
     row, after = float(4 * spec.state_size + 1), float(4 * spec.state_size + 16)
     for kind in spec.classes:
         # Observation, action, log-probability, reward; terminated, alive; the mask.

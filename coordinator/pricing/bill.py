@@ -323,5 +323,5 @@ def line(name: str, count: int, counts_per_unit: int, unit: str, price: Decimal,
 
 
 def total(lines: Iterable[Line]) -> Decimal:
-    """What `lines` come to."""
+    """The sum of `lines`."""
     return reduce(_EXACT.add, (line.dollars for line in lines), Decimal(0)).normalize(_EXACT)

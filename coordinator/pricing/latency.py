@@ -1,8 +1,8 @@
-"""How long AWS takes beside the work itself: medians per request, each with its source or marked as an assumption.
+"""Latencies of AWS beside the work itself: medians per request, each with its source or marked as an assumption.
 
-An estimate needs them before anything ran there; once a run goes on, what was measured takes their place. Nothing here
-knows tails, throttling or retries. Marks: [aws] said by AWS, [secondary] measured by others, [measured] by us, where it
-says, [assumed] a guess of ours within what the named source says.
+An estimate needs them before a run; measurements of the run then replace them. Tails, throttling and retries are left
+out. Marks: [aws] published by AWS, [secondary] measured by others, [measured] measured for this project on the named
+machine, [assumed] a guess within the range of the named source.
 """
 
 from collections.abc import Sequence
@@ -36,26 +36,26 @@ class Latency:
     turn: float
 
     def storage_ms(self, usage: Usage) -> float:
-        """What a function waits for storage: its requests come one after the other."""
+        """How long a function waits for storage, with one request after the other."""
         moved = usage.bytes_written + usage.bytes_read
         return usage.puts * self.put + usage.gets * self.get + moved / 2**20 * self.per_mb
 
     @property
     def attended_wave_s(self) -> float:
         """Seconds that a wave takes beside its tasks where a process outside the region waits for them: a commit of the
-        ledger, and calls side by side."""
+        ledger, and concurrent calls."""
         return (self.away + self.ledger + self.away + self.invoke) / 1000
 
     @property
     def detached_wave_s(self) -> float:
-        """Seconds that a wave takes beside its tasks where nobody waits: the last task reports and wakes the
+        """Seconds that a wave takes beside its tasks in a detached run: the last task reports and wakes the
         coordinator, whose turn hands over the next events."""
         return (self.ledger + self.hand_over + self.event + self.turn_ms + self.event) / 1000
 
     @property
     def waited_ms(self) -> float:
-        """What a turn waits: it loads charter, lease and state, reads the sets, reads headers side by side, commits,
-        and hands over events side by side."""
+        """How long a turn waits: it loads manifest, lease and state, reads the sets, reads headers concurrently,
+        commits, and hands over events concurrently."""
         return 6 * self.ledger + self.get + self.hand_over
 
     @property
@@ -86,5 +86,5 @@ STORAGE: dict[StorageClass, Latency] = {"standard": STANDARD, "express": EXPRESS
 
 
 def environments(widths: Sequence[int], concurrency: int) -> int:
-    """How many environments a function's widest wave needs: each starts once, if waves follow each other quickly."""
+    """How many execution environments a function's widest wave needs: each starts once if waves follow quickly."""
     return min(concurrency, max(widths, default=0))

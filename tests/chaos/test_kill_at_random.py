@@ -90,7 +90,7 @@ def thoughtful(tmp_path_factory):
 
 
 @pytest.mark.parametrize("number", range(10))
-def test_a_coordinator_killed_while_its_mind_is_at_work(tmp_path, thoughtful, lasts, draw, number):
+def test_a_coordinator_killed_while_its_controller_decides(tmp_path, thoughtful, lasts, draw, number):
     process = Process(tmp_path, options=CONTROLLER)
     time.sleep(draw.uniform(0, lasts))
     process.send(signal.SIGKILL)

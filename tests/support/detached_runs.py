@@ -64,7 +64,7 @@ class World:
         self.storage, self.ledger, self.journal = Storage(self), Ledger(self), Lines()
         self.sets, self.events, self.now, self.twice = {}, deque(), 0.0, twice
         self.written, self.deadly, self.dropped, self.deaths = 0, None, None, 0
-        self.told, self.served = Counter(), Counter()
+        self.served = Counter()
         self.state, self.resume, self.dispatching = None, None, True
 
     def happen(self, effect):

@@ -84,7 +84,7 @@ def main() -> None:
         signal.signal(number, lambda number, frame: interrupted.append(number))
     seen, hold = -1, int(os.environ.get("HOLD", "-1"))
 
-    def tell(state: State) -> bool:
+    def report_round(state: State) -> bool:
         nonlocal seen, hold
         if state.round != seen:
             seen = state.round
@@ -95,7 +95,7 @@ def main() -> None:
             os.kill(os.getpid(), signal.SIGSTOP)
         return False
 
-    trained = train(Path(sys.argv[1]), sys.argv[3:], int(sys.argv[2]), tell, lambda: not interrupted)
+    trained = train(Path(sys.argv[1]), sys.argv[3:], int(sys.argv[2]), report_round, lambda: not interrupted)
     print(trained.state.status, trained.sha256, flush=True)
 
 

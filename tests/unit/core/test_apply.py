@@ -48,14 +48,14 @@ def evaluations(*means):
 def test_applying_changes_no_state_and_gives_the_same_again(monkeypatch):
     pure, applied = apply, []
 
-    def watched(plan, state, event):
-        before, told = ENCODE(state), repr(event)
+    def checked_apply(plan, state, event):
+        before, event_text = ENCODE(state), repr(event)
         first, second = pure(plan, state, event), pure(plan, state, event)
-        assert first == second and ENCODE(state) == before and repr(event) == told
+        assert first == second and ENCODE(state) == before and repr(event) == event_text
         applied.append(type(event).__name__)
         return first
 
-    monkeypatch.setattr(loop, "apply", watched)
+    monkeypatch.setattr(loop, "apply", checked_apply)
     for inline_objects in ("false", "true"):
         settings = ("checkpoint_every=2", "placement.rule=split", f"placement.inline_objects={inline_objects}")
         world = World(make_plan("stop.rounds=4", "scaling.rollouts=2", *settings))
@@ -193,7 +193,7 @@ def test_resuming_bills_lost_attempts_at_their_reservation_once():
     assert apply(plan, resumed, Resumed()) == resumed
 
 
-def test_stopping_bills_what_nobody_will_hear_of_and_resuming_does_not_bill_it_again():
+def test_stopping_bills_attempts_without_a_report_and_resuming_does_not_bill_it_again():
     plan, state, _ = waiting_sample("scaling.rollouts=2")
     stopped = apply(plan, state, applying.Stopped("failed", "why"))
     assert stopped.meter.actor.attempts_lost == 2

@@ -68,12 +68,12 @@ class Misfortune:
     kills=st.sets(st.integers(0, 120), max_size=4),
 )
 def test_the_bill_never_passes_the_cap_whatever_happens(cap, outcomes, placement, inline_objects, rollouts, kills):
-    placed = (
+    placement_settings = (
         f"placement.rule={placement}",
         f"placement.inline_objects={inline_objects}",
         f"scaling.rollouts={rollouts}",
     )
-    plan = make_plan(f"stop.dollars={cap}", "stop.rounds=12", *placed, "attempts=4", "checkpoint_every=2")
+    plan = make_plan(f"stop.dollars={cap}", "stop.rounds=12", *placement_settings, "attempts=4", "checkpoint_every=2")
     script = Misfortune(outcomes)
     world = World(plan, script)
     driver = world.driver()

@@ -120,7 +120,7 @@ BOTH = EnvSpec(
 )
 
 
-def judged(settings):
+def problem_of(settings):
     config = load(None, settings)
     return incompatibility(config, registry.spec(config.task))
 
@@ -128,12 +128,12 @@ def judged(settings):
 @pytest.mark.parametrize("name", MISFITS)
 def test_what_does_not_fit_is_one_line_with_its_key(name):
     settings, said = MISFITS[name]
-    assert said in judged(settings) and "\n" not in judged(settings)
+    assert said in problem_of(settings) and "\n" not in problem_of(settings)
 
 
 @pytest.mark.parametrize("name", FITS)
 def test_what_fits_passes(name):
-    assert judged(FITS[name]) == ""
+    assert problem_of(FITS[name]) == ""
 
 
 @pytest.mark.parametrize("distance", ["jsd", "hellinger", "w2"])

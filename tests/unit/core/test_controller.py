@@ -34,7 +34,7 @@ def settings(*overrides):
     return load(None, ["scaling.rollouts=8", *overrides])
 
 
-def seen(probabilities=(0.1, 0.1, 0.9, 0.9, 0.1), returns=(1.0, 2.0, 3.0, 4.0, 5.0), **metrics):
+def round_signals(probabilities=(0.1, 0.1, 0.9, 0.9, 0.1), returns=(1.0, 2.0, 3.0, 4.0, 5.0), **metrics):
     """A round in which agent i takes its first action with `probabilities[i]`, whatever it observes."""
     tables = {
         f"behaviour/{agent_name(agent)}": pack_table(np.tile([p, 1 - p], (16, 1)))
@@ -43,7 +43,7 @@ def seen(probabilities=(0.1, 0.1, 0.9, 0.9, 0.1), returns=(1.0, 2.0, 3.0, 4.0, 5
     return RoundSignals(tuple(returns), {name.replace("__", "/"): value for name, value in metrics.items()}, tables)
 
 
-def after(rounds, config, team=APART, controller=None, show=seen):
+def after(rounds, config, team=APART, controller=None, show=round_signals):
     """The last thought of some equal rounds."""
     controller, decision = controller or initial_state(config), None
     for round_ in range(rounds):
@@ -75,12 +75,12 @@ def test_a_group_goes_on_from_the_member_nearest_to_a_local_optimum_with_base_co
     curvature = {}
     for agent, smallest in enumerate((-1.0, -2.0, -4.0, -3.0, -1.0)):  # ratios 6, 3, 1.5, 2, 6
         curvature |= {f"curvature__largest__g{agent:02d}": 6.0, f"curvature__smallest__g{agent:02d}": smallest}
-    assert after(3, config, show=lambda: seen(**curvature)).proposal.bases == {0: 0, 2: 3}
+    assert after(3, config, show=lambda: round_signals(**curvature)).proposal.bases == {0: 0, 2: 3}
 
 
 def test_when_nobody_is_alike_sharing_is_put_off_until_the_window_is_full_again():
     config = settings(*DYNAMIC, "sharing.epsilon=0.1")
-    decision = after(3, config, show=lambda: seen(probabilities=(0.0, 0.35, 0.7, 1.0, 0.5)))
+    decision = after(3, config, show=lambda: round_signals(probabilities=(0.0, 0.35, 0.7, 1.0, 0.5)))
     assert (decision.proposal, decision.event) == (None, "alone")
     assert decision.controller.trend.window == ()
 
@@ -104,7 +104,7 @@ def test_the_margin_of_a_trial_is_a_share_of_what_the_run_has_gained():
 
 
 @pytest.mark.parametrize("rule", ["none", "all"])
-def test_without_dynamic_sharing_the_trend_is_told_and_nothing_is_proposed(rule):
+def test_without_dynamic_sharing_the_trend_is_reported_and_nothing_is_proposed(rule):
     decision = after(4, settings(*ALWAYS, f"sharing.rule={rule}"))
     assert decision.proposal is None
     assert decision.slope == pytest.approx(0.0)
@@ -122,7 +122,7 @@ def test_taking_a_proposal_switches_sharing_and_counts_how_often():
 def test_a_round_without_a_finished_episode_leaves_the_trend_as_it_was():
     config = settings(*DYNAMIC)
     before = after(2, config).controller
-    assert after(1, config, controller=before, show=lambda: seen(returns=())).controller.trend == before.trend
+    assert after(1, config, controller=before, show=lambda: round_signals(returns=())).controller.trend == before.trend
 
 
 def test_equal_rounds_give_equal_decisions():
@@ -138,7 +138,7 @@ def test_diversity_is_the_mean_distance_of_the_largest_class():
     assert after(1, settings()).diversity == pytest.approx(4 / 6 * apart, rel=1e-5)
 
 
-def test_learners_are_asked_only_for_what_a_rule_will_read():
+def test_learners_compute_only_the_summaries_that_a_rule_reads():
     assert summaries(settings(), ControllerState()) == ("behaviour",)
     assert summaries(settings("scaling.rule=gns"), ControllerState()) == ("behaviour", "noise")
     assert summaries(settings("scaling.rule=shuffled:paper"), ControllerState()) == ("behaviour", "curvature")

@@ -18,12 +18,12 @@ def journey(*overrides, script=None, limit=400):
     world = World(plan, script) if script else World(plan)
     driver, met = world.driver(), []
 
-    def watched(plan, state):
+    def recorded_decide(plan, state):
         met.append((state, decide(plan, state)))
         return met[-1][1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "decide", watched)
+        patch.setattr(loop, "decide", recorded_decide)
         for _ in range(limit):
             if not driver.step():
                 return plan, [*met, (driver.state, decide(plan, driver.state))], world
@@ -169,7 +169,7 @@ def test_a_target_return_ends_the_run_with_the_policies_that_reached_it():
     assert not any(isinstance(request, LearnTask) and request.round == 4 for request in world.invoker.asked)
 
 
-def test_a_failed_attempt_is_asked_again_with_the_next_number_up_to_the_limit():
+def test_a_failed_attempt_is_dispatched_again_with_the_next_number_up_to_the_limit():
     def script(function, request):
         bad = isinstance(request, SampleTask) and request.round == 1
         return [report(function, request, outcome="crash") if bad else answered(function, request)]
@@ -222,7 +222,7 @@ def test_who_makes_what_is_no_number_has_diverged_and_whom_an_environment_fails_
     assert met[-1][0].status == "failed" and met[-1][0].diverged == (not again)
 
 
-def test_one_failure_among_several_is_asked_again_alone():
+def test_one_failure_among_several_is_dispatched_again_alone():
     def script(function, request):
         bad = isinstance(request, SampleTask) and request.rollouts == (1,) and request.attempt == 0
         return [failed(function, request) if bad else answered(function, request)]

@@ -29,7 +29,7 @@ def alike(count, size=18, horizon=25, **more):
     return EnvSpec(names, (AgentClass("all", agents, size, 5),), horizon=horizon, **more)
 
 
-def judged(kind, *settings, spec=SPREAD):
+def footprint_of(kind, *settings, spec=SPREAD):
     config = load(None, [f"algorithm.hidden=[{ROLLOUTS}]", *settings])
     return getattr(footprint, kind)(config, spec, opponents.initial_team(config, spec, None))
 
@@ -37,28 +37,32 @@ def judged(kind, *settings, spec=SPREAD):
 @pytest.mark.parametrize("rule", ["packed", "auto", "whole"])
 def test_one_learner_for_all_holds_every_network_as_it_came_and_as_it_goes(rule):
     """And, at the last policy, two more of that: its gradient and the scratch of its step."""
-    found = judged("learner", "algorithm.name=ippo", f"placement.rule={rule}")
+    found = footprint_of("learner", "algorithm.name=ippo", f"placement.rule={rule}")
     assert found == (3 * 3 * BOTH + 3 * 3 * BOTH + 2 * POLICY, ROUND)
 
 
 def test_a_learner_of_one_group_holds_less_than_whoever_draws_the_networks_of_all():
     """Who draws them holds them without their moments, which are zeros, and an object of all but the policies."""
     for rule in ("fused", "split"):
-        found = judged("learner", "algorithm.name=ippo", f"placement.rule={rule}", "actors.num_envs=1")
+        found = footprint_of("learner", "algorithm.name=ippo", f"placement.rule={rule}", "actors.num_envs=1")
         assert found == (3 * (BOTH + 2 * BOTH + CRITIC), 0)
 
 
 def test_a_learner_of_one_group_holds_its_own_networks():
     alone = alike(1)
-    assert judged("learner", "algorithm.name=ippo", spec=alone) == (3 * BOTH + 3 * BOTH + 2 * POLICY, ROUND // 3)
+    assert footprint_of("learner", "algorithm.name=ippo", spec=alone) == (3 * BOTH + 3 * BOTH + 2 * POLICY, ROUND // 3)
     # A learner of the critic alone, of the policy alone: the larger has three of its own, and five more.
-    assert judged("learner", "algorithm.name=ippo", "placement.rule=split", spec=alone) == (8 * POLICY, ROUND // 3)
+    assert footprint_of("learner", "algorithm.name=ippo", "placement.rule=split", spec=alone) == (
+        8 * POLICY,
+        ROUND // 3,
+    )
 
 
 def test_a_second_update_makes_a_third_copy_of_the_network_whose_turn_it_is():
     value = 4 * ((18 + 3) * ROLLOUTS + ROLLOUTS + 5 * ROLLOUTS + 5)  # with the identity of three agents that share
     once, often = (
-        judged("learner", "algorithm.name=iql", f"algorithm.updates_per_round={n}", "stop.rounds=1") for n in (1, 9)
+        footprint_of("learner", "algorithm.name=iql", f"algorithm.updates_per_round={n}", "stop.rounds=1")
+        for n in (1, 9)
     )
     assert once.networks == 4 * value + 3 * value + 2 * value
     assert often.networks == 4 * value + 3 * value + 3 * value + 2 * value
@@ -79,26 +83,26 @@ def test_a_second_update_makes_a_third_copy_of_the_network_whose_turn_it_is():
     ],
 )
 def test_a_window_counts_as_far_as_the_run_may_go(limits, rounds):
-    assert judged("learner", "algorithm.name=vdn", "algorithm.hidden=[4]", *limits).data == ROUND + rounds * SEEN
+    assert footprint_of("learner", "algorithm.name=vdn", "algorithm.hidden=[4]", *limits).data == ROUND + rounds * SEEN
 
 
 def test_joined_units_are_another_copy_and_a_state_of_the_task_s_own_is_none():
     settings = ("algorithm.name=ippo", "placement.rule=packed", "scaling.rollouts=2")
-    assert judged("learner", *settings).data == 2 * 3 * SEEN
-    assert judged("learner", *settings, spec=alike(3, state_size=10)).data == 2 * 2 * (SEEN + 1600 * 10 * 4)
+    assert footprint_of("learner", *settings).data == 2 * 3 * SEEN
+    assert footprint_of("learner", *settings, spec=alike(3, state_size=10)).data == 2 * 2 * (SEEN + 1600 * 10 * 4)
 
 
 def test_who_plays_holds_a_policy_for_every_group_and_one_for_every_agent():
-    assert judged("player", "algorithm.name=ippo") == (3 * POLICY + 3 * POLICY, 0)
+    assert footprint_of("player", "algorithm.name=ippo") == (3 * POLICY + 3 * POLICY, 0)
     shared = POLICY + 4 * 3 * ROLLOUTS
-    assert judged("player", "algorithm.name=ippo", "sharing.rule=all") == (shared + 3 * shared, 0)
+    assert footprint_of("player", "algorithm.name=ippo", "sharing.rule=all") == (shared + 3 * shared, 0)
 
 
 def test_where_many_share_one_policy_playing_in_the_learner_takes_the_most():
     # What 40 agents see beside their identities, and a bias.
     policy, critic = 4 * ((58 + 1) * ROLLOUTS + 5 * ROLLOUTS + 5), 4 * ((58 + 1) * ROLLOUTS + ROLLOUTS + 1)
     settings = ("algorithm.name=ippo", "sharing.rule=all", "placement.rule=whole")
-    found = judged("learner", *settings, spec=alike(40, horizon=1))
+    found = footprint_of("learner", *settings, spec=alike(40, horizon=1))
     assert found == (3 * policy + 3 * critic + 40 * policy, 0)
 
 
@@ -108,7 +112,7 @@ def test_a_side_that_does_not_learn_counts_nothing():
     for learns, sees, side in ((3, 16, 1), (1, 14, 0)):
         policy = 4 * ((sees + 1) * ROLLOUTS + 5 * ROLLOUTS + 5)
         settings = ("task.name=mpe/simple_tag", "algorithm.name=ippo", f"opponents.side={side}")
-        assert judged("player", *settings, spec=tag) == (2 * learns * policy, 0)
+        assert footprint_of("player", *settings, spec=tag) == (2 * learns * policy, 0)
 
 
 def test_three_agents_that_see_pictures_are_refused_a_small_learner():
@@ -123,14 +127,14 @@ def test_three_agents_that_see_pictures_are_refused_a_small_learner():
     )
 
 
-def test_an_algorithm_that_does_not_tell_is_judged_by_what_its_agents_see(monkeypatch):
+def test_an_algorithm_without_part_bytes_counts_what_its_agents_see(monkeypatch):
     silent = replace(registry.ALGORITHMS["ippo"], part_bytes=None)
     monkeypatch.setitem(registry.ALGORITHMS, "ippo", silent)
-    assert judged("learner", "algorithm.name=ippo") == (0, ROUND)
-    assert judged("player", "algorithm.name=ippo") == (0, 0)
+    assert footprint_of("learner", "algorithm.name=ippo") == (0, ROUND)
+    assert footprint_of("player", "algorithm.name=ippo") == (0, 0)
 
 
-def test_an_algorithm_that_fails_to_tell_is_refused_by_its_name(monkeypatch):
+def test_an_algorithm_whose_part_bytes_fail_is_refused_by_its_name(monkeypatch):
     def broken(spec, team, config, group):
         return {}[group]
 
@@ -144,4 +148,4 @@ def test_a_task_that_an_algorithm_is_not_made_for_is_left_to_be_refused_where_ne
     numbers = EnvSpec(
         SPREAD.agents, (AgentClass("all", (0, 1, 2), 18, 2, low=(0.0, 0.0), high=(1.0, 1.0)),), horizon=25
     )
-    assert judged("learner", "algorithm.name=qmix", "stop.rounds=1", spec=numbers).networks == 0
+    assert footprint_of("learner", "algorithm.name=qmix", "stop.rounds=1", spec=numbers).networks == 0

@@ -1,4 +1,4 @@
-"""Stages that run many times a round: who runs them when, what each is told, and that nobody waits for nothing."""
+"""Stages that run many times a round: who runs them when, their requests, and that nobody waits for nothing."""
 
 import functools
 
@@ -89,8 +89,8 @@ def test_packed_is_one_invocation_for_all_updates_and_whole_is_none():
 
 
 def test_stages_that_need_nothing_of_each_other_run_side_by_side_in_every_update():
-    waves = [[work.name for work in wave] for wave in split(GRAPHS["side by side"], (0,), 2)]
-    assert waves == [
+    schedule = [[work.name for work in wave] for wave in split(GRAPHS["side by side"], (0,), 2)]
+    assert schedule == [
         [f"learn/{u:05d}/{name}" for name in names]
         for u in (0, 1)
         for names in (["first/g00"], ["left/g00", "right/g00"], ["last"])
@@ -124,7 +124,7 @@ def test_every_stage_runs_for_every_group_in_every_update_once_and_in_order(rule
     assert len(set(names)) == len(names)
 
 
-# -- what tasks are told
+# -- the requests
 
 SETTINGS = (
     "sharing.rule=none",
@@ -193,22 +193,22 @@ def test_who_has_all_stages_or_the_only_one_goes_through_all_updates(name, rule)
     assert [request.groups for request in requests] == ([(0, 1)] if rule == "packed" else [(0,), (1,)])
 
 
-def test_what_actors_do_is_told_with_the_task_and_falls_with_the_steps(monkeypatch):
+def test_exploration_is_part_of_the_task_and_falls_with_the_steps(monkeypatch):
     """Epsilon from 1 to 0.5 in 80 steps; a round has 20. Rounds that go on together know it of each."""
     more = ("algorithm.epsilon_steps=80", "algorithm.epsilon_end=0.5", "evaluation.every=9", "placement.rounds=4")
-    told = {}
+    behaviours = {}
     monkeypatch.setattr(simulated, "objects", marked_rollouts.objects)
     for rule in ("packed", "whole"):
         world = World(make_plan("algorithm.name=iql", f"placement.rule={rule}", *SETTINGS[:-1], "stop.rounds=6", *more))
         world.finish()
         samples = [request for request in world.invoker.asked if hasattr(request, "behaviour")]
         wholes = [request for request in world.invoker.asked if isinstance(request, WholeTask)]
-        told[rule] = [request.behaviour for request in samples if request.rollouts == (0,)]
-        told[rule] += [behaviour for request in wholes for behaviour in request.behaviours]
-    amounts = [behaviour.amount for behaviour in told["packed"]]
+        behaviours[rule] = [request.behaviour for request in samples if request.rollouts == (0,)]
+        behaviours[rule] += [behaviour for request in wholes for behaviour in request.behaviours]
+    amounts = [behaviour.amount for behaviour in behaviours["packed"]]
     assert amounts == pytest.approx([1.0, 0.875, 0.75, 0.625, 0.5, 0.5])
-    assert told["whole"] == told["packed"]
-    assert {behaviour.kind for behaviour in told["packed"]} == {"epsilon"}
+    assert behaviours["whole"] == behaviours["packed"]
+    assert {behaviour.kind for behaviour in behaviours["packed"]} == {"epsilon"}
 
 
 def test_the_settings_of_a_value_method_travel_to_who_draws_its_networks():

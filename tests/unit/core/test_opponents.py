@@ -113,7 +113,7 @@ def test_only_those_who_learn_have_to_behave_as_the_run_does():
 @pytest.mark.parametrize("before", [False, True])
 @pytest.mark.parametrize("after", [False, True])
 def test_a_network_that_is_taken_out_of_its_team_acts_as_it_did(recurrent, before, after):
-    """In `before` agents 0 and 2 share a network, told apart by their one-hots or not at all."""
+    """In `before` agents 0 and 2 share a network, distinguished by their one-hots or not at all."""
     shared = team(groups=(0, 1, 0), identity=before)
     tensors, apart = tensors_of(SPEC, shared, (8,), recurrent), {}
     for agent in range(3):
@@ -201,7 +201,7 @@ def test_what_is_recorded_of_how_probable_opponents_were_changes_nothing_that_is
     assert any(not np.array_equal(moved[key], expected[key]) for key in expected)
 
 
-def test_a_run_is_judged_by_the_side_that_learns():
+def test_a_run_is_evaluated_by_the_side_that_learns():
     spec = registry.spec(TAG)
     for settings, name in (((), "adversary"), (("opponents.side=0",), "agent"), (("opponents.side=1",), "adversary")):
         assert evaluated_side(load(None, ["task.name=mpe/simple_tag", *settings]), spec).name == name

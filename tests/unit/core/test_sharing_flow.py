@@ -34,7 +34,7 @@ def alike():
     return {f"behaviour/{agent_name(agent)}": pack_table(np.full((4, 3), 1 / 3)) for agent in (0, 1)}
 
 
-def telling(new=-1.0, old=-1.0):
+def alike_replies(new=-1.0, old=-1.0):
     """A script whose agents act alike and whose trials return `new` and `old`."""
 
     def script(function, request):
@@ -43,16 +43,16 @@ def telling(new=-1.0, old=-1.0):
         done = said(report)
         match request:
             case LearnTask():
-                told = LearnReply(metrics={}, tables=alike())
+                reply = LearnReply(metrics={}, tables=alike())
             case WholeTask():
-                told = WholeReply(samples=done.reply.samples, learns=(LearnReply(tables=alike()),) * request.rounds)
+                reply = WholeReply(samples=done.reply.samples, learns=(LearnReply(tables=alike()),) * request.rounds)
             case EvaluateTask() if "/trial/new/" in request.id:
-                told = EvaluateReply(returns=(new,) * request.episodes)
+                reply = EvaluateReply(returns=(new,) * request.episodes)
             case EvaluateTask() if "/trial/old/" in request.id:
-                told = EvaluateReply(returns=(old,) * request.episodes)
+                reply = EvaluateReply(returns=(old,) * request.episodes)
             case _:
-                told = done.reply
-        body = msgspec.json.encode(msgspec.structs.replace(done, reply=told))
+                reply = done.reply
+        body = msgspec.json.encode(msgspec.structs.replace(done, reply=reply))
         return [msgspec.structs.replace(report, body=body)]
 
     return script
@@ -63,7 +63,7 @@ def events(world):
 
 
 def test_sharing_is_switched_on_by_one_full_window_and_off_by_the_next():
-    world = World(make_plan(*DYNAMIC, "sharing.trial=false"), telling())
+    world = World(make_plan(*DYNAMIC, "sharing.trial=false"), alike_replies())
     world.finish()
     assert events(world) == [(3, "shared"), (6, "split")]
     assert [line.team for line in world.journal] == [(0, 1)] * 3 + [(0, 0)] * 3 + [(0, 1)] * 2
@@ -71,7 +71,7 @@ def test_sharing_is_switched_on_by_one_full_window_and_off_by_the_next():
 
 
 def test_the_regrouping_reads_what_the_round_made_and_the_next_round_reads_what_it_made():
-    world = World(make_plan(*DYNAMIC, "sharing.trial=false"), telling())
+    world = World(make_plan(*DYNAMIC, "sharing.trial=false"), alike_replies())
     state = world.finish()
     share, split = [request for request in world.invoker.asked if isinstance(request, RegroupTask)]
     assert (share.round, share.bases, share.target.groups) == (2, {0: 0}, (0, 0))
@@ -85,7 +85,7 @@ def test_the_regrouping_reads_what_the_round_made_and_the_next_round_reads_what_
 
 
 def test_a_trial_plays_both_teams_on_the_same_start_states_and_takes_a_team_that_is_no_worse():
-    world = World(make_plan(*DYNAMIC, "stop.rounds=4"), telling(new=-1.0, old=-1.0))
+    world = World(make_plan(*DYNAMIC, "stop.rounds=4"), alike_replies(new=-1.0, old=-1.0))
     world.finish()
     new, old = [request for request in world.invoker.asked if "/trial/" in request.id][:2]
     assert (new.stream, new.part, new.round, new.episodes) == (old.stream, old.part, old.round, old.episodes)
@@ -95,7 +95,7 @@ def test_a_trial_plays_both_teams_on_the_same_start_states_and_takes_a_team_that
 
 
 def test_a_team_that_is_worse_is_turned_down_and_its_objects_go():
-    world = World(make_plan(*DYNAMIC), telling(new=-9.0, old=-1.0))
+    world = World(make_plan(*DYNAMIC), alike_replies(new=-9.0, old=-1.0))
     state = world.finish()
     assert events(world) == [(3, "rejected"), (6, "rejected")]
     assert state.team.groups == (0, 1)
@@ -105,7 +105,7 @@ def test_a_team_that_is_worse_is_turned_down_and_its_objects_go():
 
 def test_the_episodes_of_a_trial_are_in_the_bill():
     plain, tried = (
-        World(make_plan(*DYNAMIC, "stop.rounds=4", *more), telling()) for more in (["sharing.trial=false"], [])
+        World(make_plan(*DYNAMIC, "stop.rounds=4", *more), alike_replies()) for more in (["sharing.trial=false"], [])
     )
     states = [world.finish() for world in (plain, tried)]
     trials = sum("/trial/" in request.id for request in tried.invoker.asked)
@@ -117,7 +117,7 @@ def test_the_absolute_metric_is_of_the_best_team_with_the_groups_it_had():
     def script(function, request):
         # The policies after two rounds are the best; sharing comes after the third.
         best = isinstance(request, EvaluateTask) and request.stream == "evaluate" and request.round == 2
-        [report] = telling()(function, request)
+        [report] = alike_replies()(function, request)
         if not best:
             return [report]
         done = said(report)
@@ -137,7 +137,7 @@ def test_the_absolute_metric_is_of_the_best_team_with_the_groups_it_had():
 @pytest.mark.parametrize("inline_objects", ["false", "true"])
 def test_every_placement_comes_to_the_same_groups(placement, inline_objects):
     settings = (f"placement.rule={placement}", f"placement.inline_objects={inline_objects}")
-    world = World(make_plan(*DYNAMIC, "sharing.trial=false", *settings), telling())
+    world = World(make_plan(*DYNAMIC, "sharing.trial=false", *settings), alike_replies())
     state = world.finish()
     assert [line.team for line in world.journal] == [(0, 1)] * 3 + [(0, 0)] * 3 + [(0, 1)] * 2
     assert world.missing(state) == set()
@@ -146,10 +146,10 @@ def test_every_placement_comes_to_the_same_groups(placement, inline_objects):
 @pytest.mark.parametrize("placement", ["split", "fused", "whole"])
 def test_a_driver_killed_after_any_step_gives_the_same_run(placement):
     settings = (*DYNAMIC, f"placement.rule={placement}")
-    undisturbed = World(make_plan(*settings), telling())
+    undisturbed = World(make_plan(*settings), alike_replies())
     end = undisturbed.finish()
     for kill in range(0, 60, 3):
-        world = World(make_plan(*settings), telling())
+        world = World(make_plan(*settings), alike_replies())
         driver = world.driver()
         for _ in range(kill):
             if not driver.step():
@@ -159,12 +159,12 @@ def test_a_driver_killed_after_any_step_gives_the_same_run(placement):
         assert (state.controller, state.parts, state.durable_refs) == (end.controller, end.parts, end.durable_refs)
 
 
-def test_a_proposal_that_could_pass_the_cap_is_let_go_and_training_goes_on():
-    free = World(make_plan(*DYNAMIC), telling()).finish()
+def test_a_proposal_that_could_pass_the_cap_is_abandoned_and_training_goes_on():
+    free = World(make_plan(*DYNAMIC), alike_replies()).finish()
     assert free.round == 8
 
     def teams(cap):
-        world = World(make_plan(*DYNAMIC, "stop.rounds=200", f"stop.dollars={cap}"), telling())
+        world = World(make_plan(*DYNAMIC, "stop.rounds=200", f"stop.dollars={cap}"), alike_replies())
         state = world.finish()
         return state, {line.event for line in world.journal}
 
@@ -176,11 +176,15 @@ def test_a_proposal_that_could_pass_the_cap_is_let_go_and_training_goes_on():
 @pytest.mark.parametrize("inline_objects", ["false", "true"])
 @pytest.mark.parametrize("placement", ["auto", "whole", "split"])
 def test_a_driver_killed_after_any_step_finds_what_it_needs(placement, inline_objects):
-    placed = (f"placement.rule={placement}", f"placement.inline_objects={inline_objects}", "checkpoint_every=3")
-    settings = (*DYNAMIC, *placed, "stop.rounds=12")
-    end = World(make_plan(*settings), telling()).finish()
+    placement_settings = (
+        f"placement.rule={placement}",
+        f"placement.inline_objects={inline_objects}",
+        "checkpoint_every=3",
+    )
+    settings = (*DYNAMIC, *placement_settings, "stop.rounds=12")
+    end = World(make_plan(*settings), alike_replies()).finish()
     for kill in range(2, 70, 3):
-        world = World(make_plan(*settings), telling())
+        world = World(make_plan(*settings), alike_replies())
         for _ in range(2):
             driver = world.driver()
             for _ in range(kill):
@@ -193,10 +197,12 @@ def test_a_driver_killed_after_any_step_finds_what_it_needs(placement, inline_ob
 
 @pytest.mark.parametrize("work", ["/team", "/trial/new/"])
 @pytest.mark.parametrize("not_retryable", [True, False])
-def test_a_team_that_cannot_be_made_or_tried_is_let_go_and_training_goes_on(work, not_retryable):
+def test_a_team_that_cannot_be_made_or_tried_is_abandoned_and_training_goes_on(work, not_retryable):
     def script(function, request):
         return (
-            [failed(function, request, again=not not_retryable)] if work in request.id else telling()(function, request)
+            [failed(function, request, again=not not_retryable)]
+            if work in request.id
+            else alike_replies()(function, request)
         )
 
     world = World(make_plan(*DYNAMIC), script)
@@ -208,7 +214,7 @@ def test_a_team_that_cannot_be_made_or_tried_is_let_go_and_training_goes_on(work
 
 def test_long_trials_are_played_in_parts_of_the_size_of_an_evaluation():
     settings = ("stop.rounds=4", "evaluation.episodes_per_invocation=100", "sharing.trial_episodes=800")
-    world = World(make_plan(*DYNAMIC, *settings), telling())
+    world = World(make_plan(*DYNAMIC, *settings), alike_replies())
     world.finish()
     trials = [request for request in world.invoker.asked if "/trial/" in request.id]
     assert max(request.episodes for request in trials) == 100

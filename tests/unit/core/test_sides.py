@@ -22,7 +22,7 @@ def test_a_side_is_named_after_its_agents():
     assert [side.name for side in sides_of(registry.spec(EnvTask(name="mpe/simple_crypto")))] == ["eve", "bob+alice"]
 
 
-def test_where_numbers_alone_tell_the_agents_apart_sides_have_their_full_names():
+def test_where_only_numbers_distinguish_the_agents_sides_have_their_full_names():
     assert [side.name for side in sides_of(a_spec(("player_0", "player_1"), (0, 1)))] == ["player_0", "player_1"]
     assert [side.name for side in sides_of(a_spec(("0", "1", "2"), (0, 1, 0)))] == ["0+2", "1"]
 

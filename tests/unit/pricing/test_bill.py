@@ -92,7 +92,7 @@ def test_the_example_of_aws_for_express_storage_comes_out():
         (100, 100, 128, 1769, 2765),  # 200 x 13.8203125 = 2764.0625
     ],
 )
-def test_billed_milliseconds_round_up_and_stretch_to_the_share_of_a_core(duration, init, memory, mb_per_vcpu, expected):
+def test_billed_milliseconds_round_up_and_scale_to_the_share_of_a_core(duration, init, memory, mb_per_vcpu, expected):
     assert billed_ms(duration, init, memory, mb_per_vcpu) == expected
 
 
