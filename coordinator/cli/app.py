@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from coordinator.errors import INTERNAL, USER_ERROR, UserError, one_line
-from coordinator.runs.signals import Interrupted, end, heard
+from coordinator.runs.signals import Interrupted, end, handle_signals
 from infra.local.own_process import age_s
 
 # Every command is a module of its name, imported only when it is called, so that commands start quickly.
@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit code: 0 success, 1 incomplete, 2 an error that the user can correct."""
     options = Namespace(started=time.monotonic() - (age_s() if argv is None else 0.0), folder=None)
     try:
-        with heard(end):
+        with handle_signals(end):
             return _run(list(sys.argv[1:] if argv is None else argv), options)
     except BrokenPipeError:
         # The reader is gone; without this the interpreter would fail again when it flushes at exit.

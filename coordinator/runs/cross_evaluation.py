@@ -1,4 +1,4 @@
-"""Each side of a run's policies against opponents that do not learn: those who act at random, or another run's."""
+"""Plays each side of a run's policies against fixed opponents: random ones, or the policies of another run."""
 
 from collections.abc import Sequence
 
@@ -18,28 +18,28 @@ from functions.environments.base import EnvironmentFault, Unsupported
 _HEADER = ("side", "against", "return")
 
 
-class Play(msgspec.Struct, frozen=True, kw_only=True):
-    """The returns of `side`, undiscounted and summed over its agents, all others acting as `against` says."""
+class SideReturn(msgspec.Struct, frozen=True, kw_only=True):
+    """The undiscounted returns of `side`, summed over its agents, while all others act as `against` says."""
 
     side: str
     against: str
     returns: FinalReturn
 
 
-class Plays(msgspec.Struct, frozen=True, kw_only=True):
-    """What the policies of `run` after `round` rounds got, greedily."""
+class CrossEvaluation(msgspec.Struct, frozen=True, kw_only=True):
+    """The greedy returns of the policies of `run` after `round` rounds."""
 
     run: str
     round: int
     episodes: int
-    plays: tuple[Play, ...]
+    plays: tuple[SideReturn, ...]
 
 
-def plays(folder: RunFolder, against: Sequence[str], episodes: int | None) -> Plays:
-    """Every side against every opponent, on the same start states; `episodes` are evaluation.final_episodes by default.
+def plays(folder: RunFolder, against: Sequence[str], episodes: int | None) -> CrossEvaluation:
+    """Plays every side against every opponent, on the same start states.
 
-    A side that acted at random in training has no policies to play. Raises `UserError` for a task without sides, and
-    for opponents that cannot play it.
+    A side that acted at random in training is left out. Raises `UserError` for a task without sides and for opponents
+    that cannot play it.
     """
     found, own = load_team(folder)
     opponents = {text: opponent(text, own) for text in dict.fromkeys(against)}
@@ -47,26 +47,31 @@ def plays(folder: RunFolder, against: Sequence[str], episodes: int | None) -> Pl
     count = episodes or config.evaluation.final_episodes
     try:
         played = tuple(
-            Play(side=side, against=text, returns=statistics.summary(_totals(own, side, team, count, config.seed)))
+            SideReturn(
+                side=side, against=text, returns=statistics.summary(_totals(own, side, team, count, config.seed))
+            )
             for side in crossplay.sides(own.task)
             if all(own.plays(agent) for agent in crossplay.members(own.task, side))
             for text, team in opponents.items()
         )
     except (ValueError, BadRequest, EnvironmentFault, Unsupported) as error:
         raise UserError(f"--against: {error}") from error
-    return Plays(run=found.plan.run, round=found.kept.round, episodes=count, plays=played)
+    return CrossEvaluation(run=found.plan.run, round=found.kept.round, episodes=count, plays=played)
 
 
 def opponent(text: str, own: TeamPolicy) -> TeamPolicy | None:
-    """Who is meant: None for chance, the newest policies of a run, or those of a policy file; raises `UserError`."""
+    """The named opponent: None for random play, else the newest policies of a run or those of a file.
+
+    Raises `UserError`.
+    """
     return None if text == RANDOM else find_policies(text, own.task, "--against")
 
 
-def lines(found: Plays) -> list[str]:
-    """The same for people."""
-    said = f"{found.run}, policies of round {found.round:,}, greedy, {found.episodes:,} episodes for every line"
+def lines(found: CrossEvaluation) -> list[str]:
+    """The same as text."""
+    title = f"{found.run}, policies of round {found.round:,}, greedy, {found.episodes:,} episodes per line"
     rows = [(play.side, play.against, plus_minus(play.returns)) for play in found.plays]
-    return [said, table(_HEADER, rows), "(undiscounted, sum over the side's agents, with its 95 % interval)"]
+    return [title, table(_HEADER, rows), "(undiscounted, summed over the side's agents, with 95 % interval)"]
 
 
 def _totals(own: TeamPolicy, side: str, team: TeamPolicy | None, episodes: int, seed: int) -> list[float]:

@@ -1,4 +1,4 @@
-"""The files that a run leaves beside its objects, written while it goes on and once more, all of them, when it ends."""
+"""The files that a run leaves beside its objects: some are written during training, all of them when it ends."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 
 class Documents:
-    """Writes a run's files; whatever the disk does not take raises `StorageFault`."""
+    """Writes a run's files; raises `StorageFault` when the disk rejects a write."""
 
     def __init__(self, folder: RunFolder, plan: Plan, identity: Identity, storage: Storage) -> None:
         self._folder, self._plan, self._identity, self._storage = folder, plan, identity, storage
 
     def interim(self, state: State, measured: Measured, plateau: Plateau | None) -> None:
-        """The bill and the summary so far; quick, for between rounds."""
+        """Writes the bill and the summary so far; quick enough for every round."""
         self._bill_and_summary(state, measured, "running", None, plateau)
 
     def complete(self, state: State, measured: Measured, status: str) -> Summary:
-        """Everything there is to write of `state`; the summary last."""
+        """Writes all files for `state`, the summary last."""
         weights = None
         if state.objects:
             from coordinator.reports.weights import weights_sha256
@@ -55,7 +55,7 @@ class Documents:
         return self._bill_and_summary(state, measured, status, weights, monitor.plateau)
 
     def policy_file(self, state: State, refs: Iterable[Ref], team: Team | None) -> bytes:
-        """The policies in `refs`, which are of `team`, as one file that can be played."""
+        """One playable file with the policies in `refs`, which belong to `team`."""
         from coordinator.reports.policy import export
 
         assert team is not None
@@ -92,7 +92,7 @@ class Documents:
         self._folder.write(files.EVALUATIONS, msgspec.json.encode(layout) + b"\n")
 
     def _curve(self, state: State, lines: list[RoundLine]) -> None:
-        """The picture needs matplotlib; without it there is none, which `marless doctor` explains."""
+        """Draws the learning curve; without matplotlib there is none, as `marless doctor` explains."""
         from coordinator.reports.curve import draw
 
         path = self._folder.path / files.CURVE
@@ -104,7 +104,7 @@ class Documents:
 
 
 def header_of(plan: Plan, spec: EnvSpec, team: Team) -> "TeamFile":
-    """What the policies of a run's team say of themselves."""
+    """The header of a run's policy file."""
     from coordinator.reports.policy import TeamFile
 
     greedy = plan.config.algorithm.resolved(spec).behaviour(0).kind != "sample"
@@ -112,7 +112,7 @@ def header_of(plan: Plan, spec: EnvSpec, team: Team) -> "TeamFile":
 
 
 def curve_points(state: State, lines: list[RoundLine]) -> list["CurvePoint"]:
-    """One point per finished round; an evaluation belongs to the round that made the policies it played."""
+    """One point per finished round; an evaluation belongs to the round that trained the policies it played."""
     from coordinator.reports.curve import CurvePoint
 
     returns = {line.evaluation.env_steps: line.evaluation.returns for line in lines if line.evaluation}

@@ -1,4 +1,4 @@
-"""Greedy episodes with a run's policies, played by evaluator functions, for commands that are not part of a run."""
+"""Greedy episodes with a run's policies, played by evaluator functions for commands outside of a run."""
 
 from collections.abc import Sequence
 
@@ -11,14 +11,14 @@ from coordinator.errors import UserError
 from functions import keys
 from functions.contract import Answer, Done, EvaluateReply, EvaluateTask, Failed, Report
 
-# Episodes of one task. Start states belong to the task, so the parts do not depend on who plays them.
+# Episodes per evaluation task. Start states depend on the part, so results do not depend on which worker plays it.
 PART = 160
 _ANSWERS: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
 _ENCODER = msgspec.json.Encoder()
 
 
 def tasks(plan: Plan, state: State, episodes: int, stream: str) -> list[EvaluateTask]:
-    """The tasks that play `episodes` episodes on the start states of `stream`."""
+    """Evaluation tasks that play `episodes` episodes on the start states of `stream`."""
     assert state.team is not None
     side = evaluated_side(plan.config, state.env_spec)
     return [
@@ -42,7 +42,7 @@ def tasks(plan: Plan, state: State, episodes: int, stream: str) -> list[Evaluate
 
 
 def play(invoker: Invoker, asked: Sequence[EvaluateTask], attempts: int) -> list[tuple[EvaluateReply, Report]]:
-    """The replies in the order of `asked`; raises `UserError` when a task does not succeed in `attempts` attempts."""
+    """Runs the tasks; returns replies in the order of `asked`. Raises `UserError` when one fails `attempts` times."""
     waiting = {task.id: task for task in asked}
     found: dict[str, tuple[EvaluateReply, Report]] = {}
     for task in asked:

@@ -1,4 +1,4 @@
-"""A run that has ended: whether its limits leave anything to train, and its files if a kill came before they were."""
+"""Resuming a run that has ended: whether its limits leave rounds to train, and writing files that a kill prevented."""
 
 from coordinator.backends.base import Connection
 from coordinator.config.schema import RunConfig, Stop
@@ -19,7 +19,7 @@ from coordinator.runs.summary import Measured
 def outstanding(
     folder: RunFolder, identity: Identity, old: RunConfig, config: RunConfig, backend: Connection
 ) -> Ending | None:
-    """How a resume ends that has nothing to train, None when there is something."""
+    """The ending of a resume that has nothing to train; None when there are rounds to train."""
     state = load_state(backend.ledger)
     if state is None or state.status != "finished":
         return None
@@ -27,22 +27,22 @@ def outstanding(
     met = _met(plan, state, old.stop)
     if not met:
         return None
-    figures = summary.read(folder)
-    if figures is None or figures.status != "finished":
+    earlier = summary.read(folder)
+    if earlier is None or earlier.status != "finished":
         measured = Measured(
-            wall_seconds=figures.wall_seconds if figures else state.seconds,
-            start_up_seconds=figures.start_up_seconds if figures else None,
-            peak_mb=summary.peaks(figures),
+            wall_seconds=earlier.wall_seconds if earlier else state.seconds,
+            start_up_seconds=earlier.start_up_seconds if earlier else None,
+            peak_mb=summary.peaks(earlier),
         )
         Documents(folder, plan, identity, backend.storage).complete(state, measured, "finished")
-        return Ending(FINISHED, f"{folder.name} had finished; its summary and policies are written now")
+        return Ending(FINISHED, f"{folder.name} had finished; wrote its summary and policies")
     example = _example(met, state, config.stop)
-    line = f"{folder.name} is finished ({met}); give it a higher limit: marless resume {folder.name} {example}"
+    line = f"{folder.name} is finished ({met}); raise the limit with: marless resume {folder.name} {example}"
     return Ending(USER_ERROR, line)
 
 
 def _met(plan: Plan, state: State, old: Stop) -> str:
-    """The limit that leaves nothing to train, '' when none does."""
+    """The limit that is reached, '' when none is."""
     target = plan.config.stop.return_
     if state.reason == "return" and target is not None and old.return_ is not None and target <= old.return_:
         return "stop.return"
@@ -52,7 +52,7 @@ def _met(plan: Plan, state: State, old: Stop) -> str:
 
 
 def _example(key: str, state: State, stop: Stop) -> str:
-    """A setting that lets the run go on."""
+    """A setting that lets the run continue."""
     doubled = {
         "stop.rounds": 2 * state.round or 100,
         "stop.env_steps": 2 * state.env_steps,

@@ -1,4 +1,4 @@
-"""The course of a run as its commands follow it round by round, and the warning when it leads nowhere."""
+"""Follows the returns of a run round by round and warns when they reach a plateau."""
 
 from collections.abc import Iterable
 
@@ -8,12 +8,12 @@ from coordinator.core.state import Plan, RoundLine
 from coordinator.reports.plateau import Plateau, plateau
 from coordinator.reports.text import counted
 
-# What is worth another try, of what the algorithm has.
+# Settings to suggest, if the algorithm has them.
 _HINTS = ("gamma", "lr", "ent_coef", "epsilon_steps")
 
 
 class PlateauMonitor:
-    """Where the run stands; `plateau` as of the last look, None where it gets better or nobody can tell."""
+    """`plateau` is as of the last `look`, None while the run improves or is too short to tell."""
 
     def __init__(self, plan: Plan, lines: Iterable[RoundLine]) -> None:
         self._plan = plan
@@ -23,7 +23,7 @@ class PlateauMonitor:
             self.add(line)
 
     def add(self, line: RoundLine) -> None:
-        """One more round. Where two sides learn none counts: one that gets better keeps the other's return down."""
+        """Adds a round. Where two sides learn, returns do not count: one side's progress lowers the other's return."""
         fixed, sides = self._plan.config.opponents.side, list(line.side_returns.values())
         if line.return_mean is not None and not sides:
             self._returns.append(line.return_mean)
@@ -31,7 +31,7 @@ class PlateauMonitor:
             self._returns.append(sides[1 - fixed])
 
     def look(self) -> str:
-        """A line for the user when a plateau is found that was not there at the last look, else ''."""
+        """The warning when a plateau has appeared since the last look, else ''."""
         before, self.plateau = self.plateau, plateau(self._returns)
         if self.plateau is None or before is not None:
             return ""
@@ -39,7 +39,7 @@ class PlateauMonitor:
 
 
 def warning(plan: Plan, found: Plateau) -> str:
-    """What was found, and what to try."""
+    """Describes the plateau and suggests settings to try."""
     fields = {field.name for field in msgspec.structs.fields(plan.config.algorithm)}
     keys = [f"algorithm.{name}" for name in _HINTS if name in fields]
     hint = f"; if that is not good enough, try another {' or '.join(keys)}" if keys else ""

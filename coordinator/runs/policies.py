@@ -24,12 +24,12 @@ from functions.contract import CorruptObject, NoSuchObject, Ref, TaskHeader
 from functions.environments.base import EnvTask
 from infra.local.files import FileStorage
 
-# While a run goes on, its older objects disappear; by then it has newer policies.
+# A running run deletes older objects; by then it has newer policies.
 _TRIES = 5
 
 
 def download(folder: RunFolder, temporary: Path) -> Stored:
-    """The run as it stands, the policies of its newest state under `temporary`/objects; raises `UserError`."""
+    """Downloads the newest policies to `temporary`/objects; returns the run's stored state. Raises `UserError`."""
     for _ in range(_TRIES):
         with look(folder) as found:
             if not found.kept.policies:
@@ -44,13 +44,13 @@ def download(folder: RunFolder, temporary: Path) -> Stored:
 
 @contextmanager
 def temporary_download(folder: RunFolder) -> Iterator[tuple[Stored, Path]]:
-    """What `download` gives, and the folder, which is there until the caller is done."""
+    """`download` to a temporary folder, which is deleted when the block ends."""
     with TemporaryDirectory(prefix="marless-") as temporary:
         yield download(folder, Path(temporary)), Path(temporary)
 
 
 def load_team(folder: RunFolder) -> tuple[Stored, TeamPolicy]:
-    """The run as it stands, and its newest policies, ready to play; raises `UserError`."""
+    """The run's stored state and its newest policies, ready to play; raises `UserError`."""
     with temporary_download(folder) as (found, temporary):
         objects, tensors, team = FileStorage(temporary / "objects"), codec.Tensors(), found.kept.team
         for ref in found.kept.policies:
@@ -60,7 +60,7 @@ def load_team(folder: RunFolder) -> tuple[Stored, TeamPolicy]:
 
 
 def _download_policies(folder: RunFolder, found: Stored, target: Path) -> None:
-    """A run in the cloud is played here too: its policies are fetched."""
+    """Links the objects of a local run; downloads those of a run in the cloud."""
     if found.identity.deployment_ref is None:
         link_objects(folder.path / "objects", target, found.kept.policies)
         return
@@ -70,7 +70,7 @@ def _download_policies(folder: RunFolder, found: Stored, target: Path) -> None:
 
 
 def link_objects(objects: Path, target: Path, refs: Iterable[Ref]) -> None:
-    """Makes objects of a run available in another folder, so that no later round of the run takes them away."""
+    """Links objects of a run into another folder, where later rounds of the run do not delete them."""
     for ref in refs:
         path = target / ref.key
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -83,7 +83,7 @@ def link_objects(objects: Path, target: Path, refs: Iterable[Ref]) -> None:
 
 
 def find_policies(text: str, task: EnvTask, where: str) -> TeamPolicy:
-    """The newest policies of a run, or those of a policy file; raises `UserError`, which begins with `where`."""
+    """The newest policies of a run, or those of a file; raises `UserError` with a message that begins with `where`."""
     try:
         team = load_policy(text) if Path(text).is_file() else load_team(RunFolder.find(text))[1]
     except (CorruptObject, UserError) as error:
@@ -94,7 +94,7 @@ def find_policies(text: str, task: EnvTask, where: str) -> TeamPolicy:
 
 
 def with_absolute_policies(config: RunConfig) -> RunConfig:
-    """The configuration for runs made in other folders; raises `UserError` where there are no such policies."""
+    """The configuration with an absolute path to the opponents' policies; raises `UserError` when there are none."""
     text = config.opponents.policies
     if text == RANDOM:
         return config
@@ -103,22 +103,24 @@ def with_absolute_policies(config: RunConfig) -> RunConfig:
 
 
 def store_opponents(config: RunConfig, run: str, storage: Storage) -> Fixed | None:
-    """Stores the opponents' policies for a run that begins, so that it needs nothing of another's; None where there are
-    none. Raises `UserError` for what cannot play, `StorageFault`."""
+    """Stores a copy of the opponents' policies for a new run; None when there are none.
+
+    Raises `UserError` for policies that cannot play, and `StorageFault`.
+    """
     wanted = config.opponents
     if wanted.side is None or wanted.policies == RANDOM:
         return None
     team = find_policies(wanted.policies, config.task, "opponents.policies")
     tensors = team.apart(_side(team, wanted.side).agents, config.sharing.rule != "none")
     body = codec.encode(tensors, TaskHeader(task=f"{run}/opponents"))
-    # What lies there is of a run of this name that never began.
+    # An existing object belongs to a run of this name that never began.
     storage.delete([opponents.KEY])
     storage.put(opponents.KEY, body)
     return Fixed(policies=codec.reference(opponents.KEY, body), greedy=team.greedy)
 
 
 def _side(team: TeamPolicy, number: int) -> Side:
-    """The side that is to play; raises `UserError` where it cannot."""
+    """The side of the opponents; raises `UserError` when there is no such side or it has no policies."""
     sides = sides_of(team.spec)
     if number >= len(sides):
         listed = ", ".join(f"{side.number} ({side.name})" for side in sides)

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: they end a command at once, but for a run, which the first asks to leave in order."""
+"""Ctrl-C and SIGTERM end a command at once; a run stops in order at the first signal and at once at the second."""
 
 import signal
 import threading
@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Self
 
-_HEARD = (signal.SIGINT, signal.SIGTERM)
+_HANDLED = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupted(BaseException):
-    """The user wants an end at once; `code` is the exit code that says which signal came."""
+    """A signal ends the command at once; `code` is the exit code for that signal."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -19,12 +19,12 @@ class Interrupted(BaseException):
 
 
 @contextmanager
-def heard(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Gives both signals to `handler`, also where a shell started the process to ignore them; in a thread, nothing."""
+def handle_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Installs `handler` for both signals, even if the process was started ignoring them; does nothing in a thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = [(number, signal.signal(number, handler)) for number in _HEARD]
+    before = [(number, signal.signal(number, handler)) for number in _HANDLED]
     try:
         yield
     finally:
@@ -33,30 +33,30 @@ def heard(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
 
 
 def end(number: int, frame: FrameType | None) -> None:
-    """The handler of commands that have nothing to bring to an end; what is open is closed on the way out."""
+    """The handler of commands that need no orderly stop; open resources are closed while the exception propagates."""
     raise Interrupted(number)
 
 
 class Signals:
-    """While it is entered, the first signal is noted (`received`) and the second raises `Interrupted`."""
+    """Within the context the first signal is stored in `received` and the second raises `Interrupted`."""
 
     def __init__(self) -> None:
         self.received = 0
-        self._hearing = heard(self._hear)
+        self._context = handle_signals(self._receive)
 
     @property
     def code(self) -> int:
-        """The exit code that says which signal came."""
+        """The exit code for the received signal."""
         return 128 + self.received
 
     def __enter__(self) -> Self:
-        self._hearing.__enter__()
+        self._context.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._hearing.__exit__(kind, error, at)
+        self._context.__exit__(kind, error, at)
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:
+    def _receive(self, number: int, frame: FrameType | None) -> None:
         if self.received:
             raise Interrupted(number)
         self.received = number

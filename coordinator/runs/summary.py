@@ -1,4 +1,4 @@
-"""summary.json: a run in a few figures, the same whether it went through or was interrupted and resumed."""
+"""summary.json: the results of a run, the same whether or not it was interrupted and resumed."""
 
 import os
 import platform
@@ -15,7 +15,7 @@ from coordinator.runs.folder import SUMMARY, Identity, RunFolder
 
 
 class _Part(msgspec.Struct, frozen=True, kw_only=True):
-    """A table of the file."""
+    """A table of summary.json."""
 
 
 class AbsoluteReturn(_Part, frozen=True, kw_only=True):
@@ -53,8 +53,8 @@ class Machine(_Part, frozen=True, kw_only=True):
 
 
 class Measured(_Part, frozen=True, kw_only=True):
-    """What is known of a run beside its state: seconds that its commands took, and from the first command to the first
-    sampling task; most memory by function, MiB."""
+    """Measurements outside of the run's state: seconds of all its commands, seconds from the first command to the first
+    sampling task, and peak memory by function in MiB."""
 
     wall_seconds: float
     start_up_seconds: float | None
@@ -109,7 +109,7 @@ def summarise(
     weights_sha256: str | None,
     plateau: Plateau | None = None,
 ) -> Summary:
-    """The figures of a run as it stands."""
+    """The summary of a run's current state."""
     side = evaluated_side(plan.config, state.env_spec) if state.spec else None
     return Summary(
         run=plan.run,
@@ -146,7 +146,7 @@ def encode(summary: Summary) -> bytes:
 
 
 def read(folder: RunFolder) -> Summary | None:
-    """The run's summary; None when there is none that can be read."""
+    """The run's summary; None when it is missing or unreadable."""
     try:
         return msgspec.json.decode((folder.path / SUMMARY).read_bytes(), type=Summary)
     except (OSError, msgspec.MsgspecError):
@@ -154,14 +154,14 @@ def read(folder: RunFolder) -> Summary | None:
 
 
 def peaks(summary: Summary | None) -> dict[str, float]:
-    """The functions' memory in a summary, those that were never called left out."""
+    """Peak memory by function, without functions that were never called."""
     return {name: peak for name, peak in summary.peak_mb.items() if peak is not None} if summary else {}
 
 
 def _absolute(state: State) -> AbsoluteReturn | None:
     if not state.absolute or state.best is None:
         return None
-    figures = statistics.summary(state.absolute)
+    returns = statistics.summary(state.absolute)
     return AbsoluteReturn(
-        mean=figures.mean, iqm=figures.iqm, ci95=figures.ci95, episodes=figures.episodes, round=state.best.round
+        mean=returns.mean, iqm=returns.iqm, ci95=returns.ci95, episodes=returns.episodes, round=state.best.round
     )

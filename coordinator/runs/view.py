@@ -1,4 +1,4 @@
-"""What shows a run to its user while it trains."""
+"""The interface of views, which show a run while it trains."""
 
 from typing import Protocol
 
@@ -19,14 +19,14 @@ class View(Protocol):
     def remark(self, text: str) -> None: ...
 
     def ended(self, plan: Plan, summary: Summary, name: str, folder: str) -> None:
-        """The run finished, or stopped; nothing follows."""
+        """The run finished or stopped; no further call but `close` follows."""
 
     def close(self) -> None:
-        """Gives the terminal back as it was; calling it twice is harmless."""
+        """Restores the terminal; may be called twice."""
 
 
 def progress(stop: Stop, line: RoundLine) -> float:
-    """How much of the nearest limit is used, 0 to 1; a target return does not count, nobody knows when it is met."""
+    """The used share of the nearest limit, 0 to 1; a target return does not count, since it may never be reached."""
     shares = [
         used / limit
         for used, limit in (
@@ -41,6 +41,6 @@ def progress(stop: Stop, line: RoundLine) -> float:
 
 
 def seconds_left(stop: Stop, line: RoundLine) -> float | None:
-    """Seconds of training until the nearest limit at the speed so far; None without a limit."""
+    """Estimated seconds of training until the nearest limit; None without a limit."""
     share = progress(stop, line)
     return line.seconds * (1 - share) / share if share else None

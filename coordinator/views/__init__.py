@@ -7,7 +7,7 @@ from coordinator.runs.view import View
 
 
 def choose_view(json: bool) -> View:
-    """JSON lines where a machine asked for them, a live panel on a terminal, lines of text otherwise."""
+    """JSON lines if `json` is set, a live panel on a terminal, lines of text otherwise."""
     if json:
         from coordinator.views.json_lines import JsonView
 

@@ -1,4 +1,4 @@
-"""The view for programs: one JSON object per line, told apart by `event`."""
+"""The view for programs: one JSON object per line, with its kind in `event`."""
 
 from typing import Any
 
@@ -16,16 +16,16 @@ class JsonView:
         _say("started", run=name, folder=folder)
 
     def notice(self, plan: Plan, state: State, elapsed: float) -> None:
-        """Programs hear of rounds only."""
+        """Only rounds are printed."""
 
     def round(self, plan: Plan, line: RoundLine) -> None:
         if line.evaluation is not None:
-            figures = msgspec.to_builtins(statistics.summary(line.evaluation.returns))
+            evaluation = msgspec.to_builtins(statistics.summary(line.evaluation.returns))
             if line.evaluation.side_returns:
-                figures |= {"side": line.evaluation.side, "side_returns": line.evaluation.side_returns}
+                evaluation |= {"side": line.evaluation.side, "side_returns": line.evaluation.side_returns}
             if line.evaluation.env_metrics:
-                figures |= {"env_metrics": line.evaluation.env_metrics}
-            _say("evaluation", round=line.evaluation.round, env_steps=line.evaluation.env_steps, **figures)
+                evaluation |= {"env_metrics": line.evaluation.env_metrics}
+            _say("evaluation", round=line.evaluation.round, env_steps=line.evaluation.env_steps, **evaluation)
         fields = msgspec.to_builtins(msgspec.structs.replace(line, evaluation=None))
         _say("round", **fields)
 
@@ -37,7 +37,7 @@ class JsonView:
         _say(event, folder=folder, summary=msgspec.to_builtins(summary))
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to release."""
 
 
 def _say(event: str, **fields: Any) -> None:

@@ -1,4 +1,4 @@
-"""The view for terminals: a panel that is drawn anew a few times a second, and the evaluations as they come."""
+"""The view for terminals: a panel that is redrawn a few times a second."""
 
 import sys
 import termios
@@ -20,7 +20,7 @@ from coordinator.runs.summary import Summary
 from coordinator.runs.view import progress, seconds_left
 from coordinator.views.receipt import receipt
 
-# Drawing takes a few milliseconds, so this is what keeps it from costing anything.
+# Drawing takes milliseconds; this interval keeps its cost negligible.
 _REDRAW_S = 0.25
 _WIDTH = 84
 _DOING = {
@@ -81,8 +81,8 @@ class LiveView:
         print(last, flush=True)
 
     def close(self) -> None:
-        """Gives the terminal back as it was."""
-        # A run that was refused leaves no empty panel above the reason.
+        """Restores the terminal."""
+        # A refused run leaves no empty panel above the reason.
         self._live.transient = self._line is None
         if self._live.is_started:
             self._live.stop()
@@ -126,14 +126,14 @@ class LiveView:
 
     def _returns(self) -> Text:
         if self._evaluated is None:
-            return Text("the first evaluation is still to come", "dim")
+            return Text("no evaluation yet", "dim")
         text = Text(plus_minus(self._evaluated.returns), "bold green")
         side = f"{self._evaluated.side}, " if self._evaluated.side else ""
         text.append(f"  {side}greedy, round {self._evaluated.round:,}  ", "dim")
         return text.append(sparkline(self._means), "green")
 
     def _beside_return(self) -> list[tuple[str, Text]]:
-        """What else the last evaluation told."""
+        """Other results of the last evaluation."""
         rows: list[tuple[str, Text]] = []
         if self._evaluated is not None and self._evaluated.env_metrics:
             rows.append(("", Text(env_metrics(self._evaluated.env_metrics))))
@@ -143,7 +143,7 @@ class LiveView:
 
 
 def _without_echo_of_control() -> list[Any] | None:
-    """Keeps the terminal from writing ^C into the panel; returns its settings before, None where there is none."""
+    """Keeps the terminal from echoing ^C into the panel; returns its previous settings, None without a terminal."""
     try:
         before = termios.tcgetattr(sys.stdin)
         settings = termios.tcgetattr(sys.stdin)

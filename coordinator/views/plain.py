@@ -1,4 +1,4 @@
-"""The view for pipes and files: one line for every evaluation, and what came out."""
+"""The view for pipes and files: one line per evaluation, and a receipt at the end."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ class PlainView:
         _say(f"run {name}")
 
     def notice(self, plan: Plan, state: State, elapsed: float) -> None:
-        """Nothing happens between evaluations."""
+        """Nothing is printed between evaluations."""
 
     def round(self, plan: Plan, line: RoundLine) -> None:
         if line.evaluation is not None:
@@ -29,11 +29,11 @@ class PlainView:
         _say("\n".join(receipt(plan, summary, name, folder)))
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to release."""
 
 
 def _say(text: str) -> None:
-    """Prints; a reader that went away (`marless train | head`) does not end a run."""
+    """Prints; a closed pipe (`marless train | head`) does not end the run."""
     try:
         print(text, flush=True)
     except BrokenPipeError:
@@ -41,7 +41,7 @@ def _say(text: str) -> None:
 
 
 def evaluation_line(line: RoundLine) -> str:
-    """One evaluation and what the run had used by then."""
+    """One evaluation, with the steps, time and dollars used by then."""
     assert line.evaluation is not None
     sides = f"   {by_side(line.evaluation.side_returns)}" if line.evaluation.side_returns else ""
     own = f"   {env_metrics(line.evaluation.env_metrics)}" if line.evaluation.env_metrics else ""

@@ -1,4 +1,4 @@
-"""The last lines of a run: what came out, what it cost, and how to go on."""
+"""The last lines of a run: its results, its cost, and how to play its policies."""
 
 from coordinator.core.state import Plan
 from coordinator.reports.text import by_side, env_metrics, money, plus_minus, seconds
@@ -14,7 +14,7 @@ _REASONS = {
 
 
 def receipt(plan: Plan, summary: Summary, name: str, folder: str) -> list[str]:
-    """The block that ends `train` and `resume`; the folder is its last line."""
+    """The lines that end `train` and `resume`; the last one is the folder."""
     pricing, reached = plan.config.pricing, _REASONS.get(summary.reason, "")
     lines = [
         _item(
