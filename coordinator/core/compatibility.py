@@ -10,7 +10,7 @@ from coordinator.rules.similarity import Distance
 from functions.environments.base import EnvSpec
 
 # An actor holds a trajectory, a copy and the stored object: 3.0 times its size, measured.
-_OBJECT_COPIES = 3
+_MEMORY_FACTOR = 3
 
 
 def incompatibility(config: RunConfig, spec: EnvSpec, fixed: Fixed | None = None) -> str:
@@ -30,7 +30,7 @@ def _too_large(config: RunConfig, spec: EnvSpec) -> str:
     memory_mb = config.functions.actor.memory_mb
     rollouts = min(config.placement.rollouts_per_invocation, config.scaling.rollouts)
     needed_mb = (
-        _OBJECT_COPIES * rollouts * rollout_bytes(spec, num_envs * steps, num_envs * -(-steps // spec.horizon)) / 2**20
+        _MEMORY_FACTOR * rollouts * rollout_bytes(spec, num_envs * steps, num_envs * -(-steps // spec.horizon)) / 2**20
     )
     # In `whole` no actor plays, and no trajectory is stored.
     if needed_mb <= memory_mb or config.placement.rule == "whole":

@@ -127,9 +127,9 @@ def _receive_reports(plan: Plan, driver: Driver, cloud: CloudPorts, detached: De
 def _deadline(plan: Plan, driver: Driver) -> float:
     """When the attempts dispatched at `driver.committed_at` are given up; beyond the concurrency they run in waves."""
     waiting = [slot for slot in driver.state.slots.values() if slot.waiting]
-    waves = -(-len(waiting) // max(1, plan.platform.concurrency))
+    wave_count = -(-len(waiting) // max(1, plan.platform.concurrency))
     longest_s = max(slot.timeout_s for slot in waiting) + plan.platform.init_limit_ms / 1000
-    return driver.committed_at + waves * longest_s + plan.platform.grace_s
+    return driver.committed_at + wave_count * longest_s + plan.platform.grace_s
 
 
 def _read_answers(

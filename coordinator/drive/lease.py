@@ -25,7 +25,7 @@ class LeaseHeld(Exception):
 class Lease(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """Who drives the run."""
 
-    # A process, `cloud`, or '' for nobody.
+    # A process, `cloud`, or '' without a holder.
     holder: str = ""
     # When a process's lease expires, in seconds since 1970; the cloud's lasts until it is released.
     until: float = 0.0
@@ -47,7 +47,7 @@ _DECODER = msgspec.json.Decoder(Lease)
 
 
 def read(ledger: Ledger) -> tuple[Lease, int]:
-    """The current lease and its version; nobody's where there is none. Raises `StorageFault`."""
+    """The current lease and its version; one without a holder where there is none. Raises `StorageFault`."""
     record = ledger.load(LEASE)
     try:
         return (_DECODER.decode(record.body), record.version) if record else (Lease(), 0)

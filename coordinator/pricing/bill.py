@@ -1,11 +1,11 @@
-"""What a run used, counted in integers, and what that costs, worked out in exact decimals.
+"""The meter of a run, counted in integers, and its bill, computed in exact decimals.
 
-A `Meter` adds up invocations, billed milliseconds, storage operations, ledger units, and bytes of logs and of what
-leaves the region; being integers, sums do not depend on the order of arrival. `bill` multiplies a meter with a price
-list. Every divisor in a price list (1,000 and 10^6 requests, 1,024,000 MB-ms, 2^30 bytes) has a finite decimal
-expansion, so **nothing is rounded**: a total equals the sum of its parts, and the bill of a sum is the sum of the
-bills, to the last digit. The one rounding is Lambda's own, up to a whole millisecond for each invocation, in
-`billed_ms`. Who prints a bill may shorten it for the eye.
+A `Meter` adds up invocations, billed milliseconds, storage operations, capacity units of the ledger, and bytes of logs
+and of data that leaves the region; being integers, sums do not depend on the order of arrival. `bill` multiplies a
+meter with a price list. Every divisor in a price list (1,000 and 10^6 requests, 1,024,000 MB-ms, 2^30 bytes) has a
+finite decimal expansion, so **nothing is rounded**: a total equals the sum of its parts, and the bill of a sum is the
+sum of the bills, to the last digit. The one rounding is Lambda's own, up to a whole millisecond for each invocation, in
+`billed_ms`. A printed bill may be shortened.
 """
 
 from collections.abc import Iterable
@@ -31,7 +31,7 @@ INIT_LIMIT_MS = 10_000
 _EXACT = Context(prec=200, traps=[Inexact, InvalidOperation, DivisionByZero])
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
-# What the log of one invocation takes at most: the platform's lines, 300 bytes as text and 700 as JSON by the examples
+# The most bytes in the log of one invocation: the platform's lines, 300 bytes as text and 700 as JSON by the examples
 # in the Lambda developer guide ("Sending Lambda function logs to CloudWatch Logs"), and one line of a function's own.
 LOG_BYTES = 1024
 
@@ -56,39 +56,39 @@ class _Counts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 class Charge(_Counts, frozen=True):
-    """What the invocations of one function used.
-
-    `billed_ms` includes start-ups, `init_ms` says how much of it they were; `mb_ms` is the sum of memory times billed
-    milliseconds; `attempts_lost` counts those of `invocations` that were billed at the most they may have cost.
-    """
+    """The use of one function."""
 
     invocations: int = 0
+    # Start-ups included.
     billed_ms: int = 0
+    # The sum of memory times billed milliseconds.
     mb_ms: int = 0
+    # Invocations that were billed at the most that they may have cost.
     attempts_lost: int = 0
+    # The part of `billed_ms` that start-ups took.
     init_ms: int = 0
 
 
 class Meter(_Counts, frozen=True):
-    """What a run used: compute by function, storage operations and bytes, ledger units. `Meter()` is zero.
-
-    `gets` are GET and HEAD requests, of whole objects, parts or headers. `half_reads` are reads that need not be
-    consistent, each half a read unit. `bytes_out` left the region for the internet. Deleting objects is free.
-    """
+    """The use of a run: compute by function, storage operations and bytes, capacity units of the ledger. Deleting
+    objects is free. `Meter()` is zero."""
 
     actor: Charge = Charge()
     learner: Charge = Charge()
     evaluator: Charge = Charge()
     coordinator: Charge = Charge()
     puts: int = 0
+    # GET and HEAD requests, of whole objects, parts or headers.
     gets: int = 0
     lists: int = 0
     bytes_written: int = 0
     bytes_read: int = 0
     write_units: int = 0
     read_units: int = 0
+    # Reads that need not be consistent, each half a read unit.
     half_reads: int = 0
     log_bytes: int = 0
+    # Bytes that left the region for the internet.
     bytes_out: int = 0
     schedules: int = 0
 
@@ -120,7 +120,7 @@ class Meter(_Counts, frozen=True):
         mb_per_vcpu: int | None = None,
         init_limit_ms: int = INIT_LIMIT_MS,
     ) -> Self:
-        """This meter and one attempt that nobody heard of again, billed at the most it may have cost.
+        """This meter and one attempt that never reported, billed at the most that it may have cost.
 
         That is the full time-out, the longest start-up (`init_limit_ms`; 0 where the time-out covers it) and one
         request for each of the `puts` objects it may have stored and the `gets` it may have read. `mb_per_vcpu` as in
@@ -156,7 +156,7 @@ class Meter(_Counts, frozen=True):
         return self + type(self)(log_bytes=size)
 
     def add_transfer(self, size: int) -> Self:
-        """This meter and `size` bytes sent to somebody outside AWS (Amazon EC2 pricing, "Data transfer")."""
+        """This meter and `size` bytes sent out of AWS (Amazon EC2 pricing, "Data transfer")."""
         return self + type(self)(bytes_out=size)
 
     def add_schedules(self, count: int = 1) -> Self:
@@ -186,7 +186,7 @@ class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class Bill(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a meter costs, in dollars.
+    """The cost of a meter, in dollars.
 
     `total` is exactly actor + learner + evaluator + coordinator (compute) + storage (S3 and the ledger) + requests
     (Lambda's fee for each invocation, wake-ups by a schedule) + logs + transfer, and exactly the sum of the lines.
@@ -215,12 +215,12 @@ class Bill(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 def write_units(size: int) -> int:
-    """What DynamoDB bills for writing an item of `size` bytes: 1 KB a unit, at least one."""
+    """The write units that DynamoDB bills for an item of `size` bytes: 1 KB a unit, at least one."""
     return max(1, -(-size // 1024))
 
 
 def read_units(size: int) -> int:
-    """What DynamoDB bills for reading an item of `size` bytes: 4 KB a unit, at least one, whether it is there or not.
+    """The read units that DynamoDB bills for an item of `size` bytes, existing or not: 4 KB a unit, at least one.
 
     A read that need not be consistent costs half of it.
     """
@@ -232,9 +232,9 @@ def billed_ms(duration_ms: float, init_ms: float, memory_mb: int, mb_per_vcpu: i
 
     Pass None for `mb_per_vcpu` where the platform itself measured. Pass the price list's `mb_per_vcpu` where the
     durations were measured here, on a whole core: a function with less memory has only the fraction
-    ``memory_mb / mb_per_vcpu`` of a vCPU, so its durations are stretched by ``max(1, mb_per_vcpu / memory_mb)``. Time
-    that does not depend on the processor (waiting for storage) is stretched too, and memory beyond one vCPU does not
-    shorten anything, so the figure errs upwards. A core here is taken for as fast as a vCPU there.
+    ``memory_mb / mb_per_vcpu`` of a vCPU, so its durations are scaled by ``max(1, mb_per_vcpu / memory_mb)``. Time
+    that does not depend on the processor (waiting for storage) is scaled too, and memory beyond one vCPU does not
+    shorten anything, so the figure errs upwards. A local core counts as fast as a vCPU.
 
     Raises `ValueError` when a duration is negative or not finite, or the memory is not positive.
     """
@@ -253,7 +253,7 @@ def bill(
     storage: StorageClass = "standard",
     note: str = NOTE,
 ) -> Bill:
-    """What `meter` costs at `prices`; pure, so the same call serves an estimate, a cap and a receipt."""
+    """The cost of `meter` at `prices`; pure, so that estimates, caps and receipts use the same function."""
     compute = {name: _compute_line(name, meter, prices, architecture) for name in FUNCTIONS}
     invocations = sum(charge_of(meter, name).invocations for name in FUNCTIONS)
     requests = (
@@ -284,7 +284,7 @@ def bill(
 
 
 def charge_of(meter: Meter, function: str) -> Charge:
-    """What `function`, one of `FUNCTIONS`, used."""
+    """The use of `function`, one of `FUNCTIONS`."""
     charges = {
         "actor": meter.actor,
         "learner": meter.learner,

@@ -1,4 +1,4 @@
-"""What a deployment costs in a month in which nobody trains."""
+"""The cost of a deployment in a month without training."""
 
 from typing import NamedTuple
 

@@ -1,6 +1,6 @@
-"""What the cloud charges: one dated price file per region, read into closed, exact values.
+"""The prices of the cloud: one dated price file per region, read into closed, exact values.
 
-Numbers and their sources stand in ``prices/aws-<region>.toml``; what a run used is priced in `bill`.
+Numbers and their sources are in ``prices/aws-<region>.toml``; `bill` applies them to a run's meter.
 """
 
 import tomllib

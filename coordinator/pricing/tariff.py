@@ -1,4 +1,4 @@
-"""What one of each thing costs, in floats: what `bill.bill` works out to the last digit, for hundreds of options."""
+"""Unit costs in floats, for hundreds of candidate placements; `bill.bill` computes the exact ones."""
 
 from typing import NamedTuple, Self
 
@@ -57,7 +57,7 @@ class Tariff(NamedTuple):
         return mb_ms / 1024 / 1000 * self.gb_second
 
     def parts(self, meter: Meter) -> Parts:
-        """What a meter costs."""
+        """The cost of a meter."""
         charges = [charge_of(meter, name) for name in FUNCTIONS]
         return Parts(
             compute=self.seconds(sum(charge.mb_ms for charge in charges)),

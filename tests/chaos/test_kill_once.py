@@ -39,12 +39,12 @@ class Process:
     """The driver in a process of its own; with `hold` it stops itself when it has asked for what follows that round."""
 
     def __init__(self, folder, hold=None, options=OPTIONS):
-        held = {} if hold is None else {"HOLD": str(hold)}
+        hold_setting = {} if hold is None else {"HOLD": str(hold)}
         self._process = subprocess.Popen(
             [sys.executable, str(DRIVER), str(folder), "2", *options],
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, **held, "PYTHONPATH": str(DRIVER.parents[2])},
+            env={**os.environ, **hold_setting, "PYTHONPATH": str(DRIVER.parents[2])},
         )
         if hold is not None:
             while (line := self._process.stdout.readline()) != "holding\n":

@@ -82,14 +82,14 @@ def main() -> None:
     interrupted: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, frame: interrupted.append(number))
-    seen, hold = -1, int(os.environ.get("HOLD", "-1"))
+    last_round, hold = -1, int(os.environ.get("HOLD", "-1"))
 
     def report_round(state: State) -> bool:
-        nonlocal seen, hold
-        if state.round != seen:
-            seen = state.round
-            print(f"round {seen}", flush=True)
-        if seen == hold and any(slot.waiting for slot in state.slots.values()):
+        nonlocal last_round, hold
+        if state.round != last_round:
+            last_round = state.round
+            print(f"round {last_round}", flush=True)
+        if last_round == hold and any(slot.waiting for slot in state.slots.values()):
             hold = -1
             print("holding", flush=True)
             os.kill(os.getpid(), signal.SIGSTOP)

@@ -300,7 +300,7 @@ def test_an_answer_that_cannot_be_read_is_as_good_as_a_crash():
 
 
 @pytest.mark.parametrize("phase", ["final", "absolute"])
-def test_a_limit_that_is_raised_while_the_run_was_ending_counts(phase):
+def test_a_limit_that_is_increased_while_the_run_was_ending_counts(phase):
     met = []
     World(make_plan("stop.rounds=2")).finish(after=met.append)
     ending = next(state for state in met if state.phase == phase)

@@ -35,7 +35,7 @@ def footprint_of(kind, *settings, spec=SPREAD):
 
 
 @pytest.mark.parametrize("rule", ["packed", "auto", "whole"])
-def test_one_learner_for_all_holds_every_network_as_it_came_and_as_it_goes(rule):
+def test_one_learner_for_all_holds_every_network_before_and_after_the_update(rule):
     """And, at the last policy, two more of that: its gradient and the scratch of its step."""
     found = footprint_of("learner", "algorithm.name=ippo", f"placement.rule={rule}")
     assert found == (3 * 3 * BOTH + 3 * 3 * BOTH + 2 * POLICY, ROUND)
