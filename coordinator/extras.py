@@ -1,6 +1,7 @@
 """The package's extras: what each is for, and whether it is installed."""
 
 from importlib.util import find_spec
+from pathlib import Path
 
 from coordinator.errors import UserError
 from functions.environments.starcraft.smac_scenarios import PACKAGES
@@ -28,7 +29,9 @@ def installed(extra: str) -> bool:
 
 def install(extra: str) -> str:
     """The command that installs it."""
-    return _COMMANDS.get(extra, f".venv/bin/pip install -e '.[{extra}]'")
+    in_source_tree = Path(__file__).resolve().parents[1].joinpath("pyproject.toml").is_file()
+    usual = f".venv/bin/pip install -e '.[{extra}]'" if in_source_tree else f"pip install 'marless[{extra}]'"
+    return _COMMANDS.get(extra, usual)
 
 
 def require(extra: str, what: str) -> None:

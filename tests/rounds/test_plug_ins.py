@@ -11,6 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from fresh_environments import FreshEnvironment
 
 from infra.packaging.package_sources import sources
 from infra.packaging.packages import ENTRIES
@@ -41,35 +42,19 @@ def blocks(guide):
     return [(found["file"], found["language"], found["body"]) for found in _BLOCK.finditer(text)]
 
 
-class Home:
-    """A folder with an environment of its own, in which MARLess is installed as it is here."""
+class Home(FreshEnvironment):
+    """A fresh environment in which MARLess is installed as it is here."""
 
     def __init__(self, folder):
-        self.folder = folder
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / ".venv"], check=True)
-        python = folder / ".venv/bin/python"
-        site = folder / f".venv/lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
-        (site / "here.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
+        super().__init__(folder)
+        self.borrow_packages()
         for name, body in _SCRIPTS.items():
-            script = folder / ".venv/bin" / name
-            script.write_text(f"#!{python}\n{body}")
-            script.chmod(0o755)
+            self.write_script(name, body)
 
     def __call__(self, commands):
-        """What the commands say; raises when one fails."""
-        path = f"{self.folder}/.venv/bin{os.pathsep}{os.environ['PATH']}"
-        own = {"PATH": path, "PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_CONFIG_FILE": os.devnull}
-        left = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
-        done = subprocess.run(
-            ["bash", "-euc", commands],
-            cwd=self.folder,
-            env={**left, **own},
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        assert done.returncode == 0, f"{commands}\n{done.stdout}\n{done.stderr}"
-        return done.stdout
+        """As of any environment, without a package index."""
+        no_index = {"PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_CONFIG_FILE": os.devnull}
+        return super().__call__(commands, **no_index)
 
     def follow(self, guide):
         """Does what a guide says; every block of code is a file to write or a command to give."""
@@ -81,15 +66,6 @@ class Home:
             else:
                 assert language == "sh", f"{guide}: a block that nobody runs:\n{body}"
                 self(body)
-
-    @property
-    def account(self):
-        """There while an emulated account runs here."""
-        return self.folder / "runs/.emulated/account.json"
-
-    def summary(self, run):
-        """What became of a run."""
-        return json.loads((self.folder / "runs" / run / "summary.json").read_text())
 
 
 @pytest.fixture(scope="module")

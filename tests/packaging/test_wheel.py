@@ -1,0 +1,97 @@
+"""The wheel is the whole product: what it installs works outside the source tree, on this machine and emulated AWS."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from fresh_environments import FreshEnvironment
+
+from coordinator.reports import provenance
+from infra.deployment import template
+from infra.packaging.interpreters import interpreter
+from infra.packaging.package_sources import sources
+from infra.packaging.packages import ENTRIES, PINS, ROOT
+
+SETTINGS = (
+    "task.name=toy/corridor actors.num_envs=2 actors.rollout_length=10 stop.rounds=2"
+    " evaluation.episodes=2 evaluation.final_episodes=2"
+)
+COMMANDS = f"""
+marless doctor
+marless train {SETTINGS} --workers 1 --run here
+marless evaluate here --episodes 2 --workers 1
+marless deploy --backend emulated --yes
+marless train --backend emulated {SETTINGS} --run emulated
+marless train --backend emulated --detach {SETTINGS} --run detached
+marless watch detached
+marless teardown --backend emulated --yes
+"""
+# Prints what the installed program knows of itself.
+_INSTALLED = """
+import json, sys
+from coordinator.reports import provenance
+from infra.deployment import template
+from infra.packaging.package_sources import sources
+from infra.packaging.packages import ENTRIES, PINS, ROOT
+json.dump({
+    "root": str(ROOT),
+    "code": provenance.code_sha256(),
+    "commit": provenance.commit(),
+    "template": template.text(),
+    "pins": PINS.read_text(),
+    "files": {function: [str(file) for file in sources(ROOT, entry).files] for function, entry in ENTRIES.items()},
+}, sys.stdout)
+"""
+# The Python of the tests, and a later one where this machine has one.
+_LATER = next(filter(None, (interpreter(f"3.{minor}") for minor in range(sys.version_info.minor + 1, 16))), None)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The wheel of this source tree, built without a package index."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-cache-dir"]
+    environment = {**os.environ, "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull}
+    subprocess.run([*command, f"--wheel-dir={folder}", str(ROOT)], env=environment, check=True)
+    (found,) = folder.glob("*.whl")
+    return found
+
+
+def require_whole_product(installed):
+    """Runs the commands; a run has the same weights wherever its functions and its coordinator run."""
+    try:
+        said = installed(COMMANDS, timeout=600)
+    finally:
+        if installed.account.exists():
+            installed("marless teardown --backend emulated --yes --force")
+    assert "-e '.[" not in said
+    hashes = {installed.summary(run)["weights_sha256"] for run in ("here", "emulated", "detached")}
+    assert len(hashes) == 1
+    assert not installed.account.exists()
+
+
+def test_an_installed_wheel_trains_here_and_in_the_emulated_account(wheel, tmp_path):
+    installed = FreshEnvironment(tmp_path)
+    installed.borrow_packages()
+    installed(f"python -m pip install --quiet --no-deps --no-index --ignore-installed {wheel}")
+    found = json.loads(installed(f"python -c '{_INSTALLED}'"))
+    assert found["root"].startswith(str(tmp_path))
+    assert found["code"] == provenance.code_sha256()
+    assert found["commit"] is None
+    assert found["template"] == template.text()
+    assert found["pins"] == PINS.read_text()
+    here = {function: [str(file) for file in sources(ROOT, entry).files] for function, entry in ENTRIES.items()}
+    assert found["files"] == here
+    require_whole_product(installed)
+
+
+@pytest.mark.conformance
+@pytest.mark.parametrize("python", [sys.executable, _LATER], ids=["this Python", "a later Python"])
+def test_a_wheel_installed_from_the_index_is_the_whole_product(wheel, tmp_path, python):
+    if python is None:
+        pytest.skip("this machine has no later Python")
+    installed = FreshEnvironment(tmp_path, python, pip=True)
+    installed(f"pip install --quiet '{wheel}[tasks,report,emulated]'", timeout=1800)
+    require_whole_product(installed)
