@@ -4,6 +4,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from infra.aws.clients import Cloud
 from infra.aws.errors import storage_errors
 
@@ -63,3 +65,12 @@ class DynamoCompletions:
 
 def _members(attributes: dict[str, Any]) -> frozenset[bytes]:
     return frozenset(bytes(member) for member in attributes.get("members", {"BS": []})["BS"])
+
+
+def wake(client: Any, coordinator: str, tenant: str, run: str) -> None:
+    """Invokes the qualified function `coordinator` for the run without waiting for it.
+
+    `client` is of Lambda. Waking twice does no harm, so the SDK may repeat the call. Raises `ClientError`.
+    """
+    event = msgspec.json.encode({"tenant": tenant, "run": run})
+    client.invoke(FunctionName=coordinator, InvocationType="Event", Payload=event)

@@ -19,6 +19,7 @@ from functions.contract import KeyTaken, NoSuchObject, StorageFault
 from infra.aws.backoff import few, retried
 from infra.aws.clients import Cloud
 from infra.aws.errors import code, explained, storage_errors
+from infra.aws.settings import Settings
 from infra.object_keys import checked, checked_prefix
 
 # An object's hash beside it (x-amz-meta-sha256), for who reads its header alone.
@@ -172,3 +173,14 @@ class S3Storage:
 def _crossed(error: Exception) -> bool:
     """Whether another request for the key was under way, after which S3 asks to repeat this one."""
     return code(error) == "ConditionalRequestConflict"
+
+
+def tenant_runs(cloud: Cloud, settings: Settings) -> list[str]:
+    """Names of runs, sorted; objects themselves are not listed. Raises `StorageFault`."""
+    prefix = settings.objects("").removesuffix("/")
+    with storage_errors("list", f"s3://{settings.bucket}/{prefix}"):
+        pages = cloud.client("s3").get_paginator("list_objects_v2")
+        found = pages.paginate(Bucket=settings.bucket, Prefix=prefix, Delimiter="/")
+        # A page without runs has no such entry, and the search gives None for it.
+        names = [entry["Prefix"] for entry in found.search("CommonPrefixes[]") if entry]
+    return sorted(name.removeprefix(prefix).removesuffix("/") for name in names)

@@ -5,9 +5,8 @@ The same code deploys to AWS and to an emulated account; nothing in here knows w
 
 from infra.deployment.deploying import deploy
 from infra.deployment.description import Deployment, describe
-from infra.deployment.names import ROLES, stack_name
 from infra.deployment.packages import Packages
 from infra.deployment.removal import teardown
-from infra.deployment.stack import DeploymentFault
+from infra.deployment.stack import ROLES, DeploymentFault, stack_name
 
 __all__ = ["ROLES", "Deployment", "DeploymentFault", "Packages", "deploy", "describe", "stack_name", "teardown"]

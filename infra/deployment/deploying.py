@@ -7,11 +7,20 @@ from infra.aws.clients import Cloud
 from infra.aws.errors import storage_errors
 from infra.deployment import removal
 from infra.deployment.description import Deployment, described
-from infra.deployment.names import stack_name
 from infra.deployment.packages import Packages, upload
-from infra.deployment.stack import BROKEN, WHOLE, DeploymentFault, Say, Stack, Stacks, Wait
+from infra.deployment.stack import (
+    BROKEN,
+    ROLES,
+    WHOLE,
+    DeploymentFault,
+    Say,
+    Stack,
+    Stacks,
+    Wait,
+    function_name,
+    stack_name,
+)
 from infra.deployment.template import located, text
-from infra.deployment.versions import forget_unborn
 
 # API_CreateStack, TemplateBody.
 _LONGEST_TEMPLATE = 51_200
@@ -89,3 +98,23 @@ def _failure(stacks: Stacks, name: str, stack: Stack | None) -> str:
     if stack is None:
         return f"stack {name} was deleted by somebody else while it was deployed; deploy again"
     return f"stack {name} is {stack.status}: {stacks.why(stack.id)}"
+
+
+def forget_unborn(cloud: Cloud, stack: Stack, say: Say) -> None:
+    """Deletes what an update published before it failed and was rolled back; raises `ClientError`.
+
+    Versions are retained when a stack drops them, these too. The next update would publish the same again, which Lambda
+    does not do for a function that equals its last version (API_PublishVersion). Nobody knows of them: a stack's
+    outputs change when an update succeeds.
+    """
+    client = cloud.client("lambda")
+    for role in ROLES:
+        function, live = (
+            function_name(stack.name, role),
+            stack.outputs[f"{role.capitalize()}Version"].rpartition(":")[2],
+        )
+        pages = client.get_paginator("list_versions_by_function").paginate(FunctionName=function)
+        for version in pages.search("Versions[].Version"):
+            if version != "$LATEST" and int(version) > int(live):
+                say(f"deleting version {version} of {role}, which the failed update left")
+                client.delete_function(FunctionName=function, Qualifier=version)

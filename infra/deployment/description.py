@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from infra.aws.clients import Cloud
 from infra.aws.errors import storage_errors
-from infra.deployment.names import ROLES
-from infra.deployment.stack import Stack, Stacks
+from infra.deployment.stack import ROLES, Stack, Stacks
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 from infra.aws.clients import Cloud
 from infra.deployment import bucket
-from infra.deployment.names import ROLES, artifacts_bucket, function_name, repository
-from infra.deployment.stack import Part
+from infra.deployment.stack import ROLES, Part, artifacts_bucket, function_name, repository
 
 
 class Listing(NamedTuple):

@@ -10,8 +10,7 @@ from pathlib import Path
 from botocore.exceptions import ClientError
 
 from infra.aws.clients import Cloud
-from infra.deployment.names import ROLES, artifacts_bucket, repository
-from infra.deployment.stack import DeploymentFault, Say
+from infra.deployment.stack import ROLES, DeploymentFault, Say, artifacts_bucket, repository
 from infra.packaging import containers
 
 

@@ -9,8 +9,7 @@ from infra.aws.clients import Cloud
 from infra.aws.errors import explained, storage_errors
 from infra.deployment import bucket, leftovers
 from infra.deployment.leftovers import Owned
-from infra.deployment.names import stack_name
-from infra.deployment.stack import DeploymentFault, Part, Say, Stack, Stacks, Wait
+from infra.deployment.stack import DeploymentFault, Part, Say, Stack, Stacks, Wait, stack_name
 
 # A function that still runs can write into the bucket between its emptying and its deletion; functions go in the first
 # attempt, so the second one finds nobody writing, but for those that were at it.

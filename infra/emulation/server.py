@@ -19,7 +19,6 @@ from pathlib import Path
 
 from infra.aws.clients import Cloud
 from infra.emulation.account_folder import ACCOUNT_NUMBER, AccountFolder, Whereabouts
-from infra.emulation.backends import Backends
 from infra.emulation.cloudformation import sam_translation
 from infra.emulation.cloudformation.cloudformation_api import CloudFormation
 from infra.emulation.cloudformation.resources.catalogue import kinds
@@ -30,13 +29,13 @@ from infra.emulation.iam.role_policies import Rules
 from infra.emulation.lambda_service.environment_variables import AccountContext
 from infra.emulation.lambda_service.lambda_api import LambdaApi
 from infra.emulation.lambda_service.lambdas import DeadLetter, Lambdas
-from infra.emulation.lambda_service.logs import LogFiles
 from infra.emulation.lambda_service.schedules import Schedules
 from infra.emulation.listener import listen
 from infra.emulation.middleware.atomic import Atomic
 from infra.emulation.middleware.faults import Faults
-from infra.emulation.middleware.log_events import LogEvents, LogsApi
+from infra.emulation.middleware.log_events import LogEvents, LogFiles, LogsApi
 from infra.emulation.middleware.request_counter import RequestCounter
+from infra.emulation.moto_services import MotoServices
 from infra.emulation.wsgi import App, Environ, Start
 
 # Whoever looks whether an account lives here holds its lock for a moment.
@@ -61,7 +60,7 @@ class EmulatedAccount:
         self._lambdas = Lambdas(context, logs.write, self._bury, most_processes=processes)
         self._schedules = Schedules(self._lambdas)
         made = kinds(self._client, Functions(self._lambdas, code), self._schedules, rules)
-        app: App = LogsApi(Atomic(Backends()), logs)
+        app: App = LogsApi(Atomic(MotoServices()), logs)
         app = CloudFormation(app, Stacks(made, region, ACCOUNT_NUMBER), region)
         app = self._authorization = IamAuthorization(LambdaApi(app, self._lambdas), key, rules, ACCOUNT_NUMBER)
         self._server.app = Faults(RequestCounter(app)) if faults else app

@@ -20,10 +20,9 @@ from functions.completion import LONGEST_MESSAGE, CompletionReport, completion_r
 from functions.contract import Answer, Failed, Request
 from functions.ports import Blobs
 from infra.aws.clients import Cloud
-from infra.aws.completions import DynamoCompletions
+from infra.aws.completions import DynamoCompletions, wake
 from infra.aws.s3 import S3Storage
 from infra.aws.settings import Settings
-from infra.aws.waking import wake
 from infra.local.own_process import OwnTime, peak_mb
 
 Handle = Callable[[bytes, Blobs], bytes]

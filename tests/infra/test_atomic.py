@@ -12,9 +12,9 @@ from moto.dynamodb.models import table
 from moto.s3.models import S3Backend
 
 from infra.aws.clients import Cloud
-from infra.emulation.backends import Backends
 from infra.emulation.listener import listen
 from infra.emulation.middleware.atomic import Atomic
+from infra.emulation.moto_services import MotoServices
 
 WRITERS, ROUNDS = 40, 20
 LOST = {"PreconditionFailed", "ConditionalCheckFailedException"}
@@ -99,20 +99,20 @@ def items(cloud, place):
 
 @pytest.mark.parametrize("writing", [objects, items])
 def test_of_racing_conditional_writes_exactly_one_wins(writing, gap):
-    with served(Atomic(Backends())) as (cloud, name):
+    with served(Atomic(MotoServices())) as (cloud, name):
         race = writing(cloud, name)
         assert [winners(race(f"round-{number}")) for number in range(ROUNDS)] == [1] * ROUNDS
 
 
 @pytest.mark.parametrize("writing", [objects, items])
 def test_without_turns_several_win(writing, gap):
-    with served(Backends()) as (cloud, name):
+    with served(MotoServices()) as (cloud, name):
         race = writing(cloud, name)
         assert any(winners(race(f"round-{number}")) > 1 for number in range(ROUNDS))
 
 
 def test_no_addition_to_a_set_is_lost():
-    with served(Atomic(Backends())) as (cloud, name):
+    with served(Atomic(MotoServices())) as (cloud, name):
         client = cloud.client("dynamodb")
 
         def add(writer):
@@ -129,7 +129,7 @@ def test_no_addition_to_a_set_is_lost():
 
 
 def test_a_version_is_replaced_once():
-    with served(Atomic(Backends())) as (cloud, name):
+    with served(Atomic(MotoServices())) as (cloud, name):
         client, key = cloud.client("dynamodb", retries={"total_max_attempts": 1}), {"scope": {"S": "state"}}
         client.put_item(TableName=name, Item={**key, "version": {"N": "1"}})
 

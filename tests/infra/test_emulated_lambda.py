@@ -26,12 +26,11 @@ from werkzeug.wrappers import Response
 from infra.aws.clients import Cloud
 from infra.emulation.lambda_service import async_events, environments, platform_log, pool, runtime
 from infra.emulation.lambda_service.environment_variables import AccountContext
+from infra.emulation.lambda_service.invocation_result import Refused
 from infra.emulation.lambda_service.lambda_api import LambdaApi
 from infra.emulation.lambda_service.lambdas import Lambdas
-from infra.emulation.lambda_service.output import Output
-from infra.emulation.lambda_service.platform_log import ErrorStatus
+from infra.emulation.lambda_service.platform_log import ErrorStatus, Output
 from infra.emulation.lambda_service.recursion import follow
-from infra.emulation.lambda_service.refusals import Refused
 from infra.emulation.lambda_service.schedules import Schedule, Schedules
 from infra.emulation.lambda_service.versions import FunctionVersion, Registry
 

@@ -4,7 +4,7 @@ import pytest
 
 from infra.deployment import template
 from infra.deployment.leftovers import LISTINGS, LOGICAL_IDS
-from infra.deployment.names import ROLES
+from infra.deployment.stack import ROLES
 from infra.emulation.cloudformation.inventory import INVENTORY, missing, paths, unknown
 from infra.emulation.cloudformation.resources.catalogue import kinds
 from infra.emulation.cloudformation.sam_translation import translate

@@ -10,8 +10,8 @@ from coordinator.reports.text import counted
 from coordinator.runs.folder import RunFolder, everything
 from infra.aws.clients import Cloud
 from infra.aws.detached import Deployed
+from infra.aws.s3 import tenant_runs
 from infra.aws.settings import Settings
-from infra.aws.tenant_runs import tenant_runs
 from infra.deployment import Deployment, DeploymentFault, describe, stack_name, teardown
 
 _NAMED = 5

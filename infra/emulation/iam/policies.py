@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from infra.emulation.iam.conditions import Condition, Context, NotEmulated, conditions
-from infra.emulation.iam.wildcards import action_like, arn_like
+from infra.emulation.iam.conditions import Condition, Context, NotEmulated, action_like, arn_like, conditions
 
 Document = Mapping[str, Any]
 Said = Literal["allow", "deny", "nothing"]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from infra.emulation.lambda_service.environments import Invocation
-from infra.emulation.lambda_service.refusals import Refused, unavailable
+from infra.emulation.lambda_service.invocation_result import Refused, unavailable
 from infra.emulation.lambda_service.versions import Target
 
 # AWS documentation, "How Lambda handles errors and retries with asynchronous invocation": a throttled event waits 1 s

@@ -19,9 +19,8 @@ from typing import Literal
 from infra.emulation.lambda_service import invocation_result, platform_log
 from infra.emulation.lambda_service.environment_variables import AccountContext, variables
 from infra.emulation.lambda_service.invocation_result import InvocationResult
-from infra.emulation.lambda_service.output import Output
-from infra.emulation.lambda_service.process import RuntimeProcess
-from infra.emulation.lambda_service.runtime import LONGEST_BODY, PREFIX, RuntimeApi, RuntimeRequest
+from infra.emulation.lambda_service.platform_log import Output
+from infra.emulation.lambda_service.runtime import LONGEST_BODY, PREFIX, RuntimeApi, RuntimeProcess, RuntimeRequest
 from infra.emulation.lambda_service.versions import FunctionVersion
 
 INIT_LIMIT_S = 10.0

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from werkzeug.wrappers import Request, Response
 
+from infra.emulation.lambda_service.invocation_result import Refused, invalid, too_large
 from infra.emulation.lambda_service.lambdas import LONGEST_EVENT, LONGEST_REQUEST, Lambdas, Result
-from infra.emulation.lambda_service.refusals import Refused, invalid, too_large
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication

@@ -8,13 +8,19 @@ from dataclasses import dataclass
 import msgspec
 
 from infra.emulation.lambda_service.async_events import Event, EventQueue
-from infra.emulation.lambda_service.concurrency import Concurrency
 from infra.emulation.lambda_service.environment_variables import AccountContext
 from infra.emulation.lambda_service.environments import Execution, Invocation
+from infra.emulation.lambda_service.invocation_result import (
+    Refused,
+    not_json,
+    recursive,
+    throttled,
+    too_large,
+    unavailable,
+)
 from infra.emulation.lambda_service.platform_log import tail
-from infra.emulation.lambda_service.pool import Closed, Pool
+from infra.emulation.lambda_service.pool import Closed, Concurrency, Pool
 from infra.emulation.lambda_service.recursion import follow
-from infra.emulation.lambda_service.refusals import Refused, not_json, recursive, throttled, too_large, unavailable
 from infra.emulation.lambda_service.versions import FunctionVersion, Registry
 
 # "Lambda quotas": 6 MB for synchronous requests, 1 MB for asynchronous ones.

@@ -4,12 +4,19 @@ AWS documentation, "Viewing CloudWatch logs for Lambda functions" and "Understan
 lifecycle" (INIT_REPORT).
 """
 
+import fcntl
 import math
+import os
+import tempfile
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
 TAIL_BYTES = 4096  # API_Invoke, LogResult: "the last 4 KB of the execution log"
+
+# Of one invocation's output no more than this is handed on, its end.
+LONGEST = 4 << 20
+_TRIM = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -77,3 +84,30 @@ def timed_out(request_id: str, timeout_s: float) -> str:
 def tail(lines: list[str]) -> bytes:
     """The last 4 KB of the log of an invocation."""
     return "".join(f"{line}\n" for line in lines).encode()[-TAIL_BYTES:]
+
+
+class Output:
+    """The file behind a process's output: it never fills up like a pipe, and is whole when a process ends."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # closed with the environment
+        self.descriptor = self._file.fileno()
+        # Processes append, so the file can be emptied under them.
+        fcntl.fcntl(self.descriptor, fcntl.F_SETFL, fcntl.fcntl(self.descriptor, fcntl.F_GETFL) | os.O_APPEND)
+        self._taken = 0
+
+    def take(self) -> list[str]:
+        """The lines since the last time; a line that awslambdaric broke with carriage returns stays one event."""
+        size = os.fstat(self.descriptor).st_size
+        if size == self._taken:
+            return []
+        start = max(self._taken, size - LONGEST)
+        text = os.pread(self.descriptor, size - start, start).decode(errors="replace")
+        self._taken = size
+        if size > _TRIM:
+            os.ftruncate(self.descriptor, 0)
+            self._taken = 0
+        return [line.replace("\r", "\n") for line in text.removesuffix("\n").split("\n")]
+
+    def close(self) -> None:
+        self._file.close()

@@ -8,11 +8,14 @@ keeps its own environment meanwhile, so chains of synchronous calls longer than 
 
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from infra.emulation.lambda_service.environment_variables import AccountContext
 from infra.emulation.lambda_service.environments import Environment
-from infra.emulation.lambda_service.versions import FunctionVersion
+from infra.emulation.lambda_service.invocation_result import throttled
+from infra.emulation.lambda_service.versions import FunctionVersion, Registry
 
 # Lambda too replaces environments every few hours; the credentials they began with do not last for ever.
 LIFETIME_S = 2 * 3600.0
@@ -172,3 +175,33 @@ class Pool:
                 ended = [environment for since, environment in self._idle if since <= late]
                 self._idle = [entry for entry in self._idle if entry[0] > late]
             self._end(ended)
+
+
+class Concurrency:
+    """Counts invocations under way; safe for any number of threads."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._lock = threading.Lock()
+        self._running: Counter[str] = Counter()
+
+    @contextmanager
+    def one(self, name: str) -> Iterator[None]:
+        """One invocation of the function `name`; raises `Refused` at once where there is no room for it."""
+        with self._lock:
+            reserved = self._registry.reserved(name)
+            if reserved is None:
+                room = self._registry.unreserved() - self._unreserved()
+            else:
+                room = reserved - self._running[name]
+            if room <= 0:
+                raise throttled(reserved is not None)
+            self._running[name] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running[name] -= 1
+
+    def _unreserved(self) -> int:
+        return sum(count for name, count in self._running.items() if self._registry.reserved(name) is None)

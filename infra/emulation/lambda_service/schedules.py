@@ -7,8 +7,8 @@ import threading
 import time
 from dataclasses import dataclass
 
+from infra.emulation.lambda_service.invocation_result import Refused
 from infra.emulation.lambda_service.lambdas import Lambdas
-from infra.emulation.lambda_service.refusals import Refused
 
 _log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from infra.emulation.lambda_service.refusals import invalid, not_found
+from infra.emulation.lambda_service.invocation_result import invalid, not_found
 
 LIVE = "live"
 LATEST = "$LATEST"

@@ -12,12 +12,12 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from http import HTTPStatus
+from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
 
 import msgspec
 
-from infra.emulation.middleware.peers import process_of
 from infra.emulation.wsgi import App, Dropped, Environ, Start, body, operation, reply, service
 
 PATH = "/_marless/faults"
@@ -183,3 +183,26 @@ _ANSWERS: dict[str, Callable[[Start], Iterable[bytes]]] = {
     "swallow": lambda start: reply(start, "202 Accepted", b""),
     "error": lambda start: reply(start, "500 Internal Server Error", b'{"message": "injected"}'),
 }
+
+
+def process_of(port: int, server_port: int) -> int | None:
+    """The process that connected from `port` of 127.0.0.1 to `server_port` of it; None where it has gone.
+
+    The kernel lists connections with the inodes of their sockets (proc(5), /proc/net/tcp), and what each process holds.
+    """
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        here, there = (int(address.rpartition(":")[2], 16) for address in fields[1:3])
+        if (here, there) == (port, server_port):
+            return _holder(f"socket:[{fields[9]}]")
+    return None
+
+
+def _holder(socket: str) -> int | None:
+    for folder in Path("/proc").glob("[0-9]*/fd"):
+        with suppress(OSError):
+            for entry in os.scandir(folder):
+                with suppress(OSError):
+                    if str(Path(entry.path).readlink()) == socket:
+                        return int(folder.parent.name)
+    return None

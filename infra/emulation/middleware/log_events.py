@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import count
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from infra.emulation.wsgi import App, Environ, Start, body, operation, reply, service
@@ -22,6 +23,31 @@ _UNDERSTOOD = {"logGroupName", "startTime", "nextToken"}
 _KIND = "application/x-amz-json-1.1"
 
 Write = Callable[[str, str, list[str]], None]
+
+# A file that has grown so large makes room; the one before it is kept.
+_LARGEST = 16 << 20
+
+
+class LogFiles:
+    """The log groups below `folder`: ``/marless/stack/actor`` is the file ``marless-stack-actor.log``."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+
+    def write(self, group: str, stream: str, lines: list[str]) -> None:
+        """Appends lines to the group's file, whole."""
+        path = self.path(group)
+        with self._lock:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with path.open("a", encoding="utf-8") as file:
+                file.write("".join(f"{stream[-8:]} {line}\n" for line in lines))
+            if path.stat().st_size > _LARGEST:
+                path.replace(path.with_suffix(".log.1"))
+
+    def path(self, group: str) -> Path:
+        """The group's file."""
+        return self._folder / f"{group.strip('/').replace('/', '-')}.log"
 
 
 class _Event(NamedTuple):

@@ -1,6 +1,6 @@
 """Every kind of resource, by its type."""
 
-from infra.emulation.cloudformation.resources import functions, identity, storage, watching
+from infra.emulation.cloudformation.resources import functions, identity, monitoring, storage
 from infra.emulation.cloudformation.resources.kind import Clients, Kind
 from infra.emulation.iam.role_policies import Rules
 from infra.emulation.lambda_service.schedules import Schedules
@@ -22,7 +22,7 @@ def kinds(clients: Clients, known: functions.Functions, schedules: Schedules, ru
         "AWS::Lambda::EventInvokeConfig": functions.EventInvokeConfig(known),
         "AWS::Lambda::Permission": functions.Permission(clients),
         "AWS::Events::Rule": functions.Rule(clients, schedules),
-        "AWS::CloudWatch::Alarm": watching.Alarm(clients),
-        "AWS::CloudWatch::Dashboard": watching.Dashboard(clients),
-        "AWS::SNS::Topic": watching.Topic(clients),
+        "AWS::CloudWatch::Alarm": monitoring.Alarm(clients),
+        "AWS::CloudWatch::Dashboard": monitoring.Dashboard(clients),
+        "AWS::SNS::Topic": monitoring.Topic(clients),
     }

@@ -26,7 +26,7 @@ _SERVICES = {
 }
 
 
-class Backends:
+class MotoServices:
     """Hands every request to its service; the first one for a service loads it."""
 
     def __init__(self) -> None:
