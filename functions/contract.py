@@ -1,6 +1,6 @@
-"""Every message between the coordinator and the functions, every record of the ledger, and the errors both sides name.
+"""The messages between the coordinator and the functions, the records of the ledger, and the errors of both sides.
 
-Messages are frozen, tagged and refuse unknown fields. Nothing here does anything; who serves a message defines it.
+Messages are frozen, tagged and refuse unknown fields. This module holds data only; handlers define what messages do.
 """
 
 from typing import Annotated, Literal
@@ -14,15 +14,15 @@ SCHEMA = 1
 Hyperparameters = dict[str, str | int | float | bool | list[int]]
 
 SummaryName = Literal["behaviour", "gaussian", "density", "curvature", "noise"]
-"""What a learner can tell of its policies beside training them; see `functions.algorithms.base.Summary`."""
+"""Summaries of policies that a learner can report; see `functions.algorithms.base.Summary`."""
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """A value on the wire."""
+    """Base of all messages."""
 
 
 class Ref(Message, frozen=True, kw_only=True):
-    """An object in storage and what its bytes must hash to."""
+    """An object in storage and the hash of its bytes."""
 
     key: str
     sha256: str
@@ -37,7 +37,7 @@ class Table(Message, frozen=True, kw_only=True):
 
 
 class Usage(Message, frozen=True, kw_only=True):
-    """Storage operations of one invocation, as the price list counts them."""
+    """Storage operations of one invocation in the units of the price list."""
 
     puts: int = 0
     gets: int = 0
@@ -46,21 +46,22 @@ class Usage(Message, frozen=True, kw_only=True):
 
 
 class Opponents(Message, frozen=True, kw_only=True):
-    """Agents that do not learn, and how they act while others do: as their policies' distributions say, as `greedy`
-    has it, or at random without policies. In evaluations those with policies are greedy."""
+    """Agents that do not learn."""
 
     agents: tuple[int, ...]
+    # How they act in training: sampled from their policies, greedily, or at random without policies. In evaluations
+    # those with policies act greedily.
     acting: Literal["drawn", "greedy", "random"] = "drawn"
 
 
 class Team(Message, frozen=True, kw_only=True):
-    """Who learns with whom: `groups[i]` is the group of agent i, named after its first member.
+    """The groups of agents that share networks."""
 
-    `identity`: networks take the agent's one-hot. Each of the `opponents` is a group of its own.
-    """
-
+    # The group of each agent, named after its first member.
     groups: tuple[int, ...]
+    # Networks take the agent's one-hot.
     identity: bool = False
+    # Each of these agents is a group by itself.
     opponents: Opponents | None = None
 
     @property
@@ -75,25 +76,22 @@ class Team(Message, frozen=True, kw_only=True):
 
     @property
     def learning(self) -> tuple[int, ...]:
-        """The groups of those who learn, ascending."""
+        """The groups that learn, ascending."""
         return tuple(sorted({self.groups[agent] for agent in self.learners}))
 
 
 class Behaviour(Message, frozen=True, kw_only=True):
-    """How agents act while data is collected.
+    """How agents act while data is collected."""
 
-    `sample`: as the policy's distribution says. `epsilon`: the action of the highest value, but with probability
-    `amount` any legal one. `noise`: the policy's numbers, plus normal noise of `amount` times half the range;
-    choices as the policy's distribution says.
-    """
-
+    # `sample`: sampled from the policy's distribution. `epsilon`: the action of the highest value, or with probability
+    # `amount` any legal one. `noise`: continuous actions plus normal noise, discrete ones sampled.
     kind: Literal["sample", "epsilon", "noise"] = "sample"
+    # Epsilon, or the noise's standard deviation as a part of half the range.
     amount: float = 0.0
 
 
 class Past(Message, frozen=True, kw_only=True):
-    """What `rollouts` of an earlier round gave: objects that hold their trajectories, for algorithms that learn from
-    more than the last round."""
+    """The trajectories of an earlier round, for algorithms with a replay buffer."""
 
     round: int
     rollouts: int
@@ -101,47 +99,46 @@ class Past(Message, frozen=True, kw_only=True):
 
 
 class ReportTo(Message, frozen=True, kw_only=True):
-    """Where a task reports that it ended, when nobody waits for its answer; see `functions.completion`.
+    """Where a task reports its completion when nobody waits for its answer; see `functions.completion`."""
 
-    It is number `index` of the `count` tasks that were asked together; `ask` tells these from all others of the run.
-    `coordinator` is the function to wake when all of them have ended.
-    """
-
+    # Number of the set of tasks that were dispatched together, unique in the run.
     ask: int
+    # Number of this task in the set, and the number of tasks in it.
     index: int
     count: int
+    # Name of the function to wake when all of them have ended.
     coordinator: str
 
 
 class Order(Message, frozen=True, kw_only=True):
-    """The part every task has.
+    """The fields of every task."""
 
-    `id` is the task's address (`<run>/000007/sample/00000-00003`), the same for every attempt. `output` is the key
-    prefix its objects go under. `timeout_s` is how long this attempt may run. `inlined` are objects by key that travel
-    inside the message instead of through storage, and `inline_objects` asks that the answer's objects do so too. With
-    `report_to` the answer is stored whole, for who asked will read it there.
-    """
-
+    # The task's address (`<run>/000007/sample/00000-00003`), the same for every attempt.
     id: str
     run: str
     round: int
+    # Key prefix of its objects.
     output: str
     attempt: int = 0
+    # Time limit of this attempt.
     timeout_s: float
     seed: int
+    # The objects of the answer travel in its message instead of through storage.
     inline_objects: bool = False
+    # Objects by key that this message holds.
     inlined: dict[str, bytes] = {}
+    # The whole answer is stored, because nobody waits for it.
     report_to: ReportTo | None = None
 
 
 class DescribeTask(Order, frozen=True, kw_only=True, tag="describe"):
-    """Say what the task looks like from outside."""
+    """Return the `EnvSpec` of an env task."""
 
     environment: EnvTask
 
 
 class InitialiseTask(Order, frozen=True, kw_only=True, tag="initialise"):
-    """Draw the networks of round 0."""
+    """Initialise the networks of round 0."""
 
     spec: EnvSpec
     algorithm: str
@@ -150,8 +147,7 @@ class InitialiseTask(Order, frozen=True, kw_only=True, tag="initialise"):
 
 
 class SampleTask(Order, frozen=True, kw_only=True, tag="sample"):
-    """Collect `rollouts`: `rollout_length` steps in each of `num_envs` environments for each, with the policies of
-    `policies`."""
+    """Collect `rollouts`, each of `rollout_length` steps in `num_envs` environments."""
 
     environment: EnvTask
     team: Team
@@ -163,14 +159,7 @@ class SampleTask(Order, frozen=True, kw_only=True, tag="sample"):
 
 
 class LearnTask(Order, frozen=True, kw_only=True, tag="learn"):
-    """Run `stages` for `groups` on the round's trajectories of `rollouts`.
-
-    `state` holds the incoming policies and learner state; `tensors` what earlier stages of this round left.
-    `publish_tensors` asks for the stages' intermediate tensors to be stored for later tasks of the round. `summaries`
-    are told of the groups whose policies this task trains. The stages run `updates` times, which the round counts from
-    `first_update` on. `past` is what else is learned
-    from, oldest first.
-    """
+    """Run stages of the algorithm on the round's trajectories."""
 
     spec: EnvSpec
     algorithm: str
@@ -180,21 +169,26 @@ class LearnTask(Order, frozen=True, kw_only=True, tag="learn"):
     groups: tuple[int, ...]
     rollouts: tuple[int, ...]
     trajectories: tuple[Ref, ...]
+    # The policies and learner state before the round.
     state: tuple[Ref, ...]
+    # The results of earlier stages of this round.
     tensors: tuple[Ref, ...] = ()
+    # Store the intermediate tensors of the stages for later tasks of the round.
     publish_tensors: bool = False
+    # Computed for the groups whose policies this task trains.
     summaries: tuple[SummaryName, ...] = ()
+    # Number of the first of `updates` updates in the round.
     first_update: int = 0
     updates: int = 1
+    # Earlier rounds in the replay buffer, oldest first.
     past: tuple[Past, ...] = ()
 
 
 class WholeTask(Order, frozen=True, kw_only=True, tag="whole"):
-    """Sample and learn some rounds, the first of them `round`, without anything in between leaving the function.
+    """Sample and learn several rounds in one invocation, the first of them `round`.
 
-    Fields as in `SampleTask` and `LearnTask`; all stages run for all groups. What each round gives is, byte for byte,
-    what tasks of its own would give. There are as many rounds as `behaviours`. With `replayed_steps` the trajectories
-    are stored, because rounds to come learn from the newest of so many environment steps.
+    Fields are those of `SampleTask` and `LearnTask`; all stages run for all groups. Every round gives the same bytes as
+    separate tasks.
     """
 
     environment: EnvTask
@@ -205,27 +199,23 @@ class WholeTask(Order, frozen=True, kw_only=True, tag="whole"):
     rollouts: tuple[int, ...]
     num_envs: int
     rollout_length: int
+    # One for each round.
     behaviours: tuple[Behaviour, ...]
     state: tuple[Ref, ...]
     summaries: tuple[SummaryName, ...] = ()
     updates: int = 1
+    # Capacity of the replay buffer in environment steps; if positive, trajectories are stored for later rounds.
     replayed_steps: int = 0
     past: tuple[Past, ...] = ()
 
     @property
     def rounds(self) -> int:
-        """How many rounds the task goes through."""
+        """The number of rounds."""
         return len(self.behaviours)
 
 
 class RegroupTask(Order, frozen=True, kw_only=True, tag="regroup"):
-    """Make the networks of the team `target` out of those of `team`.
-
-    `bases[group]` is the old group whose networks the new group starts from, for every new group that does not go on
-    as it is. `trajectories` of `rollouts` are the round's data; where there are none the units are played once more
-    with `policies`, which gives the same bytes. A merged policy is taught `distil_steps` steps to act as its members
-    did.
-    """
+    """Make the networks of the team `target` from those of `team`."""
 
     environment: EnvTask
     spec: EnvSpec
@@ -233,31 +223,33 @@ class RegroupTask(Order, frozen=True, kw_only=True, tag="regroup"):
     hyperparameters: Hyperparameters
     team: Team
     target: Team
+    # By new group, the old group whose networks it starts from; groups that do not change are absent.
     bases: dict[int, int]
     rollouts: tuple[int, ...]
     num_envs: int
     rollout_length: int
+    # The round's data; if empty, the rollouts are collected again with `policies`, which gives the same bytes.
     trajectories: tuple[Ref, ...]
     policies: tuple[Ref, ...]
     behaviour: Behaviour = Behaviour()
     state: tuple[Ref, ...]
+    # Steps of distillation from the members' policies into a merged one.
     distil_steps: int = 0
 
 
 class EvaluateTask(Order, frozen=True, kw_only=True, tag="evaluate"):
-    """Play `episodes` whole episodes with the policies of `policies`.
-
-    `stream` names the set of start states (fresh for every stream and round), `part` the share that this task plays.
-    With `side` the returns are sums over the agents of that side alone (`EnvSpec.sides`).
-    """
+    """Play whole episodes with fixed policies."""
 
     environment: EnvTask
     team: Team
     policies: tuple[Ref, ...]
+    # Name of the set of start states, which differ for every stream and round.
     stream: str
+    # Number of this task's part of the set.
     part: int
     episodes: int
     greedy: bool = True
+    # Returns are sums over the agents of this side (`EnvSpec.sides`), or over all.
     side: int | None = None
 
 
@@ -265,7 +257,7 @@ Request = DescribeTask | InitialiseTask | SampleTask | LearnTask | WholeTask | R
 
 
 class DescribeReply(Message, frozen=True, kw_only=True, tag="describe"):
-    """What the task looks like from outside."""
+    """The spec of the env task."""
 
     spec: EnvSpec
 
@@ -275,42 +267,48 @@ class InitialiseReply(Message, frozen=True, kw_only=True, tag="initialise"):
 
 
 class SampleReply(Message, frozen=True, kw_only=True, tag="sample"):
-    """What the sampled episodes gave: one undiscounted return (sum over agents) per finished episode, and means of the
-    environment's metrics. `agent_returns[u][i]` is the sum over the episodes of the task's u-th unit of what agent
-    i got; unit by unit, so that the mean over a round does not depend, to the last bit, on who played which units."""
+    """Results of the sampled episodes."""
 
     env_steps: Annotated[int, msgspec.Meta(ge=0)]
+    # Undiscounted, summed over agents, one per finished episode.
     returns: tuple[float, ...] = ()
+    # By rollout and agent, summed over the rollout's episodes; by rollout, so that the mean over a round is bit for bit
+    # independent of how rollouts are assigned to tasks.
     agent_returns: tuple[tuple[float, ...], ...] = ()
+    # Means over the episodes.
     env_metrics: dict[str, float] = {}
 
 
 class LearnReply(Message, frozen=True, kw_only=True, tag="learn"):
-    """Figures of the update, `<stage>/<figure>/<group>` -> value, and tables, `<summary>/<agent>` -> table."""
+    """Results of learning beside the tensors."""
 
+    # By `<stage>/<metric>/<group>`.
     metrics: dict[str, float] = {}
+    # By `<summary>/<agent>`.
     tables: dict[str, Table] = {}
 
 
 class WholeReply(Message, frozen=True, kw_only=True, tag="whole"):
-    """What sampling and learning gave, round by round."""
+    """Results of sampling and learning by round."""
 
     samples: tuple[SampleReply, ...]
     learns: tuple[LearnReply, ...]
 
 
 class RegroupReply(Message, frozen=True, kw_only=True, tag="regroup"):
-    """Figures of the change, `<figure>/<group>` -> value."""
+    """Metrics of the change, `<metric>/<group>` -> value."""
 
     metrics: dict[str, float] = {}
 
 
 class EvaluateReply(Message, frozen=True, kw_only=True, tag="evaluate"):
-    """One undiscounted return (sum over agents, or over those of the task's side) per episode, per-agent means, and
-    means of the environment's metrics."""
+    """Results of the episodes."""
 
+    # Undiscounted, summed over agents or those of the task's side, one per episode.
     returns: tuple[float, ...]
+    # Means by agent.
     agent_returns: tuple[float, ...] = ()
+    # Means over the episodes.
     env_metrics: dict[str, float] = {}
 
 
@@ -318,17 +316,15 @@ Reply = DescribeReply | InitialiseReply | SampleReply | LearnReply | WholeReply 
 
 
 class Done(Message, frozen=True, kw_only=True, tag="done"):
-    """A task's answer: the objects it made and its reply.
-
-    Objects are `policies`, `learner`, `tensors`, `trajectory`, and `played`: the trajectories of several rounds.
-    `inlined` holds by key the objects that travel in this message; none of them is stored.
-    """
+    """The answer of a task that succeeded."""
 
     id: str
     attempt: int
+    # By kind: `policies`, `learner`, `tensors`, `trajectory`, or `played` for the trajectories of several rounds.
     objects: dict[str, Ref] = {}
     reply: Reply
     usage: Usage = Usage()
+    # Objects by key that this message holds; none of them is stored.
     inlined: dict[str, bytes] = {}
 
 
@@ -338,12 +334,13 @@ FailureKind = Literal[
 
 
 class Failed(Message, frozen=True, kw_only=True, tag="failed"):
-    """A task that could not answer. `again` says whether another attempt may help."""
+    """The answer of a task that failed."""
 
     id: str
     attempt: int
     kind: FailureKind
     message: str
+    # Another attempt may succeed.
     again: bool
     usage: Usage = Usage()
 
@@ -352,7 +349,7 @@ Answer = Done | Failed
 
 
 class TaskHeader(Message, frozen=True, kw_only=True, omit_defaults=False):
-    """What every stored object says of itself: the task that wrote it and, on the task's last object, its answer."""
+    """The header of every stored object: the task that wrote it and, on the task's last object, its answer."""
 
     schema: int = SCHEMA
     task: str
@@ -360,13 +357,12 @@ class TaskHeader(Message, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class Record(Message, frozen=True, kw_only=True):
-    """An item of the ledger: opaque bytes, the version that a conditional write must name, and when it was written.
+    """An item of the ledger."""
 
-    `at` is in seconds since 1970; 0 where the back-end does not say.
-    """
-
+    # A conditional write names it.
     version: int
     body: bytes
+    # When it was written, in seconds since 1970; 0 if the back-end does not report it.
     at: float = 0.0
 
 
@@ -390,25 +386,24 @@ class Platform(Message, frozen=True, kw_only=True):
 
 
 class Report(Message, frozen=True, kw_only=True):
-    """How one invocation ended, as the platform saw it: the platform's REPORT line.
-
-    `outcome`: `answered` (body is an `Answer`), `timeout`, `crash` or `throttled`. Durations are milliseconds of this
-    machine; `init_ms` is the start of the execution environment when this invocation paid for it.
-    """
+    """How one invocation ended, as measured by the platform (its REPORT line)."""
 
     id: str
     attempt: int
     function: str
     outcome: Literal["answered", "timeout", "crash", "throttled"]
+    # An encoded `Answer` when `outcome` is `answered`.
     body: bytes = b""
+    # Milliseconds of this machine.
     duration_ms: float = 0.0
+    # Start of the execution environment when this invocation paid for it.
     init_ms: float = 0.0
     peak_mb: float = 0.0
     detail: str = ""
 
 
 class KeyTaken(Exception):
-    """The key already holds an object; a key is written once."""
+    """The key already holds an object; keys are written once."""
 
 
 class NoSuchObject(Exception):
@@ -420,7 +415,7 @@ class StorageFault(Exception):
 
 
 class StaleVersion(Exception):
-    """The item changed since it was loaded: somebody else drives the run."""
+    """The item changed since it was loaded: another process drives the run."""
 
 
 class ForeignObject(Exception):
@@ -428,7 +423,7 @@ class ForeignObject(Exception):
 
 
 class CorruptObject(Exception):
-    """The object's bytes are not what its reference or its format says."""
+    """The object's bytes do not match its reference or its format."""
 
 
 class NotFinite(Exception):
@@ -436,7 +431,7 @@ class NotFinite(Exception):
 
 
 class BadRequest(ValueError):
-    """The request cannot be served as it stands; the message says which field and why."""
+    """The request cannot be served; the message says which field and why."""
 
 
 class MissingExtra(Exception):

@@ -1,7 +1,7 @@
-"""What numerical libraries choose their instructions by, beside the processor.
+"""Environment variables by which numerical libraries select their CPU instructions.
 
-With other instructions the last digits differ, so that every function of a run has to find the same here. How many
-threads there are is another matter: it is set for each function.
+Other instructions change the last digits, so these variables must be equal in all functions of a run. The number of
+threads is set for each function.
 """
 
 VARIABLES = (

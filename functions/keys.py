@@ -1,4 +1,4 @@
-"""Names of objects, tasks and groups; the only place that spells them."""
+"""Names of objects, tasks and groups; no other module builds them."""
 
 OBJECT_SUFFIX = ".safetensors"
 
@@ -19,7 +19,7 @@ def task_id(run: str, round_: int, work: str) -> str:
 
 
 def output_prefix(round_: int, work: str) -> str:
-    """Where a task's objects go: one key per kind below this prefix."""
+    """The key prefix of a task's objects; the kind follows."""
     return f"{round_prefix(round_)}/{work}"
 
 
@@ -29,7 +29,7 @@ def object_key(output: str, kind: str) -> str:
 
 
 def rollouts_name(rollouts: tuple[int, ...]) -> str:
-    """The name of a pack of consecutive units, first to last."""
+    """The name of consecutive rollouts, first to last."""
     return f"{rollouts[0]:05d}-{rollouts[-1]:05d}"
 
 

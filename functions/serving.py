@@ -1,10 +1,10 @@
-"""What every function does around its work: decode, answer a repeated attempt from storage, store write-once, encode.
+"""Serving of requests by all functions: decode, answer a repeated attempt from storage, store write-once, encode.
 
-A task's objects are written in a fixed order and the last carries the whole answer in its header. So an attempt that
-finds that object answers with it, and one that finds an earlier object of its own task goes on from there.
+A task's objects are written in a fixed order, and the header of the last holds the whole answer. An attempt that finds
+that object answers with it, and one that finds an earlier object of its own task continues after it.
 
-Objects may also travel inside messages: what a request carries is not read from storage, and where it asks to carry the
-answer's objects, these have the same bytes and are not stored.
+Objects may also be inlined in messages: inlined objects of a request are not read from storage, and with
+`inline_objects` those of the answer have the same bytes and are not stored.
 """
 
 import math
@@ -59,12 +59,12 @@ Objects = list[tuple[str, Tensors]]
 """(kind, tensors) in the order of writing."""
 
 Work = Callable[[Any, Blobs], tuple[Objects, Reply]]
-"""A function's own part: a task to the objects it stores, in the order of writing, and the reply."""
+"""The work of one kind of task: its objects in the order of writing, and its reply."""
 
 _DECODER = msgspec.json.Decoder(Request)
 _ENCODER = msgspec.json.Encoder()
 
-# The object that carries a task's answer. Descriptions and evaluations make none: playing again gives the same.
+# The object whose header holds a task's answer. Descriptions and evaluations have none: they are reproducible.
 _LAST_OBJECT: Mapping[type[Request], str] = {
     InitialiseTask: "learner",
     SampleTask: "trajectory",
@@ -81,10 +81,10 @@ _REPLIES: Mapping[type[Request], type[Reply]] = {
     RegroupTask: RegroupReply,
     EvaluateTask: EvaluateReply,
 }
-# Where nobody hears the answer of such a task, an object without arrays carries it.
+# An object without arrays, which holds the answer of such a task when nobody waits for it.
 _REPLY = "reply"
 
-# Another attempt can help only where the cause may pass by itself.
+# Whether another attempt can succeed: only after causes that may be transient.
 _FAILURES: Mapping[type[Exception], tuple[FailureKind, bool]] = {
     EnvironmentFault: ("environment", True),
     Unsupported: ("request", False),
@@ -99,7 +99,7 @@ _FAILURES: Mapping[type[Exception], tuple[FailureKind, bool]] = {
 
 
 class Counted:
-    """Blobs that count operations and bytes for the bill."""
+    """Counts the operations and bytes of `blobs` for the bill."""
 
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
@@ -123,7 +123,7 @@ class Counted:
 
 
 class Inlined:
-    """The objects of a message before those of `blobs`."""
+    """Reads the objects of a message, and all others from `blobs`."""
 
     def __init__(self, objects: Mapping[str, bytes], blobs: Blobs) -> None:
         self._objects, self._blobs = objects, blobs
@@ -137,7 +137,7 @@ class Inlined:
 
 
 def read(blobs: Blobs, refs: tuple[Ref, ...]) -> Tensors:
-    """The tensors of several objects together; raises `CorruptObject` when one is not what its reference names."""
+    """The tensors of several objects; raises `CorruptObject` when one does not match its reference."""
     tensors: Tensors = {}
     for ref in refs:
         tensors |= codec.decode(codec.verified(ref, blobs.get(ref.key)), ref.key)
@@ -145,10 +145,10 @@ def read(blobs: Blobs, refs: tuple[Ref, ...]) -> Tensors:
 
 
 def serve(body: bytes, blobs: Blobs, works: Mapping[type[Request], Work]) -> bytes:
-    """Answers an encoded request: `Done`, or `Failed` with one line when an expected error came up.
+    """Answers an encoded request with `Done`, or with `Failed` and one line after an expected error.
 
-    `works` maps the types of task that this function serves to its work. An exception that is not expected escapes: to
-    the platform it is a crash.
+    `works` maps the types of task that this function serves to their work. Other exceptions are not caught: to the
+    platform they are a crash.
     """
     counted = Counted(blobs)
     request = _DECODER.decode(body)
@@ -158,7 +158,7 @@ def serve(body: bytes, blobs: Blobs, works: Mapping[type[Request], Work]) -> byt
             raise BadRequest(f"this function does not serve {type(request).__name__}")
         answer: Answer = _earlier(request, counted) or _answer(request, counted, work)
     except tuple(_FAILURES) as error:
-        failure, again = next(found for kind, found in _FAILURES.items() if isinstance(error, kind))
+        failure, again = next(entry for kind, entry in _FAILURES.items() if isinstance(error, kind))
         answer = Failed(
             id=request.id, attempt=request.attempt, kind=failure, message=str(error), again=again, usage=counted.usage
         )
@@ -166,7 +166,7 @@ def serve(body: bytes, blobs: Blobs, works: Mapping[type[Request], Work]) -> byt
 
 
 def _answer(request: Request, counted: Counted, work: Work) -> Done:
-    """The work done, checked, and published as the request asks."""
+    """Does the work, checks its reply, and stores or inlines its objects."""
     objects, reply = work(request, Inlined(request.inlined, counted))
     for name in non_finite_fields(reply):
         raise NotFinite(f"the answer's {name} hold NaN or infinity")
@@ -174,7 +174,7 @@ def _answer(request: Request, counted: Counted, work: Work) -> Done:
 
 
 def non_finite_fields(value: object, name: str = "") -> Iterator[str]:
-    """The fields of a message, and of the messages in it, that hold NaN or infinity."""
+    """The names of fields of a message, and of messages in it, that hold NaN or infinity."""
     match value:
         case float() if not math.isfinite(value):
             yield name
@@ -191,12 +191,12 @@ def non_finite_fields(value: object, name: str = "") -> Iterator[str]:
 
 
 def last_object(request: Request) -> str | None:
-    """The kind of the object whose header carries the task's answer; None when the answer is in the message alone."""
+    """The kind of the object whose header holds the task's answer; None if the answer is not stored."""
     return _LAST_OBJECT.get(type(request), _REPLY if request.report_to else None)
 
 
 def _earlier(request: Request, blobs: Counted) -> Done | None:
-    """The answer that an earlier attempt of this task left in storage, if one got so far."""
+    """The answer that an earlier attempt of this task stored, if any."""
     kind = last_object(request)
     if request.attempt == 0 or kind is None or request.inline_objects:
         return None
@@ -208,7 +208,7 @@ def _earlier(request: Request, blobs: Counted) -> Done | None:
 
 
 def _store(request: Request, blobs: Counted, objects: Objects, reply: Reply) -> Done:
-    """Writes the objects, the first writer winning under every key, and returns the answer."""
+    """Writes the objects and returns the answer; the first writer of a key wins."""
     refs: dict[str, Ref] = {}
     if last_object(request) == _REPLY:
         objects = [*objects, (_REPLY, {})]
@@ -226,7 +226,7 @@ def _store(request: Request, blobs: Counted, objects: Objects, reply: Reply) -> 
 
 
 def _inline(request: Request, blobs: Counted, objects: Objects, reply: Reply) -> Done:
-    """The answer with its objects inside; nothing is stored."""
+    """The answer with inlined objects; nothing is stored."""
     refs: dict[str, Ref] = {}
     inlined: dict[str, bytes] = {}
     for kind, tensors in objects:
@@ -237,9 +237,9 @@ def _inline(request: Request, blobs: Counted, objects: Objects, reply: Reply) ->
 
 
 def _encoded(request: Request, kind: str, tensors: Tensors, refs: dict[str, Ref], reply: Reply) -> bytes:
-    """An object's bytes; `refs` are the objects before it, which the task's last object names in its answer."""
+    """An object's bytes; `refs` are the objects before it, for the answer in the last object."""
     last = kind == last_object(request)
-    # Attempt, usage and way stay out of the header, so that every attempt gives the same bytes.
+    # Without attempt, usage and inlined objects, so that every attempt gives the same bytes.
     done = Done(id=request.id, attempt=0, objects=refs, reply=reply) if last else None
     return codec.encode(tensors, TaskHeader(task=request.id, done=done))
 
@@ -254,8 +254,8 @@ def _adopt(request: Request, kind: str, body: bytes, blobs: Counted) -> Done:
 def stored_answer(request: Request, header: TaskHeader, last: Ref, usage: Usage) -> Done:
     """The answer in the header of a task's last object, `last`; raises `ForeignObject` and `CorruptObject`.
 
-    Whoever plays the environment may write what it likes under the task's own keys, so an answer is of the kind that
-    was asked for, and names no other keys.
+    Functions that run foreign environments may write anything under the task's keys, so the answer must be of the
+    requested kind and name no other keys.
     """
     _require_task(request, header, last.key)
     stored, kind = header.done, last_object(request)
@@ -272,7 +272,7 @@ def stored_answer(request: Request, header: TaskHeader, last: Ref, usage: Usage)
 
 
 def _require_own(request: Request, key: str, body: bytes) -> TaskHeader:
-    """The object's header; raises `ForeignObject` when another task wrote it, `CorruptObject` when it is not whole."""
+    """The object's header; raises `ForeignObject` when another task wrote it, `CorruptObject` when it is damaged."""
     header = codec.header(body, key)
     codec.decode(body, key)
     _require_task(request, header, key)

@@ -1,4 +1,4 @@
-"""The actor function: policies and environments to one trajectory object. No torch on this path."""
+"""The actor function: policies and environments to one trajectory object, without torch."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -22,9 +22,9 @@ from functions.ports import Blobs
 from functions.serving import Objects, Tensors, read, serve
 
 Playing = SampleTask | WholeTask | RegroupTask
-"""The tasks that play units."""
+"""The tasks that collect rollouts."""
 
-# Copies of all units that are played side by side; more would not be faster.
+# Environments of all rollouts that are stepped side by side; more would not be faster.
 ROWS = 1024
 
 
@@ -34,21 +34,21 @@ def handle(body: bytes, blobs: Blobs) -> bytes:
 
 
 def describe(task: DescribeTask, blobs: Blobs) -> tuple[Objects, DescribeReply]:
-    """Looks at the task; actors have the environments, so nobody else needs them."""
+    """The env task's spec, given by the actor because only actors need the environments installed."""
     return [], DescribeReply(spec=registry.spec(task.environment))
 
 
 def sample(task: SampleTask, blobs: Blobs) -> tuple[Objects, SampleReply]:
-    """Plays the task's units and stores them together."""
+    """Collects the task's rollouts into one object."""
     tensors, reply = play(task, read(blobs, task.policies), task.round, task.behaviour)
     return [("trajectory", tensors)], reply
 
 
 def play(task: Playing, weights: Tensors, round_: int, behaviour: Behaviour = SAMPLE) -> tuple[Tensors, SampleReply]:
-    """The trajectories of the task's units in round `round_` with the policies in `weights`; pure.
+    """The trajectories of the task's rollouts in round `round_` with the policies in `weights`; pure.
 
-    The bytes of a unit do not depend on the units beside it. Raises `BadRequest` when it is shorter than an episode, or
-    agents cannot act as `behaviour` says.
+    The bytes of a rollout do not depend on the rollouts beside it. Raises `BadRequest` when rollouts are shorter than
+    an episode, or agents cannot follow `behaviour`.
     """
     rollouts = list(_rollouts(task, weights, round_, behaviour))
     returns, _, env_metrics = summary([rollout.episodes for rollout in rollouts])
@@ -61,7 +61,7 @@ def play(task: Playing, weights: Tensors, round_: int, behaviour: Behaviour = SA
 
 
 def _rollouts(task: Playing, weights: Tensors, round_: int, behaviour: Behaviour) -> Iterator[Rollout]:
-    """The units' rollouts in their order, side by side where the environment can."""
+    """The rollouts in order, collected side by side where the environment allows it."""
     waiting = task.rollouts
     while waiting:
         with closing(_environment(task, len(waiting))) as environment:
@@ -78,7 +78,7 @@ def _rollouts(task: Playing, weights: Tensors, round_: int, behaviour: Behaviour
 
 
 def _environment(task: Playing, rollouts: int) -> VectorEnvironment:
-    """With copies for one unit, or for as many of `rollouts` units as fit side by side."""
+    """An environment for one rollout, or for as many of `rollouts` as fit side by side."""
     environment = registry.make(task.environment, task.num_envs)
     together = min(rollouts, ROWS // task.num_envs)
     if together < 2 or not isinstance(environment, InBlocks):

@@ -1,4 +1,4 @@
-"""Environments and policies to trajectories: the actor's work without storage or messages."""
+"""Collection of trajectories, without storage or messages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,19 +17,19 @@ from functions.randomness import generator
 
 @runtime_checkable
 class InBlocks(VectorEnvironment, Protocol):
-    """What an environment may offer beyond the protocol: copies in blocks that do not know of each other."""
+    """An environment that can be reset in independent blocks, beyond the protocol."""
 
     def reset_blocks(self, rngs: Sequence[np.random.Generator]) -> Observation:
-        """Starts every copy anew, in as many equal blocks of neighbours as there are generators.
+        """Resets every environment, in as many equal blocks of neighbours as there are generators.
 
-        From here on a block's rows have, byte for byte, what an environment of the block's size alone would give after
-        `reset` with the block's generator.
+        From then on a block's rows have the bytes of an environment of the block's size after `reset` with the block's
+        generator.
         """
 
 
 @dataclass(frozen=True)
 class Rollout:
-    """A unit's tensors by name and its finished episodes."""
+    """A rollout's tensors by name and its finished episodes."""
 
     tensors: dict[str, NDArray[Any]]
     episodes: Episodes
@@ -44,9 +44,9 @@ def collect(
     rollout: int,
     behaviour: Behaviour = SAMPLE,
 ) -> Rollout:
-    """Plays `steps` steps in every copy from a fresh start, resetting copies as their episodes end.
+    """Collects `steps` steps in every environment after a reset, with resets at the ends of episodes.
 
-    Everything drawn depends on (seed, round, unit) only. Raises `BadRequest` when agents cannot behave so.
+    All random numbers depend on (seed, round, rollout) only. Raises `BadRequest` when agents cannot follow `behaviour`.
     """
     seen = environment.reset(generator(seed, round_, "environment", rollout))
     return _play(
@@ -63,9 +63,9 @@ def collect_side_by_side(
     rollouts: Sequence[int],
     behaviour: Behaviour = SAMPLE,
 ) -> list[Rollout]:
-    """Several units in one loop, each with as many of the environment's copies as the others.
+    """Collects several rollouts in one loop, each with an equal block of the environments.
 
-    Every unit has the bytes that `collect` alone gives it.
+    Every rollout has the bytes that `collect` gives it.
     """
     seen = environment.reset_blocks([generator(seed, round_, "environment", rollout) for rollout in rollouts])
     player = Player(policy, environment.num_envs, len(rollouts), behaviour)
@@ -94,12 +94,12 @@ def _play(
         player.forget(step.ended)
         seen = step.observation
     return [
-        Rollout(recorder.tensors(rollout, place), returns.rollouts[place]) for place, rollout in enumerate(rollouts)
+        Rollout(recorder.tensors(rollout, index), returns.rollouts[index]) for index, rollout in enumerate(rollouts)
     ]
 
 
 class _Returns:
-    """The episodes of units that are stepped together, unit by unit."""
+    """The episodes of rollouts that are stepped together, by rollout."""
 
     def __init__(self, rollouts: int, num_envs: int, agents: int) -> None:
         self.rollouts = [Episodes(num_envs, agents) for _ in range(rollouts)]
@@ -107,18 +107,18 @@ class _Returns:
         self._running = np.zeros((rollouts * num_envs, agents))
 
     def add(self, step: Step) -> None:
-        """Adds a step's rewards; a unit hears of them, summed, when an episode of its own ends."""
+        """Adds a step's rewards; sums reach a rollout's episodes when an episode of it ends."""
         self._running += step.rewards
         if step.final is None:
             return
-        for place in np.flatnonzero(step.ended.reshape(-1, self._num_envs).any(axis=1)):
-            own = slice(place * self._num_envs, (place + 1) * self._num_envs)
-            self.rollouts[place].add(_closing(step, self._running, own))
+        for index in np.flatnonzero(step.ended.reshape(-1, self._num_envs).any(axis=1)):
+            own = slice(index * self._num_envs, (index + 1) * self._num_envs)
+            self.rollouts[index].add(_closing(step, self._running, own))
         self._running[step.ended] = 0.0
 
 
 def _closing(step: Step, sums: NDArray[np.float64], own: slice) -> Step:
-    """The copies `own` of a step, episodes' sums in place of their last rewards, nothing for those that go on."""
+    """The environments `own` of a step, with episodes' sums as last rewards and 0 where the episode goes on."""
     return Step(
         observation=step.observation,
         rewards=np.where(step.ended[own, None], sums[own], 0.0),

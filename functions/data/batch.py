@@ -1,4 +1,4 @@
-"""A round's trajectories as the stages read them: all units joined along the axis of copies, in the order of units."""
+"""A round's trajectories as the stages read them: rollouts joined in order along the axis of environments."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,35 +15,38 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Batch:
-    """T steps of E copies, those of unit after unit and equally many of each; N agents in classes of n.
+    """T steps of E environments, equally many of each rollout; N agents in classes of n.
 
-    Per class: `observations` ``[n, T, E, F]``; `actions` ``[n, T, E]``, with one more axis for several choices or
-    numbers (see `functions.nn.heads`); `log_probability` ``[n, T, E]``, or none where agents did not act as a
-    distribution says; `masks` ``[n, T, E, actions]`` or none. Over all agents: `rewards`, `terminated`, `alive`
-    ``[N, T, E]``. `ended` ``[T, E]``. `state` ``[T, E, S]`` is the task's global state, or the joined observations.
-    Where an episode or the unit was cut, `cut` ``[K, 2]`` holds (t, e) and `cut_observations` ``[n, K, F]``,
-    `cut_masks` ``[n, K, actions]`` or none, and `cut_state` ``[K, S]`` what came next. What agents that are gone saw,
-    did and got is 0, whatever the environment says of them (`living`).
+    Observations, actions and rewards of dead agents are 0, whatever the environment gave (`living`).
     """
 
     spec: EnvSpec
     rollouts: int
+    # Per class ``[n, T, E, F]``.
     observations: tuple[Array, ...]
+    # Per class ``[n, T, E]``, with one more axis for several choices or continuous actions; see `functions.nn.heads`.
     actions: tuple[Array, ...]
+    # Per class ``[n, T, E]``; None where actions were not sampled from a distribution.
     log_probability: tuple[Array, ...] | None
+    # Per class ``[n, T, E, actions]``.
     masks: tuple[Array, ...] | None
+    # ``[N, T, E]`` each.
     rewards: Array
     terminated: Array
     alive: Array
+    # ``[T, E]``.
     ended: Array
+    # ``[T, E, S]``: the env task's global state, or the joined observations.
     state: Array
+    # (t, e) of the K steps at which an episode or the rollout was cut ``[K, 2]``.
     cut: Array
+    # What follows these steps: per class ``[n, K, F]`` and ``[n, K, actions]``, and ``[K, S]``.
     cut_observations: tuple[Array, ...]
     cut_masks: tuple[Array, ...] | None
     cut_state: Array
 
     def place(self, agent: int) -> tuple[int, int]:
-        """The agent's class and its position in it."""
+        """The agent's class and its position in the class."""
         for index, kind in enumerate(self.spec.classes):
             if agent in kind.agents:
                 return index, kind.agents.index(agent)
@@ -56,7 +59,7 @@ class Batch:
 
 
 def join(spec: EnvSpec, tensors: Mapping[str, Array], rollouts: Sequence[int]) -> Batch:
-    """Joins the units' tensors (named as `functions.data.trajectory` names them)."""
+    """Joins the tensors of `rollouts`, which `functions.data.trajectory` names."""
     classes = range(len(spec.classes))
     played = [living(spec, named(tensors, f"{rollout_prefix(rollout)}/")) for rollout in rollouts]
 
@@ -98,17 +101,17 @@ def side_by_side(spec: EnvSpec, observations: tuple[Array, ...]) -> Array:
 
 
 def living(spec: EnvSpec, rollout: Mapping[str, Array]) -> Mapping[str, Array]:
-    """A unit with zeros for what agents that are gone saw, did and got, so that it counts nowhere; masks stay."""
+    """A rollout with zeros for observations, actions and rewards of dead agents; masks stay."""
     there = rollout["alive"]
     left = (there & ~rollout["terminated"])[:, rollout["cut"][:, 0], rollout["cut"][:, 1]]
     if there.all() and left.all():
         return rollout
-    found = {**rollout, "reward": _where(there, rollout["reward"])}
+    zeroed = {**rollout, "reward": _where(there, rollout["reward"])}
     for index, kind in enumerate(spec.classes):
         agents = list(kind.agents)
         for name, rows in (("observation", there), ("action", there), ("cut_observation", left)):
-            found[f"{name}/{index}"] = _where(rows[agents], rollout[f"{name}/{index}"])
-    return found
+            zeroed[f"{name}/{index}"] = _where(rows[agents], rollout[f"{name}/{index}"])
+    return zeroed
 
 
 def _where(rows: Array, values: Array) -> Array:
@@ -118,7 +121,7 @@ def _where(rows: Array, values: Array) -> Array:
 
 
 def _cuts(played: Sequence[Mapping[str, Array]]) -> Array:
-    """The units' (t, e) pairs, e counted over the joined copies."""
+    """The (t, e) pairs of all rollouts, e counted over the joined environments."""
     parts, first = [], 0
     for rollout in played:
         parts.append(rollout["cut"] + np.array([0, first]))

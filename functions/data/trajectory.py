@@ -1,4 +1,4 @@
-"""How a unit's trajectory is named inside an object, and the recorder that fills it step by step."""
+"""Tensor names of a rollout's trajectory, and the recorder that fills it step by step."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,17 +16,17 @@ _OF_POLICY = ("action/", "log_probability/")
 
 
 def rollout_prefix(rollout: int) -> str:
-    """Tensor names of a unit start with this."""
+    """The prefix of a rollout's tensor names."""
     return f"u{rollout:05d}"
 
 
 def named(tensors: Mapping[str, Array], prefix: str) -> dict[str, Array]:
-    """Those whose name begins with `prefix`, without it."""
+    """The tensors whose name begins with `prefix`, by the rest of their name."""
     return {name.removeprefix(prefix): array for name, array in tensors.items() if name.startswith(prefix)}
 
 
 class Recorder:
-    """Preallocated arrays ``[n, T, U * E, ...]`` per class for U units of E copies that are stepped side by side."""
+    """Preallocated arrays ``[n, T, U * E, ...]`` per class for U rollouts of E environments, stepped side by side."""
 
     def __init__(self, spec: EnvSpec, steps: int, num_envs: int, rollouts: int = 1) -> None:
         self._spec, self._steps, self._num_envs = spec, steps, num_envs
@@ -48,7 +48,7 @@ class Recorder:
         self._cuts: list[tuple[Array, Observation]] = []
 
     def record(self, t: int, seen: Observation, choice: Choice, step: Step) -> None:
-        """Writes step `t`: what was seen, what was done, what came of it."""
+        """Writes step `t`: observations, actions, rewards and ends."""
         for index, values in enumerate(seen.values):
             self._observations[index][:, t] = values.swapaxes(0, 1)
             self._actions[index][:, t] = choice.actions[index]
@@ -72,7 +72,7 @@ class Recorder:
             self._log_probability[index][:, t] = log_probability
 
     def _record_cut(self, t: int, step: Step) -> None:
-        """Keeps what follows a step whose value must stand in for a future that was not played."""
+        """Keeps the observations after cuts, whose values bootstrap the returns."""
         if step.final is not None:
             rows = np.flatnonzero(step.ended & step.truncated)
             if len(rows):
@@ -82,65 +82,64 @@ class Recorder:
             if len(rows):
                 self._cuts.append((_pairs(t, rows), _rows(step.observation, rows)))
 
-    def tensors(self, rollout: int, place: int = 0) -> dict[str, Array]:
-        """The tensors by name of the unit that is recorded as number `place`: one contiguous block per agent, as
-        learners read them.
+    def tensors(self, rollout: int, index: int = 0) -> dict[str, Array]:
+        """The tensors by name of `rollout`, which is number `index` in the recorder; contiguous by agent for learners.
 
-        Raises `EnvironmentFault` when an observation, a state or a reward is not a number, and `NotFinite` when what
-        the policy made is none.
+        Raises `EnvironmentFault` when an observation, a state or a reward is not finite, and `NotFinite` when an action
+        or a log-probability is not.
         """
-        own = slice(place * self._num_envs, (place + 1) * self._num_envs)
+        own = slice(index * self._num_envs, (index + 1) * self._num_envs)
         named: dict[str, Array] = {
             "reward": self._rewards[:, :, own],
             "terminated": self._terminated[:, :, own],
             "alive": self._alive[:, :, own],
             "ended": self._ended[:, own],
         }
-        for index in range(len(self._spec.classes)):
-            named[f"observation/{index}"] = self._observations[index][:, :, own]
-            named[f"action/{index}"] = self._actions[index][:, :, own]
+        for c in range(len(self._spec.classes)):
+            named[f"observation/{c}"] = self._observations[c][:, :, own]
+            named[f"action/{c}"] = self._actions[c][:, :, own]
             if self._log_probability is not None:
-                named[f"log_probability/{index}"] = self._log_probability[index][:, :, own]
+                named[f"log_probability/{c}"] = self._log_probability[c][:, :, own]
             if self._spec.masked:
-                named[f"mask/{index}"] = self._masks[index][:, :, own]
+                named[f"mask/{c}"] = self._masks[c][:, :, own]
         if self._spec.state_size:
             named["state"] = self._state[:, own]
-        named |= self._cut_tensors(place)
+        named |= self._cut_tensors(index)
         named = {name: np.ascontiguousarray(array) for name, array in named.items()}
         for name, array in named.items():
             if array.dtype == np.float32 and not np.isfinite(array).all():
-                policys = name.startswith(_OF_POLICY)
-                raise (NotFinite if policys else EnvironmentFault)(f"unit {rollout}: {name} holds NaN or infinity")
+                from_policy = name.startswith(_OF_POLICY)
+                raise (NotFinite if from_policy else EnvironmentFault)(f"unit {rollout}: {name} holds NaN or infinity")
         return {f"{rollout_prefix(rollout)}/{name}": array for name, array in named.items()}
 
-    def _cut_tensors(self, place: int) -> dict[str, Array]:
-        pairs, seen = self._cuts_of(place)
+    def _cut_tensors(self, index: int) -> dict[str, Array]:
+        pairs, seen = self._cuts_of(index)
         named: dict[str, Array] = {"cut": np.concatenate([np.empty((0, 2), np.int64), *pairs])}
-        for index, kind in enumerate(self._spec.classes):
+        for c, kind in enumerate(self._spec.classes):
             empty = np.empty((0, len(kind.agents), kind.observation_size), np.float32)
-            joined = np.concatenate([empty, *(part.values[index] for part in seen)])
-            named[f"cut_observation/{index}"] = joined.swapaxes(0, 1)
+            joined = np.concatenate([empty, *(part.values[c] for part in seen)])
+            named[f"cut_observation/{c}"] = joined.swapaxes(0, 1)
             if self._spec.masked:
                 legal = np.empty((0, len(kind.agents), kind.actions), np.bool_)
-                masks = np.concatenate([legal, *(part.masks[index] for part in seen if part.masks is not None)])
-                named[f"cut_mask/{index}"] = masks.swapaxes(0, 1)
+                masks = np.concatenate([legal, *(part.masks[c] for part in seen if part.masks is not None)])
+                named[f"cut_mask/{c}"] = masks.swapaxes(0, 1)
         if self._spec.state_size:
             empty = np.empty((0, self._spec.state_size), np.float32)
             named["cut_state"] = np.concatenate([empty, *(part.state for part in seen if part.state is not None)])
         return named
 
-    def _cuts_of(self, place: int) -> tuple[list[Array], list[Observation]]:
-        """What was kept of one unit: (t, e) with e counted inside the unit, and what came next."""
+    def _cuts_of(self, index: int) -> tuple[list[Array], list[Observation]]:
+        """The cuts of one rollout: (t, e) with e counted inside the rollout, and the observations that follow."""
         pairs, seen = [], []
-        for found, after in self._cuts:
-            own = np.flatnonzero(found[:, 1] // self._num_envs == place)
-            pairs.append(found[own] - np.array([0, place * self._num_envs]))
+        for cut, after in self._cuts:
+            own = np.flatnonzero(cut[:, 1] // self._num_envs == index)
+            pairs.append(cut[own] - np.array([0, index * self._num_envs]))
             seen.append(_rows(after, own))
         return pairs, seen
 
 
 def _empty_actions(kind: AgentClass, shape: tuple[int, int]) -> Array:
-    """``[n, T, E]`` for one choice, ``[n, T, E, branches]`` for several, ``[n, T, E, d]`` for numbers."""
+    """``[n, T, E]`` for one choice, ``[n, T, E, branches]`` for several, ``[n, T, E, d]`` for continuous actions."""
     if kind.continuous:
         return np.empty((len(kind.agents), *shape, kind.actions), np.float32)
     several = (len(kind.branches),) if kind.branches else ()
@@ -152,7 +151,7 @@ def _pairs(t: int, rows: Array) -> Array:
 
 
 def _rows(seen: Observation, rows: Array) -> Observation:
-    """The observation of some copies only, copied."""
+    """A copy of the observations of the environments `rows`."""
     return Observation(
         values=tuple(values[rows] for values in seen.values),
         alive=seen.alive[rows],

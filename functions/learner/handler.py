@@ -1,4 +1,4 @@
-"""The learner function: trajectories and the learner's state to new policies and a new state."""
+"""The learner function: trajectories and learner state to new policies and learner state."""
 
 from functions.algorithms import registry as algorithms
 from functions.algorithms.base import Share
@@ -18,7 +18,7 @@ def handle(body: bytes, blobs: Blobs) -> bytes:
 
 
 def initialise(task: InitialiseTask, blobs: Blobs) -> tuple[Objects, InitialiseReply]:
-    """Draws the networks of round 0, each group's at an address of its own."""
+    """Initialises the networks of round 0, each group's at its own address of randomness."""
     algorithm = algorithms.algorithm(task.algorithm)
     config = algorithms.configuration(algorithm, task.hyperparameters).resolved(task.spec)
     code = algorithms.implementation(algorithm)
@@ -42,11 +42,11 @@ def learn(task: LearnTask, blobs: Blobs) -> tuple[Objects, LearnReply]:
 
 
 def _replay_buffer(task: LearnTask, trajectories: Tensors, blobs: Blobs) -> ReplayBuffer | None:
-    """The rounds that the algorithm learns from, the present one last; None where that is all."""
+    """The replay buffer with the present round as its last; None for algorithms without one."""
     algorithm = algorithms.algorithm(task.algorithm)
     if not algorithms.configuration(algorithm, task.hyperparameters).replayed_steps:
         return None
     own = Past(round=task.round, rollouts=len(task.rollouts), trajectories=task.trajectories)
-    found = replay_buffer_of(task)
-    load_rounds(found, (*task.past, own), {task.round: trajectories}, blobs)
-    return found
+    replay_buffer = replay_buffer_of(task)
+    load_rounds(replay_buffer, (*task.past, own), {task.round: trajectories}, blobs)
+    return replay_buffer

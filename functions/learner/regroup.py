@@ -1,14 +1,14 @@
-"""The networks of a new team out of those of the old one.
+"""The networks of a new team, made from those of the old team.
 
-"Multi-Agent Reinforcement Learning with Serverless Computing" (SoCC 2025) lets agents share one member's policy for a
-time and then go on from copies of it; it leaves open what becomes of everything else that a learner holds. Here:
+In "Multi-Agent Reinforcement Learning with Serverless Computing" (SoCC 2025) agents share one member's policy for a
+time and then continue with copies of it; the paper does not define what becomes of the other learner state. Here:
 
 * Split: a group whose members all come from one old group starts from a copy of everything of that group, optimiser
   moments and normaliser included. That needs no data, so none is read or played.
-* Merge: a group whose members come from several old groups starts from a copy of the base's; what must change in it is
-  the algorithm's to say (`Implementation.merge`).
+* Merge: a group whose members come from several old groups starts from a copy of the base's; the algorithm
+  defines what changes in it (`Implementation.merge`).
 
-All networks take the agent's one-hot, so no shape ever changes.
+All networks take the agent's one-hot, so shapes never change.
 """
 
 from functions.actor.handler import play
@@ -24,41 +24,41 @@ from functions.serving import Objects, Tensors, read
 
 
 def regroup(task: RegroupTask, blobs: Blobs) -> tuple[Objects, RegroupReply]:
-    """The parts of every group in `task.bases`; raises `BadRequest` for a change of team that cannot be made."""
+    """The parts of every group in `task.bases`; raises `BadRequest` for an impossible change of team."""
     require_possible(task)
     parts = algorithms.algorithm(task.algorithm).parts
     state = read(blobs, task.state)
-    made: Tensors = {}
+    new: Tensors = {}
     for group, base in sorted(task.bases.items()):
-        made |= copied(state, parts, base, group)
+        new |= copied(state, parts, base, group)
     metrics: dict[str, float] = {}
     if merges := [group for group in sorted(task.bases) if len(_origins(task, group)) > 1]:
         context = _context(task, blobs, state, parts)
         code = algorithms.implementation(algorithms.algorithm(task.algorithm))
         for group in merges:
             result = code.merge(context, task.target, group, task.bases[group], task.distil_steps)
-            made |= result.tensors
+            new |= result.tensors
             metrics |= {f"{name}/{group_name(group)}": value for name, value in result.metrics.items()}
-    require_finite(made, "regrouping")
-    policies = {name: array for name, array in made.items() if name.startswith("policy/")}
-    learner = {name: array for name, array in made.items() if name not in policies}
+    require_finite(new, "regrouping")
+    policies = {name: array for name, array in new.items() if name.startswith("policy/")}
+    learner = {name: array for name, array in new.items() if name not in policies}
     return [("policies", policies), ("learner", learner)], RegroupReply(metrics=metrics)
 
 
 def copied(state: Known, parts: tuple[str, ...], group: int, to: int) -> Tensors:
     """All parts of `group` under the name of `to`; raises `BadRequest` when the state lacks one."""
-    found: Tensors = {}
+    renamed: Tensors = {}
     for part in parts:
         old, new = f"{part}/{group_name(group)}", f"{part}/{group_name(to)}"
         named = {new + name[len(old) :]: state[name] for name in state if name == old or name.startswith(f"{old}/")}
         if not named:
             raise BadRequest(f"the task's state holds no {old}")
-        found |= named
-    return found
+        renamed |= named
+    return renamed
 
 
 def require_possible(task: RegroupTask) -> None:
-    """Raises `BadRequest` naming the first group that cannot come to be."""
+    """Raises `BadRequest` naming the first group that cannot be made."""
     if not (task.team.identity and task.target.identity):
         raise BadRequest("a team can change only where its networks, old and new, take the agent's identity")
     if not len(task.team.groups) == len(task.target.groups) == len(task.spec.agents):
@@ -92,7 +92,7 @@ def _origins(task: RegroupTask, group: int) -> set[int]:
 
 
 def _context(task: RegroupTask, blobs: Blobs, state: Tensors, parts: tuple[str, ...]) -> Context[AlgorithmConfig]:
-    """The round as `Implementation.merge` sees it: every agent alone, with the networks that it had in its group."""
+    """The round for `Implementation.merge`: every agent is a group by itself, with the networks of its old group."""
     alone: Tensors = {}
     for group in task.bases:
         for agent in {*_members(task.target, group), task.bases[group]}:
@@ -110,7 +110,7 @@ def _context(task: RegroupTask, blobs: Blobs, state: Tensors, parts: tuple[str, 
 
 
 def _trajectories(task: RegroupTask, blobs: Blobs) -> Tensors:
-    """The round's data; where the task names none, the units are played once more as the actor played them."""
+    """The round's data; if the task names none, the rollouts are collected again as the actor did."""
     if task.trajectories:
         return read(blobs, task.trajectories)
     return play(task, read(blobs, task.policies), task.round, task.behaviour)[0]

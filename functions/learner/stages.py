@@ -1,4 +1,4 @@
-"""Runs any subset of an algorithm's stages for any subset of its groups: placement is somebody else's decision."""
+"""Runs any subset of an algorithm's stages for any subset of its groups, as placement requires."""
 
 import itertools
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ Tensors = dict[str, NDArray[Any]]
 
 
 class Outcome(NamedTuple):
-    """New tensors, figures (`<stage>/<figure>/<group>`) and tables (`<summary>/<agent>`)."""
+    """New tensors, metrics (`<stage>/<metric>/<group>`) and tables (`<summary>/<agent>`)."""
 
     tensors: Tensors
     metrics: dict[str, float]
@@ -39,17 +39,17 @@ def run(
     share: Share,
     summaries: Sequence[SummaryName] = (),
 ) -> Outcome:
-    """What the stages of `share` give, in the graph's order; `summaries` belong to the stage that trains the policies.
+    """Runs the stages of `share` in the graph's order; `summaries` follow the stage that trains the policies.
 
-    Each stage sees the context's tensors overlaid with what earlier stages of this call gave. Figures and summaries
-    are those of the round's last update. Raises `NotFinite`.
+    Each stage sees the context's tensors overlaid with the results of earlier stages of this call. Metrics and
+    summaries are those of the round's last update. Raises `NotFinite`.
     """
     outcome = Outcome({}, {}, {})
     known = context.tensors
-    works = [stage for stage in spec.stages if stage.name in share.stages]
+    stages = [stage for stage in spec.stages if stage.name in share.stages]
     for update in share.updates:
         memo: dict[object, Any] = {}
-        for stage, group in itertools.product(works, share.groups):
+        for stage, group in itertools.product(stages, share.groups):
             seen = replace(context, tensors={**known, **outcome.tensors}, update=update, memo=memo)
             result = code.STAGES[stage.name](seen, group)
             require_finite(result.tensors, f"stage {stage.name}, group {group}")
@@ -67,19 +67,18 @@ def _record_metrics(stage: str, group: int, result: StageResult, outcome: Outcom
 
 
 def _summarise(summary: SummaryName, group: int, result: SummaryResult, outcome: Outcome) -> None:
-    result = _finite(result, summary, group)
+    _require_finite_summary(result, summary, group)
     for name, value in result.metrics.items():
         outcome.metrics[f"{summary}/{name}/{group_name(group)}"] = value
     for agent, array in result.tables.items():
         outcome.tables[f"{summary}/{agent_name(agent)}"] = pack_table(array)
 
 
-def _finite(result: SummaryResult, summary: SummaryName, group: int) -> SummaryResult:
-    """What was told, unless a number of it is NaN or infinite: decisions depend on it."""
+def _require_finite_summary(result: SummaryResult, summary: SummaryName, group: int) -> None:
+    """Raises `NotFinite` for NaN or infinity in a summary, which the controller would decide by."""
     named = {agent_name(agent): array for agent, array in result.tables.items()}
     metrics = {name: np.asarray(value) for name, value in result.metrics.items()}
     require_finite({**named, **metrics}, f"summary {summary}, group {group}")
-    return result
 
 
 def require_finite(tensors: Tensors, where: str) -> None:

@@ -1,4 +1,4 @@
-"""What learning is apart from storage and messages: a round's data and the known tensors to new ones."""
+"""Learning without storage and messages: a round's data and the present tensors to new tensors."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ def update(
     known: Tensors,
     replay_buffer: ReplayBuffer | None = None,
 ) -> stages.Outcome:
-    """What `share` of round `round_` gives, on trajectories of the task's rollouts and on `replay_buffer`; pure."""
+    """Runs `share` of round `round_` on trajectories of the task's rollouts and on `replay_buffer`; pure."""
     algorithm = algorithms.algorithm(task.algorithm)
     context = Context(
         spec=task.spec,
@@ -38,15 +38,15 @@ def update(
 
 
 def split_by_lifetime(tensors: Tensors, parts: Sequence[str]) -> tuple[Tensors, Tensors, Tensors]:
-    """What actors read, what only learners need from round to round, and what serves this round only."""
+    """The policies, the learner state that lasts from round to round, and the tensors of this round only."""
     policies, learner, round_local = Tensors(), Tensors(), Tensors()
     for name, array in tensors.items():
         part = name.split("/", 1)[0]
-        home = policies if part == "policy" else learner if part in parts else round_local
-        home[name] = array
+        target = policies if part == "policy" else learner if part in parts else round_local
+        target[name] = array
     return policies, learner, round_local
 
 
 def as_stored(tensors: Tensors) -> Tensors:
-    """The tensors as they come back from storage; how an array lies in memory can show in the last bits of a sum."""
+    """The tensors with the memory layout they have after storage, which can change the last bits of a sum."""
     return {name: np.ascontiguousarray(array) for name, array in tensors.items()}

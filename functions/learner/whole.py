@@ -1,4 +1,4 @@
-"""Rounds of sampling and learning in one function: only the last round's networks leave it.
+"""Rounds of sampling and learning in one invocation, which returns the networks of the last round only.
 
 MARLess (SoCC 2025) has a function for every actor and every learner of a round. Where rounds are short, starting
 functions and passing objects between them costs more than the rounds themselves.
@@ -17,9 +17,9 @@ from functions.serving import Objects, Tensors, read
 
 
 def whole(task: WholeTask, blobs: Blobs) -> tuple[Objects, WholeReply]:
-    """Plays and learns the task's rounds; all parts of all groups after the last, and what every round gave.
+    """Samples and learns the task's rounds; returns all parts of all groups after the last, and every round's replies.
 
-    Byte for byte what a `SampleTask` and `LearnTask`s of their own give in every round.
+    Every round gives the same bytes as a `SampleTask` and `LearnTask`s.
     """
     algorithm = algorithms.algorithm(task.algorithm)
     share = Share([stage.name for stage in algorithm.stages], task.team.learning, range(task.updates))
@@ -42,13 +42,13 @@ def whole(task: WholeTask, blobs: Blobs) -> tuple[Objects, WholeReply]:
 
 
 def _learned(known: Tensors, team: Team) -> Tensors:
-    """Without the policies of opponents, which stay where they are."""
-    theirs = {group_name(agent) for agent in team.fixed}
-    return {name: array for name, array in known.items() if name.split("/")[1] not in theirs}
+    """The tensors without the policies of opponents, which do not change."""
+    opponents = {group_name(agent) for agent in team.fixed}
+    return {name: array for name, array in known.items() if name.split("/")[1] not in opponents}
 
 
 class _Replay:
-    """The replay buffer over the rounds of one task, and the trajectories of all these rounds."""
+    """The replay buffer during one task, and the trajectories of the task's rounds."""
 
     def __init__(self, task: WholeTask, blobs: Blobs) -> None:
         self._task, self._blobs, self._replay_buffer = task, blobs, replay_buffer_of(task)
@@ -59,7 +59,7 @@ class _Replay:
     def with_round(self, round_: int, trajectories: Tensors) -> ReplayBuffer:
         """The replay buffer with one more round."""
         task = self._task
-        # Not stored yet, so its key has no hash: another attempt may play other bytes. It is read anew later.
+        # Without references, because the trajectory is not stored yet; later tasks read it from storage.
         own = Past(round=round_, rollouts=len(task.rollouts), trajectories=())
         self._rounds = newest_rounds((*self._rounds, own), task.num_envs * task.rollout_length, task.replayed_steps)
         self.played |= named_by_round(trajectories, round_)

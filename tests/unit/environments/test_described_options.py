@@ -138,14 +138,14 @@ def played(name, **options):
         environment = registry.make(EnvTask(name=name, options=options), 16)
     except MissingExtra as missing:
         pytest.skip(str(missing))
-    rng, documented = np.random.default_rng(0), [environment.spec]
+    rng, outputs = np.random.default_rng(0), [environment.spec]
     # The second reset tells of what goes on through resets.
     for _ in range(2):
         seen = environment.reset(np.random.default_rng(1))
         for _ in range(14):
             step = environment.step(tuple(acted(environment.spec, seen, rng)))
             seen = step.observation
-            documented += [
+            outputs += [
                 *seen.values,
                 seen.alive,
                 step.rewards,
@@ -154,7 +154,7 @@ def played(name, **options):
                 *step.env_metrics.values(),
             ]
     environment.close()
-    return documented
+    return outputs
 
 
 def acted(task, seen, rng):
