@@ -55,7 +55,7 @@ def test_every_side_is_played_against_every_opponent(marless):
 
 def test_people_read_a_line_for_each_side_with_its_interval(marless):
     said = marless("evaluate", "first", "--against", "random", "--against", "runs/second/policies.safetensors")
-    assert said.out[0] == "first, policies of round 1, greedy, 8 episodes for every line"
+    assert said.out[0] == "first, policies of round 1, greedy, 8 episodes per line"
     assert [line.split()[:2] for line in said.out[2:6:2]] == [["adversary", "random"], ["agent", "random"]]
     assert all("±" in line for line in said.out[2:6])
 
