@@ -1,8 +1,8 @@
-"""What is compared: an arm is a name and the settings that are put over the user's own.
+"""The arms of an ablation: an arm is a name and settings that override the user's configuration.
 
 The arm `marless` holds the rules as the MARLess paper ("Multi-Agent Reinforcement Learning with Serverless Computing",
-SoCC 2025) has them; where its text and its figures differ, the reading is named in the modules of the rules. Three arms
-are controls that the paper does not have: `packed` (many small networks in one function, no algorithm changed),
+SoCC 2025) describes them; where its text and figures differ, the modules of the rules name the reading. Three arms are
+controls that the paper does not have: `packed` (many small networks in one function, no algorithm changed),
 `shuffled` (the paper's scaling fed with its signal in random order) and `constant-mean` (as much data as the paper's
 scaling took on average, every round the same).
 """
@@ -50,9 +50,9 @@ _SHUFFLED = "shuffled:"
 
 @dataclass(frozen=True)
 class Arm:
-    """`about` is a line for tables. `rollouts_of`: the arm whose mean number of units this one takes every round.
+    """`about` is a line for tables. `rollouts_of`: the arm whose mean number of rollouts this arm uses in every round.
 
-    `control_of`: the arm whose signal this one is without, all else equal; empty for an arm that controls none.
+    `control_of`: the arm that this one equals but for the signal; empty for an arm that is no control.
     """
 
     name: str
@@ -77,7 +77,7 @@ ARMS = {
         Arm("marless-minus", "functions without sharing and scaling", _crossed("none", "constant", "split")),
         Arm("marless", "the paper's sharing and scaling", _crossed("paper", "paper", "split")),
         Arm("ours", "our sharing, scaling by gradient noise", _crossed("ours", "gns", "split")),
-        Arm("ours-auto", "the same, placed by cost", _crossed("ours", "gns", "auto")),
+        Arm("ours-auto", "the same, with placement by cost", _crossed("ours", "gns", "auto")),
         Arm("packed", "control: all learners in one function", _crossed("none", "constant", "packed")),
         Arm(
             "shuffled",
@@ -87,7 +87,7 @@ ARMS = {
         ),
         Arm(
             "constant-mean",
-            "control: the paper's sharing, its mean number of units in every round",
+            "control: the paper's sharing, its mean number of rollouts in every round",
             _crossed("paper", "constant", "split"),
             rollouts_of="marless",
             control_of="marless",
@@ -97,12 +97,12 @@ ARMS = {
 
 
 def named(names: Sequence[str]) -> list[Arm]:
-    """The arms of these names, one of a cross spelled out; raises `ConfigError` for one that there is not."""
+    """The arms of these names, or combinations such as ``none+gns@split``; raises `ConfigError` for unknown names."""
     found = [_combination(name) or ARMS[_known(name, ARMS, "arm")] for name in names]
     for arm in found:
         if arm.rollouts_of and arm.rollouts_of not in names:
             raise ConfigError(
-                f"arm {arm.name}: it takes its units from the arm {arm.rollouts_of}, which has to run too"
+                f"arm {arm.name}: it takes its number of rollouts from the arm {arm.rollouts_of}, which must run too"
             )
     return found
 
@@ -128,19 +128,19 @@ def cross(sharing: Sequence[str], scaling: Sequence[str], placement: Sequence[st
 def controls(names: Iterable[str]) -> list[tuple[str, str]]:
     """(control, tested arm) for every control whose tested arm is among `names` too.
 
-    An arm and the cross that spells it out are the same: ``ours+shuffled:gns@split`` is a control of `ours`. Names that
-    are of no arm control nothing.
+    An arm equals the combination with its settings: ``ours+shuffled:gns@split`` is a control of `ours`. Unknown names
+    are ignored.
     """
-    there = [arm for arm in map(_spelled, names) if arm]
+    arms = [arm for arm in map(_find, names) if arm]
     found = []
-    for arm in there:
-        tested = _spelled(arm.control_of)
-        same = [other.name for other in there if tested and other.settings == tested.settings]
+    for arm in arms:
+        tested = _find(arm.control_of)
+        same = [other.name for other in arms if tested and other.settings == tested.settings]
         found += [(arm.name, name) for name in same[:1]]
     return found
 
 
-def _spelled(name: str) -> Arm | None:
+def _find(name: str) -> Arm | None:
     return _combination(name) or ARMS.get(name)
 
 
@@ -152,7 +152,7 @@ def _combination(name: str) -> Arm | None:
 
 
 def configuration(arm: Arm, base: RunConfig, rollouts: int | None = None) -> RunConfig:
-    """The arm's configuration over the user's; raises `ConfigError` naming the arm when it cannot be."""
+    """The user's configuration with the arm's settings; raises `ConfigError` naming the arm when it is invalid."""
     document: dict[str, Any] = msgspec.to_builtins(base)
     for key, value in settings(arm, rollouts).items():
         table, _, name = key.partition(".")
@@ -161,12 +161,12 @@ def configuration(arm: Arm, base: RunConfig, rollouts: int | None = None) -> Run
 
 
 def settings(arm: Arm, rollouts: int | None = None) -> dict[str, Value]:
-    """The arm's settings, with the constant number of units that was worked out for it."""
+    """The arm's settings, with the constant number of `rollouts` computed for it, if any."""
     return dict(arm.settings) if rollouts is None else {**arm.settings, "scaling.rollouts": rollouts}
 
 
 def refuse_clashes(arms: Iterable[Arm], overrides: Iterable[str]) -> None:
-    """Raises `ConfigError` where the user wants ``key=value`` for all and an arm sets the key to something else."""
+    """Raises `ConfigError` when the user sets a key for all arms that an arm sets to another value."""
     for text in overrides:
         document: dict[str, Any] = {}
         override(document, text)

@@ -1,4 +1,4 @@
-"""The cells of one folder, run until every one is finished or has failed."""
+"""Runs the cells of an ablation until every one has finished or failed."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from coordinator.ablation.study import Study
 
 @dataclass(frozen=True)
 class Ended:
-    """A run that left, or one that could not begin; `done` of `total` cells are over with it."""
+    """A run that ended or could not start; `done` of `total` cells are over, this one included."""
 
     cell: Cell
     status: Literal["finished", "failed", "interrupted"]
@@ -28,7 +28,7 @@ class Ended:
 
 
 class Campaign:
-    """Runs what is missing; `on_ended` hears of every run that ends. `modules` is as in `runner.spawn`.
+    """Runs the missing cells and calls `on_ended` after each. `modules` is as in `runner.spawn`.
 
     `results` are by arm and seed, in the order of arms, and `failures` say why a cell has none.
     """
@@ -52,7 +52,7 @@ class Campaign:
 
     @property
     def study(self) -> Study:
-        """What the folder is of, with the units that were worked out."""
+        """The folder's study, with the computed numbers of rollouts."""
         return self._study
 
     @property
@@ -72,20 +72,22 @@ class Campaign:
         drive(self.missing, jobs, self._ready, self._begin, ended, stopping)
 
     def _ready(self, cell: Cell) -> bool:
-        """Whether the arm's settings are known, or never will be."""
+        """Whether the arm's settings are known, or can never be known."""
         sources = [other for other in self._cells if other.arm.name == cell.arm.rollouts_of]
         return cell.arm.name in self._study.rollouts or all(map(self._over, sources))
 
     def _begin(self, cell: Cell) -> Process | None:
         rollouts = self._rollouts(cell.arm) if cell.arm.rollouts_of else None
         if cell.arm.rollouts_of and rollouts is None:
-            self._failed(cell, f"no run of the arm {cell.arm.rollouts_of} finished, so its units are not known")
+            self._failed(
+                cell, f"no run of the arm {cell.arm.rollouts_of} finished, so its number of rollouts is unknown"
+            )
             return None
         arguments = command(cell, settings(cell.arm, rollouts), standing(cell.folder(self._folder)))
         return spawn(arguments, self._folder, cell.log(self._folder), self._modules)
 
     def _rollouts(self, arm: Arm) -> int | None:
-        """The constant number of units of an arm; once worked out it stays, also when seeds are added."""
+        """The constant number of rollouts of an arm; once computed it stays, even when seeds are added."""
         sources = list(self.results[arm.rollouts_of].values())
         if arm.name not in self._study.rollouts and sources:
             rollouts = {**self._study.rollouts, arm.name: results.mean_rollouts(sources)}

@@ -33,23 +33,23 @@ class Cell:
         return root / "runs" / self.run
 
     def log(self, root: Path) -> Path:
-        """What the run's command said."""
+        """The output of the run's command."""
         return root / "logs" / f"{self.run}.txt"
 
 
 class _Ended(msgspec.Struct, frozen=True):
-    """What of a run's summary.json says whether it is done."""
+    """The status in a run's summary.json."""
 
     status: str
 
 
 def in_order(arms: Sequence[Arm], seeds: Iterable[int]) -> list[Cell]:
-    """All arms of a seed before the next seed, so that a machine that slows down slows all arms alike."""
+    """All arms of a seed before the next seed, so that a machine that slows down affects all arms equally."""
     return [Cell(arm, seed) for seed, arm in itertools.product(seeds, arms)]
 
 
 def standing(folder: Path) -> Standing:
-    """How a cell's run stands; one that was stopped, was killed or failed is `begun`."""
+    """The state of a cell's run; a run that was stopped, killed or failed is `begun`."""
     if not (folder / "plan.json").is_file():
         return "new"
     try:
@@ -60,7 +60,7 @@ def standing(folder: Path) -> Standing:
 
 
 def command(cell: Cell, settings: Mapping[str, Value], standing: Standing) -> list[str]:
-    """The arguments of `marless` that begin the run or go on with it, in the ablation's folder."""
+    """The arguments of `marless` that start or resume the run, in the ablation's folder."""
     if standing == "begun":
         return ["resume", cell.run, "--workers", "1"]
     overrides = [f"{key}={_toml(value)}" for key, value in settings.items()]
@@ -68,10 +68,10 @@ def command(cell: Cell, settings: Mapping[str, Value], standing: Standing) -> li
 
 
 def reason(log: str, code: int) -> str:
-    """Why a run ended badly, from what its command said."""
+    """Why a run failed, from the output of its command."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     said = [line.removeprefix("marless: ") for line in lines if line.startswith("marless: ")]
-    # How to go on with the run alone is no help here.
+    # The advice to resume the run by itself does not apply here.
     return (said or lines or [f"exit code {code}"])[-1].partition("; go on with: ")[0]
 
 

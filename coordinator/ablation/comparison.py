@@ -1,7 +1,7 @@
-"""Arms against the first one, paired over seeds: what they cost, how long they took, and what they return.
+"""Compares every arm with the first one, paired by seed: cost, duration and return.
 
-Both runs of a pair share their seed, so start states and first weights are the same and the differences between pairs
-say more than those between means. Ratios are worked out on logarithms: half and twice are equally far from one.
+Both runs of a pair share their seed, hence start states and initial weights, so paired differences have less variance
+than differences of means. Ratios are computed on logarithms: half and twice are equally far from one.
 """
 
 import math
@@ -48,7 +48,7 @@ Axis = Literal["env_steps", "dollars", "seconds"]
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
-    """A figure over `runs` runs or pairs, with its 95 % interval; None where one run says nothing of others."""
+    """An estimate over `runs` runs or pairs with its 95 % interval, which is None for a single run."""
 
     value: float
     ci95: statistics.Interval | None
@@ -56,10 +56,10 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reach(msgspec.Struct, frozen=True, kw_only=True):
-    """Dollars until the target return, against the baseline's.
+    """Dollars to reach the target return, relative to the baseline's.
 
-    A run that does not get there stands with all that it spent, so `ratio` is a bound: `at least` when runs of the arm
-    are such, `at most` when runs of the baseline are, `unknown` when both; `exact` otherwise. `reached` of `runs`.
+    A run that misses the target counts with all that it spent, so `ratio` is a bound: `at least` when runs of the arm
+    miss it, `at most` when runs of the baseline do, `unknown` when both do, else `exact`. `reached` of `runs`.
     """
 
     ratio: Estimate | None
@@ -121,7 +121,8 @@ Pair = tuple[Result, Result]
 
 
 def compare(arms: Mapping[str, Runs], random: float | None = None) -> Table:
-    """The runs of every arm by seed, the first arm being the baseline; seeds that only one has are left out of pairs.
+    """The runs of every arm by seed, the first arm being the baseline; seeds that only one arm has are left out of
+    pairs.
 
     `random` is the return of uniformly random play. Arms without any run are left out; the baseline needs one.
     """
@@ -139,19 +140,19 @@ def compare(arms: Mapping[str, Runs], random: float | None = None) -> Table:
 
 
 def target(baseline: Sequence[Result], random: float | None) -> float:
-    """The return up to which dollars are counted: from random play, or else from the first evaluation, a share of the
-    way to the baseline's mean final return."""
+    """The target return: `TARGET_SHARE` of the way from random play, or else from the first evaluation, to the
+    baseline's mean final return."""
     start = random if random is not None else float(np.mean([result.curve[0].mean for result in baseline]))
     return start + TARGET_SHARE * (float(np.mean([result.final_return for result in baseline])) - start)
 
 
 def at(curve: Sequence[Point], axis: Axis, where: float) -> float:
-    """The return at a place on the curve, straight lines between evaluations; before the first one, its return."""
+    """The return at `where` on the curve, linear between evaluations and constant before the first one."""
     return float(np.interp(where, [getattr(point, axis) for point in curve], [point.mean for point in curve]))
 
 
 def spent_until(curve: Sequence[Point], goal: float) -> float | None:
-    """Dollars when the curve first passes `goal`, straight lines between evaluations; None when it never does."""
+    """Dollars when the curve, linear between evaluations, first reaches `goal`; None when it never does."""
     before: Point | None = None
     for point in curve:
         if point.mean >= goal:
@@ -164,7 +165,7 @@ def spent_until(curve: Sequence[Point], goal: float) -> float | None:
 
 
 def estimate(values: Sequence[float], *address: str) -> Estimate:
-    """The middle of independent values; `address` is what the bootstrap draws by."""
+    """Mean or interquartile mean of independent values; `address` is the bootstrap's address of randomness."""
     if len(values) < 2:
         return Estimate(value=float(values[0]), ci95=None, runs=len(values))
     if len(values) < MANY or min(values) == max(values):
@@ -174,7 +175,7 @@ def estimate(values: Sequence[float], *address: str) -> Estimate:
 
 
 def ratio(own: Sequence[float], base: Sequence[float], *address: str) -> Estimate | None:
-    """The geometric middle of the ratios of pairs; None when something costs nothing."""
+    """`estimate` of the ratios of pairs, on logarithms; None when a value is not positive."""
     if min(*own, *base) <= 0:
         return None
     found = estimate([math.log(a / b) for a, b in zip(own, base, strict=True)], *address)
@@ -218,7 +219,7 @@ def _differences(name: str, pairs: Sequence[Pair]) -> dict[str, Estimate]:
 
 
 def _difference_at(axis: Axis, own: Result, base: Result) -> float:
-    """Both curves read where the shorter one ends."""
+    """The difference in return where the shorter curve ends."""
     where = min(getattr(own, axis), getattr(base, axis))
     return at(own.curve, axis, where) - at(base.curve, axis, where)
 
@@ -261,7 +262,7 @@ def _control(name: str, tested: str, arms: Mapping[str, Runs], base: Runs, goal:
 
 
 def _savings(tested: Runs, control: Runs, base: Runs, goal: float) -> Savings | None:
-    """Over the seeds that all three have; a control that misses the target stands with all it spent."""
+    """Over the seeds that all three arms have; a control that misses the target counts with all it spent."""
     shared = {seed: base[seed] for seed in tested.keys() & control.keys() & base.keys()}
     own, bound = _spent(_pairs(tested, shared), goal)
     other, _ = _spent(_pairs(control, shared), goal)
@@ -273,8 +274,8 @@ def _pairs(own: Runs, base: Runs) -> list[Pair]:
 
 
 def _spent(pairs: Sequence[Pair], goal: float) -> tuple[list[tuple[float, float]], Bound]:
-    """Dollars until the target of every pair, all that it spent for a run that misses it, and what that makes of their
-    ratios; no dollars where nothing is known of them."""
+    """Dollars to the target of every pair and the bound that their ratios are; a run that misses the target counts with
+    all it spent. Empty when both arms have such runs."""
     spent = [(spent_until(a.curve, goal), spent_until(b.curve, goal)) for a, b in pairs]
     missed = any(a is None for a, _ in spent), any(b is None for _, b in spent)
     bounds: dict[tuple[bool, bool], Bound] = {

@@ -1,8 +1,8 @@
-"""What a rule's signal saves: dollars of an arm against those of its control, which differs in the signal alone.
+"""What a rule's signal saves: dollars of an arm against those of its control, which differs only in the signal.
 
-That an arm is cheaper than the baseline does not say that its signal is worth anything: a control that saves as much
-shows that any signal would have done. And that a difference is not significant does not say that there is none, so
-equality is tested too. Ratios are worked out on logarithms, runs of one seed being a pair.
+An arm that is cheaper than the baseline does not show that its signal helps: if the control saves as much, any signal
+would have done. A difference that is not significant does not show equality, so equality is tested too. Ratios are
+computed on logarithms; runs of the same seed are a pair.
 """
 
 import math
@@ -20,9 +20,9 @@ FACTOR = 1.25
 # Of each one-sided test, so that all of them can be read off the 90 % interval.
 LEVEL = 0.05
 
-# What runs that never reach the target make of a ratio, see `comparison.Reach`.
+# What a ratio is when runs miss the target, see `comparison.Reach`.
 Bound = Literal["exact", "at least", "at most", "unknown"]
-# What the signal does: nothing beyond `FACTOR`, save, cost, or it is open.
+# The effect of the signal: within `FACTOR`, savings, extra cost, or undecided.
 Verdict = Literal["equal", "saves", "costs", "open"]
 
 
@@ -53,7 +53,7 @@ class Savings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def against(own: Sequence[float], other: Sequence[float]) -> Against | None:
-    """Dollars of pairs compared; None without any pair, and when something costs nothing."""
+    """Compares the dollars of pairs; None without pairs, or when a value is not positive."""
     if not own or min(*own, *other) <= 0:
         return None
     logs = [math.log(dollars) for dollars in own], [math.log(dollars) for dollars in other]
@@ -67,10 +67,10 @@ def against(own: Sequence[float], other: Sequence[float]) -> Against | None:
 
 
 def verdict(found: Against | None, bound: Bound) -> Verdict:
-    """What the ratio of the tested arm to its control says of the signal, each test at `LEVEL`.
+    """The effect of the signal by the ratio of the tested arm to its control, each test at `LEVEL`.
 
-    A ratio that is a bound can only show a difference in its own direction. Equal comes first: with many seeds a
-    difference may be sure and yet within `FACTOR`.
+    A bound can only show a difference in its direction. Equality is tested first: with many seeds a difference may be
+    significant and yet within `FACTOR`.
     """
     if found is None or found.ci90 is None or found.p_value is None:
         return "open"
@@ -84,7 +84,7 @@ def verdict(found: Against | None, bound: Bound) -> Verdict:
 
 
 def savings(tested: Sequence[float], control: Sequence[float], base: Sequence[float]) -> Savings | None:
-    """From dollars by seed; None unless the 90 % interval of tested arm to baseline says that the arm saves."""
+    """Savings from dollars by seed; None unless the arm is cheaper than the baseline by its 90 % interval."""
     found = against(tested, base)
     if found is None or found.ci90 is None or found.ci90[1] >= 1 or min(control) <= 0:
         return None
@@ -98,7 +98,7 @@ def savings(tested: Sequence[float], control: Sequence[float], base: Sequence[fl
 
 
 def _left_out(logs: FloatArray) -> FloatArray:
-    """The saving by all of these logarithms of ratios, then by all but each; of an arm whose `Against` lies below 1,
-    every one is positive."""
+    """The saving from all log ratios, then with each one left out (jackknife); all positive if the `Against` of the arm
+    is below 1."""
     means = np.append(logs.mean(), (logs.sum() - logs) / (logs.size - 1))
     return np.asarray(1 - np.exp(means))

@@ -1,4 +1,4 @@
-"""The pictures of an ablation: returns against what they cost, what the rules did, who shared with whom, the bill."""
+"""The pictures of an ablation: returns against their cost, the rules' choices, network sharing, and the bill."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -34,15 +34,15 @@ _AXES: dict[Axis, tuple[str, str]] = {
 }
 _SHORT: dict[Axis, str] = {"env_steps": "data", "dollars": "money", "seconds": "time"}
 _RETURN = "return (greedy, sum over agents)"
-_BILLED = "dollars on AWS Lambda and S3, the play of the final policies included"
+_BILLED = "dollars on AWS Lambda and S3, including the final evaluation"
 _PARTS = ("actor", "learner", "evaluator", "requests", "storage")
 _PART_NAMES = ("sampling", "learning", "evaluation", "requests of functions", "storage and ledger")
 _PART_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#bdbdbd")
 _EVENTS = {
     "shared": ("^", "sharing switched on"),
     "split": ("v", "sharing switched off"),
-    "rejected": ("x", "turned down by a trial"),
-    "alone": (".", "due, but no two agents alike"),
+    "rejected": ("x", "rejected by a trial"),
+    "alone": (".", "due, but no two agents act alike"),
 }
 
 Arms = Mapping[str, Runs]
@@ -61,7 +61,7 @@ def draw(arms: Arms, folder: Path, title: str) -> list[str]:
 def mean_line(curves: Sequence[tuple[FloatArray, FloatArray]], logarithmic: bool = False) -> Line:
     """The mean of curves ``(x, y)``, x ascending, with the 95 % interval of Student's t over them.
 
-    It begins where all have begun; from where the first ends it goes on straight to the mean of the ends.
+    It begins where all curves have begun; after the first one ends it continues straight to the mean of the ends.
     """
     first, last = max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves)
     spaced = np.geomspace if logarithmic and first > 0 else np.linspace
@@ -94,7 +94,7 @@ def _returns(arms: Arms, axis: Axis, path: Path, title: str) -> None:
 
 
 def _curve(result: Result, axis: Axis) -> tuple[FloatArray, FloatArray]:
-    """Returns over `axis`; what cost nothing has no place on a logarithmic one."""
+    """Returns over `axis`, without points of zero cost on the logarithmic dollar axis."""
     points = [point for point in result.curve if axis != "dollars" or point.dollars > 0]
     return np.array([float(getattr(point, axis)) for point in points]), np.array([point.mean for point in points])
 
@@ -112,18 +112,18 @@ def _scale(axes: "Axes", axis: Axis) -> None:
 
 
 def _over(arms: Arms) -> str:
-    """What a line with its band is."""
+    """Describes a line and its band."""
     fewest, most = (limit(map(len, arms.values())) for limit in (min, max))
     seeds = f"{most} seeds" if fewest == most else f"{fewest} to {most} seeds"
     return f"mean over {seeds}, band: 95 % interval" if most > 1 else "one seed"
 
 
 def _rounds(arms: Arms, path: Path, title: str) -> None:
-    """A row for every arm, so that lines that are alike do not hide one another."""
+    """One row per arm, so that equal lines do not hide one another."""
     figure = sheet(9, 1.6 + 0.95 * len(arms))
     grid = figure.subplots(len(arms), 2, sharex=True, sharey="col", squeeze=False)
     kinds: dict[str, Callable[[Result], list[int]]] = {
-        "sampling units per round": lambda result: [line.rollouts for line in result.history],
+        "rollouts per round": lambda result: [line.rollouts for line in result.history],
         "learner invocations per round": lambda result: [line.learners for line in result.history],
     }
     for column, (what, of) in zip(grid.T, kinds.items(), strict=True):
@@ -139,7 +139,7 @@ def _rounds(arms: Arms, path: Path, title: str) -> None:
     for index, (axes, name) in enumerate(zip(grid[:, 0], arms, strict=True)):
         colour, _ = look(index)
         axes.set_title(name, loc="left", fontsize=9, color=colour, fontweight="bold", parse_math=False, pad=3)
-    heading(figure, f"{title}: what the rules asked for", "mean, lowest and highest over seeds")
+    heading(figure, f"{title}: rollouts and learners chosen by the rules", "mean, lowest and highest over seeds")
     save(figure, path)
 
 
@@ -173,7 +173,7 @@ def _bill(arms: Arms, path: Path, title: str) -> None:
 
 
 def _groups(arms: Arms, path: Path, title: str) -> bool:
-    """Who shared with whom, of the first seed of every arm that ever shared or meant to; False when none did."""
+    """Network sharing in the first seed of every arm that shared or tried to; False when none did."""
     chosen = {name: runs[min(runs)] for name, runs in arms.items()}
     sharing = {name: result for name, result in chosen.items() if _eventful(result)}
     if not sharing:
@@ -183,7 +183,7 @@ def _groups(arms: Arms, path: Path, title: str) -> bool:
     for axes, (name, result) in zip(rows, sharing.items(), strict=True):
         _timeline(axes, result, f"{name}, seed {result.seed}")
     rows[-1].set_xlabel("round")
-    heading(figure, f"{title}: who shares a network", "agents of one colour have the same one")
+    heading(figure, f"{title}: network sharing", "agents of the same colour share a network")
     never = [name for name in arms if name not in sharing]
     handles = {label: handle for axes in rows for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
     figure.legend(
@@ -193,7 +193,7 @@ def _groups(arms: Arms, path: Path, title: str) -> bool:
         ncols=len(_EVENTS),
         frameon=False,
         fontsize=9,
-        title=f"never shared, so not shown: {', '.join(never)}" if never else None,
+        title=f"never shared, not shown: {', '.join(never)}" if never else None,
         title_fontsize=9,
         alignment="left",
     )
@@ -207,7 +207,7 @@ def _timeline(axes: "Axes", result: Result, title: str) -> None:
 
     teams = np.array([line.team for line in result.history]).T
     agents, rounds = teams.shape
-    # More agents than colours need others: one colour twice would tell of sharing that there is not.
+    # More agents than colours need a colour map: using a colour twice would suggest sharing.
     colours = [*COLOURS[1:], COLOURS[0]] if agents <= len(COLOURS) else colormaps["turbo"](np.linspace(0, 1, agents))
     axes.imshow(
         teams,

@@ -1,4 +1,4 @@
-"""What an ablation leaves beside its runs: table.md, table.json, results.csv and the pictures."""
+"""The files that an ablation writes beside its runs: table.md, table.json, results.csv and the pictures."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ Play = Callable[[Path, int], dict[str, float]]
 
 
 def played(folder: Path, arms: Mapping[str, Arm], results: Mapping[str, Runs], play: Play) -> dict[str, Runs]:
-    """The results with what `play` says of every run's folder and seed."""
+    """The results with the returns of `play` for every run's folder and seed."""
     return {
         name: {seed: _played(folder, arms[name], result, play) for seed, result in runs.items()}
         for name, runs in results.items()
@@ -64,11 +64,11 @@ def _played(folder: Path, arm: Arm, result: Result, play: Play) -> Result:
 
 
 def _remarks(results: Sequence[Result], failures: Mapping[Cell, str]) -> list[str]:
-    """What limits the comparison."""
+    """Remarks on limits of the comparison."""
     remarks = []
     programs = {result.code for result in results}
     if len(programs) > 1:
-        remarks.append(f"These runs are of {len(programs)} versions of the program: differences may be theirs.")
+        remarks.append(f"These runs are of {len(programs)} versions of the program, which may explain differences.")
     if failures:
         lines = [f"* {cell.arm.name}, seed {cell.seed}: {why}" for cell, why in failures.items()]
         remarks.append("\n".join(["Runs that failed and are left out:", "", *lines]))

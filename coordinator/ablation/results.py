@@ -1,4 +1,4 @@
-"""What a cell's run came to, read from its metrics.jsonl and summary.json."""
+"""Results of a cell's run, read from its metrics.jsonl and summary.json."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ _Part = TypeVar("_Part")
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
-    """Mean greedy return of the policies that had used so much, counted from the start of the run."""
+    """Mean greedy return of an evaluation, with steps, seconds and dollars since the start of the run."""
 
     env_steps: int
     seconds: float
@@ -25,7 +25,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True):
-    """One round as pictures need it: sampling units, learner invocations, the group of every agent, and the event."""
+    """One round for pictures: rollouts, learner invocations, the group of every agent, and the sharing event."""
 
     rollouts: int
     learners: int
@@ -34,12 +34,12 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """A finished run in figures.
+    """Results of a finished run.
 
     `dollars` and `seconds` are of training, to the end of the last round. `actor`, `learner`, `evaluator` (compute),
-    `requests` (of functions) and `storage` are the bill of the whole run, which plays the final policies too.
+    `requests` (of functions) and `storage` are the bill of the whole run, including the final evaluation.
     `rollouts` and `learners` (invocations) are means per round, `sharing` is the share of rounds in which some agents
-    shared a network; `flips` counts switches of sharing, `rejected` those that a trial turned down. `final_return` is
+    shared a network; `flips` counts switches of sharing, `rejected` trials that rejected it. `final_return` is
     greedy, of the final policies. `curve` ends with it. `plays` are returns against other teams by name, see
     `reports.crossplay`.
     """
@@ -100,7 +100,7 @@ class _Identity(msgspec.Struct, frozen=True):
 
 
 class Unreadable(Exception):
-    """A run's files are not what a finished run leaves; the message names the file."""
+    """A run's files are not those of a finished run; the message names the file."""
 
 
 def read(folder: Path, arm: str, seed: int) -> Result:
@@ -109,12 +109,12 @@ def read(folder: Path, arm: str, seed: int) -> Result:
     code = _read(folder / "plan.json", _Identity).code_sha256
     lines = [line for line in read_lines(folder / "metrics.jsonl") if line.round <= summary.rounds]
     if not lines or lines[-1].round != summary.rounds:
-        raise Unreadable(f"{folder / 'metrics.jsonl'} does not tell of all {summary.rounds} rounds")
+        raise Unreadable(f"{folder / 'metrics.jsonl'} does not have all {summary.rounds} rounds")
     return result(arm, seed, summary, lines, code)
 
 
 def result(arm: str, seed: int, summary: _Summary, lines: Sequence[RoundLine], code: str) -> Result:
-    """The figures of a run with `lines`, one for each of its rounds."""
+    """The results of a run with `lines`, one for each of its rounds."""
     paid = summary.dollars
     events = [line.event for line in lines]
     return Result(
@@ -144,12 +144,12 @@ def result(arm: str, seed: int, summary: _Summary, lines: Sequence[RoundLine], c
 
 
 def mean_rollouts(results: Sequence[Result]) -> int:
-    """Units per round over these runs, each counting the same, as a setting; needs one run."""
+    """The mean number of rollouts per round over these runs, as a setting; needs one run."""
     return max(1, round(float(np.mean([result.rollouts for result in results]))))
 
 
 def _curve(lines: Sequence[RoundLine], final: float) -> tuple[Point, ...]:
-    """An evaluation belongs to the end of the round that made the policies it played."""
+    """An evaluation belongs to the end of the round that trained the policies it played."""
     by_round = {line.round: line for line in lines}
     last = lines[-1]
     points = []

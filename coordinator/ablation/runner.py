@@ -1,4 +1,4 @@
-"""Runs cells side by side, each as a process of its own that trains with one worker."""
+"""Runs cells in parallel, each as a process that trains with one worker."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from pathlib import Path
 from coordinator.ablation.cells import Cell
 
 _POLL_S = 0.05
-# After the second signal a run leaves at once; what is not gone by then is killed, which a resume puts right.
+# After the second signal a run exits at once; one that does not is killed, from which a resume recovers.
 _PATIENCE_S = 10.0
 
 Process = subprocess.Popen[bytes]
@@ -26,11 +26,11 @@ def drive(
     ended: Callable[[Cell, int], bool],
     stopping: Callable[[], bool],
 ) -> None:
-    """Runs the cells in order, `jobs` at once; one that is not `ready` yet is passed over until it is.
+    """Runs the cells in order, `jobs` at once; one that is not `ready` is skipped until it is.
 
-    `begin` gives None for a cell that cannot be run; `ended` hears of every other and its exit code, and says whether
-    the cell goes on, before all that wait. Once `stopping`, runs are asked to leave in order and no further one begins.
-    Whatever ends this function ends the runs.
+    `begin` returns None for a cell that cannot run. `ended` gets every other cell with its exit code and returns
+    whether the cell continues, ahead of all waiting ones. Once `stopping`, runs are asked to stop and no further one
+    starts. When this function exits, by an exception too, it ends the runs.
     """
     waiting, running, asked = list(cells), dict[Cell, Process](), False
     try:
@@ -52,10 +52,10 @@ def drive(
 
 
 def spawn(arguments: Sequence[str], folder: Path, log: Path, modules: Path | None) -> Process:
-    """`marless` with these arguments in `folder`, what it says in `log`; `modules` is where tasks of the user lie."""
+    """Starts `marless` with these arguments in `folder`, its output in `log`; `modules` holds the user's tasks."""
     environment = dict(os.environ)
     if modules is not None:
-        # Last, so that what stands there hides nothing of ours.
+        # Last, so that the user's modules hide none of ours.
         folders = [*filter(None, [environment.get("PYTHONPATH")]), str(modules)]
         environment["PYTHONPATH"] = os.pathsep.join(folders)
     with log.open("wb") as output:
@@ -77,7 +77,7 @@ def _signal(processes: Iterable[Process]) -> None:
 
 
 def _end(processes: Sequence[Process]) -> None:
-    """Ends what still runs: the first signal asks a run to leave in order, the second to leave at once."""
+    """Ends running processes: the first signal asks a run to stop in order, the second to exit at once."""
     for _ in range(2):
         _signal(process for process in processes if process.poll() is None)
         time.sleep(_POLL_S if processes else 0)

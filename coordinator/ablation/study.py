@@ -1,4 +1,4 @@
-"""ablation.json: what an ablation's folder is of, so that the same command goes on and another one is refused."""
+"""ablation.json: an ablation's settings, so that the same command resumes it and a different one is refused."""
 
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,9 @@ FILE = "ablation.json"
 
 
 class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`settings`: the user's configuration without the seed. `arms`: settings that each arm puts over it.
+    """`settings`: the user's configuration without the seed. `arms`: the settings of each arm.
 
-    `rollouts`: the constant number of units by arm, where it was worked out from another arm's runs.
+    `rollouts`: the constant number of rollouts by arm, where it was computed from another arm's runs.
     """
 
     settings: dict[str, Any]
@@ -25,7 +25,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 def read(folder: Path) -> Study | None:
-    """What the folder is of, None for a new one; raises `ConfigError` when it cannot be told."""
+    """The folder's study, None for a new folder; raises `ConfigError` when it is unreadable."""
     path = folder / FILE
     if not path.exists():
         return None
@@ -36,7 +36,7 @@ def read(folder: Path) -> Study | None:
 
 
 def write(folder: Path, study: Study) -> None:
-    """Puts it down, to survive a power loss; raises `StorageFault`."""
+    """Writes the study durably; raises `StorageFault`."""
     try:
         replace(folder / FILE, msgspec.json.format(msgspec.json.encode(study), indent=2) + b"\n", durable=True)
     except OSError as error:
@@ -44,7 +44,7 @@ def write(folder: Path, study: Study) -> None:
 
 
 def joined(folder: Path, old: Study | None, new: Study) -> Study:
-    """Both together: arms may be added, none may change; raises `ConfigError` naming the first setting that differs."""
+    """Merges both studies: arms may be added, not changed. Raises `ConfigError` naming the first changed setting."""
     if old is None:
         return new
     _require_equal(folder, old.settings, new.settings, "")
@@ -56,7 +56,7 @@ def joined(folder: Path, old: Study | None, new: Study) -> Study:
 def _require_equal(folder: Path, old: dict[str, Any], new: dict[str, Any], where: str) -> None:
     before, now = flat(old), flat(new)
     for key in sorted(before.keys() | now.keys()):
-        # Algorithms leave out what is as by default.
+        # Algorithms omit settings with their default value.
         held, asked = (values.get(key, "its default") for values in (before, now))
         if held != asked:
             what = f"{key} = {held}{where}, not {asked}"

@@ -1,4 +1,4 @@
-"""An ablation in words and figures: table.md for people, table.json and results.csv for programs."""
+"""The results of an ablation as files: table.md for people, table.json and results.csv for programs."""
 
 import csv
 import io
@@ -29,7 +29,7 @@ _NOT_IN_CSV = ("curve", "history", "plays")
 
 @dataclass(frozen=True)
 class Section:
-    """A table and what it says: cells are text; `said` are plain sentences, one for each row."""
+    """A table with its note; `said` are conclusions in sentences, one for each row."""
 
     title: str
     header: tuple[str, ...]
@@ -154,18 +154,18 @@ def _rules(table: Table) -> Section:
     names = {
         "rounds": (".0f", "rounds"),
         "env_steps": (",.0f", "environment steps"),
-        "rollouts": (".1f", "units per round"),
+        "rollouts": (".1f", "rollouts per round"),
         "learners": (".1f", "learners per round"),
         "sharing": (".0%", "rounds with sharing"),
         "flips": (".1f", "switches"),
-        "rejected": (".1f", "turned down by a trial"),
+        "rejected": (".1f", "rejected by a trial"),
     }
     rows = [
         (item.arm, *(f"{item.means[name]:{form}}" for name, (form, _) in names.items())) for item in table.comparisons
     ]
     note = (
-        "Means over runs. A unit is an amount of sampled data, a learner one invocation; sharing counts as on while"
-        " any two agents have one network; switches turn it on or off."
+        "Means over runs. A learner is one invocation; sharing counts as on while any two agents have one network;"
+        " switches turn it on or off."
     )
     return Section("What the rules did", ("arm", *(title for _, title in names.values())), tuple(rows), note)
 
@@ -181,9 +181,7 @@ def _bill(table: Table) -> Section:
         for item in table.comparisons
     ]
     header = ("arm", *_PARTS.values(), "ratio of sampling", "ratio of learning")
-    note = (
-        "The bill of whole runs by part, the play of the final policies included (under evaluation); means over runs."
-    )
+    note = "The bill of whole runs by part, with the final evaluation under evaluation; means over runs."
     return Section("Where the dollars go", header, tuple(rows), note)
 
 
@@ -222,7 +220,7 @@ def _controls(table: Table, digits: int) -> Section:
         f"p of equality within {FACTOR}",
         "share of saving that is signal",
         "return",
-        "ratio of units",
+        "ratio of rollouts",
     )
     rows = [
         (
@@ -244,13 +242,13 @@ def _controls(table: Table, digits: int) -> Section:
         f" paired, that the two cost the same within a factor {FACTOR}: below 0.05 they do. They differ where the 90 %"
         " interval does not hold 1. The share is 1 - (saving of the control / saving of the arm), both of the"
         " baseline's dollars, with its 90 % interval; it is said only where the arm's own saving is sure, and is below"
-        " zero where the control saves more. Return (difference) and units per round have 95 % intervals."
+        " zero where the control saves more. Return (difference) and rollouts per round have 95 % intervals."
     )
     return Section("Controls", header, tuple(rows), note, tuple(_sentence(item) for item in table.controls))
 
 
 def _sentence(item: Control) -> str:
-    """What one control says of the signal."""
+    """The conclusion from one control."""
     seeds = f"{item.runs} seed{'s' * (item.runs != 1)}"
     found = item.dollars
     start = f"**{item.tested}** against **{item.arm}**: "
@@ -268,7 +266,7 @@ def _sentence(item: Control) -> str:
 
 
 def _left(item: Control) -> str:
-    """Of a saving that the control has not all of."""
+    """How much of the saving is left without the signal."""
     if item.savings is None:
         return f"the signal saves, but a saving of {item.tested} against the baseline is not sure"
     left = item.savings.control / item.savings.tested
@@ -284,7 +282,7 @@ def _expense(item: Control) -> str:
 
 
 def _probability(item: Control) -> str:
-    """Two digits; a bound is tested for no equality."""
+    """Two digits; none for a bound, which is not tested for equality."""
     if item.bound != "exact" or item.dollars is None or item.dollars.p_value is None:
         return _NONE
     return f"= {item.dollars.p_value:.2g}" if item.dollars.p_value >= 0.001 else "< 0.001"
@@ -302,7 +300,7 @@ def _share(value: float) -> str:
 
 
 def _row(table: Table, item: Comparison, compared: Sequence[int], cells: list[str]) -> tuple[str, ...]:
-    """A row; the baseline is not compared with itself."""
+    """A row of cells, with `baseline` in the compared columns of the baseline itself."""
     if item.arm != table.baseline:
         return tuple(cells)
     return tuple("baseline" if column in compared else cell for column, cell in enumerate(cells))
@@ -338,7 +336,7 @@ def _within(ratio: float, interval: Interval | None) -> str:
 
 
 def _times(ratio: float) -> str:
-    """Two digits; what is not known within a hundredfold needs none."""
+    """Two digits; ratios of 100 and more are not spelled out."""
     if ratio < 0.1:
         return np.format_float_positional(ratio, precision=2, fractional=False)
     return f"{ratio:.2f}" if ratio < 100 else "over 100"

@@ -112,7 +112,7 @@ def test_an_interrupted_ablation_goes_on_by_the_same_command(marless):
     assert process.returncode == 130
     assert err.splitlines() == [
         "stopping the runs after their tasks in flight; once more: at once",
-        "marless: stopped with 2 runs to go; the same command goes on",
+        "marless: stopped with 2 runs to go; the same command resumes",
     ]
     assert json.loads(Path("few/runs/marless-minus-s1/summary.json").read_text())["status"] == "interrupted"
     said = marless("ablate", *settings)
@@ -131,7 +131,7 @@ def test_a_run_that_fails_is_named_with_its_reason_and_the_others_count(marless)
     said = marless("ablate", *TINY, *FEW)
     assert said.code == 1
     assert any("packed         seed 1   FAILED: there is something called" in line for line in said.out)
-    assert said.err == ["marless: 1 of 2 runs failed; what they said is in few/logs"]
+    assert said.err == ["marless: 1 of 2 runs failed; see few/logs"]
     assert "* packed, seed 1: there is something called" in Path("few/table.md").read_text()
 
 
@@ -163,7 +163,7 @@ def test_competing_sides_are_played_against_a_reference(marless):
         (["scaling.min_rollouts=9"], "scaling.min_rollouts: 9 is more than scaling.rollouts"),
         (["--reference", "nobody"], "there is no run nobody"),
         (["nofile.toml"], "there is no file nofile.toml"),
-        (["--out", "taken"], "taken holds file and is no ablation's folder; give another --out"),
+        (["--out", "taken"], "taken holds file and is not the folder of an ablation; choose another --out"),
     ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(marless, argv, says):

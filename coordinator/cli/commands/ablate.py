@@ -1,4 +1,4 @@
-"""marless ablate: rules against one another, over seeds, side by side on this machine's cores."""
+"""marless ablate: compares sharing, scaling and placement rules over seeds, with runs in parallel on this machine."""
 
 import math
 import re
@@ -40,39 +40,43 @@ EXAMPLES = f"""examples:
   marless ablate my_run.toml --arms marless-minus,packed,ours --random -80
   marless ablate --sharing none,ours --scaling constant,gns --placement split,packed
 
-arms (the first is what the others are compared with):
+arms (the first one is the baseline):
 {chr(10).join(f"  {arm.name:<15}{arm.about}" for arm in ARMS.values())}
 
-The same command goes on where it was stopped. docs/how-to/ablate.md says how to read what comes out."""
+The same command resumes a stopped ablation. docs/how-to/ablate.md explains the results."""
 
 
 def arguments(parser: ArgumentParser) -> None:
     """Adds the command's arguments."""
     common.configuration(parser)
     parser.add_argument("--arms", type=_listed, metavar="A,B", help="arms, the baseline first (default: all)")
-    parser.add_argument("--sharing", type=_listed, metavar="A,B", help="cross of rules instead: none, all, paper, ours")
+    parser.add_argument("--sharing", type=_listed, metavar="A,B", help="combine rules instead: none, all, paper, ours")
     parser.add_argument(
         "--scaling", type=_listed, metavar="A,B", help="... constant, gns, paper, offset, shuffled:paper"
     )
     parser.add_argument("--placement", type=_listed, metavar="A,B", help="... split, fused, packed, whole, auto")
-    parser.add_argument("--seeds", type=_seeds, default=list(range(1, 11)), metavar="1-10", help="default: 1-10")
+    parser.add_argument(
+        "--seeds", type=_seeds, default=list(range(1, 11)), metavar="1-10", help="seeds of every arm (default: 1-10)"
+    )
     parser.add_argument(
         "--jobs",
         type=common.count,
         default=cores(),
         metavar="N",
-        help="runs at once (default: cores, %(default)s here)",
+        help="parallel runs (default: number of cores, %(default)s here)",
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="folder (default: ablations/TASK-ALGORITHM)")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="output folder (default: ablations/TASK-ALGORITHM)")
     parser.add_argument(
-        "--random", type=_finite, metavar="RETURN", help="return of random play: losses in %% of the gain"
+        "--random", type=_finite, metavar="RETURN", help="return of random play, to report losses in %% of the gain"
     )
-    parser.add_argument("--reference", metavar="RUN", help="a run that each side of competing agents plays against")
+    parser.add_argument(
+        "--reference", metavar="RUN", help="run whose policies are the opponents of each side of competing agents"
+    )
     common.json(parser)
 
 
 def run(options: Namespace) -> int:
-    """Runs what is missing and writes the comparison."""
+    """Runs missing cells and writes the comparison."""
     path, overrides = common.split(options.settings)
     base, arms = with_absolute_policies(load(path, overrides)), _arms(options)
     refuse_clashes(arms, overrides)
@@ -86,16 +90,16 @@ def run(options: Namespace) -> int:
         found = _begin(folder, base, arms)
         modules = Path.cwd() if base.task.name.startswith("pettingzoo:") else None
         campaign = Campaign(folder, found, arms, options.seeds, _Progress(options.json, arms), modules)
-        _foretell(options, campaign, base, arms)
+        _announce(options, campaign, base, arms)
         campaign.run(options.jobs, _Stopping(signals))
         if signals.received:
-            line = f"stopped with {len(campaign.missing)} runs to go; the same command goes on"
+            line = f"stopped with {len(campaign.missing)} runs to go; the same command resumes"
             return report_ending(Ending(signals.code, line))
         return _report(options, folder, campaign, base, arms, reference)
 
 
 class _Stopping:
-    """Whether a signal came; the first time, says what happens now."""
+    """Whether a signal arrived; announces the stop once."""
 
     def __init__(self, signals: Signals) -> None:
         self._signals, self._announced = signals, False
@@ -103,12 +107,16 @@ class _Stopping:
     def __call__(self) -> bool:
         if self._signals.received and not self._announced:
             self._announced = True
-            print("stopping the runs after their tasks in flight; once more: at once", file=sys.stderr, flush=True)
+            print(
+                "stopping the runs after their tasks in flight; press again to stop at once",
+                file=sys.stderr,
+                flush=True,
+            )
         return bool(self._signals.received)
 
 
 class _Progress:
-    """A line for every run that ends."""
+    """Prints a line for every run that ends."""
 
     def __init__(self, json: bool, arms: list[Arm]) -> None:
         self._json, self._width = json, max(len(arm.name) for arm in arms)
@@ -124,23 +132,23 @@ class _Progress:
         start = f"{ended.done:>{width}}/{ended.total}  {ended.cell.arm.name:<{self._width}}  seed {ended.cell.seed:<4}"
         if ended.result is None:
             return f"{start}FAILED: {ended.reason}"
-        figures = ended.result
-        returned = f"return {figures.final_return:8.1f}"
-        return f"{start}{returned}   {money(figures.dollars):>9}   {seconds(figures.seconds)}"
+        result = ended.result
+        returned = f"return {result.final_return:8.1f}"
+        return f"{start}{returned}   {money(result.dollars):>9}   {seconds(result.seconds)}"
 
 
 def _event(ended: Ended) -> dict[str, Any]:
-    """A line for programs."""
+    """The JSON line."""
     known = {"event": "run", "arm": ended.cell.arm.name, "seed": ended.cell.seed, "status": ended.status}
     if ended.result is None:
         return {**known, "reason": ended.reason, "done": ended.done, "total": ended.total}
-    figures = ended.result
-    measured = {"final_return": figures.final_return, "dollars": figures.dollars, "seconds": figures.seconds}
+    result = ended.result
+    measured = {"final_return": result.final_return, "dollars": result.dollars, "seconds": result.seconds}
     return {**known, **measured, "done": ended.done, "total": ended.total}
 
 
 def _arms(options: Namespace) -> list[Arm]:
-    """The named arms, then the cross; all named ones when neither is asked for."""
+    """The named arms, then the combinations; all arms by default."""
     axes = {name: getattr(options, name) for name in _AXES}
     crossed = cross(**{name: asked or _DEFAULTS[name] for name, asked in axes.items()}) if any(axes.values()) else []
     asked = options.arms if options.arms or crossed else list(ARMS)
@@ -152,7 +160,7 @@ def _arms(options: Namespace) -> list[Arm]:
 
 
 def _reference(text: str | None, base: RunConfig) -> TeamPolicy | None:
-    """The policies to play against, once it is sure that they can; raises `UserError`."""
+    """The reference policies; raises `UserError` when they cannot play the task."""
     if text is None:
         return None
     path = Path(text) if Path(text).is_file() else RunFolder.find(text).path
@@ -167,16 +175,16 @@ def _reference(text: str | None, base: RunConfig) -> TeamPolicy | None:
 
 
 def _open(folder: Path) -> None:
-    """Makes the folder; `UserError` for one that holds something else."""
+    """Creates the folder; raises `UserError` when it holds something else."""
     folder.mkdir(parents=True, exist_ok=True)
     foreign = [path.name for path in folder.iterdir() if not path.name.startswith(".") and path.name != ERRORS]
     if foreign and not (folder / study.FILE).exists():
-        raise UserError(f"{folder} holds {foreign[0]} and is no ablation's folder; give another --out")
+        raise UserError(f"{folder} holds {foreign[0]} and is not the folder of an ablation; choose another --out")
 
 
 def _begin(folder: Path, base: RunConfig, arms: list[Arm]) -> Study:
-    """Joins what the folder is of with what is asked, and puts both down."""
-    # As it will be read back, with lists for tuples.
+    """Merges the folder's study with the requested one and writes it and the base configuration."""
+    # Through JSON, so that tuples become lists as when it is read back.
     document = msgspec.json.decode(msgspec.json.encode(base))
     del document["seed"]
     asked = Study(settings=document, arms={arm.name: settings(arm) for arm in arms})
@@ -186,21 +194,21 @@ def _begin(folder: Path, base: RunConfig, arms: list[Arm]) -> Study:
     return found
 
 
-def _foretell(options: Namespace, campaign: Campaign, base: RunConfig, arms: list[Arm]) -> None:
-    """What is to come, and what cannot come out of it."""
+def _announce(options: Namespace, campaign: Campaign, base: RunConfig, arms: list[Arm]) -> None:
+    """Prints the number of runs, and warns when scaling rules have no choice."""
     total, missing = len(arms) * len(options.seeds), len(campaign.missing)
     if not options.json:
         print(f"arms: {len(arms)}, seeds: {len(options.seeds)}, runs: {total}, of them finished: {total - missing}")
     scaled = [arm.name for arm in arms if arm.settings["scaling.rule"] != "constant"]
     if scaled and base.scaling.rollouts == 1:
-        text = "scaling.rollouts = 1: the scaling rules have nothing to choose from; give them a maximum, such as"
+        text = "scaling.rollouts = 1: the scaling rules have nothing to choose from; set a maximum, such as"
         print(f"{text} scaling.rollouts=8", file=sys.stderr, flush=True)
 
 
 def _report(
     options: Namespace, folder: Path, campaign: Campaign, base: RunConfig, arms: list[Arm], reference: TeamPolicy | None
 ) -> int:
-    """The tables and pictures of what is finished; the code says whether that is everything."""
+    """Writes tables and pictures of the finished runs; returns the exit code."""
     failed = len(campaign.failures)
     if not campaign.results[arms[0].name]:
         return report_ending(
@@ -216,12 +224,12 @@ def _report(
     if not drawn:
         print("no pictures without matplotlib: pip install 'marless[report]'", file=sys.stderr)
     _show(options, folder, compared)
-    line = f"{failed} of {len(arms) * len(options.seeds)} runs failed; what they said is in {folder / 'logs'}"
+    line = f"{failed} of {len(arms) * len(options.seeds)} runs failed; see {folder / 'logs'}"
     return report_ending(Ending(UNFINISHED, line) if failed else Ending(FINISHED, ""))
 
 
 def _plays(base: RunConfig, reference: TeamPolicy, run: Path, seed: int) -> dict[str, float]:
-    """Runs of one seed play on the same start states."""
+    """Returns against opponents; runs of the same seed play on the same start states."""
     return crossplay.scores(load_policy(run), reference, base.evaluation.final_episodes, seed)
 
 
@@ -230,7 +238,7 @@ def _show(options: Namespace, folder: Path, compared: Table) -> None:
         print(msgspec.json.encode({"event": "finished", "folder": str(folder), "table": compared}).decode())
         return
     main, expense, *others = table.sections(compared)
-    # What the rules did and the bill are for the file; controls and competing sides are what was asked for.
+    # Sections on the rules and the bill are only in the file.
     for section in (main, expense, *others[2:]):
         print(f"\n{section.title}\n{aligned(section.header, section.rows)}")
         for sentence in section.said:

@@ -69,7 +69,10 @@ def test_units_that_were_worked_out_are_the_constant_number():
             "there is no arm called 'marles'; did you mean marless.*marless-minus, marless, ours",
         ),
         (lambda: cross(["some"], ["gns"], ["split"]), "there is no sharing called 'some'.*none, all, paper, ours"),
-        (lambda: named(["ours", "constant-mean"]), "constant-mean: it takes its units from the arm marless"),
+        (
+            lambda: named(["ours", "constant-mean"]),
+            "constant-mean: it takes its number of rollouts from the arm marless",
+        ),
     ],
 )
 def test_what_there_is_not_is_refused_with_what_there_is(call, says):

@@ -172,7 +172,7 @@ PAPER, MEAN = ARMS["marless"], ARMS["constant-mean"]
 
 
 class Scripted:
-    """Runs that finish with so many units per round, or fail where None is due, instead of training."""
+    """Runs that finish with so many rollouts per round, or fail where None is due, instead of training."""
 
     def __init__(self, monkeypatch, folder, rollouts):
         self.folder, self.rollouts, self.words = folder, rollouts, []
@@ -228,7 +228,7 @@ def test_without_any_run_to_take_units_from_an_arm_fails(tmp_path, monkeypatch):
     campaign.run(1, lambda: False)
     assert [ended.reason for ended in ended_runs] == [
         "out of luck",
-        "no run of the arm marless finished, so its units are not known",
+        "no run of the arm marless finished, so its number of rollouts is unknown",
     ]
 
 
@@ -255,4 +255,4 @@ def test_a_run_whose_files_are_damaged_is_a_failure(tmp_path):
     folder = a_folder(tmp_path / "runs" / "marless-s1", [a_line(1), a_line(2)])
     (folder / "metrics.jsonl").write_text("")
     campaign, _ = a_campaign(tmp_path, seeds=(1,))
-    assert "metrics.jsonl does not tell of all 2 rounds" in campaign.failures[Cell(PAPER, 1)]
+    assert "metrics.jsonl does not have all 2 rounds" in campaign.failures[Cell(PAPER, 1)]
