@@ -16,7 +16,8 @@ from mpe2 import (
 )
 
 from functions.environments.base import EnvTask
-from functions.environments.mpe import WorldState, make
+from functions.environments.mpe.engine import WorldState
+from functions.environments.registry import make
 
 MODULES = {
     "mpe/simple": simple_v3,

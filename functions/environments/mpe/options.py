@@ -1,13 +1,18 @@
-"""What a task's `agents` and options may be; refusals are one line that names what cannot be and what can."""
+"""The `agents` and options that a scenario takes; refusals are one line that names the wrong value and the right ones.
+
+Options are named as in mpe2. Every scenario takes `max_cycles`, the length of an episode in steps, and
+`continuous_actions`: agents then act in numbers between 0 and 1, see `functions.environments.mpe.actions`.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from functions.environments.base import EnvTask
+from functions.environments.mpe.engine import Engine, Scenario
 
-# Takes what an option is called and its value; gives the value as scenarios take it, or raises `ValueError`.
+# Takes an option's name and value; returns the value as scenarios take it, or raises `ValueError`.
 Check = Callable[[str, Any], Any]
-# Takes a task and its checked options; gives a scenario's arguments that say how many agents there are, or raises
+# Takes a task and its checked options; returns the scenario's arguments for the number of agents, or raises
 # `ValueError`.
 Size = Callable[[EnvTask, Mapping[str, Any]], dict[str, int]]
 
@@ -88,3 +93,23 @@ def two_sides(num_good: int, num_adversaries: int) -> Size:
         return {"num_good": good, "num_adversaries": adversaries}
 
     return size
+
+
+_COMMON: dict[str, Check] = {"max_cycles": whole(1), "continuous_actions": flag}
+_MAX_CYCLES = 25
+
+
+def maker(
+    scenario: Callable[..., Scenario], size: Size, checks: Mapping[str, Check] | None = None
+) -> Callable[[EnvTask, int], Engine]:
+    """The function that makes `num_envs` environments of a scenario, which takes the arguments of `size` and the
+    options of `checks` by name; it raises `ValueError`, one line."""
+    own = dict(checks or {})
+
+    def make(task: EnvTask, num_envs: int) -> Engine:
+        options = checked(task, {**_COMMON, **own})
+        arguments = {name: value for name, value in options.items() if name in own}
+        built = scenario(**arguments | size(task, options))
+        return Engine(built, num_envs, options.get("max_cycles", _MAX_CYCLES), options.get("continuous_actions", False))
+
+    return make

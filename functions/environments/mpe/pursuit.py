@@ -4,7 +4,10 @@ import numpy as np
 
 from functions.environments.base import BoolArray
 from functions.environments.mpe.engine import Scenario
+from functions.environments.mpe.options import Check, whole
 from functions.environments.mpe.world import Body, Numbers, Real, World
+
+PURSUIT_OPTIONS: dict[str, Check] = {"num_good": whole(1), "num_adversaries": whole(1), "num_obstacles": whole(0)}
 
 _CHASER_SIZE = 0.075
 _LANDMARK_REACH = 0.9

@@ -4,6 +4,7 @@ import numpy as np
 
 from functions.environments.base import AgentClass, FloatArray
 from functions.environments.mpe.engine import Scenario
+from functions.environments.mpe.options import exactly, maker
 from functions.environments.mpe.world import Body, Real, World
 
 
@@ -23,3 +24,6 @@ class Simple(Scenario):
     def reward(self, world: World, out: Real) -> None:
         away = world.squares[0, 1]
         np.negative(away[0] + away[1], out=out[0])
+
+
+make = maker(Simple, exactly(1))

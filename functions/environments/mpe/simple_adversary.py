@@ -4,6 +4,7 @@ import numpy as np
 
 from functions.environments.base import AgentClass, FloatArray
 from functions.environments.mpe.engine import Scenario
+from functions.environments.mpe.options import any_number, maker
 from functions.environments.mpe.world import Body, Real, World
 
 
@@ -38,3 +39,6 @@ class SimpleAdversary(Scenario):
         to_goal = world.distance[:, world.bodies]
         np.negative(to_goal[0], out=out[0])
         np.subtract(to_goal[0], to_goal[1:].min(axis=0), out=out[1:])
+
+
+make = maker(SimpleAdversary, any_number(default=3, least=2))

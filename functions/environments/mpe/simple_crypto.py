@@ -4,6 +4,7 @@ import numpy as np
 
 from functions.environments.base import AgentClass, FloatArray
 from functions.environments.mpe.engine import Scenario
+from functions.environments.mpe.options import exactly, maker
 from functions.environments.mpe.world import Body, Real, World
 
 # Landmark i stands for word i; as what it stands for, a one-hot of four words per column.
@@ -50,3 +51,6 @@ class SimpleCrypto(Scenario):
         eve, bob = cost
         np.subtract(0.0, eve, out=out[0])
         np.subtract(eve, bob, out=out[1:])
+
+
+make = maker(SimpleCrypto, exactly(3))

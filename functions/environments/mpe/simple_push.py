@@ -4,6 +4,7 @@ import numpy as np
 
 from functions.environments.base import AgentClass, FloatArray
 from functions.environments.mpe.engine import Scenario
+from functions.environments.mpe.options import exactly, maker
 from functions.environments.mpe.world import Body, Real, World
 
 # A column per landmark: its own colour, and that of an agent whose goal it is.
@@ -44,3 +45,6 @@ class SimplePush(Scenario):
         adversary, good = world.distance[:, world.bodies]
         np.subtract(good, adversary, out=out[0])
         np.negative(good, out=out[1])
+
+
+make = maker(SimplePush, exactly(2))

@@ -4,6 +4,7 @@ import numpy as np
 
 from functions.environments.base import AgentClass, FloatArray
 from functions.environments.mpe.engine import Scenario
+from functions.environments.mpe.options import exactly, maker, ratio
 from functions.environments.mpe.world import Body, Real, World
 
 _WORDS = 10
@@ -40,3 +41,6 @@ class SimpleReference(Scenario):
         common = (first + second) / 2 * (1 - self._local_ratio)
         np.add(common, first * self._local_ratio, out=out[0])
         np.add(common, second * self._local_ratio, out=out[1])
+
+
+make = maker(SimpleReference, exactly(2), {"local_ratio": ratio})

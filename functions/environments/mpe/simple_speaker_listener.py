@@ -4,6 +4,7 @@ import numpy as np
 
 from functions.environments.base import AgentClass, FloatArray
 from functions.environments.mpe.engine import Scenario
+from functions.environments.mpe.options import exactly, maker
 from functions.environments.mpe.world import Body, Real, World
 
 # A column per landmark.
@@ -41,3 +42,6 @@ class SimpleSpeakerListener(Scenario):
     def reward(self, world: World, out: Real) -> None:
         away = world.squares[1, world.bodies]
         np.negative(away[0] + away[1], out=out)
+
+
+make = maker(SimpleSpeakerListener, exactly(2))

@@ -4,6 +4,7 @@ import numpy as np
 
 from functions.environments.base import AgentClass, FloatArray
 from functions.environments.mpe.engine import Scenario
+from functions.environments.mpe.options import any_number, maker, ratio
 from functions.environments.mpe.world import Body, Real, World
 
 
@@ -41,3 +42,6 @@ class SimpleSpread(Scenario):
         np.subtract(1, touched.view(np.int8).sum(axis=1, dtype=np.int16), out=out)
         out *= self._local_ratio
         out -= uncovered * (1 - self._local_ratio)
+
+
+make = maker(SimpleSpread, any_number(default=3, least=1), {"local_ratio": ratio})

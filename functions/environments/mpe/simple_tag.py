@@ -3,7 +3,8 @@
 import numpy as np
 
 from functions.environments.base import AgentClass, FloatArray
-from functions.environments.mpe.pursuit import Pursuit
+from functions.environments.mpe.options import maker, two_sides
+from functions.environments.mpe.pursuit import PURSUIT_OPTIONS, Pursuit
 from functions.environments.mpe.world import Body, Real, World
 
 
@@ -42,3 +43,6 @@ class SimpleTag(Pursuit):
         np.multiply(touches, -10.0, out=prey)
         prey -= astray[:, 0]
         prey -= astray[:, 1]
+
+
+make = maker(SimpleTag, two_sides(num_good=1, num_adversaries=3), PURSUIT_OPTIONS)

@@ -5,7 +5,8 @@ import dataclasses
 import numpy as np
 
 from functions.environments.base import AgentClass, BoolArray, FloatArray
-from functions.environments.mpe.pursuit import Pursuit
+from functions.environments.mpe.options import maker, two_sides, whole
+from functions.environments.mpe.pursuit import PURSUIT_OPTIONS, Pursuit
 from functions.environments.mpe.world import Body, Numbers, Real, World
 
 _WORDS = 4
@@ -122,3 +123,11 @@ def _write_rest_of_prey(rest: FloatArray, speeds: Real, hiding: Real) -> None:
     forests = hiding.shape[1]
     rest[:, :forests] = hiding
     rest[:, forests:] = speeds.reshape(rest[:, forests:].shape)
+
+
+# Without food mpe2 has no nearest food to pay for, and fails.
+make = maker(
+    SimpleWorldComm,
+    two_sides(num_good=2, num_adversaries=4),
+    PURSUIT_OPTIONS | {"num_food": whole(1), "num_forests": whole(0)},
+)

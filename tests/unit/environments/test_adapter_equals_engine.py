@@ -9,7 +9,7 @@ from functions.algorithms.base import Context, Share
 from functions.algorithms.registry import algorithm, implementation
 from functions.contract import Team
 from functions.data import batch
-from functions.environments import mpe
+from functions.environments import registry
 from functions.environments.base import EnvTask
 from functions.environments.pettingzoo import adapter
 from functions.learner import stages
@@ -17,7 +17,9 @@ from functions.policies import Policy
 
 NUM_ENVS, SEED = 8, 7
 ALGORITHM = algorithm("mappo")
-CONFIG = ALGORITHM.config(epochs=2, num_minibatches=2).resolved(mpe.make(EnvTask(name="mpe/simple_spread"), 1).spec)
+CONFIG = ALGORITHM.config(epochs=2, num_minibatches=2).resolved(
+    registry.make(EnvTask(name="mpe/simple_spread"), 1).spec
+)
 CODE = implementation(ALGORITHM)
 TEAM = Team(groups=(0, 1, 2))
 
@@ -47,7 +49,7 @@ class StartedLikeTheEngine:
         self.spec, self.num_envs, self.step = self.environment.spec, NUM_ENVS, self.environment.step
 
     def reset(self, rng):
-        engine = mpe.make(EnvTask(name="mpe/simple_spread"), NUM_ENVS)
+        engine = registry.make(EnvTask(name="mpe/simple_spread"), NUM_ENVS)
         engine.reset(rng)
         state = engine.snapshot()
         self.environment.reset(np.random.default_rng(0))
@@ -80,7 +82,7 @@ def three_rounds(environment):
 
 
 def test_three_rounds_from_equal_starts_have_equal_actions_and_rewards():
-    actions, rewards = three_rounds(mpe.make(EnvTask(name="mpe/simple_spread"), NUM_ENVS))
+    actions, rewards = three_rounds(registry.make(EnvTask(name="mpe/simple_spread"), NUM_ENVS))
     actions_mpe2, rewards_mpe2 = three_rounds(StartedLikeTheEngine())
     np.testing.assert_array_equal(actions, actions_mpe2)
     np.testing.assert_allclose(rewards, rewards_mpe2, rtol=0, atol=1e-8)

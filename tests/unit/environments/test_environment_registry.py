@@ -2,13 +2,14 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from functions.contract import BadRequest, MissingExtra
 from functions.environments import registry
 from functions.environments.base import EnvironmentFault, EnvTask
-from functions.environments.mpe import SCENARIOS
+from functions.environments.mpe import options
 
 PLUG_IN = """
 import msgspec
@@ -18,13 +19,13 @@ from functions.environments.base import EnvTask
 class Options(msgspec.Struct, forbid_unknown_fields=True):
     horizon: int = 3
 
-def make(task, copies):
+def make(task, num_envs):
     msgspec.convert(task.options, Options)
     if task.agents == 1:
         raise ValueError("task.agents is 1; there are two or more")
     if task.agents == 9:
         raise ValueError(f"nine are too many for {task.name}")
-    return toy.make(EnvTask(name="toy/signal", agents=task.agents), copies)
+    return toy.make(EnvTask(name="toy/signal", agents=task.agents), num_envs)
 """
 
 
@@ -52,7 +53,8 @@ def test_the_names_are_listed_sorted():
 
 
 def test_every_scenario_of_the_particle_environments_has_its_name():
-    assert {*SCENARIOS} == {name for name in registry.names() if name.startswith("mpe/")}
+    scenarios = {f"mpe/{file.stem}" for file in Path(options.__file__).parent.glob("simple*.py")}
+    assert scenarios == {name for name in registry.names() if name.startswith("mpe/")}
 
 
 @pytest.mark.parametrize("name", ["mpe/simple_adversary", "mpe/simple_spread", "toy/signal"])

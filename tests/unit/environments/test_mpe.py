@@ -16,9 +16,10 @@ from against_mpe2 import (
 )
 
 from functions.environments.base import EnvTask
-from functions.environments.mpe import SCENARIOS, WorldState, make
+from functions.environments.mpe.engine import WorldState
+from functions.environments.registry import make, names
 
-ALL = sorted(SCENARIOS)
+ALL = [name for name in names() if name.startswith("mpe/")]
 FREE = ("mpe/simple_spread", "mpe/simple_adversary")
 CHASES = ("mpe/simple_tag", "mpe/simple_world_comm")
 COMPETING = ("adversary", "crypto", "push", "tag", "world_comm")
@@ -335,7 +336,10 @@ def test_in_a_chase_what_is_not_said_of_the_sides_follows_from_the_number_of_age
 @pytest.mark.parametrize(
     ("task", "message"),
     [
-        (EnvTask(name="mpe/simple_sprawl"), "no task 'mpe/simple_sprawl' .*mpe/simple_adversary, mpe/simple_crypto"),
+        (
+            EnvTask(name="mpe/simple_sprawl"),
+            "no environment is called mpe/simple_sprawl; did you mean mpe/simple_spread",
+        ),
         (EnvTask(name="mpe/simple_spread", agents=0), "agents is a whole number from 1"),
         (EnvTask(name="mpe/simple_adversary", agents=1), "agents is a whole number from 2"),
         (EnvTask(name="mpe/simple_spread", options={"speed": 1}), "no option 'speed' .*local_ratio, max_cycles"),
@@ -370,7 +374,7 @@ def test_an_impossible_task_is_refused_in_one_line(task, message):
 
 
 def test_no_environments_are_refused():
-    with pytest.raises(ValueError, match="num_envs is a whole number from 1"):
+    with pytest.raises(ValueError, match="num_envs is 0; at least 1 is needed"):
         make(EnvTask(name="mpe/simple_spread"), num_envs=0)
 
 

@@ -12,7 +12,7 @@ from functions.actor.handler import play
 from functions.actor.rollout import InBlocks, collect, collect_side_by_side
 from functions.algorithms.ppo import mappo
 from functions.contract import BadRequest, NotFinite, SampleTask, Team
-from functions.environments import mpe, registry
+from functions.environments import registry
 from functions.environments.base import AgentClass, EnvironmentFault, EnvSpec, EnvTask, Observation, Step
 from functions.environments.mpe.engine import Body, Engine, Scenario
 from functions.policies import Policy
@@ -133,7 +133,9 @@ def engines(name, num_envs, rollouts):
     """An engine for all units, and one for each."""
     if name == "hunt":
         return Engine(Hunt(), num_envs * rollouts, 25), [Engine(Hunt(), num_envs, 25) for _ in range(rollouts)]
-    return mpe.make(TASKS[name], num_envs * rollouts), [mpe.make(TASKS[name], num_envs) for _ in range(rollouts)]
+    return registry.make(TASKS[name], num_envs * rollouts), [
+        registry.make(TASKS[name], num_envs) for _ in range(rollouts)
+    ]
 
 
 @pytest.mark.parametrize("num_envs", NUM_ENVS)
@@ -166,7 +168,7 @@ def assert_same_blocks(seen, parts):
 
 
 def test_an_engine_forgets_its_blocks_when_it_is_reset_as_one():
-    engine, other = (mpe.make(TASKS["adversary"], 6) for _ in range(2))
+    engine, other = (registry.make(TASKS["adversary"], 6) for _ in range(2))
     engine.reset_blocks([np.random.default_rng(seed) for seed in range(3)])
     one, two = (each.reset(np.random.default_rng(9)) for each in (engine, other))
     assert_same_blocks(one, [two])
@@ -174,7 +176,7 @@ def test_an_engine_forgets_its_blocks_when_it_is_reset_as_one():
 
 @pytest.mark.parametrize("blocks", [0, 2, 5])
 def test_environments_that_cannot_be_shared_out_equally_are_refused(blocks):
-    engine = mpe.make(TASKS["spread"], 3)
+    engine = registry.make(TASKS["spread"], 3)
     with pytest.raises(ValueError, match=f"3 copies are not {blocks} equal blocks"):
         engine.reset_blocks([np.random.default_rng(0)] * blocks)
 
