@@ -1,4 +1,4 @@
-"""Cooperative pong, of whose pictures agents see every eighth pixel of every eighth line, in grey."""
+"""Cooperative pong with every eighth pixel of every eighth line, in grey."""
 
 from gymnasium.spaces import Box
 from pettingzoo.butterfly import cooperative_pong_v6

@@ -5,17 +5,26 @@ from typing import Annotated
 import numpy as np
 from msgspec import Meta
 
-from functions.algorithms.advantages import gae
-from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec, StageResult, StageSpec, as_base
-from functions.algorithms.rows import members, observations, pooling
-from functions.algorithms.trainable import Trainable, moments
-from functions.contract import BadRequest
-from functions.keys import group_name
-from functions.nn import recurrent
-from functions.nn.heads import distribution
-from functions.nn.losses import mask_logits
-from functions.nn.recurrent import Network
-from functions.randomness import generator
+from marless.algorithms import (
+    AlgorithmConfig,
+    AlgorithmSpec,
+    BadRequest,
+    Network,
+    StageResult,
+    StageSpec,
+    Trainable,
+    as_base,
+    distribution,
+    gae,
+    generator,
+    group_name,
+    mask_logits,
+    members,
+    moments,
+    observations,
+    pooling,
+    recurrent,
+)
 
 
 class ReinforceConfig(AlgorithmConfig, frozen=True, kw_only=True, tag_field="name", tag="reinforce"):

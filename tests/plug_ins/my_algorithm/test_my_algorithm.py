@@ -1,6 +1,6 @@
 from my_algorithm import SPEC
 
-from functions.algorithms.conformance.suite import check
+from marless.algorithms import check
 
 
 def test_it_keeps_the_promises_of_an_algorithm():

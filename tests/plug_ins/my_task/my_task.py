@@ -10,7 +10,7 @@ A return above 2.4 shows that the diggers listen: without the scout at most four
 import msgspec
 import numpy as np
 
-from functions.environments.base import AgentClass, EnvSpec, Observation, Step
+from marless.environments import AgentClass, EnvSpec, Observation, Step
 
 CELLS, HOLES = 5, 2
 DIGGERS = slice(1, None)

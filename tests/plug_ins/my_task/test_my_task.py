@@ -1,7 +1,6 @@
 from my_task import make
 
-from functions.environments.base import EnvTask
-from functions.environments.conformance import check
+from marless.environments import EnvTask, check
 
 
 def test_it_keeps_the_promises_of_an_environment():
