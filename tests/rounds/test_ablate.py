@@ -111,7 +111,7 @@ def test_an_interrupted_ablation_goes_on_by_the_same_command(marless):
         _, err = process.communicate()
     assert process.returncode == 130
     assert err.splitlines() == [
-        "stopping the runs after their tasks in flight; once more: at once",
+        "stopping the runs after their tasks in flight; press again to stop at once",
         "marless: stopped with 2 runs to go; the same command resumes",
     ]
     assert json.loads(Path("few/runs/marless-minus-s1/summary.json").read_text())["status"] == "interrupted"
