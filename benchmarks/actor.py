@@ -1,4 +1,5 @@
-"""How fast one unit is sampled on one core (environment, policy, sampling, recording), beside raw `mpe2` stepping."""
+"""How fast one rollout is sampled on one core (environment, policy, sampling, recording), beside raw `mpe2`
+stepping."""
 
 import argparse
 import json
@@ -16,7 +17,7 @@ from functions.policies import Policy
 
 ENGINE = EnvTask(name="mpe/simple_spread")
 ADAPTER = EnvTask(name="pettingzoo:mpe2.simple_spread_v3:parallel_env")
-# The default unit is the first.
+# The default rollout size is the first.
 ROLLOUT_NUM_ENVS = (64, 160, 320, 640)
 ADAPTER_NUM_ENVS = 16
 
@@ -35,7 +36,7 @@ def untrained_policy(task: EnvTask) -> Policy:
 
 
 def rollout(task: EnvTask, num_envs: int) -> Round:
-    """Samples a unit of one episode per copy and returns how many environment steps that is."""
+    """Samples one episode per environment and returns the number of environment steps."""
     policy = untrained_policy(task)
 
     def play() -> int:
@@ -97,10 +98,10 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.4, help="of each subject in each repetition")
     args = parser.parse_args()
-    subjects = {f"unit of {num_envs}": rollout(ENGINE, num_envs) for num_envs in ROLLOUT_NUM_ENVS}
+    subjects = {f"rollout of {num_envs}": rollout(ENGINE, num_envs) for num_envs in ROLLOUT_NUM_ENVS}
     subjects |= {
         "adapter stepping": adapter_stepping(),
-        "adapter unit": rollout(ADAPTER, ADAPTER_NUM_ENVS),
+        "adapter rollout": rollout(ADAPTER, ADAPTER_NUM_ENVS),
         "mpe2": raw_stepping(),
     }
     for play in subjects.values():

@@ -13,7 +13,7 @@ from benchmarks.launch import environment
 from benchmarks.table import Row, quotients
 
 ON = ("--backend", "emulated")
-# A task and networks that take next to no time, so that what is left is the traffic of units.
+# A task and networks that take next to no time, so that what is left is the traffic of rollouts.
 LARGE = ("task.name=toy/signal", "algorithm.hidden=[8]", "actors.num_envs=1", "evaluation.final_episodes=4")
 ROUNDS = 40
 # What the template gives a function.
@@ -39,13 +39,15 @@ def rounds(repetitions: int) -> list[Row]:
 
 
 def rollouts(sizes: tuple[int, ...]) -> list[Row]:
-    """Milliseconds of the coordinator's function a unit, of detached rounds with so many units; starts not counted."""
+    """Milliseconds of the coordinator's function per rollout, in detached rounds of several sizes, without starts."""
     rows = []
     with tempfile.TemporaryDirectory() as folder, _account(folder):
         _detached(folder, "warm", 10)
         for size in sizes:
             spent = _coordinator_ms(folder, _detached(folder, f"of-{size}", size))
-            rows.append(Row(f"detached round of {size:,} units, coordinator a unit", [spent / size], ".1f", "ms"))
+            rows.append(
+                Row(f"detached round of {size:,} rollouts, coordinator per rollout", [spent / size], ".1f", "ms")
+            )
     return rows
 
 

@@ -50,8 +50,8 @@ class Record:
 
 
 class Round:
-    """Sampling and learning of one round of `rollouts` units of `num_envs` copies, at first with the policies of round
-    0."""
+    """Sampling and learning of one round of `rollouts` rollouts of `num_envs` environments, at first with the policies
+    of round 0."""
 
     def __init__(self, task: EnvTask = TASK, num_envs: int = NUM_ENVS, rollouts: int = 1) -> None:
         self._task, self._envs, self._rollouts = task, num_envs, tuple(range(rollouts))
@@ -66,7 +66,7 @@ class Round:
         self._policy, self._number = Policy(self.spec, self.team, self._tensors), 1
 
     def sample(self) -> Context[PpoConfig]:
-        """The units, as the stages read them."""
+        """The rollouts, as the stages read them."""
         sampled: dict[str, Array] = {}
         for rollout in self._rollouts:
             environment = environments.make(self._task, self._envs)

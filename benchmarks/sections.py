@@ -46,7 +46,7 @@ def sections() -> Iterator[tuple[str, Callable[[Effort], list[Row]]]]:
     yield "seconds and dollars to a return", learning
     yield "actors", actors
     yield "learner", learner
-    yield "what learners tell", lambda effort: summaries.rows(4 * effort.repetitions)
+    yield "learner summaries", lambda effort: summaries.rows(4 * effort.repetitions)
     yield "start-up", start_up
     yield "memory", peak_memory
     yield "emulated account", lambda effort: emulated.rounds(effort.repetitions) + emulated.rollouts(ROLLOUTS)
@@ -140,10 +140,13 @@ def actors(effort: Effort) -> list[Row]:
     rates = measured("actor", "--repetitions", effort.repetitions + 2, "--seconds", effort.seconds)
     raw = rates.pop("mpe2")
     rows = [Row("mpe2 parallel_env, random stepping, env steps/s", raw)]
-    names = {"adapter stepping": "our adapter of mpe2, random stepping", "adapter unit": "actor, adapter, unit of 16"}
+    names = {
+        "adapter stepping": "our adapter of mpe2, random stepping",
+        "adapter rollout": "actor, adapter, rollout of 16",
+    }
     for name, found in rates.items():
         label = names.get(name, f"actor, batched engine, {name}")
-        least = 100.0 if name == "unit of 160" else None
+        least = 100.0 if name == "rollout of 160" else None
         rows.append(Row(f"{label}, env steps/s", found, ratios=quotients(found, raw), against="mpe2", least=least))
     return rows
 
@@ -169,11 +172,11 @@ def learner(effort: Effort) -> list[Row]:
 
 
 def start_up(effort: Effort) -> list[Row]:
-    """From the command to the first unit."""
+    """From the command to the first rollout."""
     rows = []
     for name, cold, most in (("cold", True, None), ("warm", False, 2.0)):
         times = [startup.seconds_to_first_rollout(2, cold) for _ in range(effort.repetitions)]
-        rows.append(Row(f"command to first unit, {name}", times, ".2f", "s", most=most))
+        rows.append(Row(f"command to first rollout, {name}", times, ".2f", "s", most=most))
     return rows
 
 

@@ -11,14 +11,14 @@ from pathlib import Path
 from benchmarks.launch import ROOT, environment
 from benchmarks.training import UNEVALUATED, command
 
-# A unit is stored once all its steps are done, so what is timed ends some milliseconds after the first of them.
+# A rollout is stored once all its steps are done, so what is timed ends some milliseconds after the first of them.
 FIRST_ROLLOUT = "runs/*/objects/rounds/*/sample/*.trajectory.safetensors"
 PATIENCE_S = 60.0
 POLL_S = 0.002
 
 
 def seconds_to_first_rollout(workers: int, cold: bool) -> float:
-    """Starts a run of one round and returns when its first unit was there."""
+    """Starts a run of one round and returns when its first rollout was stored."""
     if cold:
         forget(files())
     with tempfile.TemporaryDirectory() as folder:
@@ -29,7 +29,7 @@ def seconds_to_first_rollout(workers: int, cold: bool) -> float:
         try:
             while not any(Path(folder).glob(FIRST_ROLLOUT)):
                 if time.perf_counter() - began > PATIENCE_S or process.poll() is not None:
-                    raise RuntimeError(f"no unit within {PATIENCE_S:g} s of the command, or before it ended")
+                    raise RuntimeError(f"no rollout within {PATIENCE_S:g} s of the command, or before it ended")
                 time.sleep(POLL_S)
             return time.perf_counter() - began
         finally:

@@ -12,11 +12,11 @@ from functions.algorithms.base import AlgorithmConfig, Context
 from functions.algorithms.ppo import mappo
 from functions.environments.base import EnvTask
 
-# Task, copies in a unit, units: the default round, two of its units, and six agents with 5,000 steps each.
+# Task, environments, rollouts: the default round, two of its rollouts, and six agents with 5,000 steps each.
 SCENES = {
-    "3 agents, 1 unit of 1,600 steps": (TASK, 64, 1),
-    "3 agents, 2 units of 1,600 steps": (TASK, 64, 2),
-    "6 agents, 2 units of 2,500 steps": (EnvTask(name="mpe/simple_spread", agents=6), 100, 2),
+    "3 agents, 1 rollout of 1,600 steps": (TASK, 64, 1),
+    "3 agents, 2 rollouts of 1,600 steps": (TASK, 64, 2),
+    "6 agents, 2 rollouts of 2,500 steps": (EnvTask(name="mpe/simple_spread", agents=6), 100, 2),
 }
 # Shares of the learner's time.
 BARS = {"curvature": 0.05, "noise": 0.1}

@@ -1,7 +1,7 @@
 """``python -m benchmarks.conformance quick|full``: trains what has no record yet, and writes tables and curves.
 
 python -m benchmarks.conformance quick --anew          every algorithm, three seeds: passes -45 or exits with 1
-python -m benchmarks.conformance full                  the whole protocol: hours; Ctrl-C, and the same command goes on
+python -m benchmarks.conformance full                  the whole protocol: hours; Ctrl-C stops, the same command resumes
 python -m benchmarks.conformance full --only simple_spread_3-vdn
 python -m benchmarks.conformance report                tables and curves of what there is
 """
@@ -74,7 +74,7 @@ def _train(protocol: Protocol, options: argparse.Namespace, folders: Folders, si
     print(f"{len(campaign.cells)} cells, {len(campaign.missing)} of them to train", flush=True)
     campaign.run(options.jobs, lambda: bool(signals.received))
     if signals.received:
-        print(f"stopped with {len(campaign.missing)} cells to go; the same command goes on", file=sys.stderr)
+        print(f"stopped with {len(campaign.missing)} cells to go; the same command resumes", file=sys.stderr)
         return signals.code
     return 0
 
@@ -111,8 +111,8 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("what", choices=[*PROTOCOLS, "report"])
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="cases whose names begin so; * fits all")
     parser.add_argument("--jobs", type=int, default=cores(), metavar="N", help="runs at once (default: %(default)s)")
-    parser.add_argument("--anew", action="store_true", help="forget what the protocol found before")
-    parser.add_argument("--again", action="store_true", help="try failed cells once more")
+    parser.add_argument("--anew", action="store_true", help="delete earlier records of the protocol")
+    parser.add_argument("--again", action="store_true", help="retry failed cells")
     parser.add_argument("--out", type=Path, default=_RESULTS, metavar="DIR", help="folder of the results")
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "conformance", metavar="DIR", help="of the runs")
     return parser

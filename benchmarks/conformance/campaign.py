@@ -1,4 +1,4 @@
-"""The cells of a protocol, run until each has its record; whatever ended stays, so the same command goes on."""
+"""Runs the cells of a protocol until each has a record; records stay, so the same command resumes."""
 
 import shutil
 from collections.abc import Callable
@@ -23,7 +23,7 @@ _MEASURED = msgspec.json.Decoder(tuple[Measured, ...])
 
 @dataclass(frozen=True)
 class Folders:
-    """Where records go, and where the runs themselves are, which nobody keeps."""
+    """Folders of the records and of the runs, which are temporary."""
 
     results: Path
     work: Path
@@ -42,7 +42,7 @@ class Folders:
 
 
 class Campaign:
-    """Runs the cells of `protocol` that `among` picks and that have no record; `on_record` hears of every record."""
+    """Runs the cells of `protocol` that `among` picks and that have no record; `on_record` gets every new record."""
 
     def __init__(
         self, protocol: Protocol, among: Callable[[Case], bool], folders: Folders, on_record: Callable[[Record], None]

@@ -1,4 +1,4 @@
-"""What tasks of a run take on this machine, measured by playing a few of its rounds in a folder that is thrown away."""
+"""Measures how long tasks of a run take on this machine, by a few of its rounds in a temporary folder."""
 
 import tempfile
 import time
@@ -21,7 +21,7 @@ from coordinator.pricing.prices import load_prices
 from coordinator.runs.episodes import play, tasks
 from functions.contract import Answer, Done, Report
 
-# At least so many rounds, and more while they are quick; what the first one takes is kept apart, it warms up.
+# At least so many rounds, and more while they are quick; the first round warms up and is kept separate.
 LEAST_ROUNDS, MOST_ROUNDS, ENOUGH_S = 3, 20, 1.5
 # Two blocks of the evaluator.
 EPISODES = 320
@@ -31,13 +31,13 @@ _ANSWERS: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
 
 @dataclass
 class RoundSignals:
-    """Reports of one work, the first round's first, and its last answer."""
+    """Reports of one work item, in the order of rounds, and its last answer."""
 
     reports: list[Report] = field(default_factory=list)
     done: Done | None = None
 
     def duration_ms(self, first: bool) -> float:
-        """What the work takes; `first`: in the round that warms up."""
+        """Mean duration of the work item; `first`: that of the warm-up round."""
         durations = [report.duration_ms for report in self.reports]
         usual = durations[1:] or durations
         return durations[0] if first else sum(usual) / len(usual)
@@ -58,7 +58,7 @@ class Calibration:
     round_s: float
 
     def busy_s(self, workers: int) -> float:
-        """What the functions of a usual round take, one wave of learners taken for all."""
+        """Seconds that the functions of a usual round take, with all learners as one wave."""
         return sum(
             makespan_s([seen.duration_ms(False) for work, seen in self.works.items() if work.startswith(kind)], workers)
             for kind in ("sample/", "learn/")
@@ -66,7 +66,7 @@ class Calibration:
 
 
 class _Recorder:
-    """An invoker that keeps what was reported."""
+    """An invoker that records reports."""
 
     def __init__(self, invoker: Invoker) -> None:
         self._invoker = invoker
@@ -85,10 +85,10 @@ class _Recorder:
 
 
 class _Nowhere:
-    """Takes finished rounds without keeping them."""
+    """A journal that discards finished rounds."""
 
     def record(self, line: RoundLine) -> None:
-        """The rounds of a calibration are nobody's business."""
+        """Rounds of a calibration are not recorded."""
 
     def persist(self) -> None:
         """Nothing is kept."""
@@ -119,7 +119,7 @@ def calibrate(config: RunConfig, workers: int) -> Calibration:
 
 
 def _play_rounds(driver: Driver) -> float:
-    """Until enough is known; returns the seconds of a usual round."""
+    """Plays rounds until enough is measured; returns the seconds of a usual round."""
     driver.begin()
     since, warm, rounds = time.monotonic(), 0.0, 0
     asking = True
@@ -159,7 +159,7 @@ def _by_work(reports: Iterable[Report]) -> dict[str, RoundSignals]:
 
 
 def work_of(id: str) -> str:
-    """The work name in a task's address."""
+    """The work item's name in a task's id."""
     return id.split("/", 2)[2]
 
 

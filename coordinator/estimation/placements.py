@@ -1,4 +1,4 @@
-"""What the planner makes of a run before it begins: the placements worth a look, and the one it would settle on."""
+"""The planner's forecast before a run begins: the efficient placements and the one it would choose."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ from coordinator.placement.round_placement import RoundPlacement
 from coordinator.pricing.prices import load_prices
 from coordinator.reports.text import described, money, table
 
-# The machine that functions are compared with.
+# The instance that functions are compared with.
 MACHINE, VCPUS = "c6a.large", 2
 
 
 @dataclass(frozen=True)
 class Planned:
-    """`config` with the chosen placement in place of `auto`, and the placements that no other beats in both dollars
-    and seconds of a round."""
+    """`config` with the chosen placement in place of `auto`, and the Pareto front of placements by dollars and
+    seconds of a round."""
 
     config: RunConfig
     chosen: Forecast

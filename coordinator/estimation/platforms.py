@@ -1,4 +1,4 @@
-"""How long waves of functions take on the platforms that an estimate is made for, from what they took on this one."""
+"""Models of how long waves of functions take on a platform, from their durations on this machine."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from functions.contract import Usage
 
 
 class Call(NamedTuple):
-    """An invocation to be: what it took here, and what it moves to and from storage."""
+    """An invocation to simulate: its duration on this machine and its storage traffic."""
 
     function: str
     duration_ms: float
@@ -18,22 +18,22 @@ class Call(NamedTuple):
 
 
 class Ran(NamedTuple):
-    """What an invocation takes there, its start where it pays for one; milliseconds."""
+    """Duration and start-up of a simulated invocation; milliseconds."""
 
     duration_ms: float
     init_ms: float
 
 
 class Platform(Protocol):
-    """Where functions run."""
+    """Simulates invocations."""
 
     def wave(self, calls: Sequence[Call]) -> tuple[list[Ran], float]:
-        """What each of several calls that are made at once takes, and the seconds until all is decided that follows."""
+        """Times of calls that are made at once, and the seconds until the coordinator has handled all of them."""
 
 
 @dataclass
 class Here:
-    """The workers of this machine: `init_ms` is paid once, `overhead_s` is what a wave takes beside its tasks."""
+    """The workers of this machine: `init_ms` counts once, `overhead_s` is the time of a wave besides its tasks."""
 
     workers: int
     init_ms: dict[str, float]
@@ -49,9 +49,9 @@ class Here:
 class There:
     """Deployed functions of `memory_mb`, of which `width` run at once.
 
-    A share of a vCPU stretches what functions work by themselves, not what they wait for storage; `mb_per_vcpu` is None
-    where cores are whole, whatever the bill makes of it. An environment starts for every call for which none is left
-    over from earlier waves. `report_ms` is what a function waits to report that it ended, where nobody waits for it.
+    A share of a vCPU slows down computation, not waiting for storage; `mb_per_vcpu` is None where functions get whole
+    cores. A call starts an environment if none is left from earlier waves. `report_ms` is the time that a function
+    takes to store its completion report in detached runs.
     """
 
     latency: Latency
@@ -63,7 +63,7 @@ class There:
     _started: Counter[str] = field(default_factory=Counter)
 
     def wave(self, calls: Sequence[Call]) -> tuple[list[Ran], float]:
-        """With storage, starts and ways of that platform."""
+        """With the platform's storage latency and cold starts."""
         ran: list[Ran] = []
         running: Counter[str] = Counter()
         for call in calls:
@@ -79,12 +79,12 @@ class There:
         return ran, makespan_s(durations, self.width) + self.wave_s
 
     def started(self, function: str) -> float:
-        """Milliseconds of the start that a call by itself has to pay for; the first one's."""
+        """Milliseconds of start-up of a single call; 0 after the first."""
         first, self._started[function] = not self._started[function], 1
         return self._slowdown(function) * self.latency.init if first else 0.0
 
     def worked(self, function: str, work_ms: float, wait_ms: float) -> float:
-        """Milliseconds that work and waiting take in a function."""
+        """Milliseconds of computation and waiting in a function."""
         return self._slowdown(function) * work_ms + wait_ms
 
     def _slowdown(self, function: str) -> float:
@@ -92,5 +92,5 @@ class There:
 
 
 def makespan_s(durations_ms: Sequence[float], workers: int) -> float:
-    """Seconds until tasks that begin together have ended, evenly spread."""
+    """Seconds until tasks that begin together have ended on `workers` evenly loaded workers."""
     return max(max(durations_ms, default=0.0), sum(durations_ms) / workers) / 1000

@@ -1,7 +1,7 @@
-"""A run without its work: the real driver on functions that answer at once, with what a calibration measured.
+"""Dry runs: the real driver, or turns of the detached coordinator, on functions that replay a calibration's answers.
 
-So every decision, request, storage operation and ledger write is counted as the run would make it; only durations are
-estimates. Time is a number that the platform advances.
+Every decision, request, storage operation and ledger write is counted as in a real run; only durations are estimates.
+Time is simulated: the platform advances it.
 """
 
 import dataclasses
@@ -42,7 +42,7 @@ _COORDINATOR = "coordinator"
 
 
 def rehearse(plan: Plan, calibration: Calibration, platform: Platform) -> State:
-    """The state in which the run would end whose functions `platform` has."""
+    """The final state of a dry run on `platform`."""
     functions = _Functions(_Answers(calibration), platform)
     driver = Driver(
         plan, Ports(_Objects(), _Items(lambda: functions.now), functions, _Nowhere()), lambda: functions.now
@@ -54,7 +54,7 @@ def rehearse(plan: Plan, calibration: Calibration, platform: Platform) -> State:
 
 
 def rehearse_detached(plan: Plan, calibration: Calibration, platform: There) -> State:
-    """The state in which the run would end whose functions `platform` has, the coordinator among them."""
+    """The final state of a dry run on `platform` with the coordinator as a function."""
     events = _Events(_Answers(calibration), platform)
     items = _Items(lambda: events.now)
     ports = Ports(_Objects(), items, events, _Nowhere())
@@ -69,7 +69,7 @@ def rehearse_detached(plan: Plan, calibration: Calibration, platform: There) -> 
 
 
 class _Functions:
-    """Answers with what the calibration saw, when the platform says."""
+    """An invoker that answers from the calibration, at the platform's simulated times."""
 
     def __init__(self, answers: "_Answers", platform: Platform) -> None:
         self.now = 0.0
@@ -82,7 +82,7 @@ class _Functions:
         self._asked.append((function, msgspec.structs.replace(done, id=id, attempt=attempt), duration_ms))
 
     def wait(self, timeout_s: float) -> list[Report]:
-        """All that was asked, as long after as the platform takes."""
+        """Reports on all requests, after the simulated time of the platform."""
         asked, self._asked = self._asked, []
         ran, seconds = self._platform.wave([Call(function, ms, done.usage) for function, done, ms in asked])
         self.now += seconds
@@ -100,11 +100,11 @@ class _Functions:
         ]
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to release."""
 
 
 class _Answers:
-    """What functions would answer and how long they would take on this machine, after the works of a calibration."""
+    """Answers of functions and their durations on this machine, from the work items of a calibration."""
 
     def __init__(self, calibration: Calibration) -> None:
         self._calibration = calibration
@@ -131,7 +131,7 @@ class _Answers:
         return done, duration_ms
 
     def _seen(self, work: str) -> RoundSignals:
-        """What was seen of the work, or of one that is like it: a last pack of units may have another size."""
+        """The calibration of this work item, or of one of its kind: the last batch of rollouts may differ in size."""
         works = self._calibration.works
         return works.get(work) or next(seen for name, seen in works.items() if _is(name, work.split("/")[0]))
 
@@ -144,14 +144,14 @@ class _Answers:
 
 
 def _for_rounds(done: Done, reply: WholeReply, rounds: int, duration_ms: float) -> tuple[Done, float]:
-    """An answer and its duration for another number of rounds in one function."""
+    """Repeats an answer and its duration for another number of rounds in one function."""
     samples, learns = (tuple(islice(cycle(part), rounds)) for part in (reply.samples, reply.learns))
     repeated = replace(reply, samples=samples, learns=learns)
     return replace(done, reply=repeated), duration_ms * rounds / len(reply.samples)
 
 
 class _Objects:
-    """Objects that nobody reads."""
+    """Storage that discards objects."""
 
     def get(self, key: str) -> bytes:
         raise NoSuchObject(key)
@@ -170,7 +170,7 @@ class _Objects:
 
 
 class _Items:
-    """Items in memory, written at what `clock` says; there is one writer."""
+    """A ledger in memory with the time of `clock`; there is one writer."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -184,17 +184,17 @@ class _Items:
         return version + 1
 
     def persist(self) -> None:
-        """Memory it stays."""
+        """Nothing is persisted."""
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to release."""
 
 
 class _Nowhere:
-    """Takes finished rounds without keeping them."""
+    """A journal that discards finished rounds."""
 
     def record(self, line: RoundLine) -> None:
-        """The last line is in the state."""
+        """The state holds the last line."""
 
     def persist(self) -> None:
         """Nothing is kept."""
@@ -205,7 +205,7 @@ def _is(work: str, kind: str) -> bool:
 
 
 def _batches(episodes: int) -> int:
-    """Evaluators play whole blocks of at most `BLOCK` copies; a small one costs what a large one does, nearly."""
+    """Number of blocks of at most `BLOCK` environments; a small block costs nearly as much as a full one."""
     return -(-episodes // BLOCK)
 
 
@@ -228,7 +228,7 @@ class _Sets:
 
 
 class _Events:
-    """Functions that were asked by events: each has reported, and stored its answer, before the next turn begins."""
+    """Event invocations: each function stores its answer and completion report before the next turn begins."""
 
     def __init__(self, answers: _Answers, platform: There) -> None:
         self.now = 0.0
@@ -242,7 +242,7 @@ class _Events:
         self._asked.append((function, _REQUESTS.decode(body)))
 
     def flush(self, patience_s: float) -> list[tuple[str, int, str, bool]]:
-        """Has all that was asked for done, as long after as the platform takes; nothing is turned away."""
+        """Completes all requests, after the simulated time of the platform; none is rejected."""
         asked, self._asked = self._asked, []
         answers = [self._answers.to(request) for _, request in asked]
         done = [self._store(request, answer) for (_, request), (answer, _) in zip(asked, answers, strict=True)]
@@ -261,17 +261,17 @@ class _Events:
         return []
 
     def turned(self) -> Callable[[], tuple[float, float]]:
-        """What the coming turn works, and the start it pays for: once, as `Detached.worked` is asked."""
+        """Computation and start-up of the coming turn, returned once, as `Detached.worked` expects."""
         latency, platform = self._platform.latency, self._platform
         parts = [(platform.worked(_COORDINATOR, latency.turn, latency.waited_ms), platform.started(_COORDINATOR))]
         return lambda: parts.pop() if parts else (0.0, 0.0)
 
     def heads(self, keys: Sequence[str]) -> list[Head | None]:
-        """Of the objects that hold answers."""
+        """Heads of the objects that hold answers."""
         return [self._stored.pop(name, None) for name in keys]
 
     def _store(self, request: Request, done: Done) -> Done:
-        """The answer as it is once its last object lies in storage with it."""
+        """The answer as stored with its last object."""
         kind = last_object(request)
         assert kind is not None
         others = {name: ref for name, ref in done.objects.items() if name != kind}
@@ -283,8 +283,8 @@ class _Events:
         return replace(done, id=request.id, attempt=request.attempt, usage=usage)
 
     def wait(self, timeout_s: float) -> list[Report]:
-        """Nobody is heard out."""
+        """Events have no replies."""
         return []
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to release."""
