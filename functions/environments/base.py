@@ -1,9 +1,9 @@
-"""The vectorised environment protocol: E copies of one task, stepped together.
+"""The vectorised environment protocol: E environments of one env task, stepped together.
 
 Agents with equal observation and action spaces form a *class*; everything an agent sees or does travels in one array
 per class, ``[E, agents of the class, ...]``, agents in the order of `AgentClass.agents`. Rewards, terminations and the
-alive mask are ``[E, N]`` over all agents in the order of `EnvSpec.agents`. A copy that ends is reset at once: the
-step's observation is the first of the next episode, and `Step.final` holds what was seen before the reset.
+alive mask are ``[E, N]`` over all agents in the order of `EnvSpec.agents`. An environment that ends is reset at once:
+the step's observation is the first of the next episode, and `Step.final` holds the observation before the reset.
 """
 
 from dataclasses import dataclass, field
@@ -16,22 +16,23 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float32]
 RewardArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
-# int64 where agents choose, float32 where they act in numbers.
+# int64 for discrete actions, float32 for continuous ones.
 ActionArray = NDArray[Any]
 
 
 class EnvironmentFault(Exception):
-    """The environment broke its promise (raised, returned NaN, changed a shape); the message names what and where."""
+    """The environment broke the protocol (raised, returned NaN, changed a shape); the message names what and where."""
 
 
 class Unsupported(Exception):
-    """The task exists but needs something this version does not support; the message names it."""
+    """The env task needs something that this version does not support; the message names it."""
 
 
 class EnvTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A task by name, as it travels to functions. `agents` counts all agents, adversaries included."""
+    """An env task by name, as messages hold it."""
 
     name: str
+    # All agents, adversaries included.
     agents: int | None = None
     options: dict[str, str | int | float | bool] = {}
 
@@ -48,41 +49,40 @@ def options_of(task: EnvTask, kind: type[Options]) -> Options:
 
 
 class AgentClass(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Agents that have equal spaces; `agents` are positions in `EnvSpec.agents`, ascending.
-
-    Of three kinds. One choice of `actions`, numbered from 0 here; `first_action` is what the environment itself calls
-    action 0. With `branches` several choices at once, of so many actions each; `actions` is their sum. With `low` and
-    `high` as many numbers as `actions`, each between its two bounds, which are finite.
-    """
+    """Agents with equal spaces: they take one choice, several choices at once (`branches`), or continuous actions."""
 
     name: str
+    # Positions in `EnvSpec.agents`, ascending.
     agents: tuple[int, ...]
     observation_size: int
+    # The number of actions of the choice, the sum over branches, or the number of continuous actions.
     actions: int
+    # The environment's own number of action 0.
     first_action: int = 0
+    # The number of actions of each of several choices.
     branches: tuple[int, ...] = ()
+    # The finite bounds of each continuous action.
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
 
     @property
     def continuous(self) -> bool:
-        """Whether actions are numbers, not choices."""
+        """Whether actions are continuous."""
         return bool(self.low)
 
 
 class EnvSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a task looks like from outside; it travels in messages, so that learners need no environment.
-
-    `horizon` is the longest episode in steps. `state_size` is the width of the environment's own global state, or 0
-    when it has none and the concatenated observations stand in. `masked` says whether `Observation.masks` is given.
-    `sides[i]` is the side that agent i is on where some compete; empty where all are on one.
-    """
+    """The agents and spaces of an env task, in messages so that learners need no environment."""
 
     agents: tuple[str, ...]
     classes: tuple[AgentClass, ...]
+    # The longest episode in steps.
     horizon: int
+    # The width of the environment's global state; 0 if it has none and the concatenated observations replace it.
     state_size: int = 0
+    # Whether `Observation.masks` is given.
     masked: bool = False
+    # The side of each agent where some compete; empty where all are on one side.
     sides: tuple[int, ...] = ()
 
     @property
@@ -96,40 +96,40 @@ class EnvSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Observation:
-    """What the agents of E copies see now.
+    """The observations of the agents of E environments."""
 
-    `values`: per class ``[E, n, observation_size]`` float32. `masks`: per class ``[E, n, actions]``, True where an
-    action is legal (branch after branch where there are several, all True for numbers), or None when all always are.
-    `alive`: ``[E, N]``. `state`: ``[E, state_size]`` float32 or None.
-    """
-
+    # Per class ``[E, n, observation_size]``.
     values: tuple[FloatArray, ...]
+    # ``[E, N]``.
     alive: BoolArray
+    # Per class ``[E, n, actions]``, True where an action is legal: branch after branch where there are several, all
+    # True for continuous actions. None when all actions always are.
     masks: tuple[BoolArray, ...] | None = None
+    # ``[E, state_size]``.
     state: FloatArray | None = None
 
 
 @dataclass(frozen=True)
 class Step:
-    """What one step of E copies gave.
-
-    `rewards` ``[E, N]`` float64. `terminated` ``[E, N]``: the agent's episode ended by the rules here, nothing follows.
-    `truncated` ``[E]``: the copy was cut (a time limit); agents not terminated are bootstrapped from `final`.
-    `ended` ``[E]``: the copy was reset. `final`: the observation before the reset, meaningful in rows where `ended`,
-    None when no copy ended. `env_metrics`: named metrics ``[E]`` of episodes, meaningful in rows where `ended`.
-    """
+    """The result of one step of E environments."""
 
     observation: Observation
+    # ``[E, N]``.
     rewards: RewardArray
+    # ``[E, N]``: the agent's episode ended by the rules, so no value follows.
     terminated: BoolArray
+    # ``[E]``: a time limit cut the episode; returns of agents that are not terminated are bootstrapped from `final`.
     truncated: BoolArray
+    # ``[E]``: the environment was reset.
     ended: BoolArray
+    # The observation before the reset, valid in rows where `ended`; None when no environment ended.
     final: Observation | None = None
+    # Metrics of episodes by name ``[E]``, valid in rows where `ended`.
     env_metrics: dict[str, RewardArray] = field(default_factory=dict)
 
 
 class VectorEnvironment(Protocol):
-    """E copies of a task. `reset` starts every copy anew and keeps `rng` for the resets that follow inside `step`."""
+    """E environments of an env task; `reset` resets all and keeps `rng` for the resets inside `step`."""
 
     spec: EnvSpec
     num_envs: int
@@ -137,8 +137,8 @@ class VectorEnvironment(Protocol):
     def reset(self, rng: np.random.Generator) -> Observation: ...
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
-        """Steps every copy; `actions` holds per class ``[E, n]`` action numbers, ``[E, n, branches]`` of them where
-        there are several choices, or ``[E, n, actions]`` float32 within the bounds."""
+        """Steps every environment; `actions` are per class ``[E, n]`` for one choice, ``[E, n, branches]`` for several,
+        or ``[E, n, actions]`` float32 within the bounds."""
 
     def close(self) -> None:
-        """Frees what the environment holds; calling it twice is harmless."""
+        """Frees the environment's resources; a second call does nothing."""

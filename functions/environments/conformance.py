@@ -1,4 +1,4 @@
-"""The suite that every environment passes: what `functions.environments.base` promises, checked with random play.
+"""The conformance suite of environments: checks the protocol of `functions.environments.base` with random play.
 
 Plug-in authors run ``check(lambda num_envs: make(task, num_envs))`` in a test of their own.
 """
@@ -62,11 +62,11 @@ _COUPLED = "the actions in environment 0 changed what other environments gave"
 
 
 def check(make: Make, episodes: int = 3, random_starts: bool = True, independent_envs: bool = True) -> None:
-    """Plays about `episodes` longest episodes in every copy of several environments made by `make(num_envs)`.
+    """Plays about `episodes` episodes of full length in environments made by `make(num_envs)`, and closes them twice.
 
-    Raises `AssertionError` saying which promise is broken. `random_starts`: whether first observations depend on the
-    generator. `independent_envs`: whether a copy is untouched by what the agents of another do until one of them
-    ends; not so where how often the shared generator is asked depends on actions. Environments are closed, twice.
+    Raises `AssertionError` naming the broken rule. `random_starts`: whether first observations depend on the generator.
+    `independent_envs`: whether actions in one environment leave the others unchanged until one ends; False where the
+    number of draws from the shared generator depends on actions.
     """
     for num_envs in (1, _NUM_ENVS):
         _check_num_envs(make, num_envs, episodes, random_starts)
@@ -90,16 +90,16 @@ def _check_num_envs(make: Make, num_envs: int, episodes: int, random_starts: boo
 
 
 def _check_independence(make: Make) -> None:
-    """Two plays that differ in the actions of copy 0 give the same rows of the other copies until a copy ends."""
+    """Two plays with other actions in environment 0 agree in all other environments until one ends."""
     for seed in range(_PAIRS):
         plain, varied = (_play_others(make(_NUM_ENVS), seed, first) for first in (_SEED, _SEED + 1))
         _require(all(one == two for one, two in zip(plain, varied, strict=False)), _COUPLED)
 
 
 def _play_others(environment: VectorEnvironment, seed: int, first: int) -> list[bytes]:
-    """What copies 1, 2, ... gave up to the first end, part by part; `first` seeds the actions of copy 0.
+    """The outputs of environments 1, 2, ... until the first end; `first` seeds the actions of environment 0.
 
-    Of the step with the end the observation is left out: the reset may have come before it was drawn.
+    The observation of the last step is left out: the reset may come before it is drawn.
     """
     choices, own = _actions_rng(seed), _actions_rng(first)
     seen = environment.reset(np.random.default_rng(seed))
@@ -142,7 +142,7 @@ def _check_spec(environment: VectorEnvironment, num_envs: int) -> None:
 
 
 def _check_kind(kind: AgentClass) -> None:
-    """One choice, several, or numbers between finite bounds."""
+    """One choice, several, or continuous actions between finite bounds."""
     _require(not (kind.branches and (kind.low or kind.high)), _WRONG_KIND.format(name=kind.name))
     if kind.branches:
         holds = min(kind.branches) > 0 and sum(kind.branches) == kind.actions
@@ -156,7 +156,7 @@ def _check_kind(kind: AgentClass) -> None:
 
 @dataclass
 class _Witness:
-    """Follows one play: who is alive ``[E, N]``, how long the episodes are ``[E]``, and what was returned."""
+    """The state of one play: alive agents ``[E, N]``, lengths of episodes ``[E]``, and all returned arrays."""
 
     spec: EnvSpec
     alive: BoolArray
@@ -164,13 +164,13 @@ class _Witness:
     returned: list[tuple[Array, bytes]] = field(default_factory=list)
 
     def keep(self, arrays: list[tuple[Array, BoolArray]]) -> bytes:
-        """The bytes of the rows that mean something; all bytes are kept to be compared later."""
+        """The bytes of the valid rows; keeps all bytes for a later comparison."""
         self.returned.extend((array, array.tobytes()) for array, _ in arrays)
         return b"".join(array[rows].tobytes() for array, rows in arrays)
 
 
 def _play(environment: VectorEnvironment, steps: int, seed: int) -> list[bytes]:
-    """Plays `steps` checked steps of random legal actions; gives the bytes of the reset and of every step."""
+    """Plays `steps` checked steps of random legal actions; returns the bytes of the reset and of every step."""
     spec, num_envs = environment.spec, environment.num_envs
     choices = _actions_rng(seed)
     seen = environment.reset(np.random.default_rng(seed))
@@ -192,12 +192,12 @@ def _play(environment: VectorEnvironment, steps: int, seed: int) -> list[bytes]:
 
 
 def _actions_rng(seed: int) -> np.random.Generator:
-    """Apart from the environment's generator: an equal stream can make the actions follow what the environment drew."""
+    """Not the environment's stream: actions from an equal stream could depend on the environment's draws."""
     return np.random.default_rng([seed, 1])
 
 
 def _choose(seen: Observation, spec: EnvSpec, choices: np.random.Generator) -> tuple[ActionArray, ...]:
-    """An action for every agent: a legal one, each as likely as the others, or numbers, some of them at a bound."""
+    """An action for every agent: a uniformly drawn legal one, or continuous ones, some of them at a bound."""
     actions = []
     for c, kind in enumerate(spec.classes):
         likes = choices.random((len(seen.alive), len(kind.agents), kind.actions))
@@ -212,19 +212,19 @@ def _choose(seen: Observation, spec: EnvSpec, choices: np.random.Generator) -> t
 
 
 def _between(shares: NDArray[np.float64], kind: AgentClass) -> ActionArray:
-    """Numbers between the bounds of `kind`; one in ten is the lower bound, one in ten the upper one."""
+    """Continuous actions between the bounds of `kind`; one in ten is at the lower bound, one in ten at the upper."""
     low, high = np.array(kind.low), np.array(kind.high)
     numbers: ActionArray = (low + np.clip(1.25 * shares - 0.125, 0, 1) * (high - low)).astype(np.float32)
     return numbers
 
 
 def _parts(array: NDArray[Any], kind: AgentClass) -> list[NDArray[Any]]:
-    """``[..., actions]`` choice by choice."""
+    """``[..., actions]`` split by choice."""
     return np.split(array, np.cumsum(kind.branches)[:-1], axis=-1) if kind.branches else [array]
 
 
 def _check_observation(seen: Observation, spec: EnvSpec, rows: BoolArray) -> None:
-    """Shapes and types of all arrays, and what is in `rows` ``[E]``."""
+    """Checks shapes and types of all arrays, and the values in `rows` ``[E]``."""
     _check_array("alive", seen.alive, (len(spec.agents),), np.bool_, rows)
     _require(len(seen.values) == len(spec.classes), _WRONG_PARTS)
     for kind, values in zip(spec.classes, seen.values, strict=True):
@@ -249,7 +249,7 @@ def _check_masks(masks: tuple[BoolArray, ...], spec: EnvSpec, rows: BoolArray) -
 
 
 def _check_array(what: str, array: object, width: tuple[int, ...], dtype: type[np.generic], rows: BoolArray) -> None:
-    """`array` is ``[E, *width]`` of `dtype` and finite in `rows`."""
+    """Checks that `array` is ``[E, *width]`` of `dtype` and finite in `rows`."""
     wanted = f"an array {(len(rows), *width)} of {np.dtype(dtype)}"
     got = f"an array {array.shape} of {array.dtype}" if isinstance(array, np.ndarray) else type(array).__name__
     if not isinstance(array, np.ndarray) or got != wanted:
@@ -258,7 +258,7 @@ def _check_array(what: str, array: object, width: tuple[int, ...], dtype: type[n
 
 
 def _check_step(step: Step, witness: _Witness) -> None:
-    """The step's promises; moves `witness` on."""
+    """Checks a step and updates `witness`."""
     agents, before = (len(witness.spec.agents),), witness.alive
     everywhere = np.ones(len(before), dtype=np.bool_)
     _check_array("rewards", step.rewards, agents, np.float64, everywhere)
@@ -280,7 +280,7 @@ def _check_step(step: Step, witness: _Witness) -> None:
 
 
 def _check_end(step: Step, after: BoolArray, spec: EnvSpec) -> None:
-    """What holds of the last moment of the episodes that ended; `after` ``[E, N]`` are those still alive."""
+    """Checks the last observation and metrics of ended episodes; `after` ``[E, N]`` are the agents still alive."""
     _require((step.final is not None) == bool(step.ended.any()), _FINAL)
     if step.final is not None:
         _check_observation(step.final, spec, step.ended)
@@ -294,7 +294,7 @@ def _arrays(seen: Observation) -> list[Array]:
 
 
 def _step_arrays(step: Step) -> list[tuple[Array, BoolArray]]:
-    """The step's arrays, each with the rows in which it means something."""
+    """The step's arrays, each with its valid rows."""
     everywhere = np.ones(len(step.ended), dtype=np.bool_)
     whole = [*_arrays(step.observation), step.rewards, step.terminated, step.truncated, step.ended]
     last = [] if step.final is None else _arrays(step.final)

@@ -1,26 +1,26 @@
-"""A tiny task that is only solved by who knows that a time limit is no end: `toy/corridor`.
+"""A tiny env task that is only solved by agents that bootstrap at time limits: `toy/corridor`.
 
-Each agent walks a corridor of its own, of `legs` legs of `horizon` cells each; no agent meets another. It sees its cell
-as a one-hot. In each step it takes what lies there, which is worth 1 and ends its walk by the rules (action 0), or goes
-on to the next cell (action 1), which is worth nothing; but going on from the last cell is worth `prize`, and ends the
-walk by the rules too. An episode starts each agent at the first cell of a leg, any of them alike, and cuts those that
-still walk after `horizon` steps. Nobody stands still, so a cut always falls on the way from one leg to the next.
+Each agent walks its own corridor of `legs` legs with `horizon` cells each; agents do not meet. It observes its cell as
+a one-hot. In each step it takes a reward of 1 and terminates (action 0), or goes on to the next cell for no reward
+(action 1); going on from the last cell gives `prize` and terminates too. An episode starts each agent at the first cell
+of a uniformly drawn leg and is truncated after `horizon` steps. Agents cannot stand still, so a truncation always falls
+between two legs.
 
-What is right. The task itself has no time limit; it is only learned in pieces (Pardo et al., "Time Limits in
-Reinforcement Learning", 2018). With L = ``legs * horizon`` cells and a discount g, going on from cell c and ever after
-is worth ``prize * g ** (L - 1 - c)``, and the task refuses to exist where that is less than 1.5 at cell 0 with g = 0.9.
-So going on is right in every cell, and who bootstraps from the cell after a cut learns it.
+The right values. The problem has no time limit; it is only sampled in pieces (Pardo et al., "Time Limits in
+Reinforcement Learning", 2018). With L = ``legs * horizon`` cells and a discount g, always going on from cell c
+is worth ``prize * g ** (L - 1 - c)``; options for which that is less than 1.5 at cell 0 with g = 0.9 are refused. So
+going on is right in every cell, and agents that bootstrap from the cell after a truncation learn it.
 
-What is wrong. Who takes a cut for an end learns that going on from the last cell of a leg is worth 0, which is less
-than 1; then one cell before it is worth g, and so on. So it takes in every cell but those of the last leg.
+The wrong values. An agent that treats truncation as termination learns that going on from the last cell of a leg is
+worth 0, which is less than 1; one cell before it is worth g, and so on. So it takes in all cells but the last leg's.
 
 By hand, for the defaults (2 legs of 2 cells, prize 10) and g = 0.9, the value of going on in cells 0 to 3::
 
     right   7.29   8.1   9   10      goes on everywhere
     wrong   0.9    0     9   10      takes in cells 0 and 1
 
-The return of an episode says nothing here: over `horizon` steps the wrong player earns more. The env metric `walked` is
-the share of an episode's decisions that were to go on; it is 1 for the right player and less for the wrong one.
+Returns of episodes do not measure success: over `horizon` steps the wrong policy earns more. The env metric `walked` is
+the share of an episode's actions that go on: 1 for the right policy and less for the wrong one.
 """
 
 from typing import Annotated
@@ -46,15 +46,16 @@ _MARGIN, _DISCOUNT = 1.5, 0.9
 
 
 class CorridorOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`horizon`: cells of a leg and steps of an episode. `legs`: how many there are. `prize`: see the module."""
+    """The options of `toy/corridor`; the module explains `prize`."""
 
+    # Cells of a leg and steps of an episode.
     horizon: Annotated[int, msgspec.Meta(ge=1)] = 2
     legs: Annotated[int, msgspec.Meta(ge=2)] = 2
     prize: float = 10.0
 
 
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
-    """`num_envs` copies of `toy/corridor`; raises `ValueError` for options or agents that it does not have."""
+    """`num_envs` environments; raises `ValueError` for wrong options or a wrong number of agents."""
     agents = 2 if task.agents is None else task.agents
     if agents < 1:
         raise ValueError(f"{task.name}: task.agents is {agents}; at least 1 walks")
@@ -73,7 +74,7 @@ def _options(task: EnvTask) -> CorridorOptions:
 
 
 class Corridor:
-    """E copies of the corridors; see the module for the rules."""
+    """E environments of corridors; see the module for the rules."""
 
     def __init__(self, agents: int, options: CorridorOptions, num_envs: int) -> None:
         self.num_envs = num_envs
@@ -86,7 +87,7 @@ class Corridor:
         )
 
     def reset(self, rng: np.random.Generator) -> Observation:
-        """The first observation of every copy."""
+        """The first observation of every environment."""
         self._rng = rng
         shape = (self.num_envs, len(self.spec.agents))
         self._cell, self._alive = np.zeros(shape, dtype=np.int64), np.ones(shape, dtype=np.bool_)
@@ -95,7 +96,7 @@ class Corridor:
         return self._observe()
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
-        """Lets every agent that still walks take or go on."""
+        """Every agent in play takes or goes on."""
         before = self._alive
         on = before & (actions[0] == _GO_ON)
         done = on & (self._cell == self._cells - 1)
@@ -116,10 +117,10 @@ class Corridor:
         return Step(self._observe(), rewards, terminated, truncated, ended, final, env_metrics)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Holds nothing to free."""
 
     def _restart(self, rows: BoolArray) -> None:
-        """New episodes in `rows`. Legs are drawn for all, so that what a copy draws does not depend on the others."""
+        """New episodes in `rows`; legs are drawn for all rows, so that draws do not depend on other environments."""
         legs = self._rng.integers(self._options.legs, size=self._cell.shape)
         self._cell = np.where(rows[:, None], legs * self.spec.horizon, self._cell)
         self._alive = self._alive | rows[:, None]

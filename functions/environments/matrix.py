@@ -1,8 +1,8 @@
-"""Small cooperative games of two agents, given by tables of what a pair of actions pays: `matrix/...`.
+"""Cooperative matrix games of two agents: `matrix/...`.
 
-The pay of a game is common. Returns here are sums over agents, so each agent gets half: the return of an episode is
-what the game paid. Both agents see the state they are in as a one-hot, which is the environment's state, too. Every
-game ends by its rules, after one step or after two; nothing is drawn.
+Each agent gets half of the common pay-off, so the return of an episode (a sum over agents) is the pay-off of the game.
+Both agents observe the state as a one-hot, which is the global state, too. Every game terminates after one step or two;
+nothing is random.
 
 `matrix/climbing` and `matrix/penalty` (Claus and Boutilier, "The Dynamics of Reinforcement Learning in Cooperative
 Multiagent Systems", 1998), one step of three actions each. agent_0 chooses the row, agent_1 the column::
@@ -11,18 +11,19 @@ Multiagent Systems", 1998), one step of three actions each. agent_0 chooses the 
               -30    7    6                 0    2    0
                 0    0    5                 k    0   10
 
-Best: 11 in climbing, by both playing action 0; whoever strays from there pays 30, so learners that average over a
-partner who explores go for 7 or 5. Best in penalty: 10, in two corners; who meets in the middle gets 2 for certain,
-while two who each aim at another corner get k, an option that is 0 or less.
+Best in climbing: 11, by both playing action 0; a single deviation costs 30, so learners that average over an exploring
+partner prefer 7 or 5. Best in penalty: 10, in two corners; the middle gives a certain 2, while agents that aim at
+different corners get k, an option that is 0 or less.
 
-`matrix/two_step` (Rashid et al., QMIX, 2018), two steps of two actions each. In state 1 agent_0 chooses which game is
-played next, state 2A by action 0 or 2B by action 1; that pays nothing, and what agent_1 does there does not matter::
+`matrix/two_step` (Rashid et al., QMIX, 2018), two steps of two actions each. In state 1 agent_0 chooses the game of
+the next step, 2A by action 0 or 2B by action 1; that pays nothing, and the action of agent_1 has no effect::
 
     2A   7   7      2B   0   1
          7   7           1   8
 
-Best: 8, by way of 2B. A sum of two utilities cannot hold 2B: fitted to all four entries alike it is -1.5, 2.5, 2.5 and
-6.5, which looks worse than the 7 of 2A. So VDN ends with 7 after full exploration, where QMIX can have 8.
+Best: 8, through 2B. A sum of two utilities cannot represent 2B: fitted to all four entries with equal weights it is
+-1.5, 2.5, 2.5 and 6.5, which is less than the 7 of 2A. So VDN ends with 7 after full exploration, where QMIX can
+reach 8.
 """
 
 from dataclasses import dataclass
@@ -53,8 +54,9 @@ class NoOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PenaltyOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`k`: what two agents get who aim at different corners."""
+    """The options of `matrix/penalty`."""
 
+    # Pay-off of agents that aim at different corners.
     k: Annotated[float, msgspec.Meta(le=0)] = -100.0
 
 
@@ -68,13 +70,12 @@ class Game:
 
 
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
-    """`num_envs` copies of a `matrix/...` task; raises `ValueError` for options or agents that the game does not
-    have."""
+    """`num_envs` environments; raises `ValueError` for wrong options or a wrong number of agents."""
     return Matrix(_game(task), num_envs)
 
 
 def optimal_return(task: EnvTask) -> float:
-    """The best return of an episode, summed over agents: the greatest entry of the tables, which can be reached."""
+    """The best return of an episode, summed over agents: the greatest entry of the tables, which is reachable."""
     return float(_game(task).pays.max())
 
 
@@ -105,7 +106,7 @@ def _two_step() -> Game:
 
 
 class Matrix:
-    """E copies of a game; see the module for the rules."""
+    """E environments of a game; see the module for the rules."""
 
     def __init__(self, game: Game, num_envs: int) -> None:
         self.num_envs = num_envs
@@ -119,15 +120,15 @@ class Matrix:
         )
 
     def reset(self, rng: np.random.Generator) -> Observation:
-        """The first observation of every copy; `rng` is not used."""
+        """The first observation of every environment; `rng` is not used."""
         self._state = np.zeros(self.num_envs, dtype=np.int64)
         return self._observe(np.zeros(self.num_envs, dtype=np.bool_))
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
-        """Pays each pair of actions and goes on to what follows."""
-        place = (self._state, actions[0][:, 0], actions[0][:, 1])
-        rewards = np.repeat(self._game.pays[place][:, None] / _AGENTS, _AGENTS, axis=1)
-        self._state = self._game.follows[place]
+        """Pays each pair of actions and moves to the next state."""
+        entry = (self._state, actions[0][:, 0], actions[0][:, 1])
+        rewards = np.repeat(self._game.pays[entry][:, None] / _AGENTS, _AGENTS, axis=1)
+        self._state = self._game.follows[entry]
         over = self._state < 0
         self._state = np.where(over, 0, self._state)
         running = np.zeros(self.num_envs, dtype=np.bool_)
@@ -141,10 +142,10 @@ class Matrix:
         )
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Holds nothing to free."""
 
     def _observe(self, over: BoolArray) -> Observation:
-        """What is seen in the copies' states; nothing is where the game is `over`."""
+        """The observations of the states, zeros where the game is `over`."""
         state: FloatArray = np.eye(self.spec.state_size, dtype=np.float32)[self._state] * ~over[:, None]
         return Observation(
             values=(np.repeat(state[:, None], _AGENTS, axis=1),),

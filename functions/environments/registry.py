@@ -1,8 +1,9 @@
-"""Tasks by name: those that come with the package, any PettingZoo environment, and plug-ins of other packages.
+"""Env tasks by name: built-in ones, any PettingZoo environment, and plug-ins of other packages.
 
-A module is imported when one of its tasks is made, so that nobody pays for environments that are not used. A plug-in is
+A built-in environment is one module with a function `make`, and one line here. A module is imported when one of its env
+tasks is made. A plug-in is
 an entry point of the group `marless.environments`: its name is the task's name, its value a callable
-``make(task: EnvTask, num_envs: int) -> VectorEnvironment``. A plug-in cannot take a name that comes with the package.
+``make(task: EnvTask, num_envs: int) -> VectorEnvironment``. A plug-in cannot take a built-in name.
 """
 
 import difflib
@@ -37,14 +38,14 @@ BUILT_IN = {
 
 
 class _Family(NamedTuple):
-    """Tasks that are too many to list: the module that makes them, one of their names, and what they are."""
+    """Env tasks that are too many to list: the module that makes them, one of their names, and what they are."""
 
     module: str
     example: str
     tasks: str
 
 
-# By how the names of their tasks start.
+# By the prefix of their names.
 FAMILIES = {
     "lbf/": _Family("functions.environments.lbf", "lbf/8x8-2p-3f", "level-based foraging"),
     "rware/": _Family("functions.environments.rware", "rware/tiny-2ag", "robots in a warehouse"),
@@ -60,10 +61,11 @@ Make = Callable[[EnvTask, int], VectorEnvironment]
 
 
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
-    """`num_envs` copies of `task`.
+    """`num_envs` environments of `task`, stepped together.
 
-    Raises `BadRequest` for a name nobody knows or options the task does not take, `MissingExtra` when a package is not
-    installed, `Unsupported` when the environment needs more than this version has, `EnvironmentFault` when it breaks.
+    Raises `BadRequest` for an unknown name or options that the env task does not take, `MissingExtra` when a package is
+    not installed, `Unsupported` when the environment needs more than this version has, `EnvironmentFault` when it
+    breaks.
     """
     if num_envs < 1:
         raise BadRequest(f"{task.name}: num_envs is {num_envs}; at least 1 is needed")
@@ -74,7 +76,7 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
 
 
 def spec(task: EnvTask) -> EnvSpec:
-    """What `task` looks like from outside, by making one copy; raises what `make` raises."""
+    """The spec of `task`, read from one environment; raises what `make` raises."""
     environment = make(task, 1)
     try:
         return environment.spec
@@ -83,17 +85,17 @@ def spec(task: EnvTask) -> EnvSpec:
 
 
 def names() -> tuple[str, ...]:
-    """Every task that can be listed, plug-ins included, sorted."""
+    """All env tasks that can be listed, plug-ins included, sorted."""
     return tuple(sorted({*BUILT_IN, *entry_points(group=GROUP).names}))
 
 
 def known(name: str) -> bool:
-    """Whether `name` is a listed task, or of a family that cannot be listed; which of those there are, `make` says."""
+    """Whether `name` is listed, or has the prefix of a family; `make` then checks the rest of the name."""
     return name in names() or name.startswith(tuple(FAMILIES))
 
 
 def unknown(name: str) -> str:
-    """What is said of a name that nobody knows: the one most like it, or else all there are."""
+    """The message for an unknown name: the nearest one, or else all."""
     examples = {family.example: f"{family.example} ({family.tasks})" for family in FAMILIES.values()}
     if nearest := difflib.get_close_matches(name, [*names(), *examples], n=1, cutoff=0.5):
         return f"no environment is called {name}; did you mean {nearest[0]}?"
@@ -104,26 +106,26 @@ def unknown(name: str) -> str:
 def _maker(name: str) -> Make:
     family = next((family.module for start, family in FAMILIES.items() if name.startswith(start)), None)
     if module := BUILT_IN.get(name, family):
-        own: Make = import_module(module).make
-        return own
+        built_in: Make = import_module(module).make
+        return built_in
     for plug_in in entry_points(group=GROUP, name=name):
         return _load(plug_in)
     raise ValueError(unknown(name))
 
 
 def _error_text(task: EnvTask, error: ValueError) -> str:
-    """What a maker says, with the task in front where it does not name it; those of others may not."""
+    """The message of `error`, with the env task's name in front unless it contains it."""
     text = f"task.options: {error}" if isinstance(error, msgspec.ValidationError) else str(error)
     return text if task.name in text else f"{task.name}: {text}"
 
 
 def _load(plug_in: EntryPoint) -> Make:
-    """The plug-in's callable; one that cannot be loaded is named with its entry point."""
+    """The plug-in's callable; an error in loading it names its entry point."""
     where = f"environment plug-in '{plug_in.name}' ({plug_in.value})"
     try:
         make_plug_in: Make = plug_in.load()
     except Exception as error:
-        # A module that is missing in a package that is there cannot be installed.
+        # A missing submodule of an installed package cannot be installed.
         if isinstance(error, ModuleNotFoundError) and error.name and "." not in error.name:
             raise MissingExtra(f"{where} needs the package '{error.name}': pip install {error.name}") from error
         what = f"{type(error).__name__}: {' '.join(str(error).split())}"

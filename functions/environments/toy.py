@@ -1,16 +1,15 @@
 """A cooperative task without dependencies whose best return is known: `toy/signal`.
 
-Every agent of a ring shows a signal that changes each step; agent i sees the signal of its partner, agent i + 1, as a
-one-hot, and must answer with the action of the same number. Right answers are a common good: an agent in play gets the
-share of all N agents that answered right, between 0 and 1.
+The agents form a ring, and each has a signal that changes every step. Agent i observes the signal of agent i + 1 as a
+one-hot and must answer with the action of the same number. The reward of every agent in play is the share of all N
+agents that answered right, between 0 and 1.
 
 The best return. No reward exceeds 1 and an episode has at most `horizon` steps, so no return (the sum over agents)
-exceeds ``N * horizon``. Agents that always name what they see get exactly 1 each in every step, and neither rule that
-ends an episode early ever applies to them. So the best return is ``N * horizon``, whatever the other options are.
+exceeds ``N * horizon``. Agents that always answer right get exactly 1 each in every step, and no rule ends their
+episode early. So the best return is ``N * horizon`` for all other options.
 
-How an episode ends. A step in which nobody answers right ends the copy by the rules (all terminated); with
-`elimination` each wrong answer ends the episode of that agent alone, and the copy ends with its last agent. A copy that
-gets to `horizon` is truncated.
+How an episode ends. A step without a right answer terminates all agents; with `elimination` each wrong answer
+terminates that agent only, and the episode ends with the last agent. At `horizon` the episode is truncated.
 """
 
 from typing import Annotated
@@ -34,28 +33,27 @@ from functions.environments.base import (
 
 
 class SignalOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What `task.options` may hold.
+    """The options of `toy/signal`."""
 
-    `signals`: how many values a signal has. `horizon`: steps of an episode. `masked`: one wrong action of every agent
-    is illegal in each step. `elimination`: a wrong answer ends the episode of that agent. `mixed`: the signals that
-    agents 1, 3, ... see have one value more, so that there are two classes.
-    """
-
+    # Number of values of a signal.
     signals: Annotated[int, msgspec.Meta(ge=2)] = 3
+    # Steps of an episode.
     horizon: Annotated[int, msgspec.Meta(ge=1)] = 5
+    # One wrong action of every agent is illegal in each step.
     masked: bool = False
+    # A wrong answer terminates the agent.
     elimination: bool = False
+    # The signals that agents 1, 3, ... observe have one value more, so that there are two classes.
     mixed: bool = False
 
 
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
-    """`num_envs` copies of `toy/signal`; raises `ValueError` for options or a number of agents that it does not
-    have."""
+    """`num_envs` environments; raises `ValueError` for wrong options or a wrong number of agents."""
     return Signal(_agents(task), options_of(task, SignalOptions), num_envs)
 
 
 def optimal_return(task: EnvTask) -> float:
-    """The best undiscounted return of an episode, summed over agents; the module says why it is this."""
+    """The best undiscounted return of an episode, summed over agents, which the module derives."""
     return float(_agents(task) * options_of(task, SignalOptions).horizon)
 
 
@@ -69,7 +67,7 @@ def _agents(task: EnvTask) -> int:
 class Signal:
     """E rings of agents; see the module for the rules.
 
-    State: all signals seen as one-hots, then the share of the horizon that is left. Scalar `accuracy`: the share of an
+    State: all signals as one-hots, then the share of the horizon that is left. Env metric `accuracy`: the share of an
     episode's answers that were right.
     """
 
@@ -87,7 +85,7 @@ class Signal:
         )
 
     def reset(self, rng: np.random.Generator) -> Observation:
-        """The first observation of every copy."""
+        """The first observation of every environment."""
         self._rng = rng
         shape = (self.num_envs, len(self.spec.agents))
         self._alive = np.ones(shape, dtype=np.bool_)
@@ -118,7 +116,7 @@ class Signal:
         return Step(self._observe(), rewards, terminated, truncated, ended, final, env_metrics)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Holds nothing to free."""
 
     def _restart(self, ended: BoolArray) -> None:
         self._alive = self._alive | ended[:, None]
