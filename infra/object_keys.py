@@ -1,4 +1,4 @@
-"""The rule for keys that every storage adapter holds its callers to."""
+"""Checks object keys; every storage adapter uses it."""
 
 import re
 
@@ -6,16 +6,16 @@ import re
 _KEY = re.compile(r"[^./\0][^/\0]*(?:/[^./\0][^/\0]*)*")
 
 
-def checked(key: str) -> str:
+def check_key(key: str) -> str:
     """`key`; raises `ValueError` for one that could lead outside its run."""
     if not _KEY.fullmatch(key):
         raise ValueError(f"{key!r} is not a key: keys are relative, and no part is empty or starts with a dot")
     return key
 
 
-def checked_prefix(prefix: str) -> str:
+def check_prefix(prefix: str) -> str:
     """`prefix`, which may end in the middle of a part; raises `ValueError` if the folders in it are no key."""
     folder, slash, _ = prefix.rpartition("/")
     if slash:
-        checked(folder)
+        check_key(folder)
     return prefix

@@ -19,14 +19,14 @@ _CODE = "s3://code/function.zip"
 
 def main() -> None:
     template, output = (Path(text) for text in sys.argv[1:])
-    document = located(yaml_parse(template.read_text(encoding="utf-8")))
+    document = with_code_uris(yaml_parse(template.read_text(encoding="utf-8")))
     defaults = {name: str(parameter.get("Default", "")) for name, parameter in document["Parameters"].items()}
     translated = translate(json.dumps(document), defaults, _REGION)
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(json.dumps(translated, indent=2) + "\n", encoding="utf-8")
 
 
-def located(document: dict[str, Any]) -> dict[str, Any]:
+def with_code_uris(document: dict[str, Any]) -> dict[str, Any]:
     """The template with an address in S3 for every function's folder of code."""
     for resource in document["Resources"].values():
         if resource["Type"] == "AWS::Serverless::Function" and "CodeUri" in resource["Properties"]:

@@ -8,7 +8,7 @@ from botocore.session import get_session
 
 from coordinator.errors import UserError
 from infra.aws.clients import Cloud
-from infra.aws.errors import code, explained
+from infra.aws.errors import code, explain
 
 # Short time-outs for quick checks; calls that do the work wait longer (`infra.aws.clients`).
 QUICK = {"retries": {"total_max_attempts": 1}, "connect_timeout": 2.0, "read_timeout": 4.0}
@@ -32,7 +32,7 @@ def region_of(asked: str | None) -> str:
         parts = session.get_available_partitions()
         known = [name for part in parts for name in session.get_available_regions("lambda", part)]
     except BotoCoreError as error:
-        raise UserError(f"cannot read the AWS configuration: {explained(error)}") from error
+        raise UserError(f"cannot read the AWS configuration: {explain(error)}") from error
     if not region:
         raise UserError("no AWS region is chosen; pass --region, such as --region us-east-1, or set AWS_DEFAULT_REGION")
     if region not in known:
@@ -59,4 +59,4 @@ def _no_caller(error: Exception) -> str:
         return "the AWS credentials have expired; log in again"
     if isinstance(error, ConnectionError):
         return "AWS cannot be reached; check the network"
-    return f"AWS did not accept the credentials: {explained(error)}"
+    return f"AWS did not accept the credentials: {explain(error)}"

@@ -20,9 +20,9 @@ from botocore.exceptions import (
 )
 
 from functions.contract import Report
-from infra.aws.backoff import retried, until
+from infra.aws.backoff import retry, until
 from infra.aws.clients import Cloud
-from infra.aws.errors import code, explained, storage_errors
+from infra.aws.errors import code, explain, storage_errors
 from infra.aws.lambda_reply import LARGEST, LARGEST_EVENT, SMALLER, Ending, Metering, ending, metering
 
 # A function may run for 15 minutes (developer guide, "Lambda quotas"), and may have to be started first.
@@ -84,7 +84,7 @@ class LambdaInvoker:
         if self._idle.acquire(blocking=False) or self._threads == self._width:
             return
         self._threads += 1
-        # Not joined at the end of the process, which would wait for functions that nobody listens to.
+        # Not joined at exit: the process would wait for functions whose results are no longer needed.
         Thread(target=self._serve, name=f"invoker-{self._threads}", daemon=True).start()
 
     def wait(self, timeout_s: float) -> list[Report]:
@@ -120,7 +120,7 @@ class LambdaInvoker:
         if len(call.body) > LARGEST:
             return _report(call, Ending("crash", detail=_too_large(call, LARGEST)))
         try:
-            return retried(
+            return retry(
                 lambda: self._ask(call),
                 lambda error: _turned_away(error) and not self._closed.is_set(),
                 until(time.monotonic() + max(call.timeout_s, self._patience_s)),
@@ -140,7 +140,7 @@ class LambdaInvoker:
 
 
 class EventInvoker:
-    """Hands attempts to Lambda without waiting for their ends, `threads` at once; how they ended is told elsewhere.
+    """Sends attempts to Lambda without waiting for their ends, `threads` at once; completion sets report the ends.
 
     Lambda may run an event more than once ("Asynchronous invocation", developer guide), so an event whose acceptance
     is not known is sent again. `functions` as in `LambdaInvoker`.
@@ -185,7 +185,7 @@ class EventInvoker:
             return _turned_away(error) or _unclear(error)
 
         try:
-            retried(
+            retry(
                 lambda: self._client.invoke(FunctionName=call.name, InvocationType="Event", Payload=call.body),
                 passing,
                 until(deadline),
@@ -234,7 +234,7 @@ def _unanswered(call: _Call, error: Exception) -> Report:
 
 def _refusal(call: _Call, error: Exception) -> str:
     advice = f": {SMALLER}" if _status(error) == 413 else ""
-    return f"cannot invoke {call.name}: {explained(error)}{advice}"
+    return f"cannot invoke {call.name}: {explain(error)}{advice}"
 
 
 def _too_large(call: _Call, limit: int) -> str:

@@ -1,4 +1,4 @@
-"""Trying again, later and later."""
+"""Retries with exponential back-off and jitter."""
 
 import random
 import time
@@ -12,12 +12,12 @@ ATTEMPTS = 8
 
 Result = TypeVar("Result")
 
-# Its own: tasks may draw from, or seed, the generator that the interpreter shares.
+# A separate generator: tasks may draw from, or seed, the interpreter's shared one.
 _DRAWS = random.Random()
 
 
 def pauses() -> Iterator[float]:
-    """Endless seconds to wait, the n-th anywhere between 0 and `FIRST_S` * 2**n, but at most `LONGEST_S`.
+    """Endless pauses in seconds, the n-th anywhere between 0 and `FIRST_S` * 2**n, but at most `LONGEST_S`.
 
     This is "full jitter" (AWS Architecture Blog, "Exponential Backoff And Jitter"): callers that were turned away
     together do not come back together.
@@ -41,13 +41,13 @@ def until(deadline: float) -> Iterator[float]:
         yield pause
 
 
-def retried(
+def retry(
     action: Callable[[], Result],
     again: Callable[[Exception], bool],
     waits: Iterator[float],
     sleep: Callable[[float], object] = time.sleep,
 ) -> Result:
-    """What `action` returns, tried anew as long as it raises what `again` takes for passing and `waits` last."""
+    """The result of `action`, retried while `again` accepts its exception and `waits` last."""
     while True:
         try:
             return action()

@@ -1,4 +1,4 @@
-"""The door to AWS, or to whatever stands at an endpoint in its place: clients with this project's settings."""
+"""Clients for AWS services, or for an endpoint that emulates them, with this project's settings."""
 
 import os
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What functions wrote down: events of CloudWatch Logs, one log group for each function."""
+"""Reads the functions' log events from CloudWatch Logs; each function has a log group."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

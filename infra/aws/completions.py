@@ -1,4 +1,4 @@
-"""Completion sets in DynamoDB: one item a set, each under a partition key of its own."""
+"""Completion sets in DynamoDB, one item and partition key each, and the invocation that wakes a coordinator."""
 
 import time
 from collections.abc import Sequence

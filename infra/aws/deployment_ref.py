@@ -1,4 +1,4 @@
-"""Where in the cloud a run lives: kept with the run, so that a later deployment changes nothing about it."""
+"""The deployment that a run uses; stored with the run, so a later deployment does not change it."""
 
 import msgspec
 

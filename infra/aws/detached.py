@@ -1,4 +1,4 @@
-"""The outside of detached runs, as the coordinator function finds it in its own surroundings."""
+"""The ports of detached runs, opened from the coordinator function's environment variables."""
 
 import os
 from collections.abc import Mapping

@@ -17,7 +17,7 @@ from infra.aws.s3 import S3Storage
 LARGEST = 350 * 1024
 # What an item has beside its body and the run's name: 27 bytes of attributes' names, at most 36 of the partition's and
 # 11 of the item's own name, 4 and 9 of the numbers, and 12 of the mark, which is longer where the others are shorter.
-# So whoever knows the body's size knows what a write is billed.
+# So the body's size alone determines what a write is billed.
 BESIDE_BODY = 100
 _NAMES, _MARK = len("scopeitemversionatwritebody"), 12
 # How often an item is read whose object was replaced between the two reads.
@@ -31,7 +31,7 @@ class DynamoLedger:
 
     A body larger than `LARGEST` is stored as an object of `spill` under ``ledger/<item>/<version>-<sha256>``, and the
     item points to it. The object is there before the item changes, and the objects of earlier versions are deleted
-    after. So whoever is killed in between leaves an object that no item points to, never an item that points to
+    after. So a writer that is killed in between leaves an object that no item points to, never an item that points to
     nothing: such objects are deleted with the next spilled body of the item, or with the run.
 
     What AWS refuses is a `StorageFault`. After one of a commit, the item may have changed or not; a load tells.
@@ -118,7 +118,7 @@ class DynamoLedger:
         return bodies
 
     def remove(self, item: str) -> None:
-        """Removes the item, whatever its version; one that does not exist is passed over."""
+        """Removes the item, whatever its version; a missing item is ignored."""
         with storage_errors("delete", self._at(item)):
             reply = self._client.delete_item(TableName=self._table, Key=self._key(item), ReturnValues="ALL_OLD")
         old: _Item = reply.get("Attributes", {})
@@ -130,7 +130,7 @@ class DynamoLedger:
         """Nothing: no power loss takes what DynamoDB has accepted."""
 
     def close(self) -> None:
-        """Lets go of the connections; calling it twice is harmless."""
+        """Closes the connections; idempotent."""
         self._client.close()
 
     def _replace(self, new: _Item, version: int) -> _Item:

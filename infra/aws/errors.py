@@ -1,4 +1,4 @@
-"""What AWS refuses, in one line that says what to do."""
+"""Turns errors of AWS into one line that says what to do."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -40,7 +40,7 @@ _NONE = "no usable credentials were found; log in, choose a profile, or set AWS_
 _THROTTLED = "AWS turns requests away because there are too many; wait a minute and go on with `marless resume`"
 _ELSEWHERE = "it is in another region; choose that region"
 _CLOCK = "the clock of this machine is wrong; set it"
-_TROUBLED = "AWS has trouble of its own; try again later"
+_AWS_FAULT = "AWS has a problem; try again later"
 _UNREACHABLE = "cannot be reached; check the network, and if it is an emulated account, that it runs"
 _BROKEN = "the connection broke; check the network and try again"
 
@@ -86,11 +86,11 @@ _CUT_OFF = (ConnectionClosedError, ReadTimeoutError, ResponseStreamingError)
 
 @contextmanager
 def storage_errors(doing: str, where: str) -> Iterator[None]:
-    """What AWS refuses inside becomes a `StorageFault` of one line: cannot `doing` `where`, why, and what to do."""
+    """Turns errors of AWS into a one-line `StorageFault`: cannot `doing` `where`, why, and what to do."""
     try:
         yield
     except (ClientError, BotoCoreError) as error:
-        raise StorageFault(f"cannot {doing} {where}: {explained(error)}") from error
+        raise StorageFault(f"cannot {doing} {where}: {explain(error)}") from error
 
 
 def code(error: Exception) -> str:
@@ -98,13 +98,13 @@ def code(error: Exception) -> str:
     return str(error.response["Error"].get("Code", "")) if isinstance(error, ClientError) else ""
 
 
-def explained(error: Exception) -> str:
+def explain(error: Exception) -> str:
     """Why, and what to do, in one line."""
     return " ".join((_answered(error) if isinstance(error, ClientError) else _unanswered(error)).split())
 
 
 def _answered(error: ClientError) -> str:
-    """What AWS answered."""
+    """Explains an error response of AWS."""
     name = code(error)
     if name in _FORBIDDEN:
         call = error.operation_name
@@ -112,14 +112,14 @@ def _answered(error: ClientError) -> str:
         return f"access denied: the credentials in use lack the permission {action} there"
     said = error.response["Error"].get("Message", "")
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    advice = _ADVICE.get(name, _TROUBLED if status >= 500 else "")
+    advice = _ADVICE.get(name, _AWS_FAULT if status >= 500 else "")
     if advice in (_NOT_DEPLOYED, _EXPIRED, _ELSEWHERE):
         return advice
     return f"{name}: {said}; {advice}" if advice else f"{name}: {said}"
 
 
 def _unanswered(error: Exception) -> str:
-    """What kept AWS from answering."""
+    """Explains an error without a response of AWS."""
     if isinstance(error, NoRegionError):
         return "no region is set; choose one, or set AWS_DEFAULT_REGION"
     if isinstance(error, ProfileNotFound):

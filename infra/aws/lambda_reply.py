@@ -1,4 +1,4 @@
-"""What Lambda says of an invocation that has ended, as a `Report` needs it."""
+"""Parses Lambda's response to an invocation into the fields of a `Report`."""
 
 import re
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-# A request or an answer of 6 MB; an event that nobody waits for, 1 MB (developer guide, "Lambda quotas").
+# Synchronous requests and responses take 6 MB, asynchronous events 1 MB (developer guide, "Lambda quotas").
 LARGEST = 6 * 1024 * 1024
 LARGEST_EVENT = 1024 * 1024
 SMALLER = (
@@ -85,7 +85,7 @@ def metering(log: str) -> Metering | None:
 
 
 def _last_words(log: str) -> str:
-    """The function's own line that tells most about its death: the fatal error, else the last one."""
+    """The function's most informative log line: the fatal error, else the last line."""
     lines = [line.strip() for line in log.splitlines() if line.strip() and not _NOT_ITS_OWN.match(line)]
     fatal = next((line for line in lines if line.startswith("Fatal Python error")), "")
     return (fatal or (lines[-1] if lines else ""))[:_LONGEST_LINE]

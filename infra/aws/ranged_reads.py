@@ -1,4 +1,4 @@
-"""The beginnings of many objects at once: where tasks that nobody waits for left their answers."""
+"""Reads the headers of many objects in parallel; results of asynchronous tasks are stored there."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +10,7 @@ from functions.ports import Head
 from infra.aws.clients import Cloud
 from infra.aws.errors import code, storage_errors
 from infra.aws.s3 import SHA256
-from infra.object_keys import checked
+from infra.object_keys import check_key
 
 # Most headers are shorter; a longer one takes a second request.
 _FIRST = 16 * 1024
@@ -32,7 +32,7 @@ class S3Heads:
         return list(self._pool.map(self._head, keys))
 
     def _head(self, key: str) -> Head | None:
-        name = self._prefix + checked(key)
+        name = self._prefix + check_key(key)
         with storage_errors("read", f"s3://{self._bucket}/{name}"):
             try:
                 head = self._read(name, _FIRST)

@@ -16,13 +16,13 @@ from botocore.exceptions import (
 )
 
 from functions.contract import KeyTaken, NoSuchObject, StorageFault
-from infra.aws.backoff import few, retried
+from infra.aws.backoff import few, retry
 from infra.aws.clients import Cloud
-from infra.aws.errors import code, explained, storage_errors
+from infra.aws.errors import code, explain, storage_errors
 from infra.aws.settings import Settings
-from infra.object_keys import checked, checked_prefix
+from infra.object_keys import check_key, check_prefix
 
-# An object's hash beside it (x-amz-meta-sha256), for who reads its header alone.
+# An object's hash in its metadata (x-amz-meta-sha256), for readers of its header alone.
 SHA256 = "sha256"
 
 # The bucket drops objects with this tag some days after they were forgotten; see the lifecycle in template.yaml.
@@ -61,7 +61,7 @@ class S3Storage:
 
     def __init__(self, cloud: Cloud, bucket: str, prefix: str) -> None:
         self._bucket = bucket
-        self._prefix = f"{checked(prefix.removesuffix('/'))}/"
+        self._prefix = f"{check_key(prefix.removesuffix('/'))}/"
         with storage_errors("open", f"s3://{bucket}"):
             self._client = cloud.client("s3")
 
@@ -79,7 +79,7 @@ class S3Storage:
 
         with storage_errors("read", self._at(name)):
             try:
-                return retried(read, lambda error: isinstance(error, _Torn), few())
+                return retry(read, lambda error: isinstance(error, _Torn), few())
             except _Torn as torn:
                 raise StorageFault(f"cannot read {self._at(name)}: it never came whole: {torn}") from torn
             except ClientError as error:
@@ -92,8 +92,7 @@ class S3Storage:
 
         S3 itself compares and writes (User Guide, "Conditional writes"), so of any number of writers at most one
         returns. Where S3's word that it has stored the object is lost, the SDK asks again and hears that the key is
-        taken, by this very writer. So `KeyTaken` does not say who took it: whoever must know reads the object, as all
-        callers do.
+        taken, by this very writer. So `KeyTaken` does not say who took it; callers read the object to find out.
         """
         name = self._name(key)
         request = {
@@ -106,7 +105,7 @@ class S3Storage:
         }
         with storage_errors("store", self._at(name)):
             try:
-                retried(lambda: self._client.put_object(**request), _crossed, few())
+                retry(lambda: self._client.put_object(**request), _crossed, few())
             except ClientError as error:
                 if code(error) == "PreconditionFailed":
                     raise KeyTaken(key) from None
@@ -120,7 +119,7 @@ class S3Storage:
                 pass
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Removes objects; keys that hold nothing are passed over."""
+        """Removes objects; missing keys are ignored."""
         names = [self._name(key) for key in keys]
         for start in range(0, len(names), _BATCH):
             self._delete(names[start : start + _BATCH])
@@ -150,20 +149,20 @@ class S3Storage:
                 raise _Undeleted({"Error": errors[0]}, "DeleteObjects")
 
         try:
-            retried(delete, lambda error: isinstance(error, _Undeleted) and code(error) in _PASSING, few())
+            retry(delete, lambda error: isinstance(error, _Undeleted) and code(error) in _PASSING, few())
         except (ClientError, BotoCoreError) as error:
             others = f" and {len(left) - 1} more" if len(left) > 1 else ""
-            raise StorageFault(f"cannot delete {self._at(left[0])}{others}: {explained(error)}") from error
+            raise StorageFault(f"cannot delete {self._at(left[0])}{others}: {explain(error)}") from error
 
     def _name(self, key: str) -> str:
-        return self._prefix + checked(key)
+        return self._prefix + check_key(key)
 
     def _at(self, name: str) -> str:
         return f"s3://{self._bucket}/{name}"
 
     def list(self, prefix: str) -> list[str]:
         """The keys that start with `prefix`, sorted."""
-        start = self._prefix + checked_prefix(prefix)
+        start = self._prefix + check_prefix(prefix)
         with storage_errors("list", self._at(start)):
             pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=start)
             names = [entry["Key"] for page in pages for entry in page.get("Contents", ())]

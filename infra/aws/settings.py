@@ -1,4 +1,4 @@
-"""What a deployed function knows of its deployment, and how a tenant's data is addressed."""
+"""A deployed function's settings, and the addresses of a tenant's data."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

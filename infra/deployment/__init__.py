@@ -1,4 +1,4 @@
-"""A tenant's stack in an account: found, made or renewed, and removed without a trace.
+"""Deploys, describes and removes a tenant's stack.
 
 The same code deploys to AWS and to an emulated account; nothing in here knows which of them it talks to.
 """

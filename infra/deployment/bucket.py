@@ -1,4 +1,4 @@
-"""Buckets that are to go: everything in them first."""
+"""Empties and deletes buckets."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +27,7 @@ def empty(cloud: Cloud, bucket: str) -> int:
 
 
 def remove(cloud: Cloud, bucket: str) -> None:
-    """Empties the bucket and deletes it; one that does not exist is passed over."""
+    """Empties the bucket and deletes it; a missing bucket is ignored."""
     empty(cloud, bucket)
     client = cloud.client("s3")
     try:
@@ -49,7 +49,7 @@ def _delete_objects(client: Any, bucket: str) -> int:
 
 
 def _batches(client: Any, bucket: str) -> Iterator[list[dict[str, str]]]:
-    """What is to be deleted, page by page: where versions were ever kept, all of them and all delete markers."""
+    """The objects to delete, page by page, with all versions and delete markers."""
     if "Status" in client.get_bucket_versioning(Bucket=bucket):
         for page in client.get_paginator("list_object_versions").paginate(Bucket=bucket, MaxKeys=_BATCH):
             if found := [*page.get("Versions", []), *page.get("DeleteMarkers", [])]:

@@ -1,4 +1,4 @@
-"""Making a tenant's stack, or bringing it up to date."""
+"""Creates or updates a tenant's stack."""
 
 import time
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from infra.aws.clients import Cloud
 from infra.aws.errors import storage_errors
 from infra.deployment import removal
-from infra.deployment.description import Deployment, described
+from infra.deployment.description import Deployment, describe_stack
 from infra.deployment.packages import Packages, upload
 from infra.deployment.stack import (
     BROKEN,
@@ -20,11 +20,11 @@ from infra.deployment.stack import (
     function_name,
     stack_name,
 )
-from infra.deployment.template import located, text
+from infra.deployment.template import fill_in, text
 
 # API_CreateStack, TemplateBody.
 _LONGEST_TEMPLATE = 51_200
-# Somebody else may deploy at the same time; what they made is then brought up to date.
+# Another process may deploy at the same time; its stack is then updated.
 _ATTEMPTS = 3
 _SUCCEEDED = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
 
@@ -38,7 +38,7 @@ def deploy(
     say: Say = lambda line: None,
     wait: Wait = time.sleep,
 ) -> Deployment:
-    """Makes the tenant's stack or changes it to what is asked for; doing it again changes nothing.
+    """Creates or updates the tenant's stack; idempotent.
 
     `parameters` are the template's, but for Tenant, Release and LearnerImage; those left out have their defaults.
     `template` replaces the one that ships with the program. `say` hears about every step. Of each function that changes
@@ -51,14 +51,14 @@ def deploy(
         region = stacks.client.meta.region_name
         uploaded = upload(cloud, identity["Account"], region, tenant, packages or Packages(), say)
         chosen = {**parameters, **uploaded.parameters, "Tenant": tenant}
-        body = located(text() if template is None else template, uploaded.code, chosen)
+        body = fill_in(text() if template is None else template, uploaded.code, chosen)
         if len(body.encode()) > _LONGEST_TEMPLATE:
             raise DeploymentFault(f"the template has {len(body.encode()):,} bytes, CloudFormation takes 51,200")
-        return described(_put(cloud, stacks, name, body, chosen, say))
+        return describe_stack(_put(cloud, stacks, name, body, chosen, say))
 
 
 def _put(cloud: Cloud, stacks: Stacks, name: str, body: str, parameters: Mapping[str, str], say: Say) -> Stack:
-    """The stack once it is what is asked for."""
+    """Creates or updates the stack and waits for the end of the operation."""
     for _ in range(_ATTEMPTS):
         before = _ready(cloud, stacks, name, say)
         say(f"{'updating' if before else 'creating'} stack {name}")
@@ -75,7 +75,7 @@ def _put(cloud: Cloud, stacks: Stacks, name: str, body: str, parameters: Mapping
 
 
 def _ready(cloud: Cloud, stacks: Stacks, name: str, say: Say) -> Stack | None:
-    """The stack if there is one that can be changed; what is broken is removed first."""
+    """The stack to update, None where there is none; a broken one is removed first."""
     stack = stacks.find(name)
     if stack is not None and stack.busy:
         say(f"stack {name} is {stack.status}; waiting for its end")
@@ -101,7 +101,7 @@ def _failure(stacks: Stacks, name: str, stack: Stack | None) -> str:
 
 
 def forget_unborn(cloud: Cloud, stack: Stack, say: Say) -> None:
-    """Deletes what an update published before it failed and was rolled back; raises `ClientError`.
+    """Deletes the versions that a failed and rolled back update published; raises `ClientError`.
 
     Versions are retained when a stack drops them, these too. The next update would publish the same again, which Lambda
     does not do for a function that equals its last version (API_PublishVersion). Nobody knows of them: a stack's

@@ -1,4 +1,4 @@
-"""What a deployment is, as its stack tells."""
+"""Describes a deployment from its stack."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,11 +38,11 @@ def describe(cloud: Cloud, stack: str) -> Deployment | None:
     """
     with storage_errors("look for", f"stack {stack}"):
         found = Stacks(cloud).find(stack)
-    return described(found) if found and "CoordinatorVersion" in found.outputs else None
+    return describe_stack(found) if found and "CoordinatorVersion" in found.outputs else None
 
 
-def described(stack: Stack) -> Deployment:
-    """The deployment as the stack's parameters and outputs tell it."""
+def describe_stack(stack: Stack) -> Deployment:
+    """The deployment that the stack's parameters and outputs describe."""
     outputs = stack.outputs
     _, _, _, region, account, _ = stack.id.split(":", 5)
     return Deployment(

@@ -1,4 +1,4 @@
-"""What is left of a tenant's stack in the services that its template touches."""
+"""Resources that a tenant's deleted stack left behind."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -51,7 +51,7 @@ LOGICAL_IDS = (
 
 
 class Owned:
-    """Tells whether a name belongs to one tenant's stack, and never to another's."""
+    """Decides whether a name belongs to one tenant's stack."""
 
     def __init__(self, stack: str, tenant: str, account: str, region: str, parts: Iterable[Part]) -> None:
         self._known = {(part.type, part.id) for part in parts}

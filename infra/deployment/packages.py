@@ -1,4 +1,4 @@
-"""The program on its way to Lambda: packages in a bucket of ours, the learner's image in a registry of ours."""
+"""Uploads the functions' packages to a bucket and the learner's image to a registry."""
 
 import base64
 import hashlib
@@ -27,7 +27,7 @@ class Packages:
 
 @dataclass(frozen=True)
 class UploadedPackages:
-    """Where Lambda finds the program: addresses by role, and the template's parameters that say the rest."""
+    """Where Lambda finds the program: addresses by role, and the template's parameters for the image."""
 
     code: Mapping[str, str]
     parameters: Mapping[str, str]
@@ -47,19 +47,19 @@ def upload(cloud: Cloud, account: str, region: str, tenant: str, packages: Packa
 
 def _make_bucket(cloud: Cloud, bucket: str, account: str, region: str) -> None:
     client = cloud.client("s3")
-    # S3 refuses to be told its oldest region (API_CreateBucket, LocationConstraint).
+    # S3 refuses its oldest region as a constraint (API_CreateBucket, LocationConstraint).
     location = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
     try:
         client.create_bucket(Bucket=bucket, **location)
     except client.exceptions.BucketAlreadyOwnedByYou:
         return
-    # Whoever guessed the name first could otherwise hand us their program.
+    # Public access is blocked, so that nobody else can replace the packages.
     closed = dict.fromkeys(("BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets"), True)
     client.put_public_access_block(Bucket=bucket, ExpectedBucketOwner=account, PublicAccessBlockConfiguration=closed)
 
 
 def _upload(cloud: Cloud, bucket: str, account: str, role: str, archive: Path, say: Say) -> str:
-    """The key of the archive, which its bytes decide, so that the same program is uploaded once."""
+    """The archive's key, a hash of its bytes, so that the same program is uploaded once."""
     body, client = archive.read_bytes(), cloud.client("s3")
     key = f"{role}/{hashlib.sha256(body).hexdigest()}.zip"
     try:
@@ -73,7 +73,7 @@ def _upload(cloud: Cloud, bucket: str, account: str, role: str, archive: Path, s
 
 
 def _push(cloud: Cloud, tenant: str, image: str, say: Say) -> str:
-    """Pushes the image and returns its address, which its content decides."""
+    """Pushes the image and returns its address, whose tag is a hash of its content."""
     registry, name, engine = cloud.client("ecr"), repository(tenant), containers.engine()
     try:
         made = registry.create_repository(repositoryName=name)["repository"]

@@ -1,4 +1,4 @@
-"""Removing a tenant's stack, and all that a stack can leave behind."""
+"""Removes a tenant's stack and everything that stacks leave behind."""
 
 import time
 from collections.abc import Collection
@@ -6,15 +6,15 @@ from collections.abc import Collection
 from botocore.exceptions import ClientError
 
 from infra.aws.clients import Cloud
-from infra.aws.errors import explained, storage_errors
+from infra.aws.errors import explain, storage_errors
 from infra.deployment import bucket, leftovers
 from infra.deployment.leftovers import Owned
 from infra.deployment.stack import DeploymentFault, Part, Say, Stack, Stacks, Wait, stack_name
 
 # A function that still runs can write into the bucket between its emptying and its deletion; functions go in the first
-# attempt, so the second one finds nobody writing, but for those that were at it.
+# attempt, so at the second one only functions that were still running write.
 _ATTEMPTS = 3
-# Tables go by and by, and lists show what is gone for a while.
+# Tables are deleted asynchronously, and listings show deleted resources for a while.
 _PAUSES_S = (1.0, 5.0, 20.0)
 
 
@@ -43,7 +43,7 @@ def teardown(cloud: Cloud, tenant: str, say: Say = lambda line: None, wait: Wait
 
 
 def _remove_leftovers(cloud: Cloud, owned: Owned, say: Say) -> dict[Part, str]:
-    """Removes what the stack left behind; returns why what could not be removed stays."""
+    """Removes what the stack left behind; returns the reasons for what could not be removed."""
     hurdles = {}
     for part in leftovers.remaining(cloud, owned):
         say(f"removing {_line(part)}")
@@ -55,7 +55,7 @@ def _remove_leftovers(cloud: Cloud, owned: Owned, say: Say) -> dict[Part, str]:
 
 
 def _finally(cloud: Cloud, owned: Owned, stuck: Collection[Part], wait: Wait) -> list[Part]:
-    """What remains when the services had time to forget what is not stuck."""
+    """What remains after the services had time to forget deleted resources."""
     left = leftovers.remaining(cloud, owned)
     for pause_s in _PAUSES_S:
         if any(part not in stuck for part in left):
@@ -94,7 +94,7 @@ def _empty(cloud: Cloud, name: str, say: Say) -> str:
 
 
 def _reason(error: DeploymentFault | ClientError) -> str:
-    return explained(error) if isinstance(error, ClientError) else str(error)
+    return explain(error) if isinstance(error, ClientError) else str(error)
 
 
 def _try_to_remove(cloud: Cloud, stacks: Stacks, stack: Stack, say: Say) -> None:

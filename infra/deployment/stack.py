@@ -1,4 +1,4 @@
-"""Stacks as CloudFormation sees them: their status, waiting for the end of an operation, why one failed."""
+"""CloudFormation stacks: names, status, waiting for an operation to end, and why it failed."""
 
 import hashlib
 import re
@@ -37,7 +37,7 @@ _BUCKET = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
 
 
 class DeploymentFault(Exception):
-    """A stack could not be made, changed or removed; the message is one line that says what to do."""
+    """A stack could not be created, updated or removed; the message is one line that says what to do."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Stacks:
         )
 
     def settled(self, name: str) -> Stack | None:
-        """The stack once nothing is going on in it; raises `DeploymentFault` when that takes longer than an hour."""
+        """The stack when its operation has ended; raises `DeploymentFault` when that takes longer than an hour."""
         give_up, pause_s = time.monotonic() + _PATIENCE_S, _FIRST_PAUSE_S
         while (stack := self.find(name)) is not None and stack.busy:
             if time.monotonic() > give_up:
@@ -144,7 +144,7 @@ class Stacks:
             yield from (one["StackId"] for one in page["StackSummaries"] if one["StackName"] == name)
 
     def parts(self, stack: str) -> list[Part]:
-        """What the stack has or had."""
+        """The stack's resources, deleted ones included."""
         pages = self.client.get_paginator("list_stack_resources").paginate(StackName=stack)
         return [
             Part(one["LogicalResourceId"], one["ResourceType"], one["PhysicalResourceId"])
@@ -167,7 +167,7 @@ def stack_name(tenant: str) -> str:
 
 
 def function_name(stack: str, role: str) -> str:
-    """What a function of the stack is called, as the template says."""
+    """The name of a function of the stack, as in the template."""
     return f"{stack}-{role}"
 
 

@@ -1,4 +1,4 @@
-"""The template as it ships with the program, and as a deployment hands it over."""
+"""The template as shipped, and as a deployment fills it in."""
 
 import hashlib
 import re
@@ -30,7 +30,7 @@ def text() -> str:
     raise DeploymentFault(f"this installation of marless is damaged: {_HERE} has no template.yaml")
 
 
-def located(template: str, code: Mapping[str, str], parameters: Mapping[str, str]) -> str:
+def fill_in(template: str, code: Mapping[str, str], parameters: Mapping[str, str]) -> str:
     """The template with the addresses of the functions' packages, `code` by logical id in lower case.
 
     Each function gets a release as well: a digest of what makes it what it is, its package, its own lines of the

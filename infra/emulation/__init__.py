@@ -1,1 +1,1 @@
-"""An AWS account on this machine, for tests and for runs that cost nothing."""
+"""An AWS account emulated on this machine, for tests and for runs free of charge."""

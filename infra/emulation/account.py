@@ -1,4 +1,4 @@
-"""The emulated account of a folder, as commands see it: found, started, stopped."""
+"""Finds, starts and stops a folder's emulated account."""
 
 import os
 import select
@@ -26,7 +26,7 @@ class AccountFault(Exception):
 
 @dataclass(frozen=True)
 class Account:
-    """An account that answers."""
+    """A running account."""
 
     folder: AccountFolder
     whereabouts: Whereabouts
@@ -44,7 +44,7 @@ class Account:
     def stop(self) -> None:
         """Ends the account and all that runs in it; what it held is gone. Twice is harmless. Raises `AccountFault`."""
         for number, patience_s in ((signal.SIGTERM, _STOP_S), (signal.SIGKILL, _STOP_S)):
-            # The lock tells whose process it is: another one with that number does not hold it.
+            # The lock identifies the process: another one with that number does not hold it.
             if self.folder.whereabouts() not in (None, self.whereabouts) or not self.folder.alive():
                 return
             with suppress(ProcessLookupError):
@@ -132,7 +132,7 @@ def _spawn(folder: AccountFolder, arguments: list[str], lifeline: int | None) ->
 
 
 def _environment() -> dict[str, str]:
-    """What the account's process inherits: nothing that would lead its own calls to AWS or through a proxy."""
+    """The environment variables of the account's process: none that lead its calls to AWS or through a proxy."""
     kept = {
         name: value
         for name, value in os.environ.items()

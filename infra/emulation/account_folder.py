@@ -1,6 +1,6 @@
-"""The folder of an emulated account: who has it, and where its account answers.
+"""The folder of an emulated account: its lock, and the address of its account.
 
-Whoever has the folder holds a lock on a file in it. The kernel lets go of a lock when its holder dies, however it dies,
+An account holds a lock on a file in its folder. The kernel releases a lock when its holder dies, however it dies,
 so nothing that a killed account leaves behind is ever taken for a living one.
 """
 
@@ -43,7 +43,7 @@ class Lock:
         return True
 
     def release(self) -> None:
-        """Lets go; twice is harmless."""
+        """Releases the lock; idempotent."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -63,7 +63,7 @@ class AccountFolder:
         self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def starting(self) -> Lock:
-        """Held by who starts an account here, so that two do not."""
+        """Held while an account is started, so that only one starts."""
         return Lock(self.root / "starting.lock")
 
     def living(self) -> Lock:
@@ -80,7 +80,7 @@ class AccountFolder:
         return not free
 
     def write_whereabouts(self, whereabouts: Whereabouts) -> None:
-        """Writes the whereabouts down, whole, for the owner of the folder alone."""
+        """Writes the whereabouts atomically, readable by the folder's owner alone."""
         new = self._whereabouts.with_suffix(".new")
         new.unlink(missing_ok=True)
         with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:

@@ -26,7 +26,7 @@ class _Connection(MotoRequestHandler):
     wbufsize = 1 << 16  # head and body leave together
 
     def handle_expect_100(self) -> bool:
-        """Tells the client to go on, at once: it waits a second for that."""
+        """Sends "100 Continue" at once: the client waits a second for it."""
         going_on = super().handle_expect_100()
         self.wfile.flush()
         return going_on
@@ -63,7 +63,7 @@ class _Connection(MotoRequestHandler):
         for name, value in headers:
             self.send_header(name, value)
             named.add(name.lower())
-        # A 204 has no body and says so by itself; the answer to HEAD tells the length of what GET would give.
+        # A 204 needs no length; the answer to HEAD has the length of GET's body.
         if "content-length" not in named and code != "204" and self.command != "HEAD":
             self.send_header("Content-Length", str(len(text)))
         self.end_headers()
@@ -84,5 +84,5 @@ def _length(environ: dict[str, Any]) -> tuple[int, ...]:
 
 
 def listen(app: App) -> BaseWSGIServer:
-    """A server on a free port of 127.0.0.1; `serve_forever` serves, each connection on a thread of its own."""
+    """A server on a free port of 127.0.0.1; `serve_forever` serves, each connection on its own thread."""
     return make_server("127.0.0.1", 0, app, threaded=True, request_handler=_Connection)

@@ -1,4 +1,4 @@
-"""moto's services, each behind the name that requests for it are signed with.
+"""moto's services by the name that their requests are signed with.
 
 moto finds out for itself whom a request is for, but looks through its own folder on the disk to do so, every time.
 """

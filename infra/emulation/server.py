@@ -38,7 +38,7 @@ from infra.emulation.middleware.request_counter import RequestCounter
 from infra.emulation.moto_services import MotoServices
 from infra.emulation.wsgi import App, Environ, Start
 
-# Whoever looks whether an account lives here holds its lock for a moment.
+# A process that checks whether an account runs here holds its lock for a moment.
 _CLAIM_S = 2.0
 
 
@@ -66,7 +66,7 @@ class EmulatedAccount:
         self._server.app = Faults(RequestCounter(app)) if faults else app
 
     def serve(self) -> None:
-        """Begins to answer, on threads of its own."""
+        """Begins to answer, on background threads."""
         threading.Thread(target=self._server.serve_forever, name="listener", daemon=True).start()
 
     def close(self) -> None:
@@ -123,16 +123,18 @@ def _chosen() -> argparse.Namespace:
     parser.add_argument("--region", default="us-east-1")
     parser.add_argument("--code", type=Path, action="append", required=True, help="folders that functions import from")
     parser.add_argument("--processes", type=int, default=8, help="functions that run at once on this machine")
-    parser.add_argument("--faults", action="store_true", help="let tests ask for trouble")
+    parser.add_argument("--faults", action="store_true", help="let tests inject faults")
     parser.add_argument("--lifeline", type=int, help="descriptor of a pipe; the account ends with its other end")
     parser.add_argument(
-        "--ready", type=int, help="descriptor of a pipe; closed once the account answers, told what keeps it"
+        "--ready",
+        type=int,
+        help="descriptor of a pipe; closed once the account answers, or gets the reason why not",
     )
     return parser.parse_args()
 
 
 def _failed(why: str, ready: int | None) -> int:
-    """Tells whoever waits why nothing will come of this."""
+    """Reports the reason to the process that waits for the start; returns the exit code."""
     if ready is None:
         print(why, file=sys.stderr)
     else:
@@ -141,7 +143,7 @@ def _failed(why: str, ready: int | None) -> int:
 
 
 def main() -> int:
-    """Runs an account until it is told to end."""
+    """Runs an account until a signal or its lifeline ends it."""
     chosen = _chosen()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("samtranslator").setLevel(logging.ERROR)

@@ -1,4 +1,4 @@
-"""What the parts of the emulated account share: reading a signed request, answering one, dropping one."""
+"""Helpers for WSGI middleware: parse a signed request, answer it, drop its connection."""
 
 import io
 import re
@@ -14,11 +14,11 @@ _SCOPE = re.compile(r"Credential=[^/,\s]+/\d+/[^/,\s]+/([^/,\s]+)/aws4_request")
 
 
 class Dropped(ConnectionAbortedError):
-    """The connection is to end without an answer."""
+    """Ends the connection without an answer."""
 
 
 def service(environ: Environ) -> str:
-    """The service that a request is meant for; '' when it is not signed."""
+    """The service that a request is signed for; '' when it is not signed."""
     found = _SCOPE.search(environ.get("HTTP_AUTHORIZATION", ""))
     return found[1].lower() if found else ""
 
@@ -30,7 +30,7 @@ def operation(environ: Environ) -> str:
 
 
 def body(environ: Environ) -> bytes:
-    """The request's whole body, which stays readable for who comes next."""
+    """The request's whole body, which later readers can read again."""
     # The server hands over bodies that it has read to their end, so that a connection can be used again.
     stream = environ["wsgi.input"]
     if not isinstance(stream, io.BytesIO):

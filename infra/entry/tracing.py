@@ -9,7 +9,7 @@ Handler = Callable[[dict[str, Any], Any], Any]
 
 
 def traced(handler: Handler, environment: Mapping[str, str]) -> Handler:
-    """`handler`, and with it what it asks of AWS, as X-Ray is to see it; `handler` itself where nobody traces.
+    """`handler`, and its calls to AWS, traced by X-Ray; `handler` itself where tracing is off.
 
     The SDK keeps quiet where Lambda gave no trace header or nothing listens for segments (AWS X-Ray SDK for Python,
     "Configuring the recorder"); answers are not put into traces, for they may be long.
@@ -20,5 +20,5 @@ def traced(handler: Handler, environment: Mapping[str, str]) -> Handler:
     def invocation(event: dict[str, Any], context: Any) -> Any:
         return handler(event, context)
 
-    # Only a Tracer that is made imports the SDK, which takes its time.
+    # Importing the SDK is slow, so only an instance of Tracer does.
     return Tracer(patch_modules=["botocore"]).capture_lambda_handler(invocation, capture_response=False)

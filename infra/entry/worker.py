@@ -1,4 +1,4 @@
-"""What stands between Lambda and a function's `handle`: storage, time-out, log, and word of the end.
+"""The Lambda handler around a function's `handle`: storage, time-out, log and completion report.
 
 An event is a request as JSON. Without `report_to` the caller waits, and the answer is the result. With it nobody does:
 the answer lies in storage, and the end is reported to a completion set, whose last member wakes the coordinator.
@@ -27,7 +27,7 @@ from infra.local.own_process import OwnTime, peak_mb
 
 Handle = Callable[[bytes, Blobs], bytes]
 
-# How often a task is interrupted that does not let itself be.
+# Seconds between repeated interruptions of a task that catches them.
 _AGAIN_S = 0.5
 
 _REQUESTS = msgspec.json.Decoder(Request)
@@ -39,7 +39,7 @@ class AttemptTimedOut(Exception):
 
 
 class _OutOfTime(BaseException):
-    """What the alarm raises: no handler of ordinary errors in a task keeps it."""
+    """Raised by the alarm; not an `Exception`, so a task's error handlers do not catch it."""
 
 
 class Worker:
@@ -57,13 +57,13 @@ class Worker:
         self._time = OwnTime()
 
     def __call__(self, event: dict[str, Any], context: Any) -> Any:
-        """The answer, or an acknowledgement of the report where nobody waits for the answer."""
+        """The answer, or for asynchronous calls an acknowledgement of the completion report."""
         self._time.begin()
         body = msgspec.json.encode(event)
         request = _REQUESTS.decode(body)
         self._log.set_correlation_id(request.id)
         if request.report_to is None:
-            # Whoever waits for it reads in its log what it took.
+            # A waiting caller reads the metering in the log.
             self._time.waive()
             return msgspec.json.decode(self._answer(body, request))
         try:
@@ -113,7 +113,7 @@ class Worker:
         )
 
     def _remark(self, answer: Answer) -> None:
-        """Failures are logged and counted; what went well is in the platform's own lines, which cost nothing more."""
+        """Failures are logged and counted; successes are in the platform's own log lines at no extra cost."""
         if not isinstance(answer, Failed):
             return
         self._log.error(answer.message, extra={"kind": answer.kind, "attempt": answer.attempt})

@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 
 from functions.contract import KeyTaken, NoSuchObject, StorageFault
-from infra.object_keys import checked, checked_prefix
+from infra.object_keys import check_key, check_prefix
 
 _ADVICE = {
     errno.ENOSPC: "free disk space and try again",
@@ -55,7 +55,7 @@ class FileStorage:
         any moment; a power loss it survives only after `persist`.
         """
         path = self._path(key)
-        # The name is new in every process and thread, so what a killed writer left behind is in nobody's way.
+        # The name is unique per process and thread, so a killed writer's leftover blocks no other.
         temporary = f"{path.rpartition('/')[0]}/.{self._writer}-{os.getpid()}-{next(self._serial)}.tmp"
         try:
             _write(temporary, body)
@@ -80,7 +80,7 @@ class FileStorage:
                 raise NoSuchObject(key) from None
             except OSError as error:
                 raise _fault("persist", str(path), error) from error
-            # A file is found again only if every folder on the way knows the next one.
+            # A file survives only if every folder on the path is synced, too.
             folders.update(folder for folder in path.parents if folder.is_relative_to(self._root.parent))
         for folder in folders:
             try:
@@ -89,7 +89,7 @@ class FileStorage:
                 raise _fault("persist", str(folder), error) from error
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Removes objects; keys that hold nothing are passed over."""
+        """Removes objects; missing keys are ignored."""
         for key in keys:
             path = self._path(key)
             try:
@@ -101,7 +101,7 @@ class FileStorage:
 
     def list(self, prefix: str) -> list[str]:
         """The keys that start with `prefix`, sorted; unfinished objects are not among them."""
-        folder, slash, start = checked_prefix(prefix).rpartition("/")
+        folder, slash, start = check_prefix(prefix).rpartition("/")
         return sorted(self._walk(folder + slash, start))
 
     def _walk(self, folder: str, start: str) -> Iterator[str]:
@@ -121,7 +121,7 @@ class FileStorage:
             raise _fault("list", path, error) from error
 
     def _path(self, key: str) -> str:
-        return self._prefix + checked(key)
+        return self._prefix + check_key(key)
 
 
 def _write(path: str, body: bytes) -> None:

@@ -46,7 +46,7 @@ def frame(header: Call | Ready | Ended, body: bytes = b"") -> bytes:
 
 
 class Inbox:
-    """The reading end of a pipe, taken apart into (encoded header, body)."""
+    """The reading end of a pipe, split into (encoded header, body)."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor

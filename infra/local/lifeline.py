@@ -1,4 +1,4 @@
-"""A process that ends, with all that it started, when the process that needs it is gone.
+"""Ends a process, with all that it started, when the process that needs it has ended.
 
 It imports the standard library alone: an execution environment runs it from its file, see
 `infra.emulation.lambda_service.child`.

@@ -1,4 +1,4 @@
-"""What this process can tell of itself: its memory, its age, its working time."""
+"""Memory, age and working time of this process."""
 
 import os
 import resource
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def peak_mb() -> float:
-    """Most memory this process ever held, MiB.
+    """Peak memory of this process, MiB.
 
     On Linux `ru_maxrss` begins at the size of the process that started this one, so the kernel's status page is read.
     """
@@ -21,7 +21,7 @@ def peak_mb() -> float:
 
 
 def age_s() -> float:
-    """Seconds since this process began, the interpreter's own start included; 0 where the system does not tell."""
+    """Seconds since this process began, the interpreter's own start included; 0 where the system does not report it."""
     try:
         ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
         return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
@@ -57,7 +57,7 @@ class OwnTime:
         self._start_ms, self._taken = 0.0, True
 
     def end(self) -> None:
-        """The call ends; what it still owes is kept."""
+        """The call ends; its untaken time is kept."""
         now = time.perf_counter()
         self._owed_ms += (now - self._mark) * 1000
         self._mark = now

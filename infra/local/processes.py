@@ -79,7 +79,7 @@ class _Worker:
         return self.task is not None and time.monotonic() >= self.expires
 
     def metered(self, duration_ms: float) -> float:
-        """The run time that counts: where a process was stopped meanwhile, clocks say more than was allowed."""
+        """The billed run time: capped, because clocks go on while a process is stopped."""
         return min(max(duration_ms, 0.0), max(self.allowed_s * 1000 - self.init_ms, 0.0))
 
     def kill(self) -> str:
@@ -95,7 +95,7 @@ class _Worker:
             os.close(descriptor)
 
     def last_words(self) -> str:
-        """The line of the log that tells most about a death: the fatal error, else the last one."""
+        """The most informative log line of a dead worker: the fatal error, else the last line."""
         tail = b""
         with suppress(OSError), self.log.open("rb") as file:
             file.seek(max(0, self.log.stat().st_size - _LOG_TAIL))
@@ -225,7 +225,7 @@ class WorkerPool:
         self._flush(worker)
 
     def _flush(self, worker: _Worker) -> None:
-        """Writes what the pipe takes; a worker that reads late or never holds nobody up."""
+        """Writes as much as the pipe takes without blocking."""
         try:
             del worker.outbox[: os.write(worker.requests, worker.outbox)]
         except BlockingIOError:

@@ -71,7 +71,7 @@ class Worker:
         _trim_log()
 
     def _import(self, call: Call) -> str:
-        """Imports the module and tells the pool how long it took; returns what went wrong."""
+        """Imports the module and reports the duration to the pool; returns the error."""
         start, self._started = self._started or time.monotonic(), None
         error = ""
         try:

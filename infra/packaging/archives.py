@@ -1,4 +1,4 @@
-"""Folders as zip archives that depend on nothing but the files' names and bytes."""
+"""Reproducible zip archives: their bytes depend on the files' names and bytes alone."""
 
 import hashlib
 from pathlib import Path

@@ -4,7 +4,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-# Their command lines are alike.
+# They take the same command-line arguments.
 ENGINES = ("docker", "podman", "finch")
 IMAGE = "marless-learner"
 DOCKERFILE = Path("infra/packaging/Dockerfile")
@@ -44,7 +44,7 @@ def build(engine: str, root: Path, tag: str) -> None:
 
 
 def _answers(name: str) -> bool:
-    """Whether an engine is behind the command; one that is being started may not answer at all."""
+    """Whether the engine's daemon answers in time."""
     try:
         done = subprocess.run(
             [name, "ps", "--quiet"], capture_output=True, stdin=subprocess.DEVNULL, timeout=_ANSWER_S, check=False

@@ -1,4 +1,4 @@
-"""Which of our files a function needs: its entry module and, again and again, what those modules name."""
+"""The source files that a function needs: its entry module and, transitively, the modules that it names."""
 
 import ast
 import sys
@@ -21,7 +21,7 @@ class Sources:
 
 
 def sources(root: Path, entry: str) -> Sources:
-    """What the module `entry` needs of the packages below `root`, imported at the top, in a function or by name.
+    """The modules below `root` that `entry` needs, imported at the top, in a function or by name.
 
     A string that is exactly the dotted name of one of our modules counts as an import of it: that is how registries and
     algorithms say what is imported when it is needed. Raises `ModuleNotFoundError` when `entry` is not there.

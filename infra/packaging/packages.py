@@ -1,4 +1,4 @@
-"""What Lambda is given: one folder for each function with exactly the code it runs, compiled for the runtime's Python.
+"""Builds the functions' packages: a folder each with exactly the code it runs, compiled for the runtime's Python.
 
 Built without a container engine, from wheels. Rules of Lambda are from its developer guide: "Lambda quotas" and
 "Working with .zip file archives for Python Lambda functions".
@@ -37,7 +37,7 @@ _DATA: dict[Function, tuple[str, ...]] = {"coordinator": ("coordinator/pricing/p
 _GLIBC = range(34, 16, -1)
 
 SERVICES = ("dynamodb", "lambda", "s3")
-"""The services that functions call: botocore's models of the others stay at home."""
+"""The services that functions call: botocore's models of the others are not packaged."""
 
 # Left out of what pip installs for us; never of a plug-in's own packages. Licences and metadata stay.
 _PRUNED = (
@@ -49,7 +49,7 @@ _PRUNED = (
     "numpy/**/*.pxd",
     "numpy/**/*.pyi",
     "numpy/**/tests",
-    # They name the machine that installed, and files that are pruned here.
+    # They name the installing machine, and files that are pruned here.
     "*.dist-info/RECORD",
     "*.dist-info/INSTALLER",
     "*.dist-info/REQUESTED",
@@ -111,7 +111,7 @@ def platforms(machine: Machine) -> list[str]:
 
 
 def _install_others(target: Path, plugins: Sequence[str], machine: Machine, python: str) -> None:
-    """What is not ours, the same for all functions."""
+    """Installs the third-party packages, the same for all functions."""
     with tempfile.TemporaryDirectory() as wheels:
         ready = plug_ins.prepare(plugins, Path(wheels))
         platform_options = [f"--platform={tag}" for tag in platforms(machine)]
@@ -134,7 +134,7 @@ def _prune(target: Path) -> None:
 
 
 def _copy(function: Function, target: Path) -> None:
-    """Our own code: what the function's entry needs."""
+    """Copies our own code that the function's entry module needs."""
     for file in [*sources(ROOT, ENTRIES[function]).files, *_data(function)]:
         (target / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / file, target / file)

@@ -1,4 +1,4 @@
-"""What a user wants to travel along in the functions: packages with environments of their own."""
+"""Plug-ins: the user's packages that are deployed with the functions."""
 
 import re
 import shutil
@@ -19,14 +19,14 @@ class PackageFault(Exception):
 
 @dataclass(frozen=True)
 class PlugIns:
-    """Plug-ins made ready: what pip is to install, and what is copied as it is (modules and packages' folders)."""
+    """Prepared plug-ins: requirements for pip, and modules and package folders to copy."""
 
     requirements: tuple[str, ...]
     copied: tuple[Path, ...]
 
 
 def prepare(plugins: Iterable[str], wheels: Path) -> PlugIns:
-    """Sorts plug-ins by kind, and gathers in the folder `wheels` those that are wheels or projects.
+    """Sorts plug-ins by kind, and collects wheels, and wheels of projects, in the folder `wheels`.
 
     A plug-in is what pip calls a requirement (``my-tasks==1.2``) or, when it begins with a dot or holds a slash, a
     path: of a wheel, of a project's folder (with pyproject.toml or setup.py), of a package's folder, or of a module
@@ -61,7 +61,7 @@ def copy(plugins: PlugIns, target: Path) -> None:
 
 
 def stage(plugins: Iterable[str], folder: Path) -> None:
-    """Makes plug-ins ready for the learner's image: what its Dockerfile looks for in build/plugins.
+    """Prepares plug-ins for the learner's image: the files that its Dockerfile copies from build/plugins.
 
     Raises `PackageFault`.
     """

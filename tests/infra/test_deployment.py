@@ -144,7 +144,7 @@ def test_the_release_of_a_function_changes_exactly_when_its_versions_would():
     usual = template.defaults(text)
 
     def translated_with(parameters):
-        return translate(template.located(text, code, {}), parameters, "us-east-1")
+        return translate(template.fill_in(text, code, {}), parameters, "us-east-1")
 
     plain = translated_with({})
     made = {name: (name, _Anything()) for name in plain["Resources"]}
@@ -157,7 +157,7 @@ def test_the_release_of_a_function_changes_exactly_when_its_versions_would():
         return {name: frozen(scope.resolve(translated["Resources"][name]["Properties"])) for name in names}
 
     def releases(parameters):
-        located = template.located(text, code, parameters)
+        located = template.fill_in(text, code, parameters)
         found = re.findall(r"AutoPublishCodeSha256: ([0-9a-f]{64})", located)
         return dict(zip([role.capitalize() for role in ROLES], found, strict=True))
 
@@ -178,7 +178,7 @@ class _Anything(dict):
 def test_a_function_with_another_package_has_another_release():
     code = {role: f"s3://code/{role}.zip" for role in ROLES}
     before, after = (
-        template.located(template.text(), packages, {}).splitlines()
+        template.fill_in(template.text(), packages, {}).splitlines()
         for packages in (code, {**code, "evaluator": "s3://code/new.zip"})
     )
     assert sum(one != other for one, other in zip(before, after, strict=True)) == 2  # its address, its release

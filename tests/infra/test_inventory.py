@@ -28,7 +28,7 @@ GO_WITH_ANOTHER = frozenset(
 
 @pytest.fixture(scope="module")
 def resources():
-    return translate(template.located(template.text(), CODE, OPTIONS), OPTIONS, "us-east-1")["Resources"]
+    return translate(template.fill_in(template.text(), CODE, OPTIONS), OPTIONS, "us-east-1")["Resources"]
 
 
 def strange(resources):
@@ -40,7 +40,7 @@ def with_more(at, *lines):
     text = template.text()
     assert text.count(f"{at}\n") == 1
     longer = text.replace(f"{at}\n", "\n".join([at, *lines, ""]))
-    return translate(template.located(longer, CODE, OPTIONS), OPTIONS, "us-east-1")["Resources"]
+    return translate(template.fill_in(longer, CODE, OPTIONS), OPTIONS, "us-east-1")["Resources"]
 
 
 @pytest.mark.parametrize(

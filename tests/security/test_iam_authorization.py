@@ -1,4 +1,4 @@
-"""The gate of the emulated account: what policies say, and that no request says one thing to it and another behind it.
+"""IAM authorization in the emulated account: policy evaluation, and that services read a request as it does.
 
 Expected answers are the IAM user guide's: "Policy evaluation logic", "Condition operators", "Set operators".
 """
@@ -265,7 +265,7 @@ def refusal(call: Any, *arguments: Any, **fields: Any) -> dict[str, Any]:
     return refused.value.response
 
 
-def test_a_body_is_still_there_for_who_comes_after_the_gate(place: Place) -> None:
+def test_a_body_can_still_be_read_after_authorization(place: Place) -> None:
     writer = client(place, WRITER, "s3")
     writer.put_object(Bucket="shelf", Key="own/large", Body=b"x" * 3_000_000)
     assert len(writer.get_object(Bucket="shelf", Key="own/large")["Body"].read()) == 3_000_000
@@ -416,7 +416,7 @@ KEYS = {
 }
 
 
-def test_the_gate_sees_the_keys_that_are_stored(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_authorization_sees_the_keys_that_are_stored(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
 
     def noting(environ: dict[str, Any], by: Any, of: Any) -> list[ServiceAction] | None:
@@ -493,7 +493,7 @@ def test_an_honest_request_passes(place: Place) -> None:
         ),
         ("dynamodb", "POST", "/", OWN.replace(b'"}}}', b'"},"scope":{"S":"other/1"}}}'), JSON),
         ("dynamodb", "POST", "/", b'{"TableName":"ledger","Key":{"Scope":{"S":"own/1"}}}', JSON),
-        # a query that ends early behind the gate, or begins elsewhere
+        # a query that ends early after authorization, or begins elsewhere
         ("s3", "PUT", "/shelf/own/1?x-id=#&partNumber=1&uploadId=1", b"x", {}),
         ("s3", "GET", "/shelf/own/1#/../../other/1", b"", {}),
         ("s3", "PUT", "/shelf/own/1?partNumber=1", b"x", {}),

@@ -1,4 +1,4 @@
-"""Who may do what: the roles of two tenants' stacks, asked over real clients, with every request behind the gate.
+"""Who may do what: the roles of two tenants' stacks, asked over real clients, with IAM authorization of every request.
 
 Everybody who asks is of tenant alpha. A place is ``<tenant of the bucket>:<tenant of the key>/<rest of the key>``.
 """
@@ -212,7 +212,7 @@ def test_nobody_gets_further_than_that(place: Place, own: Attack, others: Attack
         assert refused.value.response["Error"]["Code"] in DENIED, f"{who}: {refused.value}"
 
 
-def test_an_address_that_a_role_signs_for_somebody_else_opens_no_door(place: Place) -> None:
+def test_an_address_that_a_role_signs_for_another_caller_is_refused(place: Place) -> None:
     at = held(Asking(place, "operator"), f"beta:beta/{POLICIES}")
     address = place.client("alpha", "Actor", "s3").generate_presigned_url("get_object", Params=at)
     connection = http.client.HTTPConnection(place.endpoint.removeprefix("http://"), timeout=10)

@@ -1,4 +1,4 @@
-"""Two tenants' stacks in one account, as far as permissions go: the template resolved, moto behind the gate."""
+"""The permissions of two tenants' stacks in one account: the template resolved, moto behind IAM authorization."""
 
 import json
 import threading
@@ -19,7 +19,7 @@ from infra.emulation.cloudformation.sam_translation import translate
 from infra.emulation.iam.authorization import IamAuthorization
 from infra.emulation.iam.role_policies import Rules
 from infra.emulation.listener import listen
-from scripts.translate import located
+from scripts.translate import with_code_uris
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "template.yaml"
 ACCOUNT, REGION = "123456789012", "us-east-1"
@@ -79,7 +79,7 @@ _LOOKED_THROUGH = {"ActorMemory", "Release", "Tracing"}
 
 @cache
 def _translated(parameters: tuple[tuple[str, str], ...]) -> dict[str, Any]:
-    return translate(json.dumps(located(yaml_parse(TEMPLATE.read_text()))), dict(parameters), REGION)
+    return translate(json.dumps(with_code_uris(yaml_parse(TEMPLATE.read_text()))), dict(parameters), REGION)
 
 
 def _log_group(tenant: str, name: str) -> str:
@@ -125,7 +125,7 @@ def rules_of(stack: Scope, rules: Rules | None = None) -> Rules:
 
 @dataclass
 class Place:
-    """The account: where it is, its gate, and clients for whoever asks."""
+    """The account: where it is, its authorization, and clients for whoever asks."""
 
     endpoint: str
     authorization: IamAuthorization
@@ -176,7 +176,7 @@ def functions_before(app: Any) -> Any:
 
 @contextmanager
 def account(rules: Rules) -> Iterator[Place]:
-    """An empty account behind a gate with these rules."""
+    """An empty account whose authorization has these rules."""
     authorization = IamAuthorization(
         functions_before(DomainDispatcherApplication(create_backend_app)), OPERATOR, rules, ACCOUNT
     )

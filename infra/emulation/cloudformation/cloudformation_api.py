@@ -1,4 +1,4 @@
-"""The door of CloudFormation: WSGI middleware that answers its calls from `Stacks` and passes all else on.
+"""CloudFormation's API: WSGI middleware that answers its calls from `Stacks` and forwards all other requests.
 
 Calls and answers are those of the service's query API (CloudFormation API reference).
 """
@@ -92,7 +92,7 @@ class CloudFormation:
 
     def _resources(self, fields: Fields) -> Any:
         stack = self._stacks.find(fields["StackName"])
-        # The last event of each resource tells its status, of those too that are gone.
+        # The last event of each resource, deleted ones included, has its status.
         last = {event.logical: event for event in stack.events if event.logical != stack.name}
         return {
             "StackResourceSummaries": [

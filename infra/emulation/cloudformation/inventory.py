@@ -1,6 +1,6 @@
-"""What of a template the emulated account honours: every type of resource, every property, and how.
+"""The parts of a template that the emulated account honours: each resource type and property, and how.
 
-An entry says who honours it: `moto`, told through the service's own API; `lambda`, ours; the `gate`; or nobody, and
+An entry says who honours it: `moto`, through the service's API; `lambda`, ours; `iam`, ours; or nobody, and
 then why not (`static`). A stack that asks for anything else fails by name, so nothing is lost unseen.
 """
 

@@ -1,7 +1,7 @@
 """The SAM translation, which CloudFormation does on AWS: done here, without network or credentials.
 
 The translator takes a third of the time that the whole account needs to be imported. It is imported when it is needed,
-or, by `prepare`, once the account answers, while whoever started it gets ready to deploy.
+or, by `prepare`, once the account answers, while its starter prepares to deploy.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""What a stack is: the resources it holds, the events of its life, its status and outputs."""
+"""A stack: its resources, events, status and outputs."""
 
 import secrets
 import string
@@ -67,7 +67,7 @@ class Stack:
     def enter(self, status: str, reason: str = "") -> None:
         """The stack's next status."""
         self.record(self.name, STACK_TYPE, self.id, status, reason)
-        # Last: who sees the status finds all events before it.
+        # Set last: readers that see the status find all events before it.
         self.status, self.reason = status, reason
 
     def record(self, logical: str, type_: str, physical: str, status: str, reason: str = "") -> None:

@@ -1,4 +1,4 @@
-"""Stacks: what CloudFormation does with a translated template, for the kinds of resources that ours has.
+"""Stack operations on translated templates, for the kinds of resources that our template has.
 
 moto has a CloudFormation too. It drops the types and properties that it does not know without a word, tells nothing of
 single resources, rolls nothing back, publishes a function's next version before it has updated the function, and
@@ -85,7 +85,7 @@ class Stacks:
         return stack
 
     def delete(self, name: str) -> None:
-        """Begins to delete a stack; one that does not exist is passed over, as CloudFormation does."""
+        """Begins to delete a stack; a missing stack is ignored, as by CloudFormation."""
         with self._lock:
             stack = next((s for s in self.all() if name in (s.name, s.id) and not s.gone), None)
             if stack is None:
@@ -188,7 +188,7 @@ class Stacks:
         return Resource(logical, type_, made, wanted, *policies)
 
     def _clean(self, stack: Stack, replaced: list[Resource]) -> None:
-        """Deletes what the template no longer has and what was replaced; trouble is told and left behind."""
+        """Deletes resources that the template dropped or replaced; a failed deletion is recorded and left behind."""
         scope = Scope(stack.template, self._parameters(stack, stack.template, stack.parameters))
         wanted = set(_order(stack.template, scope))
         dropped = [resource for logical, resource in stack.resources.items() if logical not in wanted]

@@ -1,4 +1,4 @@
-"""The gate of the emulated account: WSGI middleware that holds every request to the policies of who signed it.
+"""IAM authorization: WSGI middleware that checks every request against the policies of its signer.
 
 What AWS does before a service sees a request is done here: the signer's key stands for a role session, and the role's
 policies, the session's own policy and the bucket's policy are judged together (IAM user guide, "Policy evaluation
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 _LETTERS = string.ascii_uppercase + string.digits
 _PLAIN_HTTP = "HTTP_X_EMULATED_SECURE_TRANSPORT"
-# Where moto is managed and where it plays an instance's metadata: nobody's business, whatever service is named.
+# moto's management and instance metadata: closed to all, whatever service is named.
 _CLOSED = ("/moto-api", "/latest/", "/favicon.ico")
 # API_AssumeRole, DurationSeconds.
 _SESSION_S = 3600
@@ -71,7 +71,7 @@ class _Caller:
 
 
 class IamAuthorization:
-    """Lets through to `app` what `rules` allow; safe for any number of threads."""
+    """Forwards to `app` the requests that `rules` allow; safe for any number of threads."""
 
     def __init__(self, app: App, operator_key: str, rules: Rules, account: str = "123456789012") -> None:
         self._app, self._operator_key, self._rules = app, operator_key, rules
@@ -177,7 +177,7 @@ class IamAuthorization:
         return bound if bound.said == "deny" else given
 
     def _trusted(self, caller: _Caller, action: ServiceAction, context: Context) -> Verdict:
-        """What the trust policy of the role says to who may ask for it; administrators are held to it as well."""
+        """The verdict of the role's trust policy on the caller; it binds administrators, too."""
         number = self._account.number
         names = (*caller.names, f"arn:aws:iam::{number}:root", number)
         said = judge(self._rules.of_trust(action.resource), action, context, names)
@@ -190,7 +190,7 @@ class IamAuthorization:
     def _get(
         self, environ: Environ, start: Start, by: Signer, caller: _Caller, action: ServiceAction
     ) -> Iterable[bytes]:
-        """An object, for a role: that there is none is only told to who may list it."""
+        """An object, for a role: only callers that may list the bucket learn that it is missing."""
         hidden = False
 
         def answer(status: str, headers: Any, exc_info: Any = None) -> Any:

@@ -1,4 +1,4 @@
-"""How AWS refuses a request, in the form of each protocol, so that SDKs raise the exceptions that they raise on AWS.
+"""Error responses of AWS in the form of each protocol, so that SDKs raise the same exceptions as on AWS.
 
 Sources: S3 API reference, "Error responses"; AWS service APIs, "Common error types"; Smithy specification, "AWS JSON",
 "AWS query" and "Smithy RPC v2 CBOR protocol".

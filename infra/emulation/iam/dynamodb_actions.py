@@ -1,4 +1,4 @@
-"""What a request to DynamoDB asks for. Pure.
+"""The service actions of a request to DynamoDB. Pure.
 
 Source: Service Authorization Reference, "Actions, resources, and condition keys for Amazon DynamoDB"; developer guide,
 "Using IAM policy conditions for fine-grained access control": LeadingKeys are the partition keys that a request names.
@@ -71,8 +71,8 @@ class _OfTransaction(msgspec.Struct):
 
 
 def dynamodb_actions(operation: str, text: bytes, tables: str, keys: Mapping[str, str]) -> list[ServiceAction] | None:
-    """What it asks for; None where that cannot be told. `tables` is the beginning of every table's ARN, `keys` what
-    the partition key of each table is called: of one that is not there, no request names a leading key."""
+    """Its service actions; None where they cannot be determined. `tables` is the prefix of every table's ARN, `keys`
+    the partition key's name by table; requests to other tables have no leading key."""
     try:
         if operation in ("GetItem", "PutItem", "UpdateItem", "DeleteItem"):
             return [_of_item(operation, msgspec.json.decode(text, type=_OfItem), tables, keys)]

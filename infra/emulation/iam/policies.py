@@ -1,4 +1,4 @@
-"""IAM policies and what they say of a request. Pure.
+"""Evaluates IAM policies for a request. Pure.
 
 Rules: IAM user guide, "Policy evaluation logic", "IAM JSON policy elements reference" and "How IAM roles differ from
 resource-based policies". What cannot be read is held against the caller: a statement that it touches denies.
@@ -16,7 +16,7 @@ Said = Literal["allow", "deny", "nothing"]
 
 
 class ServiceAction(NamedTuple):
-    """One thing that a request wants: an action on a resource, and what the conditions of policies may look at."""
+    """An action on a resource, with the context keys that conditions of policies may test."""
 
     action: str
     resource: str
@@ -24,7 +24,7 @@ class ServiceAction(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What policies say, and why: words for the error message."""
+    """The result of a policy evaluation, with the reason for the error message."""
 
     said: Said
     why: str = ""
@@ -45,15 +45,15 @@ class Statement:
     not_emulated: str = ""
 
     def names_action(self, action: str) -> bool:
-        """Whether it is about this action."""
+        """Whether the statement covers the action."""
         return any(action_like(text, action) for text in self.actions) != self.other_actions
 
     def names_resource(self, resource: str, context: Context) -> bool:
-        """Whether it is about this resource."""
+        """Whether the statement covers the resource."""
         return any(arn_like(text, resource, context) for text in self.resources) != self.other_resources
 
     def names_caller(self, callers: Sequence[str]) -> bool:
-        """Whether it is about somebody of these names; an identity's policy is always about the identity."""
+        """Whether the statement covers a caller of these names; an identity policy always covers its identity."""
         return not self.principals or any(name in self.principals for name in ("*", *callers))
 
 
@@ -74,7 +74,7 @@ class Policy:
 
 
 def read(document: Document | str, of_resource: bool = False) -> Policy:
-    """What a policy document says; one that makes no sense denies everything."""
+    """Parses a policy document; an unreadable one denies everything."""
     try:
         parsed = json.loads(document) if isinstance(document, str) else document
         statements = _listed(parsed["Statement"])
@@ -151,7 +151,7 @@ def _principals(given: Any) -> tuple[str, ...]:
     strange = set(given) - {"AWS", "Service"}
     if strange:
         raise NotEmulated(f"principals of the kind {', '.join(sorted(strange))} are not emulated")
-    # A statement about services alone is about nobody, which is not the same as about everybody.
+    # A statement whose principals are services alone matches no caller; an empty tuple would match all.
     return _texts(given.get("AWS", [])) or ("-",)
 
 

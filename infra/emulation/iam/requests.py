@@ -1,7 +1,7 @@
-"""What a request to AWS asks for: the actions on resources that policies have to allow. Pure.
+"""The service actions of a request to AWS: the actions on resources that policies must allow. Pure.
 
-A request that is not exactly of a form known here asks for nothing that can be judged. Strictness is the point: whoever
-answers the request behind the gate must find the same in it.
+A request that is not exactly of a known form is refused. This must be strict: the service that answers the authorized
+request must read the same actions in it.
 
 Sources: Service Authorization Reference (actions, resources, condition keys of each service) and the API references.
 """
@@ -66,7 +66,7 @@ def signer(environ: Environ) -> Signer | None:
 
 
 def service_actions(environ: Environ, by: Signer, account: Account) -> list[ServiceAction] | None:
-    """Everything that a request asks for; nothing in it for what everybody may, None where that cannot be told."""
+    """All service actions of a request; empty where every caller is allowed, None where they cannot be determined."""
     match by.service:
         case "s3":
             return s3_actions(environ)

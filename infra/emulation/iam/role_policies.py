@@ -1,4 +1,4 @@
-"""Who may do what in the emulated account: the policies of its roles and buckets, as its stacks say them.
+"""The policies of the emulated account's roles and buckets, as its stacks define them.
 
 moto drops conditions that it does not know, so its copies of policies are never asked.
 """
@@ -27,7 +27,7 @@ class Rules:
         self._roles[role] = {**self._roles.get(role, {}), name: read(document)}
 
     def put_trust(self, role: str, document: Document) -> None:
-        """Who may assume the role: its trust policy, which is about that role alone and names no resource."""
+        """The role's trust policy, which says who may assume it and names no resource."""
         self._roles.setdefault(role, {})
         stated = document["Statement"]
         statements = [stated] if isinstance(stated, Mapping) else stated
@@ -35,11 +35,11 @@ class Rules:
         self._trust[role] = read(about_it, of_resource=True)
 
     def drop_policy(self, role: str, name: str) -> None:
-        """Takes a policy from a role; one that is not there is passed over."""
+        """Takes a policy from a role; a missing policy is ignored."""
         self._roles[role] = {kept: policy for kept, policy in self._roles.get(role, {}).items() if kept != name}
 
     def drop_role(self, arn: str) -> None:
-        """Forgets a role: who has its credentials may do nothing any more."""
+        """Forgets a role; its credentials are worthless from then on."""
         self._roles.pop(arn, None)
         self._trust.pop(arn, None)
 
@@ -68,7 +68,7 @@ class Rules:
         return self._roles.get(arn, {}).values()
 
     def of_trust(self, arn: str) -> Collection[Policy]:
-        """A role's trust policy; without one nobody but the platform itself takes the role on."""
+        """A role's trust policy; without one only the platform itself can assume the role."""
         policy = self._trust.get(arn)
         return (policy,) if policy else ()
 

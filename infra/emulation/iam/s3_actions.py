@@ -1,4 +1,4 @@
-"""What a request to S3 asks for. Pure.
+"""The service actions of a request to S3. Pure.
 
 Sources: Service Authorization Reference, "Actions, resources, and condition keys for Amazon S3"; S3 user guide,
 "Required permissions for Amazon S3 API operations" and "Enforce conditional writes on Amazon S3 buckets".
@@ -65,7 +65,7 @@ _HEADERS = {
     "HTTP_X_AMZ_ACL": "s3:x-amz-acl",
     "HTTP_IF_MATCH": "s3:if-match",
 }
-# Permissions of their own, which nobody here has a use for.
+# Headers that need further permissions and that the program does not send.
 _REFUSED = frozenset(
     {
         "HTTP_X_AMZ_BYPASS_GOVERNANCE_RETENTION",
@@ -78,7 +78,7 @@ Context = Mapping[str, Sequence[str]]
 
 
 def s3_actions(environ: Environ) -> list[ServiceAction] | None:
-    """What it asks for; None where that cannot be told."""
+    """Its service actions; None where they cannot be determined."""
     path = _PATH.fullmatch(environ.get("RAW_URI", ""))
     query = parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
     if path is None or not _HOST.fullmatch(environ.get("HTTP_HOST", "")) or _is_form(environ):

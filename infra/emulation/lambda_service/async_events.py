@@ -1,4 +1,4 @@
-"""The queue of asynchronous events: who is due, who comes again, who is given up."""
+"""The queue of asynchronous events, with retries."""
 
 import heapq
 import itertools

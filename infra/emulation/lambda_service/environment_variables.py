@@ -1,4 +1,4 @@
-"""What a function finds around it: the variables that Lambda sets."""
+"""The environment variables that Lambda sets for a function."""
 
 import os
 import sys
@@ -14,7 +14,7 @@ Credentials = Callable[[str, str], tuple[str, str, str]]
 
 @dataclass(frozen=True)
 class AccountContext:
-    """What all functions share: the region, the account's number and end point, and who gives their roles' keys.
+    """What all functions share: region, account number, endpoint, and the source of their roles' credentials.
 
     `credentials(role_arn, session_name)` returns access key, secret and token, which must hold for `pool.LIFETIME_S`
     and the longest time-out.

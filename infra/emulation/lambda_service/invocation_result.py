@@ -1,4 +1,4 @@
-"""How an invocation ends, and in which words the service says so.
+"""Results of invocations and refusals by the service, with Lambda's error documents.
 
 The error documents and their types are those that Lambda returns; AWS documentation, "Troubleshoot invocation issues
 in Lambda".

@@ -1,7 +1,7 @@
-"""The door for invocations: WSGI middleware that answers Lambda's data plane and passes all else on.
+"""Lambda's invocation API: WSGI middleware that answers the data plane and forwards all other requests.
 
 Paths, headers and errors are those of the service's API model (API_Invoke, API_GetAccountSettings). The management of
-functions stays with the application behind.
+functions stays with the wrapped application.
 """
 
 import base64
@@ -66,7 +66,7 @@ class LambdaApi:
 
 
 def _body(request: Request, kind: str, limit: int) -> bytes:
-    """The payload. One that nobody will take is read as well, but not kept: the connection stays of use."""
+    """The payload. An oversized one is read and dropped, so that the connection stays usable."""
     length = request.content_length or 0
     if length <= limit:
         return request.get_data(cache=False)

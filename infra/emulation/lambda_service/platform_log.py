@@ -1,4 +1,4 @@
-"""The lines that Lambda itself writes into a function's log.
+"""The lines that Lambda itself writes into a function's log, and the captured output of its process.
 
 AWS documentation, "Viewing CloudWatch logs for Lambda functions" and "Understanding the Lambda execution environment
 lifecycle" (INIT_REPORT).
@@ -55,7 +55,7 @@ def report(
     error_status: ErrorStatus | None,
 ) -> str:
     """The REPORT line; `init_ms` for a cold start that went well, `error_status` for what the platform had to end."""
-    # Rounded first: whoever adds up the figures of the line comes to the figure that is billed.
+    # Rounded first, so that the printed numbers add up to the billed number.
     duration_ms = round(duration_ms, 2)
     init_ms = None if init_ms is None else round(init_ms, 2)
     figures = [

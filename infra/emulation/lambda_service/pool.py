@@ -1,4 +1,4 @@
-"""The environments of this machine: handed out, kept warm, and never more than it can bear.
+"""Concurrency limits, and the pool of execution environments on this machine, kept warm and bounded.
 
 On AWS nothing but the account's concurrency limits the number of environments. Here every one is a process of this
 machine, so there are at most `most` of them. A call beyond that waits for a free one although its function's
@@ -29,7 +29,7 @@ class Closed(Exception):
 
 
 class _Call:
-    """One who waits for an environment; when `ready`, it has got one, or leave to start one, or the pool is closed."""
+    """A call that waits; when `ready`, it has an environment, or may start one, or the pool is closed."""
 
     def __init__(self, function: FunctionVersion) -> None:
         self.function = function
@@ -91,7 +91,7 @@ class Pool:
         self._end(ended)
 
     def close(self) -> None:
-        """Kills every process; returns when all are gone and all who waited have been turned away."""
+        """Kills every process; returns when all have ended and all waiting calls have been refused."""
         with self._lock:
             self._closed = True
             ended, self._idle = [environment for _, environment in self._idle], []

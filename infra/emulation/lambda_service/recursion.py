@@ -1,4 +1,4 @@
-"""Who invoked whom: the trace header, and the hops that recursion detection counts in it.
+"""Recursion detection: the trace header, and the number of runs of each function in it.
 
 AWS documentation, "Use Lambda recursive loop detection to prevent infinite loops": a function that has been invoked
 about 16 times in one chain of requests is stopped at its next invocation. The chain is carried by the X-Ray trace
@@ -49,6 +49,6 @@ def _fields(header: str) -> dict[str, str]:
 
 
 def _runs(hops: str) -> dict[str, int]:
-    """Runs before the last one by function; entries that are none of ours are passed over."""
+    """Runs before the last one by function; entries of another form are ignored."""
     entries = (entry.partition(":") for entry in hops.split("|"))
     return {function: int(count) for function, _, count in entries if count.isdecimal()}

@@ -1,4 +1,4 @@
-"""The Lambda Runtime API of one execution environment, as far as HTTP goes.
+"""The runtime process of one execution environment, and the Lambda Runtime API that it calls.
 
 The thread that has an invocation holds the conversation itself: it waits for what the process asks next, and answers.
 No further thread is needed, and time-outs are plain. The requests are those of the AWS documentation, "Using the Lambda
@@ -22,9 +22,9 @@ PREFIX = "/2018-06-01/runtime/"
 # The Lambda quotas page says 6 MB; the service's own message names this number of bytes.
 LONGEST_BODY = 6_291_556
 
-# How long a death may go unseen: one that no closing connection tells of, and one of a process without a connection.
+# How long a process's end may go unseen: without a closing connection, and without any connection.
 _POLL_S, _BRIEF_POLL_S = 0.05, 0.005
-# awslambdaric describes an error once more in a header, in up to 1 MiB.
+# awslambdaric repeats an error's description in a header of up to 1 MiB.
 _LONGEST_HEAD = 2 << 20
 _PIECE = 1 << 20
 
@@ -102,7 +102,7 @@ class RuntimeRequest:
 
 
 class RuntimeApi:
-    """One environment's door; belongs to one thread at a time."""
+    """The Runtime API of one environment; belongs to one thread at a time."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -229,7 +229,7 @@ class RuntimeProcess:
         return f"Runtime exited with error: {f'signal: {name}' if name else f'exit status {status}'}"
 
     def peak_mb(self) -> int:
-        """Most memory that the process ever held, MiB; 0 of a dead one, and where the system does not tell."""
+        """Most memory that the process ever held, MiB; 0 for a dead one, and where the system does not report it."""
         try:
             status = Path(f"/proc/{self._process.pid}/status").read_bytes()
             start = status.index(b"VmHWM:") + 6

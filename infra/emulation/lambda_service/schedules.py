@@ -1,4 +1,4 @@
-"""Scheduled invocations: what EventBridge rules with a rate do on AWS."""
+"""Scheduled invocations, as by EventBridge rules with a rate."""
 
 import heapq
 import itertools
@@ -24,7 +24,7 @@ class Schedule:
 
 
 class Schedules:
-    """Fires schedules on a thread of its own; safe for any number of threads. Periods that were missed are left out."""
+    """Fires schedules on a background thread; safe for any number of threads. Missed periods are skipped."""
 
     def __init__(self, lambdas: Lambdas) -> None:
         self._lambdas = lambdas
@@ -37,7 +37,7 @@ class Schedules:
         self._thread.start()
 
     def put(self, name: str, schedule: Schedule) -> None:
-        """Begins a schedule, in the place of the one that had the name before."""
+        """Begins a schedule; replaces the one of the same name."""
         if not schedule.period_s > 0:
             raise ValueError("a schedule's period is longer than nothing")
         with self._changed:
@@ -45,7 +45,7 @@ class Schedules:
             self._plan(name, schedule, time.monotonic() + schedule.period_s)
 
     def remove(self, name: str) -> None:
-        """Ends a schedule; one that is not there is passed over."""
+        """Ends a schedule; a missing schedule is ignored."""
         with self._changed:
             self._schedules.pop(name, None)
 

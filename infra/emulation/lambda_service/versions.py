@@ -1,4 +1,4 @@
-"""What a function is: its published versions, its names, and how a caller's name for it is understood."""
+"""Published versions of functions, and the resolution of names and ARNs to them."""
 
 import re
 import threading
@@ -87,7 +87,7 @@ class Registry:
             self._newest[function.name] = function
 
     def remove(self, name: str) -> None:
-        """Forgets all versions of a function; one that is not there is passed over."""
+        """Forgets all versions of a function; a missing function is ignored."""
         with self._lock:
             self._versions.pop(name, None)
             self._newest.pop(name, None)

@@ -1,4 +1,4 @@
-"""Writes one at a time: WSGI middleware that gives moto the promise that S3 and DynamoDB make.
+"""Serialises writes: WSGI middleware that makes moto's conditional writes atomic, as on S3 and DynamoDB.
 
 On AWS a conditional write looks and writes at once (S3 user guide, "Conditional requests"; DynamoDB developer guide,
 "Condition expressions"). moto looks first and writes later, and its server runs requests on threads, so several writers

@@ -1,4 +1,4 @@
-"""What DynamoDB would bill for a request, by its documentation: sizes of items, and units of a kilobyte or four. Pure.
+"""DynamoDB's item sizes and capacity units, by its documentation. Pure.
 
 Developer guide, "DynamoDB item sizes and formats" and "DynamoDB read and write operations". It shares nothing with the
 bill of a run, which it is there to check.

@@ -1,4 +1,4 @@
-"""Trouble on demand, for tests: WSGI middleware that answers chosen requests as AWS does on a bad day.
+"""Fault injection for tests: WSGI middleware that answers chosen requests with errors of AWS.
 
 Rules are added by ``POST /_marless/faults`` with a JSON list of `Rule`, in front of those that are there, and taken
 away by ``DELETE``; ``GET`` tells what has happened since. The path exists only where the account was started with

@@ -1,4 +1,4 @@
-"""The emulated account's CloudWatch Logs, as far as reading goes: WSGI middleware that answers FilterLogEvents.
+"""Reading from the emulated account's CloudWatch Logs: WSGI middleware that answers FilterLogEvents.
 
 moto keeps the log groups themselves; their events do not have to travel to it one by one, and are forgotten here before
 they fill this machine's memory. Calls and answers are those of the API reference, "FilterLogEvents".
@@ -74,7 +74,7 @@ class LogEvents:
         self._write(group, stream, lines)
 
     def since(self, group: str, at_ms: int, first: int) -> list[_Event] | None:
-        """Events from `at_ms` and from the id `first` on; None for a group that nobody wrote to."""
+        """Events from `at_ms` and from the id `first` on; None for a group without events."""
         with self._lock:
             kept = self._groups.get(group)
             return None if kept is None else [event for event in kept if event.at_ms >= at_ms and event.id >= first]

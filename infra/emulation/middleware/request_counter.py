@@ -68,14 +68,14 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class RequestTotals(msgspec.Struct, frozen=True):
-    """All that was counted."""
+    """All counts."""
 
     counts: list[Count]
     calls: list[Call]
 
 
 class Answer(NamedTuple):
-    """What the application answered."""
+    """The application's response."""
 
     status: int
     headers: dict[str, str]
@@ -187,7 +187,7 @@ class RequestCounter:
         return size, write_units(max(before, size))
 
     def _count_batch(self, request: Any, found: Any, by: str) -> None:
-        """Every item is a read of its own, whether it is there or not."""
+        """Every item counts as one read, whether it exists or not."""
         [(table, wanted)] = request["RequestItems"].items()
         sizes = {(item["scope"]["S"], item["item"]["S"]): item_size(item) for item in found["Responses"][table]}
         for key in wanted["Keys"]:

@@ -1,4 +1,4 @@
-"""Every kind of resource, by its type."""
+"""All kinds of resources by type."""
 
 from infra.emulation.cloudformation.resources import functions, identity, monitoring, storage
 from infra.emulation.cloudformation.resources.kind import Clients, Kind

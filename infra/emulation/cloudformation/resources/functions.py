@@ -1,4 +1,4 @@
-"""Functions, their versions and aliases, and what invokes them: kept by moto, run by our own Lambda."""
+"""Lambda functions, versions, aliases and triggers: moto describes them, our Lambda service runs them."""
 
 import io
 import zipfile
@@ -16,7 +16,7 @@ from infra.emulation.lambda_service.schedules import Schedule, Schedules
 from infra.emulation.lambda_service.versions import LIVE, FunctionVersion
 
 _UNITS_S = {"minute": 60.0, "hour": 3600.0, "day": 86_400.0}
-# Without a setting of its own (API_PutFunctionEventInvokeConfig).
+# The defaults (API_PutFunctionEventInvokeConfig).
 _MAX_RETRIES, _MAX_EVENT_AGE_S = 2, 21_600.0
 # Set for the function as a whole (API_PutFunctionConcurrency, API_PutFunctionRecursionConfig, API_TagResource).
 _BESIDE_VERSIONS = ("ReservedConcurrentExecutions", "RecursiveLoop", "Tags")
@@ -63,7 +63,7 @@ class Functions:
         self._announce(name)
 
     def invoke_asynchronously(self, name: str, qualifier: str, settings: Properties) -> None:
-        """How events that nobody waits for are treated: the properties of AWS::Lambda::EventInvokeConfig."""
+        """The treatment of asynchronous events: the properties of AWS::Lambda::EventInvokeConfig."""
         self._asynchronous[name, qualifier] = settings
         self._announce(name)
 
@@ -161,7 +161,7 @@ class Function:
 
 
 def _configuration(wanted: Properties) -> dict[str, Any]:
-    """What moto is told of a function, so that its own descriptions are right; it runs nothing."""
+    """The function's configuration for moto, which describes functions and runs none."""
     return {
         "Role": wanted["Role"],
         "Handler": _handler(wanted),
@@ -279,7 +279,7 @@ class Permission:
 
 
 def _split(name: str) -> dict[str, str]:
-    """moto wants a function's name and its qualifier apart."""
+    """Splits an ARN into the function's name and its qualifier, as moto's API takes them."""
     parts = name.split(":")
     if len(parts) < 7:
         return {"FunctionName": name}

@@ -1,4 +1,4 @@
-"""Roles and their policies: moto describes them, the gate holds functions to them."""
+"""Roles and their policies: moto describes them, IAM authorization enforces them."""
 
 import json
 from contextlib import suppress

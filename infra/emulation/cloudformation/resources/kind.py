@@ -1,4 +1,4 @@
-"""What a kind of resource is to a stack: made, changed in place, deleted."""
+"""The interface of resource kinds: create, update in place, delete."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -33,7 +33,7 @@ class Kind(Protocol):
         ...
 
     def delete(self, made: Made, properties: Properties) -> None:
-        """Removes it; what is gone already is passed over."""
+        """Deletes it; a missing resource is ignored."""
         ...
 
 

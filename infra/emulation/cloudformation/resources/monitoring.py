@@ -1,4 +1,4 @@
-"""What is watched: alarms, where they are sent, and dashboards."""
+"""Monitoring resources: alarms, their topics, and dashboards."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Where things are kept: buckets, tables, queues and groups of logs."""
+"""Storage resources: buckets, tables, queues and log groups."""
 
 import json
 from collections.abc import Callable
@@ -20,7 +20,7 @@ class Bucket:
     def create(self, name: str, wanted: Properties) -> Made:
         client = self._clients("s3")
         region = client.meta.region_name
-        # S3 refuses to be told its oldest region (API_CreateBucket, LocationConstraint).
+        # S3 refuses its oldest region as a constraint (API_CreateBucket, LocationConstraint).
         place = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
         client.create_bucket(Bucket=name, **place)
         with whole(self, Made(name, {"Arn": f"arn:aws:s3:::{name}"}), wanted) as made:
