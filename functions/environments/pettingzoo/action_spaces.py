@@ -1,7 +1,7 @@
-"""What an agent can do, whatever its Gymnasium space, as one choice, several choices or numbers.
+"""Gymnasium action spaces as one choice, several choices or continuous actions.
 
 `Discrete` is one choice, `MultiDiscrete` and `MultiBinary` are several (but one where there is only one), and a `Box`
-of floating-point numbers with finite bounds is numbers. Several choices can also be numbered as one, see
+of floating-point numbers with finite bounds is continuous actions. Several choices can also be numbered as one, see
 `action_decoder`.
 """
 
@@ -23,27 +23,26 @@ _Native = Callable[[ActionArray], ActionArray]
 
 @dataclass(frozen=True)
 class ActionDecoder:
-    """What one space allows; fields as in `AgentClass`.
+    """The actions of one space; fields without a comment are those of `AgentClass`."""
 
-    `native` makes actions ``[E, n]``, ``[E, n, branches]`` or ``[E, n, numbers]`` what the environment takes, in a new
-    array ``[E, n, ...]``. `joined` holds the counts of several choices that are numbered as one, else nothing.
-    """
-
+    # Converts ``[E, n]``, ``[E, n, branches]`` or ``[E, n, actions]`` to the environment's actions in a new array
+    # ``[E, n, ...]``.
     native: _Native
     actions: int
     first_action: int = 0
     branches: tuple[int, ...] = ()
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
+    # The counts of several choices that are numbered as one.
     joined: tuple[int, ...] = ()
 
     @property
     def mask_size(self) -> int:
-        """How many places a mask of the environment has: one per action, choice after choice."""
+        """The length of the environment's mask: one entry per action, choice after choice."""
         return sum(self.joined) or self.actions
 
     def legal(self, mask: BoolArray) -> BoolArray | None:
-        """The environment's mask ``[mask_size]`` as ours ``[actions]``; None when some choice has no legal action."""
+        """Our mask ``[actions]`` for the environment's ``[mask_size]``; None if a choice has no legal action."""
         counts = self.joined or self.branches or (self.actions,)
         parts = np.split(mask, np.cumsum(counts)[:-1]) if len(counts) > 1 else [mask]
         if not all(part.any() for part in parts):
@@ -56,7 +55,7 @@ class ActionDecoder:
         return legal
 
     def as_class(self, name: str, agents: tuple[int, ...], observation_size: int) -> AgentClass:
-        """The class of `agents` that act so."""
+        """The class of `agents` with this action space."""
         return AgentClass(
             name=name,
             agents=agents,
@@ -70,10 +69,10 @@ class ActionDecoder:
 
 
 def action_decoder(who: str, space: Any, joint: bool) -> ActionDecoder:
-    """How `who` acts in `space`; raises `Unsupported` for spaces of other kinds.
+    """The decoder of `space`, the action space of `who`; raises `Unsupported` for spaces of other kinds.
 
-    `joint` numbers the combinations of several choices as one choice, the last of them counting fastest; raises
-    `ValueError` where that are more than `JOINT_LIMIT`.
+    `joint` numbers the combinations of several choices as one choice, the last choice changing fastest; raises
+    `ValueError` for more than `JOINT_LIMIT` combinations.
     """
     from gymnasium import spaces
 
@@ -98,7 +97,7 @@ def _numbers(space: Any) -> ActionDecoder:
     low, high, shape = space.low, space.high, space.shape
 
     def native(numbers: ActionArray) -> ActionArray:
-        # Numbers at a bound may lie beyond it by a rounding, and some environments check.
+        # Actions at a bound may exceed it by a rounding error, and some environments check.
         within: ActionArray = np.clip(numbers.reshape(*numbers.shape[:2], *shape).astype(space.dtype), low, high)
         return within
 

@@ -1,17 +1,16 @@
-"""Any PettingZoo `ParallelEnv` as a task named ``pettingzoo:package.module:factory``; E copies, stepped in a loop.
+"""Any PettingZoo `ParallelEnv` as an env task ``pettingzoo:package.module:factory``; E environments, stepped in a loop.
 
-`task.options` are the factory's keyword arguments, but for four of ours. `horizon` is the longest episode in steps,
-for environments that do not say it themselves (attribute or metadata `max_cycles`); a copy that gets there is
-truncated. `joint_actions` numbers the combinations of an agent's several choices as one choice. `sides` lists how the
-names of each side's agents start where some compete, as in ``"adversary,agent"``. `rebuild` makes the copies anew at
-every `reset`, for environments whose own leaves something of the last episode behind: what a generator gives must not
-depend on what was played before (`conformance` tells).
+`task.options` are the factory's keyword arguments and four of ours. `horizon` is the longest episode in steps, for
+environments without the attribute or metadata `max_cycles`; longer episodes are truncated. `joint_actions` numbers the
+combinations of an agent's several choices as one choice. `sides` lists the prefixes of the agents' names of each side
+where some compete, as in ``"adversary,agent"``. `rebuild` makes new environments at every `reset`, for those whose
+`reset` keeps something of the last episode: episodes must depend on the generator only (`conformance` checks it).
 
-Which observations and actions there can be, say `spaces` and `action_spaces`. Action masks are taken from observations
-of the form ``{"observation": ..., "action_mask": ...}``, the convention of PettingZoo; where an agent has several
-choices, their masks are concatenated. Infos are not read, neither for masks nor for metrics. An agent that is gone,
-also in `Step.final`, has zeros for observations and rewards and every action legal; its actions are ignored. The state
-is the environment's own, zeros where no agent is left to need it.
+`spaces` and `action_spaces` list the supported observations and actions. Action masks are taken from observations of
+the form ``{"observation": ..., "action_mask": ...}``, the convention of PettingZoo; masks of several choices are
+concatenated. Infos are not read, neither for masks nor for metrics. A dead agent, also in `Step.final`, has zeros for
+observations and rewards and every action legal; its actions are ignored. The state is the environment's own, zeros when
+no agent is left.
 """
 
 from collections.abc import Callable
@@ -50,7 +49,7 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
 
 
 def assemble(task: EnvTask, num_envs: int, build_one: Callable[[], Any]) -> VectorEnvironment:
-    """`num_envs` of what `build_one` makes, which is a `ParallelEnv` in all but its type; raises what `make` raises."""
+    """`num_envs` environments made by `build_one`, with the interface of `ParallelEnv`; raises what `make` raises."""
     with ExitStack() as opened:
         guards = []
         for number in range(num_envs):
@@ -63,10 +62,10 @@ def assemble(task: EnvTask, num_envs: int, build_one: Callable[[], Any]) -> Vect
 
 
 class PettingZooEnvironment:
-    """E copies of a PettingZoo environment; copy by copy, resets take fresh seeds from the generator of `reset`."""
+    """E PettingZoo environments; each reset takes a new seed from the generator of `reset`."""
 
     def __init__(self, task: EnvTask, guards: list[Guard], rebuild: Callable[[], Any] | None) -> None:
-        """`rebuild` makes an environment for a copy that is to be made anew at every `reset`."""
+        """`rebuild` makes a new environment at every `reset`; None to keep them."""
         agents = agents_of(task.name, guards[0], _flag(task, "joint_actions"))
         if task.agents not in (None, len(agents)):
             raise ValueError(f"{task.name}: task.agents is {task.agents}, but the environment has {len(agents)} agents")
@@ -90,7 +89,7 @@ class PettingZooEnvironment:
             self._opened.callback(guard.call, "close")
 
     def reset(self, rng: np.random.Generator) -> Observation:
-        """The first observation of every copy; raises `EnvironmentFault` and `Unsupported`."""
+        """The first observation of every environment; raises `EnvironmentFault` and `Unsupported`."""
         self._rng = rng
         if self._rebuild is not None:
             for guard in self._guards:
@@ -103,7 +102,7 @@ class PettingZooEnvironment:
         return seen
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
-        """Steps the copies one after another; raises `EnvironmentFault` and `Unsupported`."""
+        """Steps the environments one after another; raises `EnvironmentFault` and `Unsupported`."""
         chosen = [decoder.native(part) for decoder, part in zip(self._decoders, actions, strict=True)]
         seen, final = self._blank(), None
         transitions = [copy.step(chosen, seen) for copy in self._envs]
@@ -122,14 +121,14 @@ class PettingZooEnvironment:
         )
 
     def close(self) -> None:
-        """Closes every copy, once."""
+        """Closes every environment once."""
         self._opened.close()
 
     def _restart(self, copy: Copy, seen: Observation) -> None:
         copy.reset(int(self._rng.integers(_SEEDS)), seen)
 
     def _blank(self) -> Observation:
-        """Nobody there: zeros, and every action legal."""
+        """An observation without agents: zeros, and every action legal."""
         spec, num_envs = self.spec, self.num_envs
         masks = tuple(np.ones((num_envs, len(kind.agents), kind.actions), dtype=np.bool_) for kind in spec.classes)
         return Observation(
@@ -143,7 +142,7 @@ class PettingZooEnvironment:
 
 
 def _twin(seen: Observation) -> Observation:
-    """The same in arrays of its own."""
+    """A deep copy."""
     return Observation(
         values=tuple(values.copy() for values in seen.values),
         alive=seen.alive.copy(),
@@ -160,7 +159,7 @@ def _flag(task: EnvTask, name: str) -> bool:
 
 
 def _horizon(task: EnvTask, environment: Any) -> int:
-    """The longest episode in steps: `task.options.horizon`, else what the environment says of itself."""
+    """The longest episode in steps: `task.options.horizon`, else the environment's own."""
     said = task.options.get("horizon", _own_horizon(environment))
     if said is None:
         said = task.options.get("max_cycles")
@@ -172,7 +171,7 @@ def _horizon(task: EnvTask, environment: Any) -> int:
 
 
 def _own_horizon(environment: Any) -> Any:
-    """`max_cycles` of the environment, of its metadata, or of the game inside, where PettingZoo's families keep it."""
+    """`max_cycles` of the environment, its metadata, or its inner game, where PettingZoo's families keep it."""
     inner = getattr(environment, "unwrapped", environment)
     metadata = getattr(inner, "metadata", None) or {}
     game = getattr(inner, "env", None)
@@ -180,9 +179,9 @@ def _own_horizon(environment: Any) -> Any:
 
 
 def _state(guard: Guard) -> ObservationEncoder | None:
-    """How the environment's own state is read, None if it has none; only one that was reset can say."""
+    """The encoder of the environment's own state, None if it has none; needs a reset to find out."""
     guard.call("reset", seed=0)
-    # Some keep something else under that name, which the wrappers of PettingZoo call all the same.
+    # Some environments have another attribute `state`, which the wrappers of PettingZoo would call.
     if not callable(getattr(getattr(guard.environment, "unwrapped", guard.environment), "state", None)):
         return None
     try:

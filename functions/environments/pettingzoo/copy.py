@@ -1,4 +1,4 @@
-"""One copy of a PettingZoo environment: its dictionaries as rows of arrays, and who is still in play."""
+"""One PettingZoo environment of several: its dictionaries as rows of arrays, and its alive agents."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ from functions.environments.pettingzoo.spaces import ObservationEncoder
 
 @dataclass(frozen=True)
 class Transition:
-    """What one step of one copy gave; `rewards`, `terminated` and `alive` ``[N]``."""
+    """The result of one step of one environment; `rewards`, `terminated` and `alive` ``[N]``."""
 
     rewards: RewardArray
     terminated: BoolArray
@@ -26,7 +26,7 @@ class Transition:
 
 
 class Copy:
-    """Copy number `row`; what its agents see is written into that row of an `Observation`, which must be blank."""
+    """Environment number `row`; it writes into that row of an `Observation`, which must be blank."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Copy:
         self._write_observations("reset", observations, into)
 
     def step(self, chosen: list[ActionArray], into: Observation) -> Transition:
-        """Steps the agents in play; `chosen` are the environment's own actions ``[E, n, ...]`` per class."""
+        """Steps the alive agents; `chosen` are the environment's own actions ``[E, n, ...]`` per class."""
         self._guard.steps += 1
         before = self._alive
         actions = {}
@@ -79,7 +79,7 @@ class Copy:
         return Transition(earned, terminated, bool(cut.any() or late), self._alive)
 
     def _present(self, method: str) -> set[Any]:
-        """The environment's agents now; they must be in possible_agents."""
+        """The environment's current agents, which must be in possible_agents."""
         present = {*getattr(self._guard.environment, "agents", ())}
         if unknown := sorted(str(key) for key in present - {agent.key for agent in self._agents}):
             raise self._guard.unsupported(method, f"agents {unknown} are not in possible_agents")
@@ -92,7 +92,7 @@ class Copy:
             raise self._guard.fault("step", f"agents {missing} are gone, but neither terminated nor truncated")
 
     def _per_agent(self, mapping: dict[Any, Any], what: str) -> RewardArray:
-        """One number per agent in play, 0 for those gone before."""
+        """One number per alive agent, 0 for dead ones."""
         numbers = np.zeros(len(self._agents))
         for i in np.flatnonzero(self._alive).tolist():
             agent = self._agents[i]
@@ -112,7 +112,7 @@ class Copy:
                 into.masks[c][self._row, j] = self._mask(method, seen["action_mask"], agent)
                 seen = seen["observation"]
             agent.encoder.write(self._guard, method, seen, what, into.values[c][self._row, j])
-        # Nothing follows where nobody is left, and many environments without agents cannot say their state.
+        # Without agents the state is not needed, and many environments cannot give it.
         if self._state is not None and into.state is not None and self._alive.any():
             state = self._guard.call("state")
             self._state.write(self._guard, "state", state, "the state", into.state[self._row])

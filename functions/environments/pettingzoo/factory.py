@@ -1,5 +1,4 @@
-"""From a task's name to a PettingZoo environment: the factory is found, called and looked at, and what is wrong with it
-is said in one line."""
+"""From an env task's name to a PettingZoo environment: finds and calls the factory; errors are one line."""
 
 import difflib
 import pkgutil
@@ -15,9 +14,9 @@ from functions.environments.pettingzoo.guard import describe_error, describe_err
 
 Factory = Callable[..., Any]
 
-# Packages that a name from this project may miss; whose any other name is, nobody here knows.
+# Packages that built-in env tasks need; the origin of any other package is unknown.
 _OURS = ("pettingzoo", "mpe2", "gymnasium", "supersuit", "lbforaging", "rware")
-# What a family of PettingZoo imports is best installed as the extra of that name.
+# Packages that a family of PettingZoo imports are installed as the extra of that name.
 _FAMILY = re.compile(r"pettingzoo\.(atari|butterfly|classic|sisl)\b")
 
 OUR_OPTIONS = ("horizon", "joint_actions", "rebuild", "sides")
@@ -36,9 +35,9 @@ def factory_of(name: str) -> Factory:
     module = module_of(name, match[1])
     factory = getattr(module, match[2], None)
     if callable(factory):
-        made: Factory = factory
-        return made
-    # A module of PettingZoo's own that has the one without the other.
+        callable_factory: Factory = factory
+        return callable_factory
+    # A module of PettingZoo that has `env` but no `parallel_env`.
     if match[2] == "parallel_env" and _FAMILY.match(match[1]) and hasattr(module, "env"):
         raise Unsupported(f"{name}: the game of module '{match[1]}' is turn-based, which is not supported")
     public = [word for word, value in vars(module).items() if callable(value) and not word.startswith("_")]
@@ -56,10 +55,10 @@ def module_of(name: str, path: str) -> Any:
 
 
 def _missing(name: str, error: ModuleNotFoundError, path: str = "") -> ValueError | MissingExtra:
-    """What is not there, which the module `path` is or imports: a package, or a module of one that is."""
+    """The error for a missing package or module, which is `path` or which `path` imports."""
     missing = error.name or path or str(error)
     parent, _, child = missing.rpartition(".")
-    # Python gets to a module only where it has the package.
+    # Python searches a submodule only after it imported the package.
     if parent in sys.modules:
         siblings = [module.name for module in pkgutil.iter_modules(getattr(sys.modules[parent], "__path__", []))]
         no_module = f"package '{parent}' has no module '{child}'{_nearest(child, siblings)}"
@@ -73,7 +72,7 @@ def _missing(name: str, error: ModuleNotFoundError, path: str = "") -> ValueErro
 
 
 def foreign_options(task: EnvTask) -> dict[str, str | int | float | bool]:
-    """The options that are the environment's, not ours."""
+    """The options for the environment's factory."""
     return {key: value for key, value in task.options.items() if key not in OUR_OPTIONS}
 
 
@@ -102,7 +101,7 @@ def build(task: EnvTask, factory: Factory) -> Any:
 
 
 def _instead(environment: Any) -> str:
-    """What to do about agents that take turns; PettingZoo's own games say whether they can do without."""
+    """The advice for turn-based environments; metadata of PettingZoo's games say whether a parallel one exists."""
     metadata = getattr(environment, "metadata", None) or {}
     if metadata.get("is_parallelizable", True):
         return "name its parallel_env instead"

@@ -1,4 +1,4 @@
-"""What stands between one PettingZoo environment and the adapter: its mistakes become faults that say where."""
+"""Calls of PettingZoo environments: their errors become faults that name the place."""
 
 import math
 import sys
@@ -11,13 +11,13 @@ from numpy.typing import DTypeLike, NDArray
 from functions.environments.base import EnvironmentFault, Unsupported
 
 _LONGEST = 400
-# Nobody looks for the mistakes of an environment in these.
+# Modules that are not the location of an environment's error.
 _NOT_THEIRS = {"functions", "numpy", *sys.stdlib_module_names}
 _PLAIN = (bool, int, float, np.bool_, np.integer, np.floating)
 
 
 class Guard:
-    """Calls one environment and turns what goes wrong into faults that name task, copy, step and method."""
+    """Calls one environment and converts its errors to faults that name env task, environment, step and method."""
 
     def __init__(self, where: str, environment: Any) -> None:
         self._where = where
@@ -37,7 +37,7 @@ class Guard:
         return Unsupported(f"{self._where}, step {self.steps}, {method}: {what}")
 
     def mappings(self, method: str, answer: object, length: int) -> tuple[dict[Any, Any], ...]:
-        """`answer`, which must be `length` dictionaries."""
+        """`answer`, checked to be `length` dictionaries."""
         if not (isinstance(answer, tuple) and len(answer) == length and all(isinstance(part, dict) for part in answer)):
             raise self.fault(method, f"returned {type(answer).__name__}, not a tuple of {length} dictionaries")
         return answer
@@ -48,7 +48,7 @@ class Guard:
         return mapping[key]
 
     def number(self, method: str, value: object, what: str) -> float:
-        """`value`, which must be one finite number."""
+        """`value`, checked to be one finite number."""
         if isinstance(value, _PLAIN):
             number = float(value)
         else:
@@ -60,7 +60,7 @@ class Guard:
     def numbers(
         self, method: str, value: object, shape: tuple[int, ...], what: str, dtype: DTypeLike = np.float32
     ) -> NDArray[Any]:
-        """`value` flattened, which must be finite numbers of `shape`; one number may come in any shape."""
+        """`value` flattened, checked to be finite numbers of `shape`; a single number may have any shape."""
         try:
             array = np.asarray(value)
             if array.dtype != dtype:
@@ -81,14 +81,14 @@ def describe_error(error: Exception) -> str:
 
 
 def describe_error_with_location(error: Exception) -> str:
-    """The error in one line, with its place in foreign code."""
+    """The error in one line, with its location in foreign code."""
     where = foreign_location(error)
-    # Whoever cuts the line must not cut off the place.
+    # The text is shortened, so that later shortening of the line does not cut off the location.
     return f"{one_line(describe_error(error), _LONGEST // 2)}{where}" if where else describe_error(error)
 
 
 def foreign_location(error: Exception) -> str:
-    """The innermost place in foreign code, `` (/path/to/duel.py:23)``, or '' where there is none."""
+    """The innermost location in foreign code, `` (/path/to/duel.py:23)``, or '' if there is none."""
     theirs = [
         f" ({frame.f_code.co_filename}:{line})"
         for frame, line in traceback.walk_tb(error.__traceback__)
@@ -98,6 +98,6 @@ def foreign_location(error: Exception) -> str:
 
 
 def one_line(thing: object, longest: int = _LONGEST) -> str:
-    """`thing` as text without line breaks, cut where it is long."""
+    """`thing` as text without line breaks, cut to `longest` characters."""
     text = " ".join(str(thing).split())
     return text if len(text) <= longest else f"{text[:longest]}..."

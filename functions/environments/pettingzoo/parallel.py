@@ -1,4 +1,4 @@
-"""One copy of any of our environments as a PettingZoo `ParallelEnv`, for scripts written against that interface."""
+"""Any of our environments as a PettingZoo `ParallelEnv`, for scripts written against that interface."""
 
 from typing import Any
 
@@ -17,17 +17,17 @@ except ModuleNotFoundError as missing:
 
 
 class ParallelEnvironment(ParallelEnv[str, Any, Any]):  # type: ignore[misc]  # PettingZoo ships no types
-    """`environment`, which must have one copy, seen as a `ParallelEnv`; closing this closes it.
+    """`environment`, with `num_envs` 1, as a `ParallelEnv`; closing this closes it.
 
     Observations are float32 vectors, or ``{"observation", "action_mask"}`` where the environment masks actions. Actions
-    are `Discrete`, `MultiDiscrete` for several choices (masked choice after choice) or a `Box` for numbers. An agent
-    that terminated leaves `agents`; the observation it leaves with is zeros. `reset` without a seed goes on with
-    the stream of random numbers, the first one is then seeded by the operating system.
+    are `Discrete`, `MultiDiscrete` for several choices (masked choice after choice) or a `Box`. An agent that
+    terminated leaves `agents`; its last observation is zeros. `reset` without a seed continues the stream of random
+    numbers, whose first seed is then from the operating system.
     """
 
     def __init__(self, environment: VectorEnvironment, name: str = "marless") -> None:
         if environment.num_envs != 1:
-            raise ValueError(f"a ParallelEnv is one environment, but this one has {environment.num_envs} copies")
+            raise ValueError(f"a ParallelEnv is one environment, but this one has num_envs {environment.num_envs}")
         self.metadata = {"name": name, "render_modes": []}
         self.render_mode = None
         self.possible_agents = list(environment.spec.agents)
@@ -70,11 +70,11 @@ class ParallelEnvironment(ParallelEnv[str, Any, Any]):  # type: ignore[misc]  # 
     def step(
         self, actions: dict[str, Any]
     ) -> tuple[dict[str, Any], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
-        """One step of the agents in play; without any, nothing."""
+        """One step of the agents in play; empty results without agents."""
         if not self.agents:
             return {}, {}, {}, {}, {}
         step = self._environment.step(self._numbers(actions))
-        # The environment has begun the next episode by itself; whoever uses this calls `reset` for it.
+        # The environment has started the next episode already; users of this interface call `reset` for it.
         self._seen = step.final if step.final is not None else step.observation
         acted = self.agents
         position = {name: self.possible_agents.index(name) for name in acted}
@@ -107,7 +107,7 @@ class ParallelEnvironment(ParallelEnv[str, Any, Any]):  # type: ignore[misc]  # 
 
 
 def _observation_of(seen: Observation, c: int, j: int) -> Any:
-    """What agent j of class c sees."""
+    """The observation of agent j of class c."""
     values = seen.values[c][0, j]
     if seen.masks is None:
         return values
@@ -128,7 +128,7 @@ def _action_space(kind: AgentClass) -> spaces.Space[Any]:
 
 
 def _default_actions(kind: AgentClass) -> ActionArray:
-    """Actions of one copy for agents that are gone: the first ones, or the lower bounds."""
+    """Actions for dead agents: the first ones, or the lower bounds."""
     if kind.continuous:
         return np.tile(np.array(kind.low, dtype=np.float32), (1, len(kind.agents), 1))
     shape = (1, len(kind.agents), len(kind.branches)) if kind.branches else (1, len(kind.agents))

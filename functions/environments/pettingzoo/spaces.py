@@ -1,9 +1,9 @@
-"""What an agent observes, whatever its Gymnasium space, as one flat vector of float32.
+"""Gymnasium observation spaces as one flat vector of float32.
 
-Numbers (`Box`, `MultiBinary`) are flattened, choices (`Discrete`, `MultiDiscrete`) become one-hots, and what is nested
-(`Dict`, `Tuple`) is laid side by side, all in the order of `gymnasium.spaces.utils.flatten`. Images, which are boxes of
-uint8 from 0 to 255, are scaled to 0..1. That function itself is not called, because it believes what it is given: it
-takes a choice of -1 for the last one, and does not see wrong shapes and what is not finite.
+Numbers (`Box`, `MultiBinary`) are flattened, choices (`Discrete`, `MultiDiscrete`) become one-hots, and nested spaces
+(`Dict`, `Tuple`) are concatenated, all in the order of `gymnasium.spaces.utils.flatten`. Images, which are boxes of
+uint8 from 0 to 255, are scaled to 0..1. That function is not called, because it does not check its input: it takes
+a choice of -1 for the last one and accepts wrong shapes and values that are not finite.
 """
 
 from dataclasses import dataclass
@@ -27,11 +27,11 @@ class ObservationEncoder(Protocol):
     def size(self) -> int: ...
 
     def write(self, guard: Guard, method: str, seen: Any, what: str, out: FloatArray) -> None:
-        """Writes `seen` into `out` ``[size]``; raises a fault of `method` that says what is wrong with `what`."""
+        """Writes `seen` into `out` ``[size]``; raises a fault of `method` that names `what` and the error."""
 
 
 def observation_encoder(who: str, space: Any) -> ObservationEncoder:
-    """How `who` sees `space`; raises `Unsupported` for spaces that cannot be a vector, or are an empty one."""
+    """The encoder of `space`, observed by `who`; raises `Unsupported` for spaces that are no vector or an empty one."""
     encoder = _encoder(space)
     if encoder is None:
         raise Unsupported(f"{who} observes {one_line(space)}; supported are {_SUPPORTED}")
@@ -41,7 +41,7 @@ def observation_encoder(who: str, space: Any) -> ObservationEncoder:
 
 
 def numbers(shape: tuple[int, ...], space: Any = None) -> ObservationEncoder:
-    """Sight of arrays of `shape`, which are images where `space` says so."""
+    """The encoder of arrays of `shape`, which are images if `space` is one of images."""
     return _Numbers(shape, _is_image(space))
 
 
@@ -106,7 +106,7 @@ class _Choice:
 
 
 class _Choices:
-    """An array of `shape` of choices, each a one-hot of `counts[i]` places; choice i counts from `first[i]`."""
+    """An array of `shape` of choices, each a one-hot of length `counts[i]`; choice i counts from `first[i]`."""
 
     def __init__(self, shape: tuple[int, ...], counts: NDArray[Any], first: NDArray[Any]) -> None:
         self._shape = shape
@@ -129,7 +129,7 @@ class _Choices:
 
 @dataclass(frozen=True)
 class _Nested:
-    """Several observations side by side: key, how errors name it, sight and place of each; `named`: a dictionary."""
+    """Concatenated observations: key, name in errors, encoder and columns of each; `named`: in a dictionary."""
 
     parts: tuple[tuple[Any, str, ObservationEncoder, slice], ...]
     size: int

@@ -1,5 +1,5 @@
-"""A Gymnasium environment of several agents, with tuples of spaces, observations, actions and rewards, as a PettingZoo
-`ParallelEnv` in all but its type."""
+"""Gymnasium environments of several agents, with tuples of spaces, observations, actions and rewards, behind the
+interface of PettingZoo's `ParallelEnv`."""
 
 import difflib
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from functions.environments.pettingzoo.factory import build, module_of
 class TupleEnvironment:
     """`environment` with named agents, all of which are in play until the episode ends.
 
-    Such environments say "done" of every end. `timed_out` tells of one that is done whether only its time had run out.
+    Such environments return "done" at every end; `timed_out` says whether only the time limit ended the episode.
     """
 
     def __init__(self, environment: Any, horizon: int, timed_out: Callable[[Any], bool]) -> None:
@@ -25,11 +25,11 @@ class TupleEnvironment:
         self._index = {name: i for i, name in enumerate(self.possible_agents)}
 
     def observation_space(self, agent: str) -> Any:
-        """What `agent` sees."""
+        """The observation space of `agent`."""
         return self._environment.observation_space[self._index[agent]]
 
     def action_space(self, agent: str) -> Any:
-        """What `agent` can do."""
+        """The action space of `agent`."""
         return self._environment.action_space[self._index[agent]]
 
     def reset(self, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -71,7 +71,7 @@ def make_tuple_environments(
     horizon_option: str,
     wrap: Callable[[Any, int], TupleEnvironment],
 ) -> VectorEnvironment:
-    """`num_envs` of what `wrap` makes of `creator`'s environments and their horizon; raises what `assemble` raises.
+    """`num_envs` environments of `creator`, each wrapped by `wrap` with its horizon; raises what `assemble` raises.
 
     Arguments of `creator` are `defaults`, then `task.options`; `horizon_option` is its name of our option `horizon`.
     """
@@ -85,11 +85,11 @@ def make_tuple_environments(
 
 
 def registered(name: str, package: str, pattern: str, form: str) -> tuple[Callable[..., Any], dict[str, Any]]:
-    """What `package` registers with Gymnasium for the task `name`, ``family/label``: a class, and its arguments.
+    """The class and arguments that `package` registers with Gymnasium for the env task `name`, ``family/label``.
 
-    `pattern` makes a label an identifier of the package: ``"rware-{}-v2"``. `form` tells how tasks are named. Raises
-    `ValueError`, with the nearest tasks or else with `form`, `MissingExtra` or `EnvironmentFault`. Gymnasium's own
-    `make` is not used: it would put wrappers around.
+    `pattern` makes an identifier of the package from a label: ``"rware-{}-v2"``. `form` describes the names of env
+    tasks. Raises `ValueError` with the nearest names or else `form`, `MissingExtra` or `EnvironmentFault`. Gymnasium's
+    `make` is not used because it adds wrappers.
     """
     module_of(name, package)
     from gymnasium.envs.registration import load_env_creator, registry

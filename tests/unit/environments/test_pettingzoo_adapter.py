@@ -586,7 +586,7 @@ def test_a_parallel_environment_distinguishes_terminated_and_truncated():
 
 
 def test_a_parallel_environment_is_one_environment():
-    with pytest.raises(ValueError, match="has 2 copies"):
+    with pytest.raises(ValueError, match="has num_envs 2"):
         ParallelEnvironment(registry.make(EnvTask(name="toy/signal"), 2))
 
 
