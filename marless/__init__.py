@@ -3,7 +3,7 @@
 Everything a notebook or a plug-in may import is here and in `marless.algorithms`, `marless.environments`,
 `marless.rules` and `marless.backends`; all other packages may change without notice.
 
-Example:
+Examples:
     >>> import marless
     >>> run = marless.train(seed=7, stop={"rounds": 50}, quiet=True)
     >>> run.summary.final_return.mean
@@ -64,7 +64,7 @@ def train(
 
     A run that reached a cap, or that Ctrl-C stopped in order, is returned; see `Run.summary` for its status.
 
-    Example:
+    Examples:
         >>> marless.train("my.toml", seed=7, stop={"rounds": 4})
         Run('runs/simple_spread-mappo-s7-20261123-101500')
     """
@@ -80,7 +80,7 @@ def resume(
 
     `settings` may hold `stop` and the functions' ``timeout_s``. Raises as `train`.
 
-    Example:
+    Examples:
         >>> marless.resume("runs/latest", stop={"rounds": 600})
         Run('runs/simple_spread-mappo-s1-20261123-101500')
     """
@@ -96,7 +96,7 @@ def evaluate(
 
     Raises `UserError` for a run without policies.
 
-    Example:
+    Examples:
         >>> marless.evaluate("runs/latest", episodes=320).returns.mean
         -33.4
     """
@@ -118,7 +118,7 @@ def estimate(
 
     Raises `ConfigError` and `UserError`.
 
-    Example:
+    Examples:
         >>> marless.estimate("my.toml", backend="aws", detach=True).dollars
         0.021
     """
@@ -132,7 +132,7 @@ def load_policy(path: str | os.PathLike[str]) -> "TeamPolicy":
 
     Raises `FileNotFoundError` where there is no such file.
 
-    Example:
+    Examples:
         >>> policy = marless.load_policy("runs/latest")
         >>> policy.act(observations)
         {'agent_0': 3, 'agent_1': 0, 'agent_2': 1}

@@ -2,7 +2,7 @@
 
 A package offers an algorithm by an entry point of the group ``marless.algorithms`` whose value is an `AlgorithmSpec`.
 
-Example:
+Examples:
     >>> from marless.algorithms import AlgorithmConfig, AlgorithmSpec, StageResult, StageSpec, check
 """
 
@@ -73,7 +73,7 @@ __all__ = [
 def check(spec: AlgorithmSpec, settings: Mapping[str, Any] | None = None) -> None:
     """Tries all that an algorithm promises on random tasks; raises `AssertionError` that names what is broken.
 
-    Example:
+    Examples:
         >>> check(SPEC, {"hidden": [8]})
     """
     from functions.algorithms.conformance.suite import check as run_checks

@@ -2,7 +2,7 @@
 
 A package offers a back-end by an entry point of the group ``marless.backends`` whose value is a `Backend` object.
 
-Example:
+Examples:
     >>> from marless.backends import Backend, Connection, LocalBackend
 """
 

@@ -3,7 +3,7 @@
 A package offers an environment by an entry point of the group ``marless.environments`` whose value is a factory
 ``make(task, num_envs) -> VectorEnvironment``. Any PettingZoo `ParallelEnv` factory needs none of this.
 
-Example:
+Examples:
     >>> from marless.environments import AgentClass, Observation, Step, check
 """
 
@@ -43,7 +43,7 @@ def check(make_environment: Any, **options: Any) -> None:
 
     `make_environment` takes the number of environments.
 
-    Example:
+    Examples:
         >>> check(lambda num_envs: my_task.make(EnvTask(name="my_task"), num_envs))
     """
     from functions.environments.conformance import check as run_checks

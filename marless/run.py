@@ -18,7 +18,7 @@ __all__ = ["Run", "open_run"]
 class Run:
     """A run's folder; every call reads the files as they are at that moment.
 
-    Example:
+    Examples:
         >>> run = marless.open_run("runs/latest")
         >>> run.summary.final_return.mean, run.summary.dollars.total
         (-33.2, 0.018)
@@ -50,7 +50,7 @@ class Run:
     def metrics(self) -> list[dict[str, Any]]:
         """One row per finished round: returns, losses, decisions, dollars.
 
-        Example:
+        Examples:
             >>> [row["return_mean"] for row in run.metrics()][:2]
             [-79.1, -78.4]
         """
@@ -84,7 +84,7 @@ class Run:
     def plot(self) -> "Figure":
         """The learning curve as a matplotlib figure. Raises `MissingExtra` without matplotlib.
 
-        Example:
+        Examples:
             >>> run.plot().savefig("curve.png")
         """
         from coordinator.core.state import State
@@ -97,7 +97,7 @@ class Run:
 def open_run(path: str | os.PathLike[str]) -> Run:
     """A run by its folder, its name under ``runs/``, or ``latest``; raises `UserError` where there is none.
 
-    Example:
+    Examples:
         >>> marless.open_run("latest").summary.status
         'finished'
     """
