@@ -85,7 +85,8 @@ audit: $(STAMPS)/develop $(AUDIT)/sam/.made $(AUDIT)/checkov/.made ## the templa
 
 docs: $(STAMPS)/docs ## the generated pages of docs/, and the site in build/site; fails on a broken link
 	@$(BIN)/python -m scripts.docs
-	@DISABLE_MKDOCS_2_WARNING=true NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "build/site is ready; to search it: $(BIN)/python -m http.server --directory build/site"
 
 pr: check test ## what a pull request must pass
 
