@@ -1,8 +1,8 @@
-"""What agents do, from action arrays to pushes and words: choices numbered as in `mpe2`, or numbers between 0 and 1.
+"""Action arrays to pushes and words: choices numbered as in `mpe2`, or continuous actions between 0 and 1.
 
 An agent that moves has the choices none, left, right, down, up; one that speaks chooses a word; one that does both has
-``5 * words`` choices, of which number ``5 * word + movement`` is that word with that movement. In numbers, an agent
-gives the strength of each of these in turn: five for the movements, then one for every word.
+``5 * words`` choices, of which number ``5 * word + movement`` is that word with that movement. Continuous actions are
+the strengths of the five movements, then of every word.
 """
 
 import msgspec
@@ -18,13 +18,13 @@ _PUSH = np.array([[0.0, -1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, -1.0, 1.0]])
 
 
 def in_numbers(kind: AgentClass, agent: Body, words: int) -> AgentClass:
-    """`kind`, whose agents are like `agent`, with numbers between 0 and 1 for actions."""
+    """`kind`, whose agents are like `agent`, with continuous actions between 0 and 1."""
     numbers = MOVEMENTS * agent.moves + words * agent.speaks
     return msgspec.structs.replace(kind, actions=numbers, low=(0.0,) * numbers, high=(1.0,) * numbers)
 
 
 class Controls:
-    """How the agents of class `kind`, all like `agent`, act on a world with `words` words."""
+    """Applies the actions of class `kind`, whose agents are like `agent`, to a world with `words` words."""
 
     def __init__(self, kind: AgentClass, agent: Body, words: int) -> None:
         self._members = slice(kind.agents[0], kind.agents[-1] + 1)
@@ -33,7 +33,7 @@ class Controls:
         self._words = np.arange(words)[:, None]
 
     def apply(self, actions: ActionArray, world: World) -> None:
-        """Puts `actions`, ``[E, n]`` choices or ``[E, n, numbers]`` float32, into pushes and messages."""
+        """Applies `actions`, ``[E, n]`` choices or ``[E, n, actions]`` float32, as pushes and messages."""
         if self._continuous:
             self._apply_numbers(actions, world)
         else:

@@ -1,8 +1,8 @@
-"""The Multi-Particle Environments (Lowe et al. 2017, arXiv:1706.02275) for E copies at once, in numpy.
+"""The Multi-Particle Environments (Lowe et al. 2017, arXiv:1706.02275) for E environments at once, in numpy.
 
-`World` (world.py) is the physics, `Controls` (actions.py) turns actions into pushes and words, `Scenario` is what one
-task adds to them (bodies, start, observation, rewards), `Engine` makes a vector environment of them. Equal states and
-actions give the results of the `mpe2` package. Tasks belong in files of their own.
+`World` (world.py) is the physics, `Controls` (actions.py) converts actions to pushes and words, `Scenario` defines the
+bodies, starts, observations and rewards of one env task, and `Engine` makes a vector environment of them. Equal states
+and actions give the results of the `mpe2` package. Each scenario has its own file.
 """
 
 from abc import ABC, abstractmethod
@@ -26,7 +26,7 @@ from functions.environments.mpe.world import Body, Numbers, Real, World
 
 @dataclass(frozen=True)
 class WorldState:
-    """The state of E copies, copies first.
+    """The state of E environments, which are the first axis.
 
     `position` ``[E, agents + landmarks, 2]``, `velocity` ``[E, agents, 2]``, `goals` ``[E, goals]`` landmark numbers,
     `said` ``[E, agents, words]`` the latest messages, `cycle` steps taken since the episode's start.
@@ -40,11 +40,11 @@ class WorldState:
 
 
 class Scenario(ABC):
-    """What one task adds to the physics.
+    """The bodies, starts, observations and rewards of one env task.
 
-    Agents of a class are neighbours in `agents`, and so are those that move; `classes` are given for choices, `Engine`
-    derives those for numbers. `sides` are those of `EnvSpec`. `goals` is how many landmarks are singled out in an
-    episode, `words` how many words there are for agents that speak.
+    Agents of a class are neighbours in `agents`, and so are those that move; `classes` are those for discrete actions,
+    from which `Engine` derives the continuous ones. `sides` are those of `EnvSpec`. `goals` is the number of landmarks
+    that are goals of an episode, `words` the number of words of agents that speak.
     """
 
     agents: tuple[Body, ...]
@@ -55,13 +55,13 @@ class Scenario(ABC):
     words: int = 0
 
     def start(self, world: World, rng: np.random.Generator) -> None:
-        """Draws the places of all bodies, uniform in the square [-1, 1), and the goals; velocities are zero already."""
+        """Draws the positions of all bodies, uniform in [-1, 1) squared, and the goals; velocities are zero already."""
         world.position[: world.bodies] = rng.uniform(-1.0, 1.0, (world.bodies, 2, world.num_envs))
         world.goals[:] = rng.integers(len(self.landmarks), size=world.goals.shape)
 
     @abstractmethod
     def observe(self, world: World, features: tuple[FloatArray, ...]) -> None:
-        """Writes what agents see into `features`, per class ``[n, observation_size, E]``, zero where never written."""
+        """Writes observations into `features`, per class ``[n, observation_size, E]``, zero where never written."""
 
     @abstractmethod
     def reward(self, world: World, out: Real) -> None:
@@ -69,7 +69,7 @@ class Scenario(ABC):
 
 
 class Engine:
-    """A scenario as a `VectorEnvironment`; all copies are in step, so all end together after `max_cycles` steps."""
+    """A scenario as a `VectorEnvironment`; all environments end together, after `max_cycles` steps."""
 
     def __init__(self, scenario: Scenario, num_envs: int, max_cycles: int, continuous: bool = False) -> None:
         self.num_envs = num_envs
@@ -93,20 +93,20 @@ class Engine:
         return self.reset_blocks((rng,))
 
     def reset_blocks(self, rngs: Sequence[np.random.Generator]) -> Observation:
-        """Starts every copy anew: as many equal blocks of copies as there are generators, each on its own.
+        """Resets every environment, in as many equal independent blocks as there are generators.
 
-        Raises `ValueError` when the copies cannot be shared out equally.
+        Raises `ValueError` when the number of environments is not a multiple of the number of generators.
         """
         if not rngs or self.num_envs % len(rngs):
-            raise ValueError(f"{self.num_envs} copies are not {len(rngs)} equal blocks")
+            raise ValueError(f"{self.num_envs} environments are not {len(rngs)} equal blocks")
         self._rngs = tuple(rngs)
         world, scenario, num_envs = self._world, self._scenario, self.num_envs // len(rngs)
-        # Scenarios draw for a world of the block's size, whatever they draw: the numbers are those of the block alone.
+        # Scenarios draw for a world of the block's size, so that the numbers are those of the block alone.
         self._block = world if len(rngs) == 1 else _world(scenario, num_envs)
         return self._restart()
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
-        """Steps all copies at once; every copy ends, and starts anew, after `horizon` steps."""
+        """Steps all environments at once; all end and are reset after `horizon` steps."""
         if not self._rngs:
             raise RuntimeError("an environment is reset before it is stepped")
         for controls, chosen in zip(self._controls, actions, strict=True):
@@ -121,7 +121,7 @@ class Engine:
         return Step(self._restart(), rewards.T, self._unterminated, self._ended, self._ended, final=seen)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Holds nothing to free."""
 
     def snapshot(self) -> WorldState:
         """A copy of the state."""
@@ -135,7 +135,7 @@ class Engine:
         )
 
     def restore(self, state: WorldState) -> Observation:
-        """Continues from `state`; resets that follow draw on the generator of the last `reset`."""
+        """Continues from `state`; later resets draw from the generator of the last `reset`."""
         world = self._world
         world.position[: world.bodies] = state.position.transpose(1, 2, 0)
         world.velocity[:] = state.velocity.transpose(1, 2, 0)
@@ -158,7 +158,7 @@ class Engine:
 
     def _observe(self) -> Observation:
         self._scenario.observe(self._world, self._features)
-        # Fresh arrays, agent by agent contiguous: callers keep them and multiply them per agent.
+        # New arrays, contiguous by agent, because callers keep them and multiply them per agent.
         values = tuple(rows.transpose(0, 2, 1).copy().swapaxes(0, 1) for rows in self._features)
         return Observation(values, self._alive)
 
@@ -176,7 +176,7 @@ def _spec(scenario: Scenario, horizon: int, continuous: bool) -> EnvSpec:
 
 
 def _constant(value: bool, shape: tuple[int, ...]) -> BoolArray:
-    """An array that all steps share, hence read-only."""
+    """A read-only array that all steps share."""
     array = np.full(shape, value)
     array.flags.writeable = False
     return array

@@ -1,4 +1,4 @@
-"""What the two chases of mpe2 have in common: fast prey, slower chasers, obstacles, and a field that prey stays in."""
+"""The common part of the two pursuits of mpe2: fast prey, slower chasers, obstacles, and bounds for the prey."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ _LANDMARK_REACH = 0.9
 
 
 class Pursuit(Scenario):
-    """`chasers`, named so, before `num_good` prey; a scenario adds landmarks and classes.
+    """Agents named `chasers`, then `num_good` prey; a scenario adds landmarks and classes.
 
     `fellows` ``[prey, prey - 1]``: the other prey for each, counted from the first prey.
     """
@@ -31,7 +31,7 @@ class Pursuit(Scenario):
         self._touching = prey_size + _CHASER_SIZE
 
     def start(self, world: World, rng: np.random.Generator) -> None:
-        """As everywhere, but landmarks are in the square [-0.9, 0.9)."""
+        """As in `Scenario`, but landmarks are uniform in [-0.9, 0.9) squared."""
         super().start(world, rng)
         world.position[world.agents : world.bodies] *= _LANDMARK_REACH
 
@@ -41,8 +41,8 @@ class Pursuit(Scenario):
         return touched
 
     def astray(self, world: World) -> Real:
-        """What prey pays for each coordinate outside the field: ``[prey, 2, E]``, from 0 within 0.9 up to 10."""
-        place = np.abs(world.position[self.chasers : world.agents])
-        # Capped before exp, too, which would overflow far out.
-        far = np.minimum(np.exp(np.minimum(2 * place - 2, 3.0)), 10.0)
-        return np.where(place < 0.9, 0.0, np.where(place < 1.0, (place - 0.9) * 10, far))
+        """The penalty of prey for each coordinate outside the bounds: ``[prey, 2, E]``, from 0 within 0.9 up to 10."""
+        distance = np.abs(world.position[self.chasers : world.agents])
+        # Also capped before exp, which would overflow at large distances.
+        far = np.minimum(np.exp(np.minimum(2 * distance - 2, 3.0)), 10.0)
+        return np.where(distance < 0.9, 0.0, np.where(distance < 1.0, (distance - 0.9) * 10, far))

@@ -1,8 +1,8 @@
-"""Bodies in the plane and their physics for E copies at once: pushes, contacts, speed limits; and what was said.
+"""Bodies in the plane, their physics for E environments at once (pushes, contacts, speed limits), and messages.
 
 The arithmetic follows the `mpe2` package operation by operation, in its order, so that equal states and actions give
-equal float64 results (agents that collide and stand on one point give NaN in both). Copies are the last axis: every
-numpy call then runs over long contiguous rows.
+equal float64 results (colliding agents on one point give NaN in both). Environments are the last axis, so that
+every numpy call runs over long contiguous rows.
 """
 
 import math
@@ -23,14 +23,13 @@ CONTACT_MARGIN = 1e-3
 
 @dataclass(frozen=True)
 class Body:
-    """A disc of mass 1; `size` is its radius, an agent's push is `acceleration` long.
-
-    `moves` and `speaks` say what an agent can do; one that does not move stays where it was put. Landmarks never move.
-    """
+    """A disc of mass 1: an agent or a landmark, which never moves."""
 
     name: str
+    # Radius.
     size: float
     collides: bool
+    # Length of an agent's push.
     acceleration: float = 5.0
     max_speed: float = math.inf
     moves: bool = True
@@ -38,12 +37,12 @@ class Body:
 
 
 class World:
-    """Bodies of E copies and their physics; distances stand ready after every `measure`.
+    """Bodies of E environments and their physics; `measure` updates all distances.
 
-    `position` ``[agents + landmarks + goals, 2, E]``: goal rows repeat the place of the landmark that `goals`
-    ``[goals, E]`` names, so a goal is seen like a body. `velocity` ``[agents, 2, E]``. `said` ``[agents, words, E]``:
-    the latest message of each agent, zeros from the silent. `relative` ``[agents, rows of position, 2, E]``: places
-    seen from each agent; `squares` their squares, shaped alike; `distance` ``[agents, rows of position, E]``.
+    `position` ``[agents + landmarks + goals, 2, E]``: goal rows repeat the position of the landmark that `goals`
+    ``[goals, E]`` names, so that goals are observed like bodies. `velocity` ``[agents, 2, E]``. `said` ``[agents,
+    words, E]``: the latest message of each agent, zeros without one. `relative` ``[agents, rows of position, 2, E]``:
+    positions relative to each agent; `squares` their squares; `distance` ``[agents, rows of position, E]``.
     """
 
     def __init__(
@@ -71,11 +70,11 @@ class World:
         self._prepare_contacts(agents + landmarks)
 
     def push(self, agents: slice, direction: NDArray[Any]) -> None:
-        """What `agents` push with in the next step; `direction` ``[n, 2, E]`` is in units of their acceleration."""
+        """Sets the pushes of `agents` in the next step; `direction` ``[n, 2, E]`` is in units of their acceleration."""
         np.multiply(direction, self._acceleration[agents], out=self._force[agents])
 
     def advance(self) -> None:
-        """One time step under the pushes set before; contact forces come on top."""
+        """One time step under the pushes and the contact forces."""
         if not self._moving.size:
             return
         if self._contacts:
@@ -90,32 +89,33 @@ class World:
         self.measure()
 
     def measure(self) -> None:
-        """Brings `relative`, `squares` and `distance` up to date with `position`."""
+        """Updates `relative`, `squares` and `distance` after a change of `position`."""
         np.subtract(self.position, self._agent_positions[:, None], out=self.relative)
         np.multiply(self.relative, self.relative, out=self.squares)
         np.add(self.squares[:, :, 0], self.squares[:, :, 1], out=self.distance)
         np.sqrt(self.distance, out=self.distance)
 
     def settle(self) -> None:
-        """Follows a change of `position` or `goals` from outside."""
+        """Updates all derived arrays after a change of `position` or `goals`."""
         for row, landmark in enumerate(self.goals, start=self.bodies):
             self.position[row] = self.position[self.agents + landmark, :, np.arange(self.num_envs)].T
         self.measure()
 
     def take(self, block: "World", first: int) -> None:
-        """The state of `block`, but for what was said, into its number of copies from `first` on; `settle` follows."""
+        """Copies the state of `block` without messages into the environments from `first` on; call `settle`
+        afterwards."""
         num_envs = slice(first, first + block.num_envs)
         self.position[..., num_envs] = block.position
         self.velocity[..., num_envs] = block.velocity
         self.goals[:, num_envs] = block.goals
 
     def landmarks(self, agents: slice) -> Real:
-        """The landmarks from each of `agents`: ``[n, 2 * landmarks, E]``."""
+        """Landmarks relative to each of `agents`: ``[n, 2 * landmarks, E]``."""
         seen = self.relative[agents, self.agents : self.bodies]
         return seen.reshape(len(seen), -1, self.num_envs)
 
     def relative_observations(self, agents: slice) -> Real:
-        """The landmarks, then the other agents, from each of `agents`: ``[n, 2 * (landmarks + agents - 1), E]``."""
+        """Landmarks, then other agents, relative to each of `agents`: ``[n, 2 * (landmarks + agents - 1), E]``."""
         seen = self.relative.reshape(-1, 2, self.num_envs).take(self._others[agents], axis=0)
         return seen.reshape(len(seen), -1, self.num_envs)
 
@@ -131,7 +131,7 @@ class World:
         self._limited = bool(np.isfinite(self._max_speed).any())
 
     def _prepare_contacts(self, bodies: tuple[Body, ...]) -> None:
-        """The pairs that can touch, at least one of them an agent, in the order in which mpe2 adds up their forces."""
+        """The pairs of bodies that can collide, one of them an agent, in the order in which mpe2 adds their forces."""
         pairs = [
             (a, b)
             for a in range(self.agents)
@@ -154,7 +154,7 @@ class World:
         np.take(self.relative.reshape(-1, 2, self.num_envs), self._pairs, axis=0, out=push, mode="clip")
         np.subtract(self._reach, apart, out=overlap)
         overlap /= CONTACT_MARGIN
-        # Keeps exp off its slow way through numbers below 1e-308; such a force changes nothing but a zero.
+        # Avoids exp's slow path for results below 1e-308; such a force can change a zero only.
         np.maximum(overlap, -700.0, out=overlap)
         np.logaddexp(0.0, overlap, out=overlap)
         overlap *= CONTACT_MARGIN

@@ -1,17 +1,17 @@
-"""The tasks ``smac/<map>`` and ``smacv2/<race>_<n>_vs_<m>``: battles of StarCraft II (Samvelyan et al., 2019; Ellis et
-al., 2023), E games stepped in a loop, each a StarCraft process of its own.
+"""The env tasks ``smac/<map>`` and ``smacv2/<race>_<n>_vs_<m>``: battles of StarCraft II (Samvelyan et al., 2019; Ellis
+et al., 2023), E games stepped in a loop, each a StarCraft process of its own.
 
-Nothing is downloaded: the packages, StarCraft II and the maps must be there; whoever lacks one is told how to get it.
+Nothing is downloaded: the packages, StarCraft II and the maps must be installed; error messages say how.
 StarCraft starts at the first `reset` and ends with `close`. Options are the keyword arguments of the packages'
-`StarCraft2Env`, and `repeatable`. A game's random numbers follow from its seed and the actions since it was started, so
-a `reset` starts every game anew with a seed from its generator. That takes seconds for each; with ``repeatable =
-false`` games go on through resets, and equal generators no longer give equal battles.
+`StarCraft2Env`, and `repeatable`. A game's random numbers depend on its seed and the actions since it was started, so
+`reset` restarts every game with a seed from its generator, which takes seconds for each. With ``repeatable = false``
+games continue through resets, and equal generators do not give equal battles.
 
 Rewards: both packages give one reward for the team, scaled so that a battle won is worth about 20. It is divided
 equally among the agents that were alive before the step, so that the sum over agents, and so the return we report, is
-the packages' own. A unit that falls terminates; from then on it sees zeros and has the no-op alone, as all do once the
-battle is over. The time limit cuts an episode, which published figures count as an end. The env metric `win` is 1 for a
-battle that was won.
+the packages' own. A unit that dies terminates; from then on it sees zeros and has the no-op only, as all do after the
+end of the battle. The time limit cuts an episode, which published results count as an end. The env metric `win` is 1
+for a battle that was won.
 """
 
 from contextlib import ExitStack
@@ -35,7 +35,7 @@ _SEEDS = 2**31  # StarCraft takes a 32-bit number; a non-negative int32 suits ev
 
 
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
-    """`num_envs` games of the scenario in `task.name`, none of them started.
+    """`num_envs` games of the scenario in `task.name`, which are not started yet.
 
     Raises `ValueError` for a map or an option that there is not, or another number of agents than `task.agents`;
     `MissingExtra` where the package is not installed; `EnvironmentFault` where it does not load.
@@ -100,14 +100,14 @@ class SmacEnvironment:
         return Step(_observation(frames, self._alive), rewards, terminated, cut, ended, final, env_metrics)
 
     def close(self) -> None:
-        """Ends every StarCraft that runs, also where one fails to."""
+        """Ends every running StarCraft process, also when one of them fails to end."""
         with ExitStack() as closing:
             for game in self._games:
                 closing.callback(game.close)
 
 
 def _observation(frames: list[Frame], alive: BoolArray) -> Observation:
-    """`frames` as those see them who are `alive` ``[E, N]``."""
+    """The observation of `frames`; dead agents see zeros and have the no-op only."""
     values = np.stack([frame.values for frame in frames]) * alive[:, :, None]
     masks = np.stack([frame.masks for frame in frames])
     masks[~alive] = False

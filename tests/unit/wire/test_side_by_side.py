@@ -177,7 +177,7 @@ def test_an_engine_forgets_its_blocks_when_it_is_reset_as_one():
 @pytest.mark.parametrize("blocks", [0, 2, 5])
 def test_environments_that_cannot_be_shared_out_equally_are_refused(blocks):
     engine = registry.make(TASKS["spread"], 3)
-    with pytest.raises(ValueError, match=f"3 copies are not {blocks} equal blocks"):
+    with pytest.raises(ValueError, match=f"3 environments are not {blocks} equal blocks"):
         engine.reset_blocks([np.random.default_rng(0)] * blocks)
 
 
