@@ -24,7 +24,7 @@ from benchmarks.training import NAME, UNEVALUATED, command
 from coordinator.reports.policy import FILE
 from coordinator.reports.text import markdown_table
 from coordinator.rules.grouping import agglomerate, kmeans
-from coordinator.rules.similarity import DISTANCES, Distance, matrix
+from coordinator.rules.similarity import DISTANCES, matrix
 from functions.actor.rollout import collect
 from functions.contract import Team
 from functions.data.trajectory import rollout_prefix
@@ -41,7 +41,7 @@ AGENTS = 6
 TASK = EnvTask(name="mpe/simple_spread", agents=AGENTS)
 ROUNDS = (10, 50, 200)
 TRANSITIONS = (250, 1250)
-COMPARED: tuple[Distance, ...] = ("jsd", "regret", "kde-kl")
+COMPARED: tuple[str, ...] = ("jsd", "regret", "kde-kl")
 PLANTED = (0, 0, 1, 1, 2, 2)
 GROUPS = 3
 # Standard deviation of the noise on a layer, in standard deviations of its weights.
@@ -148,7 +148,7 @@ def separation(distance: Array, truth: Sequence[int]) -> float:
     return float(distance[~same].min() / within) if within > 0 else float("inf")
 
 
-def ask(name: Distance, table: Array, found: Found, rng: np.random.Generator) -> None:
+def ask(name: str, table: Array, found: Found, rng: np.random.Generator) -> None:
     """One distance, once: adds what it found."""
     began = time.perf_counter()
     distance = matrix(DISTANCES[name], table)

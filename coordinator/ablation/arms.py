@@ -17,6 +17,9 @@ from typing import Any
 import msgspec
 
 from coordinator.config.schema import ConfigError, RunConfig, convert, override
+from coordinator.placement.rules import PLACEMENTS
+from coordinator.rules.scaling import SCALING_RULES
+from coordinator.rules.sharing import SHARING_MODES
 
 Value = str | int | float | bool
 Settings = Mapping[str, Value]
@@ -36,13 +39,6 @@ SHARING: dict[str, Settings] = {
         "sharing.trial": False,
     },
     "ours": {"sharing.rule": "dynamic"},
-}
-SCALING: dict[str, Settings] = {
-    rule: {"scaling.rule": rule}
-    for rule in ("constant", "gns", "paper", "offset", "shuffled:gns", "shuffled:paper", "shuffled:offset")
-}
-PLACEMENT: dict[str, Settings] = {
-    rule: {"placement.rule": rule} for rule in ("split", "fused", "packed", "whole", "auto")
 }
 
 _SHUFFLED = "shuffled:"
@@ -68,7 +64,11 @@ class Arm:
 
 
 def _crossed(sharing: str, scaling: str, placement: str) -> Settings:
-    return {**SHARING[sharing], **SCALING[scaling], **PLACEMENT[placement]}
+    return {
+        **SHARING.get(sharing, {"sharing.rule": sharing}),
+        "scaling.rule": scaling,
+        "placement.rule": placement,
+    }
 
 
 ARMS = {
@@ -110,9 +110,9 @@ def named(names: Sequence[str]) -> list[Arm]:
 def cross(sharing: Sequence[str], scaling: Sequence[str], placement: Sequence[str]) -> list[Arm]:
     """One arm for every combination, called ``sharing+scaling@placement``; raises `ConfigError` for an unknown rule."""
     axes = (
-        [_known(name, SHARING, "sharing") for name in sharing],
-        [_known(name, SCALING, "scaling") for name in scaling],
-        [_known(name, PLACEMENT, "placement") for name in placement],
+        [name if name in SHARING_MODES else _known(name, SHARING, "sharing") for name in sharing],
+        [_known(name, SCALING_RULES, "scaling") for name in scaling],
+        [_known(name, PLACEMENTS, "placement") for name in placement],
     )
     return [
         Arm(

@@ -5,13 +5,16 @@ from typing import Any
 
 import msgspec
 
-from coordinator.config.schema import RunConfig, valid_keys
+from coordinator.config.schema import RunConfig, explained_keys, valid_keys
 
 
-def document(config: RunConfig) -> str:
-    """Valid TOML with every key; keys without a value stand as comments. Reading it gives `config` again."""
+def document(config: RunConfig, plug_ins: bool = False) -> str:
+    """Valid TOML with every key; keys without a value stand as comments. Reading it gives `config` again.
+
+    With `plug_ins` rules of other packages are explained too, which takes a look at all that is installed.
+    """
     values = msgspec.to_builtins(config)
-    means = valid_keys(values["algorithm"]["name"])
+    means = (explained_keys if plug_ins else valid_keys)(values["algorithm"]["name"])
     return "\n".join(_table("", values, means)).lstrip("\n") + "\n"
 
 

@@ -17,10 +17,15 @@ from msgspec import Meta, field
 
 from coordinator.config.renamed import RENAMED
 from coordinator.config.task_defaults import filled
-from coordinator.placement import rules
+from coordinator.placement.rules import PLACEMENTS, fused
 from coordinator.pricing.prices import Architecture, StorageClass, load_prices
-from coordinator.rules import scaling, sharing, similarity, trend
-from coordinator.rules.grouping import Cap, Grouping
+from coordinator.registry import Family
+from coordinator.rules import scaling, sharing
+from coordinator.rules.grouping import GROUPINGS, Cap
+from coordinator.rules.scaling import SCALING_RULES
+from coordinator.rules.sharing import BASES, SHARING_MODES
+from coordinator.rules.similarity import DISTANCES
+from coordinator.rules.trend import TRENDS
 from functions.algorithms import registry as algorithms
 from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec
 from functions.algorithms.ppo.mappo import MappoConfig
@@ -48,6 +53,18 @@ _TASK_KEYS = {
 }
 
 
+# The keys that name a rule, and the rules that they may name.
+RULES: dict[str, Family[Any]] = {
+    "trend.rule": TRENDS,
+    "sharing.rule": SHARING_MODES,
+    "sharing.distance": DISTANCES,
+    "sharing.grouping": GROUPINGS,
+    "sharing.base": BASES,
+    "scaling.rule": SCALING_RULES,
+    "placement.rule": PLACEMENTS,
+}
+
+
 class ConfigError(Exception):
     """The configuration cannot be used; the message is one line for the user."""
 
@@ -68,10 +85,7 @@ class Actors(Section, frozen=True, kw_only=True):
 class Trend(Section, frozen=True, kw_only=True):
     """When the reward trend says that training goes the wrong way, so that dynamic sharing is switched on or off."""
 
-    rule: Annotated[
-        trend.Rule,
-        Meta(description="significant: a decline beyond chance; paper: slope under gamma; decline: -slope over gamma"),
-    ] = "significant"
+    rule: Annotated[str, Meta(description=TRENDS.described())] = "significant"
     window: Annotated[int, Meta(ge=3, le=100, description="rounds that are looked at, W of the paper")] = 10
     gamma: Annotated[float, Meta(description="threshold of the rules paper and decline, per round")] = 0.0
     alpha: Annotated[
@@ -83,29 +97,16 @@ class Trend(Section, frozen=True, kw_only=True):
 class Sharing(Section, frozen=True, kw_only=True):
     """Which agents share networks, and how that is decided while training goes on (rule dynamic)."""
 
-    rule: Annotated[
-        sharing.Rule,
-        Meta(
-            description="none: networks per agent, the default; all: one per class of equal spaces, the default of"
-            " algorithms with replay; dynamic: as the trend decides"
-        ),
-    ] = "none"
+    rule: Annotated[str, Meta(description=SHARING_MODES.described())] = "none"
     start: Annotated[sharing.Start, Meta(description="how dynamic sharing begins; the MARLess paper begins apart")] = (
         "together"
     )
-    distance: Annotated[
-        similarity.Distance, Meta(description="between policies: jsd, or kde-kl as in the MARLess paper")
-    ] = "jsd"
-    grouping: Annotated[
-        Grouping, Meta(description="linkage: agents closer than epsilon; kmeans: the paper's schedule")
-    ] = "linkage"
+    distance: Annotated[str, Meta(description=f"between policies: {DISTANCES.described()}")] = "jsd"
+    grouping: Annotated[str, Meta(description=GROUPINGS.described())] = "linkage"
     cap: Annotated[Cap, Meta(description="most groups of kmeans: as the paper's text or as its figure has it")] = "text"
     epsilon: Annotated[float, Meta(gt=0, description="linkage merges agents surely closer than this")] = 0.1
     confidence: Annotated[float, Meta(gt=0, lt=1, description="how sure linkage has to be")] = 0.95
-    base: Annotated[
-        sharing.Base,
-        Meta(description="what a group goes on from: distil: one policy taught by all; return, convexity: a member's"),
-    ] = "distil"
+    base: Annotated[str, Meta(description=f"what a group goes on from: {BASES.described()}")] = "distil"
     distil_steps: Annotated[int, Meta(ge=1, le=10_000, description="optimiser steps of base distil")] = 200
     trial: Annotated[
         bool, Meta(description="share only if a trial on fresh episodes shows the shared team no worse than margin")
@@ -120,10 +121,7 @@ class Sharing(Section, frozen=True, kw_only=True):
 class Scaling(Section, frozen=True, kw_only=True):
     """How many units a round samples."""
 
-    rule: Annotated[
-        scaling.Rule,
-        Meta(description="constant; gns: gradient noise; paper, offset: convexity; shuffled:<rule>: its control"),
-    ] = "constant"
+    rule: Annotated[str, Meta(description=SCALING_RULES.described())] = "constant"
     rollouts: Annotated[
         int, Meta(ge=1, le=10_000, description="sampling units per round; the most, for other rules")
     ] = 1
@@ -136,13 +134,7 @@ class Scaling(Section, frozen=True, kw_only=True):
 class Placement(Section, frozen=True, kw_only=True):
     """How work is spread over invocations; it never changes a weight."""
 
-    rule: Annotated[
-        rules.Choice,
-        Meta(
-            description="split: a learner per stage and group; fused: per group; packed: one for all, the default"
-            " where learners meet in every update; whole: rounds in one function; auto: the cheapest"
-        ),
-    ] = "fused"
+    rule: Annotated[str, Meta(description=PLACEMENTS.described())] = "fused"
     rollouts_per_invocation: Annotated[int, Meta(ge=1, description="sampling units in one actor invocation")] = 1
     rounds: Annotated[int, Meta(ge=1, le=100, description="most rounds in one invocation of whole")] = 10
     inline_objects: Annotated[
@@ -287,7 +279,7 @@ def _placed(config: RunConfig, document: Mapping[str, Any]) -> RunConfig:
     updates = config.algorithm.updates_per_round
     if "rule" in document.get("placement", {}) or updates == 1:
         return config
-    if len(rules.fused(algorithms.algorithm(config.algorithm.name).stages, [0], 2)) == 1:
+    if len(fused(algorithms.algorithm(config.algorithm.name).stages, [0], 2)) == 1:
         return config
     return msgspec.structs.replace(config, placement=msgspec.structs.replace(config.placement, rule="packed"))
 
@@ -314,7 +306,7 @@ def _impossible(config: RunConfig) -> str:
     for key, value in _numbers(msgspec.to_builtins(config)):
         if not math.isfinite(value):
             return f"{key}: {value} is not a finite number"
-    if impossible := _untold(config) or _unruly(config):
+    if impossible := _unknown_rule(config) or _unencodable(config) or _conflicting_rules(config):
         return impossible
     if config.stop.dollars is not None and config.pricing.storage == "express":
         return "stop.dollars: a cap cannot be kept with pricing.storage = express, where bytes cost too; use standard"
@@ -325,8 +317,22 @@ def _impossible(config: RunConfig) -> str:
     return "" if registry.known(config.task.name) else f"task.name: {registry.unknown(config.task.name)}"
 
 
-def _untold(config: RunConfig) -> str:
-    """What functions could not be told of the algorithm."""
+def _unknown_rule(config: RunConfig) -> str:
+    """A rule that nobody knows, or that cannot be used."""
+    for key, family in RULES.items():
+        section, field_ = key.split(".")
+        name = getattr(getattr(config, section), field_)
+        try:
+            family[name]
+        except KeyError:
+            return f"{key}: {family.unknown(name)}"
+        except BadRequest as error:
+            return f"{key}: {error}"
+    return ""
+
+
+def _unencodable(config: RunConfig) -> str:
+    """A setting of the algorithm that messages cannot carry."""
     try:
         algorithms.hyperparameters(config.algorithm)
     except BadRequest as error:
@@ -334,12 +340,12 @@ def _untold(config: RunConfig) -> str:
     return ""
 
 
-def _unruly(config: RunConfig) -> str:
-    """What the rules cannot do together."""
+def _conflicting_rules(config: RunConfig) -> str:
+    """Rules and settings that exclude each other."""
     name = config.algorithm.name
     known: tuple[str, ...] = algorithms.algorithm(name).summaries
-    if config.sharing.rule == "dynamic" and similarity.DISTANCES[config.sharing.distance].needs not in known:
-        fit = ", ".join(rule for rule, found in similarity.DISTANCES.items() if found.needs in known)
+    if SHARING_MODES[config.sharing.rule].switches and DISTANCES[config.sharing.distance].needs not in known:
+        fit = ", ".join(rule for rule in DISTANCES.built_in if DISTANCES[rule].needs in known)
         if not fit:
             return f"sharing.rule: teams of {name} cannot change on the way; use none or all"
         return f"sharing.distance: policies of {name} cannot be compared by {config.sharing.distance}; use one of {fit}"
@@ -410,6 +416,11 @@ def valid_keys(algorithm: str | None = None) -> dict[str, str]:
     Raises `BadRequest` for an algorithm nobody knows.
     """
     return _keys(RunConfig, algorithms.algorithm(algorithm or _ALGORITHM), "")
+
+
+def explained_keys(algorithm: str | None = None) -> dict[str, str]:
+    """As `valid_keys`, with the rules of other packages explained too."""
+    return valid_keys(algorithm) | {key: family.described(plug_ins=True) for key, family in RULES.items()}
 
 
 def _keys(struct: type[msgspec.Struct], algorithm: AlgorithmSpec, prefix: str) -> dict[str, str]:

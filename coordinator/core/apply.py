@@ -44,9 +44,9 @@ from coordinator.core.state_location import (
     spec_of,
 )
 from coordinator.core.tasks import LOOKS, MOST_PUTS, remember_rounds
+from coordinator.placement.rules import PLACEMENTS, list_overhead
 from coordinator.placement.timings import observed
 from coordinator.pricing.bill import LOG_BYTES, Meter
-from coordinator.rules import scaling
 from coordinator.rules.trial import judge, schedule
 from functions import keys
 from functions.contract import (
@@ -143,7 +143,7 @@ def _slowest(state: State, slot: Slot, report: Report) -> dict[str, float]:
 def _with_timings(plan: Plan, state: State, slot: Slot, report: Report) -> State:
     """With the measurements of the placement planner, which only the rule `auto` uses."""
     item = slot.item
-    if plan.config.placement.rule != "auto" or not item.size:
+    if not PLACEMENTS[plan.config.placement.rule].planned or not item.size:
         return state
     timings = observed(state.timings, item.kind, item.size, report.duration_ms, state.placement.style, 1 / item.peers)
     peak = max(report.peak_mb, state.peaks.get(item.function, 0.0))
@@ -242,9 +242,7 @@ def _decide_on(plan: Plan, state: State, rounds: list[RoundReplies]) -> list[Dec
     """The controller's decisions on the rounds of one function, one after the other."""
     config = plan.config
     assert state.team is not None
-    overhead = scaling.list_overhead(
-        plan.prices, len(state.env_spec.agents), spec_of(plan).stages, config.pricing.storage
-    )
+    overhead = list_overhead(plan.prices, len(state.env_spec.agents), spec_of(plan).stages, config.pricing.storage)
     decisions, controller = [], state.controller
     for index, round_ in enumerate(rounds):
         number = state.round + index

@@ -5,8 +5,9 @@ from coordinator.core import footprint, opponents, sides
 from coordinator.core.footprint import Footprint
 from coordinator.core.opponents import Fixed
 from coordinator.core.planning import rollout_bytes
+from coordinator.placement.rules import PLACEMENTS
 from coordinator.rules import similarity
-from coordinator.rules.similarity import Distance
+from coordinator.rules.sharing import SHARING_MODES
 from functions.environments.base import EnvSpec
 
 # An actor holds a trajectory, a copy and the stored object: 3.0 times its size, measured.
@@ -21,7 +22,7 @@ def incompatibility(config: RunConfig, spec: EnvSpec, fixed: Fixed | None = None
         return f"algorithm.{problem}"
     if problem := _too_large(config, spec) or _too_small(config, spec, fixed):
         return problem
-    return _incomparable(config.sharing.distance, spec) if config.sharing.rule == "dynamic" else ""
+    return _incomparable(config.sharing.distance, spec) if SHARING_MODES[config.sharing.rule].switches else ""
 
 
 def _too_large(config: RunConfig, spec: EnvSpec) -> str:
@@ -33,7 +34,7 @@ def _too_large(config: RunConfig, spec: EnvSpec) -> str:
         _MEMORY_FACTOR * rollouts * rollout_bytes(spec, num_envs * steps, num_envs * -(-steps // spec.horizon)) / 2**20
     )
     # In `whole` no actor plays, and no trajectory is stored.
-    if needed_mb <= memory_mb or config.placement.rule == "whole":
+    if needed_mb <= memory_mb or PLACEMENTS[config.placement.rule].one_function:
         return ""
     most = int(num_envs * memory_mb / needed_mb)
     shorter = "not one fits: shorten episodes (such as task.options.max_cycles), or shrink what agents see"
@@ -52,7 +53,7 @@ def _too_small(config: RunConfig, spec: EnvSpec, fixed: Fixed | None) -> str:
     except ValueError as error:
         return str(error)
     needed = {"a learner": learner, "an actor": policies, "an evaluator": policies}
-    if config.placement.rule == "whole":
+    if PLACEMENTS[config.placement.rule].one_function:
         del needed["an actor"]  # none plays
     return next(filter(None, (_lack(config, who, least) for who, least in needed.items())), "")
 
@@ -75,7 +76,7 @@ def _lack(config: RunConfig, who: str, needed: Footprint) -> str:
     )
 
 
-def _incomparable(distance: Distance, spec: EnvSpec) -> str:
+def _incomparable(distance: str, spec: EnvSpec) -> str:
     """Why the agents' policies cannot be compared by `distance`; '' when they can."""
     acting, needs = {kind.continuous for kind in spec.classes}, similarity.DISTANCES[distance].needs
     # This distance compares observations and actions of either kind.

@@ -17,6 +17,7 @@ from coordinator.config.schema import RunConfig
 from coordinator.core.sides import classes_by_side
 from coordinator.rules import grouping, scaling, similarity, trend
 from coordinator.rules.scaling import Memory as ScalingMemory
+from coordinator.rules.sharing import BASES, SHARING_MODES
 from coordinator.rules.trend import Memory as TrendMemory
 from functions.algorithms.registry import algorithm
 from functions.codec import unpack_table
@@ -82,7 +83,7 @@ class Decision(Message, frozen=True, kw_only=True):
 
 def initial_state(config: RunConfig) -> ControllerState:
     """The mind before the first round."""
-    together = config.sharing.rule == "dynamic" and config.sharing.start == "together"
+    together = SHARING_MODES[config.sharing.rule].switches and config.sharing.start == "together"
     return ControllerState(rollouts=config.scaling.rollouts, shared=together)
 
 
@@ -93,16 +94,15 @@ def summaries(config: RunConfig, controller: ControllerState) -> tuple[SummaryNa
     if "behaviour" in known:
         needed.add("behaviour")
     deciding = len(controller.trend.window) + 1 >= config.trend.window and not controller.shared
-    if config.sharing.rule == "dynamic" and deciding:
+    if SHARING_MODES[config.sharing.rule].switches and deciding:
         needed.add(cast(SummaryName, similarity.DISTANCES[config.sharing.distance].needs))  # checked with the config
-        if config.sharing.base == "convexity":
-            needed.add("curvature")
+        needed |= {*BASES[config.sharing.base].needs}
     return tuple(sorted(needed))
 
 
 def looks_at_rounds(config: RunConfig) -> bool:
     """Whether some rule needs the results of a round before the next one is sampled."""
-    return config.sharing.rule == "dynamic" or config.scaling.rule != "constant"
+    return SHARING_MODES[config.sharing.rule].switches or scaling.SCALING_RULES[config.scaling.rule].adapts
 
 
 def plan_next_round(
@@ -122,7 +122,7 @@ def plan_next_round(
         values = trend.values(controller.trend)
         slope = trend.slope(values)
         flips = trend.TRENDS[config.trend.rule](values, config.trend.gamma, config.trend.alpha)
-        if flips and config.sharing.rule == "dynamic":
+        if flips and SHARING_MODES[config.sharing.rule].switches:
             proposal = _propose(config, spec, team, controller, signals, round_)
             event = "" if proposal else "alone"
             controller = replace(controller, trend=trend.emptied(controller.trend))
@@ -228,13 +228,14 @@ def _group_agents(
     return grouping.groups_of(classes, label)
 
 
-def _scores(config: RunConfig, team: Team, controller: ControllerState, signals: RoundSignals) -> dict[int, float]:
+def _scores(config: RunConfig, team: Team, controller: ControllerState, signals: RoundSignals) -> Mapping[int, float]:
     """A score for each agent as the base of a group."""
-    if config.sharing.base == "convexity":
+    base, convexity = BASES[config.sharing.base], dict[int, float]()
+    if "curvature" in base.needs:
         ratios = {group: scaling.convexity(_signal(signals.metrics, group)) for group in set(team.groups)}
-        return {agent: ratios[group] for agent, group in enumerate(team.groups)}
+        convexity = {agent: ratios[group] for agent, group in enumerate(team.groups)}
     means = np.mean(controller.trend.window, axis=0)
-    return dict(zip(team.learners, means.tolist(), strict=True))
+    return base.score(dict(zip(team.learners, means.tolist(), strict=True)), convexity)
 
 
 def _diversity(spec: EnvSpec, team: Team, signals: RoundSignals) -> float | None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from coordinator.config.schema import RunConfig
-from coordinator.placement.rules import LEARNER_PLACEMENTS, Work
+from coordinator.placement.rules import PACKED, PLACEMENTS, Work
 from functions.algorithms.base import AlgorithmSpec
 from functions.algorithms.registry import algorithm
 from functions.contract import BadRequest, Team
@@ -38,12 +38,13 @@ def learner(config: RunConfig, spec: EnvSpec, team: Team) -> Footprint:
     placed. `auto` begins with one learner for all groups; so does `whole`, whose learner plays, too.
     """
     own, rule, sizes = algorithm(config.algorithm.name), config.placement.rule, _sizes(config, spec, team)
-    place = LEARNER_PLACEMENTS["packed" if rule == "auto" or rule == "whole" else rule]
+    placement = PLACEMENTS[rule]
+    place = PLACEMENTS[PACKED] if placement.planned or placement.one_function else placement
     # The second update stands for all later ones.
     schedule = place(own.stages, team.learning, min(2, config.algorithm.updates_per_round))
     data, works = _data_bytes(config, spec), itertools.chain.from_iterable(schedule)
     tasks = [Footprint(_drawing(sizes)), *(Footprint(_training(own, sizes, work), data) for work in works)]
-    if rule == "whole":
+    if placement.one_function:
         tasks.append(Footprint(_batched(sizes, team) + sum(sum(parts.values()) for parts in sizes.values())))
     return max(tasks, key=sum)
 

@@ -4,7 +4,7 @@ from typing import Literal
 
 from coordinator.config.schema import RANDOM, RunConfig
 from coordinator.core.sides import Side, classes_by_side, ranked_side, sides_of
-from coordinator.rules.sharing import initial
+from coordinator.rules.sharing import SHARING_MODES
 from functions import keys
 from functions.contract import Message, Opponents, Ref, Team
 from functions.environments.base import EnvSpec
@@ -25,8 +25,9 @@ def initial_team(config: RunConfig, spec: EnvSpec, fixed: Fixed | None) -> Team:
     """The team of the first round: the groups of the sharing rule, and the side that does not learn, if there is
     one."""
     sharing = config.sharing
-    groups = initial(sharing.rule, sharing.start, classes_by_side(spec))
-    return with_opponents(config, spec, fixed, Team(groups=groups, identity=sharing.rule != "none"))
+    mode = SHARING_MODES[sharing.rule]
+    groups = mode.initial(classes_by_side(spec), sharing.start)
+    return with_opponents(config, spec, fixed, Team(groups=groups, identity=mode.identity))
 
 
 def with_opponents(config: RunConfig, spec: EnvSpec, fixed: Fixed | None, team: Team) -> Team:

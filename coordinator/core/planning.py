@@ -8,9 +8,11 @@ from coordinator.placement import coordination_cost, planner
 from coordinator.placement.candidates import Terms, admitted
 from coordinator.placement.coordination_cost import Site
 from coordinator.placement.round_placement import RoundPlacement
+from coordinator.placement.rules import PLACEMENTS
 from coordinator.placement.workload import Workload
 from coordinator.pricing.latency import EMULATED, STORAGE
 from coordinator.rules import similarity
+from coordinator.rules.sharing import SHARING_MODES
 from functions.algorithms.ppo.diagnostics import DIMENSIONS, OBSERVATIONS, SAMPLES
 from functions.environments.base import EnvSpec
 
@@ -22,20 +24,22 @@ _NAMED_BYTES = 90
 
 def place_round(plan: Plan, state: State) -> RoundPlacement:
     """The placement of the round that begins."""
-    if plan.config.placement.rule != "auto":
+    if not PLACEMENTS[plan.config.placement.rule].planned:
         return configured_placement(plan, state)
     return planner.plan(state.round, workload(plan, state), state.timings, terms(plan, state), state.round_placement)
 
 
 def placement_changed(plan: Plan, state: State) -> bool:
     """Whether the user has changed the placement since the round in flight began."""
-    return plan.config.placement.rule != "auto" and state.round_placement != configured_placement(plan, state)
+    return not PLACEMENTS[plan.config.placement.rule].planned and state.round_placement != configured_placement(
+        plan, state
+    )
 
 
 def configured_placement(plan: Plan, state: State) -> RoundPlacement:
     """The user's placement, reduced where messages of deployed functions cannot hold it."""
     chosen = plan.config.placement
-    assert chosen.rule != "auto"
+    assert not PLACEMENTS[chosen.rule].planned
     round_placement = RoundPlacement(
         rule=chosen.rule,
         rollouts_per_invocation=chosen.rollouts_per_invocation,
@@ -71,7 +75,7 @@ def workload(plan: Plan, state: State) -> Workload:
         tensor_bytes=_PASSED_BYTES * steps * state.controller.rollouts * len(groups),
         table_bytes=_table_bytes(plan.config, state.env_spec),
         rollout_episodes=episodes,
-        regroups=plan.config.sharing.rule == "dynamic",
+        regroups=SHARING_MODES[plan.config.sharing.rule].switches,
         updates=plan.config.algorithm.updates_per_round,
         replays=plan.config.algorithm.replayed_steps > 0,
     )
@@ -109,7 +113,9 @@ def coordination(plan: Plan, state: State) -> Site:
 
 def _table_bytes(config: RunConfig, spec: EnvSpec) -> int:
     """The most bytes of the tables that learners report of all agents in a round."""
-    compared = config.sharing.rule == "dynamic" and similarity.DISTANCES[config.sharing.distance].needs == "density"
+    compared = (
+        SHARING_MODES[config.sharing.rule].switches and similarity.DISTANCES[config.sharing.distance].needs == "density"
+    )
     density = SAMPLES * DIMENSIONS if compared else 0
     return 4 * sum(
         len(kind.agents) * (OBSERVATIONS * kind.actions * (1 + kind.continuous) + density) for kind in spec.classes

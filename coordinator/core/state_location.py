@@ -4,7 +4,7 @@ from functools import cache
 
 from coordinator.core import opponents
 from coordinator.core.state import Plan, State
-from coordinator.placement.rules import LEARNER_PLACEMENTS, Rule, Work
+from coordinator.placement.rules import PLACEMENTS, Work
 from functions import keys
 from functions.algorithms.base import AlgorithmSpec, StageSpec
 from functions.algorithms.registry import algorithm
@@ -36,16 +36,16 @@ def learner_schedule(plan: Plan, state: State) -> list[list[Work]]:
 
 
 @cache
-def _schedule(rule: Rule, stages: tuple[StageSpec, ...], groups: tuple[int, ...], updates: int) -> list[list[Work]]:
+def _schedule(rule: str, stages: tuple[StageSpec, ...], groups: tuple[int, ...], updates: int) -> list[list[Work]]:
     """Cached: every decision needs it, and a round may have thousands of work items."""
-    return LEARNER_PLACEMENTS[rule](stages, groups, updates)
+    return PLACEMENTS[rule](stages, groups, updates)
 
 
 def locations_after_learning(plan: Plan, state: State, wave: int | None = None) -> Locations:
     """The locations after the round's learning, or before its wave number `wave`."""
     spec = spec_of(plan)
     locations = {part: state.objects[index] for part, index in state.parts.items()}
-    if state.placement.rule == "whole":
+    if PLACEMENTS[state.placement.rule].one_function:
         stored = _objects(state, WHOLE)
         fixed = _opponents(plan, state)
         locations = {

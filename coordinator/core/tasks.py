@@ -18,7 +18,8 @@ from coordinator.core.state_location import (
     policies_in,
     spec_of,
 )
-from coordinator.placement.rules import Work, packs
+from coordinator.placement.rules import PLACEMENTS, Work, packs
+from coordinator.rules.sharing import BASES
 from coordinator.rules.trial import schedule
 from functions import keys
 from functions.contract import (
@@ -79,7 +80,7 @@ def _absolute(plan: Plan, state: State) -> list[PlannedTask]:
 
 def samples(plan: Plan, state: State) -> list[PlannedTask]:
     """The round's sampling tasks; with placement `whole` one task that samples and learns."""
-    if state.placement.rule == "whole":
+    if PLACEMENTS[state.placement.rule].one_function:
         return [_whole(plan, state)]
     shares = packs(state.controller.rollouts, state.placement.rollouts_per_invocation)
     return [_sample(plan, state, pack, len(shares)) for pack in shares]
@@ -279,7 +280,7 @@ def _regroup(plan: Plan, state: State) -> list[PlannedTask]:
         policies=state.policies,
         behaviour=behaviour(plan, state),
         state=tuple(objects[index] for index in positions),
-        distil_steps=sharing.distil_steps if sharing.base == "distil" else 0,
+        distil_steps=sharing.distil_steps if BASES[sharing.base].distils else 0,
     )
     item = WorkItem(
         function="learner",

@@ -13,6 +13,7 @@ from coordinator.core.state import Plan, State
 from coordinator.estimation.calibration import Calibration, calibrate
 from coordinator.estimation.placements import Planned, plan_placement
 from coordinator.estimation.targets import Target
+from coordinator.placement.rules import PLACEMENTS
 from coordinator.pricing.bill import Bill, Meter
 
 # A longer run is extrapolated from two of these lengths: what grows with the rounds grows evenly.
@@ -47,7 +48,7 @@ def estimate_run(config: RunConfig, target: Target, workers: int) -> Estimates:
     if target.detached:
         config = replace(config, placement=replace(config.placement, inline_objects=False))
     planned = None
-    if config.placement.rule == "auto":
+    if PLACEMENTS[config.placement.rule].planned:
         planned = plan_placement(config, workers, target)
         config = planned.config
     calibration = calibrate(_steady(config), workers)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from coordinator.placement.coordination_cost import HERE, Site
 from coordinator.placement.message_size import ASYNCHRONOUS_BYTES, HEADER_BYTES, SYNCHRONOUS_BYTES
 from coordinator.placement.round_placement import RoundPlacement
-from coordinator.placement.rules import LEARNER_PLACEMENTS, Rule
+from coordinator.placement.rules import LEARNER_PLACEMENTS, PLACEMENTS
 from coordinator.placement.workload import Layout, Workload
 from coordinator.pricing.prices import Architecture, Prices, StorageClass
 
@@ -57,7 +57,7 @@ def options(layout: Layout, terms: Terms) -> list[RoundPlacement]:
         )
         for rule in LEARNER_PLACEMENTS
         for memory in _memories(rule, terms)
-        for rollouts in (sizes if rule != "whole" else sizes[-1:])
+        for rollouts in (sizes[-1:] if PLACEMENTS[rule].one_function else sizes)
         for inline_objects in (False, True)[: 1 + (terms.can_inline and not workload.replays)]
         for rounds in sorted({1, _most_rounds(rule, inline_objects, layout, terms)})
     ]
@@ -74,7 +74,7 @@ def admitted(round_placement: RoundPlacement, workload: Workload, terms: Terms) 
     for inline_objects in (True, False) if round_placement.inline_objects and terms.can_inline else (False,):
         most = (
             layout.most_rounds(inline_objects, _answer_limit(terms))
-            if round_placement.rule == "whole"
+            if PLACEMENTS[round_placement.rule].one_function
             else round_placement.rounds
         )
         fitting = replace(round_placement, inline_objects=inline_objects, rounds=min(round_placement.rounds, most))
@@ -102,9 +102,9 @@ def whole_tasks(rounds: int, together: int) -> int:
     return max(1, rounds // together) * together
 
 
-def _most_rounds(rule: Rule, inline_objects: bool, layout: Layout, terms: Terms) -> int:
+def _most_rounds(rule: str, inline_objects: bool, layout: Layout, terms: Terms) -> int:
     """How many rounds one task may run; where objects are stored the user's distance of checkpoints holds too."""
-    if rule != "whole":
+    if not PLACEMENTS[rule].one_function:
         return 1
     most = min(layout.workload.most_rounds, layout.most_rounds(inline_objects, _answer_limit(terms)))
     return most if inline_objects else min(most, terms.checkpoint_every)
@@ -122,7 +122,7 @@ def _answer_limit(terms: Terms) -> float:
     return SYNCHRONOUS_BYTES if terms.can_inline else HEADER_BYTES
 
 
-def _memories(rule: Rule, terms: Terms) -> list[dict[str, int]]:
+def _memories(rule: str, terms: Terms) -> list[dict[str, int]]:
     """Memory by function: as configured, and a vCPU or less where what they need is known and sizes may change.
 
     `whole` does the work of both functions in one, so it needs what they need together; where sizes may not change it
@@ -130,10 +130,11 @@ def _memories(rule: Rule, terms: Terms) -> list[dict[str, int]]:
     """
     needs = {name: terms.peak_mb[name] for name in ("actor", "learner") if name in terms.peak_mb}
     names = ["actor", "learner"]
-    if rule == "whole":
+    one_function = PLACEMENTS[rule].one_function
+    if one_function:
         names, needs = ["learner"], {"learner": sum(needs.values())} if len(needs) == len(names) else {}
     if terms.fixed:
-        enough = rule != "whole" or needs.get("learner", 0.0) <= terms.memory_mb["learner"]
+        enough = not one_function or needs.get("learner", 0.0) <= terms.memory_mb["learner"]
         return [{name: terms.memory_mb[name] for name in names}] if enough else []
     found: list[dict[str, int]] = []
     for size in (*SMALL_MB, terms.prices.lambda_.mb_per_vcpu):

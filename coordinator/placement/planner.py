@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from coordinator.placement.candidates import Terms, fitted, options, possible, whole_tasks
 from coordinator.placement.coordination_cost import HERE, Site
 from coordinator.placement.round_placement import RoundPlacement
-from coordinator.placement.rules import Rule
+from coordinator.placement.rules import LEARNER_PLACEMENTS, PACKED
 from coordinator.placement.timings import Fit
 from coordinator.placement.workload import Layout, Workload, measured, milliseconds, span
 from coordinator.pricing.bill import Meter
@@ -36,7 +36,7 @@ PATIENCE = 0.5
 # Actors of the first round.
 EXPLORERS = 8
 # Fewer kinds of invocations first; for forecasts that are exactly equal.
-SIMPLEST: tuple[Rule, ...] = ("whole", "packed", "fused", "split")
+SIMPLEST = tuple(reversed(LEARNER_PLACEMENTS))
 
 
 class Unmeasured(Exception):
@@ -121,7 +121,7 @@ def explore(round_: int, workload: Workload, terms: Terms) -> RoundPlacement:
     """
     spread = EXPLORERS if round_ == 0 else 1
     return RoundPlacement(
-        rule="packed",
+        rule=PACKED,
         rollouts_per_invocation=-(-workload.rollouts // spread),
         checkpoint_every=terms.checkpoint_every,
         memory_mb={name: terms.memory_mb[name] for name in ("actor", "learner")},

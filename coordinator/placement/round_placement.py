@@ -1,6 +1,6 @@
 """Where a round runs: the choice that a placement rule leaves open, as one value that the state keeps."""
 
-from coordinator.placement.rules import Rule
+from coordinator.placement.rules import PLACEMENTS
 from functions.contract import Message
 
 
@@ -12,7 +12,7 @@ class RoundPlacement(Message, frozen=True, kw_only=True):
     of function; a function that is not named has what the user set.
     """
 
-    rule: Rule
+    rule: str
     rollouts_per_invocation: int
     rounds: int = 1
     inline_objects: bool = False
@@ -22,7 +22,7 @@ class RoundPlacement(Message, frozen=True, kw_only=True):
     @property
     def together(self) -> int:
         """Rounds in one go."""
-        return self.rounds if self.rule == "whole" else 1
+        return self.rounds if PLACEMENTS[self.rule].one_function else 1
 
     @property
     def style(self) -> str:

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from fractions import Fraction
+from typing import Protocol
 
+from coordinator.pricing.prices import Prices, StorageClass
+from coordinator.registry import Family, Rule
 from functions.algorithms import schedule
 from functions.algorithms.base import Share, StageSpec
 from functions.keys import group_name
-
-Rule = Literal["split", "fused", "packed", "whole"]
-Choice = Literal["split", "fused", "packed", "whole", "auto"]
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,55 @@ def _work(share: Share, stages: Sequence[StageSpec], updates: int) -> Work:
     )
 
 
-LEARNER_PLACEMENTS: dict[Rule, LearnerPlacement] = {"split": split, "fused": fused, "packed": packed, "whole": whole}
+@dataclass(frozen=True)
+class PlacementRule:
+    """How a round's learning is spread over invocations; calling it gives the learners' schedule."""
+
+    schedule: LearnerPlacement
+    one_function: bool = False
+    """Rounds are sampled and learned in one function; there are no learner invocations."""
+    planned: bool = False
+    """The planner picks one of `LEARNER_PLACEMENTS` before every round."""
+
+    def __call__(self, stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1) -> list[list[Work]]:
+        return self.schedule(stages, groups, updates)
+
+
+PLACEMENTS: Family[PlacementRule] = Family(
+    "placement",
+    {
+        "split": Rule("a learner per stage and group", PlacementRule(split)),
+        "fused": Rule("a learner per group", PlacementRule(fused)),
+        "packed": Rule("one learner for all, the default where learners meet in every update", PlacementRule(packed)),
+        "whole": Rule("rounds in one function", PlacementRule(whole, one_function=True)),
+        "auto": Rule("the cheapest, worked out before every round", PlacementRule(packed, planned=True)),
+    },
+    PlacementRule,
+)
+# What the planner chooses from.
+LEARNER_PLACEMENTS: dict[str, PlacementRule] = {
+    name: PLACEMENTS[name] for name in PLACEMENTS.built_in if not PLACEMENTS[name].planned
+}
+# The rules that others are compared with or fall back on.
+WHOLE, PACKED = "whole", "packed"
+
+
+def list_overhead(prices: Prices, agents: int, stages: Sequence[StageSpec], storage: StorageClass) -> float:
+    """What a round costs beside its units, in the price of one unit.
+
+    Counted are requests at list prices in the paper's decomposition (`placement.split`, every agent a group of its
+    own), wherever the round really runs and however long it takes: a weight must not depend on placement or on a clock.
+    A unit is an invocation, a PUT of its trajectory and a GET of it by every learner function. A round is, beside that,
+    an invocation of every learner function and a PUT of every object these store: the learner's state, policies where
+    the stage trains them, tensors where a later stage reads them.
+    """
+    s3 = {"standard": prices.s3.standard, "express": prices.s3.express}[storage]
+    put, get = Fraction(s3.put_per_thousand) / 1000, Fraction(s3.get_per_thousand) / 1000
+    request = Fraction(prices.lambda_.requests_per_million) / 1_000_000
+    works = [work for wave in split(stages, range(agents)) for work in wave]
+    trains = {stage.name for stage in stages if "policy" in stage.writes}
+    stored = sum(1 + work.publish + (not trains.isdisjoint(work.stages)) for work in works)
+    return float((len(works) * request + stored * put) / (request + put + len(works) * get))
 
 
 def packs(rollouts: int, per_invocation: int) -> list[tuple[int, ...]]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from coordinator.placement import message_size
 from coordinator.placement.round_placement import RoundPlacement
-from coordinator.placement.rules import LEARNER_PLACEMENTS, Rule, Work
+from coordinator.placement.rules import PACKED, PLACEMENTS, WHOLE, Work
 from coordinator.placement.timings import Fit, line, predicted
 from coordinator.pricing.bill import Charge, Meter
 from functions.algorithms.base import StageSpec
@@ -93,12 +93,12 @@ class Layout:
 
     def __init__(self, workload: Workload) -> None:
         self.workload = workload
-        self._homes: dict[Rule, Homes] = {}
-        self._waves: dict[tuple[Rule, int, int], list[list[Task]]] = {}
+        self._homes: dict[str, Homes] = {}
+        self._waves: dict[tuple[str, int, int], list[list[Task]]] = {}
 
-    def homes(self, rule: Rule) -> Homes:
+    def homes(self, rule: str) -> Homes:
         """Where the learner's state lives; `whole` makes the objects that `packed` makes."""
-        rule = "packed" if rule == "whole" else rule
+        rule = PACKED if PLACEMENTS[rule].one_function else rule
         if rule not in self._homes:
             self._homes[rule] = _homes(self._works(rule), self.workload)
         return self._homes[rule]
@@ -108,7 +108,9 @@ class Layout:
         key = (round_placement.rule, round_placement.rollouts_per_invocation, round_placement.together)
         if key not in self._waves:
             self._waves[key] = (
-                [[self._whole(round_placement)]] if round_placement.rule == "whole" else self._spread(round_placement)
+                [[self._whole(round_placement)]]
+                if PLACEMENTS[round_placement.rule].one_function
+                else self._spread(round_placement)
             )
         return self._waves[key]
 
@@ -134,7 +136,7 @@ class Layout:
 
     def most_rounds(self, inline_objects: bool, size: float) -> int:
         """How many rounds of one task of `whole` answer within `size` bytes, at least one."""
-        _, state_bytes = self.homes("whole").weigh(self.homes("whole").where.values())
+        _, state_bytes = self.homes(WHOLE).weigh(self.homes(WHOLE).where.values())
         around = message_size.answer_bytes(2, inline_objects * message_size.inside(state_bytes))
         a_round = self._sampled_bytes() + self._learned_bytes()
         return max(1, int((size - around) // (a_round + inline_objects * message_size.inside(a_round))))
@@ -172,9 +174,9 @@ class Layout:
         made = [size for home, size in self.homes(round_placement.rule).sizes.items() if home.work != "initialise"]
         return meter + Meter(puts=len(made), bytes_written=round(sum(made)))
 
-    def _works(self, rule: Rule) -> list[list[Work]]:
+    def _works(self, rule: str) -> list[list[Work]]:
         workload = self.workload
-        return LEARNER_PLACEMENTS[rule](workload.stages, sorted(workload.members), workload.updates)
+        return PLACEMENTS[rule](workload.stages, sorted(workload.members), workload.updates)
 
     def _whole(self, round_placement: RoundPlacement) -> Task:
         workload, homes = self.workload, self.homes(round_placement.rule)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from coordinator.core.state import RoundLine, State
 from coordinator.placement.round_placement import RoundPlacement
+from coordinator.placement.rules import PLACEMENTS
 from coordinator.reports.statistics import FinalReturn, summary
 
 _EVENTS = {
@@ -93,7 +94,7 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], aligned
 def described(round_placement: RoundPlacement) -> str:
     """A placement in a few words."""
     words: list[str] = [round_placement.rule]
-    if round_placement.rule == "whole":
+    if PLACEMENTS[round_placement.rule].one_function:
         words.append(counted(round_placement.rounds, "round"))
     else:
         words.append(f"{counted(round_placement.rollouts_per_invocation, 'rollout')} per actor")

@@ -6,8 +6,9 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from coordinator.registry import Family, Rule
+
 Cap = Literal["text", "figure"]
-Grouping = Literal["kmeans", "linkage"]
 
 Array = NDArray[Any]
 Labels = tuple[int, ...]
@@ -67,7 +68,13 @@ def linkage(distance: Array, upper: Array, count: int, epsilon: float, rng: np.r
     return agglomerate(distance, upper < epsilon)
 
 
-GROUPINGS: dict[Grouping, GroupingRule] = {"kmeans": kmeans, "linkage": linkage}
+GROUPINGS: Family[GroupingRule] = Family(
+    "grouping",
+    {
+        "linkage": Rule("agents closer than epsilon", linkage),
+        "kmeans": Rule("the paper's schedule", kmeans),
+    },
+)
 
 
 def agglomerate(distance: Array, mergeable: Array, least: int = 1) -> Labels:

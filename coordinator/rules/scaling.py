@@ -10,19 +10,13 @@ answers to any fluctuating number, noise included, so that a rule saves money pr
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Literal
 
 import numpy as np
 from msgspec import field
 from msgspec.structs import replace
 
-from coordinator.placement.rules import split
-from coordinator.pricing.prices import Prices, StorageClass
-from functions.algorithms.base import StageSpec
+from coordinator.registry import Family, Rule
 from functions.contract import Message, SummaryName
-
-Rule = Literal["constant", "paper", "offset", "gns", "shuffled:paper", "shuffled:offset", "shuffled:gns"]
 
 # PyHessian (Yao et al., 2020), which the paper uses, finds an eigenvalue to a relative 1e-3, so a larger ratio is not
 # resolved. Without a bound one nearly convex round would put all others of its window at a share of 1.
@@ -88,24 +82,26 @@ Decide = Callable[[Memory, Bounds, np.random.Generator], int]
 
 @dataclass(frozen=True)
 class ScalingRule:
-    """`decide` gives the units of the next round from the summaries `needs`; `past`: it reads `Memory.past`."""
+    """`decide` gives the units of the next round from the summaries `needs`; `past`: it reads
+    `Memory.past`. A rule that `adapts` reads what rounds gave."""
 
     decide: Decide
     needs: tuple[SummaryName, ...] = ()
     past: bool = False
+    adapts: bool = True
 
 
-def needs(rule: Rule) -> tuple[SummaryName, ...]:
+def needs(rule: str) -> tuple[SummaryName, ...]:
     """What learners must tell for `rule`."""
     return SCALING_RULES[rule].needs
 
 
-def rollouts(rule: Rule, memory: Memory, bounds: Bounds, rng: np.random.Generator) -> int:
+def rollouts(rule: str, memory: Memory, bounds: Bounds, rng: np.random.Generator) -> int:
     """Units of the next round by `rule`, from `bounds.least` to `bounds.most`; the most while nothing is known."""
     return SCALING_RULES[rule].decide(memory, bounds, rng)
 
 
-def observed(memory: Memory, signals: Mapping[int, Signal], window: int, rule: Rule) -> Memory:
+def observed(memory: Memory, signals: Mapping[int, Signal], window: int, rule: str) -> Memory:
     """The memory after a round in which the groups were those of `signals`.
 
     A group keeps its last `window` ratios; one that is not in `signals` is forgotten. `rule` says whether the round is
@@ -167,24 +163,6 @@ def noise_scale(memory: Memory) -> float:
     if memory.trace is None or memory.square is None or memory.square <= 0:
         return math.inf
     return max(0.0, memory.trace / memory.square)
-
-
-def list_overhead(prices: Prices, agents: int, stages: Sequence[StageSpec], storage: StorageClass) -> float:
-    """What a round costs beside its units, in the price of one unit.
-
-    Counted are requests at list prices in the paper's decomposition (`placement.split`, every agent a group of its
-    own), wherever the round really runs and however long it takes: a weight must not depend on placement or on a clock.
-    A unit is an invocation, a PUT of its trajectory and a GET of it by every learner function. A round is, beside that,
-    an invocation of every learner function and a PUT of every object these store: the learner's state, policies where
-    the stage trains them, tensors where a later stage reads them.
-    """
-    s3 = {"standard": prices.s3.standard, "express": prices.s3.express}[storage]
-    put, get = Fraction(s3.put_per_thousand) / 1000, Fraction(s3.get_per_thousand) / 1000
-    request = Fraction(prices.lambda_.requests_per_million) / 1_000_000
-    works = [work for wave in split(stages, range(agents)) for work in wave]
-    trains = {stage.name for stage in stages if "policy" in stage.writes}
-    stored = sum(1 + work.publish + (not trains.isdisjoint(work.stages)) for work in works)
-    return float((len(works) * request + stored * put) / (request + put + len(works) * get))
 
 
 def constant(memory: Memory, bounds: Bounds, rng: np.random.Generator) -> int:
@@ -293,12 +271,28 @@ def _chosen(memory: Memory, bounds: Bounds, threshold: float) -> int:
     return math.floor((max(asked) if average >= threshold else average) + 0.5)
 
 
-SCALING_RULES: Mapping[Rule, ScalingRule] = {
-    "constant": ScalingRule(constant),
-    "paper": ScalingRule(paper, ("curvature",)),
-    "offset": ScalingRule(offset, ("curvature",)),
-    "gns": ScalingRule(gns, ("noise",)),
-    "shuffled:paper": ScalingRule(_shuffled(paper), ("curvature",), past=True),
-    "shuffled:offset": ScalingRule(_shuffled(offset), ("curvature",), past=True),
-    "shuffled:gns": ScalingRule(_shuffled(gns), ("noise",), past=True),
-}
+_GNS, _PAPER, _OFFSET = (
+    ScalingRule(gns, ("noise",)),
+    ScalingRule(paper, ("curvature",)),
+    ScalingRule(offset, ("curvature",)),
+)
+
+
+def _control(name: str, rule: ScalingRule) -> Rule[ScalingRule]:
+    control = ScalingRule(_shuffled(rule.decide), rule.needs, past=True)
+    return Rule(f"the control of {name}: its signal in random order", control)
+
+
+SCALING_RULES: Family[ScalingRule] = Family(
+    "scaling",
+    {
+        "constant": Rule("the same number every round", ScalingRule(constant, adapts=False)),
+        "gns": Rule("by gradient noise", _GNS),
+        "paper": Rule("by convexity, with the paper's literal threshold", _PAPER),
+        "offset": Rule("by convexity, with a threshold counted from the minimum", _OFFSET),
+        "shuffled:paper": _control("paper", _PAPER),
+        "shuffled:offset": _control("offset", _OFFSET),
+        "shuffled:gns": _control("gns", _GNS),
+    },
+    ScalingRule,
+)

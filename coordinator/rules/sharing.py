@@ -1,40 +1,88 @@
-"""Which agents share networks at round 0; each group is named after its first member.
+"""Which agents share networks: modes of sharing, and what a group goes on from when sharing is switched on.
 
 Agents that have learned nothing act alike, so dynamic sharing begins with one network for each class, and agents get
 networks of their own once training together declines. The MARLess paper (SoCC 2025) begins apart.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
-Rule = Literal["none", "all", "dynamic"]
+from coordinator.registry import Family, Rule
+from functions.contract import SummaryName
+
 Start = Literal["together", "apart"]
-Base = Literal["distil", "return", "convexity"]
 
 
-class SharingRule(Protocol):
-    """`classes[i]` is the class of agent i; only agents of one class can share. Returns the group of every agent.
+class InitialGroups(Protocol):
+    """The groups of round 0; each is named after its first member.
 
-    Where some compete, a class for every side: `coordinator.core.sides.classes_by_side`. What helps one side harms
-    another, so a network of both would be pulled both ways.
+    `classes[i]` is the class of agent i; only agents of one class can share. Where some compete, there is a class for
+    every side (`coordinator.core.sides.classes_by_side`): what helps one side harms another, so a network of both would
+    be pulled both ways. `start` is how a mode that switches begins.
     """
 
-    def __call__(self, classes: Sequence[int]) -> tuple[int, ...]: ...
+    def __call__(self, classes: Sequence[int], start: Start) -> tuple[int, ...]: ...
 
 
-def none(classes: Sequence[int]) -> tuple[int, ...]:
+@dataclass(frozen=True)
+class SharingMode:
+    """Which agents share networks in round 0, and whether that changes later."""
+
+    initial: InitialGroups
+    switches: bool = False
+    """The reward trend switches sharing on and off."""
+    identity: bool = True
+    """Networks take the agent's one-hot, so that merging and splitting never change a shape."""
+
+
+Scores = Mapping[int, float]
+
+
+@dataclass(frozen=True)
+class BaseRule:
+    """Which member's networks a new group starts from: the one with the highest score."""
+
+    score: Callable[[Scores, Scores], Scores]
+    """From mean returns and convexity ratios by agent (empty unless `needs` has 'curvature') to scores by agent."""
+    needs: tuple[SummaryName, ...] = ()
+    distils: bool = False
+    """The group's policy is then taught to act as all members did."""
+
+
+def none(classes: Sequence[int], start: Start = "apart") -> tuple[int, ...]:
     """Every agent learns alone."""
     return tuple(range(len(classes)))
 
 
-def all_(classes: Sequence[int]) -> tuple[int, ...]:
+def all_(classes: Sequence[int], start: Start = "together") -> tuple[int, ...]:
     """All agents of a class share."""
     return tuple(list(classes).index(kind) for kind in classes)
 
 
-_RULES: dict[Rule | Start, SharingRule] = {"none": none, "all": all_, "apart": none, "together": all_}
+def dynamic(classes: Sequence[int], start: Start) -> tuple[int, ...]:
+    """As `start` says."""
+    return all_(classes) if start == "together" else none(classes)
 
 
-def initial(rule: Rule, start: Start, classes: Sequence[int]) -> tuple[int, ...]:
-    """The groups of round 0; `start` is how dynamic sharing begins, `classes` as for a `SharingRule`."""
-    return _RULES[start if rule == "dynamic" else rule](classes)
+SHARING_MODES: Family[SharingMode] = Family(
+    "sharing",
+    {
+        "none": Rule("networks per agent, the default", SharingMode(none, identity=False)),
+        "all": Rule("one per class of equal spaces, the default of algorithms with replay", SharingMode(all_)),
+        "dynamic": Rule("as the trend decides", SharingMode(dynamic, switches=True)),
+    },
+    SharingMode,
+)
+
+BASES: Family[BaseRule] = Family(
+    "base",
+    {
+        "distil": Rule("one policy taught by all", BaseRule(lambda returns, _: returns, distils=True)),
+        "return": Rule("the member with the best return", BaseRule(lambda returns, _: returns)),
+        "convexity": Rule(
+            "the member with the most convex loss", BaseRule(lambda _, convexity: convexity, ("curvature",))
+        ),
+    },
+    BaseRule,
+)

@@ -11,14 +11,13 @@ densities of what agents saw and did, so it tells agents apart by the places the
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from coordinator.registry import Family, Rule
 from functions.contract import NotFinite
-
-Distance = Literal["jsd", "kde-kl", "hellinger", "w2", "regret", "action"]
 
 FloatArray = NDArray[np.float64]
 
@@ -206,14 +205,31 @@ def _log_density(centres: FloatArray, points: FloatArray, own: bool) -> FloatArr
     return np.asarray(top + np.log(total) - np.log(count - own) - np.log(np.diag(root)).sum())
 
 
-DISTANCES: dict[Distance, DistanceRule] = {
-    "jsd": DistanceRule("behaviour", partial(_each_beside_all, _jensen_shannon), _root_mean),
-    "kde-kl": DistanceRule("density", _kde_kl, _mean_from_zero),
-    "hellinger": DistanceRule("gaussian", partial(_each_beside_all, _hellinger), _root_mean),
-    "w2": DistanceRule("gaussian", partial(_each_beside_all, _wasserstein), _root_mean),
-    "regret": DistanceRule("values", partial(_each_beside_all, _regret), _mean),
-    "action": DistanceRule("action", partial(_each_beside_all, _action), _mean),
-}
+DISTANCES: Family[DistanceRule] = Family(
+    "distance",
+    {
+        "jsd": Rule(
+            "root of the mean Jensen-Shannon divergence of choices",
+            DistanceRule("behaviour", partial(_each_beside_all, _jensen_shannon), _root_mean),
+        ),
+        "kde-kl": Rule("the MARLess paper's", DistanceRule("density", _kde_kl, _mean_from_zero)),
+        "hellinger": Rule(
+            "Hellinger distance of Gaussian actions",
+            DistanceRule("gaussian", partial(_each_beside_all, _hellinger), _root_mean),
+        ),
+        "w2": Rule(
+            "2-Wasserstein distance of Gaussian actions",
+            DistanceRule("gaussian", partial(_each_beside_all, _wasserstein), _root_mean),
+        ),
+        "regret": Rule(
+            "loss of value by acting as the other", DistanceRule("values", partial(_each_beside_all, _regret), _mean)
+        ),
+        "action": Rule(
+            "Euclidean distance of actions", DistanceRule("action", partial(_each_beside_all, _action), _mean)
+        ),
+    },
+    DistanceRule,
+)
 """The distances by name.
 
 * `jsd`: root of the mean Jensen-Shannon divergence; a metric, at most sqrt(ln 2).

@@ -13,14 +13,14 @@ first, `decline` the second; they agree at gamma = 0. Both flip on noise: withou
 
 import math
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from coordinator.registry import Family, Rule
 from functions.contract import Message
 
-Rule = Literal["significant", "decline", "paper"]
 FloatArray = NDArray[np.float64]
 
 ALPHAS = (0.001, 0.01, 0.05, 0.1)
@@ -154,7 +154,14 @@ def paper(values: FloatArray, gamma: float, alpha: float) -> bool:
     return slope(values) < gamma
 
 
-TRENDS: dict[Rule, TrendRule] = {"significant": significant, "decline": decline, "paper": paper}
+TRENDS: Family[TrendRule] = Family(
+    "trend",
+    {
+        "significant": Rule("a decline beyond chance", significant),
+        "paper": Rule("slope under gamma", paper),
+        "decline": Rule("-slope over gamma", decline),
+    },
+)
 
 
 def _line(values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -20,6 +20,8 @@ PUBLIC = {
     " minibatches moments names observations pooling recurrent",
     "marless.environments": "AgentClass EnvSpec EnvTask EnvironmentFault MissingExtra Observation Step Unsupported"
     " VectorEnvironment check make spec",
+    "marless.rules": "BaseRule Bounds DistanceRule GroupingRule PlacementRule Rule ScalingRule SharingMode TrendRule"
+    " Work slope",
     "marless.backends": "Backend Connection FileStorage Invoker Ledger LocalBackend Part Platform Readiness"
     " RemoteBackend Report SqliteLedger Storage WorkerPool backend names",
 }

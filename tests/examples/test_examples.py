@@ -14,6 +14,7 @@ SHORT = {
     "emulated_account": "rounds=1",
     "own_algorithm": "rounds=2",
     "own_environment": "rounds=2",
+    "own_rule": "rounds=3",
     "train_and_load": "rounds=2",
 }
 

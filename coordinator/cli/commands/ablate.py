@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from coordinator.ablation import report, study, table
-from coordinator.ablation.arms import ARMS, Arm, configuration, cross, named, refuse_clashes, settings
+from coordinator.ablation.arms import ARMS, SHARING, Arm, configuration, cross, named, refuse_clashes, settings
 from coordinator.ablation.campaign import Campaign, Ended
 from coordinator.ablation.cells import BASE
 from coordinator.ablation.comparison import Runs, Table
@@ -22,10 +22,12 @@ from coordinator.cli.console import report_ending
 from coordinator.config import dump
 from coordinator.config.schema import RunConfig, load
 from coordinator.errors import FINISHED, UNFINISHED, Ending, UserError
+from coordinator.placement.rules import PLACEMENTS
 from coordinator.reports import TeamPolicy, crossplay, load_policy
 from coordinator.reports.evaluations import names
 from coordinator.reports.text import money, seconds
 from coordinator.reports.text import table as aligned
+from coordinator.rules.scaling import SCALING_RULES
 from coordinator.runs.folder import ERRORS, RunFolder
 from coordinator.runs.policies import with_absolute_policies
 from coordinator.runs.signals import Signals
@@ -50,11 +52,9 @@ def arguments(parser: ArgumentParser) -> None:
     """Adds the command's arguments."""
     common.configuration(parser)
     parser.add_argument("--arms", type=_listed, metavar="A,B", help="arms, the baseline first (default: all)")
-    parser.add_argument("--sharing", type=_listed, metavar="A,B", help="combine rules instead: none, all, paper, ours")
-    parser.add_argument(
-        "--scaling", type=_listed, metavar="A,B", help="... constant, gns, paper, offset, shuffled:paper"
-    )
-    parser.add_argument("--placement", type=_listed, metavar="A,B", help="... split, fused, packed, whole, auto")
+    parser.add_argument("--sharing", type=_listed, metavar="A,B", help=f"combine rules instead: {', '.join(SHARING)}")
+    parser.add_argument("--scaling", type=_listed, metavar="A,B", help=f"... {', '.join(SCALING_RULES)}")
+    parser.add_argument("--placement", type=_listed, metavar="A,B", help=f"... {', '.join(PLACEMENTS)}")
     parser.add_argument(
         "--seeds", type=_seeds, default=list(range(1, 11)), metavar="1-10", help="seeds of every arm (default: 1-10)"
     )
@@ -199,7 +199,7 @@ def _announce(options: Namespace, campaign: Campaign, base: RunConfig, arms: lis
     total, missing = len(arms) * len(options.seeds), len(campaign.missing)
     if not options.json:
         print(f"arms: {len(arms)}, seeds: {len(options.seeds)}, runs: {total}, of them finished: {total - missing}")
-    scaled = [arm.name for arm in arms if arm.settings["scaling.rule"] != "constant"]
+    scaled = [arm.name for arm in arms if SCALING_RULES[str(arm.settings["scaling.rule"])].adapts]
     if scaled and base.scaling.rollouts == 1:
         text = "scaling.rollouts = 1: the scaling rules have nothing to choose from; set a maximum, such as"
         print(f"{text} scaling.rollouts=8", file=sys.stderr, flush=True)

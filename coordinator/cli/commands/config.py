@@ -18,5 +18,5 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Prints the configuration; trained with, it gives the same run."""
-    print(document(load(*common.split(options.settings))), end="")
+    print(document(load(*common.split(options.settings)), plug_ins=True), end="")
     return 0

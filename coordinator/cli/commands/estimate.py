@@ -12,6 +12,7 @@ from coordinator.estimation.estimate import Estimate, estimate_run
 from coordinator.estimation.targets import Target
 from coordinator.pricing.bill import Bill
 from coordinator.reports.text import money, seconds, table
+from coordinator.rules.sharing import SHARING_MODES
 
 # Functions that an account may run at once unless AWS was asked for more (Lambda developer guide, "Lambda quotas").
 CONCURRENCY = 1000
@@ -79,7 +80,7 @@ def _show(config: RunConfig, found: list[tuple[Target, Estimate, Bill]]) -> None
         print(f"{spent.rounds:,} rounds, about {seconds(spent.seconds)} of training {where}")
     _, _, cost = found[0]
     print(f"about {money(float(cost.total))}: what this would cost on AWS Lambda ({cost.architecture}, {cost.region})")
-    if config.sharing.rule == "dynamic":
+    if SHARING_MODES[config.sharing.rule].switches:
         print("without switching sharing on or off, which is not known beforehand")
     if config.stop.return_ is not None:
         print(f"less if a mean return of {config.stop.return_:g} is reached earlier")

@@ -6,7 +6,7 @@ from simulated import SPEC
 from coordinator.core import sides
 from coordinator.core.sides import Side, classes_by_side, incompatibility, ranked_side, sides_of
 from coordinator.rules.grouping import groups_of
-from coordinator.rules.sharing import initial
+from coordinator.rules.sharing import SHARING_MODES
 from functions.environments import registry
 from functions.environments.base import AgentClass, EnvSpec, EnvTask
 
@@ -58,12 +58,12 @@ def test_a_side_that_there_is_not_is_refused(spec, wanted, said):
 
 def test_groups_never_span_sides():
     spec = a_spec(("red_0", "blue_0", "red_1", "blue_1"), (0, 1, 0, 1))  # all of one class
-    assert initial("all", "together", classes_by_side(spec)) == (0, 1, 0, 1)
-    assert initial("dynamic", "together", classes_by_side(spec)) == (0, 1, 0, 1)
+    assert SHARING_MODES["all"].initial(classes_by_side(spec), "together") == (0, 1, 0, 1)
+    assert SHARING_MODES["dynamic"].initial(classes_by_side(spec), "together") == (0, 1, 0, 1)
     assert groups_of(classes_by_side(spec), lambda agents: [0] * len(agents)) == (0, 1, 0, 1)
 
 
 def test_classes_of_one_side_stay_apart():
     spec = registry.spec(EnvTask(name="mpe/simple_world_comm"))
-    assert initial("all", "together", classes_by_side(spec)) == (0, 1, 1, 1, 4, 4)
+    assert SHARING_MODES["all"].initial(classes_by_side(spec), "together") == (0, 1, 1, 1, 4, 4)
     assert classes_by_side(SPEC) == SPEC.class_of

@@ -5,8 +5,6 @@ import pytest
 
 from coordinator.ablation.arms import (
     ARMS,
-    PLACEMENT,
-    SCALING,
     SHARING,
     configuration,
     controls,
@@ -16,6 +14,8 @@ from coordinator.ablation.arms import (
 )
 from coordinator.ablation.study import FILE, Study, joined, read, write
 from coordinator.config.schema import ConfigError, load
+from coordinator.placement.rules import PLACEMENTS
+from coordinator.rules.scaling import SCALING_RULES
 
 BASE = load(None, ["scaling.rollouts=8", "algorithm.lr=0.002"])
 
@@ -27,7 +27,7 @@ def test_every_arm_is_a_configuration_that_can_run(name):
 
 
 def test_every_cross_of_rules_is_a_configuration_that_can_run():
-    arms = cross(list(SHARING), list(SCALING), list(PLACEMENT))
+    arms = cross(list(SHARING), list(SCALING_RULES), list(PLACEMENTS))
     assert len({arm.name for arm in arms}) == len({arm.slug for arm in arms}) == len(arms) == 4 * 7 * 5
     for arm in arms:
         configuration(arm, BASE)
@@ -168,7 +168,7 @@ def test_a_shuffled_signal_in_a_cross_controls_the_same_rules_with_the_signal_in
 
 
 def test_every_control_in_a_cross_differs_from_what_it_controls_in_its_scaling_alone():
-    arms = {arm.name: arm for arm in cross(list(SHARING), list(SCALING), list(PLACEMENT))}
+    arms = {arm.name: arm for arm in cross(list(SHARING), list(SCALING_RULES), list(PLACEMENTS))}
     pairs = controls(arms)
     assert len(pairs) == 4 * 3 * 5
     for name, tested in pairs:

@@ -4,7 +4,6 @@ import itertools
 import math
 from collections import Counter
 from decimal import Decimal
-from typing import get_args
 
 import msgspec
 import numpy as np
@@ -13,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
+from coordinator.placement.rules import list_overhead
 from coordinator.pricing.bill import Meter, bill
 from coordinator.pricing.prices import load_prices
 from coordinator.rules.scaling import (
@@ -22,12 +22,10 @@ from coordinator.rules.scaling import (
     SCALING_RULES,
     Bounds,
     Memory,
-    Rule,
     ScalingSignals,
     Signal,
     convexity,
     emptied,
-    list_overhead,
     needs,
     noise_scale,
     observed,
@@ -38,7 +36,7 @@ from functions.algorithms.ppo.ppo import PPO_STAGES
 from functions.contract import Usage
 from functions.randomness import generator
 
-RULES = get_args(Rule)
+RULES = SCALING_RULES.built_in
 # The paper's settings for six agents: I_max 50, I_min 50/6 (9 in whole units), beta 0.5.
 PAPER = Bounds(most=50, least=9, beta=0.5, overhead=0.0)
 # The same six times as large, where I_min = I_max / N is a whole number.

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.rules.sharing import initial
+from coordinator.rules.sharing import SHARING_MODES
 
 CLASSES = st.lists(st.integers(0, 3), min_size=1, max_size=12)
 BEGINNINGS = [("none", "together"), ("all", "apart"), ("dynamic", "together"), ("dynamic", "apart")]
@@ -21,13 +21,13 @@ BEGINNINGS = [("none", "together"), ("all", "apart"), ("dynamic", "together"), (
     ],
 )
 def test_the_groups_of_small_teams(rule, start, classes, groups):
-    assert initial(rule, start, classes) == groups
+    assert SHARING_MODES[rule].initial(classes, start) == groups
 
 
 @pytest.mark.parametrize("rule, start", BEGINNINGS)
 @given(classes=CLASSES)
 def test_a_group_is_named_after_its_first_member_and_keeps_to_one_class(rule, start, classes):
-    groups = initial(rule, start, classes)
+    groups = SHARING_MODES[rule].initial(classes, start)
     assert len(groups) == len(classes)
     for agent, group in enumerate(groups):
         assert group == groups.index(group) <= agent

@@ -1,0 +1,32 @@
+"""What a rule of yours may use: a `Rule` is a line that explains it and a function or object of its family.
+
+A package offers a rule by an entry point of the group ``marless.rules`` whose name is ``<family>.<name>`` and whose
+value is a `Rule`. Families: ``trend`` (`TrendRule`), ``distance`` (`DistanceRule`), ``grouping`` (`GroupingRule`),
+``base`` (`BaseRule`), ``sharing`` (`SharingMode`), ``scaling`` (`ScalingRule`) and ``placement`` (`PlacementRule`).
+
+Example:
+    >>> from marless.rules import Bounds, Rule, ScalingRule
+    >>> HALF = Rule("half of the most", ScalingRule(lambda history, bounds, rng: bounds.most // 2, adapts=False))
+"""
+
+from coordinator.placement.rules import PlacementRule, Work
+from coordinator.registry import Rule
+from coordinator.rules.grouping import GroupingRule
+from coordinator.rules.scaling import Bounds, ScalingRule
+from coordinator.rules.sharing import BaseRule, SharingMode
+from coordinator.rules.similarity import DistanceRule
+from coordinator.rules.trend import TrendRule, slope
+
+__all__ = [
+    "BaseRule",
+    "Bounds",
+    "DistanceRule",
+    "GroupingRule",
+    "PlacementRule",
+    "Rule",
+    "ScalingRule",
+    "SharingMode",
+    "TrendRule",
+    "Work",
+    "slope",
+]

@@ -1,0 +1,73 @@
+"""Rules of another package, used as a user would."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+import marless
+from coordinator.cli.app import main
+
+ROOT = Path(__file__).parents[2]
+PLUG_IN = Path(__file__).parents[1] / "plug_ins" / "my_rule"
+SCALED = {"rule": "ramp", "rollouts": 5, "min_rollouts": 2}
+
+
+def install(home, monkeypatch, entry_points):
+    """What `pip install --editable` leaves: the package on the path, and its entry points in a .dist-info."""
+    info = home / "site" / "my_rule-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-rule\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[marless.rules]\n{entry_points}\n")
+    monkeypatch.syspath_prepend(home / "site")
+    monkeypatch.syspath_prepend(PLUG_IN)
+
+
+@pytest.fixture
+def installed(home, monkeypatch):
+    install(home, monkeypatch, "scaling.ramp = my_rule:RAMP\ntrend.three_down = my_rule:THREE_DOWN")
+
+
+def test_a_run_is_scaled_by_it(installed, small):
+    run = marless.train({**small, "scaling": SCALED, "trend": {"rule": "three_down"}}, quiet=True, stop={"rounds": 5})
+    assert [row["rollouts"] for row in run.metrics()] == [5, 3, 4, 5, 5]
+    assert 'rule = "ramp"' in (run.path / "config.toml").read_text()
+    assert marless.resume(run, stop={"rounds": 6}, quiet=True).summary.rounds == 6
+
+
+def test_help_texts_explain_it(installed, capsys):
+    assert main(["config", "scaling.rule=ramp", "scaling.rollouts=4"]) == 0
+    assert "ramp: grows by one rollout a round" in capsys.readouterr().out
+    assert main(["ablate", "--help"]) == 0
+    assert "ramp" in capsys.readouterr().out
+
+
+def test_an_ablation_takes_it(installed, home, monkeypatch, capsys):
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join(map(str, (home / "site", PLUG_IN, ROOT)))
+    )  # its runs are processes
+    small = ["actors.num_envs=2", "evaluation.episodes=2", "evaluation.final_episodes=2", "scaling.rollouts=3"]
+    axes = ["--sharing", "none", "--scaling", "constant,ramp", "--placement", "fused", "--seeds", "1", "--jobs", "1"]
+    assert main(["ablate", *small, "stop.rounds=2", *axes]) == 0
+    assert "none+ramp@fused" in capsys.readouterr().out
+
+
+def test_without_it_the_rule_is_unknown(small):
+    with pytest.raises(
+        marless.ConfigError, match=r"scaling\.rule: there is no scaling rule 'ramp'; known are constant"
+    ):
+        marless.train(small, scaling=SCALED)
+
+
+@pytest.mark.parametrize(
+    ("entry_points", "problem"),
+    [
+        ("scaling.ramp = no_such_module:RAMP", "cannot be loaded: No module named 'no_such_module'"),
+        ("scaling.ramp = my_rule:ramp", "is no Rule of a ScalingRule"),
+        ("scaling.ramp = my_rule:THREE_DOWN", "is no Rule of a ScalingRule"),
+    ],
+)
+def test_one_that_cannot_be_used_is_a_line(home, monkeypatch, small, entry_points, problem):
+    install(home, monkeypatch, entry_points)
+    with pytest.raises(marless.ConfigError, match=problem):
+        marless.train(small, scaling=SCALED)
