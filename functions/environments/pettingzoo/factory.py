@@ -35,8 +35,8 @@ def factory_of(name: str) -> Factory:
     module = module_of(name, match[1])
     factory = getattr(module, match[2], None)
     if callable(factory):
-        callable_factory: Factory = factory
-        return callable_factory
+        named_factory: Factory = factory
+        return named_factory
     # A module of PettingZoo that has `env` but no `parallel_env`.
     if match[2] == "parallel_env" and _FAMILY.match(match[1]) and hasattr(module, "env"):
         raise Unsupported(f"{name}: the game of module '{match[1]}' is turn-based, which is not supported")

@@ -327,14 +327,14 @@ def test_the_rollout_that_is_not_finite_is_named():
 
     engine = Engine(Broken(), 6, 3)
     policy = Policy(engine.spec, Team(groups=(0, 1, 2)), weights(engine.spec, Team(groups=(0, 1, 2))))
-    with pytest.raises(EnvironmentFault, match="unit 13: reward holds NaN or infinity"):
+    with pytest.raises(EnvironmentFault, match="rollout 13: reward holds NaN or infinity"):
         collect_side_by_side(engine, policy, 3, 0, 0, (11, 12, 13))
 
 
 def test_what_a_policy_makes_that_is_not_finite_is_the_policys():
     engine, team = registry.make(TASKS["spread"], 3), Team(groups=(0, 1, 2))
     made = {name: np.full_like(array, np.nan) for name, array in weights(engine.spec, team).items()}
-    with pytest.raises(NotFinite, match="unit 7: log_probability/0 holds NaN or infinity"):
+    with pytest.raises(NotFinite, match="rollout 7: log_probability/0 holds NaN or infinity"):
         collect_side_by_side(engine, Policy(engine.spec, team, made), 3, 0, 0, (7,))
 
 
