@@ -109,7 +109,9 @@ class Recorder:
         for name, array in named.items():
             if array.dtype == np.float32 and not np.isfinite(array).all():
                 from_policy = name.startswith(_OF_POLICY)
-                raise (NotFinite if from_policy else EnvironmentFault)(f"rollout {rollout}: {name} holds NaN or infinity")
+                raise (NotFinite if from_policy else EnvironmentFault)(
+                    f"rollout {rollout}: {name} holds NaN or infinity"
+                )
         return {f"{rollout_prefix(rollout)}/{name}": array for name, array in named.items()}
 
     def _cut_tensors(self, index: int) -> dict[str, Array]:
