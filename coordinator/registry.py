@@ -48,6 +48,10 @@ class Family(Mapping[str, T]):
         """Our rules' names."""
         return tuple(self._built_in)
 
+    def summary(self, name: str) -> str:
+        """The line that explains a rule; raises as indexing does."""
+        return self._entry(name).summary
+
     def described(self, plug_ins: bool = False) -> str:
         """All names with their lines; with `plug_ins` those of other packages too. Raises `BadRequest`."""
         return "; ".join(f"{name}: {self._entry(name).summary}" for name in (self if plug_ins else self._built_in))

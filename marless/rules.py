@@ -4,7 +4,7 @@ A package offers a rule by an entry point of the group ``marless.rules`` whose n
 value is a `Rule`. Families: ``trend`` (`TrendRule`), ``distance`` (`DistanceRule`), ``grouping`` (`GroupingRule`),
 ``base`` (`BaseRule`), ``sharing`` (`SharingMode`), ``scaling`` (`ScalingRule`) and ``placement`` (`PlacementRule`).
 
-Example:
+Examples:
     >>> from marless.rules import Bounds, Rule, ScalingRule
     >>> HALF = Rule("half of the most", ScalingRule(lambda history, bounds, rng: bounds.most // 2, adapts=False))
 """

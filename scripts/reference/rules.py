@@ -1,36 +1,33 @@
 """docs/reference/rules.md: what can be decided during training, and by which rules."""
 
 from collections.abc import Mapping
-from typing import get_args
 
-from coordinator.placement import rules as placement
-from coordinator.rules import grouping, scaling, sharing, similarity, trend
+from coordinator.config.schema import RULES
 from scripts.reference import markdown
 
 _ABOUT = """\
 The rules that the [controller](../explanation/controller.md) decides by, by configuration key. "The paper" is
-*Multi-Agent Reinforcement Learning with Serverless Computing* (SoCC '25); where it contradicts itself both readings
-are rules. Bounds and thresholds are settings of the same table, see [configuration](configuration.md#trend)."""
-
-# Key, question, and the names that are registered.
-RULES: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "trend.rule": ("Does training go the wrong way?", tuple(trend.TRENDS)),
-    "sharing.rule": ("Which agents share a network?", get_args(sharing.Rule)),
-    "sharing.start": ("How does dynamic sharing begin?", get_args(sharing.Start)),
-    "sharing.distance": ("How differently do two agents act?", tuple(similarity.DISTANCES)),
-    "sharing.grouping": ("Who belongs together?", tuple(grouping.GROUPINGS)),
-    "sharing.base": ("Which weights does a group go on from?", get_args(sharing.Base)),
-    "scaling.rule": ("How many rollouts does the next round sample?", tuple(scaling.SCALING_RULES)),
-    "placement.rule": ("Over how many functions is a round spread?", get_args(placement.Choice)),
+*Multi-Agent Reinforcement Learning with Serverless Computing* (SoCC '25); where it contradicts itself both readings are
+rules. Bounds and thresholds are settings of the same table, see [configuration](configuration.md#trend). Other packages
+add rules by entry points: see [plug-ins](../how-to/plug-in.md#a-rule)."""
+QUESTIONS: Mapping[str, str] = {
+    "trend.rule": "Does training go the wrong way?",
+    "sharing.rule": "Which agents share a network?",
+    "sharing.distance": "How differently do two agents act?",
+    "sharing.grouping": "Which agents belong together?",
+    "sharing.base": "Which weights does a new group start from?",
+    "scaling.rule": "How many rollouts does the next round sample?",
+    "placement.rule": "Over how many functions is a round spread?",
 }
 
 
 def page() -> str:
     """The whole page."""
     text, parts = markdown.data("rules.toml"), [_ABOUT]
-    for key, (question, names) in RULES.items():
-        if surplus := text[key].keys() - {*names}:
+    for key, family in RULES.items():
+        details = text.get(key, {})
+        if surplus := details.keys() - {*family.built_in}:
             raise KeyError(f"docs/data/rules.toml: {key} cannot be {', '.join(sorted(surplus))}")
-        rows = [(markdown.code(name), text[key][name]) for name in names]
-        parts += [f"## {key}", question, markdown.table(("rule", "what it does"), rows)]
-    return markdown.page("Rules", "`docs/data/rules.toml` or the registries in `coordinator/rules`", parts)
+        rows = [(markdown.code(name), family.summary(name), details.get(name, "")) for name in family.built_in]
+        parts += [f"## {key}", QUESTIONS[key], markdown.table(("rule", "in a line", "in detail"), rows)]
+    return markdown.page("Rules", "`docs/data/rules.toml` or the registries in `coordinator`", parts)

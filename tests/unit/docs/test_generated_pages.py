@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from coordinator.cli.app import COMMANDS
-from coordinator.config.schema import load, valid_keys
+from coordinator.config.schema import RULES, load, valid_keys
 from coordinator.config.task_defaults import ALONE, FAMILIES
 from functions.algorithms.registry import BUILT_IN
 from functions.environments import registry
@@ -31,7 +31,7 @@ def test_a_committed_page_is_the_one_that_make_docs_writes(path):
         (environments.page, environments.requirements()),
         (commands.page, COMMANDS),
         (configuration.page, [key for key in valid_keys() if not key.startswith("algorithm.")]),
-        (rules.page, [name for _, names in rules.RULES.values() for name in names]),
+        (rules.page, [name for family in RULES.values() for name in family.built_in]),
     ],
     ids=["algorithms", "settings", "families", "environments", "extras", "commands", "keys", "rules"],
 )
