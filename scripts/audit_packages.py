@@ -1,4 +1,4 @@
-"""Looks at what `sam build` made: ``python -m scripts.audit_packages FOLDER``, a folder with one package a function.
+"""Checks the packages that `sam build` made, one folder each: ``python -m scripts.audit_packages FOLDER``.
 
 Prints sizes and import times. Fails when a package is missing, is larger than it may be, cannot do its work with
 nothing else of this machine in sight, or takes too long to import; for the last two it is built once more from the same

@@ -1,4 +1,4 @@
-"""Builds what Lambda is given: ``python -m scripts.build WHAT FOLDER``.
+"""Builds the packages for Lambda: ``python -m scripts.build WHAT FOLDER``.
 
 WHAT is a function, for its package; `zips`, for the packages of all functions that are no images, each with an archive
 beside it; or `plugins`, for what the learner's image takes in of them.

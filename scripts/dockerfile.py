@@ -1,4 +1,4 @@
-"""A Dockerfile's steps without a container engine: reading them, and following them below a folder.
+"""Parses a Dockerfile and follows its steps below a folder, without a container engine.
 
 Knows what our Dockerfiles use (Dockerfile reference, docs.docker.com): FROM, ARG, ENV, WORKDIR, COPY, RUN in its shell
 form, CMD in its exec form, comments and continued lines. A file that uses more is refused, not misread.

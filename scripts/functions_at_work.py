@@ -1,4 +1,4 @@
-"""Functions as Lambda would start them: a fresh interpreter that sees their package and nothing else of this machine.
+"""Runs packaged functions as Lambda would: in a fresh interpreter that imports from their package alone.
 
 Storage and table are moto's, in this process.
 """

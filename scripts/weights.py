@@ -1,4 +1,4 @@
-"""The hash of the weights that short runs end with: what a change of structure must leave as it was.
+"""Prints hashes of the final weights of short runs, which a change of structure must not alter.
 
     python -m scripts.weights [PATTERN ...] > after.json
 

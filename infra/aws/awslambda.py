@@ -23,7 +23,7 @@ from functions.contract import Report
 from infra.aws.backoff import retry, until
 from infra.aws.clients import Cloud
 from infra.aws.errors import code, explain, storage_errors
-from infra.aws.lambda_reply import LARGEST, LARGEST_EVENT, SMALLER, Ending, Metering, ending, metering
+from infra.aws.lambda_reply import LARGEST, LARGEST_EVENT, SMALLER, InvocationResult, Metering, metering, parse_result
 
 # A function may run for 15 minutes (developer guide, "Lambda quotas"), and may have to be started first.
 _ANSWER_S = 16 * 60.0
@@ -112,13 +112,13 @@ class LambdaInvoker:
             try:
                 report = self._run(call)
             except Exception as error:  # a defect here must not leave the coordinator waiting for ever
-                report = _report(call, Ending("crash", detail=f"{type(error).__name__}: {error}"))
+                report = _report(call, InvocationResult("crash", detail=f"{type(error).__name__}: {error}"))
             self._reports.put(report)
             self._idle.release()
 
     def _run(self, call: _Call) -> Report:
         if len(call.body) > LARGEST:
-            return _report(call, Ending("crash", detail=_too_large(call, LARGEST)))
+            return _report(call, InvocationResult("crash", detail=_too_large(call, LARGEST)))
         try:
             return retry(
                 lambda: self._ask(call),
@@ -134,7 +134,7 @@ class LambdaInvoker:
         reply = self._client.invoke(FunctionName=call.name, LogType="Tail", Payload=call.body)
         payload = reply["Payload"].read()
         log = base64.b64decode(reply.get("LogResult", "")).decode(errors="replace")
-        end = ending("FunctionError" in reply, payload, log)
+        end = parse_result("FunctionError" in reply, payload, log)
         elapsed = Metering((time.monotonic() - began) * 1000)
         return _report(call, end, metering(log) or elapsed)
 
@@ -225,11 +225,11 @@ def _status(error: Exception) -> int:
 def _unanswered(call: _Call, error: Exception) -> Report:
     """The report on an attempt of which no end was heard; one that may have run is metered as the longest there is."""
     if _turned_away(error):
-        return _report(call, Ending("throttled", detail=_refusal(call, error)))
+        return _report(call, InvocationResult("throttled", detail=_refusal(call, error)))
     if _unclear(error):
         detail = f"{_refusal(call, error)}; the function may have run, and its time-out is billed"
-        return _report(call, Ending("crash", detail=detail), Metering(call.timeout_s * 1000))
-    return _report(call, Ending("crash", detail=_refusal(call, error)))
+        return _report(call, InvocationResult("crash", detail=detail), Metering(call.timeout_s * 1000))
+    return _report(call, InvocationResult("crash", detail=_refusal(call, error)))
 
 
 def _refusal(call: _Call, error: Exception) -> str:
@@ -241,16 +241,16 @@ def _too_large(call: _Call, limit: int) -> str:
     return f"cannot invoke {call.name}: the request has {len(call.body):,} bytes, Lambda takes {limit:,}: {SMALLER}"
 
 
-def _report(call: _Call, end: Ending, figures: Metering | None = None) -> Report:
-    figures = figures or Metering()
+def _report(call: _Call, end: InvocationResult, metering: Metering | None = None) -> Report:
+    metering = metering or Metering()
     return Report(
         id=call.id,
         attempt=call.attempt,
         function=call.function,
         outcome=end.outcome,
         body=end.body,
-        duration_ms=figures.duration_ms,
-        init_ms=figures.init_ms,
-        peak_mb=figures.peak_mb,
+        duration_ms=metering.duration_ms,
+        init_ms=metering.init_ms,
+        peak_mb=metering.peak_mb,
         detail=end.detail,
     )

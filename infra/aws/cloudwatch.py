@@ -42,10 +42,10 @@ class Logs:
 
     def _read(self, function: str, moment: float) -> Iterator[Event]:
         group = self._groups[function]
-        asked: dict[str, Any] = {"logGroupName": group, "startTime": int(moment * 1000)}
+        arguments: dict[str, Any] = {"logGroupName": group, "startTime": int(moment * 1000)}
         with storage_errors("read", f"the log {group}"):
             while True:
-                answer = self._client.filter_log_events(**asked)
+                answer = self._client.filter_log_events(**arguments)
                 for event in answer["events"]:
                     if event["eventId"] not in self._seen:
                         at = self._seen[event["eventId"]] = event["timestamp"] / 1000
@@ -53,4 +53,4 @@ class Logs:
                 # A page may be empty and yet not the last one (API_FilterLogEvents, nextToken).
                 if "nextToken" not in answer:
                     return
-                asked["nextToken"] = answer["nextToken"]
+                arguments["nextToken"] = answer["nextToken"]

@@ -110,12 +110,12 @@ def _answered(error: ClientError) -> str:
         call = error.operation_name
         action = f"dynamodb:{call}" if call in _TABLE_CALLS else _ACTIONS.get(call, call)
         return f"access denied: the credentials in use lack the permission {action} there"
-    said = error.response["Error"].get("Message", "")
+    message = error.response["Error"].get("Message", "")
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     advice = _ADVICE.get(name, _AWS_FAULT if status >= 500 else "")
     if advice in (_NOT_DEPLOYED, _EXPIRED, _ELSEWHERE):
         return advice
-    return f"{name}: {said}; {advice}" if advice else f"{name}: {said}"
+    return f"{name}: {message}; {advice}" if advice else f"{name}: {message}"
 
 
 def _unanswered(error: Exception) -> str:

@@ -36,7 +36,7 @@ _ERRORS = msgspec.json.Decoder(_Error)
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class InvocationResult:
     """How an invocation ended; fields as in `functions.contract.Report`."""
 
     outcome: Literal["answered", "timeout", "crash", "throttled"]
@@ -46,33 +46,33 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Metering:
-    """The figures of the REPORT line; fields as in `functions.contract.Report`."""
+    """The metering of the REPORT line; fields as in `functions.contract.Report`."""
 
     duration_ms: float = 0.0
     init_ms: float = 0.0
     peak_mb: float = 0.0
 
 
-def ending(failed: bool, payload: bytes, log: str) -> Ending:
+def parse_result(failed: bool, payload: bytes, log: str) -> InvocationResult:
     """`failed`: whether Lambda marked the invocation so; `log`: the end of its log, 4 KB at most."""
     if not failed:
-        return Ending("answered", payload)
+        return InvocationResult("answered", payload)
     try:
         error = _ERRORS.decode(payload)
     except msgspec.MsgspecError:
         error = _Error(message=payload.decode(errors="replace"))
     if error.type == "Function.ResponseSizeTooLarge":
-        return Ending("crash", detail=f"its answer is too large: {error.message} {SMALLER}")
+        return InvocationResult("crash", detail=f"its answer is too large: {error.message} {SMALLER}")
     detail = error.message
     if error.type.startswith(_PLATFORM) and (line := _last_words(log)):
         detail = f"{error.message}; its log ends: {line}"
     if error.type in _TIMEOUTS or "Task timed out after" in error.message:
-        return Ending("timeout", detail=detail)
-    return Ending("crash", detail=f"{error.type}: {detail}" if error.type else detail)
+        return InvocationResult("timeout", detail=detail)
+    return InvocationResult("crash", detail=f"{error.type}: {detail}" if error.type else detail)
 
 
 def metering(log: str) -> Metering | None:
-    """The figures in the last REPORT line of a log; None if it has none."""
+    """The metering in the last REPORT line of a log; None if it has none."""
     line = next((line for line in reversed(log.splitlines()) if line.startswith("REPORT ")), None)
     if line is None:
         return None

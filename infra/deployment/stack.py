@@ -112,10 +112,10 @@ class Stacks:
         try:
             (self.client.update_stack if exists else self.client.create_stack)(**wanted)
         except ClientError as error:
-            said = error.response["Error"].get("Message", "")
-            if "No updates are to be performed" in said:
+            message = error.response["Error"].get("Message", "")
+            if "No updates are to be performed" in message:
                 return "same"
-            if code(error) == "AlreadyExistsException" or "can not be updated" in said:
+            if code(error) == "AlreadyExistsException" or "can not be updated" in message:
                 return "overtaken"
             raise
         return "begun"

@@ -33,7 +33,7 @@ class Account:
 
     @property
     def cloud(self) -> Cloud:
-        """The account as its operator sees it."""
+        """Clients with the operator's credentials."""
         whereabouts = self.whereabouts
         return Cloud(
             region=whereabouts.region,
@@ -42,7 +42,7 @@ class Account:
         )
 
     def stop(self) -> None:
-        """Ends the account and all that runs in it; what it held is gone. Twice is harmless. Raises `AccountFault`."""
+        """Ends the account with its functions and data; idempotent. Raises `AccountFault`."""
         for number, patience_s in ((signal.SIGTERM, _STOP_S), (signal.SIGKILL, _STOP_S)):
             # The lock identifies the process: another one with that number does not hold it.
             if self.folder.whereabouts() not in (None, self.whereabouts) or not self.folder.alive():
@@ -55,7 +55,7 @@ class Account:
 
 
 def find(root: Path) -> Account | None:
-    """The account that answers for the folder; None where there is none."""
+    """The folder's running account; None where there is none."""
     folder = AccountFolder(root)
     whereabouts = folder.whereabouts()
     return Account(folder, whereabouts) if whereabouts else None
@@ -69,7 +69,7 @@ def start(
     faults: bool = False,
     lifeline: int | None = None,
 ) -> Account:
-    """The folder's account, started if it does not live yet; it goes on when this process ends.
+    """The folder's account, started if it does not run; it outlives this process.
 
     Functions import from `code` and from where this module is installed; `processes` of them run at once. With
     `lifeline`, the reading end of a pipe, the account ends when the other end is closed. `faults` are for tests, see
@@ -80,16 +80,16 @@ def start(
     try:
         folder.make()
         lock.take(wait=True)
-        found, said = find(root), ""
+        found, error_text = find(root), ""
         if found is None:
-            said = _spawn(folder, _arguments(folder, region, code, processes, faults, lifeline), lifeline)
+            error_text = _spawn(folder, _arguments(folder, region, code, processes, faults, lifeline), lifeline)
             found = find(root)
     except OSError as error:
         raise AccountFault(f"the emulated account did not start: {error.strerror}: {folder.root}") from error
     finally:
         lock.release()
     if found is None:
-        why = said or f"{_last_words(folder)} (log: {folder.log})"
+        why = error_text or f"{_last_words(folder)} (log: {folder.log})"
         raise AccountFault(f"the emulated account did not start: {why}")
     return found
 
@@ -107,7 +107,7 @@ def _arguments(
 
 
 def _spawn(folder: AccountFolder, arguments: list[str], lifeline: int | None) -> str:
-    """Starts the process and waits until it answers or ends; returns what keeps it from answering, where it says so.
+    """Starts the process and waits until it answers or ends; returns its error message, if any.
 
     A full disk keeps it from writing that into its log.
     """

@@ -48,7 +48,7 @@ class EmulatedAccount:
     def __init__(
         self, folder: AccountFolder, region: str, code: tuple[Path, ...], processes: int, faults: bool
     ) -> None:
-        self._server = listen(_not_yet)
+        self._server = listen(_drop_early_request)
         endpoint = f"http://127.0.0.1:{self._server.server_port}"
         key, secret = _key(), secrets.token_urlsafe(30)
         self._cloud = Cloud(region=region, endpoint=endpoint, credentials=(key, secret, None))
@@ -88,7 +88,7 @@ class EmulatedAccount:
         queues.send_message(QueueUrl=url, MessageBody=letter.body.decode(), MessageAttributes=attributes)
 
 
-def _not_yet(environ: Environ, start: Start) -> list[bytes]:
+def _drop_early_request(environ: Environ, start: Start) -> list[bytes]:
     raise ConnectionAbortedError
 
 
@@ -116,7 +116,7 @@ def _claim(folder: AccountFolder) -> bool:
     return True
 
 
-def _chosen() -> argparse.Namespace:
+def _parse_arguments() -> argparse.Namespace:
     """What the command line says."""
     parser = argparse.ArgumentParser(description="Run an emulated account.")
     parser.add_argument("folder", type=Path)
@@ -144,7 +144,7 @@ def _failed(why: str, ready: int | None) -> int:
 
 def main() -> int:
     """Runs an account until a signal or its lifeline ends it."""
-    chosen = _chosen()
+    chosen = _parse_arguments()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("samtranslator").setLevel(logging.ERROR)
     folder = AccountFolder(chosen.folder)

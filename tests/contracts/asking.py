@@ -1,4 +1,4 @@
-"""Asking a function for a deed of `echo`, and hearing of its end, whatever invoker is between."""
+"""Invokes actions of `echo` through any invoker and waits for their reports."""
 
 import json
 import time

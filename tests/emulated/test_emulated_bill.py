@@ -1,4 +1,4 @@
-"""The bill of a run, line by line, against what the account that it ran in counted for itself.
+"""The bill of a run, line by line, against the emulated account's own request counter.
 
 `infra/emulation/middleware/request_counter.py` counts requests, by AWS's rules for what is billed, without knowing of
 bills; REPORT lines say what Lambda bills. What a bill leaves out has a name in docs/explanation/cost.md, "Not

@@ -1,4 +1,4 @@
-"""Rounds with far more units than functions may run at once: each is done once, however often it was turned away."""
+"""Rounds with far more rollouts than concurrent functions: each rollout runs once, however often it was throttled."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Deeds that a test may ask an emulated function for: the handlers of `test_emulated_lambda`."""
+"""Handlers of emulated functions for `test_emulated_lambda`; an event names the deed."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""All that an account holds, asked of every service that the template touches, one by one."""
+"""Lists everything in an account, service by service."""
 
 from functools import cache
 

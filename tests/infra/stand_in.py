@@ -1,4 +1,4 @@
-"""An HTTP service in the place of AWS that misbehaves as it is told, and otherwise does what the app behind it does."""
+"""An HTTP service in the place of AWS that fails as a test configures it, and otherwise forwards to an app."""
 
 import threading
 from collections import deque

@@ -1,4 +1,4 @@
-"""Invocations of Lambda, against a service that says what a test wants said.
+"""Invocations of Lambda, against a service with scripted responses.
 
 What every invoker promises is in tests/contracts, and runs there against real functions.
 """

@@ -1,4 +1,4 @@
-"""Deploying and tearing down, in an emulated account that answers for itself what it holds."""
+"""Deployment and teardown in an emulated account, whose contents are then listed."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Items in DynamoDB: large bodies and the service's troubles. What all ledgers promise is in tests/contracts."""
+"""Items in DynamoDB: large bodies and the service's errors. The contract of all ledgers is in tests/contracts."""
 
 import base64
 import io

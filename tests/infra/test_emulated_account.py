@@ -1,4 +1,4 @@
-"""The emulated account of a folder: one at a time, found, noticed when it is gone, and gone without a trace."""
+"""The emulated account of a folder: only one at a time, found, detected when gone, removed without a trace."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Objects in S3: what the adapter makes of the service's troubles. What all storage promises is in tests/contracts."""
+"""Objects in S3: how the adapter handles the service's errors. The contract of all storage is in tests/contracts."""
 
 import socket
 import uuid

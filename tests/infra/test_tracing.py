@@ -1,4 +1,4 @@
-"""Tracing is an option: a deployment without it imports nothing of it, one with it works whoever listens.
+"""Tracing is an option: a deployment without it does not import its SDK, one with it works with any listener.
 
 Segments are the X-Ray developer guide's, "Sending trace data to X-Ray" and "X-Ray segment documents".
 """

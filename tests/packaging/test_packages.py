@@ -1,4 +1,4 @@
-"""Functions' packages: what goes in, what stays out, what is refused; pip finds made-up wheels, without a network."""
+"""Functions' packages: their contents, exclusions and refusals; pip finds made-up wheels, without a network."""
 
 import importlib.metadata
 import json

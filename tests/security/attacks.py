@@ -1,4 +1,4 @@
-"""What code of somebody else's would try with the credentials of the function that it runs in; none of it may work."""
+"""Attacks of foreign code with the credentials of the function that runs it; all must fail."""
 
 from collections.abc import Iterator
 from typing import Any

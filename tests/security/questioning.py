@@ -1,4 +1,4 @@
-"""What may be asked of an account in which two tenants live; whoever asks is of tenant alpha.
+"""Requests to an account of two tenants; the callers are of tenant alpha.
 
 A place is ``<tenant of the bucket>:<tenant of the key>/<rest of the key>``.
 """

@@ -32,17 +32,17 @@ def policy(*statements: dict[str, Any]) -> dict[str, Any]:
     return {"Version": "2012-10-17", "Statement": list(statements)}
 
 
-def said(document: Any, action: str, resource: str = "arn:aws:s3:::b/k", **context: Any) -> str:
+def decision(document: Any, action: str, resource: str = "arn:aws:s3:::b/k", **context: Any) -> str:
     """What a policy says; context keys have ``__`` for their colon and ``_`` for a hyphen."""
     known = {
         name.replace("__", ":").replace("_", "-"): tuple([value] if isinstance(value, str) else value)
         for name, value in context.items()
     }
-    return judge([read(document)], ServiceAction(action, resource), known).said
+    return judge([read(document)], ServiceAction(action, resource), known).decision
 
 
 def under(condition: dict[str, Any], **context: Any) -> str:
-    return said(policy(statement("Allow", "s3:GetObject", Condition=condition)), "s3:GetObject", **context)
+    return decision(policy(statement("Allow", "s3:GetObject", Condition=condition)), "s3:GetObject", **context)
 
 
 # ---- What policies say ----
@@ -51,9 +51,9 @@ def under(condition: dict[str, Any], **context: Any) -> str:
 def test_a_denial_counts_more_than_a_permission_wherever_it_stands() -> None:
     allow, deny = statement("Allow", "s3:*"), statement("Deny", "s3:DeleteObject")
     for document in (policy(allow, deny), policy(deny, allow)):
-        assert said(document, "s3:DeleteObject") == "deny"
-        assert said(document, "s3:GetObject") == "allow"
-        assert said(document, "sqs:SendMessage") == "nothing"
+        assert decision(document, "s3:DeleteObject") == "deny"
+        assert decision(document, "s3:GetObject") == "allow"
+        assert decision(document, "sqs:SendMessage") == "nothing"
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_denial_counts_more_than_a_permission_wherever_it_stands() -> None:
     ],
 )
 def test_actions_are_compared_without_case_and_with_wildcards(text: str, action: str, expected: str) -> None:
-    assert said(policy(statement("Allow", text)), action) == expected
+    assert decision(policy(statement("Allow", text)), action) == expected
 
 
 @pytest.mark.parametrize(
@@ -88,14 +88,14 @@ def test_actions_are_compared_without_case_and_with_wildcards(text: str, action:
     ],
 )
 def test_resources_are_compared_part_by_part(text: str, resource: str, expected: str) -> None:
-    assert said(policy(statement("Allow", "*", text)), "s3:GetObject", resource) == expected
+    assert decision(policy(statement("Allow", "*", text)), "s3:GetObject", resource) == expected
 
 
 def test_all_but_the_named_actions_and_resources() -> None:
     others = policy({"Effect": "Allow", "NotAction": "iam:*", "NotResource": "arn:aws:s3:::b/secret/*"})
-    assert said(others, "s3:GetObject", "arn:aws:s3:::b/k") == "allow"
-    assert said(others, "s3:GetObject", "arn:aws:s3:::b/secret/k") == "nothing"
-    assert said(others, "iam:CreateRole", "arn:aws:s3:::b/k") == "nothing"
+    assert decision(others, "s3:GetObject", "arn:aws:s3:::b/k") == "allow"
+    assert decision(others, "s3:GetObject", "arn:aws:s3:::b/secret/k") == "nothing"
+    assert decision(others, "iam:CreateRole", "arn:aws:s3:::b/k") == "nothing"
 
 
 def leading(*keys: str) -> dict[str, Any]:
@@ -159,9 +159,9 @@ def test_what_is_not_emulated_goes_against_the_caller_and_says_why(condition: di
     document = policy(statement("Allow", "s3:*"), statement("Deny", "s3:Get*", Sid="Odd", Condition=condition))
     context = {"s3:prefix": ("a", "b") if "several" in why else ("a",)}
     verdict = judge([read(document)], ServiceAction("s3:GetObject", B), context)
-    assert verdict.said == "deny"
+    assert verdict.decision == "deny"
     assert "Odd: " in verdict.why and why in verdict.why
-    assert judge([read(document)], ServiceAction("s3:PutObject", B), context).said == "allow"
+    assert judge([read(document)], ServiceAction("s3:PutObject", B), context).decision == "allow"
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_what_is_not_emulated_goes_against_the_caller_and_says_why(condition: di
     ],
 )
 def test_a_policy_that_cannot_be_read_denies(document: Any) -> None:
-    assert said(document, "s3:GetObject") == "deny"
+    assert decision(document, "s3:GetObject") == "deny"
 
 
 def test_variables_stand_for_what_is_known_of_the_caller_letter_by_letter() -> None:
@@ -185,7 +185,7 @@ def test_variables_stand_for_what_is_known_of_the_caller_letter_by_letter() -> N
     def verdict(tag: tuple[str, ...], key: str) -> str:
         return judge(
             [read(document)], ServiceAction("s3:GetObject", f"arn:aws:s3:::b/{key}"), {"aws:principaltag/team": tag}
-        ).said
+        ).decision
 
     assert verdict(("red",), "red/1") == "allow"
     assert verdict(("red",), "blue/1") == "nothing"
@@ -193,22 +193,24 @@ def test_variables_stand_for_what_is_known_of_the_caller_letter_by_letter() -> N
     assert verdict(("*",), "*/1") == "allow"
     assert verdict((), "/1") == "nothing"
     literal = policy(statement("Allow", "s3:GetObject", "arn:aws:s3:::b/${*}"))
-    assert said(literal, "s3:GetObject", "arn:aws:s3:::b/*") == "allow"
-    assert said(literal, "s3:GetObject", "arn:aws:s3:::b/k") == "nothing"
+    assert decision(literal, "s3:GetObject", "arn:aws:s3:::b/*") == "allow"
+    assert decision(literal, "s3:GetObject", "arn:aws:s3:::b/k") == "nothing"
     default = policy(statement("Allow", "s3:GetObject", "arn:aws:s3:::b/${aws:PrincipalTag/team, 'all'}/*"))
-    assert said(default, "s3:GetObject", "arn:aws:s3:::b/all/k") == "allow"
+    assert decision(default, "s3:GetObject", "arn:aws:s3:::b/all/k") == "allow"
 
 
 def test_a_resource_policy_is_about_whom_it_names() -> None:
     document = policy(statement("Deny", "s3:*", Principal={"AWS": [READER]}), statement("Allow", "s3:*", Principal="*"))
 
     def verdict(*callers: str) -> str:
-        return judge([read(document, of_resource=True)], ServiceAction("s3:GetObject", B), {}, callers).said
+        return judge([read(document, of_resource=True)], ServiceAction("s3:GetObject", B), {}, callers).decision
 
     assert verdict(READER, "session") == "deny"
     assert verdict(WRITER) == "allow"
     services = policy(statement("Deny", "s3:*", Principal={"Service": "lambda.amazonaws.com"}))
-    assert judge([read(services, of_resource=True)], ServiceAction("s3:GetObject", B), {}, (READER,)).said == "nothing"
+    assert (
+        judge([read(services, of_resource=True)], ServiceAction("s3:GetObject", B), {}, (READER,)).decision == "nothing"
+    )
 
 
 # ---- Requests ----

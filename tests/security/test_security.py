@@ -1,4 +1,4 @@
-"""Who may do what: the roles of two tenants' stacks, asked over real clients, with IAM authorization of every request.
+"""Permissions of the roles of two tenants' stacks, tested over real clients, with IAM authorization of every request.
 
 Everybody who asks is of tenant alpha. A place is ``<tenant of the bucket>:<tenant of the key>/<rest of the key>``.
 """

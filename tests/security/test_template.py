@@ -1,4 +1,4 @@
-"""What the template promises, and what its translation makes of it."""
+"""Properties of the template and of its translation."""
 
 import json
 import re

@@ -149,7 +149,7 @@ def _document(name: str, value: Any) -> bytes:
 
 
 def _xml(value: Any) -> Iterable[str]:
-    """An answer as the query protocol writes it: lists of `member`, what is None left out."""
+    """A response in the query protocol: lists of `member`, None values omitted."""
     if isinstance(value, Mapping):
         for name, item in value.items():
             if item is not None:
@@ -179,7 +179,7 @@ def values(defined: Mapping[str, Mapping[str, Any]], given: Mapping[str, str]) -
 
 
 def _complaint(of: Mapping[str, Any], value: str) -> str:
-    """What is wrong with a value, '' if nothing is."""
+    """The constraint that a value violates, '' if none."""
     if "AllowedValues" in of and value not in map(str, of["AllowedValues"]):
         return f"must be one of AllowedValues: [{', '.join(map(str, of['AllowedValues']))}]"
     if "AllowedPattern" in of and not re.fullmatch(of["AllowedPattern"], value):

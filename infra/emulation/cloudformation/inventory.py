@@ -9,7 +9,7 @@ from typing import Any
 
 from infra.emulation.cloudformation.intrinsics import function
 
-# Below these, a document of its own language stands, or names that the template makes up.
+# Their values are documents in another language, or names that the template defines.
 _WHOLE = ("AssumeRolePolicyDocument", "PolicyDocument", "Environment.Variables")
 
 _NO_TIME = "static: time does not pass for objects here, an account lives for hours"
@@ -130,8 +130,8 @@ INVENTORY: Mapping[str, Mapping[str, str]] = {
 
 
 def paths(properties: Any, at: str = "") -> Iterator[str]:
-    """The paths of all that is set: ``Rules[].Status``. What a function of the template gives is not looked into,
-    except for what it may choose from."""
+    """The paths of all properties that are set: ``Rules[].Status``. Of intrinsic functions only the alternatives of a
+    choice are followed."""
     called = function(properties)
     if called == "Fn::If":
         for choice in properties["Fn::If"][1:]:
@@ -145,7 +145,7 @@ def paths(properties: Any, at: str = "") -> Iterator[str]:
 
 
 def _parts(properties: Any, at: str) -> Sequence[tuple[str, Any]]:
-    """What an object or a list is made of, each part with its path."""
+    """The parts of an object or a list, each with its path."""
     if isinstance(properties, list):
         return [(f"{at}[]", item) for item in properties]
     if isinstance(properties, dict):
@@ -162,11 +162,11 @@ _ATTRIBUTES = {
     "DeletionPolicy": ("Delete", "Retain"),
     "UpdateReplacePolicy": ("Delete", "Retain"),
 }
-"""What a resource can have beside its properties, and with which values where not all are honoured."""
+"""Attributes of a resource beside its properties, with the honoured values where not all are."""
 
 
 def missing(definition: Mapping[str, Any], properties: Any) -> list[str]:
-    """What of a resource's definition is not honoured, its properties being `properties`; nothing where all is."""
+    """The parts of a resource's definition with these `properties` that are not honoured."""
     attributes = [
         f"{definition['Type']} {name}: {value}" if name in _ATTRIBUTES else f"{definition['Type']} {name}"
         for name, value in definition.items()
@@ -176,7 +176,7 @@ def missing(definition: Mapping[str, Any], properties: Any) -> list[str]:
 
 
 def unknown(type_: str, properties: Any) -> list[str]:
-    """What of a resource is not honoured: its type, else paths of properties, sorted; nothing where all is known."""
+    """The unknown parts of a resource: its type, else paths of properties, sorted."""
     if type_ not in INVENTORY:
         return [type_]
     return sorted({f"{type_} {path}" for path in paths(properties)} - {f"{type_} {path}" for path in INVENTORY[type_]})

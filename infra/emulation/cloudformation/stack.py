@@ -30,7 +30,7 @@ class Resource:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened to a resource, or to the stack itself."""
+    """An event of a resource, or of the stack itself."""
 
     logical: str
     physical: str
@@ -65,7 +65,7 @@ class Stack:
         return self.status == "DELETE_COMPLETE"
 
     def enter(self, status: str, reason: str = "") -> None:
-        """The stack's next status."""
+        """Sets the stack's next status and records its event."""
         self.record(self.name, STACK_TYPE, self.id, status, reason)
         # Set last: readers that see the status find all events before it.
         self.status, self.reason = status, reason

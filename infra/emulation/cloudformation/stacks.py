@@ -33,7 +33,7 @@ class Invalid(Exception):
 
 
 class Exists(Invalid):
-    """There is such a stack already."""
+    """The stack exists already."""
 
     code = "AlreadyExistsException"
 
@@ -51,7 +51,7 @@ class Stacks:
         self._lock = threading.Lock()
 
     def all(self) -> list[Stack]:
-        """Every stack there ever was, the deleted ones included, oldest first."""
+        """All stacks, deleted ones included, oldest first."""
         return list(self._stacks.values())
 
     def find(self, name: str) -> Stack:
@@ -62,7 +62,7 @@ class Stacks:
         raise Invalid(f"Stack with id {name} does not exist")
 
     def create(self, name: str, template: Template, parameters: Mapping[str, str]) -> Stack:
-        """Begins to make a stack; raises `Invalid`."""
+        """Begins to create a stack; raises `Invalid`."""
         with self._lock:
             if any(stack.name == name and not stack.gone for stack in self.all()):
                 raise Exists(f"Stack [{name}] already exists")
@@ -73,7 +73,7 @@ class Stacks:
         return stack
 
     def update(self, name: str, template: Template, parameters: Mapping[str, str]) -> Stack:
-        """Begins to change a stack; raises `Invalid`, also when nothing would change."""
+        """Begins to update a stack; raises `Invalid`, also when nothing would change."""
         with self._lock:
             stack = self.find(name)
             if stack.status not in _SETTLED:
@@ -138,7 +138,7 @@ class Stacks:
         stack.enter("DELETE_FAILED" if failure else "DELETE_COMPLETE", failure)
 
     def _apply(self, stack: Stack, template: Template, parameters: Mapping[str, str], replaced: list[Resource]) -> None:
-        """Makes the stack hold what the template says, but for what is to go; adds to `replaced` what is no longer its.
+        """Creates and updates the template's resources, deletes none; adds the replaced ones to `replaced`.
 
         Raises `_Failed`.
         """
@@ -160,7 +160,7 @@ class Stacks:
             raise _Failed(f"Template error: {error}") from error
 
     def _settle(self, stack: Stack, logical: str, definition: Mapping[str, Any], scope: Scope) -> Resource:
-        """The resource as it is to be: made, changed or left alone."""
+        """Creates, updates or keeps the resource."""
         type_, before = definition["Type"], stack.resources.get(logical)
         doing = "UPDATE" if before else "CREATE"
         physical = before.made.id if before else ""
@@ -200,7 +200,7 @@ class Stacks:
                 self._drop(stack, resource)
 
     def _remove(self, stack: Stack, resources: list[Resource]) -> str:
-        """Deletes the resources, the last made first; returns what went wrong, '' if nothing did."""
+        """Deletes the resources, the last made first; returns the failures, '' if there are none."""
         failed: list[str] = []
         for resource in reversed(resources):
             if reason := self._drop(stack, resource):

@@ -142,7 +142,7 @@ class IamAuthorization:
             return f"User: {caller.names[-1]} is not authorized to perform: {by.service}, {what}, an unknown action"
         for action in actions:
             verdict = self._verdict(environ, by, caller, action)
-            if verdict.said != "allow":
+            if verdict.decision != "allow":
                 why = verdict.why or f"because no identity-based policy allows the {action.action} action"
                 return (
                     f"User: {caller.names[-1]} is not authorized to perform: {action.action} "
@@ -159,32 +159,32 @@ class IamAuthorization:
             **action.context,
         }
         given = Verdict("allow") if caller.role is None else judge(self._rules.of_role(caller.role), action, context)
-        if given.said == "deny":
+        if given.decision == "deny":
             return given
-        if action.action == "sts:AssumeRole" and given.said == "allow":
+        if action.action == "sts:AssumeRole" and given.decision == "allow":
             given = self._trusted(caller, action, context)
         if action.action.startswith("s3:"):
             bucket = action.resource.removeprefix("arn:aws:s3:::").partition("/")[0]
             own = judge(self._rules.of_bucket(bucket), action, context, caller.names)
-            if own.said == "deny":
+            if own.decision == "deny":
                 return Verdict("deny", f"{own.why} in a resource-based policy")
-            given = own if given.said == "nothing" else given
+            given = own if given.decision == "nothing" else given
         if caller.session is None:
             return given
         bound = judge([caller.session], action, context)
-        if bound.said == "nothing":
+        if bound.decision == "nothing":
             return Verdict("nothing", f"because no session policy allows the {action.action} action")
-        return bound if bound.said == "deny" else given
+        return bound if bound.decision == "deny" else given
 
     def _trusted(self, caller: _Caller, action: ServiceAction, context: Context) -> Verdict:
         """The verdict of the role's trust policy on the caller; it binds administrators, too."""
         number = self._account.number
         names = (*caller.names, f"arn:aws:iam::{number}:root", number)
-        said = judge(self._rules.of_trust(action.resource), action, context, names)
+        decision = judge(self._rules.of_trust(action.resource), action, context, names)
         return (
-            said
-            if said.why
-            else said._replace(why=f"because no resource-based policy allows the {action.action} action")
+            decision
+            if decision.why
+            else decision._replace(why=f"because no resource-based policy allows the {action.action} action")
         )
 
     def _get(
@@ -195,8 +195,10 @@ class IamAuthorization:
 
         def answer(status: str, headers: Any, exc_info: Any = None) -> Any:
             nonlocal hidden
-            hidden = status.startswith("404") and self._verdict(environ, by, caller, missing(action)).said != "allow"
-            # Nothing is written through it: what moto answers it returns.
+            hidden = (
+                status.startswith("404") and self._verdict(environ, by, caller, missing(action)).decision != "allow"
+            )
+            # moto returns its response and writes nothing through this callable.
             return (lambda _: None) if hidden else start(status, headers, exc_info)
 
         found = self._app(environ, answer)

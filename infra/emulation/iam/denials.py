@@ -53,8 +53,8 @@ def deny(environ: Environ, start: Start, service: str, why: Denial, message: str
     if service in ("s3", ""):
         # An answer to HEAD has no body, but says how long one would be.
         return reply(start, "403 Forbidden", _s3(codes.s3, text, request), "application/xml")
-    said = msgspec.json.encode({"message": text})
-    return reply(start, "403 Forbidden", said, "application/json", ("x-amzn-ErrorType", codes.other))
+    document = msgspec.json.encode({"message": text})
+    return reply(start, "403 Forbidden", document, "application/json", ("x-amzn-ErrorType", codes.other))
 
 
 def _s3(code: str, message: str, request: str) -> bytes:

@@ -89,12 +89,12 @@ def dynamodb_actions(operation: str, text: bytes, tables: str, keys: Mapping[str
 def _of_many(operation: str, text: bytes, tables: str, keys: Mapping[str, str]) -> list[ServiceAction] | None:
     action = f"dynamodb:{operation}"
     if operation == "BatchGetItem":
-        asked_for = msgspec.json.decode(text, type=_OfGetBatch).tables.items()
-        return [_asked(action, table, of.keys, tables, keys) for table, of in asked_for]
+        tables_read = msgspec.json.decode(text, type=_OfGetBatch).tables.items()
+        return [_on_items(action, table, of.keys, tables, keys) for table, of in tables_read]
     if operation == "BatchWriteItem":
         written = msgspec.json.decode(text, type=_OfWriteBatch).tables.items()
         return [
-            _asked(action, table, [_of_write(name, of) for one in all_ for name, of in one.items()], tables, keys)
+            _on_items(action, table, [_of_write(name, of) for one in all_ for name, of in one.items()], tables, keys)
             for table, all_ in written
         ]
     if operation in ("TransactGetItems", "TransactWriteItems"):
@@ -106,7 +106,7 @@ def _of_many(operation: str, text: bytes, tables: str, keys: Mapping[str, str]) 
 def _of_item(operation: str, of: _OfItem, tables: str, keys: Mapping[str, str]) -> ServiceAction:
     # Only a put has its key among all that it writes; what else a request says is of no effect.
     item = of.item if operation == "PutItem" else of.key
-    found = _asked(f"dynamodb:{operation}", of.table, [item], tables, keys)
+    found = _on_items(f"dynamodb:{operation}", of.table, [item], tables, keys)
     return found._replace(context={**found.context, "dynamodb:returnvalues": (of.returned,)}) if of.returned else found
 
 
@@ -129,7 +129,7 @@ def _queried(of: _OfQuery, partition_key: str | None) -> str | None:
     return _value(of.values.get(compared[0][1])) if len(named) == len(compared) == 1 else None
 
 
-def _asked(action: str, table: str, items: Iterable[_Item], tables: str, keys: Mapping[str, str]) -> ServiceAction:
+def _on_items(action: str, table: str, items: Iterable[_Item], tables: str, keys: Mapping[str, str]) -> ServiceAction:
     partition_key = keys.get(_name(table, tables), "")
     values = [_value(item.get(partition_key)) for item in items]
     # Where one of several keys is not known, none is: a condition must not hold for the others alone.

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 from infra.emulation.iam.conditions import Condition, Context, NotEmulated, action_like, arn_like, conditions
 
 Document = Mapping[str, Any]
-Said = Literal["allow", "deny", "nothing"]
+Decision = Literal["allow", "deny", "nothing"]
 
 
 class ServiceAction(NamedTuple):
@@ -26,7 +26,7 @@ class ServiceAction(NamedTuple):
 class Verdict(NamedTuple):
     """The result of a policy evaluation, with the reason for the error message."""
 
-    said: Said
+    decision: Decision
     why: str = ""
 
 

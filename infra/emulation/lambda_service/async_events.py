@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class Event:
-    """An accepted event and what has become of it so far."""
+    """An accepted event and its attempts so far."""
 
     target: Target
     invocation: Invocation
@@ -37,7 +37,7 @@ class Event:
         return self.born + self.target.function.max_event_age_s - time.monotonic()
 
     def throttled(self, refused: Refused) -> float:
-        """Notes a throttle (or a fault of the service); seconds until the next attempt, or until it is too old."""
+        """Counts a throttle (or a fault of the service); seconds until the next attempt, or until it is too old."""
         self.refused = refused
         pause = min(THROTTLED_LONGEST_S, THROTTLED_FIRST_S * 2.0 ** min(self.throttles, 32))
         self.throttles += 1

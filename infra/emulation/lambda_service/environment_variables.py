@@ -29,7 +29,7 @@ class AccountContext:
 def variables(
     function: FunctionVersion, account: AccountContext, log_stream: str, home: Path, runtime_api: str
 ) -> dict[str, str]:
-    """The whole environment of the function's process; of this process's own nothing gets into it but PATH and what
+    """The whole environment of the function's process; of this process's own it has only PATH and what
     decides how this processor calculates.
 
     AWS documentation, "Working with Lambda environment variables": the second group may be set by the function, the

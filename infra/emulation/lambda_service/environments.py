@@ -38,7 +38,7 @@ class Invocation:
 
 @dataclass(frozen=True)
 class Execution:
-    """What an invocation came to: the answer, the lines of its log, and whether the environment can be used again."""
+    """The outcome of an invocation: the answer, its log lines, and whether the environment can be reused."""
 
     payload: bytes
     failed: bool
@@ -88,14 +88,14 @@ class Environment:
         return Execution(result.payload, result.failed, log, reusable=result.error_status is None)
 
     def kill(self) -> None:
-        """Ends the process, and what it started in its group, for good; the thread in `run` will notice."""
+        """Kills the process group for good; the thread in `run` notices."""
         with self._lock:
             if not self._doomed:
                 self._doomed = True
                 self._process.kill()
 
     def close(self) -> None:
-        """Ends the process and gives back what was held."""
+        """Ends the process and releases its resources."""
         with self._lock:
             self._doomed = True
             self._process.close()
@@ -111,7 +111,7 @@ class Environment:
         return RuntimeProcess(function.handler, function.code[0], self._variables, self._output.descriptor)
 
     def _restart(self) -> None:
-        """A new process in the place of the old one, unless the environment was killed."""
+        """Replaces the process, unless the environment was killed."""
         with self._lock:
             self._process.kill()
             self._api.hang_up()
@@ -126,7 +126,7 @@ class Environment:
         return result is None and self._process.alive()
 
     def _initialise(self, request_id: str, log: list[str]) -> tuple[float | None, bool]:
-        """The INIT phase: how long it took, ms, and whether it went well; the time of a failed one is not given."""
+        """The INIT phase: its duration in ms (None for a failed one), and whether it succeeded."""
         result = self._await_next(request_id, self._process.started + INIT_LIMIT_S)
         return self._initialised(result, "init", log), result is None
 
@@ -193,7 +193,7 @@ class Environment:
         return InvocationResult(answer.request.body, failed=answer.request.path.endswith("/error"))
 
     def _receive(self, request_id: str, until: float) -> RuntimeRequest | InvocationResult:
-        """What the process asks next, or, where it does not come to that, how it ended."""
+        """The next request of the process, or how it ended instead."""
         try:
             pending = self._api.receive(until, self._process.alive)
         except TimeoutError:

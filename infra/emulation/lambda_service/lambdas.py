@@ -48,7 +48,7 @@ class Result:
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """An event that was given up: the queue's ARN, the event, and the attributes that Lambda puts on the message.
+    """An abandoned event: the queue's ARN, the event, and the attributes that Lambda puts on the message.
 
     AWS documentation, "Adding a dead-letter queue": RequestID, ErrorCode (a number), ErrorMessage.
     """
@@ -97,7 +97,7 @@ class Lambdas:
         self._closing = False
 
     def publish(self, function: FunctionVersion) -> None:
-        """Makes the version the one that `live` and the bare name stand for; `ValueError` if AWS would refuse it."""
+        """Publishes the version; `live` and the bare name resolve to it. `ValueError` if AWS would refuse it."""
         self._registry.publish(function)
 
     def remove(self, name: str) -> None:
@@ -231,7 +231,7 @@ class Lambdas:
 
 
 def _message(payload: bytes) -> str:
-    """What the function's error document says."""
+    """The error message of the function's error document."""
     try:
         return msgspec.json.decode(payload, type=_Error).error_message
     except msgspec.MsgspecError:

@@ -58,7 +58,7 @@ def report(
     # Rounded first, so that the printed numbers add up to the billed number.
     duration_ms = round(duration_ms, 2)
     init_ms = None if init_ms is None else round(init_ms, 2)
-    figures = [
+    fields = [
         f"REPORT RequestId: {request_id}",
         f"Duration: {duration_ms:.2f} ms",
         f"Billed Duration: {billed_ms(duration_ms, init_ms)} ms",
@@ -66,9 +66,9 @@ def report(
         f"Max Memory Used: {peak_mb} MB",
     ]
     if init_ms is not None:
-        figures.append(f"Init Duration: {init_ms:.2f} ms")
-    figures.append("" if error_status is None else str(error_status))
-    return "\t".join(figures)
+        fields.append(f"Init Duration: {init_ms:.2f} ms")
+    fields.append("" if error_status is None else str(error_status))
+    return "\t".join(fields)
 
 
 def init_report(init_ms: float, phase: Literal["init", "invoke"], error_status: ErrorStatus) -> str:

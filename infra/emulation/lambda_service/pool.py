@@ -17,7 +17,7 @@ from infra.emulation.lambda_service.environments import Environment
 from infra.emulation.lambda_service.invocation_result import throttled
 from infra.emulation.lambda_service.versions import FunctionVersion, Registry
 
-# Lambda too replaces environments every few hours; the credentials they began with do not last for ever.
+# Lambda replaces environments every few hours, too; their credentials expire.
 LIFETIME_S = 2 * 3600.0
 # A call for a version that has a free environment goes before older calls, which would have to end that environment,
 # until the oldest has waited this long: versions that take turns would otherwise start a process for every call.
@@ -56,7 +56,7 @@ class Pool:
         self._keeper.start()
 
     def take(self, function: FunctionVersion) -> Environment:
-        """An environment for one invocation, warm if there is one; waits for a place. Raises `Closed`, or `OSError`."""
+        """An environment for one invocation, warm if there is one; waits for room. Raises `Closed` or `OSError`."""
         call = _Call(function)
         with self._lock:
             self._waiting.append(call)

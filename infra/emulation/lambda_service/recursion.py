@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-# So many runs of one function in one chain; the next one is stopped.
+# The most runs of one function in one chain; the next one is refused.
 MOST_RUNS = 16
 
 
@@ -31,7 +31,7 @@ class Trail:
 
 
 def follow(header: str | None, arn: str) -> Trail:
-    """The trail of one more invocation of the function `arn` (unqualified) by a caller who sent `header`, if any."""
+    """The trail of the next invocation of the function `arn` (unqualified) by a caller who sent `header`, if any."""
     fields = _fields(header or "")
     root = fields.get("Root") or f"1-{int(time.time()):08x}-{secrets.token_hex(12)}"
     runs = _runs(fields.get("Lineage", ""))

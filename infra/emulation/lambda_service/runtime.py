@@ -32,7 +32,7 @@ CHILD = Path(__file__).with_name("child.py")
 
 
 class Garbled(Exception):
-    """What came over a connection is no HTTP request that a runtime makes."""
+    """The bytes of a connection are not an HTTP request of a runtime."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class RuntimeApi:
         headers: Mapping[str, str] | None = None,
         timeout_s: float = 1.0,
     ) -> None:
-        """Sends an answer; a process that does not read it is found out by what it asks next, or does not."""
+        """Sends an answer; a process that does not read it shows by its next request, or by none."""
         fields = {"Content-Type": "application/json", "Content-Length": str(len(body)), **(headers or {})}
         head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
         channel = request.connection.channel
@@ -229,7 +229,7 @@ class RuntimeProcess:
         return f"Runtime exited with error: {f'signal: {name}' if name else f'exit status {status}'}"
 
     def peak_mb(self) -> int:
-        """Most memory that the process ever held, MiB; 0 for a dead one, and where the system does not report it."""
+        """Peak memory of the process, MiB; 0 for a dead one, and where the system does not report it."""
         try:
             status = Path(f"/proc/{self._process.pid}/status").read_bytes()
             start = status.index(b"VmHWM:") + 6

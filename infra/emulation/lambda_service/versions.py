@@ -50,7 +50,7 @@ class FunctionVersion:
 
 @dataclass(frozen=True)
 class Target:
-    """What a caller's name stands for: a version, and the ARN by which it was called."""
+    """The version that a caller's name resolves to, and the ARN by which it was called."""
 
     function: FunctionVersion
     arn: str
@@ -93,7 +93,7 @@ class Registry:
             self._newest.pop(name, None)
 
     def resolve(self, name: str, qualifier: str | None) -> Target:
-        """What `name` (a name, a partial or whole ARN, each perhaps with a qualifier) stands for; raises `Refused`."""
+        """Resolves a name, a partial ARN or an ARN, each perhaps with a qualifier; raises `Refused`."""
         match = _NAME.fullmatch(name)
         if match is None:
             raise invalid(f"{name[:200]} is not the name or ARN of a function")

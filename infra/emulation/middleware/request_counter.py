@@ -33,7 +33,7 @@ _REFUSED = b"ConditionalCheckFailedException"
 _ROLE = "Credential=ASIA"
 
 
-class What(NamedTuple):
+class RequestKind(NamedTuple):
     """Requests that count together. `by`: a function, or the operator. `name`: what kind of object or item."""
 
     run: str
@@ -95,30 +95,30 @@ class RequestCounter:
     def __init__(self, app: App) -> None:
         self._app = app
         self._lock = threading.Lock()
-        self._sums: dict[What, _Sum] = defaultdict(_Sum)
+        self._sums: dict[RequestKind, _Sum] = defaultdict(_Sum)
         self._calls: list[Call] = []
         self._items: dict[tuple[str, str], int] = {}
 
     def __call__(self, environ: Environ, start: Start) -> Iterable[bytes]:
         if environ["PATH_INFO"] == PATH:
             return self._report(environ, start)
-        said: list[tuple[str, list[tuple[str, str]]]] = []
+        responses: list[tuple[str, list[tuple[str, str]]]] = []
 
-        def heard(status: str, headers: list[tuple[str, str]], *_: Any) -> None:
-            said.append((status, headers))
+        def record_response(status: str, headers: list[tuple[str, str]], *_: Any) -> None:
+            responses.append((status, headers))
             start(status, headers)
 
-        asked = body(environ)
-        text = b"".join(self._app(environ, heard))
-        [(status, headers)] = said
+        request_body = body(environ)
+        text = b"".join(self._app(environ, record_response))
+        [(status, headers)] = responses
         answer = Answer(int(status.split()[0]), {name.lower(): value for name, value in headers}, text)
         with self._lock:
-            self._count(environ, asked, answer)
+            self._count(environ, request_body, answer)
         return [text]
 
     def _report(self, environ: Environ, start: Start) -> Iterable[bytes]:
         with self._lock:
-            counts = [Count(*what, sum_.requests, sum_.units, sum_.bytes) for what, sum_ in self._sums.items()]
+            counts = [Count(*kind, sum_.requests, sum_.units, sum_.bytes) for kind, sum_ in self._sums.items()]
             totals = msgspec.json.encode(RequestTotals(counts, self._calls))
             if environ["REQUEST_METHOD"] == "DELETE":
                 # The sizes of items are kept, for the items stand.
@@ -126,38 +126,38 @@ class RequestCounter:
                 self._calls.clear()
         return reply(start, "200 OK", totals)
 
-    def _count(self, environ: Environ, asked: bytes, answer: Answer) -> None:
+    def _count(self, environ: Environ, request_body: bytes, answer: Answer) -> None:
         by = "function" if _ROLE in environ.get("HTTP_AUTHORIZATION", "") else "operator"
         if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             return
         match service(environ):
             case "s3":
-                self._count_s3(environ, asked, answer, by)
+                self._count_s3(environ, request_body, answer, by)
             case "dynamodb":
-                self._count_dynamodb(operation(environ), asked, answer, by)
+                self._count_dynamodb(operation(environ), request_body, answer, by)
             case "lambda":
-                self._count_lambda(environ, asked, answer, by)
+                self._count_lambda(environ, request_body, answer, by)
 
-    def _add(self, what: What, units: float, size: int) -> None:
-        sum_ = self._sums[what]
+    def _add(self, kind: RequestKind, units: float, size: int) -> None:
+        sum_ = self._sums[kind]
         sum_.requests, sum_.units, sum_.bytes = sum_.requests + 1, sum_.units + units, sum_.bytes + size
 
-    def _count_s3(self, environ: Environ, asked: bytes, answer: Answer, by: str) -> None:
+    def _count_s3(self, environ: Environ, request_body: bytes, answer: Answer, by: str) -> None:
         method, query = environ["REQUEST_METHOD"], parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
         if found := _KEY.fullmatch(environ["PATH_INFO"]):
-            size = int(environ.get("HTTP_X_AMZ_DECODED_CONTENT_LENGTH") or len(asked) or len(answer.body))
-            self._add(What(found["run"] or "", "s3", method, found["key"].split("/")[0], by), 0, size)
+            size = int(environ.get("HTTP_X_AMZ_DECODED_CONTENT_LENGTH") or len(request_body) or len(answer.body))
+            self._add(RequestKind(found["run"] or "", "s3", method, found["key"].split("/")[0], by), 0, size)
         elif method == "GET" and "list-type" in query:
             listed = _PREFIX.fullmatch(query.get("prefix", [""])[0])
-            self._add(What(listed["run"] if listed else "", "s3", "LIST", "", by), 0, len(answer.body))
-        elif method == "POST" and "delete" in query and (keys := _DELETED.findall(asked)):
+            self._add(RequestKind(listed["run"] if listed else "", "s3", "LIST", "", by), 0, len(answer.body))
+        elif method == "POST" and "delete" in query and (keys := _DELETED.findall(request_body)):
             listed = _PREFIX.fullmatch(keys[0].decode())
-            self._add(What(listed["run"] if listed else "", "s3", "DELETE", "", by), 0, len(asked))
+            self._add(RequestKind(listed["run"] if listed else "", "s3", "DELETE", "", by), 0, len(request_body))
 
-    def _count_dynamodb(self, name: str, asked: bytes, answer: Answer, by: str) -> None:
+    def _count_dynamodb(self, name: str, request_body: bytes, answer: Answer, by: str) -> None:
         if answer.status != HTTPStatus.OK and _REFUSED not in answer.body:
             return
-        request, found = json.loads(asked), json.loads(answer.body)
+        request, found = json.loads(request_body), json.loads(answer.body)
         match name:
             case "PutItem" | "UpdateItem" | "DeleteItem":
                 key = request.get("Item") or request["Key"]
@@ -194,18 +194,18 @@ class RequestCounter:
             size = sizes.get((key["scope"]["S"], key["item"]["S"]), 0)
             self._count_read("BatchGetItem", key, wanted, size, by)
 
-    def _count_lambda(self, environ: Environ, asked: bytes, answer: Answer, by: str) -> None:
+    def _count_lambda(self, environ: Environ, request_body: bytes, answer: Answer, by: str) -> None:
         found = _INVOKED.fullmatch(environ["PATH_INFO"])
         if found is None or answer.status not in (HTTPStatus.OK, HTTPStatus.ACCEPTED):
             return
-        waited, run = answer.status == HTTPStatus.OK, str(json.loads(asked or b"{}").get("run", ""))
+        waited, run = answer.status == HTTPStatus.OK, str(json.loads(request_body or b"{}").get("run", ""))
         size = len(answer.body)
         self._calls.append(Call(run, found["name"], answer.headers["x-amzn-requestid"], waited, by, size))
 
 
-def _of_item(key: Item, operation: str, by: str) -> What:
+def _of_item(key: Item, operation: str, by: str) -> RequestKind:
     """Scopes are ``run/<tenant>/<run>``, ``tell/<tenant>/<run>/<set>`` and ``live/<tenant>``, whose items are runs."""
     scope, item = key["scope"]["S"].split("/"), key["item"]["S"]
     if scope[0] == "live":
-        return What(item, "dynamodb", operation, "live", by)
-    return What(scope[2], "dynamodb", operation, item.split("/")[0], by)
+        return RequestKind(item, "dynamodb", operation, "live", by)
+    return RequestKind(scope[2], "dynamodb", operation, item.split("/")[0], by)

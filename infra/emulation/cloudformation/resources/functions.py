@@ -10,7 +10,13 @@ from typing import Any
 
 import msgspec
 
-from infra.emulation.cloudformation.resources.kind import Clients, Made, Properties, changed, whole
+from infra.emulation.cloudformation.resources.kind import (
+    Clients,
+    Made,
+    Properties,
+    changed_properties,
+    delete_on_failure,
+)
 from infra.emulation.lambda_service.lambdas import Lambdas
 from infra.emulation.lambda_service.schedules import Schedule, Schedules
 from infra.emulation.lambda_service.versions import LIVE, FunctionVersion
@@ -23,7 +29,7 @@ _BESIDE_VERSIONS = ("ReservedConcurrentExecutions", "RecursiveLoop", "Tags")
 
 
 class Functions:
-    """What is known of the stacks' functions: settings by name, and the versions that were published of them.
+    """The settings of the stacks' functions by name, and their published versions.
 
     The code that runs is `code`, folders on this machine, whatever a template says.
     """
@@ -42,33 +48,33 @@ class Functions:
         self._announce(name)
 
     def publish(self, name: str, version: str) -> None:
-        """A version with the settings as they are; raises `ValueError` where Lambda would refuse it."""
+        """Publishes a version with the present settings; raises `ValueError` where Lambda would refuse it."""
         self._published[name] = version, frozen(self._settings[name])
         made = _version(name, version, self._settings[name], self._code)
         self._versions[name, version] = made
         self._lambdas.publish(self._beside(made))
 
     def published(self, name: str) -> bool:
-        """Whether there ever was a version of the function."""
+        """Whether a version of the function was ever published."""
         return name in self._published
 
     def equal(self, name: str) -> str | None:
-        """The version that was published last, if the function is still as it was then."""
+        """The version that was published last, if the function has not changed since."""
         version, settings = self._published.get(name, (None, {}))
         return version if settings == frozen(self._settings[name]) else None
 
     def point(self, name: str, version: str) -> None:
-        """The version that the alias `live` means from now on."""
+        """Points the alias `live` at the version."""
         self._live[name] = self._versions[name, version]
         self._announce(name)
 
     def invoke_asynchronously(self, name: str, qualifier: str, settings: Properties) -> None:
-        """The treatment of asynchronous events: the properties of AWS::Lambda::EventInvokeConfig."""
+        """Sets the treatment of asynchronous events: the properties of AWS::Lambda::EventInvokeConfig."""
         self._asynchronous[name, qualifier] = settings
         self._announce(name)
 
     def remove(self, name: str) -> None:
-        """The function with all that is known of it."""
+        """Forgets the function."""
         self._settings.pop(name, None)
         self._published.pop(name, None)
         self._live.pop(name, None)
@@ -135,7 +141,7 @@ class Function:
     def create(self, name: str, wanted: Properties) -> Made:
         client, name = self._clients("lambda"), wanted.get("FunctionName", name)
         created = client.create_function(FunctionName=name, Code={"ZipFile": _PLACEHOLDER}, **_configuration(wanted))
-        with whole(self, Made(name, {"Arn": created["FunctionArn"]}), wanted) as made:
+        with delete_on_failure(self, Made(name, {"Arn": created["FunctionArn"]}), wanted) as made:
             self._reserve(name, wanted)
             self._functions.set(name, wanted)
         return made
@@ -143,7 +149,7 @@ class Function:
     def update(self, made: Made, before: Properties, after: Properties) -> None:
         if _configuration(before) != _configuration(after):
             self._clients("lambda").update_function_configuration(FunctionName=made.id, **_configuration(after))
-        if "ReservedConcurrentExecutions" in changed(before, after):
+        if "ReservedConcurrentExecutions" in changed_properties(before, after):
             self._reserve(made.id, after)
         self._functions.set(made.id, after)
 
@@ -209,7 +215,7 @@ class Version:
         """A published version does not change."""
 
     def delete(self, made: Made, properties: Properties) -> None:
-        """Versions go with their function; one that is pinned by a run must not go earlier."""
+        """Versions are deleted with their function, not before: runs may be pinned to them."""
 
 
 class Alias:
@@ -253,7 +259,7 @@ class EventInvokeConfig:
         self._functions.invoke_asynchronously(after["FunctionName"], after["Qualifier"], after)
 
     def delete(self, made: Made, properties: Properties) -> None:
-        """It goes with its function."""
+        """Deleted with its function."""
 
 
 class Permission:
@@ -270,7 +276,7 @@ class Permission:
         return Made(name[-100:])
 
     def update(self, made: Made, before: Properties, after: Properties) -> None:
-        """Whatever changes makes another one."""
+        """Never called: every change replaces the permission."""
 
     def delete(self, made: Made, properties: Properties) -> None:
         client, function = self._clients("lambda"), _split(properties["FunctionName"])

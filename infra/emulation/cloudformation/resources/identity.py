@@ -4,7 +4,7 @@ import json
 from contextlib import suppress
 from typing import Any
 
-from infra.emulation.cloudformation.resources.kind import Clients, Made, Properties, whole
+from infra.emulation.cloudformation.resources.kind import Clients, Made, Properties, delete_on_failure
 from infra.emulation.iam.role_policies import Rules
 
 
@@ -20,7 +20,7 @@ class Role:
         trust = json.dumps(wanted["AssumeRolePolicyDocument"])
         role = self._clients("iam").create_role(RoleName=name, AssumeRolePolicyDocument=trust)["Role"]
         self._rules.put_trust(role["Arn"], wanted["AssumeRolePolicyDocument"])
-        with whole(self, Made(name, {"Arn": role["Arn"], "RoleId": role["RoleId"]}), wanted) as made:
+        with delete_on_failure(self, Made(name, {"Arn": role["Arn"], "RoleId": role["RoleId"]}), wanted) as made:
             self.update(made, {}, wanted)
         return made
 

@@ -12,24 +12,24 @@ Clients = Callable[[str], Any]
 
 @dataclass(frozen=True)
 class Made:
-    """A resource that exists: what `Ref` gives for it, and what `Fn::GetAtt` gives by attribute."""
+    """An existing resource: the value of `Ref`, and the values of `Fn::GetAtt` by attribute."""
 
     id: str
     attributes: Mapping[str, str] = field(default_factory=dict)
 
 
 class Kind(Protocol):
-    """One type of resource. Errors of the API are raised as they come; the stack says where they happened."""
+    """One type of resource. Errors of the API pass through; the stack adds the resource's name."""
 
     fixed: frozenset[str]
     """The properties that need another resource when they change ("Update requires: Replacement")."""
 
     def create(self, name: str, wanted: Properties) -> Made:
-        """Makes one; `name` is for where `wanted` names none."""
+        """Creates one; `name` is the default where `wanted` has none."""
         ...
 
     def update(self, made: Made, before: Properties, after: Properties) -> None:
-        """Changes in place what differs."""
+        """Updates the differing properties in place."""
         ...
 
     def delete(self, made: Made, properties: Properties) -> None:
@@ -38,8 +38,8 @@ class Kind(Protocol):
 
 
 @contextmanager
-def whole(kind: Kind, made: Made, wanted: Properties) -> Iterator[Made]:
-    """What has been begun is furnished inside, or goes: a stack does not know of what it never got."""
+def delete_on_failure(kind: Kind, made: Made, wanted: Properties) -> Iterator[Made]:
+    """Deletes a half-created resource when the block fails: the stack does not know it yet."""
     try:
         yield made
     except Exception:
@@ -48,6 +48,6 @@ def whole(kind: Kind, made: Made, wanted: Properties) -> Iterator[Made]:
         raise
 
 
-def changed(before: Properties, after: Properties) -> dict[str, Any]:
+def changed_properties(before: Properties, after: Properties) -> dict[str, Any]:
     """The properties that differ, with their new values; None for those that are no longer there."""
     return {key: after.get(key) for key in {**before, **after} if before.get(key) != after.get(key)}

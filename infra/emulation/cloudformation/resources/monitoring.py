@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from infra.emulation.cloudformation.resources.kind import Clients, Made, Properties, whole
+from infra.emulation.cloudformation.resources.kind import Clients, Made, Properties, delete_on_failure
 
 
 class Topic:
-    """AWS::SNS::Topic with its subscriptions. Nothing is sent to anybody."""
+    """AWS::SNS::Topic with its subscriptions; no message is sent."""
 
     fixed = frozenset({"Subscription"})
 
@@ -16,13 +16,13 @@ class Topic:
     def create(self, name: str, wanted: Properties) -> Made:
         client = self._clients("sns")
         arn = client.create_topic(Name=name)["TopicArn"]
-        with whole(self, Made(arn, {"TopicArn": arn, "TopicName": arn.rpartition(":")[2]}), wanted) as made:
+        with delete_on_failure(self, Made(arn, {"TopicArn": arn, "TopicName": arn.rpartition(":")[2]}), wanted) as made:
             for subscription in wanted.get("Subscription", []):
                 client.subscribe(TopicArn=arn, Protocol=subscription["Protocol"], Endpoint=subscription["Endpoint"])
         return made
 
     def update(self, made: Made, before: Properties, after: Properties) -> None:
-        """Whatever changes makes another one."""
+        """Never called: every change replaces the topic."""
 
     def delete(self, made: Made, properties: Properties) -> None:
         self._clients("sns").delete_topic(TopicArn=made.id)

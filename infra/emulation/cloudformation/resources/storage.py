@@ -5,7 +5,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from infra.emulation.cloudformation.resources.kind import Clients, Made, Properties, changed, whole
+from infra.emulation.cloudformation.resources.kind import (
+    Clients,
+    Made,
+    Properties,
+    changed_properties,
+    delete_on_failure,
+)
 from infra.emulation.iam.role_policies import Rules
 
 
@@ -23,7 +29,7 @@ class Bucket:
         # S3 refuses its oldest region as a constraint (API_CreateBucket, LocationConstraint).
         place = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
         client.create_bucket(Bucket=name, **place)
-        with whole(self, Made(name, {"Arn": f"arn:aws:s3:::{name}"}), wanted) as made:
+        with delete_on_failure(self, Made(name, {"Arn": f"arn:aws:s3:::{name}"}), wanted) as made:
             self.update(made, {}, wanted)
         return made
 
@@ -34,7 +40,7 @@ class Bucket:
             "OwnershipControls": self._ownership,
             "LifecycleConfiguration": self._lifecycle,
         }
-        for name, value in changed(before, after).items():
+        for name, value in changed_properties(before, after).items():
             settings[name](made.id, value)
 
     def delete(self, made: Made, properties: Properties) -> None:
@@ -104,13 +110,13 @@ class Table:
         made = Made(table["TableName"], {"Arn": table["TableArn"]})
         partition_key = next(key["AttributeName"] for key in wanted["KeySchema"] if key["KeyType"] == "HASH")
         self._rules.put_table(made.id, partition_key)
-        with whole(self, made, wanted):
+        with delete_on_failure(self, made, wanted):
             self.update(made, given, wanted)
         return made
 
     def update(self, made: Made, before: Properties, after: Properties) -> None:
         client = self._clients("dynamodb")
-        for name, value in changed(before, after).items():
+        for name, value in changed_properties(before, after).items():
             if name == "TimeToLiveSpecification":
                 off = {**before.get(name, {}), "Enabled": False}
                 client.update_time_to_live(TableName=made.id, TimeToLiveSpecification=value or off)
@@ -177,7 +183,7 @@ class LogGroup:
         client.create_log_group(logGroupName=group)
         found = client.describe_log_groups(logGroupNamePrefix=group)["logGroups"]
         made = Made(group, {"Arn": next(g["arn"] for g in found if g["logGroupName"] == group)})
-        with whole(self, made, wanted):
+        with delete_on_failure(self, made, wanted):
             self.update(made, {}, wanted)
         return made
 
