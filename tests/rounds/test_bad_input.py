@@ -179,7 +179,7 @@ DAMAGES = {
     "an unknown run": (nothing, ("resume", "second"), "there is no run second"),
     "a run that exists": (nothing, ("train", "--run", "first"), "there is a run first already"),
     "nothing left to train": (nothing, ("resume", "first"), "marless resume first stop.rounds=8"),
-    "a lower limit": (nothing, ("resume", "first", "stop.rounds=2"), "give it a higher limit"),
+    "a lower limit": (nothing, ("resume", "first", "stop.rounds=2"), "raise the limit with"),
     "another setting": (nothing, (*MORE, "seed=2"), "seed=2: a run keeps its configuration"),
     "a changed configuration": (edit_the_configuration, MORE, "config.toml was edited after the run began"),
     "a changed program": (change_the_code, MORE, "the program changed since first began (c"),
