@@ -6,7 +6,8 @@ import signal
 import time
 
 import pytest
-from test_kill_once import OPTIONS, Process, gone, same, train, undisturbed  # noqa: F401  (a fixture)
+from driver import train
+from killed_runs import OPTIONS, Process, gone, same
 
 pytestmark = pytest.mark.conformance
 
@@ -37,7 +38,7 @@ def started(folder, draw, lasts):
 
 
 @pytest.mark.parametrize("number", range(10))
-def test_a_coordinator_killed_at_a_random_moment(tmp_path, undisturbed, lasts, draw, number):  # noqa: F811
+def test_a_coordinator_killed_at_a_random_moment(tmp_path, undisturbed, lasts, draw, number):
     process = started(tmp_path, draw, lasts)
     workers = process.workers() if process.alive() else []
     process.send(signal.SIGKILL)
@@ -47,7 +48,7 @@ def test_a_coordinator_killed_at_a_random_moment(tmp_path, undisturbed, lasts, d
 
 
 @pytest.mark.parametrize("number", range(10))
-def test_a_worker_killed_at_a_random_moment(tmp_path, undisturbed, lasts, draw, number):  # noqa: F811
+def test_a_worker_killed_at_a_random_moment(tmp_path, undisturbed, lasts, draw, number):
     process = started(tmp_path, draw, lasts)
     workers = process.workers()
     if workers:
@@ -56,7 +57,7 @@ def test_a_worker_killed_at_a_random_moment(tmp_path, undisturbed, lasts, draw, 
     same(train(tmp_path, OPTIONS, workers=2), undisturbed)
 
 
-def test_a_coordinator_killed_five_times_on_its_way(tmp_path, undisturbed, lasts, draw):  # noqa: F811
+def test_a_coordinator_killed_five_times_on_its_way(tmp_path, undisturbed, lasts, draw):
     for _ in range(5):
         process = started(tmp_path, draw, lasts)
         process.send(signal.SIGKILL)
@@ -104,7 +105,7 @@ def test_a_coordinator_killed_while_its_controller_decides(tmp_path, thoughtful,
 
 @pytest.mark.parametrize("signal_", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("number", range(3))
-def test_an_interruption_at_a_random_moment(tmp_path, undisturbed, lasts, draw, number, signal_):  # noqa: F811
+def test_an_interruption_at_a_random_moment(tmp_path, undisturbed, lasts, draw, number, signal_):
     process = started(tmp_path, draw, lasts)
     process.send(signal_)
     process.end()
@@ -112,7 +113,7 @@ def test_an_interruption_at_a_random_moment(tmp_path, undisturbed, lasts, draw, 
 
 
 @pytest.mark.parametrize("number", range(3))
-def test_a_suspension_at_a_random_moment(tmp_path, undisturbed, lasts, draw, number):  # noqa: F811
+def test_a_suspension_at_a_random_moment(tmp_path, undisturbed, lasts, draw, number):
     process = started(tmp_path, draw, lasts)
     process.send(signal.SIGSTOP)
     time.sleep(0.5)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from commands import Commands
+from emulated_runs import summary
 
 from coordinator.cloud.emulated_account import account_folder
 from coordinator.reports import provenance
@@ -122,21 +123,3 @@ def expected(place):
         return known[settings]
 
     return of
-
-
-def summary(home, name):
-    return json.loads((home / "runs" / name / "summary.json").read_text())
-
-
-PLAYED = ("final_return", "absolute_return", "final_env_metrics", "absolute_env_metrics")
-SAME = ("weights_sha256", *PLAYED, "rounds", "env_steps")
-
-
-def same(found, expected):
-    assert found["status"] == "finished"
-    assert {key: found[key] for key in SAME} == {key: expected[key] for key in SAME}
-
-
-def detach(marless, name, *settings):
-    said = marless.train(name, *settings, "--backend", "emulated", "--detach")
-    assert said.code == 0, said.err

@@ -1,7 +1,7 @@
 """Learning from earlier rounds in the emulated account: the bytes of a run on this machine, whatever happens."""
 
 import pytest
-from conftest import detach, same, summary
+from emulated_runs import detach, same, summary
 
 # A window of two rounds, of three: the last round learns from some of what was played.
 WINDOW = (

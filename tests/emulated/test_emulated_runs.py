@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from commands import SMALL
-from conftest import detach, same, summary
+from emulated_runs import detach, same, summary
 
 from coordinator.drive import lease
 from coordinator.drive.ledger_items import load_state

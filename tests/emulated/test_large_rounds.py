@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from commands import SMALL
-from conftest import summary
+from emulated_runs import summary
 
 from coordinator.reports import provenance
 from infra.deployment import deploy

@@ -7,8 +7,7 @@ from fractions import Fraction
 
 import msgspec
 import pytest
-from driver import SMALL
-from test_controller_same_bytes import CONTROLLER
+from driver import CONTROLLER, SMALL
 
 from coordinator.backends import local
 from coordinator.config.schema import load

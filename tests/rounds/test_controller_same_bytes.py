@@ -1,22 +1,9 @@
 """What the mind decides depends on configuration and seed alone, wherever the round runs and whatever fails."""
 
 import pytest
-from driver import SMALL
+from driver import CONTROLLER, FLIPPING, SMALL
 from driver import train as drive
 
-# Sharing is switched on and off by every full window: no slope of normalised returns comes near 100.
-FLIPPING = ("trend.rule=paper", "trend.gamma=100.0", "trend.window=3", "sharing.rule=dynamic", "sharing.start=apart")
-# Every team may share, and every trial passes.
-EASY = ("sharing.epsilon=1.0", "sharing.margin=10.0", "sharing.trial_episodes=16", "sharing.distil_steps=5")
-CONTROLLER = (
-    *FLIPPING,
-    *EASY,
-    "scaling.rule=gns",
-    "scaling.rollouts=12",
-    "scaling.min_rollouts=2",
-    "stop.rounds=8",
-    "algorithm.name=ippo",
-)
 PAPER = (
     *FLIPPING,
     "sharing.distance=kde-kl",

@@ -84,3 +84,10 @@ def a_curve(env_steps, seconds, dollars, first, last, points=10):
         Point(env_steps=round(share * env_steps), seconds=share * seconds, dollars=share * dollars, mean=mean)
         for share, mean in zip(shares.tolist(), means.tolist(), strict=True)
     )
+
+
+def empty_line(**used):
+    """A round in which nothing happened, but for what is `used`."""
+    fields = dict.fromkeys(("round", "env_steps", "rollouts", "learners", "groups", "invocations", "episodes"), 0)
+    fields |= {"seconds": 0.0, "dollars": 0.0, "return_mean": None, "return_sd": None, "agent_returns": ()}
+    return RoundLine(**{**fields, "env_metrics": {}, "metrics": {}, **used})

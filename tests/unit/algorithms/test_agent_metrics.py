@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 import synthetic
-from test_value_exactness import APART, NUM_ENVS, PAIRED, STEPS, TOGETHER, Scene
+from value_scenes import APART, NUM_ENVS, PAIRED, STEPS, TOGETHER, Scene
 
 from functions.algorithms import registry as algorithms
 from functions.algorithms.base import Share

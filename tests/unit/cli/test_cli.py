@@ -5,6 +5,7 @@ import sys
 import tomllib
 
 import pytest
+from ablated_runs import empty_line
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +13,6 @@ from coordinator.cli.app import COMMANDS, main
 from coordinator.cli.arguments import split
 from coordinator.config.dump import document
 from coordinator.config.schema import Stop, convert, load, valid_keys
-from coordinator.core.state import RoundLine
 from coordinator.errors import UserError
 from coordinator.reports.provenance import changes, environment_fingerprint
 from coordinator.reports.text import env_metrics, money, plus_minus, seconds, sparkline, table
@@ -63,17 +63,11 @@ def test_columns_of_a_table_stand_below_each_other():
     assert table(("a", "b"), [("long", "x")]) == "a     b\nlong  x"
 
 
-def line(**used):
-    fields = dict.fromkeys(("round", "env_steps", "rollouts", "learners", "groups", "invocations", "episodes"), 0)
-    fields |= {"seconds": 0.0, "dollars": 0.0, "return_mean": None, "return_sd": None, "agent_returns": ()}
-    return RoundLine(**{**fields, "env_metrics": {}, "metrics": {}, **used})
-
-
 def test_the_nearest_limit_says_how_far_a_run_is():
     stop = Stop(rounds=100, dollars=1.0)
-    assert progress(stop, line(round=25, dollars=0.5, seconds=30.0)) == 0.5
-    assert seconds_left(stop, line(round=25, dollars=0.5, seconds=30.0)) == 30.0
-    assert seconds_left(Stop(return_=1.0), line(round=25, seconds=30.0)) is None
+    assert progress(stop, empty_line(round=25, dollars=0.5, seconds=30.0)) == 0.5
+    assert seconds_left(stop, empty_line(round=25, dollars=0.5, seconds=30.0)) == 30.0
+    assert seconds_left(Stop(return_=1.0), empty_line(round=25, seconds=30.0)) is None
 
 
 SETTINGS = [

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_players import NUMBERS, SPEC, observed, seen_at, tensors_of
+from drawn_policies import NUMBERS, SPEC, observed, seen_at, tensors_of
 
 from coordinator.config.schema import load
 from coordinator.core.compatibility import incompatibility

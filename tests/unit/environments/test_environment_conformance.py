@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 from many_spaces import DEEDS
-from test_pettingzoo_adapter import relay
+from relays import relay
 
 from functions.environments import registry
 from functions.environments.base import AgentClass, EnvTask

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_value_exactness import APART, NUM_ENVS, PAIRED, STEPS, Scene
+from value_scenes import APART, NUM_ENVS, PAIRED, STEPS, Scene
 
 from functions.algorithms import registry as algorithms
 from functions.algorithms.base import Share

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from ablated_runs import empty_line
 from simulated import make_plan
-from test_cli import line
 
 from coordinator.reports.plateau import FEWEST, FEWEST_EVER, Plateau, blocks, plateau
 from coordinator.runs.plateau_monitor import PlateauMonitor, warning
@@ -84,7 +84,7 @@ def test_a_run_that_stands_still_is_found(rho, heavy):
 
 def monitor_of(plan, returns, **used):
     return PlateauMonitor(
-        plan, [line(round=number, return_mean=value, **used) for number, value in enumerate(returns, 1)]
+        plan, [empty_line(round=number, return_mean=value, **used) for number, value in enumerate(returns, 1)]
     )
 
 
@@ -109,7 +109,7 @@ def test_a_run_that_gets_better_again_is_on_no_plateau():
     monitor = monitor_of(make_plan(), STILL)
     assert monitor.look()
     for number in range(400):
-        monitor.add(line(round=401 + number, return_mean=100.0 + number))
+        monitor.add(empty_line(round=401 + number, return_mean=100.0 + number))
     assert monitor.look() == "" and monitor.plateau is None
 
 
@@ -122,7 +122,7 @@ def test_a_side_that_learns_against_one_that_stays_is_warned_of():
     fixed = make_plan("opponents.side=1", "algorithm.name=ippo")
     monitor = PlateauMonitor(fixed, [])
     for number, value in enumerate(STILL, 1):
-        monitor.add(line(round=number, return_mean=float(number), side_returns={"a": value, "b": float(number)}))
+        monitor.add(empty_line(round=number, return_mean=float(number), side_returns={"a": value, "b": float(number)}))
     assert monitor.look() == monitor_of(make_plan("algorithm.name=ippo"), STILL).look() != ""
 
 

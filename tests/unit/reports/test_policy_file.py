@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from test_policies import ALONE, SHARED, SPEC, observation, weights
+from drawn_policies import ALONE, SHARED, SPEC, observation, weights
 
 from coordinator.reports import load_policy
 from coordinator.reports.policy import FILE, TeamFile, export

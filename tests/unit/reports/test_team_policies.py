@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_players import NUMBERS, SHARED, SPEC, observed, seen_at, tensors_of
+from drawn_policies import NUMBERS, SHARED, SPEC, observed, seen_at, tensors_of
 
 from coordinator.reports.crossplay import _Match
 from coordinator.reports.policy import TeamFile, TeamPolicy

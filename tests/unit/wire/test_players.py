@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from drawn_policies import ALONE, NUMBERS, SHARED, SPEC, observed, seen_at, tensors_of
 
 from functions.actor.rollout import collect
 from functions.contract import BadRequest, Behaviour, Team
@@ -10,39 +11,6 @@ from functions.environments.base import AgentClass, EnvSpec, Observation, Step
 from functions.evaluator.handler import play
 from functions.nn.heads import distribution
 from functions.policies import Player, Policy, draws
-
-# Two classes that interleave: agents 0 and 2 are equal, agent 1 is not.
-SPEC = EnvSpec(("a", "b", "c"), (AgentClass("x", (0, 2), 6, 5), AgentClass("y", (1,), 4, 3)), horizon=1)
-NUMBERS = EnvSpec(
-    ("a", "b", "c"),
-    (AgentClass("x", (0, 2), 6, 2, low=(-1.0, 0.0), high=(1.0, 8.0)), AgentClass("y", (1,), 4, 5, branches=(2, 3))),
-    horizon=1,
-)
-ALONE = Team(groups=(0, 1, 2))
-SHARED = Team(groups=(0, 1, 0), identity=True)
-
-
-def tensors_of(spec, team, hidden, recurrent=True, dtype=np.float32, gaussian=True, seed=0):
-    """Random networks by tensor name; where one remembers, its last hidden layer does."""
-    rng, tensors = np.random.default_rng(seed), {}
-
-    def add(group, weight, bias, shape):
-        tensors[f"policy/g{group:02d}/{weight}"] = (1.4 * rng.standard_normal(shape) / shape[0] ** 0.5).astype(dtype)
-        tensors[f"policy/g{group:02d}/{bias}"] = rng.standard_normal(shape[1]).astype(dtype)
-
-    for kind in spec.classes:
-        for group in sorted({team.groups[agent] for agent in kind.agents}):
-            sizes = (kind.observation_size + team.identity * len(spec.agents), *hidden, kind.actions)
-            plain = len(sizes) - 1 - recurrent
-            for layer in range(plain):
-                last = recurrent and layer == plain - 1
-                add(group, f"w{layer}", f"b{layer}", sizes[-2:] if last else sizes[layer : layer + 2])
-            if recurrent:
-                add(group, "gru_x", "gru_bx", (sizes[-3], 3 * hidden[-1]))
-                add(group, "gru_h", "gru_bh", (hidden[-1], 3 * hidden[-1]))
-            if kind.continuous and gaussian:
-                tensors[f"policy/g{group:02d}/log_std"] = rng.standard_normal(kind.actions).astype(dtype) - 0.5
-    return tensors
 
 
 def in_torch(tensors, team, agent, values):
@@ -66,20 +34,6 @@ def in_torch(tensors, team, agent, values):
         gru.weight_ih_l0[...], gru.weight_hh_l0[...] = named["gru_x"].T, named["gru_h"].T
         gru.bias_ih_l0[...], gru.bias_hh_l0[...] = named["gru_bx"], named["gru_bh"]
         return (gru(hidden)[0] @ named[f"w{last}"] + named[f"b{last}"]).numpy()
-
-
-def seen_at(values, t, masks=None):
-    num_envs = values[0].shape[2]
-    return Observation(tuple(part[:, t].swapaxes(0, 1) for part in values), np.ones((num_envs, 3), bool), masks)
-
-
-def observed(spec, steps, num_envs, dtype=np.float32, seed=1):
-    """Per class ``[n, T, E, F]``."""
-    rng = np.random.default_rng(seed)
-    return [
-        rng.standard_normal((len(kind.agents), steps, num_envs, kind.observation_size)).astype(dtype)
-        for kind in spec.classes
-    ]
 
 
 @pytest.mark.parametrize("hidden", [(16, 12), (12,), (8, 8, 12)], ids=str)

@@ -1,10 +1,9 @@
 """The numpy policy against torch, and drawing from it against the distribution it stands for."""
 
-import itertools
-
 import numpy as np
 import pytest
 import torch
+from drawn_policies import ALONE, SHARED, SPEC, observation, weights
 from scipy import stats
 
 from functions.contract import BadRequest, Team
@@ -12,38 +11,7 @@ from functions.environments.base import AgentClass, EnvSpec, Observation
 from functions.nn.discrete import draw
 from functions.policies import Policy, as_environment_actions
 
-# Two classes that interleave: agents 0 and 2 are equal, agent 1 is not.
-SPEC = EnvSpec(("a", "b", "c"), (AgentClass("x", (0, 2), 6, 5), AgentClass("y", (1,), 4, 3)), horizon=1)
-ALONE = Team(groups=(0, 1, 2))
-SHARED = Team(groups=(0, 1, 0), identity=True)
 LAST = np.float32(1 - 2**-24)  # the largest float32 below 1
-
-
-def weights(team, dtype, spec=SPEC, seed=0):
-    """A network with two hidden layers for every group, by tensor name."""
-    rng, tensors = np.random.default_rng(seed), {}
-    for kind in spec.classes:
-        for group in sorted({team.groups[agent] for agent in kind.agents}):
-            inputs = kind.observation_size + team.identity * len(spec.agents)
-            sizes = (inputs, 64, 64, kind.actions)
-            for layer, shape in enumerate(itertools.pairwise(sizes)):
-                scale = 1.4 / np.sqrt(shape[0])
-                tensors[f"policy/g{group:02d}/w{layer}"] = (scale * rng.standard_normal(shape)).astype(dtype)
-                tensors[f"policy/g{group:02d}/b{layer}"] = rng.standard_normal(shape[1]).astype(dtype)
-    return tensors
-
-
-def observation(dtype, num_envs, spec=SPEC, seed=1, masked=False):
-    rng = np.random.default_rng(seed)
-    values, masks = [], []
-    for kind in spec.classes:
-        shape = (num_envs, len(kind.agents))
-        values.append((3 * rng.standard_normal((*shape, kind.observation_size))).astype(dtype))
-        legal = rng.random((*shape, kind.actions)) < 0.5
-        legal[np.arange(num_envs)[:, None], np.arange(shape[1]), rng.integers(kind.actions, size=shape)] = True
-        masks.append(legal)
-    alive = np.ones((num_envs, len(spec.agents)), bool)
-    return Observation(tuple(values), alive, tuple(masks) if masked else None)
 
 
 def in_torch(tensors, team, agent, values):

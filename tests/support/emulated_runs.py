@@ -1,0 +1,21 @@
+"""Runs of the command line in an emulated account: started detached, and compared with what others gave."""
+
+import json
+
+
+def summary(home, name):
+    return json.loads((home / "runs" / name / "summary.json").read_text())
+
+
+PLAYED = ("final_return", "absolute_return", "final_env_metrics", "absolute_env_metrics")
+SAME = ("weights_sha256", *PLAYED, "rounds", "env_steps")
+
+
+def same(found, expected):
+    assert found["status"] == "finished"
+    assert {key: found[key] for key in SAME} == {key: expected[key] for key in SAME}
+
+
+def detach(marless, name, *settings):
+    said = marless.train(name, *settings, "--backend", "emulated", "--detach")
+    assert said.code == 0, said.err

@@ -1,0 +1,186 @@
+"""PettingZoo environments that run and stop in ways of every kind: `relay(KIND)`, and with `fault` they go wrong."""
+
+import types
+
+import numpy as np
+from gymnasium import spaces
+from pettingzoo import ParallelEnv
+
+from functions.environments.base import EnvTask
+
+
+class Relay(ParallelEnv):
+    """Agents 0, 1, ... of `count` terminate in steps 2, 3, ... (`dying`), the rest is truncated in step 5.
+
+    An agent sees ``[[number, step], [draw, last action]]``; actions start at 3; a step pays the agent's number + 1.
+    """
+
+    metadata = types.MappingProxyType({"name": "relay_v0"})
+
+    def __init__(self, count=3, dying=True, masked=False, fault="", max_cycles=5):
+        self.possible_agents = [f"runner_{i}" for i in range(count)]
+        self.dying, self.masked, self.fault = dying, masked, fault
+        if max_cycles:
+            self.max_cycles = max_cycles
+        box = spaces.Box(-np.inf, np.inf, (2, 2), np.float64)
+        masked_box = spaces.Dict({"observation": box, "action_mask": spaces.Box(0, 1, (4,), np.int8)})
+        self.box = dict.fromkeys(self.possible_agents, masked_box if masked else box)
+        self.actions = {agent: spaces.Discrete(4, start=3) for agent in self.possible_agents}
+        self.closed = 0
+
+    def observation_space(self, agent):
+        return self.box[agent]
+
+    def action_space(self, agent):
+        return self.actions[agent]
+
+    def reset(self, seed=None, options=None):
+        self.draws = np.random.default_rng(seed)
+        self.agents = self.possible_agents[1:] if self.fault == "late agent" else self.possible_agents[:]
+        self.steps, self.last = 0, dict.fromkeys(self.agents, 0)
+        if self.fault == "reset":
+            raise KeyError("no\nseed")
+        return self.observations(), {agent: {} for agent in self.agents}
+
+    def observations(self):
+        return {agent: self.observe(agent) for agent in self.agents}
+
+    def observe(self, agent):
+        number = self.possible_agents.index(agent)
+        box = np.array([[number, self.steps], [self.draws.random(), self.last[agent]]])
+        mask = np.array([number != i for i in range(4)], dtype=np.int8)
+        return {"observation": box, "action_mask": mask} if self.masked else box
+
+    def step(self, actions):
+        assert {*actions} == {*self.agents}, f"actions for {sorted(actions)}"
+        assert all(self.actions[agent].contains(action) for agent, action in actions.items()), actions
+        self.steps += 1
+        self.last = {agent: int(action) for agent, action in actions.items()}
+        number = {agent: self.possible_agents.index(agent) for agent in self.agents}
+        terminated = {agent: self.dying and self.steps == 2 + i for agent, i in number.items()}
+        truncated = dict.fromkeys(self.agents, self.steps == 5)
+        rewards = {agent: i + 1.0 for agent, i in number.items()}
+        answer = (self.observations(), rewards, terminated, truncated, {agent: {} for agent in self.agents})
+        if self.fault and self.steps == 2:
+            answer = FAULTS[self.fault](self, *answer)
+        self.agents = [a for a in self.agents if not (answer[2].get(a, True) or answer[3].get(a, True))]
+        return answer
+
+    def close(self):
+        self.closed += 1
+
+
+class Speaking(Relay):
+    """A relay with a state of its own."""
+
+    def state(self):
+        return np.array([[self.steps, len(self.agents)]])
+
+
+def _changed(part, agent, value):
+    def change(environment, *answer):
+        answer[part][agent] = value
+        return answer
+
+    return change
+
+
+def _without(part, agent):
+    def change(environment, *answer):
+        del answer[part][agent]
+        return answer
+
+    return change
+
+
+def _raise(environment, *answer):
+    raise RuntimeError("wheel\nlost")
+
+
+def _join(environment, *answer):
+    environment.agents.append("stranger")
+    return *(part | {"stranger": 0.0} for part in answer[:2]), *(part | {"stranger": False} for part in answer[2:4]), {}
+
+
+def _drop(environment, *answer):
+    environment.agents.remove("runner_2")
+    return answer
+
+
+FAULTS = {
+    "reset": lambda environment, *answer: answer,
+    "late agent": lambda environment, *answer: answer,
+    "raises": _raise,
+    "four parts": lambda environment, *answer: answer[:4],
+    "nan": _changed(0, "runner_1", np.full((2, 2), np.nan)),
+    "too large": _changed(0, "runner_1", np.full((2, 2), 1e300)),
+    "shape": _changed(0, "runner_1", np.zeros(4)),
+    "words": _changed(0, "runner_1", "far away"),
+    "infinite reward": _changed(1, "runner_1", np.inf),
+    "no observation": _without(0, "runner_1"),
+    "no reward": _without(1, "runner_1"),
+    "no termination": _without(2, "runner_1"),
+    "truncated alone": _changed(3, "runner_1", True),
+    "joins": _join,
+    "drops": _drop,
+    "no mask": _changed(0, "runner_1", np.zeros((2, 2))),
+    "all masked": _changed(0, "runner_1", {"observation": np.zeros((2, 2)), "action_mask": np.zeros(4, np.int8)}),
+}
+
+
+class Stateful(Relay):
+    """Calls something else its state, as some games of PettingZoo do."""
+
+    state: types.MappingProxyType = types.MappingProxyType({"runner_0": 3})
+
+
+class LengthInside(Relay):
+    """Keeps its length in the game inside, as some games of PettingZoo do."""
+
+    def __init__(self, **options):
+        super().__init__(max_cycles=0)
+        self.env = Relay(max_cycles=17)
+
+
+class Mute(Relay):
+    """Takes its length and does not tell it."""
+
+    def __init__(self, max_cycles):
+        super().__init__(max_cycles=0)
+
+
+class Boundless(Relay):
+    def __init__(self):
+        super().__init__(max_cycles=0)
+
+
+class Pictured(Relay):
+    """Its state is an image."""
+
+    state_space = spaces.Box(0, 255, (1, 2), np.uint8)
+
+    def state(self):
+        return np.array([[51, 255]], dtype=np.uint8)
+
+
+class Tired(Relay):
+    """Forgets with `reset` how far it ran, unless it is made anew."""
+
+    ran = 0
+
+    def reset(self, seed=None, options=None):
+        self.ran += 1
+        return super().reset(seed)
+
+    def observe(self, agent):
+        return super().observe(agent) * self.ran
+
+
+class Anonymous(Relay):
+    def __init__(self):
+        super().__init__()
+        del self.possible_agents
+
+
+def relay(kind="Relay", agents=None, **options):
+    return EnvTask(name=f"pettingzoo:{__name__}:{kind}", agents=agents, options=options)

@@ -1,0 +1,85 @@
+"""The driver in a process that tests kill, interrupt or stop, and whether its run arrives where another did."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import driver
+
+OPTIONS = (
+    "actors.num_envs=8",
+    "scaling.rollouts=2",
+    "placement.rule=fused",
+    "stop.rounds=8",
+    "checkpoint_every=3",
+    "evaluation.every=3",
+    "evaluation.episodes=4",
+    "evaluation.final_episodes=4",
+)
+DRIVER = Path(driver.__file__)
+
+
+class Process:
+    """The driver in a process of its own; with `hold` it stops itself when it has asked for what follows that round."""
+
+    def __init__(self, folder, hold=None, options=OPTIONS):
+        hold_setting = {} if hold is None else {"HOLD": str(hold)}
+        self._process = subprocess.Popen(
+            [sys.executable, str(DRIVER), str(folder), "2", *options],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **hold_setting, "PYTHONPATH": str(DRIVER.parents[2])},
+        )
+        if hold is not None:
+            while (line := self._process.stdout.readline()) != "holding\n":
+                assert line, "the driver ended before it held"
+            while not any(pid == self._process.pid and state.startswith("T") for pid, _, state in processes()):
+                time.sleep(0.01)
+
+    def alive(self):
+        return self._process.poll() is None
+
+    def send(self, *signals):
+        for number in signals:
+            self._process.send_signal(number)
+
+    def end(self):
+        """What it says last, '' if nothing."""
+        try:
+            output, _ = self._process.communicate(timeout=60)
+        finally:
+            self._process.kill()
+        return output.rstrip().rpartition("\n")[2]
+
+    def workers(self):
+        """The process ids of its workers."""
+        return [pid for pid, parent, _ in processes() if parent == self._process.pid]
+
+
+def processes():
+    """(pid, parent, state) of every process of this machine."""
+    listed = subprocess.run(["ps", "-e", "-o", "pid=,ppid=,stat="], capture_output=True, text=True).stdout
+    rows = (line.split() for line in listed.splitlines())
+    return [(int(pid), int(parent), state) for pid, parent, state, *_ in rows]
+
+
+def gone(pids, within_s=5.0):
+    """Whether none of the processes is left after a while; a zombie is one that nobody has buried yet."""
+    until = time.monotonic() + within_s
+    while any(pid in pids and not state.startswith("Z") for pid, _, state in processes()):
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def same(trained, undisturbed):
+    """Whether the run arrived where the other did: weights, evaluations, and every round recorded once."""
+    assert trained.sha256 == undisturbed.sha256
+    assert trained.state.final == undisturbed.state.final
+    assert [line.round for line in trained.lines] == list(range(1, 9))
+    assert [(line.env_steps, line.return_mean, line.evaluation) for line in trained.lines] == [
+        (line.env_steps, line.return_mean, line.evaluation) for line in undisturbed.lines
+    ]
