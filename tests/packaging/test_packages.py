@@ -11,6 +11,7 @@ from fake_wheels import project, wheel
 from packaging.requirements import Requirement
 
 from functions.algorithms.registry import BUILT_IN
+from functions.environments import registry
 from infra.packaging.archives import pack
 from infra.packaging.interpreters import interpreter
 from infra.packaging.package_sources import sources
@@ -29,20 +30,7 @@ SETTINGS = {
     "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1769",
 }
 # What a registry imports when a task names it.
-ENVIRONMENTS = {
-    f"functions.environments.{name}"
-    for name in (
-        "corridor",
-        "lbf",
-        "matrix",
-        "mpe",
-        "pettingzoo.adapter",
-        "rware",
-        "starcraft.smac",
-        "starcraft.smax",
-        "toy",
-    )
-}
+ENVIRONMENTS = {*registry.BUILT_IN.values(), *(family.module for family in registry.FAMILIES.values())}
 ALGORITHMS = {spec.implementation for spec in BUILT_IN}
 
 
