@@ -112,7 +112,7 @@ def _cell(name: str, family: str) -> str:
     parts = _shared(own, whole=len(own) == len(_members(family)))
     for variant, task in VARIANTS.items():
         changed = {settings_of(spec, task)[name] for spec in _members(family) if spec.name in own} - {*own.values()}
-        parts += [f"{variant} {_shown(value)}" for value in sorted(changed)]
+        parts += [f"{variant} {_default_text(value)}" for value in sorted(changed)]
     return "; ".join(parts)
 
 
@@ -131,13 +131,13 @@ def _shared(own: Mapping[str, Any], whole: bool) -> list[str]:
         return []
     values = list(own.values())
     usual = max(values, key=values.count)
-    others = [f"{name} {_shown(value)}" for name, value in own.items() if value != usual]
+    others = [f"{name} {_default_text(value)}" for name, value in own.items() if value != usual]
     if not whole:
-        return [*(f"{name} {_shown(value)}" for name, value in own.items())]
-    return [_shown(usual), *others]
+        return [*(f"{name} {_default_text(value)}" for name, value in own.items())]
+    return [_default_text(usual), *others]
 
 
-def _shown(value: Any) -> str:
+def _default_text(value: Any) -> str:
     return "none" if value is None else markdown.value(value)
 
 
