@@ -11,6 +11,8 @@ import pytest
 from driver import SMALL
 from driver import train as drive
 
+pytestmark = pytest.mark.usefixtures("processes")  # time-outs end them
+
 ROOT = Path(__file__).resolve().parents[2]
 CAP = Decimal("0.001")
 QUICK = ("actors.num_envs=4", "functions.actor.timeout_s=2", "functions.evaluator.timeout_s=2")

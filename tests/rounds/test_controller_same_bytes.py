@@ -57,8 +57,16 @@ def test_the_number_of_workers_changes_no_decision(train, workers):
     )
 
 
-@pytest.mark.parametrize("placement", [("placement.rule=split",), PLACEMENTS[2], PLACEMENTS[3]], ids=" ".join)
-@pytest.mark.parametrize("phase", ["sample", "learn", "regroup", "trial"])
+# Every phase and every placement once in the quick tests.
+KILLED = [
+    pytest.param(phase, placement, marks=() if quick else pytest.mark.conformance, id=f"{phase} {' '.join(placement)}")
+    for row, phase in enumerate(["sample", "learn", "regroup", "trial"])
+    for column, placement in enumerate([("placement.rule=split",), PLACEMENTS[2], PLACEMENTS[3]])
+    for quick in [row % 3 == column]
+]
+
+
+@pytest.mark.parametrize(("phase", "placement"), KILLED)
 def test_a_run_killed_while_sharing_is_switched_goes_on_to_the_same_end(train, tmp_path, placement, phase):
     def there(state):
         return state.round == 2 and state.phase == phase and bool(state.slots)

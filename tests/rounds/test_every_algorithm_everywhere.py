@@ -11,7 +11,6 @@ import smac_stand_in
 from algorithm_families import family as family_of
 from algorithm_families import named
 from driver import train
-from in_process import in_process
 
 from coordinator.reports.weights import gather
 from functions.algorithms.registry import BUILT_IN
@@ -200,7 +199,7 @@ def trained(folder, family, algorithm):
     # Who learns from replay shares networks by default; apart there is a network of every kind.
     apart = ("sharing.rule=none",) if family.groups > 1 else ()
     settings = (*TINY, *apart, *family.settings, f"algorithm.name={algorithm}", *EACH[algorithm])
-    run = train(folder, settings, leave=look, back_end=in_process)
+    run = train(folder, settings, leave=look)
     return run, drawn, policies(run.state) if drawn else {}
 
 

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.parametrize(
     "settings", [("algorithm.name=mappo",), ("algorithm.name=qmix", "algorithm.updates_per_round=3")]
 )
-def test_weights_are_those_of_worker_processes(tmp_path, settings):
+def test_weights_are_those_of_worker_processes(tmp_path, processes, settings):
     options = [*SMALL, "stop.rounds=3", *settings]
     here = train(tmp_path / "inline", options, back_end=backend("inline").open)
     assert here.sha256 == train(tmp_path / "local", options).sha256

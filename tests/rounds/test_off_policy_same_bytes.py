@@ -43,6 +43,11 @@ METHODS = {
     "iddpg in numbers with memory": (*NUMBERS, "algorithm.name=iddpg", *MEMORY),
 }
 METHODS |= {f"{name} by priority": (*METHODS[name], PRIORITY) for name in ("iql", "vdn", "qmix")}
+# A method of every mechanism for the quick tests: alone and together, shared, with memory, in numbers, by priority.
+QUICK = ("iql, shared", "vdn", "qmix with memory", "qmix by priority", "maddpg", "iddpg in numbers with memory")
+EVERY_METHOD = [
+    method if method in QUICK else pytest.param(method, marks=pytest.mark.conformance) for method in METHODS
+]
 QMIX, PRIORITISED = METHODS["qmix"], METHODS["qmix by priority"]
 PAIRED = "placement.rollouts_per_invocation=2"
 SPLIT = "placement.rule=split"
@@ -72,7 +77,7 @@ def test_the_placement_changes_nothing(train, placement):
     same(train(*QMIX, *placement), train(*QMIX, SPLIT))
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", EVERY_METHOD)
 def test_no_method_depends_on_where_and_by_how_many_it_is_learned(train, method):
     """Who learned the last round may not be who learns the next: then it reads what it never saw."""
     split = train(*METHODS[method], SPLIT)
@@ -130,13 +135,13 @@ def test_a_run_killed_while_it_learns_goes_on_to_the_same_end(train, tmp_path, p
     same(drive(tmp_path, options), train(*QMIX, SPLIT))
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", EVERY_METHOD)
 def test_a_run_of_any_method_killed_between_two_updates_goes_on_to_the_same_end(train, tmp_path, method):
     """Who goes on has the half of a round's updates that others made, and of the last rounds what they left."""
     options = [*SMALL, *METHODS[method], SPLIT, PAIRED]
     moment = in_flight(3, "learn", second_update(load(None, options)))
-    assert moment(drive(tmp_path, options, workers=2, leave=moment).state)
-    same(drive(tmp_path, options, workers=2), train(*METHODS[method], SPLIT))
+    assert moment(drive(tmp_path, options, leave=moment).state)
+    same(drive(tmp_path, options), train(*METHODS[method], SPLIT))
 
 
 def second_update(config):

@@ -111,7 +111,7 @@ def signalled(monkeypatch):
     yield plan
 
 
-def test_a_run_is_a_folder_and_its_path_is_the_last_line(marless):
+def test_a_run_is_a_folder_and_its_path_is_the_last_line(marless, processes):
     said = marless.train("first")
     assert (said.code, said.err, said.out[-1]) == (0, [], "runs/first")
     assert {path.name for path in Path("runs/first").iterdir()} - {".lock"} == FILES
@@ -254,7 +254,7 @@ def test_a_finished_run_goes_on_with_a_higher_limit_as_if_it_had_been_there_from
     assert "first is finished" in marless("resume", "latest").err[0]
 
 
-def test_a_run_whose_function_was_too_slow_goes_on_with_more_time_for_it(marless):
+def test_a_run_whose_function_was_too_slow_goes_on_with_more_time_for_it(marless, processes):
     # Few episodes may be over before this process looks, and what is answered counts; these take some 80 ms.
     many = "evaluation.final_episodes=6400"
     assert marless.train("whole", many).code == 0
@@ -383,7 +383,7 @@ def test_commands_that_look_change_nothing(marless, first, signalled):
         assert contents(Path("runs")) == before
 
 
-def test_the_summary_has_the_memory_that_the_functions_took(marless, signalled):
+def test_the_summary_has_the_memory_that_the_functions_took(marless, processes, signalled):
     signalled(signal.SIGINT, round=1)
     marless.train("first")
     before = summary("first")["peak_mb"]

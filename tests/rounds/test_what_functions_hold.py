@@ -2,16 +2,17 @@
 
 import tracemalloc
 
-import in_process
 import pytest
 from driver import train
-from in_process import InProcess
 
+from coordinator.backends import local
+from coordinator.backends.inline import InlineInvoker
 from coordinator.config.schema import load
 from coordinator.core import footprint, opponents
 from functions.algorithms.registry import BUILT_IN
 from functions.data import replay_loading
 from functions.environments import registry
+from infra.local.files import FileStorage
 
 # Networks whose activations are small beside them, and observations that are wide beside all else that is recorded.
 NETWORKS = ("task.name=toy/signal", "actors.num_envs=2", "algorithm.hidden=[300,300]")
@@ -27,14 +28,12 @@ ON_POLICY = ("algorithm.epochs=1", "algorithm.num_minibatches=2")
 REPLAYED = ("algorithm.updates_per_round=2", "algorithm.batch_size=4")
 
 
-class Measured(InProcess):
+class Measured(InlineInvoker):
     """Each call's peak in bytes, by function, over what there was before the run."""
 
     def __init__(self, blobs):
         super().__init__(blobs)
         self.peaks = {}
-        # What a process remembers of earlier rounds is a part of what it holds.
-        replay_loading._kept.clear()
         self._before = tracemalloc.get_traced_memory()[0]
 
     def invoke(self, function, id, *arguments):
@@ -50,14 +49,15 @@ def measured(monkeypatch, folder, settings):
     """The run's last state, and the peaks."""
     found = []
 
-    def remembered(blobs):
-        found.append(Measured(blobs))
+    def remembered(workers, blobs_root, modules):
+        replay_loading._kept.clear()  # what a process remembers of earlier rounds is a part of what it holds
+        found.append(Measured(FileStorage(blobs_root)))
         return found[0]
 
-    monkeypatch.setattr(in_process, "InProcess", remembered)
+    monkeypatch.setattr(local, "WorkerPool", remembered)
     tracemalloc.start()
     try:
-        state = train(folder, settings, back_end=in_process.in_process).state
+        state = train(folder, settings).state
     finally:
         tracemalloc.stop()
     return state, found[0].peaks

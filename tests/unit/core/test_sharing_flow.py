@@ -143,12 +143,17 @@ def test_every_placement_comes_to_the_same_groups(placement, inline_objects):
     assert world.missing(state) == set()
 
 
+# Every so many of a driver's steps a kill comes after: few in the quick tests, more under conformance.
+FEW_KILLS, MANY_KILLS = 13, pytest.param(3, marks=pytest.mark.conformance)
+
+
+@pytest.mark.parametrize("stride", [FEW_KILLS, MANY_KILLS])
 @pytest.mark.parametrize("placement", ["split", "fused", "whole"])
-def test_a_driver_killed_after_any_step_gives_the_same_run(placement):
+def test_a_driver_killed_after_any_step_gives_the_same_run(placement, stride):
     settings = (*DYNAMIC, f"placement.rule={placement}")
     undisturbed = World(make_plan(*settings), alike_replies())
     end = undisturbed.finish()
-    for kill in range(0, 60, 3):
+    for kill in range(0, 60, stride):
         world = World(make_plan(*settings), alike_replies())
         driver = world.driver()
         for _ in range(kill):
@@ -168,14 +173,15 @@ def test_a_proposal_that_could_pass_the_cap_is_abandoned_and_training_goes_on():
         state = world.finish()
         return state, {line.event for line in world.journal}
 
-    found = [teams(cap / 1e6) for cap in range(400, 4000, 300)]
+    found = [teams(cap / 1e6) for cap in range(400, 4000, 900)]
     assert all(state.status == "finished" for state, _ in found)
     assert any("unaffordable" in happened for _, happened in found)
 
 
+@pytest.mark.parametrize("stride", [FEW_KILLS, MANY_KILLS])
 @pytest.mark.parametrize("inline_objects", ["false", "true"])
 @pytest.mark.parametrize("placement", ["auto", "whole", "split"])
-def test_a_driver_killed_after_any_step_finds_what_it_needs(placement, inline_objects):
+def test_a_driver_killed_after_any_step_finds_what_it_needs(placement, inline_objects, stride):
     placement_settings = (
         f"placement.rule={placement}",
         f"placement.inline_objects={inline_objects}",
@@ -183,7 +189,7 @@ def test_a_driver_killed_after_any_step_finds_what_it_needs(placement, inline_ob
     )
     settings = (*DYNAMIC, *placement_settings, "stop.rounds=12")
     end = World(make_plan(*settings), alike_replies()).finish()
-    for kill in range(2, 70, 3):
+    for kill in range(2, 70, stride):
         world = World(make_plan(*settings), alike_replies())
         for _ in range(2):
             driver = world.driver()
