@@ -23,6 +23,10 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input -
 # Two test processes share the cores: one thread each.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
+# OpenBLAS multiplies matrices by other kernels, and NumPy's loops do without AVX-512: other roundings.
+KERNELS := OPENBLAS_CORETYPE=Prescott OPENBLAS_CORETYPE=Haswell OPENBLAS_CORETYPE=SkylakeX OPENBLAS_CORETYPE=Zen \
+	NPY_DISABLE_CPU_FEATURES=X86_V4,AVX512_ICL,AVX512_SPR
+
 BUILD := $(BIN)/python -m scripts.build
 # A plug-in may hold what the shell takes for its own, as in my-tasks>=1.
 PLUGGED := $(if $(PLUGINS),--plugins $(foreach plugin,$(PLUGINS),'$(plugin)'))
@@ -32,7 +36,7 @@ AUDIT := .venv-audit
 SAM := SAM_CLI_TELEMETRY=0 $(AUDIT)/sam/bin/sam
 CHECKOV := $(AUDIT)/checkov/bin/checkov --quiet --compact --skip-download --framework cloudformation dockerfile
 
-.PHONY: help train test check conformance conformance-full bench build audit docs pr install clean
+.PHONY: help train test test-kernels check conformance conformance-full bench build audit docs pr install clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | awk -F'|' '{ printf "  make %-17s %s\n", $$1, $$2 }'
@@ -43,6 +47,15 @@ train: $(STAMPS)/$(if $(filter emulated,$(BACKEND)),emulated,use) ## train with 
 
 test: $(STAMPS)/develop ## the quick tests
 	@$(PYTEST) -n 2 -m 'not conformance' tests $(ARGS)
+
+# A kernel that the processor cannot run is left out, and named.
+test-kernels: $(STAMPS)/develop ## the quick tests under other kernels of x86 processors, each in turn (an hour)
+	@for kernel in $(KERNELS); do \
+		if [ $$kernel = OPENBLAS_CORETYPE=SkylakeX ] && ! grep -qs avx512vl /proc/cpuinfo; then \
+			echo "left out, as this processor has no AVX-512: $$kernel"; continue; \
+		fi; \
+		echo "$$kernel" && env $$kernel $(PYTEST) -n 2 -m 'not conformance' tests $(ARGS) || exit 1; \
+	done
 
 check: $(STAMPS)/develop ## style, types, directions of imports, code that nothing uses, the template
 	@$(BIN)/ruff check .
