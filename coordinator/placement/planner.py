@@ -280,7 +280,7 @@ def _estimate(round_placement: RoundPlacement, layout: Layout, timings: Mapping[
     seconds = busy = 0.0
     mb_ms = 0
     longest: dict[str, float] = {}
-    for wave in layout.waves(round_placement):
+    for wave in layout.schedule(round_placement):
         spans = []
         for task in wave:
             alone = milliseconds(task.kind, task.size, layout.workload, timings, round_placement.style)
@@ -306,10 +306,10 @@ def _estimate(round_placement: RoundPlacement, layout: Layout, timings: Mapping[
 def _coordination(round_placement: RoundPlacement, layout: Layout, rates: _Rates) -> float:
     """Dollars that the coordinator's site adds to a round, or to a task of several."""
     tariff, site = rates
-    waves = [site.added(sum(task.number for task in wave)) for wave in layout.waves(round_placement)]
+    commits = [site.added(sum(task.number for task in wave)) for wave in layout.schedule(round_placement)]
     leaving = Meter(bytes_out=round(layout.answers_bytes(round_placement)) if site.outside else 0)
     lines = round_placement.together * sum(tariff.parts(site.line))
-    return lines + sum(sum(tariff.parts(meter)) for meter in (leaving, *waves))
+    return lines + sum(sum(tariff.parts(meter)) for meter in (leaving, *commits))
 
 
 def _rates(terms: Terms) -> _Rates:

@@ -26,5 +26,5 @@ class RoundPlacement(Message, frozen=True, kw_only=True):
 
     @property
     def style(self) -> str:
-        """What durations are told apart by, beside the kind and the size of a task."""
+        """What durations depend on, beside the kind and the size of a task."""
         return f"{self.rule}+inline" if self.inline_objects else self.rule

@@ -52,7 +52,7 @@ class Workload:
 class Task(NamedTuple):
     """`number` equal tasks of a wave, each with the objects it reads and makes.
 
-    `reply_bytes` of its reply are in its answer, and once more in the header of an object it makes; `told_bytes` are
+    `reply_bytes` of its reply are in its answer, and once more in the header of an object it makes; `summary_bytes` are
     those of earlier replies of the round in what it reads.
     """
 
@@ -65,7 +65,7 @@ class Task(NamedTuple):
     made_bytes: float
     reply_bytes: float
     number: int = 1
-    told_bytes: float = 0.0
+    summary_bytes: float = 0.0
 
 
 class Object(NamedTuple):
@@ -76,7 +76,7 @@ class Object(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Homes:
+class ObjectLocations:
     """`where[part, group]` lives, and `sizes` of the objects in bytes."""
 
     where: Mapping[tuple[str, int], Object]
@@ -93,32 +93,32 @@ class Layout:
 
     def __init__(self, workload: Workload) -> None:
         self.workload = workload
-        self._homes: dict[str, Homes] = {}
-        self._waves: dict[tuple[str, int, int], list[list[Task]]] = {}
+        self._locations: dict[str, ObjectLocations] = {}
+        self._schedules: dict[tuple[str, int, int], list[list[Task]]] = {}
 
-    def homes(self, rule: str) -> Homes:
+    def locations(self, rule: str) -> ObjectLocations:
         """Where the learner's state lives; `whole` makes the objects that `packed` makes."""
         rule = PACKED if PLACEMENTS[rule].one_function else rule
-        if rule not in self._homes:
-            self._homes[rule] = _homes(self._works(rule), self.workload)
-        return self._homes[rule]
+        if rule not in self._locations:
+            self._locations[rule] = _object_locations(self._works(rule), self.workload)
+        return self._locations[rule]
 
-    def waves(self, round_placement: RoundPlacement) -> list[list[Task]]:
+    def schedule(self, round_placement: RoundPlacement) -> list[list[Task]]:
         """The round's tasks, or the one task of several rounds."""
         key = (round_placement.rule, round_placement.rollouts_per_invocation, round_placement.together)
-        if key not in self._waves:
-            self._waves[key] = (
+        if key not in self._schedules:
+            self._schedules[key] = (
                 [[self._whole(round_placement)]]
                 if PLACEMENTS[round_placement.rule].one_function
                 else self._spread(round_placement)
             )
-        return self._waves[key]
+        return self._schedules[key]
 
     def request_bytes(self, round_placement: RoundPlacement) -> float:
         """The largest request, with all that it carries."""
         return max(
             message_size.request_bytes(task.reads, self.workload.rollouts, self.workload.agents)
-            + round_placement.inline_objects * message_size.inside(task.read_bytes + task.told_bytes)
+            + round_placement.inline_objects * message_size.inside(task.read_bytes + task.summary_bytes)
             for task in self._messages(round_placement)
         )
 
@@ -130,13 +130,13 @@ class Layout:
         """All answers of a round, or of a task of several."""
         return sum(
             task.number * _answer_bytes(task, round_placement.inline_objects)
-            for wave in self.waves(round_placement)
+            for wave in self.schedule(round_placement)
             for task in wave
         )
 
     def most_rounds(self, inline_objects: bool, size: float) -> int:
         """How many rounds of one task of `whole` answer within `size` bytes, at least one."""
-        _, state_bytes = self.homes(WHOLE).weigh(self.homes(WHOLE).where.values())
+        _, state_bytes = self.locations(WHOLE).weigh(self.locations(WHOLE).where.values())
         around = message_size.answer_bytes(2, inline_objects * message_size.inside(state_bytes))
         a_round = self._sampled_bytes() + self._learned_bytes()
         return max(1, int((size - around) // (a_round + inline_objects * message_size.inside(a_round))))
@@ -148,8 +148,8 @@ class Layout:
         assume that all parts of the learner's state weigh alike. The end of a round and the asking of the next are one
         commit, every wave of learners is another.
         """
-        waves = self.waves(round_placement)
-        tasks = [task for wave in waves for task in wave]
+        schedule = self.schedule(round_placement)
+        tasks = [task for wave in schedule for task in wave]
         actors, learners = (
             sum(task.number for task in tasks if task.function == name) for name in ("actor", "learner")
         )
@@ -161,7 +161,7 @@ class Layout:
             gets=sum(task.number * task.reads for task in stored),
             bytes_written=round(sum(task.number * task.made_bytes for task in stored)),
             bytes_read=round(sum(task.number * task.read_bytes for task in stored)),
-            write_units=len(waves) * Meter().add_commit(self.workload.ledger_bytes).write_units,
+            write_units=len(schedule) * Meter().add_commit(self.workload.ledger_bytes).write_units,
         )
 
     def checkpointing(self, round_placement: RoundPlacement) -> Meter:
@@ -171,7 +171,11 @@ class Layout:
         meter = Meter().add_load(size).add_commit(size)
         if not round_placement.inline_objects:
             return meter
-        made = [size for home, size in self.homes(round_placement.rule).sizes.items() if home.work != "initialise"]
+        made = [
+            size
+            for location, size in self.locations(round_placement.rule).sizes.items()
+            if location.work != "initialise"
+        ]
         return meter + Meter(puts=len(made), bytes_written=round(sum(made)))
 
     def _works(self, rule: str) -> list[list[Work]]:
@@ -179,8 +183,8 @@ class Layout:
         return PLACEMENTS[rule](workload.stages, sorted(workload.members), workload.updates)
 
     def _whole(self, round_placement: RoundPlacement) -> Task:
-        workload, homes = self.workload, self.homes(round_placement.rule)
-        state, state_bytes = homes.weigh(homes.where.values())
+        workload, locations = self.workload, self.locations(round_placement.rule)
+        state, state_bytes = locations.weigh(locations.where.values())
         size = workload.rollouts * round_placement.together
         reply = round_placement.together * (self._sampled_bytes() + self._learned_bytes())
         played = size * workload.rollout_bytes if workload.replays else 0.0
@@ -193,11 +197,11 @@ class Layout:
 
     def _learned_bytes(self) -> float:
         """What learning a round replies, in one task."""
-        return _told(self.workload, len(self.workload.stages), sorted(self.workload.members))
+        return _report_size(self.workload, len(self.workload.stages), sorted(self.workload.members))
 
     def _messages(self, round_placement: RoundPlacement) -> Iterator[Task]:
         """The round's tasks, and the one that may make another team of what they gave."""
-        tasks = [task for wave in self.waves(round_placement) for task in wave]
+        tasks = [task for wave in self.schedule(round_placement) for task in wave]
         yield from tasks
         if self.workload.regroups:
             yield self._regroup(round_placement, sum(task.number for task in tasks if task.function == "actor"))
@@ -205,29 +209,37 @@ class Layout:
     def _regroup(self, round_placement: RoundPlacement, trajectories: int) -> Task:
         """At most: all groups end, and every agent gets networks of its own. It reads what the round has learned, and
         the policies that played it."""
-        workload, homes = self.workload, self.homes(round_placement.rule)
-        state, state_bytes = homes.weigh(homes.where.values())
+        workload, locations = self.workload, self.locations(round_placement.rule)
+        state, state_bytes = locations.weigh(locations.where.values())
         played = workload.rollouts * workload.rollout_bytes if trajectories else 0.0
         read_bytes = state_bytes + workload.policy_bytes + played
         made_bytes = (workload.policy_bytes + workload.learner_bytes) / len(workload.members) * workload.agents
         reply = message_size.learned_bytes(1, workload.agents, 0, 0.0)
-        told = self._sampled_bytes() + self._learned_bytes()
+        summaries = self._sampled_bytes() + self._learned_bytes()
         return Task(
-            "learner", "regroup", 0.0, trajectories + 2 * state, read_bytes, 2, made_bytes, reply, told_bytes=told
+            "learner",
+            "regroup",
+            0.0,
+            trajectories + 2 * state,
+            read_bytes,
+            2,
+            made_bytes,
+            reply,
+            summary_bytes=summaries,
         )
 
     def _spread(self, round_placement: RoundPlacement) -> list[list[Task]]:
-        works, homes = self._works(round_placement.rule), self.homes(round_placement.rule)
-        waves = [_sampling(round_placement, self.workload, homes)]
-        trajectories = sum(task.number for task in waves[0])
+        works, locations = self._works(round_placement.rule), self.locations(round_placement.rule)
+        schedule = [_sampling(round_placement, self.workload, locations)]
+        trajectories = sum(task.number for task in schedule[0])
         pairs = sum(work.publish * _pairs(work) for wave in works for work in wave)
         published: list[Work] = []
         for wave in works:
             # What an update's stages pass on is read in that update alone.
             before = [work for work in published if work.first == wave[0].first]
-            waves.append([_learner(work, before, pairs, trajectories, homes, self.workload) for work in wave])
+            schedule.append([_learner(work, before, pairs, trajectories, locations, self.workload) for work in wave])
             published += [work for work in wave if work.publish]
-        return waves
+        return schedule
 
 
 def span(tasks: Sequence[tuple[float, int]], width: int) -> float:
@@ -281,23 +293,25 @@ def _learning(kind: str, workload: Workload, timings: Mapping[str, Fit]) -> tupl
     return (together[0], together[1] * len(stages) / len(every)) if together else None
 
 
-def _homes(waves: Sequence[Sequence[Work]], workload: Workload) -> Homes:
+def _object_locations(schedule: Sequence[Sequence[Work]], workload: Workload) -> ObjectLocations:
     """Where every part of every group lives after a round; a part that no stage writes stays where it began."""
     specs = {stage.name: stage for stage in workload.stages}
     parts = {"policy", *(part for stage in workload.stages for part in (*stage.reads, *stage.writes))}
-    where = {(part, group): _home("initialise", part) for part in sorted(parts) for group in sorted(workload.members)}
-    for work in (work for wave in waves for work in wave):
+    where = {
+        (part, group): _location("initialise", part) for part in sorted(parts) for group in sorted(workload.members)
+    }
+    for work in (work for wave in schedule for work in wave):
         for part in (part for stage in work.stages for part in specs[stage].writes):
-            where |= dict.fromkeys(((part, group) for group in work.groups), _home(work.name, part))
+            where |= dict.fromkeys(((part, group) for group in work.groups), _location(work.name, part))
     groups, others = len(workload.members), max(1, len(parts) - 1)
     sizes: dict[Object, float] = {}
-    for (part, _), home in where.items():
+    for (part, _), location in where.items():
         share = workload.policy_bytes if part == "policy" else workload.learner_bytes / others
-        sizes[home] = sizes.get(home, 0.0) + share / groups
-    return Homes(where, sizes)
+        sizes[location] = sizes.get(location, 0.0) + share / groups
+    return ObjectLocations(where, sizes)
 
 
-def _home(work: str, part: str) -> Object:
+def _location(work: str, part: str) -> Object:
     return Object(work, "policies" if part == "policy" else "learner")
 
 
@@ -306,10 +320,10 @@ def _pairs(work: Work) -> int:
     return len(work.stages) * len(work.groups)
 
 
-def _sampling(round_placement: RoundPlacement, workload: Workload, homes: Homes) -> list[Task]:
+def _sampling(round_placement: RoundPlacement, workload: Workload, locations: ObjectLocations) -> list[Task]:
     size = min(round_placement.rollouts_per_invocation, workload.rollouts)
     full, rest = divmod(workload.rollouts, size)
-    reads, read_bytes = homes.weigh(home for (part, _), home in homes.where.items() if part == "policy")
+    reads, read_bytes = locations.weigh(location for (part, _), location in locations.where.items() if part == "policy")
     return [
         Task(
             function="actor",
@@ -328,14 +342,14 @@ def _sampling(round_placement: RoundPlacement, workload: Workload, homes: Homes)
 
 
 def _learner(
-    work: Work, before: Sequence[Work], pairs: int, trajectories: int, homes: Homes, workload: Workload
+    work: Work, before: Sequence[Work], pairs: int, trajectories: int, locations: ObjectLocations, workload: Workload
 ) -> Task:
     """One work's task; `pairs` of stage and group publish tensors in the round, and the works of `before` have."""
     specs = [stage for stage in workload.stages if stage.name in work.stages]
-    needed = [homes.where[part, group] for stage in specs for part in stage.reads for group in work.groups]
-    written = [homes.where[part, group] for stage in specs for part in stage.writes for group in work.groups]
-    reads, read_bytes = homes.weigh(needed)
-    _, made_bytes = homes.weigh(written)
+    needed = [locations.where[part, group] for stage in specs for part in stage.reads for group in work.groups]
+    written = [locations.where[part, group] for stage in specs for part in stage.writes for group in work.groups]
+    reads, read_bytes = locations.weigh(needed)
+    _, made_bytes = locations.weigh(written)
     pair_bytes = workload.tensor_bytes / pairs if pairs else 0.0
     trains = any("policy" in stage.writes for stage in specs)
     return Task(
@@ -347,8 +361,8 @@ def _learner(
         # The object that holds the answer is always stored.
         makes=1 + trains + work.publish,
         made_bytes=made_bytes + work.publish * _pairs(work) * pair_bytes,
-        reply_bytes=_told(workload, len(work.stages), work.groups, trains),
-        told_bytes=message_size.sampled_bytes(workload.rollouts, workload.rollout_episodes, workload.agents),
+        reply_bytes=_report_size(workload, len(work.stages), work.groups, trains),
+        summary_bytes=message_size.sampled_bytes(workload.rollouts, workload.rollout_episodes, workload.agents),
     )
 
 
@@ -358,7 +372,7 @@ def _answer_bytes(task: Task, inline_objects: bool) -> float:
     )
 
 
-def _told(workload: Workload, stages: int, groups: Sequence[int], trains: bool = True) -> float:
+def _report_size(workload: Workload, stages: int, groups: Sequence[int], trains: bool = True) -> float:
     """Bytes of what stages reply for `groups`; who trains their policies tells of all members."""
     agents = sum(workload.members[group] for group in groups) if trains else 0
     sharing = sum(members for group in groups if (members := workload.members[group]) > 1)

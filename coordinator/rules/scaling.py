@@ -1,4 +1,4 @@
-"""How many units the next round samples, decided from what the learners told of the rounds before.
+"""How many units the next round samples, decided from what the learners measured in the rounds before.
 
 Two families. *Convexity* (`paper`, `offset`) is actor scaling of the MARLess paper ("Multi-Agent Reinforcement Learning
 with Serverless Computing", SoCC 2025, section 4.4): a policy whose loss was more convex earlier in its window explores
@@ -28,7 +28,7 @@ HISTORY = 100
 
 
 class Signal(Message, frozen=True, kw_only=True):
-    """What the learner of one group told of the round; None where it was not asked.
+    """What the learner of one group measured in the round; None where it was not asked.
 
     `largest`, `smallest`: extreme eigenvalues of the policy loss's Hessian. `trace`: unbiased tr(Sigma), the variance
     of the mean gradient of one unit, summed over parameters. `square`: unbiased |G|^2, which may be negative.
@@ -41,7 +41,7 @@ class Signal(Message, frozen=True, kw_only=True):
 
 
 class ScalingSignals(Message, frozen=True, kw_only=True):
-    """One round as the rules read it: convexity ratio by group; noise summed over groups, None when nobody told it."""
+    """One round as the rules read it: convexity ratio by group; noise summed over groups, None if not measured."""
 
     convexity: dict[int, float] = field(default_factory=dict)
     trace: float | None = None
@@ -52,8 +52,8 @@ class Memory(Message, frozen=True, kw_only=True):
     """What the rules remember of the run.
 
     `convexity`: the last ratios of every present group, newest last. `trace`, `square`: averages over the `rounds` that
-    told the noise, exponentially weighted and debiased (each round's weights sum to 1). `past`: the last `HISTORY`
-    rounds that told anything, for the shuffled controls only.
+    measured the noise, exponentially weighted and debiased (each round's weights sum to 1). `past`: the last `HISTORY`
+    rounds that measured anything, for the shuffled controls only.
     """
 
     convexity: dict[int, tuple[float, ...]] = field(default_factory=dict)
@@ -107,14 +107,14 @@ def observed(memory: Memory, signals: Mapping[int, Signal], window: int, rule: s
     A group keeps its last `window` ratios; one that is not in `signals` is forgotten. `rule` says whether the round is
     kept for a shuffled control: the memory is part of every ledger write, which is paid by the kilobyte.
     """
-    told = _told(signals)
+    latest = _round_signals(signals)
     windows = {}
     for group in sorted(signals):
-        new = (told.convexity[group],) if group in told.convexity else ()
+        new = (latest.convexity[group],) if group in latest.convexity else ()
         if ratios := (*memory.convexity.get(group, ()), *new):
             windows[group] = ratios[-window:]
-    past = (*memory.past, told)[-HISTORY:] if SCALING_RULES[rule].past and told != ScalingSignals() else memory.past
-    return replace(_averaged(memory, told), convexity=windows, past=past)
+    past = (*memory.past, latest)[-HISTORY:] if SCALING_RULES[rule].past and latest != ScalingSignals() else memory.past
+    return replace(_averaged(memory, latest), convexity=windows, past=past)
 
 
 def emptied(memory: Memory) -> Memory:
@@ -209,7 +209,7 @@ def gns(memory: Memory, bounds: Bounds, rng: np.random.Generator) -> int:
 
 
 def _shuffled(decide: Decide) -> Decide:
-    """The control of a rule: the rule itself, told the run's own signals in an order that means nothing.
+    """The control of a rule: the rule itself, given the run's own signals in an order that means nothing.
 
     Which round came last is what a rule goes by, so to replace only the present value would not do: the window it is
     compared with, or the average it goes into, would still follow the run. All rounds of the history, the present one
@@ -224,10 +224,10 @@ def _shuffled(decide: Decide) -> Decide:
         """The rule on a past in random order."""
         order = [memory.past[place] for place in rng.permutation(len(memory.past))]
         rebuilt = Memory()
-        for told in order:
-            rebuilt = _averaged(rebuilt, told)
+        for signals in order:
+            rebuilt = _averaged(rebuilt, signals)
         drawn = {
-            group: tuple(told.convexity[group] for told in order if group in told.convexity)[-len(window) :]
+            group: tuple(signals.convexity[group] for signals in order if group in signals.convexity)[-len(window) :]
             for group, window in memory.convexity.items()
         }
         known = {group: values for group, values in drawn.items() if values}
@@ -236,7 +236,7 @@ def _shuffled(decide: Decide) -> Decide:
     return shuffled
 
 
-def _told(signals: Mapping[int, Signal]) -> ScalingSignals:
+def _round_signals(signals: Mapping[int, Signal]) -> ScalingSignals:
     noise = [
         (signal.trace, signal.square)
         for signal in signals.values()
@@ -249,15 +249,15 @@ def _told(signals: Mapping[int, Signal]) -> ScalingSignals:
     )
 
 
-def _averaged(memory: Memory, told: ScalingSignals) -> Memory:
+def _averaged(memory: Memory, signals: ScalingSignals) -> Memory:
     """The memory with the round's noise in its averages."""
-    if told.trace is None or told.square is None:
+    if signals.trace is None or signals.square is None:
         return memory
     rounds = memory.rounds + 1
     weight = (1 - DECAY) / (1 - DECAY**rounds)
     before = (memory.trace or 0.0, memory.square or 0.0)  # the first round's weight is 1
     trace, square = (
-        (1 - weight) * old + weight * new for old, new in zip(before, (told.trace, told.square), strict=True)
+        (1 - weight) * old + weight * new for old, new in zip(before, (signals.trace, signals.square), strict=True)
     )
     return replace(memory, trace=trace, square=square, rounds=rounds)
 

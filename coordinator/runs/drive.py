@@ -19,7 +19,7 @@ class Drive:
     """The monotonic clock when the command began."""
     detach: bool = False
     on_folder: Callable[[Path], None] = lambda path: None
-    """Is told the run's folder as soon as there is one."""
+    """Receives the run's folder as soon as there is one."""
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ class Share(NamedTuple):
 
 
 class PartBytes(Protocol):
-    """How many bytes the parts of a group's state have, by part, told without making them.
+    """How many bytes the parts of a group's state have, by part, known without making them.
 
     It may leave parts out, and raises `BadRequest` where `Implementation.initialise` does. A part that has a
     `<part>_optimiser` beside it is taken for a network that `trainable.Trainable` trains, which makes both anew, and

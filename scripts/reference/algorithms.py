@@ -76,12 +76,12 @@ def _algorithms(text: Mapping[str, Sequence[str]]) -> str:
 
 
 def _graph(spec: AlgorithmSpec) -> str:
-    """The stages in waves: those that wait for the same ones stand side by side."""
+    """The schedule of the stages: those that wait for the same ones stand side by side."""
     depth: dict[str, int] = {}
     for stage in spec.stages:
         depth[stage.name] = max((depth[before] + 1 for before in stage.after), default=0)
-    waves = [[name for name in depth if depth[name] == level] for level in range(max(depth.values()) + 1)]
-    return " → ".join(", ".join(wave) for wave in waves)
+    schedule = [[name for name in depth if depth[name] == level] for level in range(max(depth.values()) + 1)]
+    return " → ".join(", ".join(wave) for wave in schedule)
 
 
 def _family(spec: AlgorithmSpec) -> str:

@@ -232,8 +232,8 @@ class Group:
         batch, config = self.context.batch, self.config
         action = torch.atleast_1d(torch.tensor(batch.of(batch.actions, agent)[t, e]))
         parts = self._distributions(outputs, agent, t, e)
-        shown = [action] if self.kind.continuous else list(action.long())
-        log_p = sum(part.log_prob(taken).sum() for part, taken in zip(parts, shown, strict=True))
+        components = [action] if self.kind.continuous else list(action.long())
+        log_p = sum(part.log_prob(taken).sum() for part, taken in zip(parts, components, strict=True))
         ratio = torch.exp(log_p - batch.of(batch.log_probability, agent)[t, e])
         gain = self.advantage[agent][t, e]
         surrogate = torch.min(ratio * gain, torch.clamp(ratio, 1 - config.clip_coef, 1 + config.clip_coef) * gain)

@@ -116,7 +116,7 @@ class Game:
         return self._guard
 
     def _launch(self, guard: Guard) -> None:
-        """The first reset, which starts StarCraft; PySC2's ways to say that it cannot are told apart."""
+        """The first reset, which starts StarCraft; PySC2's exceptions become errors with a cause."""
         try:
             guard.environment.reset()
         except Exception as error:

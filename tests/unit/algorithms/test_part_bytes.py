@@ -1,4 +1,4 @@
-"""What algorithms tell of the size of their state before it is made is the size that it then has."""
+"""The size that an algorithm declares for its state is the size of the state."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ CASES = [(task, team, group) for task in TASKS.values() for team in teams(task) 
 @pytest.mark.parametrize("spec", registry.BUILT_IN, ids=lambda spec: spec.name)
 def test_reported_bytes_are_those_of_all_networks_and_moments(spec, recurrent):
     """Of numbers of 4 bytes: neither how often an optimiser has stepped nor the scales of rewards and values."""
-    judged = 0
+    compared = 0
     for task, team, group in CASES:
         config = registry.configuration(spec, {"hidden": [8, 4], "recurrent": recurrent}).resolved(task)
         try:
@@ -24,5 +24,5 @@ def test_reported_bytes_are_those_of_all_networks_and_moments(spec, recurrent):
         arrays = [(name.split("/")[0], array) for name, array in made.items() if array.dtype == np.float32]
         large = {part: sum(array.nbytes for of, array in arrays if of == part) for part, _ in arrays}
         assert spec.part_bytes(task, team, config, group) == large
-        judged += 1
-    assert judged > len(CASES) / 3
+        compared += 1
+    assert compared > len(CASES) / 3

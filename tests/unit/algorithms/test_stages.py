@@ -267,11 +267,11 @@ def test_decomposed_updates_are_those_of_one_monolithic_computation(name, task, 
     context = dataclasses.replace(
         context, batch=batch.join(context.spec, rollouts, ROLLOUTS), tensors=in_double(context.tensors)
     )
-    monolith, shown = Monolith(context, algorithm), Units(context.spec, rollouts)
+    monolith, played = Monolith(context, algorithm), Units(context.spec, rollouts)
     for number in (0, 1):  # the second round starts from moments and a normaliser that are not empty
         context = dataclasses.replace(context, round=number)
         made, metrics = one_by_one(context, algorithm)
-        monolith.round(number, shown)
+        monolith.round(number, played)
         expected = monolith.tensors()
         assert sorted(expected) == sorted(n for n in made if n.split("/")[0] in algorithm.parts and "steps" not in n)
         for key, wanted in expected.items():

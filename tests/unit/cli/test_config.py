@@ -249,8 +249,8 @@ def test_who_learns_from_replay_shares_networks_unless_told_otherwise(names, rul
     for name in names:
         assert load(None, [f"algorithm.name={name}"]).sharing.rule == rule
         assert load(None, [f"algorithm.name={name}", "sharing.base=return"]).sharing.rule == rule
-        for told in ("none", "all"):
-            assert load(None, [f"algorithm.name={name}", f"sharing.rule={told}"]).sharing.rule == told
+        for choice in ("none", "all"):
+            assert load(None, [f"algorithm.name={name}", f"sharing.rule={choice}"]).sharing.rule == choice
 
 
 @pytest.mark.parametrize("name", ["vdn", "qmix", "maddpg"])

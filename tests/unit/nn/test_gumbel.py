@@ -22,8 +22,8 @@ def random_case(seed, masked, rows=200, actions=5):
 def test_choice_and_gradient_are_those_of_automatic_differentiation_with_the_same_noise(temperature, masked):
     logits, noise, grad_output, legal = random_case(0, masked)
     z = torch.tensor(logits, requires_grad=True)
-    shown = torch.where(torch.tensor(legal), z + torch.tensor(noise), -torch.inf)
-    soft = torch.softmax(shown / temperature, dim=1)
+    legal_logits = torch.where(torch.tensor(legal), z + torch.tensor(noise), -torch.inf)
+    soft = torch.softmax(legal_logits / temperature, dim=1)
     hard = torch.nn.functional.one_hot(soft.argmax(dim=1), 5).double()
     through = hard - soft.detach() + soft  # the straight-through choice of torch.nn.functional.gumbel_softmax
     (torch.sin(through) * torch.tensor(grad_output)).sum().backward()

@@ -21,8 +21,8 @@ def mean(loss, name):
 def policy_loss(ratio, advantage, logits=(0.0, 0.0), entropy_weight=0.0, legal=None):
     """One row, action 0 taken, clip 0.2; the old probability is chosen such that the ratio is `ratio`."""
     legal = None if legal is None else np.array([legal])
-    shown = np.array([logits]) if legal is None else np.where(legal, [logits], -np.inf)
-    probability = np.exp(shown[0, 0]) / np.exp(shown).sum()
+    legal_outputs = np.array([logits]) if legal is None else np.where(legal, [logits], -np.inf)
+    probability = np.exp(legal_outputs[0, 0]) / np.exp(legal_outputs).sum()
     old = np.log([probability / ratio])
     actions = np.array([0])
     return clipped_policy_loss(np.array([logits]), actions, old, np.array([advantage]), 0.2, entropy_weight, legal)
@@ -76,8 +76,8 @@ def random_rows(seed, masked, sign, rows=400, actions=5):
     taken = rng.integers(actions, size=rows)
     legal = rng.random((rows, actions)) < 0.6 if masked else np.ones((rows, actions), bool)
     legal[np.arange(rows), taken] = True
-    shown = np.where(legal, logits, -1e9)
-    log_p = torch.log_softmax(torch.tensor(shown), dim=1).numpy()[np.arange(rows), taken]
+    legal_outputs = np.where(legal, logits, -1e9)
+    log_p = torch.log_softmax(torch.tensor(legal_outputs), dim=1).numpy()[np.arange(rows), taken]
     advantage = sign * np.abs(rng.standard_normal(rows)) if sign else rng.standard_normal(rows)
     return logits, taken, log_p + 0.4 * rng.standard_normal(rows), advantage, legal
 
@@ -169,15 +169,15 @@ def test_the_loss_of_a_gaussian_is_the_one_worked_out_by_hand():
     # that the ratio is 2, above the clip: nothing but the bonus is left, whose slope at the log deviation is -weight.
     head, log_std = Gaussian(Bounds((-1.0,), (1.0,))), np.array([LN2])
     log_p = -0.5 - LN2 - 0.5 * math.log(2 * math.pi)
-    shown = np.array([[1.0]]), log_std, np.array([[3.0]])
-    clipped = clipped_head_loss(head, *shown, np.array([log_p - LN2]), np.array([1.0]), 0.2, 0.1)
+    arguments = np.array([[1.0]]), log_std, np.array([[3.0]])
+    clipped = clipped_head_loss(head, *arguments, np.array([log_p - LN2]), np.array([1.0]), 0.2, 0.1)
     assert (clipped.surrogate, mean(clipped, "clip_fraction")) == (pytest.approx(-1.2), 1.0)
     assert mean(clipped, "kl") == pytest.approx(2 - 1 - LN2)
     assert mean(clipped, "entropy") == pytest.approx(0.5 + 0.5 * math.log(2 * math.pi) + LN2)
     np.testing.assert_allclose(clipped.grad_output, [[0.0]], atol=1e-15)
     np.testing.assert_allclose(clipped.grad_log_std, [-0.1], rtol=1e-12)
     # With ratio 1 and advantage 3 the slopes are -3 (a - mean) / sd^2 = -3/2 and -3 ((a - mean)^2 / sd^2 - 1) = 0.
-    free = clipped_head_loss(head, *shown, np.array([log_p]), np.array([3.0]), 0.2, 0.0)
+    free = clipped_head_loss(head, *arguments, np.array([log_p]), np.array([3.0]), 0.2, 0.0)
     np.testing.assert_allclose(free.grad_output, [[-1.5]], rtol=1e-12)
     np.testing.assert_allclose(free.grad_log_std, [0.0], atol=1e-12)
 
@@ -221,8 +221,8 @@ def test_the_gradient_of_any_head_is_that_of_automatic_differentiation(kind):
     entropy = sum(part.entropy() for part in parts).mean()
     (surrogate - 0.03 * entropy).backward()
 
-    shown = outputs if legal is None else np.where(legal, outputs, -1e9)
-    loss = clipped_head_loss(head, shown, log_std, actions, old.numpy(), gain.numpy(), 0.2, 0.03)
+    legal_outputs = outputs if legal is None else np.where(legal, outputs, -1e9)
+    loss = clipped_head_loss(head, legal_outputs, log_std, actions, old.numpy(), gain.numpy(), 0.2, 0.03)
     np.testing.assert_allclose(loss.grad_output, z.grad.numpy(), rtol=0, atol=1e-12)
     if log_std is not None:
         np.testing.assert_allclose(loss.grad_log_std, free.grad.numpy(), rtol=1e-10)

@@ -29,13 +29,13 @@ def test_split_is_the_papers_decomposition():
 
 
 def test_a_stage_waits_for_the_deepest_stage_it_reads():
-    waves = split(ORDERS["chain"], (0, 1))
-    assert [[work.name for work in wave] for wave in waves] == [
+    schedule = split(ORDERS["chain"], (0, 1))
+    assert [[work.name for work in wave] for wave in schedule] == [
         ["learn/a/g00", "learn/a/g01"],
         ["learn/b/g00", "learn/b/g01"],
         ["learn/c"],
     ]
-    assert [work.publish for wave in waves for work in wave] == [True, True, True, True, False]
+    assert [work.publish for wave in schedule for work in wave] == [True, True, True, True, False]
 
 
 def test_fused_is_one_work_per_group_and_packed_is_one_for_all():

@@ -479,9 +479,9 @@ def test_options_pack_units_by_powers_of_two_and_all_together():
 
 
 def test_objects_are_carried_only_where_the_largest_message_holds_them():
-    # A request of `packed`: three trajectories with what sampling told (2,048 bytes and 25 for each of three units and
-    # two agents) and the state of 1,200 bytes, in base64; five references (a pack each, policies, the rest), three unit
-    # numbers and two agents around it. A whole task's has no trajectory.
+    # A request of `packed`: three trajectories with the summary of sampling (2,048 bytes, and 25 for each of three
+    # units and two agents) and the state of 1,200 bytes, in base64; five references (a pack each, policies, the rest),
+    # three unit numbers and two agents around it. A whole task's has no trajectory.
     around = 4096 + 5 * 300 + 3 * 6 + 2 * 128
     fits = ((SYNCHRONOUS_BYTES - around) * 3 / 4 - 1200 - 2198) / 3
     workload = replace(TWO, rollout_bytes=fits)
@@ -517,24 +517,24 @@ def test_what_makes_another_team_must_fit_into_a_message_too():
 def test_rounds_go_on_together_only_as_far_as_their_answer_fits():
     # A round of two agents and three units that end 1,000 episodes each: 2,048 + 3 x 1,002 x 25 of sampling, three
     # stages of two groups at 640 and four tables at 96 of learning. There are 4,096 + 600 bytes around such rounds.
-    told = replace(TWO, rollout_episodes=1000, most_rounds=100)
+    workload = replace(TWO, rollout_episodes=1000, most_rounds=100)
     a_round = 2048 + 3 * 1002 * 25 + 3 * 2 * 640 + 4 * 96
     most = (SYNCHRONOUS_BYTES - 4696) // a_round
     assert most == 77
     patient = replace(TERMS, checkpoint_every=100)
-    assert {item.rounds for item in options(told, patient) if item.rule == "whole" and not item.inline_objects} == {
+    assert {item.rounds for item in options(workload, patient) if item.rule == "whole" and not item.inline_objects} == {
         1,
         77,
     }
-    assert fitting_rounds(told, patient, inline_objects=False) == 77
+    assert fitting_rounds(workload, patient, inline_objects=False) == 77
     # With a megabyte of state in the answer less is left, and an object repeats what the answer says.
-    state = replace(told, policy_bytes=2**20)
+    state = replace(workload, policy_bytes=2**20)
     left = SYNCHRONOUS_BYTES - 4696 - (2**20 + 800) * 4 / 3
     assert fitting_rounds(state, patient, inline_objects=True) == int(left // (a_round * 7 / 3)) == 25
     # Where answers are stored, only the header of an object limits them.
-    assert fitting_rounds(told, replace(patient, can_inline=False), inline_objects=False) == 100
+    assert fitting_rounds(workload, replace(patient, can_inline=False), inline_objects=False) == 100
     # Agents that share networks have figures of their own, 320 bytes each, where a group is one less.
-    shared = replace(told, members={0: 2})
+    shared = replace(workload, members={0: 2})
     assert fitting_rounds(shared, patient, inline_objects=False) == (SYNCHRONOUS_BYTES - 4696) // (
         a_round - 3 * 640 + 2 * 320
     )
@@ -549,12 +549,12 @@ def test_a_request_that_nobody_waits_for_holds_less():
     many = replace(TWO, rollouts=4000, rollout_bytes=1.0)
     requests = Layout(many).request_bytes(round_placement("packed", 1))
     assert ASYNCHRONOUS_BYTES < requests < SYNCHRONOUS_BYTES
-    waited, told = (
+    synchronous, asynchronous = (
         {(item.rule, item.rollouts_per_invocation) for item in options(many, replace(TERMS, can_inline=can_inline))}
         for can_inline in (True, False)
     )
-    assert ("packed", 1) in waited and ("packed", 1) not in told
-    assert ("packed", 2) in told
+    assert ("packed", 1) in synchronous and ("packed", 1) not in asynchronous
+    assert ("packed", 2) in asynchronous
 
 
 def test_nothing_is_carried_where_nobody_lives_from_wave_to_wave():

@@ -47,7 +47,7 @@ def scene(kind, remembers, hidden=4, **fields):
     return dataclasses.replace(context, tensors={**context.tensors, **passing}), after, algorithm
 
 
-def shown(context, tensors, agent, purpose, count):
+def outputs_and_masks(context, tensors, agent, purpose, count):
     """What the new policy of `agent` gives for the drawn steps of its class, episode by episode, and what was legal."""
     batch, index = context.batch, context.batch.place(agent)[0]
     network = Network(tensors, "policy", f"g{context.team.groups[agent]:02d}", context.config)
@@ -74,7 +74,7 @@ def test_behaviour_is_what_the_new_policies_do_after_all_that_they_saw_in_the_ep
     assert sorted(tables) == [0, 2]
     sizes = context.spec.classes[0].branches or (3,)
     for agent, table in tables.items():
-        outputs, legal = shown(context, after, agent, "behaviour", 256)
+        outputs, legal = outputs_and_masks(context, after, agent, "behaviour", 256)
         parts = torch.where(torch.tensor(np.array(legal)), outputs, -1e9).split(sizes, dim=1)
         wanted = torch.cat([torch.softmax(part, dim=1) for part in parts], dim=1) / len(sizes)
         np.testing.assert_allclose(table, wanted.numpy(), rtol=0, atol=1e-12)
@@ -89,7 +89,7 @@ def test_of_numbers_means_and_deviations_are_reported(kind, remembers):
         assert tables == {}
         return
     for agent in (0, 2):
-        outputs, _ = shown(context, after, agent, "behaviour", 256)
+        outputs, _ = outputs_and_masks(context, after, agent, "behaviour", 256)
         np.testing.assert_allclose(tables[agent][:, 0], outputs.numpy(), rtol=0, atol=1e-12)
         np.testing.assert_allclose(tables[agent][:, 1], np.tile(np.exp(after["policy/g00/log_std"]), (256, 1)))
     assert gaussian(context, after, 1).tables == {}  # makes one choice

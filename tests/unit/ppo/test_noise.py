@@ -70,7 +70,7 @@ def test_samples_are_equal_parts_of_different_units(rollouts, each):
     parts, size = sample_blocks(rollouts, rollouts * each)
     assert len(parts) == min(rollouts, MOST_SAMPLES)
     assert {len(part) for part in parts} == {round(size * each)}
-    homes = [{copy // each for copy in part} for part in parts]
-    assert all(homes)
-    assert sum(map(len, homes)) == len(set().union(*homes))
+    owners = [{copy // each for copy in part} for part in parts]
+    assert all(owners)
+    assert sum(map(len, owners)) == len(set().union(*owners))
     assert max(part[-1] for part in parts) < rollouts * each

@@ -224,7 +224,7 @@ def test_an_item_is_billed_with_its_names_and_what_stands_beside_its_body(run):
 
 
 def test_a_turn_of_the_coordinator_is_billed_with_what_it_read_first():
-    # A charter of 4,090 bytes is an item of more than 4,096: two units, and one for the lease. 200.4 + 999.7 ms.
+    # A manifest of 4,090 bytes is an item of more than 4,096: two units, and one for the lease. 200.4 + 999.7 ms.
     plan = promising(make_plan(), fixed_sizes=True, cpu_scaling=False, coordinator_mb=512)
     meter = apply(plan, State(), CoordinatorBilled(200.4, 999.7, (4090, 0))).meter
     assert meter.read_units == 3 and meter.log_bytes == LOG_BYTES

@@ -58,7 +58,7 @@ def bounds(draw):
 
 @st.composite
 def histories(draw):
-    """Rounds of signals by group, as learners tell them."""
+    """Rounds of signals by group, as learners report them."""
     number = st.floats(-1e6, 1e6)
     signal = st.builds(Signal, largest=number, smallest=number, trace=number, square=number)
     return draw(st.lists(st.dictionaries(st.integers(0, 3), signal, min_size=1), max_size=6))
@@ -84,7 +84,7 @@ def asked(*policies):
 
 
 def curved(*ratios):
-    """What the groups 0, 1, ... told of a round with these ratios."""
+    """What the groups 0, 1, ... measured in a round with these ratios."""
     return {group: Signal(largest=ratio, smallest=-1.0) for group, ratio in enumerate(ratios)}
 
 
@@ -150,7 +150,7 @@ def test_a_group_that_is_gone_is_forgotten_and_a_new_one_begins_empty():
     assert observed(memory, curved(5.0, 6.0), 10, "paper").convexity == {0: (1.0, 3.0, 5.0), 1: (6.0,)}
 
 
-def test_a_round_that_told_nothing_changes_nothing():
+def test_a_round_that_measured_nothing_changes_nothing():
     memory = remembered([curved(1.0), {0: Signal(trace=2.0, square=1.0)}], "shuffled:paper")
     assert observed(memory, {0: Signal()}, 10, "shuffled:paper") == memory
 
@@ -162,11 +162,11 @@ def test_switching_sharing_empties_the_windows_and_keeps_the_noise():
 
 
 def test_the_noise_is_the_weighted_mean_of_the_rounds():
-    told = [(4.0, 1.0), (10.0, -2.0), (1.0, 3.0)]
-    memory = remembered([noisy(*pair) for pair in told], "gns")
+    signals = [(4.0, 1.0), (10.0, -2.0), (1.0, 3.0)]
+    memory = remembered([noisy(*pair) for pair in signals], "gns")
     weights = [DECAY**2, DECAY, 1.0]
-    assert memory.trace == pytest.approx(np.average([trace for trace, _ in told], weights=weights))
-    assert memory.square == pytest.approx(np.average([square for _, square in told], weights=weights))
+    assert memory.trace == pytest.approx(np.average([trace for trace, _ in signals], weights=weights))
+    assert memory.square == pytest.approx(np.average([square for _, square in signals], weights=weights))
     assert memory.rounds == 3
 
 
@@ -218,7 +218,7 @@ def test_a_round_gets_a_whole_number_of_units_within_bounds(rounds, limits, rule
     assert limits.least <= got <= limits.most
 
 
-def test_constant_gives_the_most_whatever_is_told():
+def test_constant_gives_the_most_whatever_is_measured():
     assert chosen("constant", asked(LOW, LOW), PAPER) == 50
 
 
@@ -420,8 +420,8 @@ def test_a_gradient_without_noise_gets_the_fewest(trace):
 
 def test_one_round_without_a_gradient_is_averaged_away():
     limits = Bounds(most=50, least=1, beta=0.5, overhead=40.0)
-    told = [noisy(16.0, 1.0)] * 20 + [noisy(16.0, -0.1)]
-    memory = remembered(told, "gns")
+    signals = [noisy(16.0, 1.0)] * 20 + [noisy(16.0, -0.1)]
+    memory = remembered(signals, "gns")
     average = np.average([1.0] * 20 + [-0.1], weights=DECAY ** np.arange(20, -1, -1))
     assert chosen("gns", memory, limits) == round(optimum(16 / average, 40.0)) == 15
 
@@ -435,8 +435,10 @@ def shuffled_rules():
 
 @pytest.mark.parametrize("rule", shuffled_rules())
 def test_a_control_is_the_same_for_the_same_generator_and_reads_only_the_past(rule):
-    told = np.random.default_rng(1).uniform(1, 9, (30, 4))
-    memory = remembered([{0: Signal(largest=a, smallest=-b, trace=c, square=d)} for a, b, c, d in told.tolist()], rule)
+    signals = np.random.default_rng(1).uniform(1, 9, (30, 4))
+    memory = remembered(
+        [{0: Signal(largest=a, smallest=-b, trace=c, square=d)} for a, b, c, d in signals.tolist()], rule
+    )
     limits = Bounds(most=500, least=1, beta=0.5, overhead=90.0)
     # Other present values, in windows of the same length: what the true rule would go by.
     other = msgspec.structs.replace(memory, convexity={0: (1.0,) * 10}, trace=1.0, square=1e-9, rounds=3)
@@ -457,7 +459,7 @@ def test_every_round_of_the_past_is_as_likely_to_be_taken_for_the_present():
 
 
 def test_the_order_of_the_past_does_not_matter_on_average():
-    """What a control gives says nothing of when a value was told: rising and falling ratios give it the same."""
+    """What a control gives does not depend on when a value was measured: rising and falling ratios give it the same."""
     limits = Bounds(most=1000, least=1, beta=1.0, overhead=0.0)
     means = []
     for values in (range(1, 41), range(40, 0, -1)):

@@ -1,4 +1,4 @@
-"""Where agents compete a run is judged by one side's return: in evaluators, in what is best, and in when it stops."""
+"""Where agents compete, one side's return ranks a run: in evaluators, for the best policy, and for when it stops."""
 
 import msgspec
 import numpy as np
