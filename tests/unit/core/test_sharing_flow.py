@@ -164,7 +164,8 @@ def test_a_driver_killed_after_any_step_gives_the_same_run(placement, stride):
         assert (state.controller, state.parts, state.durable_refs) == (end.controller, end.parts, end.durable_refs)
 
 
-def test_a_proposal_that_could_pass_the_cap_is_abandoned_and_training_goes_on():
+@pytest.mark.parametrize("step", [900, pytest.param(300, marks=pytest.mark.conformance)])
+def test_a_proposal_that_could_pass_the_cap_is_abandoned_and_training_goes_on(step):
     free = World(make_plan(*DYNAMIC), alike_replies()).finish()
     assert free.round == 8
 
@@ -173,7 +174,7 @@ def test_a_proposal_that_could_pass_the_cap_is_abandoned_and_training_goes_on():
         state = world.finish()
         return state, {line.event for line in world.journal}
 
-    found = [teams(cap / 1e6) for cap in range(400, 4000, 900)]
+    found = [teams(cap / 1e6) for cap in range(400, 4000, step)]
     assert all(state.status == "finished" for state, _ in found)
     assert any("unaffordable" in happened for _, happened in found)
 
