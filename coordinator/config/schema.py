@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Meta, field
 
 from coordinator.config.renamed import RENAMED
-from coordinator.config.task_defaults import filled
+from coordinator.config.task_defaults import fill_defaults
 from coordinator.placement.rules import PLACEMENTS, fused
 from coordinator.pricing.prices import Architecture, StorageClass, load_prices
 from coordinator.registry import Family
@@ -229,7 +229,7 @@ class RunConfig(Section, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if not isinstance(self.algorithm, AlgorithmConfig):
-            msgspec.structs.force_setattr(self, "algorithm", _typed(self.algorithm))
+            msgspec.structs.force_setattr(self, "algorithm", _convert_algorithm(self.algorithm))
 
     def effective(self) -> Self:
         """The configuration with a limit: a run without any stops after `DEFAULT_ROUNDS` rounds."""
@@ -254,9 +254,11 @@ def convert(document: Mapping[str, Any], where: str) -> RunConfig:
     except (BadRequest, MissingExtra) as error:
         raise ConfigError(f"{where}: algorithm.name: {error}") from error
     _refuse_unknown(document, where, name)
-    document = filled(document, valid_keys(name))
+    document = fill_defaults(document, valid_keys(name))
     try:
-        config = _placed(_shared(msgspec.convert(_named(document), RunConfig), document).effective(), document)
+        config = _pack_by_default(
+            _share_by_default(msgspec.convert(_add_default_names(document), RunConfig), document).effective(), document
+        )
     except msgspec.ValidationError as error:
         raise ConfigError(f"{where}: {_readable(str(error), name, document)}") from error
     if impossible := _impossible(config):
@@ -264,7 +266,7 @@ def convert(document: Mapping[str, Any], where: str) -> RunConfig:
     return config
 
 
-def _shared(config: RunConfig, document: Mapping[str, Any]) -> RunConfig:
+def _share_by_default(config: RunConfig, document: Mapping[str, Any]) -> RunConfig:
     """With shared networks where an algorithm learns from replay, unless the document says who shares: the published
     settings of them all, and with networks of their own agents learned more slowly here, see
     docs/data/algorithms.toml."""
@@ -273,7 +275,7 @@ def _shared(config: RunConfig, document: Mapping[str, Any]) -> RunConfig:
     return msgspec.structs.replace(config, sharing=msgspec.structs.replace(config.sharing, rule="all"))
 
 
-def _placed(config: RunConfig, document: Mapping[str, Any]) -> RunConfig:
+def _pack_by_default(config: RunConfig, document: Mapping[str, Any]) -> RunConfig:
     """With all learners in one invocation where they would else exchange tensors in every update of a round, unless the
     document says how work is to be placed."""
     updates = config.algorithm.updates_per_round
@@ -284,7 +286,7 @@ def _placed(config: RunConfig, document: Mapping[str, Any]) -> RunConfig:
     return msgspec.structs.replace(config, placement=msgspec.structs.replace(config.placement, rule="packed"))
 
 
-def _typed(document: Any) -> AlgorithmConfig:
+def _convert_algorithm(document: Any) -> AlgorithmConfig:
     """The table `algorithm` as its algorithm's own configuration; raises `ValueError` with the place."""
     spec = algorithms.algorithm(_algorithm_name({"algorithm": document}))
     try:
@@ -372,7 +374,7 @@ def _numbers(table: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, 
             yield f"{prefix}{name}", value
 
 
-def _named(document: Mapping[str, Any]) -> dict[str, Any]:
+def _add_default_names(document: Mapping[str, Any]) -> dict[str, Any]:
     """The document with the names that stand when it gives only settings of the default task or algorithm."""
     named = dict(document)
     for table, default in (("task", RunConfig().task.name), ("algorithm", _ALGORITHM)):

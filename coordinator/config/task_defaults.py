@@ -82,7 +82,7 @@ ALONE: Mapping[tuple[str, str], Settings] = {
 }
 
 
-def filled(document: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
+def fill_defaults(document: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
     """The document of a configuration with its task family's value for every key that it leaves open, of those `known`
     and the task's own options.
 

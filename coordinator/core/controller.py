@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from coordinator.config.schema import RunConfig
 from coordinator.core.sides import classes_by_side
 from coordinator.rules import grouping, scaling, similarity, trend
-from coordinator.rules.scaling import Memory as ScalingMemory
+from coordinator.rules.scaling import ScalingHistory
 from coordinator.rules.sharing import BASES, SHARING_MODES
-from coordinator.rules.trend import Memory as TrendMemory
+from coordinator.rules.trend import TrendHistory
 from functions.algorithms.registry import algorithm
 from functions.codec import unpack_table
 from functions.contract import Message, Ref, SummaryName, Table, Team
@@ -32,8 +32,8 @@ class ControllerState(Message, frozen=True, kw_only=True):
 
     # Of the coming round.
     rollouts: int = 0
-    trend: TrendMemory = TrendMemory()
-    scaling: ScalingMemory = ScalingMemory()
+    trend: TrendHistory = TrendHistory()
+    scaling: ScalingHistory = ScalingHistory()
     # Whether sharing is on, and how often it was switched on.
     shared: bool = False
     times: int = 0
@@ -125,7 +125,7 @@ def plan_next_round(
         if flips and SHARING_MODES[config.sharing.rule].switches:
             proposal = _propose(config, spec, team, controller, signals, round_)
             event = "" if proposal else "alone"
-            controller = replace(controller, trend=trend.emptied(controller.trend))
+            controller = replace(controller, trend=trend.clear_window(controller.trend))
     rng = generator(config.seed, round_, "scaling")
     rollouts = scaling.rollouts(config.scaling.rule, controller.scaling, _bounds(config, spec, overhead), rng)
     return Decision(
@@ -141,14 +141,14 @@ def accept_proposal(controller: ControllerState, proposal: Proposal) -> Controll
     """The controller's state once the proposal is accepted."""
     sharing = proposal.kind == "share"
     return replace(
-        controller, shared=sharing, times=controller.times + sharing, scaling=scaling.emptied(controller.scaling)
+        controller, shared=sharing, times=controller.times + sharing, scaling=scaling.clear_windows(controller.scaling)
     )
 
 
 def _remember(config: RunConfig, team: Team, controller: ControllerState, signals: RoundSignals) -> ControllerState:
     by_group = {group: _signal(signals.metrics, group) for group in team.learning}
     controller = replace(
-        controller, scaling=scaling.observed(controller.scaling, by_group, config.trend.window, config.scaling.rule)
+        controller, scaling=scaling.add_round(controller.scaling, by_group, config.trend.window, config.scaling.rule)
     )
     if not signals.returns:
         return controller
@@ -156,7 +156,7 @@ def _remember(config: RunConfig, team: Team, controller: ControllerState, signal
     total = sum(returns)
     return replace(
         controller,
-        trend=trend.observed(controller.trend, returns, config.trend.window),
+        trend=trend.add_round(controller.trend, returns, config.trend.window),
         lowest=total if controller.lowest is None else min(controller.lowest, total),
         highest=total if controller.highest is None else max(controller.highest, total),
     )

@@ -5,8 +5,8 @@ from coordinator.core.state import Plan, State
 from coordinator.core.state_location import spec_of
 from coordinator.core.tasks import rollout_steps, undisturbed
 from coordinator.placement import coordination_cost, planner
-from coordinator.placement.candidates import Terms, admitted
-from coordinator.placement.coordination_cost import Site
+from coordinator.placement.candidates import Terms, reduce_to_limits
+from coordinator.placement.coordination_cost import CoordinationCost
 from coordinator.placement.round_placement import RoundPlacement
 from coordinator.placement.rules import PLACEMENTS
 from coordinator.placement.workload import Workload
@@ -50,7 +50,7 @@ def configured_placement(plan: Plan, state: State) -> RoundPlacement:
     )
     if not plan.platform.fixed_sizes:
         return round_placement
-    return admitted(round_placement, workload(plan, state), terms(plan, state))
+    return reduce_to_limits(round_placement, workload(plan, state), terms(plan, state))
 
 
 def workload(plan: Plan, state: State) -> Workload:
@@ -97,14 +97,14 @@ def terms(plan: Plan, state: State) -> Terms:
         dollars_per_hour=config.placement.dollars_per_hour,
         fixed=plan.platform.fixed_sizes,
         can_inline=plan.platform.can_inline,
-        site=coordination(plan, state),
+        coordination_cost=coordination(plan, state),
     )
 
 
-def coordination(plan: Plan, state: State) -> Site:
+def coordination(plan: Plan, state: State) -> CoordinationCost:
     """Where the coordinator is, with the clock of AWS where functions run there."""
     if not plan.platform.fixed_sizes:
-        return coordination_cost.HERE
+        return coordination_cost.LOCAL
     latency = EMULATED if plan.platform.cpu_scaling else STORAGE[plan.config.pricing.storage]
     if plan.platform.can_inline:
         return coordination_cost.outside(latency)

@@ -27,11 +27,11 @@ class Planned:
 
     config: RunConfig
     chosen: Forecast
-    front: list[Forecast]
+    pareto_front: list[Forecast]
 
     def show(self) -> None:
         """Prints the placements, the chosen one marked, and when a machine would be cheaper."""
-        others = [item for item in self.front if item.round_placement != self.chosen.round_placement]
+        others = [item for item in self.pareto_front if item.round_placement != self.chosen.round_placement]
         listed = sorted([*others, self.chosen], key=lambda item: item.dollars)
         rows = [
             (
@@ -63,7 +63,7 @@ def plan_placement(config: RunConfig, workers: int, target: Target) -> Planned:
     terms = planning.terms(plan, state)
     forecasts = planner.forecasts(work, state.timings, terms)
     chosen = planner.choose(forecasts, terms.deadline_s, terms.dollars_per_hour)
-    return Planned(settled(config, chosen.round_placement), chosen, planner.front(forecasts))
+    return Planned(settled(config, chosen.round_placement), chosen, planner.pareto_front(forecasts))
 
 
 def settled(config: RunConfig, round_placement: RoundPlacement) -> RunConfig:

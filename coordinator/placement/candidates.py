@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from coordinator.placement.coordination_cost import HERE, Site
+from coordinator.placement.coordination_cost import LOCAL, CoordinationCost
 from coordinator.placement.message_size import ASYNCHRONOUS_BYTES, HEADER_BYTES, SYNCHRONOUS_BYTES
 from coordinator.placement.round_placement import RoundPlacement
 from coordinator.placement.rules import LEARNER_PLACEMENTS, PLACEMENTS
@@ -25,7 +25,7 @@ class Terms:
     whose need is not known keeps its memory. `checkpoint_every` holds wherever objects are stored. At most one of
     `deadline_s` (of a round) and `dollars_per_hour` is given. With `fixed` functions have the memory they were deployed
     with. Without `can_inline` nobody lives from wave to wave who could carry objects: requests are events, and answers
-    are stored. `site` is where the coordinator is.
+    are stored. `coordination_cost` is where the coordinator is.
     """
 
     prices: Prices
@@ -39,14 +39,14 @@ class Terms:
     dollars_per_hour: float | None = None
     fixed: bool = False
     can_inline: bool = True
-    site: Site = HERE
+    coordination_cost: CoordinationCost = LOCAL
 
 
 def options(layout: Layout, terms: Terms) -> list[RoundPlacement]:
     """All placements worth a forecast; those that carry are still to be given their distance of checkpoints."""
     workload = layout.workload
     sizes = sorted({*(1 << power for power in range(workload.rollouts.bit_length())), workload.rollouts})
-    placings = [
+    candidates = [
         RoundPlacement(
             rule=rule,
             rollouts_per_invocation=rollouts,
@@ -62,12 +62,12 @@ def options(layout: Layout, terms: Terms) -> list[RoundPlacement]:
         for rounds in sorted({1, _most_rounds(rule, inline_objects, layout, terms)})
     ]
     # Where nothing is small enough for messages, the platform has the last word.
-    return [round_placement for round_placement in placings if possible(round_placement, layout, terms)] or [
-        round_placement for round_placement in placings if not round_placement.inline_objects
+    return [round_placement for round_placement in candidates if is_possible(round_placement, layout, terms)] or [
+        round_placement for round_placement in candidates if not round_placement.inline_objects
     ]
 
 
-def admitted(round_placement: RoundPlacement, workload: Workload, terms: Terms) -> RoundPlacement:
+def reduce_to_limits(round_placement: RoundPlacement, workload: Workload, terms: Terms) -> RoundPlacement:
     """`round_placement` as the platform lets it be: fewer rounds in a task, or objects in storage, where messages would
     be too large, and no objects in messages where nobody carries them."""
     layout = Layout(workload)
@@ -78,23 +78,23 @@ def admitted(round_placement: RoundPlacement, workload: Workload, terms: Terms) 
             else round_placement.rounds
         )
         fitting = replace(round_placement, inline_objects=inline_objects, rounds=min(round_placement.rounds, most))
-        if _sent(fitting, layout, terms):
+        if _messages_fit(fitting, layout, terms):
             break
     return fitting
 
 
-def fitted(current: RoundPlacement, layout: Layout, terms: Terms) -> RoundPlacement:
+def update_rounds(current: RoundPlacement, layout: Layout, terms: Terms) -> RoundPlacement:
     """The present placement as it goes on: as many rounds as nobody looks in now, checkpoints at their ends."""
     rounds = _most_rounds(current.rule, current.inline_objects, layout, terms)
     distance = current.checkpoint_every if current.inline_objects else terms.checkpoint_every
     return replace(current, rounds=rounds, checkpoint_every=whole_tasks(distance, rounds))
 
 
-def possible(round_placement: RoundPlacement, layout: Layout, terms: Terms) -> bool:
+def is_possible(round_placement: RoundPlacement, layout: Layout, terms: Terms) -> bool:
     """Whether memory and messages hold what they must."""
     if round_placement.memory_mb not in _memories(round_placement.rule, terms):
         return False
-    return (terms.can_inline or not round_placement.inline_objects) and _sent(round_placement, layout, terms)
+    return (terms.can_inline or not round_placement.inline_objects) and _messages_fit(round_placement, layout, terms)
 
 
 def whole_tasks(rounds: int, together: int) -> int:
@@ -110,7 +110,7 @@ def _most_rounds(rule: str, inline_objects: bool, layout: Layout, terms: Terms) 
     return most if inline_objects else min(most, terms.checkpoint_every)
 
 
-def _sent(round_placement: RoundPlacement, layout: Layout, terms: Terms) -> bool:
+def _messages_fit(round_placement: RoundPlacement, layout: Layout, terms: Terms) -> bool:
     """Whether all messages are small enough."""
     largest = SYNCHRONOUS_BYTES if terms.can_inline else ASYNCHRONOUS_BYTES
     return layout.request_bytes(round_placement) <= largest and layout.answer_bytes(round_placement) <= _answer_limit(

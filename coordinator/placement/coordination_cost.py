@@ -9,13 +9,13 @@ from coordinator.pricing.bill import LOG_BYTES, Charge, Meter, read_units, write
 from coordinator.pricing.latency import Latency
 from functions.completion import FAN, ITEM_BYTES
 
-# Bytes of a task's report, of a run's charter, and of a finished round's line: a little above what was seen.
+# Bytes of a task's report, of a run's manifest, and of a finished round's line: a little above what was seen.
 MEMBER_BYTES, MANIFEST_BYTES, LINE_BYTES = 26, 4000, 2000
 # Of the coordinator as a function, where nobody says otherwise.
 COORDINATOR_MB = 1769
 
 
-class Site(NamedTuple):
+class CoordinationCost(NamedTuple):
     """`wave_s`: seconds between the last task of a wave and the start of the next one's. `deployed`: functions run in
     the cloud and log there. `turn`: what one turn of the coordinator uses where it is a function itself; None where it
     is a process that waits for its functions, outside the region if these are deployed. `line`: what it takes to keep a
@@ -31,32 +31,34 @@ class Site(NamedTuple):
         """Whether answers leave the region."""
         return self.deployed and self.turn is None
 
-    def added(self, tasks: int) -> Meter:
+    def wave_meter(self, tasks: int) -> Meter:
         """What a wave of `tasks` tasks uses beyond what it uses beside a process on the same machine."""
         logs = Meter(log_bytes=tasks * LOG_BYTES if self.deployed else 0)
         return logs if self.turn is None else logs + self.turn + reports(tasks)
 
 
 # The local back-end.
-HERE = Site()
+LOCAL = CoordinationCost()
 
 
-def outside(latency: Latency) -> Site:
+def outside(latency: Latency) -> CoordinationCost:
     """Functions in the cloud, and a process on the user's machine that waits for them."""
-    return Site(wave_s=latency.attended_wave_s, deployed=True)
+    return CoordinationCost(wave_s=latency.attended_wave_s, deployed=True)
 
 
-def detached(latency: Latency, ledger_bytes: int, memory_mb: int = COORDINATOR_MB) -> Site:
+def detached(latency: Latency, ledger_bytes: int, memory_mb: int = COORDINATOR_MB) -> CoordinationCost:
     """Functions in the cloud, the coordinator among them, for a run whose ledger's item has `ledger_bytes`.
 
     A turn's commits are those that a run makes anywhere.
     """
     billed = ceil(latency.turn_ms)
     charge = Charge(invocations=1, billed_ms=billed, mb_ms=memory_mb * billed)
-    # Charter, lease, state; and the topmost set, before it is known that all is there.
+    # Manifest, lease, state; and the topmost set, before it is known that all is there.
     loads = sum(map(read_units, (MANIFEST_BYTES, 0, ledger_bytes, 0)))
     turn = Meter(coordinator=charge, read_units=loads, log_bytes=LOG_BYTES)
-    return Site(wave_s=latency.detached_wave_s, deployed=True, turn=turn, line=Meter().add_commit(LINE_BYTES))
+    return CoordinationCost(
+        wave_s=latency.detached_wave_s, deployed=True, turn=turn, line=Meter().add_commit(LINE_BYTES)
+    )
 
 
 @cache

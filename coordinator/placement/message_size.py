@@ -29,7 +29,7 @@ SCALARS_BYTES = 32 * 64
 TABLE_BYTES = 96
 
 
-def inside(size: float) -> float:
+def base64_bytes(size: float) -> float:
     """Bytes that objects of `size` bytes take inside a message."""
     return size * 4 / 3
 
@@ -44,13 +44,13 @@ def answer_bytes(refs: int, reply: float) -> float:
     return ENVELOPE_BYTES + refs * REF_BYTES + reply
 
 
-def sampled_bytes(rollouts: int, rollout_episodes: int, agents: int) -> float:
+def sampling_bytes(rollouts: int, rollout_episodes: int, agents: int) -> float:
     """What sampling `rollouts` units gives in one round: a return an episode, and one a unit and agent."""
     return SCALARS_BYTES + rollouts * (rollout_episodes + agents) * NUMBER_BYTES
 
 
-def learned_bytes(stages: int, groups: int, agents: int, table_bytes: float, sharing: int = 0) -> float:
+def learning_bytes(stages: int, groups: int, agents: int, table_bytes: float, sharing: int = 0) -> float:
     """What learning gives in one round: figures of every stage and group, and of each of `sharing` agents that share
     networks; two tables an agent, `table_bytes` in all."""
     metrics = stages * groups * METRICS_BYTES + sharing * AGENT_METRICS_BYTES
-    return metrics + 2 * agents * TABLE_BYTES + inside(table_bytes)
+    return metrics + 2 * agents * TABLE_BYTES + base64_bytes(table_bytes)

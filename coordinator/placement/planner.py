@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from coordinator.placement.candidates import Terms, fitted, options, possible, whole_tasks
-from coordinator.placement.coordination_cost import HERE, Site
+from coordinator.placement.candidates import Terms, is_possible, options, update_rounds, whole_tasks
+from coordinator.placement.coordination_cost import LOCAL, CoordinationCost
 from coordinator.placement.round_placement import RoundPlacement
 from coordinator.placement.rules import LEARNER_PLACEMENTS, PACKED
 from coordinator.placement.timings import Fit
-from coordinator.placement.workload import Layout, Workload, measured, milliseconds, span
+from coordinator.placement.workload import Layout, Workload, is_measured, milliseconds, span
 from coordinator.pricing.bill import Meter
 from coordinator.pricing.prices import Architecture, Prices, StorageClass
 from coordinator.pricing.tariff import Parts, Tariff
@@ -69,7 +69,7 @@ class _Rates(NamedTuple):
     """Dollars for one of each, and what the coordinator's site adds."""
 
     tariff: Tariff
-    site: Site
+    coordination_cost: CoordinationCost
 
 
 class _Estimate(NamedTuple):
@@ -94,19 +94,19 @@ def plan(
 
     An exploration that would near its time-out is left out.
     """
-    if not measured(workload, timings):
+    if not is_measured(workload, timings):
         return explore(round_, workload, terms)
     layout, rates = Layout(workload), _rates(terms)
     if round_ < 2:
         exploring = explore(round_, workload, terms)
-        if _patient(_forecast(exploring, layout, timings, rates), terms):
+        if _within_timeouts(_forecast(exploring, layout, timings, rates), terms):
             return exploring
     best = choose(_forecasts(layout, timings, terms, rates), terms.deadline_s, terms.dollars_per_hour)
-    current = current and fitted(current, layout, terms)
-    if current is None or not possible(current, layout, terms):
+    current = current and update_rounds(current, layout, terms)
+    if current is None or not is_possible(current, layout, terms):
         return best.round_placement
     now = _forecast(current, layout, timings, rates)
-    return current if _patient(now, terms) and not _worthwhile(now, best, terms) else best.round_placement
+    return current if _within_timeouts(now, terms) and not _is_worthwhile(now, best, terms) else best.round_placement
 
 
 def forecasts(workload: Workload, timings: Mapping[str, Fit], terms: Terms) -> list[Forecast]:
@@ -135,13 +135,15 @@ def forecast(
     prices: Prices,
     architecture: Architecture = "arm",
     storage: StorageClass = "standard",
-    site: Site = HERE,
+    coordination_cost: CoordinationCost = LOCAL,
 ) -> Forecast:
     """What a round of `round_placement`, which names the memory of every function it uses, costs and takes.
 
     Raises `Unmeasured`.
     """
-    return _forecast(round_placement, Layout(workload), timings, _Rates(Tariff.of(prices, architecture, storage), site))
+    return _forecast(
+        round_placement, Layout(workload), timings, _Rates(Tariff.of(prices, architecture, storage), coordination_cost)
+    )
 
 
 def checkpoint_interval(checkpoint_dollars: float, round_dollars: float) -> int:
@@ -156,7 +158,7 @@ def checkpoint_interval(checkpoint_dollars: float, round_dollars: float) -> int:
     return max(1, min(MOST_ROUNDS_UNSAVED, round(best)))
 
 
-def front(forecasts: Iterable[Forecast]) -> list[Forecast]:
+def pareto_front(forecasts: Iterable[Forecast]) -> list[Forecast]:
     """The forecasts that no other beats in dollars or seconds without losing in the other; the cheapest first."""
     kept: list[Forecast] = []
     for candidate in sorted(forecasts, key=lambda item: (item.dollars, item.seconds)):
@@ -209,7 +211,7 @@ def _goal(
     return forecasts, _dollars, _seconds
 
 
-def _worthwhile(now: Forecast, best: Forecast, terms: Terms) -> bool:
+def _is_worthwhile(now: Forecast, best: Forecast, terms: Terms) -> bool:
     """Whether to leave the present placement: for keeping a limit always, else for a saving above `WORTHWHILE`."""
     pool, measure, _ = _goal([now, best], terms.deadline_s, terms.dollars_per_hour)
     if not any(item is now for item in pool):
@@ -229,12 +231,12 @@ def _complexity(round_placement: RoundPlacement) -> tuple[int, bool, int, int, i
     )
 
 
-def _patient(item: Forecast, terms: Terms) -> bool:
+def _within_timeouts(item: Forecast, terms: Terms) -> bool:
     """Whether no task is expected to come near its time-out."""
     return all(longest <= PATIENCE * terms.timeout_s[name] for name, longest in item.longest_s.items())
 
 
-def _saved(
+def _with_checkpoint_interval(
     round_placement: RoundPlacement, layout: Layout, timings: Mapping[str, Fit], rates: _Rates
 ) -> RoundPlacement:
     """The placement with the distance of checkpoints that fits it."""
@@ -247,9 +249,11 @@ def _saved(
 
 
 def _forecasts(layout: Layout, timings: Mapping[str, Fit], terms: Terms, rates: _Rates) -> list[Forecast]:
-    placings = (_saved(round_placement, layout, timings, rates) for round_placement in options(layout, terms))
-    found = [_forecast(round_placement, layout, timings, rates) for round_placement in placings]
-    return [item for item in found if _patient(item, terms)] or found
+    candidates = (
+        _with_checkpoint_interval(round_placement, layout, timings, rates) for round_placement in options(layout, terms)
+    )
+    found = [_forecast(round_placement, layout, timings, rates) for round_placement in candidates]
+    return [item for item in found if _within_timeouts(item, terms)] or found
 
 
 def _forecast(round_placement: RoundPlacement, layout: Layout, timings: Mapping[str, Fit], rates: _Rates) -> Forecast:
@@ -276,7 +280,7 @@ def _forecast(round_placement: RoundPlacement, layout: Layout, timings: Mapping[
 
 
 def _estimate(round_placement: RoundPlacement, layout: Layout, timings: Mapping[str, Fit], rates: _Rates) -> _Estimate:
-    tariff, site = rates
+    tariff, coordination_cost = rates
     seconds = busy = 0.0
     mb_ms = 0
     longest: dict[str, float] = {}
@@ -292,7 +296,7 @@ def _estimate(round_placement: RoundPlacement, layout: Layout, timings: Mapping[
             busy += task.number * alone / 1000
             mb_ms += task.number * memory * math.ceil(ms)
             longest[task.function] = max(longest.get(task.function, 0.0), ms / 1000)
-        seconds += site.wave_s + span(spans, layout.workload.width) / 1000
+        seconds += coordination_cost.wave_s + span(spans, layout.workload.width) / 1000
     return _Estimate(
         once=tariff.parts(layout.operations(round_placement))._replace(compute=tariff.seconds(mb_ms)),
         checkpoint=tariff.parts(layout.checkpointing(round_placement)),
@@ -305,12 +309,14 @@ def _estimate(round_placement: RoundPlacement, layout: Layout, timings: Mapping[
 
 def _coordination(round_placement: RoundPlacement, layout: Layout, rates: _Rates) -> float:
     """Dollars that the coordinator's site adds to a round, or to a task of several."""
-    tariff, site = rates
-    commits = [site.added(sum(task.number for task in wave)) for wave in layout.schedule(round_placement)]
-    leaving = Meter(bytes_out=round(layout.answers_bytes(round_placement)) if site.outside else 0)
-    lines = round_placement.together * sum(tariff.parts(site.line))
+    tariff, coordination_cost = rates
+    commits = [
+        coordination_cost.wave_meter(sum(task.number for task in wave)) for wave in layout.schedule(round_placement)
+    ]
+    leaving = Meter(bytes_out=round(layout.answers_bytes(round_placement)) if coordination_cost.outside else 0)
+    lines = round_placement.together * sum(tariff.parts(coordination_cost.line))
     return lines + sum(sum(tariff.parts(meter)) for meter in (leaving, *commits))
 
 
 def _rates(terms: Terms) -> _Rates:
-    return _Rates(Tariff.of(terms.prices, terms.architecture, terms.storage), terms.site)
+    return _Rates(Tariff.of(terms.prices, terms.architecture, terms.storage), terms.coordination_cost)

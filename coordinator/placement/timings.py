@@ -1,8 +1,8 @@
 """How long tasks take, learnt from those that ended: a line per kind of task, milliseconds on size.
 
 The last rounds count most: every round the past loses a tenth of its weight, so that a slow start fades. Durations are
-those of a whole core: what a platform measured on a share of one goes through `alone_ms` first. What is learnt here may
-move work, never change it.
+those of a whole core: what a platform measured on a share of one goes through `whole_core_ms` first. What is learnt
+here may move work, never change it.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ steps times agents that learn from them; `whole`, units times rounds.
 """
 
 
-def observed(
+def add_observation(
     timings: Mapping[str, Fit], kind: str, size: float, ms: float, style: str = "", weight: float = 1.0
 ) -> Timings:
     """The timings with one more task of `size` that took `ms`, both not negative.
@@ -45,14 +45,14 @@ def observed(
     `style` (see `RoundPlacement.style`) the ratio of `ms` to the line is remembered too.
     """
     fits = {**timings, kind: _added(timings.get(kind, Fit()), size, ms, weight)}
-    expected = predicted(fits, kind, size)
+    expected = predict(fits, kind, size)
     if style and expected is not None:
         key = f"{kind}@{style}"
         fits[key] = _added(timings.get(key, Fit()), expected, ms, weight)
     return fits
 
 
-def alone_ms(ms: float, memory_mb: int, mb_per_vcpu: int) -> float:
+def whole_core_ms(ms: float, memory_mb: int, mb_per_vcpu: int) -> float:
     """What a task would take on a whole core that took `ms` in a function of `memory_mb`, as the platform measured it.
 
     Undoes the stretch of `bill.billed_ms`. Waiting is not stretched by little memory, so for another function than the
@@ -61,7 +61,7 @@ def alone_ms(ms: float, memory_mb: int, mb_per_vcpu: int) -> float:
     return ms / max(1.0, mb_per_vcpu / memory_mb)
 
 
-def predicted(timings: Mapping[str, Fit], kind: str, size: float, style: str = "") -> float | None:
+def predict(timings: Mapping[str, Fit], kind: str, size: float, style: str = "") -> float | None:
     """Milliseconds of a task, never negative; None for a kind that was never seen."""
     found = line(timings, kind)
     if found is None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from coordinator.placement import message_size
 from coordinator.placement.round_placement import RoundPlacement
 from coordinator.placement.rules import PACKED, PLACEMENTS, WHOLE, Work
-from coordinator.placement.timings import Fit, line, predicted
+from coordinator.placement.timings import Fit, line, predict
 from coordinator.pricing.bill import Charge, Meter
 from functions.algorithms.base import StageSpec
 
@@ -118,7 +118,7 @@ class Layout:
         """The largest request, with all that it carries."""
         return max(
             message_size.request_bytes(task.reads, self.workload.rollouts, self.workload.agents)
-            + round_placement.inline_objects * message_size.inside(task.read_bytes + task.summary_bytes)
+            + round_placement.inline_objects * message_size.base64_bytes(task.read_bytes + task.summary_bytes)
             for task in self._messages(round_placement)
         )
 
@@ -137,9 +137,9 @@ class Layout:
     def most_rounds(self, inline_objects: bool, size: float) -> int:
         """How many rounds of one task of `whole` answer within `size` bytes, at least one."""
         _, state_bytes = self.locations(WHOLE).weigh(self.locations(WHOLE).where.values())
-        around = message_size.answer_bytes(2, inline_objects * message_size.inside(state_bytes))
+        around = message_size.answer_bytes(2, inline_objects * message_size.base64_bytes(state_bytes))
         a_round = self._sampled_bytes() + self._learned_bytes()
-        return max(1, int((size - around) // (a_round + inline_objects * message_size.inside(a_round))))
+        return max(1, int((size - around) // (a_round + inline_objects * message_size.base64_bytes(a_round))))
 
     def operations(self, round_placement: RoundPlacement) -> Meter:
         """What a round (one task, for `whole`) uses beside time, checkpoints left out: invocations, storage, ledger.
@@ -193,7 +193,7 @@ class Layout:
 
     def _sampled_bytes(self) -> float:
         """What sampling a round replies, in one task."""
-        return message_size.sampled_bytes(self.workload.rollouts, self.workload.rollout_episodes, self.workload.agents)
+        return message_size.sampling_bytes(self.workload.rollouts, self.workload.rollout_episodes, self.workload.agents)
 
     def _learned_bytes(self) -> float:
         """What learning a round replies, in one task."""
@@ -214,7 +214,7 @@ class Layout:
         played = workload.rollouts * workload.rollout_bytes if trajectories else 0.0
         read_bytes = state_bytes + workload.policy_bytes + played
         made_bytes = (workload.policy_bytes + workload.learner_bytes) / len(workload.members) * workload.agents
-        reply = message_size.learned_bytes(1, workload.agents, 0, 0.0)
+        reply = message_size.learning_bytes(1, workload.agents, 0, 0.0)
         summaries = self._sampled_bytes() + self._learned_bytes()
         return Task(
             "learner",
@@ -254,7 +254,7 @@ def span(tasks: Sequence[tuple[float, int]], width: int) -> float:
     return max(ends)
 
 
-def measured(workload: Workload, timings: Mapping[str, Fit]) -> bool:
+def is_measured(workload: Workload, timings: Mapping[str, Fit]) -> bool:
     """Whether enough was seen to tell how long every kind of task takes."""
     return all(milliseconds(kind, 1.0, workload, timings) is not None for kind in ("sample", "learn"))
 
@@ -263,7 +263,7 @@ def milliseconds(
     kind: str, size: float, workload: Workload, timings: Mapping[str, Fit], style: str = ""
 ) -> float | None:
     """Of one task on a whole core; of a kind that was never seen, composed of what was. None without that."""
-    seen = predicted(timings, kind, size, style)
+    seen = predict(timings, kind, size, style)
     if seen is not None or kind == "sample":
         return seen
     if kind == "whole":
@@ -333,7 +333,7 @@ def _sampling(round_placement: RoundPlacement, workload: Workload, locations: Ob
             read_bytes=read_bytes,
             makes=1,
             made_bytes=rollouts * workload.rollout_bytes,
-            reply_bytes=message_size.sampled_bytes(rollouts, workload.rollout_episodes, workload.agents),
+            reply_bytes=message_size.sampling_bytes(rollouts, workload.rollout_episodes, workload.agents),
             number=number,
         )
         for rollouts, number in ((size, full), (rest, 1))
@@ -362,12 +362,12 @@ def _learner(
         makes=1 + trains + work.publish,
         made_bytes=made_bytes + work.publish * _pairs(work) * pair_bytes,
         reply_bytes=_report_size(workload, len(work.stages), work.groups, trains),
-        summary_bytes=message_size.sampled_bytes(workload.rollouts, workload.rollout_episodes, workload.agents),
+        summary_bytes=message_size.sampling_bytes(workload.rollouts, workload.rollout_episodes, workload.agents),
     )
 
 
 def _answer_bytes(task: Task, inline_objects: bool) -> float:
-    return message_size.answer_bytes(task.makes, task.reply_bytes) + inline_objects * message_size.inside(
+    return message_size.answer_bytes(task.makes, task.reply_bytes) + inline_objects * message_size.base64_bytes(
         task.made_bytes + task.reply_bytes
     )
 
@@ -377,7 +377,7 @@ def _report_size(workload: Workload, stages: int, groups: Sequence[int], trains:
     agents = sum(workload.members[group] for group in groups) if trains else 0
     sharing = sum(members for group in groups if (members := workload.members[group]) > 1)
     tables = workload.table_bytes * agents / workload.agents
-    return message_size.learned_bytes(stages, len(groups), agents, tables, sharing)
+    return message_size.learning_bytes(stages, len(groups), agents, tables, sharing)
 
 
 def _learning_kind(stages: Sequence[str], workload: Workload) -> str:

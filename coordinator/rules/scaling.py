@@ -48,7 +48,7 @@ class ScalingSignals(Message, frozen=True, kw_only=True):
     square: float | None = None
 
 
-class Memory(Message, frozen=True, kw_only=True):
+class ScalingHistory(Message, frozen=True, kw_only=True):
     """What the rules remember of the run.
 
     `convexity`: the last ratios of every present group, newest last. `trace`, `square`: averages over the `rounds` that
@@ -77,13 +77,13 @@ class Bounds:
     overhead: float
 
 
-Decide = Callable[[Memory, Bounds, np.random.Generator], int]
+Decide = Callable[[ScalingHistory, Bounds, np.random.Generator], int]
 
 
 @dataclass(frozen=True)
 class ScalingRule:
     """`decide` gives the units of the next round from the summaries `needs`; `past`: it reads
-    `Memory.past`. A rule that `adapts` reads what rounds gave."""
+    `ScalingHistory.past`. A rule that `adapts` reads what rounds gave."""
 
     decide: Decide
     needs: tuple[SummaryName, ...] = ()
@@ -96,12 +96,12 @@ def needs(rule: str) -> tuple[SummaryName, ...]:
     return SCALING_RULES[rule].needs
 
 
-def rollouts(rule: str, memory: Memory, bounds: Bounds, rng: np.random.Generator) -> int:
+def rollouts(rule: str, history: ScalingHistory, bounds: Bounds, rng: np.random.Generator) -> int:
     """Units of the next round by `rule`, from `bounds.least` to `bounds.most`; the most while nothing is known."""
-    return SCALING_RULES[rule].decide(memory, bounds, rng)
+    return SCALING_RULES[rule].decide(history, bounds, rng)
 
 
-def observed(memory: Memory, signals: Mapping[int, Signal], window: int, rule: str) -> Memory:
+def add_round(history: ScalingHistory, signals: Mapping[int, Signal], window: int, rule: str) -> ScalingHistory:
     """The memory after a round in which the groups were those of `signals`.
 
     A group keeps its last `window` ratios; one that is not in `signals` is forgotten. `rule` says whether the round is
@@ -111,19 +111,21 @@ def observed(memory: Memory, signals: Mapping[int, Signal], window: int, rule: s
     windows = {}
     for group in sorted(signals):
         new = (latest.convexity[group],) if group in latest.convexity else ()
-        if ratios := (*memory.convexity.get(group, ()), *new):
+        if ratios := (*history.convexity.get(group, ()), *new):
             windows[group] = ratios[-window:]
-    past = (*memory.past, latest)[-HISTORY:] if SCALING_RULES[rule].past and latest != ScalingSignals() else memory.past
-    return replace(_averaged(memory, latest), convexity=windows, past=past)
+    past = (
+        (*history.past, latest)[-HISTORY:] if SCALING_RULES[rule].past and latest != ScalingSignals() else history.past
+    )
+    return replace(_average_noise(history, latest), convexity=windows, past=past)
 
 
-def emptied(memory: Memory) -> Memory:
+def clear_windows(history: ScalingHistory) -> ScalingHistory:
     """The memory after sharing was switched: the windows are empty, as the paper empties its tolerant window.
 
     A group may go on under the name of another (both are named after their first member), so nothing else tells that
     the old ratios are of other policies. The noise is the whole team's and its average goes on.
     """
-    return replace(memory, convexity={})
+    return replace(history, convexity={})
 
 
 def convexity(signal: Signal) -> float:
@@ -154,33 +156,33 @@ def share(window: Sequence[float]) -> float:
     return (highest - window[-1]) / (highest - lowest) if highest > lowest else 1.0
 
 
-def noise_scale(memory: Memory) -> float:
+def noise_scale(history: ScalingHistory) -> float:
     """B = tr(Sigma) / |G|^2 in units: with B units the gradient's noise is as large as the gradient; infinite where no
     gradient shows. Averages first, then the quotient (McCandlish et al., appendix A.1): each round's is biased.
 
     The groups' networks count as one vector of parameters that a unit moves together, so both are sums over groups.
     """
-    if memory.trace is None or memory.square is None or memory.square <= 0:
+    if history.trace is None or history.square is None or history.square <= 0:
         return math.inf
-    return max(0.0, memory.trace / memory.square)
+    return max(0.0, history.trace / history.square)
 
 
-def constant(memory: Memory, bounds: Bounds, rng: np.random.Generator) -> int:
+def constant(history: ScalingHistory, bounds: Bounds, rng: np.random.Generator) -> int:
     """The same number every round."""
     return bounds.most
 
 
-def paper(memory: Memory, bounds: Bounds, rng: np.random.Generator) -> int:
+def paper(history: ScalingHistory, bounds: Bounds, rng: np.random.Generator) -> int:
     """The paper's rule with its literal threshold, beta * (I_max - I_min).
 
     Each policy asks for I_j = clip(S_j * I_max, I_min, I_max); the round gets the largest I_j when their average
     reaches the threshold, else the average (rounded, half up). The average is at least I_min, so beta means little
     where I_min is large: with I_min = I_max / N, N = 3 and beta = 0.5 the average can never be chosen. See `offset`.
     """
-    return _chosen(memory, bounds, bounds.beta * (bounds.most - bounds.least))
+    return _choose_rollouts(history, bounds, bounds.beta * (bounds.most - bounds.least))
 
 
-def offset(memory: Memory, bounds: Bounds, rng: np.random.Generator) -> int:
+def offset(history: ScalingHistory, bounds: Bounds, rng: np.random.Generator) -> int:
     """The paper's rule with the threshold counted from I_min: I_min + beta * (I_max - I_min).
 
     One outlier among K policies asks for I_max, the others for I_min: I_avg = I_min + (I_max - I_min) / K. This stays
@@ -188,10 +190,10 @@ def offset(memory: Memory, bounds: Bounds, rng: np.random.Generator) -> int:
     this for beta < 1/K and its slides for beta >= 1/K; under its literal threshold neither holds: there it takes
     beta > 1/K + I_min / (I_max - I_min).
     """
-    return _chosen(memory, bounds, bounds.least + bounds.beta * (bounds.most - bounds.least))
+    return _choose_rollouts(history, bounds, bounds.least + bounds.beta * (bounds.most - bounds.least))
 
 
-def gns(memory: Memory, bounds: Bounds, rng: np.random.Generator) -> int:
+def gns(history: ScalingHistory, bounds: Bounds, rng: np.random.Generator) -> int:
     """The number of units that improves the policies most per dollar.
 
     The networks are trained with Adam, whose steps are of one length whatever the gradient's: what more data buys is
@@ -200,15 +202,15 @@ def gns(memory: Memory, bounds: Bounds, rng: np.random.Generator) -> int:
     and a round costs overhead + b units' prices. The quotient is largest at
     b* = (sqrt(B^2 + 8 B overhead) - B) / 4, which comes near `overhead` as the noise grows and never passes it.
     """
-    if memory.trace is None:
+    if history.trace is None:
         return bounds.most
     rollouts = np.arange(bounds.least, bounds.most + 1)
-    noise = noise_scale(memory)
+    noise = noise_scale(history)
     cosine = np.sqrt(rollouts / (rollouts + noise) if math.isfinite(noise) else rollouts)
     return bounds.least + int(np.argmax(cosine / (bounds.overhead + rollouts)))
 
 
-def _shuffled(decide: Decide) -> Decide:
+def _shuffle_history(decide: Decide) -> Decide:
     """The control of a rule: the rule itself, given the run's own signals in an order that means nothing.
 
     Which round came last is what a rule goes by, so to replace only the present value would not do: the window it is
@@ -220,15 +222,15 @@ def _shuffled(decide: Decide) -> Decide:
     same mean as well.
     """
 
-    def shuffled(memory: Memory, bounds: Bounds, rng: np.random.Generator) -> int:
+    def shuffled(history: ScalingHistory, bounds: Bounds, rng: np.random.Generator) -> int:
         """The rule on a past in random order."""
-        order = [memory.past[place] for place in rng.permutation(len(memory.past))]
-        rebuilt = Memory()
+        order = [history.past[place] for place in rng.permutation(len(history.past))]
+        rebuilt = ScalingHistory()
         for signals in order:
-            rebuilt = _averaged(rebuilt, signals)
+            rebuilt = _average_noise(rebuilt, signals)
         drawn = {
             group: tuple(signals.convexity[group] for signals in order if group in signals.convexity)[-len(window) :]
-            for group, window in memory.convexity.items()
+            for group, window in history.convexity.items()
         }
         known = {group: values for group, values in drawn.items() if values}
         return decide(replace(rebuilt, convexity=known), bounds, rng)
@@ -249,24 +251,24 @@ def _round_signals(signals: Mapping[int, Signal]) -> ScalingSignals:
     )
 
 
-def _averaged(memory: Memory, signals: ScalingSignals) -> Memory:
+def _average_noise(history: ScalingHistory, signals: ScalingSignals) -> ScalingHistory:
     """The memory with the round's noise in its averages."""
     if signals.trace is None or signals.square is None:
-        return memory
-    rounds = memory.rounds + 1
+        return history
+    rounds = history.rounds + 1
     weight = (1 - DECAY) / (1 - DECAY**rounds)
-    before = (memory.trace or 0.0, memory.square or 0.0)  # the first round's weight is 1
+    before = (history.trace or 0.0, history.square or 0.0)  # the first round's weight is 1
     trace, square = (
         (1 - weight) * old + weight * new for old, new in zip(before, (signals.trace, signals.square), strict=True)
     )
-    return replace(memory, trace=trace, square=square, rounds=rounds)
+    return replace(history, trace=trace, square=square, rounds=rounds)
 
 
-def _chosen(memory: Memory, bounds: Bounds, threshold: float) -> int:
+def _choose_rollouts(history: ScalingHistory, bounds: Bounds, threshold: float) -> int:
     """The largest of what the policies ask for when their average reaches `threshold`, else the average."""
-    if not memory.convexity:
+    if not history.convexity:
         return bounds.most
-    asked = [min(max(share(window) * bounds.most, bounds.least), bounds.most) for window in memory.convexity.values()]
+    asked = [min(max(share(window) * bounds.most, bounds.least), bounds.most) for window in history.convexity.values()]
     average = math.fsum(asked) / len(asked)  # exact sum: the order of the groups must not matter
     return math.floor((max(asked) if average >= threshold else average) + 0.5)
 
@@ -279,7 +281,7 @@ _GNS, _PAPER, _OFFSET = (
 
 
 def _control(name: str, rule: ScalingRule) -> Rule[ScalingRule]:
-    control = ScalingRule(_shuffled(rule.decide), rule.needs, past=True)
+    control = ScalingRule(_shuffle_history(rule.decide), rule.needs, past=True)
     return Rule(f"the control of {name}: its signal in random order", control)
 
 

@@ -45,7 +45,7 @@ tests/conformance/test_trend_alarms.py.
 """
 
 
-class Memory(Message, frozen=True, kw_only=True):
+class TrendHistory(Message, frozen=True, kw_only=True):
     """What the trend is read from.
 
     `low` and `high`: each agent's extremes over the run. `window[k][i]`: raw return of agent i in the k-th round kept.
@@ -62,32 +62,32 @@ class TrendRule(Protocol):
     def __call__(self, values: FloatArray, gamma: float, alpha: float) -> bool: ...
 
 
-def observed(memory: Memory, returns: Sequence[float], length: int) -> Memory:
+def add_round(history: TrendHistory, returns: Sequence[float], length: int) -> TrendHistory:
     """The memory after a round with `returns` per agent; of the window the last `length` rounds stay.
 
     ValueError when the number of agents changes.
     """
     latest = tuple(float(value) for value in returns)
-    low, high = memory.low or latest, memory.high or latest
-    return Memory(
+    low, high = history.low or latest, history.high or latest
+    return TrendHistory(
         low=tuple(min(pair) for pair in zip(low, latest, strict=True)),
         high=tuple(max(pair) for pair in zip(high, latest, strict=True)),
-        window=(*memory.window, latest)[-length:],
+        window=(*history.window, latest)[-length:],
     )
 
 
-def emptied(memory: Memory) -> Memory:
+def clear_window(history: TrendHistory) -> TrendHistory:
     """The memory after a flip, which itself causes a short dip: no rounds, the same extremes."""
-    return Memory(low=memory.low, high=memory.high)
+    return TrendHistory(low=history.low, high=history.high)
 
 
-def values(memory: Memory) -> FloatArray:
+def values(history: TrendHistory) -> FloatArray:
     """The window ``[n]`` as the team's mean return, each agent's between 0 and 1: its extremes of the run so far.
 
     An agent that always got the same counts 0.5.
     """
-    raw = np.array(memory.window, dtype=np.float64)
-    low, high = np.array(memory.low), np.array(memory.high)
+    raw = np.array(history.window, dtype=np.float64)
+    low, high = np.array(history.low), np.array(history.high)
     moved = high > low
     shares = np.where(moved, (raw - low) / np.where(moved, high - low, 1.0), 0.5)
     mean: FloatArray = shares.mean(axis=1)

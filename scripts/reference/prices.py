@@ -63,20 +63,20 @@ def example() -> Meter:
 
 
 def _detached() -> list[tuple[str, str, str]]:
-    prices, site, full = load_prices(), detached(STANDARD, _STATE, _MB), reports(_FULL_SET)
-    assert site.turn is not None
+    prices, coordination_cost, full = load_prices(), detached(STANDARD, _STATE, _MB), reports(_FULL_SET)
+    assert coordination_cost.turn is not None
     write, get = (
         bill(meter, prices).total / _FULL_SET for meter in (Meter(write_units=full.write_units), Meter(gets=_FULL_SET))
     )
     turn = f"a turn of the coordinator at {_MB:,} MB and a state of 6 KB: a request, compute, three reads"
     return [
-        ("wave of invocations", turn, f"${bill(site.turn, prices).total:.7f}"),
+        ("wave of invocations", turn, f"${bill(coordination_cost.turn, prices).total:.7f}"),
         ("work item", f"a completion report: {full.write_units} write units for {_FULL_SET} of them", f"${write:.7f}"),
         ("work item", "the header of its reply", f"${get:.7f}"),
         (
             "finished round",
             "its line of metrics: two write units; the last one twice",
-            f"${bill(site.line, prices).total:f}",
+            f"${bill(coordination_cost.line, prices).total:f}",
         ),
         ("wave, detached", "seconds beside its work items", f"{STANDARD.detached_wave_s:.2f} s"),
         ("wave, driven from outside", "seconds beside its work items", f"{STANDARD.attended_wave_s:.2f} s"),

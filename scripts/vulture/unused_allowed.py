@@ -42,5 +42,5 @@ _.restore
 ParallelEnvironment
 
 # To be called when bills of AWS runs are mended: durations without a function's share of a processor, and schedules.
-alone_ms
+whole_core_ms
 _.add_schedules

@@ -69,11 +69,11 @@ def test_the_simulated_chain_is_the_rules(agents):
     raw = noise(rng, (20, 40, agents), 0.6, "t3") - np.maximum(np.arange(40) - 20, 0)[:, np.newaxis]
     simulated = windows_of(raw, 10)
     for series, expected in zip(raw, simulated, strict=True):
-        memory = trend.Memory()
+        history = trend.TrendHistory()
         for round_, returns in enumerate(series):
-            memory = trend.observed(memory, returns, 10)
+            history = trend.add_round(history, returns, 10)
             if round_ >= 9:
-                values = trend.values(memory)
+                values = trend.values(history)
                 assert values == pytest.approx(expected[round_ - 9], abs=1e-12)
                 flip = trend.TRENDS["significant"](values, 0.0, 0.1)
                 assert flip == (trend.steepness(expected)[round_ - 9] > trend.critical(10, 0.1))

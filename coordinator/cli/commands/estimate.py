@@ -53,7 +53,7 @@ def run(options: Namespace) -> int:
         _, spent, cost = found.entries[0]
         result = {"rounds": spent.rounds, "seconds": round(spent.seconds, 1), "bill": cost}
         if found.planned:
-            result["placements"] = found.planned.front
+            result["placements"] = found.planned.pareto_front
         print(msgspec.json.Encoder(decimal_format="number").encode(result).decode())
         return 0
     if found.planned:

@@ -245,7 +245,7 @@ def test_learners_stand_apart_where_nothing_joins_them_within_a_round(name):
 
 
 @pytest.mark.parametrize(("names", "rule"), [(("ippo", "mappo"), "none"), (("iql", "vdn", "iddpg"), "all")])
-def test_who_learns_from_replay_shares_networks_unless_told_otherwise(names, rule):
+def test_who_learns_from_replay_shares_networks_by_default(names, rule):
     for name in names:
         assert load(None, [f"algorithm.name={name}"]).sharing.rule == rule
         assert load(None, [f"algorithm.name={name}", "sharing.base=return"]).sharing.rule == rule
@@ -254,7 +254,7 @@ def test_who_learns_from_replay_shares_networks_unless_told_otherwise(names, rul
 
 
 @pytest.mark.parametrize("name", ["vdn", "qmix", "maddpg"])
-def test_learners_that_meet_in_every_update_are_one_invocation_unless_told_otherwise(name):
+def test_learners_that_meet_in_every_update_are_one_invocation_by_default(name):
     assert load(None, [f"algorithm.name={name}"]).placement.rule == "packed"
     assert load(None, [f"algorithm.name={name}", "placement.inline_objects=false"]).placement.rule == "packed"
     assert load(None, [f"algorithm.name={name}", "placement.rule=fused"]).placement.rule == "fused"

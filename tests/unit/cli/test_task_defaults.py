@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from coordinator.config.schema import ConfigError, load
-from coordinator.config.task_defaults import FAMILIES, filled
+from coordinator.config.task_defaults import FAMILIES, fill_defaults
 
 
 def changed(*settings):
@@ -65,7 +65,7 @@ def test_few_games_of_starcraft_run_at_once(task):
 
 
 @pytest.mark.parametrize("name", ["sisl.pursuit_v5", "butterfly.pistonball_v6"])
-def test_tasks_whose_every_step_is_slow_are_played_in_few_copies_with_time_to_do_it(name):
+def test_tasks_whose_every_step_is_slow_are_played_in_few_environments_with_time_to_do_it(name):
     config = load(None, (f"task.name=pettingzoo:pettingzoo.{name}:parallel_env",))
     assert (config.actors.num_envs, config.evaluation.episodes_per_invocation) == (8, 8)
     assert config.functions.actor.timeout_s == config.functions.evaluator.timeout_s == 300
@@ -103,12 +103,12 @@ def test_a_printed_configuration_keeps_its_values_whatever_task_it_is_then_for(n
     # All that its algorithm has, which is what a run's configuration is filled in from.
     known = flat(config).keys() & {key for keys in FAMILIES.values() for key in keys}
     assert ("algorithm.n_step" in known) == (name in ("iql", "vdn", "qmix"))
-    assert filled({**document, "task": {"name": "smax/8m"}}, known) == {**document, "task": {"name": "smax/8m"}}
+    assert fill_defaults({**document, "task": {"name": "smax/8m"}}, known) == {**document, "task": {"name": "smax/8m"}}
 
 
 def test_the_callers_document_is_left_as_it_is():
     document = {"task": {"name": "rware/tiny-2ag"}, "algorithm": {"lr": 1e-3}}
-    assert filled(document, ["algorithm.gamma"])["algorithm"] == {"lr": 1e-3, "gamma": 0.99}
+    assert fill_defaults(document, ["algorithm.gamma"])["algorithm"] == {"lr": 1e-3, "gamma": 0.99}
     assert document == {"task": {"name": "rware/tiny-2ag"}, "algorithm": {"lr": 1e-3}}
 
 

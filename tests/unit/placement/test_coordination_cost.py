@@ -5,18 +5,18 @@ from dataclasses import replace as changed
 from simulated import World, make_plan, promising
 
 from coordinator.core import planning
-from coordinator.placement.coordination_cost import HERE, Site, detached, outside, reports
+from coordinator.placement.coordination_cost import LOCAL, CoordinationCost, detached, outside, reports
 from coordinator.pricing.bill import LOG_BYTES, Charge, Meter
 from coordinator.pricing.latency import EMULATED, STANDARD
 
 
 def test_a_process_beside_its_functions_adds_nothing():
-    assert HERE.added(100) == Meter() and not HERE.outside
+    assert LOCAL.wave_meter(100) == Meter() and not LOCAL.outside
 
 
 def test_deployed_functions_log_and_answer_to_the_outside():
     there = outside(STANDARD)
-    assert there.added(7) == Meter(log_bytes=7 * LOG_BYTES)
+    assert there.wave_meter(7) == Meter(log_bytes=7 * LOG_BYTES)
     assert there.outside and there.wave_s == STANDARD.attended_wave_s
 
 
@@ -28,7 +28,7 @@ def test_a_turn_is_an_invocation_that_loads_what_stands_and_reads_the_reports():
     turn = Meter(
         coordinator=Charge(invocations=1, billed_ms=105, mb_ms=1024 * 105), read_units=3 + 3, log_bytes=LOG_BYTES
     )
-    assert there.added(3) == turn + reports(3) + Meter(log_bytes=3 * LOG_BYTES)
+    assert there.wave_meter(3) == turn + reports(3) + Meter(log_bytes=3 * LOG_BYTES)
     # The line of a round: two units.
     assert there.line == Meter(write_units=2)
     assert not there.outside
@@ -37,11 +37,11 @@ def test_a_turn_is_an_invocation_that_loads_what_stands_and_reads_the_reports():
 def test_a_plan_says_where_its_coordinator_is():
     plan = make_plan("stop.rounds=1")
     state = World(plan).finish()
-    assert planning.terms(plan, state).site == HERE
+    assert planning.terms(plan, state).coordination_cost == LOCAL
     driven = promising(plan, fixed_sizes=True, cpu_scaling=False)
     gone = promising(driven, can_inline=False)
-    assert planning.terms(driven, state).site == outside(STANDARD)
-    assert planning.terms(gone, state).site == detached(STANDARD, state.item_bytes)
-    assert planning.terms(promising(driven, cpu_scaling=True), state).site == outside(EMULATED)
+    assert planning.terms(driven, state).coordination_cost == outside(STANDARD)
+    assert planning.terms(gone, state).coordination_cost == detached(STANDARD, state.item_bytes)
+    assert planning.terms(promising(driven, cpu_scaling=True), state).coordination_cost == outside(EMULATED)
     assert (planning.terms(gone, state).fixed, planning.terms(gone, state).can_inline) == (True, False)
-    assert isinstance(planning.coordination(plan, state), Site)
+    assert isinstance(planning.coordination(plan, state), CoordinationCost)

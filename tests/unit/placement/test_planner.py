@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from coordinator.placement import candidates as choices
 from coordinator.placement import coordination_cost
-from coordinator.placement.candidates import Terms, admitted
+from coordinator.placement.candidates import Terms, reduce_to_limits
 from coordinator.placement.message_size import ASYNCHRONOUS_BYTES, SYNCHRONOUS_BYTES
 from coordinator.placement.planner import (
     Forecast,
@@ -19,12 +19,12 @@ from coordinator.placement.planner import (
     choose,
     explore,
     forecast,
-    front,
+    pareto_front,
     plan,
 )
 from coordinator.placement.round_placement import RoundPlacement
 from coordinator.placement.rules import LEARNER_PLACEMENTS, packs
-from coordinator.placement.timings import Fit, observed
+from coordinator.placement.timings import Fit, add_observation
 from coordinator.placement.workload import Layout, Workload
 from coordinator.pricing.bill import Charge, Meter, bill
 from coordinator.pricing.prices import load_prices
@@ -72,7 +72,7 @@ def seen(**lines):
     timings = {}
     for kind, (overhead, slope) in lines.items():
         for size in (1, 60):
-            timings = observed(timings, kind.replace("_", ":"), size, overhead + slope * size)
+            timings = add_observation(timings, kind.replace("_", ":"), size, overhead + slope * size)
     return timings
 
 
@@ -125,7 +125,7 @@ def test_several_rounds_in_one_task_use_no_more_operations_than_one():
     )
 
 
-def test_what_is_carried_is_neither_stored_nor_read():
+def test_inlined_objects_are_neither_stored_nor_read():
     for rule in LEARNER_PLACEMENTS:
         inlined, stored = (
             Layout(TWO).operations(round_placement(rule, inline_objects=inline_objects))
@@ -163,7 +163,7 @@ def test_a_part_that_no_stage_writes_stays_in_its_first_object_and_is_not_stored
 
 
 @pytest.mark.parametrize("rule, objects", [("split", 7), ("fused", 4), ("packed", 2), ("whole", 2)])
-def test_a_checkpoint_writes_the_ledger_and_stores_what_was_carried(rule, objects):
+def test_a_checkpoint_writes_the_ledger_and_stores_inlined_objects(rule, objects):
     # split: the team's normaliser, two critics, two policies and their optimisers' objects.
     ledger = Meter(write_units=2, read_units=1)
     assert Layout(TWO).checkpointing(round_placement(rule)) == ledger
@@ -195,7 +195,7 @@ def test_a_forecast_of_fused_is_as_by_hand():
     assert found.longest_s == pytest.approx({"actor": 0.0083, "learner": 0.0044})
 
 
-def test_what_is_carried_is_stored_at_checkpoints_and_done_again_after_losses():
+def test_inlined_objects_are_stored_at_checkpoints_and_made_again_after_losses():
     found = forecast(round_placement("fused", inline_objects=True), TWO, SEEN, PRICES)
     again = 1 + 0.001 * 10 / 2
     assert found.storage == pytest.approx(4 * 5e-6 / 10)
@@ -241,7 +241,7 @@ def test_rounds_say_nothing_of_other_rules():
     assert (one.dollars, one.seconds) == (ten.dollars, ten.seconds)
 
 
-def test_little_memory_stretches_a_task_and_much_shortens_none():
+def test_little_memory_lengthens_a_task_and_much_shortens_none():
     small, large = ({"actor": mb, "learner": mb} for mb in (512, 3538))
     slow = forecast(round_placement("packed", 3, memory_mb=small), TWO, SEEN, PRICES)
     # 11.3 ms of sampling and 7.4 ms of learning at 1769 / 512 of their time: 39.04 and 25.57 ms.
@@ -422,7 +422,7 @@ def test_the_front_is_exactly_what_no_other_dominates(pairs):
             for other in forecasts
         )
 
-    found = front(forecasts)
+    found = pareto_front(forecasts)
     assert sorted(map(id, found)) == sorted(id(item) for item in forecasts if not dominated(item))
     assert [item.dollars for item in found] == sorted(item.dollars for item in found)
 
@@ -431,7 +431,7 @@ def test_the_front_is_exactly_what_no_other_dominates(pairs):
 @settings(max_examples=200, deadline=None)
 def test_the_choice_is_on_the_front_and_keeps_a_limit_that_can_be_kept(pairs, limit):
     forecasts = [made(float(dollars), float(seconds)) for dollars, seconds in pairs]
-    edge = front(forecasts)
+    edge = pareto_front(forecasts)
     assert choose(forecasts) in edge
     assert choose(forecasts).dollars == min(item.dollars for item in forecasts)
     met = [item for item in forecasts if item.seconds <= limit]
@@ -478,7 +478,7 @@ def test_options_pack_units_by_powers_of_two_and_all_together():
     assert len({msgspec.json.encode(item) for item in found}) == len(found)
 
 
-def test_objects_are_carried_only_where_the_largest_message_holds_them():
+def test_objects_are_inlined_only_where_the_largest_message_holds_them():
     # A request of `packed`: three trajectories with the summary of sampling (2,048 bytes, and 25 for each of three
     # units and two agents) and the state of 1,200 bytes, in base64; five references (a pack each, policies, the rest),
     # three unit numbers and two agents around it. A whole task's has no trajectory.
@@ -541,7 +541,9 @@ def test_rounds_go_on_together_only_as_far_as_their_answer_fits():
 
 
 def fitting_rounds(workload, terms, inline_objects):
-    return admitted(round_placement("whole", 3, rounds=100, inline_objects=inline_objects), workload, terms).rounds
+    return reduce_to_limits(
+        round_placement("whole", 3, rounds=100, inline_objects=inline_objects), workload, terms
+    ).rounds
 
 
 def test_a_request_that_nobody_waits_for_holds_less():
@@ -557,14 +559,14 @@ def test_a_request_that_nobody_waits_for_holds_less():
     assert ("packed", 2) in asynchronous
 
 
-def test_nothing_is_carried_where_nobody_lives_from_wave_to_wave():
+def test_nothing_is_inlined_where_the_coordinator_is_a_function():
     alone = replace(TERMS, can_inline=False)
     assert {item.inline_objects for item in options(TWO, alone)} == {False}
     assert {item.rule for item in options(TWO, alone)} == set(LEARNER_PLACEMENTS)
     carrying = plan(5, TWO, SEEN, TERMS)
     assert carrying.inline_objects
     assert not plan(6, TWO, SEEN, alone, current=carrying).inline_objects
-    assert not admitted(carrying, TWO, alone).inline_objects
+    assert not reduce_to_limits(carrying, TWO, alone).inline_objects
 
 
 def test_functions_that_are_deployed_keep_their_memory():
@@ -590,9 +592,10 @@ def test_a_deployed_learner_that_is_too_small_for_both_is_not_asked_to_do_both()
 def test_what_the_coordinators_place_adds_is_in_the_forecast():
     # Two waves of two actors and two learners. Turns of 1 GB-s each, two loads; a line of two units a round.
     turn = Meter(coordinator=Charge(invocations=1, mb_ms=1024 * 1000), read_units=2, log_bytes=1024)
-    there = coordination_cost.Site(wave_s=0.25, deployed=True, turn=turn, line=Meter(write_units=2))
+    there = coordination_cost.CoordinationCost(wave_s=0.25, deployed=True, turn=turn, line=Meter(write_units=2))
     here, gone = (
-        forecast(round_placement("fused"), TWO, SEEN, PRICES, site=place) for place in (coordination_cost.HERE, there)
+        forecast(round_placement("fused"), TWO, SEEN, PRICES, coordination_cost=place)
+        for place in (coordination_cost.LOCAL, there)
     )
     assert gone.seconds == pytest.approx(here.seconds + 2 * 0.25)
     a_turn = 1.33334e-5 + 2e-7 + 2 * 1.25e-7
@@ -605,21 +608,21 @@ def test_what_the_coordinators_place_adds_is_in_the_forecast():
 
 
 def test_answers_that_leave_the_region_are_paid_for():
-    away = coordination_cost.Site(deployed=True)
+    away = coordination_cost.CoordinationCost(deployed=True)
     stored, inlined = (
         forecast(
             round_placement("packed", 3, inline_objects=inline_objects, checkpoint_every=100),
             TWO,
             SEEN,
             PRICES,
-            site=away,
+            coordination_cost=away,
         )
         for inline_objects in (False, True)
     )
     # The trajectories' 3,000 bytes, the state's 1,200, and in their headers what sampling (2,198 bytes) and learning
     # (3,840 + 384) tell, in base64, at $0.09 a GB, and done again after losses.
-    inside = (4200 + 2198 + 4224) * 4 / 3
-    assert inlined.coordination == pytest.approx(1.05 * (stored.coordination + inside * 0.09 / 2**30), abs=1e-10)
+    base64_bytes = (4200 + 2198 + 4224) * 4 / 3
+    assert inlined.coordination == pytest.approx(1.05 * (stored.coordination + base64_bytes * 0.09 / 2**30), abs=1e-10)
 
 
 def test_memory_is_chosen_only_where_its_need_is_known_and_fits():
@@ -722,7 +725,7 @@ def test_a_placement_is_left_only_for_one_that_saves_enough():
     for saving, expected in ((0.03, round_placement("packed", 3)), (0.07, best)):
         rest = forecast(best, workload, SEEN, PRICES)
         ms = ((1 - saving) * packed - (rest.dollars - rest.compute)) / (gb_seconds(1) * 1.33334e-5)
-        timings = observed(SEEN, "whole", 3, ms)
+        timings = add_observation(SEEN, "whole", 3, ms)
         assert plan(5, workload, timings, TERMS, current=round_placement("packed", 3)) == expected
         assert plan(5, workload, timings, TERMS) == best
 

@@ -31,7 +31,7 @@ def test_storage_is_waited_for_one_request_after_the_other():
     assert ran[0].duration_ms == 235.0
 
 
-def test_a_share_of_a_vcpu_stretches_work_and_start_but_not_waiting():
+def test_a_share_of_a_vcpu_lengthens_work_and_start_but_not_waiting():
     half = there(memory_mb={"actor": 884.5})
     [ran], _ = half.wave(calls("actor", 100.0, usage=Usage(gets=1)))
     assert ran == Ran(duration_ms=2 * 100 + 20, init_ms=2 * 1000)

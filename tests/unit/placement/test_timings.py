@@ -5,7 +5,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from coordinator.placement.timings import Timings, alone_ms, line, observed, predicted
+from coordinator.placement.timings import Timings, add_observation, line, predict, whole_core_ms
 from coordinator.pricing.bill import billed_ms
 
 SIZES = st.lists(st.integers(1, 1000), min_size=2, max_size=8)
@@ -15,7 +15,7 @@ MS = st.floats(0, 1e4)
 def seen(*observations, kind="sample", style="", weight=1.0):
     timings = {}
     for size, ms in observations:
-        timings = observed(timings, kind, size, ms, style, weight)
+        timings = add_observation(timings, kind, size, ms, style, weight)
     return timings
 
 
@@ -28,7 +28,7 @@ def spread(sizes):
 
 def test_a_kind_never_seen_is_not_predicted():
     timings = seen((1, 5.0), kind="sample")
-    assert predicted(timings, "learn", 1) is None
+    assert predict(timings, "learn", 1) is None
     assert line(timings, "learn") is None
 
 
@@ -58,8 +58,8 @@ def test_the_line_is_the_non_negative_least_squares_of_scipy(data):
 def test_no_prediction_is_negative_and_the_only_size_seen_is_predicted_by_its_mean(size, ms, other):
     timings = seen(*((size, value) for value in ms))
     mean = np.average(ms, weights=0.9 ** np.arange(len(ms))[::-1])
-    assert predicted(timings, "sample", size) == pytest.approx(mean)
-    assert predicted(timings, "sample", other) >= 0
+    assert predict(timings, "sample", size) == pytest.approx(mean)
+    assert predict(timings, "sample", other) >= 0
 
 
 def test_with_one_size_seen_two_milliseconds_are_overhead_and_the_rest_grows_with_size():
@@ -71,46 +71,46 @@ def test_with_one_size_seen_two_milliseconds_are_overhead_and_the_rest_grows_wit
 def test_a_slow_start_fades():
     # Ten more observations: 0.9^10 = 0.349 of the weight of the first, against (1 - 0.9^10) / 0.1 = 6.51.
     timings = seen((5, 100.0), *[(5, 10.0)] * 10)
-    assert predicted(timings, "sample", 5) == pytest.approx((34.87 + 65.13) / (0.3487 + 6.513), rel=1e-3)
+    assert predict(timings, "sample", 5) == pytest.approx((34.87 + 65.13) / (0.3487 + 6.513), rel=1e-3)
 
 
 def test_a_round_counts_once_however_many_tasks_it_is_spread_over():
     often = seen((5, 100.0))
     for _ in range(8):
-        often = observed(often, "sample", 5, 10.0, weight=1 / 8)
+        often = add_observation(often, "sample", 5, 10.0, weight=1 / 8)
     # 100 has 0.9 of a weight, the eight tasks one together, within what is forgotten during the round.
-    assert predicted(often, "sample", 5) == pytest.approx((90.0 + 10.0) / 1.9, rel=0.03)
+    assert predict(often, "sample", 5) == pytest.approx((90.0 + 10.0) / 1.9, rel=0.03)
 
 
 def test_a_placement_that_was_seen_is_corrected_by_how_far_it_is_off_the_line():
     timings: Timings = {}
     for _ in range(50):
-        timings = observed(timings, "learn", 10, 30.0, style="fused")
-        timings = observed(timings, "learn", 10, 10.0, style="packed")
+        timings = add_observation(timings, "learn", 10, 30.0, style="fused")
+        timings = add_observation(timings, "learn", 10, 10.0, style="packed")
     # The line itself moves by 5 % with each of them.
-    assert predicted(timings, "learn", 10, "fused") == pytest.approx(30.0, rel=0.06)
-    assert predicted(timings, "learn", 10, "packed") == pytest.approx(10.0, rel=0.06)
-    assert 19 < predicted(timings, "learn", 10, "split") < 21
-    assert predicted(timings, "learn", 10) == predicted(timings, "learn", 10, "split")
+    assert predict(timings, "learn", 10, "fused") == pytest.approx(30.0, rel=0.06)
+    assert predict(timings, "learn", 10, "packed") == pytest.approx(10.0, rel=0.06)
+    assert 19 < predict(timings, "learn", 10, "split") < 21
+    assert predict(timings, "learn", 10) == predict(timings, "learn", 10, "split")
 
 
 def test_what_lies_on_the_line_is_not_corrected():
     timings = seen((10, 30.0), (20, 50.0), style="fused")
-    assert predicted(timings, "sample", 30, "fused") == pytest.approx(70.0)
+    assert predict(timings, "sample", 30, "fused") == pytest.approx(70.0)
 
 
 def test_an_observation_leaves_the_earlier_timings_as_they_were_and_they_survive_the_ledger():
     before = seen((1, 5.0))
     copy = dict(before)
-    after = observed(before, "sample", 2, 8.0, "fused")
+    after = add_observation(before, "sample", 2, 8.0, "fused")
     assert before == copy
     assert msgspec.json.decode(msgspec.json.encode(after), type=Timings) == after
 
 
 def test_what_was_measured_on_a_share_of_a_core_is_learnt_as_on_a_whole_one():
     # 512 MB buy 512 / 1769 of a vCPU: 345.5 ms there are 100 ms alone; more than one vCPU shortens nothing.
-    assert alone_ms(345.5078125, 512, 1769) == pytest.approx(100.0)
-    assert alone_ms(100.0, 3538, 1769) == 100.0
+    assert whole_core_ms(345.5078125, 512, 1769) == pytest.approx(100.0)
+    assert whole_core_ms(100.0, 3538, 1769) == 100.0
     # What is learnt so is billed as it was measured.
-    timings = seen((4, alone_ms(690.2, 512, 1769)))
-    assert billed_ms(predicted(timings, "sample", 4), 0, 512, 1769) == 691
+    timings = seen((4, whole_core_ms(690.2, 512, 1769)))
+    assert billed_ms(predict(timings, "sample", 4), 0, 512, 1769) == 691

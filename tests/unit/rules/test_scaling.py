@@ -21,14 +21,14 @@ from coordinator.rules.scaling import (
     HISTORY,
     SCALING_RULES,
     Bounds,
-    Memory,
+    ScalingHistory,
     ScalingSignals,
     Signal,
+    add_round,
+    clear_windows,
     convexity,
-    emptied,
     needs,
     noise_scale,
-    observed,
     rollouts,
     share,
 )
@@ -69,18 +69,18 @@ def rng(*address):
 
 
 def remembered(rounds, rule, window=10):
-    memory = Memory()
+    history = ScalingHistory()
     for signals in rounds:
-        memory = observed(memory, signals, window, rule)
-    return memory
+        history = add_round(history, signals, window, rule)
+    return history
 
 
-def chosen(rule, memory, limits, *address):
-    return rollouts(rule, memory, limits, rng(*address))
+def chosen(rule, history, limits, *address):
+    return rollouts(rule, history, limits, rng(*address))
 
 
 def asked(*policies):
-    return Memory(convexity=dict(enumerate(policies)))
+    return ScalingHistory(convexity=dict(enumerate(policies)))
 
 
 def curved(*ratios):
@@ -140,39 +140,39 @@ def test_a_window_that_shows_no_change_explores(flat):
 
 
 def test_a_group_keeps_its_last_ratios_in_order():
-    memory = remembered([curved(float(value)) for value in range(1, 6)], "paper", window=3)
-    assert memory.convexity == {0: (3.0, 4.0, 5.0)}
+    history = remembered([curved(float(value)) for value in range(1, 6)], "paper", window=3)
+    assert history.convexity == {0: (3.0, 4.0, 5.0)}
 
 
 def test_a_group_that_is_gone_is_forgotten_and_a_new_one_begins_empty():
-    memory = remembered([curved(1.0, 2.0), curved(3.0)], "paper")
-    assert memory.convexity == {0: (1.0, 3.0)}
-    assert observed(memory, curved(5.0, 6.0), 10, "paper").convexity == {0: (1.0, 3.0, 5.0), 1: (6.0,)}
+    history = remembered([curved(1.0, 2.0), curved(3.0)], "paper")
+    assert history.convexity == {0: (1.0, 3.0)}
+    assert add_round(history, curved(5.0, 6.0), 10, "paper").convexity == {0: (1.0, 3.0, 5.0), 1: (6.0,)}
 
 
 def test_a_round_that_measured_nothing_changes_nothing():
-    memory = remembered([curved(1.0), {0: Signal(trace=2.0, square=1.0)}], "shuffled:paper")
-    assert observed(memory, {0: Signal()}, 10, "shuffled:paper") == memory
+    history = remembered([curved(1.0), {0: Signal(trace=2.0, square=1.0)}], "shuffled:paper")
+    assert add_round(history, {0: Signal()}, 10, "shuffled:paper") == history
 
 
 def test_switching_sharing_empties_the_windows_and_keeps_the_noise():
-    memory = remembered([{0: Signal(largest=1.0, smallest=-1.0, trace=2.0, square=1.0)}], "shuffled:paper")
-    assert emptied(memory) == msgspec.structs.replace(memory, convexity={})
-    assert memory.convexity and memory.past and memory.trace == 2.0
+    history = remembered([{0: Signal(largest=1.0, smallest=-1.0, trace=2.0, square=1.0)}], "shuffled:paper")
+    assert clear_windows(history) == msgspec.structs.replace(history, convexity={})
+    assert history.convexity and history.past and history.trace == 2.0
 
 
 def test_the_noise_is_the_weighted_mean_of_the_rounds():
     signals = [(4.0, 1.0), (10.0, -2.0), (1.0, 3.0)]
-    memory = remembered([noisy(*pair) for pair in signals], "gns")
+    history = remembered([noisy(*pair) for pair in signals], "gns")
     weights = [DECAY**2, DECAY, 1.0]
-    assert memory.trace == pytest.approx(np.average([trace for trace, _ in signals], weights=weights))
-    assert memory.square == pytest.approx(np.average([square for _, square in signals], weights=weights))
-    assert memory.rounds == 3
+    assert history.trace == pytest.approx(np.average([trace for trace, _ in signals], weights=weights))
+    assert history.square == pytest.approx(np.average([square for _, square in signals], weights=weights))
+    assert history.rounds == 3
 
 
 def test_the_noise_of_groups_is_summed_before_the_quotient():
-    memory = remembered([{0: Signal(trace=10.0, square=1.0), 3: Signal(trace=2.0, square=3.0), 5: Signal()}], "gns")
-    assert noise_scale(memory) == pytest.approx(12 / 4)
+    history = remembered([{0: Signal(trace=10.0, square=1.0), 3: Signal(trace=2.0, square=3.0), 5: Signal()}], "gns")
+    assert noise_scale(history) == pytest.approx(12 / 4)
 
 
 def test_only_a_shuffled_control_pays_for_the_past():
@@ -185,8 +185,8 @@ def test_only_a_shuffled_control_pays_for_the_past():
 
 @given(histories(), st.sampled_from(RULES))
 def test_the_memory_survives_the_ledger(rounds, rule):
-    memory = remembered(rounds, rule)
-    assert msgspec.json.decode(msgspec.json.encode(memory), type=Memory) == memory
+    history = remembered(rounds, rule)
+    assert msgspec.json.decode(msgspec.json.encode(history), type=ScalingHistory) == history
 
 
 @given(histories(), st.randoms(use_true_random=False))
@@ -201,10 +201,10 @@ def test_the_order_in_which_groups_are_named_leaves_the_same_bytes(rounds, rando
 
 @pytest.mark.parametrize("rule", RULES)
 def test_before_anything_was_observed_a_round_gets_the_most(rule):
-    assert chosen(rule, Memory(), PAPER) == 50
+    assert chosen(rule, ScalingHistory(), PAPER) == 50
 
 
-def test_a_rule_says_what_learners_must_tell():
+def test_a_rule_names_the_summaries_that_learners_compute():
     assert set(SCALING_RULES) == set(RULES)
     assert needs("constant") == ()
     assert needs("paper") == needs("offset") == needs("shuffled:paper") == needs("shuffled:offset") == ("curvature",)
@@ -227,16 +227,16 @@ def test_constant_gives_the_most_whatever_is_measured():
 
 def test_a_worked_round_under_the_threshold_gets_the_average():
     # S = 0.5, 0.25, 0 -> I = 25, 12.5, 9 (clipped from 0); mean 15.5 < 0.5 * (50 - 9) = 20.5, half up.
-    memory = asked((1.0, 5.0, 3.0), (0.0, 8.0, 6.0), (2.0, 9.0))
-    assert chosen("paper", memory, PAPER) == 16
-    assert chosen("offset", memory, PAPER) == 16
+    history = asked((1.0, 5.0, 3.0), (0.0, 8.0, 6.0), (2.0, 9.0))
+    assert chosen("paper", history, PAPER) == 16
+    assert chosen("offset", history, PAPER) == 16
 
 
 def test_a_worked_round_over_the_threshold_gets_the_largest_wish():
     # S = 0.8, 0.25, 0.1 -> I = 40, 12.5, 9; mean 20.5 = the literal threshold; under the other, 9 + 20.5.
-    memory = asked((0.0, 10.0, 2.0), (0.0, 8.0, 6.0), (0.0, 10.0, 9.0))
-    assert chosen("paper", memory, PAPER) == 40
-    assert chosen("offset", memory, PAPER) == 21
+    history = asked((0.0, 10.0, 2.0), (0.0, 8.0, 6.0), (0.0, 10.0, 9.0))
+    assert chosen("paper", history, PAPER) == 40
+    assert chosen("offset", history, PAPER) == 21
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_a_policy_that_asks_for_more_never_lessens_the_round(rule, policies, lim
     more = {**policies, group: (*earlier, max(policies[group]), lower)}
     less = {**policies, group: (*earlier, max(policies[group]), last)}
     assert share(more[group]) >= share(less[group])
-    before, after = (chosen(rule, Memory(convexity=each), limits) for each in (less, more))
+    before, after = (chosen(rule, ScalingHistory(convexity=each), limits) for each in (less, more))
     assert after >= before
 
 
@@ -308,7 +308,7 @@ def test_a_policy_that_asks_for_more_never_lessens_the_round(rule, policies, lim
 @given(windows, bounds(), st.data())
 def test_the_order_and_the_names_of_groups_do_not_matter(rule, policies, limits, data):
     mixed = dict(enumerate(data.draw(st.permutations(list(policies.values())))))
-    before, after = (chosen(rule, Memory(convexity=each), limits) for each in (policies, mixed))
+    before, after = (chosen(rule, ScalingHistory(convexity=each), limits) for each in (policies, mixed))
     assert after == before
 
 
@@ -328,7 +328,7 @@ def test_at_the_threshold_itself_the_order_of_groups_does_not_matter():
 def test_the_unit_of_curvature_does_not_matter(rule, policies, limits, power):
     scaled = {group: tuple(value * 2.0**power for value in window) for group, window in policies.items()}
     before, after = (
-        chosen(rule, Memory(convexity={group: tuple(window) for group, window in each.items()}), limits)
+        chosen(rule, ScalingHistory(convexity={group: tuple(window) for group, window in each.items()}), limits)
         for each in (policies, scaled)
     )
     assert after == before
@@ -336,10 +336,10 @@ def test_the_unit_of_curvature_does_not_matter(rule, policies, limits, power):
 
 def driven(rule, limits, policies, ratios):
     """The units of every round with the given ratios ``[rounds, policies]``, once the windows are full."""
-    memory, got = Memory(), []
+    history, got = ScalingHistory(), []
     for index, row in enumerate(ratios[:, :policies]):
-        memory = observed(memory, curved(*row.tolist()), 10, rule)
-        got.append(chosen(rule, memory, limits, index))
+        history = add_round(history, curved(*row.tolist()), 10, rule)
+        got.append(chosen(rule, history, limits, index))
     return got[10:]
 
 
@@ -378,7 +378,7 @@ def optimum(scale, overhead):
 )
 def test_the_units_are_those_of_the_best_direction_per_dollar(scale, overhead, expected):
     limits = Bounds(most=50, least=1, beta=0.5, overhead=overhead)
-    assert chosen("gns", Memory(trace=scale * 3, square=3.0, rounds=1), limits) == expected
+    assert chosen("gns", ScalingHistory(trace=scale * 3, square=3.0, rounds=1), limits) == expected
 
 
 @pytest.mark.parametrize(("scale", "overhead"), list(itertools.product([0.7, 12.0, 3e3], [0.4, 9.9, 200.0])))
@@ -401,7 +401,7 @@ def test_the_cosine_of_a_noisy_gradient_falls_with_the_noise_as_the_rule_says():
 @given(st.floats(1e-3, 1e6), st.floats(1e-3, 1e4), st.integers(1, 60), st.integers(0, 60))
 def test_no_other_number_of_units_improves_more_per_dollar(scale, overhead, least, more):
     limits = Bounds(most=least + more, least=least, beta=0.5, overhead=overhead)
-    got = chosen("gns", Memory(trace=scale, square=1.0, rounds=1), limits)
+    got = chosen("gns", ScalingHistory(trace=scale, square=1.0, rounds=1), limits)
     tried = [improvement_per_dollar(each, scale, overhead) for each in range(limits.least, limits.most + 1)]
     assert improvement_per_dollar(got, scale, overhead) == pytest.approx(max(tried), rel=1e-9)
 
@@ -421,9 +421,9 @@ def test_a_gradient_without_noise_gets_the_fewest(trace):
 def test_one_round_without_a_gradient_is_averaged_away():
     limits = Bounds(most=50, least=1, beta=0.5, overhead=40.0)
     signals = [noisy(16.0, 1.0)] * 20 + [noisy(16.0, -0.1)]
-    memory = remembered(signals, "gns")
+    history = remembered(signals, "gns")
     average = np.average([1.0] * 20 + [-0.1], weights=DECAY ** np.arange(20, -1, -1))
-    assert chosen("gns", memory, limits) == round(optimum(16 / average, 40.0)) == 15
+    assert chosen("gns", history, limits) == round(optimum(16 / average, 40.0)) == 15
 
 
 # --- the shuffled controls ---
@@ -436,26 +436,26 @@ def shuffled_rules():
 @pytest.mark.parametrize("rule", shuffled_rules())
 def test_a_control_is_the_same_for_the_same_generator_and_reads_only_the_past(rule):
     signals = np.random.default_rng(1).uniform(1, 9, (30, 4))
-    memory = remembered(
+    history = remembered(
         [{0: Signal(largest=a, smallest=-b, trace=c, square=d)} for a, b, c, d in signals.tolist()], rule
     )
     limits = Bounds(most=500, least=1, beta=0.5, overhead=90.0)
     # Other present values, in windows of the same length: what the true rule would go by.
-    other = msgspec.structs.replace(memory, convexity={0: (1.0,) * 10}, trace=1.0, square=1e-9, rounds=3)
-    got = [chosen(rule, memory, limits, address) for address in range(20)]
-    assert got == [chosen(rule, memory, limits, address) for address in range(20)]
+    other = msgspec.structs.replace(history, convexity={0: (1.0,) * 10}, trace=1.0, square=1e-9, rounds=3)
+    got = [chosen(rule, history, limits, address) for address in range(20)]
+    assert got == [chosen(rule, history, limits, address) for address in range(20)]
     assert got == [chosen(rule, other, limits, address) for address in range(20)]
     assert len(set(got)) > 1
 
 
 def test_every_round_of_the_past_is_as_likely_to_be_taken_for_the_present():
     # The ratios 0, 1, 2 in a window of three: the last one gives S = 1, 1/2, 0; the true one is always the last.
-    memory = remembered([curved(0.0), curved(1.0), curved(2.0)], "shuffled:paper")
+    history = remembered([curved(0.0), curved(1.0), curved(2.0)], "shuffled:paper")
     limits = Bounds(most=100, least=1, beta=1.0, overhead=0.0)
-    counts = Counter(chosen("shuffled:paper", memory, limits, address) for address in range(1500))
+    counts = Counter(chosen("shuffled:paper", history, limits, address) for address in range(1500))
     assert set(counts) == {1, 50, 100}
     assert all(abs(count - 500) < 4 * math.sqrt(1500 * 2 / 9) for count in counts.values())
-    assert chosen("paper", memory, limits) == 1
+    assert chosen("paper", history, limits) == 1
 
 
 def test_the_order_of_the_past_does_not_matter_on_average():
@@ -463,8 +463,8 @@ def test_the_order_of_the_past_does_not_matter_on_average():
     limits = Bounds(most=1000, least=1, beta=1.0, overhead=0.0)
     means = []
     for values in (range(1, 41), range(40, 0, -1)):
-        memory = remembered([curved(float(value)) for value in values], "shuffled:paper")
-        means.append(np.mean([chosen("shuffled:paper", memory, limits, address) for address in range(2000)]))
+        history = remembered([curved(float(value)) for value in values], "shuffled:paper")
+        means.append(np.mean([chosen("shuffled:paper", history, limits, address) for address in range(2000)]))
     assert chosen("paper", remembered([curved(float(v)) for v in range(1, 41)], "paper"), limits) == 1
     assert chosen("paper", remembered([curved(float(v)) for v in range(40, 0, -1)], "paper"), limits) == 1000
     # By symmetry S has the mean 1/2; its standard deviation is below 0.5.
@@ -474,16 +474,16 @@ def test_the_order_of_the_past_does_not_matter_on_average():
 def test_a_control_keeps_the_length_of_every_window():
     """A group that has just come back has one ratio and explores, however many rounds there are to draw from."""
     rounds = [curved(float(value), float(value)) for value in range(30)]
-    memory = remembered([*rounds, curved(30.0), curved(31.0, 31.0)], "shuffled:paper")
+    history = remembered([*rounds, curved(30.0), curved(31.0, 31.0)], "shuffled:paper")
     limits = Bounds(most=50, least=9, beta=0.0, overhead=0.0)
-    assert {chosen("shuffled:paper", memory, limits, address) for address in range(50)} == {50}
+    assert {chosen("shuffled:paper", history, limits, address) for address in range(50)} == {50}
 
 
 def test_a_control_draws_the_ratios_of_each_group_from_its_own():
     """Each group's ratios never change, so it explores; a ratio of another group in its window would show."""
-    memory = remembered([curved(1.0, 50.0, 2.0)] * 12 + [curved(1.0, 50.0)] * 3, "shuffled:paper")
+    history = remembered([curved(1.0, 50.0, 2.0)] * 12 + [curved(1.0, 50.0)] * 3, "shuffled:paper")
     limits = Bounds(most=100, least=1, beta=1.0, overhead=0.0)
-    assert {chosen("shuffled:paper", memory, limits, address) for address in range(50)} == {100}
+    assert {chosen("shuffled:paper", history, limits, address) for address in range(50)} == {100}
 
 
 @pytest.mark.parametrize("policies", [6, 2])
@@ -495,9 +495,9 @@ def test_on_noise_a_control_does_as_its_rule_does(policies):
 
 def test_rounds_that_fell_together_stay_together():
     """Two policies with the same ratios ask for the same in every order, so average and largest wish are one."""
-    memory = remembered([curved(float(v), float(v)) for v in range(10)], "shuffled:paper")
+    history = remembered([curved(float(v), float(v)) for v in range(10)], "shuffled:paper")
     limits = Bounds(most=90, least=1, beta=1.0, overhead=0.0)
-    assert {chosen("shuffled:paper", memory, limits, address) for address in range(300)} == {1, *range(10, 91, 10)}
+    assert {chosen("shuffled:paper", history, limits, address) for address in range(300)} == {1, *range(10, 91, 10)}
 
 
 # --- prices ---

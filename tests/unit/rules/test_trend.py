@@ -9,7 +9,17 @@ from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
 
 from coordinator.rules import trend
-from coordinator.rules.trend import CRITICAL, TRENDS, Memory, critical, emptied, observed, slope, steepness, values
+from coordinator.rules.trend import (
+    CRITICAL,
+    TRENDS,
+    TrendHistory,
+    add_round,
+    clear_window,
+    critical,
+    slope,
+    steepness,
+    values,
+)
 
 numbers = st.floats(-1e3, 1e3)
 
@@ -23,27 +33,27 @@ def tables(draw, least=2):
 
 
 def remembered(rounds, length=100):
-    memory = Memory()
+    history = TrendHistory()
     for returns in rounds:
-        memory = observed(memory, returns, length)
-    return memory
+        history = add_round(history, returns, length)
+    return history
 
 
 def test_the_window_keeps_the_last_rounds_and_the_extremes_keep_all():
-    memory = remembered([(5, 0), (1, -7), (2, 3), (3, 1)], length=2)
-    assert memory == Memory(low=(1, -7), high=(5, 3), window=((2, 3), (3, 1)))
-    assert emptied(memory) == Memory(low=(1, -7), high=(5, 3))
-    assert observed(emptied(memory), (9, 0), 2) == Memory(low=(1, -7), high=(9, 3), window=((9, 0),))
+    history = remembered([(5, 0), (1, -7), (2, 3), (3, 1)], length=2)
+    assert history == TrendHistory(low=(1, -7), high=(5, 3), window=((2, 3), (3, 1)))
+    assert clear_window(history) == TrendHistory(low=(1, -7), high=(5, 3))
+    assert add_round(clear_window(history), (9, 0), 2) == TrendHistory(low=(1, -7), high=(9, 3), window=((9, 0),))
 
 
 def test_a_round_of_another_number_of_agents_is_refused():
     with pytest.raises(ValueError):
-        observed(remembered([(1, 2)]), (1, 2, 3), 5)
+        add_round(remembered([(1, 2)]), (1, 2, 3), 5)
 
 
 def test_the_memory_survives_the_wire():
-    memory = remembered([(1.5, 0.1), (np.float64(1) / 3, -2)])
-    assert msgspec.json.decode(msgspec.json.encode(memory), type=Memory) == memory
+    history = remembered([(1.5, 0.1), (np.float64(1) / 3, -2)])
+    assert msgspec.json.decode(msgspec.json.encode(history), type=TrendHistory) == history
 
 
 def test_values_are_the_mean_over_agents_of_shares_of_the_extremes():
@@ -58,9 +68,9 @@ def test_an_agent_that_always_gets_the_same_counts_a_half():
 
 
 def test_extremes_known_now_renormalise_the_whole_window():
-    memory = remembered([(-10,), (0,), (10,), (5,)], length=2)
-    assert values(memory).tolist() == [1, 0.75]
-    assert values(observed(memory, (30,), 2)).tolist() == [0.375, 1]  # 15 / 40 and 40 / 40
+    history = remembered([(-10,), (0,), (10,), (5,)], length=2)
+    assert values(history).tolist() == [1, 0.75]
+    assert values(add_round(history, (30,), 2)).tolist() == [0.375, 1]  # 15 / 40 and 40 / 40
 
 
 def test_slopes_by_hand():
