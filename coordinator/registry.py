@@ -6,10 +6,10 @@ A package offers a rule by an entry point of the group `marless.rules` whose nam
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from typing import Generic, TypeVar, cast
 
 from functions.contract import BadRequest
+from functions.plug_ins import plug_ins
 
 GROUP = "marless.rules"
 
@@ -63,7 +63,7 @@ class Family(Mapping[str, T]):
     def _entry(self, name: str) -> Rule[T]:
         if name in self._built_in:
             return self._built_in[name]
-        offers = [found for found in entry_points(group=GROUP) if found.name == f"{self.name}.{name}"]
+        offers = plug_ins(GROUP).get(f"{self.name}.{name}", ())
         if not offers:
             raise KeyError(name)
         if len(offers) > 1:
@@ -79,4 +79,4 @@ class Family(Mapping[str, T]):
 
     def _plug_ins(self) -> set[str]:
         start = f"{self.name}."
-        return {found.name.removeprefix(start) for found in entry_points(group=GROUP) if found.name.startswith(start)}
+        return {name.removeprefix(start) for name in plug_ins(GROUP) if name.startswith(start)}

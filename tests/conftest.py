@@ -1,9 +1,11 @@
-"""Functions run in the tests' own process where one worker is enough and the process is not the point."""
+"""Functions run in the tests' own process, and runs draw no picture, where process and picture are not the point."""
 
 import pytest
 
 from coordinator.backends import local
 from coordinator.backends.inline import InlineInvoker
+from coordinator.reports import curve
+from functions.contract import MissingExtra
 from functions.data import replay_loading
 from infra.local.files import FileStorage
 from infra.local.processes import WorkerPool
@@ -16,11 +18,19 @@ def _pool(workers, blobs_root, modules):
     return InlineInvoker(FileStorage(blobs_root))
 
 
+def _no_picture(points, path, title):
+    raise MissingExtra("matplotlib")
+
+
+DRAW = curve.draw
+
+
 @pytest.fixture(scope="module", autouse=True)
-def _one_worker_is_this_process():
-    """A process takes a third of a second to start, longer than most runs of the tests last."""
+def _short_runs():
+    """Starting a process and drawing a picture take longer than most runs of the tests last."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(local, "WorkerPool", _pool)
+        patch.setattr(curve, "draw", _no_picture)
         yield
 
 
@@ -28,3 +38,9 @@ def _one_worker_is_this_process():
 def processes(monkeypatch):
     """Worker processes, also where there is one."""
     monkeypatch.setattr(local, "WorkerPool", WorkerPool)
+
+
+@pytest.fixture
+def pictures(monkeypatch):
+    """Runs draw their learning curve, as where matplotlib is installed."""
+    monkeypatch.setattr(curve, "draw", DRAW)

@@ -4,11 +4,11 @@ The value of an entry point is a `Backend` object, such as ``my_package.my_modul
 """
 
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import cast
 
 from coordinator.backends.base import Backend, RemoteBackend
 from coordinator.errors import UserError
+from functions.plug_ins import plug_ins
 
 GROUP = "marless.backends"
 DEFAULT = "local"
@@ -24,22 +24,22 @@ BUILT_IN = {
 
 def names() -> list[str]:
     """The names of all back-ends, ours first."""
-    return [*BUILT_IN, *sorted({found.name for found in entry_points(group=GROUP)} - BUILT_IN.keys())]
+    return [*BUILT_IN, *sorted(plug_ins(GROUP).keys() - BUILT_IN.keys())]
 
 
 def backend(name: str) -> Backend:
     """The back-end of that name; raises `UserError` for one that nobody knows or that cannot be loaded."""
     if name in BUILT_IN:
         return cast(Backend, import_module(BUILT_IN[name]).BACKEND)
-    offered = next(iter(entry_points(group=GROUP, name=name)), None)
-    if offered is None:
+    offers = plug_ins(GROUP).get(name)
+    if not offers:
         raise UserError(f"there is no back-end {name}; known are {', '.join(names())}")
     try:
-        loaded = offered.load()
+        loaded = offers[0].load()
     except Exception as error:
-        raise UserError(f"back-end {name} ({offered.value}) cannot be loaded: {error}") from error
+        raise UserError(f"back-end {name} ({offers[0].value}) cannot be loaded: {error}") from error
     if not isinstance(loaded, Backend):
-        raise UserError(f"back-end {name}: {offered.value} is no Backend object; see docs of marless.backends")
+        raise UserError(f"back-end {name}: {offers[0].value} is no Backend object; see docs of marless.backends")
     return loaded
 
 

@@ -6,7 +6,7 @@ import platform
 import subprocess
 from collections.abc import Iterable
 from importlib.machinery import PathFinder
-from importlib.metadata import entry_points, version
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from functions.algorithms.registry import ALGORITHMS
 from functions.algorithms.registry import GROUP as ALGORITHM_GROUP
 from functions.environments.base import EnvTask
 from functions.environments.registry import GROUP as ENVIRONMENT_GROUP
+from functions.plug_ins import plug_ins
 
 PACKAGES = ("functions", "coordinator", "infra", "marless")
 ROOT = Path(__file__).resolve().parents[2]
@@ -69,10 +70,10 @@ def commit() -> str | None:
 
     Files beside the program, such as results, do not count.
     """
-    described = _git("rev-parse", "HEAD")
-    if described is None or _git("rev-parse", "--show-toplevel") != str(ROOT):
+    head, _, top = (_git("rev-parse", "HEAD", "--show-toplevel") or "").partition("\n")
+    if top != str(ROOT):
         return None
-    return described + ("+" if _git("status", "--porcelain", "--", *PACKAGES) else "")
+    return head + ("+" if _git("status", "--porcelain", "--", *PACKAGES) else "")
 
 
 def _machine() -> str:
@@ -91,7 +92,7 @@ def _machine() -> str:
 
 def _plug_in(group: str, name: str) -> str:
     """The module of the plug-in's entry point; '' when there is none."""
-    return next((found.module for found in entry_points(group=group, name=name)), "")
+    return next((offer.module for offer in plug_ins(group).get(name, ())), "")
 
 
 def _package(module: str) -> str | None:

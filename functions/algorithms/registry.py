@@ -8,10 +8,8 @@ stages run, and may need it. A plug-in cannot take a name of ours.
 
 import difflib
 import importlib
-import sys
-from collections.abc import Mapping
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import cast
 
 import msgspec
@@ -22,6 +20,7 @@ from functions.algorithms.ppo import ippo, mappo
 from functions.algorithms.specification import missing_stages, violation
 from functions.algorithms.value import iql, qmix, vdn
 from functions.contract import BadRequest, Hyperparameters, MissingExtra
+from functions.plug_ins import plug_ins
 
 GROUP = "marless.algorithms"
 
@@ -40,7 +39,7 @@ ALGORITHMS: dict[str, AlgorithmSpec] = {spec.name: spec for spec in BUILT_IN}
 
 def names() -> tuple[str, ...]:
     """Every algorithm, plug-ins last."""
-    return (*ALGORITHMS, *sorted(_plug_ins().keys() - ALGORITHMS.keys()))
+    return (*ALGORITHMS, *sorted(plug_ins(GROUP).keys() - ALGORITHMS.keys()))
 
 
 def algorithm(name: str) -> AlgorithmSpec:
@@ -51,11 +50,12 @@ def algorithm(name: str) -> AlgorithmSpec:
     """
     if name in ALGORITHMS:
         return ALGORITHMS[name]
-    offers = _plug_ins().get(name, ())
+    offers = plug_ins(GROUP).get(name, ())
     if len(offers) > 1:
-        raise BadRequest(f"several packages offer the algorithm {name!r}: {', '.join(offers)}; uninstall all but one")
+        listed = ", ".join(offer.value for offer in offers)
+        raise BadRequest(f"several packages offer the algorithm {name!r}: {listed}; uninstall all but one")
     for offer in offers:
-        return _load(name, offer)
+        return _load(offer)
     nearest = difflib.get_close_matches(name, names(), n=1)
     hint = f"did you mean {nearest[0]}? " if nearest else ""
     raise BadRequest(f"no algorithm is called {name!r}; {hint}It is one of {', '.join(names())}")
@@ -97,29 +97,16 @@ def hyperparameters(config: AlgorithmConfig) -> Hyperparameters:
     return cast(Hyperparameters, found)
 
 
-def _plug_ins() -> Mapping[str, tuple[str, ...]]:
-    return _listed(tuple(sys.path))
-
-
 @cache
-def _listed(path: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
-    """What each plug-in's name stands for; looking for them reads a file of every installed package."""
-    found: dict[str, tuple[str, ...]] = {}
-    for plug_in in entry_points(group=GROUP):
-        found[plug_in.name] = tuple(dict.fromkeys((*found.get(plug_in.name, ()), plug_in.value)))
-    return found
-
-
-@cache
-def _load(name: str, value: str) -> AlgorithmSpec:
-    where, plug_in = f"algorithm plug-in {name!r} ({value})", EntryPoint(name, value, GROUP)
+def _load(offer: EntryPoint) -> AlgorithmSpec:
+    where = f"algorithm plug-in {offer.name!r} ({offer.value})"
     try:
-        spec = plug_in.load()
+        spec = offer.load()
     except Exception as error:
-        raise _load_error(where, value, error) from error
+        raise _load_error(where, offer.value, error) from error
     if wrong := violation(spec):
         raise BadRequest(f"{where} cannot be used: {wrong}")
-    if spec.name != name:
+    if spec.name != offer.name:
         raise BadRequest(f"{where} cannot be used: it calls itself {spec.name!r}; both names must be the same")
     return cast(AlgorithmSpec, spec)
 

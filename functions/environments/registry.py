@@ -9,13 +9,14 @@ an entry point of the group `marless.environments`: its name is the task's name,
 import difflib
 from collections.abc import Callable
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import NamedTuple
 
 import msgspec
 
 from functions.contract import BadRequest, MissingExtra
 from functions.environments.base import EnvironmentFault, EnvSpec, EnvTask, VectorEnvironment
+from functions.plug_ins import plug_ins
 
 GROUP = "marless.environments"
 
@@ -86,7 +87,7 @@ def spec(task: EnvTask) -> EnvSpec:
 
 def names() -> tuple[str, ...]:
     """All env tasks that can be listed, plug-ins included, sorted."""
-    return tuple(sorted({*BUILT_IN, *entry_points(group=GROUP).names}))
+    return tuple(sorted({*BUILT_IN, *plug_ins(GROUP)}))
 
 
 def known(name: str) -> bool:
@@ -108,8 +109,8 @@ def _maker(name: str) -> Make:
     if module := BUILT_IN.get(name, family):
         built_in: Make = import_module(module).make
         return built_in
-    for plug_in in entry_points(group=GROUP, name=name):
-        return _load(plug_in)
+    for offer in plug_ins(GROUP).get(name, ()):
+        return _load(offer)
     raise ValueError(unknown(name))
 
 
@@ -119,11 +120,11 @@ def _error_text(task: EnvTask, error: ValueError) -> str:
     return text if task.name in text else f"{task.name}: {text}"
 
 
-def _load(plug_in: EntryPoint) -> Make:
+def _load(offer: EntryPoint) -> Make:
     """The plug-in's callable; an error in loading it names its entry point."""
-    where = f"environment plug-in '{plug_in.name}' ({plug_in.value})"
+    where = f"environment plug-in '{offer.name}' ({offer.value})"
     try:
-        make_plug_in: Make = plug_in.load()
+        make_plug_in: Make = offer.load()
     except Exception as error:
         # A missing submodule of an installed package cannot be installed.
         if isinstance(error, ModuleNotFoundError) and error.name and "." not in error.name:

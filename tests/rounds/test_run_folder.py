@@ -111,7 +111,7 @@ def signalled(monkeypatch):
     yield plan
 
 
-def test_a_run_is_a_folder_and_its_path_is_the_last_line(marless, processes):
+def test_a_run_is_a_folder_and_its_path_is_the_last_line(marless, processes, pictures):
     said = marless.train("first")
     assert (said.code, said.err, said.out[-1]) == (0, [], "runs/first")
     assert {path.name for path in Path("runs/first").iterdir()} - {".lock"} == FILES
@@ -268,7 +268,7 @@ def test_a_run_whose_function_was_too_slow_goes_on_with_more_time_for_it(marless
     assert refused.code == 2 and "only limits (stop.* and functions.*.timeout_s) can be set anew" in refused.err[0]
 
 
-def test_files_that_a_kill_kept_from_being_written_are_written_by_a_resume(marless, first):
+def test_files_that_a_kill_kept_from_being_written_are_written_by_a_resume(marless, first, pictures):
     expected = summary("first")["final_return"]
     for name in ("summary.json", "evaluations.json", "policies.safetensors"):
         Path("runs/first", name).unlink()
@@ -339,7 +339,7 @@ def test_an_estimate_is_within_a_quarter_of_the_bill(marless):
     assert quantities[0]["s3 gets"] == pytest.approx(quantities[1]["s3 gets"], abs=3)
 
 
-def test_what_a_kill_left_before_a_folder_became_a_run_is_in_nobodys_way(marless):
+def test_what_a_kill_left_before_a_folder_became_a_run_is_in_nobodys_way(marless, pictures):
     left = Path("runs/first")
     (left / "workers").mkdir(parents=True)
     for name in (".lock", "config.toml", "ledger.sqlite", "ledger.sqlite-wal"):
