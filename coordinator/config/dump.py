@@ -1,4 +1,4 @@
-"""A configuration as a TOML file that can be given back to `marless train`: every key with what it means."""
+"""A configuration as a TOML file for `marless train`: every key with its meaning."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ from coordinator.config.schema import RunConfig, explained_keys, valid_keys
 def document(config: RunConfig, plug_ins: bool = False) -> str:
     """Valid TOML with every key; keys without a value stand as comments. Reading it gives `config` again.
 
-    With `plug_ins` rules of other packages are explained too, which takes a look at all that is installed.
+    With `plug_ins` rules of other packages are explained too, which needs a scan of all installed packages.
     """
     values = msgspec.to_builtins(config)
     means = (explained_keys if plug_ins else valid_keys)(values["algorithm"]["name"])

@@ -1,4 +1,4 @@
-"""Keys that earlier versions had, and what they are called now."""
+"""Keys of earlier versions and their new names."""
 
 _ALGORITHM = {
     "adam_epsilon": "adam_eps",

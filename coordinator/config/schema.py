@@ -1,7 +1,7 @@
-"""RunConfig: all that a user can set about a run, typed, closed, and documented where it is defined.
+"""RunConfig: all settings of a run, typed, closed, and documented where they are defined.
 
-A run is described by a TOML file and `key=value` overrides with dotted keys. Whatever cannot be read becomes one
-`ConfigError` line that says what is wrong, where, and what to do.
+A run is described by a TOML file and `key=value` overrides with dotted keys. Every error in them becomes a
+`ConfigError` of one line: the key, the fault, and a remedy.
 """
 
 import difflib
@@ -33,7 +33,7 @@ from functions.contract import BadRequest, MissingExtra
 from functions.environments import registry
 from functions.environments.base import EnvTask
 
-# Which class a table is of is known only when its name is: plug-ins bring theirs.
+# The class of the table `algorithm` depends on its key `name`; plug-ins add classes.
 if TYPE_CHECKING:
     AnyConfig = AlgorithmConfig
 else:
@@ -41,11 +41,11 @@ else:
 
 DEFAULT_ROUNDS = 400
 RANDOM = "random"
-# Memory of a function at most, MB: Lambda's.
+# Lambda's largest function, MB.
 MOST_MB = 10_240
 
 _ALGORITHM = "mappo"
-# The task's own definition belongs to the functions, which read it without this module.
+# `EnvTask` is defined in `functions`, without descriptions.
 _TASK_KEYS = {
     "task.name": "the environment, such as mpe/simple_spread, or pettingzoo:package.module:factory",
     "task.agents": "number of agents, adversaries included; default: the environment's own",
@@ -53,6 +53,8 @@ _TASK_KEYS = {
 }
 
 
+# Measurements that scaling rules need, for messages.
+_MEASURED = {"noise": "the gradient noise", "curvature": "the curvature of the loss"}
 # The keys that name a rule, and the rules that they may name.
 RULES: dict[str, Family[Any]] = {
     "trend.rule": TRENDS,
@@ -74,28 +76,28 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 class Actors(Section, frozen=True, kw_only=True):
-    """What one sampling unit is. A unit is an amount of data; how units are packed into invocations is placement's."""
+    """Size of a rollout, the unit of sampling. The table `placement` packs rollouts into invocations."""
 
-    num_envs: Annotated[int, Meta(ge=1, description="copies of the environment in one unit")] = 64
+    num_envs: Annotated[int, Meta(ge=1, description="environments of a rollout, stepped together")] = 64
     rollout_length: (
-        Annotated[int, Meta(ge=1, description="steps of every copy per round; default: one episode")] | None
+        Annotated[int, Meta(ge=1, description="steps of every environment in a rollout; default: one episode")] | None
     ) = None
 
 
 class Trend(Section, frozen=True, kw_only=True):
-    """When the reward trend says that training goes the wrong way, so that dynamic sharing is switched on or off."""
+    """The decline of returns on which dynamic sharing is switched on or off."""
 
     rule: Annotated[str, Meta(description=TRENDS.described())] = "significant"
-    window: Annotated[int, Meta(ge=3, le=100, description="rounds that are looked at, W of the paper")] = 10
+    window: Annotated[int, Meta(ge=3, le=100, description="rounds of the trend's window, W of the paper")] = 10
     gamma: Annotated[float, Meta(description="threshold of the rules paper and decline, per round")] = 0.0
     alpha: Annotated[
         float,
-        Meta(ge=0.001, le=0.1, description="chance of any false alarm in 100 rounds without a trend, for significant"),
+        Meta(ge=0.001, le=0.1, description="significant: probability of a false alarm in 100 rounds without a trend"),
     ] = 0.05
 
 
 class Sharing(Section, frozen=True, kw_only=True):
-    """Which agents share networks, and how that is decided while training goes on (rule dynamic)."""
+    """Which agents share networks, and how rule dynamic changes that during training."""
 
     rule: Annotated[str, Meta(description=SHARING_MODES.described())] = "none"
     start: Annotated[sharing.Start, Meta(description="how dynamic sharing begins; the MARLess paper begins apart")] = (
@@ -103,31 +105,29 @@ class Sharing(Section, frozen=True, kw_only=True):
     )
     distance: Annotated[str, Meta(description=f"between policies: {DISTANCES.described()}")] = "jsd"
     grouping: Annotated[str, Meta(description=GROUPINGS.described())] = "linkage"
-    cap: Annotated[Cap, Meta(description="most groups of kmeans: as the paper's text or as its figure has it")] = "text"
-    epsilon: Annotated[float, Meta(gt=0, description="linkage merges agents surely closer than this")] = 0.1
-    confidence: Annotated[float, Meta(gt=0, lt=1, description="how sure linkage has to be")] = 0.95
-    base: Annotated[str, Meta(description=f"what a group goes on from: {BASES.described()}")] = "distil"
+    cap: Annotated[Cap, Meta(description="most groups of kmeans, by the paper's text or its figure")] = "text"
+    epsilon: Annotated[float, Meta(gt=0, description="linkage merges agents closer than this, with confidence")] = 0.1
+    confidence: Annotated[float, Meta(gt=0, lt=1, description="confidence that a distance is below epsilon")] = 0.95
+    base: Annotated[str, Meta(description=f"networks that a new group starts from: {BASES.described()}")] = "distil"
     distil_steps: Annotated[int, Meta(ge=1, le=10_000, description="optimiser steps of base distil")] = 200
     trial: Annotated[
         bool, Meta(description="share only if a trial on fresh episodes shows the shared team no worse than margin")
     ] = True
     margin: Annotated[
-        float, Meta(gt=0, description="what the trial lets pass, as a share of what the run has gained so far")
+        float, Meta(gt=0, description="loss of return that the trial accepts, as a share of the run's gain")
     ] = 0.1
-    error: Annotated[float, Meta(gt=0, lt=0.5, description="chance that the trial lets a worse team pass")] = 0.05
-    trial_episodes: Annotated[int, Meta(ge=2, le=10_000, description="most episodes of a trial, in each arm")] = 1600
+    error: Annotated[float, Meta(gt=0, lt=0.5, description="probability that the trial accepts a worse team")] = 0.05
+    trial_episodes: Annotated[int, Meta(ge=2, le=10_000, description="most episodes of a trial for each team")] = 1600
 
 
 class Scaling(Section, frozen=True, kw_only=True):
-    """How many units a round samples."""
+    """How many rollouts a round samples."""
 
     rule: Annotated[str, Meta(description=SCALING_RULES.described())] = "constant"
     rollouts: Annotated[
-        int, Meta(ge=1, le=10_000, description="sampling units per round; the most, for other rules")
+        int, Meta(ge=1, le=10_000, description="rollouts per round; for rules other than constant the most")
     ] = 1
-    min_rollouts: Annotated[int, Meta(ge=1, description="fewest units per round; default: units / agents")] | None = (
-        None
-    )
+    min_rollouts: Annotated[int, Meta(ge=1, description="fewest per round; default: rollouts / agents")] | None = None
     beta: Annotated[float, Meta(ge=0, le=1, description="threshold of the rules paper and offset")] = 0.5
 
 
@@ -135,12 +135,12 @@ class Placement(Section, frozen=True, kw_only=True):
     """How work is spread over invocations; it never changes a weight."""
 
     rule: Annotated[str, Meta(description=PLACEMENTS.described())] = "fused"
-    rollouts_per_invocation: Annotated[int, Meta(ge=1, description="sampling units in one actor invocation")] = 1
+    rollouts_per_invocation: Annotated[int, Meta(ge=1, description="rollouts in one actor invocation")] = 1
     rounds: Annotated[int, Meta(ge=1, le=100, description="most rounds in one invocation of whole")] = 10
     inline_objects: Annotated[
-        bool, Meta(description="objects travel inside messages and are stored at checkpoints only; auto decides itself")
+        bool, Meta(description="send objects inside messages and store them at checkpoints only; auto chooses itself")
     ] = False
-    deadline_s: Annotated[float, Meta(gt=0, description="auto: longest round")] | None = None
+    deadline_s: Annotated[float, Meta(gt=0, description="auto: the cheapest within this time per round")] | None = None
     dollars_per_hour: Annotated[float, Meta(gt=0, description="auto: the fastest at this rate")] | None = None
 
 
@@ -153,29 +153,25 @@ class Evaluation(Section, frozen=True, kw_only=True):
     ] = 320
     final_episodes: Annotated[int, Meta(ge=2, description="episodes for the return of the final policies")] = 3200
     episodes_per_invocation: Annotated[int, Meta(ge=1, description="episodes in one evaluator invocation")] = 3200
-    side: (
-        Annotated[int, Meta(ge=0, description="of competing sides, whose return counts; default: the largest")] | None
-    ) = None
+    side: Annotated[int, Meta(ge=0, description="side whose return counts; default: the largest")] | None = None
 
 
 class Opponents(Section, frozen=True, kw_only=True):
-    """A side of a competitive task that does not learn, so that the others learn against what stays the same."""
+    """The side of a competitive task that does not learn, so that the others learn against fixed opponents."""
 
-    side: (
-        Annotated[int, Meta(ge=0, description="of competing sides, the one that does not learn; default: none")] | None
-    ) = None
-    policies: Annotated[
-        str, Meta(min_length=1, description="how it acts: random, or as that run's or file's policies")
-    ] = RANDOM
+    side: Annotated[int, Meta(ge=0, description="the side that does not learn; default: none")] | None = None
+    policies: Annotated[str, Meta(min_length=1, description="its policies: random, or those of a run or a file")] = (
+        RANDOM
+    )
 
 
 class Stop(Section, frozen=True, kw_only=True):
-    """When the run ends: at the end of the first round that meets any of these. Default: 400 rounds."""
+    """Limits of the run, which ends with the first round that meets one of them. Default: 400 rounds."""
 
     rounds: Annotated[int, Meta(ge=0, description="finished rounds")] | None = None
     env_steps: Annotated[int, Meta(ge=1, description="environment steps")] | None = None
-    seconds: Annotated[float, Meta(gt=0, description="seconds of training, interruptions not counted")] | None = None
-    dollars: Annotated[float, Meta(gt=0, description="hard cap on the bill; never passed, whatever fails")] | None = (
+    seconds: Annotated[float, Meta(gt=0, description="seconds of training, without interruptions")] | None = None
+    dollars: Annotated[float, Meta(gt=0, description="hard cap on the bill, never exceeded whatever fails")] | None = (
         None
     )
     return_: Annotated[float, Meta(description="target for the mean greedy return of an evaluation")] | None = field(
@@ -184,10 +180,10 @@ class Stop(Section, frozen=True, kw_only=True):
 
 
 class Function(Section, frozen=True, kw_only=True):
-    """Size of a function. 1,769 MB buy one vCPU, which is what one core here stands for."""
+    """Size of a function. 1,769 MB buy one vCPU, which counts as one core of this machine."""
 
     memory_mb: Annotated[int, Meta(ge=128, le=MOST_MB, description="memory of the function")] = 1769
-    timeout_s: Annotated[float, Meta(gt=0, le=900, description="longest run of one attempt")] = 60.0
+    timeout_s: Annotated[float, Meta(gt=0, le=900, description="time limit of one attempt")] = 60.0
 
 
 class Functions(Section, frozen=True, kw_only=True):
@@ -199,7 +195,7 @@ class Functions(Section, frozen=True, kw_only=True):
 
 
 class Pricing(Section, frozen=True, kw_only=True):
-    """Whose prices the bill uses."""
+    """The price list of the bill."""
 
     region: Annotated[str, Meta(description="AWS region of the price list")] = "us-east-1"
     architecture: Annotated[Architecture, Meta(description="processor of the functions: arm or x86")] = "arm"
@@ -209,8 +205,8 @@ class Pricing(Section, frozen=True, kw_only=True):
 class RunConfig(Section, frozen=True, kw_only=True):
     """A run."""
 
-    seed: Annotated[int, Meta(ge=0, le=2**63 - 1, description="all randomness of the run follows from it")] = 1
-    attempts: Annotated[int, Meta(ge=1, le=10, description="attempts of a task before the run stops as failed")] = 3
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1, description="seed of all random numbers of the run")] = 1
+    attempts: Annotated[int, Meta(ge=1, le=10, description="attempts of a work item before the run fails")] = 3
     checkpoint_every: Annotated[int, Meta(ge=1, description="rounds between checkpoints that survive a power loss")] = (
         25
     )
@@ -232,7 +228,7 @@ class RunConfig(Section, frozen=True, kw_only=True):
             msgspec.structs.force_setattr(self, "algorithm", _convert_algorithm(self.algorithm))
 
     def effective(self) -> Self:
-        """The configuration with a limit: a run without any stops after `DEFAULT_ROUNDS` rounds."""
+        """The configuration, with a limit of `DEFAULT_ROUNDS` rounds if it has no limit."""
         if any(value is not None for value in msgspec.structs.asdict(self.stop).values()):
             return self
         return msgspec.structs.replace(self, stop=Stop(rounds=DEFAULT_ROUNDS))
@@ -267,17 +263,16 @@ def convert(document: Mapping[str, Any], where: str) -> RunConfig:
 
 
 def _share_by_default(config: RunConfig, document: Mapping[str, Any]) -> RunConfig:
-    """With shared networks where an algorithm learns from replay, unless the document says who shares: the published
-    settings of them all, and with networks of their own agents learned more slowly here, see
-    docs/data/algorithms.toml."""
+    """With shared networks for algorithms with a replay buffer, unless the document sets `sharing.rule`: all published
+    settings share, and with separate networks agents learned more slowly here, see docs/data/algorithms.toml."""
     if "rule" in document.get("sharing", {}) or not config.algorithm.replayed_steps:
         return config
     return msgspec.structs.replace(config, sharing=msgspec.structs.replace(config.sharing, rule="all"))
 
 
 def _pack_by_default(config: RunConfig, document: Mapping[str, Any]) -> RunConfig:
-    """With all learners in one invocation where they would else exchange tensors in every update of a round, unless the
-    document says how work is to be placed."""
+    """With all learners in one invocation for algorithms whose learners exchange tensors in every update of a round,
+    unless the document sets `placement.rule`."""
     updates = config.algorithm.updates_per_round
     if "rule" in document.get("placement", {}) or updates == 1:
         return config
@@ -287,7 +282,7 @@ def _pack_by_default(config: RunConfig, document: Mapping[str, Any]) -> RunConfi
 
 
 def _convert_algorithm(document: Any) -> AlgorithmConfig:
-    """The table `algorithm` as its algorithm's own configuration; raises `ValueError` with the place."""
+    """The table `algorithm` as its algorithm's configuration class; raises `ValueError` with the place."""
     spec = algorithms.algorithm(_algorithm_name({"algorithm": document}))
     try:
         return msgspec.convert(document, spec.config)
@@ -297,14 +292,14 @@ def _convert_algorithm(document: Any) -> AlgorithmConfig:
 
 
 def _algorithm_name(document: Mapping[str, Any]) -> str:
-    """The algorithm that a document means; one whose name is no text is judged as the default one."""
+    """The algorithm that a document names; the default one if the name is not a string."""
     table = document.get("algorithm")
     name = table.get("name", _ALGORITHM) if isinstance(table, Mapping) else _ALGORITHM
     return name if isinstance(name, str) else _ALGORITHM
 
 
 def _impossible(config: RunConfig) -> str:
-    """What cannot be, although every value is of its type; '' when there is nothing."""
+    """The first value that is invalid although its type is right, and why; '' when all are valid."""
     for key, value in _numbers(msgspec.to_builtins(config)):
         if not math.isfinite(value):
             return f"{key}: {value} is not a finite number"
@@ -320,7 +315,7 @@ def _impossible(config: RunConfig) -> str:
 
 
 def _unknown_rule(config: RunConfig) -> str:
-    """A rule that nobody knows, or that cannot be used."""
+    """The first rule that is unknown or cannot be loaded, as a message; '' without one."""
     for key, family in RULES.items():
         section, field_ = key.split(".")
         name = getattr(getattr(config, section), field_)
@@ -334,7 +329,7 @@ def _unknown_rule(config: RunConfig) -> str:
 
 
 def _unencodable(config: RunConfig) -> str:
-    """A setting of the algorithm that messages cannot carry."""
+    """The first setting of the algorithm that messages cannot encode, as a message; '' without one."""
     try:
         algorithms.hyperparameters(config.algorithm)
     except BadRequest as error:
@@ -343,30 +338,32 @@ def _unencodable(config: RunConfig) -> str:
 
 
 def _conflicting_rules(config: RunConfig) -> str:
-    """Rules and settings that exclude each other."""
+    """The first pair of rules or settings that exclude each other, as a message; '' without one."""
     name = config.algorithm.name
     known: tuple[str, ...] = algorithms.algorithm(name).summaries
     if SHARING_MODES[config.sharing.rule].switches and DISTANCES[config.sharing.distance].needs not in known:
         fit = ", ".join(rule for rule in DISTANCES.built_in if DISTANCES[rule].needs in known)
         if not fit:
-            return f"sharing.rule: teams of {name} cannot change on the way; use none or all"
+            return f"sharing.rule: teams of {name} cannot change during a run; use none or all"
         return f"sharing.distance: policies of {name} cannot be compared by {config.sharing.distance}; use one of {fit}"
     if not set(scaling.needs(config.scaling.rule)) <= set(known):
-        return f"scaling.rule: learners of {name} do not tell what {config.scaling.rule} goes by; use constant"
+        rule = config.scaling.rule
+        needed = " and ".join(_MEASURED.get(summary, summary) for summary in scaling.needs(rule))
+        return f"scaling.rule={rule} needs {needed}, which learners of {name} do not report; use constant"
     least, most = config.scaling.min_rollouts, config.scaling.rollouts
     if least is not None and least > most:
         return f"scaling.min_rollouts: {least} is more than scaling.rollouts ({most})"
     if config.opponents.side is None and config.opponents.policies != RANDOM:
-        return "opponents.policies: say which side does not learn, as opponents.side"
+        return "opponents.policies: name the side that does not learn as opponents.side"
     if config.placement.inline_objects and config.algorithm.replayed_steps:
-        return f"placement.inline_objects: {name} learns from earlier rounds, which are kept in storage; leave it false"
+        return f"placement.inline_objects: {name} learns from earlier rounds, which stay in storage; leave it false"
     if config.placement.deadline_s is not None and config.placement.dollars_per_hour is not None:
         return "placement.deadline_s: give a deadline or placement.dollars_per_hour, not both"
     return ""
 
 
 def _numbers(table: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, float]]:
-    """Every number with a point of a configuration, by dotted key."""
+    """Every float of a configuration, by dotted key."""
     for name, value in table.items():
         if isinstance(value, Mapping):
             yield from _numbers(value, f"{prefix}{name}.")
@@ -375,12 +372,12 @@ def _numbers(table: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, 
 
 
 def _add_default_names(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document with the names that stand when it gives only settings of the default task or algorithm."""
-    named = dict(document)
+    """The document with the default name in the tables `task` and `algorithm` if they have none."""
+    completed = dict(document)
     for table, default in (("task", RunConfig().task.name), ("algorithm", _ALGORITHM)):
-        if isinstance(named.get(table), Mapping):
-            named[table] = {"name": default, **named[table]}
-    return named
+        if isinstance(completed.get(table), Mapping):
+            completed[table] = {"name": default, **completed[table]}
+    return completed
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -415,7 +412,7 @@ def override(document: dict[str, Any], text: str) -> None:
 def valid_keys(algorithm: str | None = None) -> dict[str, str]:
     """Every key a user can set, dotted, with its description; `algorithm` picks the hyper-parameters listed.
 
-    Raises `BadRequest` for an algorithm nobody knows.
+    Raises `BadRequest` for an unknown algorithm.
     """
     return _keys(RunConfig, algorithms.algorithm(algorithm or _ALGORITHM), "")
 
@@ -426,21 +423,21 @@ def explained_keys(algorithm: str | None = None) -> dict[str, str]:
 
 
 def _keys(struct: type[msgspec.Struct], algorithm: AlgorithmSpec, prefix: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    keys: dict[str, str] = {}
     for item in msgspec.structs.fields(struct):
         name = f"{prefix}{item.encode_name}"
         if name == "algorithm":
-            found["algorithm.name"] = f"one of {', '.join(algorithms.names())}"
-            found |= _keys(algorithm.config, algorithm, "algorithm.")
+            keys["algorithm.name"] = f"one of {', '.join(algorithms.names())}"
+            keys |= _keys(algorithm.config, algorithm, "algorithm.")
         elif isinstance(item.type, type) and issubclass(item.type, msgspec.Struct):
-            found |= _keys(item.type, algorithm, f"{name}.")
+            keys |= _keys(item.type, algorithm, f"{name}.")
         else:
-            found[name] = _TASK_KEYS.get(name) or description(item.type)
-    return found
+            keys[name] = _TASK_KEYS.get(name) or description(item.type)
+    return keys
 
 
 def description(annotation: Any) -> str:
-    """The description in an annotated type, wherever it stands in a union."""
+    """The description in an annotated type, or in a member of a union."""
     for meta in getattr(annotation, "__metadata__", ()):
         if isinstance(meta, Meta) and meta.description:
             return meta.description
@@ -463,16 +460,16 @@ def _refuse_unknown(document: Mapping[str, Any], where: str, algorithm: str) -> 
 
 def _others_with(key: str) -> str:
     """The algorithms that have the key, in words; '' when none has."""
-    having = []
+    owners: list[str] = []
     for name in algorithms.names():
-        # Nobody asked for a plug-in that does not load.
+        # A plug-in that does not load is no fault of this configuration.
         with suppress(BadRequest, MissingExtra):
-            having += [name] if key in valid_keys(name) else []
-    return " and ".join(filter(None, (", ".join(having[:-1]), *having[-1:])))
+            owners += [name] if key in valid_keys(name) else []
+    return " and ".join(filter(None, (", ".join(owners[:-1]), *owners[-1:])))
 
 
 def _flatten(document: Mapping[str, Any], tables: set[str], prefix: str = "") -> Iterable[str]:
-    """Dotted keys of a document; a key that should be a table but is not stays one key, for the type check."""
+    """Dotted keys of a document, without keys that should be tables but are not: the type check refuses these."""
     for name, value in document.items():
         key = f"{prefix}{name}"
         if isinstance(value, Mapping) and (key in tables or key == "task.options"):
@@ -482,10 +479,10 @@ def _flatten(document: Mapping[str, Any], tables: set[str], prefix: str = "") ->
 
 
 def _readable(message: str, algorithm: str, document: Mapping[str, Any]) -> str:
-    """A validation message with the place first and in the user's notation, and what the key means."""
+    """A validation message with the key first, in the user's notation, and the key's meaning."""
     text, _, place = message.partition(" - at `$.")
     key = place.rstrip("`")
-    # The keys of this table are the task's own, so that msgspec does not tell which.
+    # msgspec does not name the keys of a dict.
     if key == "task.options[...]":
         options = document["task"]["options"].items()
         key = next(f"task.options.{name}" for name, value in options if not isinstance(value, str | int | float))

@@ -1,8 +1,8 @@
-"""What a family of tasks is trained with where the user does not say otherwise.
+"""Default settings by family of environments.
 
-The defaults of `coordinator.config.schema` were made on the Multi-Particle tasks, whose rewards come at every step.
-Where rewards come late, or a copy is a program of its own, other values work; docs/data/algorithms.toml has the
-reasons.
+The defaults of `coordinator.config.schema` were tuned on the Multi-Particle tasks, whose rewards come at every step.
+Where rewards come late, or every environment is a separate program, other values work; docs/data/algorithms.toml has
+the reasons.
 """
 
 from collections.abc import Collection, Mapping
@@ -10,12 +10,12 @@ from typing import Any
 
 Settings = Mapping[str, float | str | bool]
 
-# Engines of ours step all copies at once. Elsewhere copies are stepped one after another: 3,200 episodes of level-based
-# foraging took more than the 60 s that an evaluator has, and a run must not fail at its end.
+# Our engines step all environments at once. Others are stepped one after another: 3,200 episodes of level-based
+# foraging took longer than the evaluator's 60 s, and a run must not fail at its end.
 _STEPPED: Settings = {"evaluation.episodes_per_invocation": 320, "functions.evaluator.timeout_s": 300.0}
-# A victory is paid at the end of a battle of 30 to 150 steps, and equal units share in all published settings; who
-# counts its own reward alone learns to run. With targets of one step QMIX's values rose far above what battles paid
-# and it did not learn; why was not found out beyond that.
+# A victory is rewarded at the end of a battle of 30 to 150 steps, and equal units share networks in all published
+# settings; an agent that learns from its own reward alone learns to run away. With one-step targets QMIX's values rose
+# far above the rewards of battles and it did not learn; the cause is unknown.
 _BATTLES: Settings = {
     **_STEPPED,
     "sharing.rule": "all",
@@ -23,8 +23,8 @@ _BATTLES: Settings = {
     "algorithm.reward": "team",
     "algorithm.n_step": 20,
 }
-# Every copy is a StarCraft process, which takes seconds to start; 8 are those of Yu et al. (2022), 32 test episodes
-# those of Samvelyan et al. (2019).
+# Every environment is a StarCraft process, which takes seconds to start. Yu et al. (2022) use 8 of them, Samvelyan et
+# al. (2019) 32 test episodes.
 _STARCRAFT: Settings = {
     **_BATTLES,
     "actors.num_envs": 8,
@@ -35,9 +35,9 @@ _STARCRAFT: Settings = {
 }
 # Rewards are rare: Papoudakis et al. (2021).
 _RARE: Settings = {**_STEPPED, "sharing.rule": "all", "algorithm.gamma": 0.99}
-# Food that is gathered together is found once in thousands of random steps, so that value methods look for longer and
-# replay it more often; with a longer horizon their values stayed above what there is to gather. Rounds of 64 episodes
-# have twice the steps of the Multi-Particle tasks' and as many updates for each of them.
+# Random agents collect food together once in thousands of steps, so value methods explore for longer and replay it more
+# often; with a longer horizon their values stayed above the possible return. Rounds of 64 episodes have twice the steps
+# of the Multi-Particle tasks' and as many updates per step.
 _FORAGING: Settings = {
     **_RARE,
     "algorithm.gamma": 0.95,
@@ -45,10 +45,10 @@ _FORAGING: Settings = {
     "algorithm.epsilon_steps": 200_000,
     "algorithm.priority": 0.6,
 }
-# Episodes of 500 steps are long: 64 of them took 35 of the 60 s that an actor has.
+# Episodes have 500 steps: 64 of them took 35 of the actor's 60 s.
 _WAREHOUSES: Settings = {**_RARE, "functions.actor.timeout_s": 300.0}
-# Episodes of up to 900 steps, each of which is physics or a picture: 64 of them took 118 to 589 s, so that 8 take 74 at
-# most. An evaluation as long as that of other tasks would take longer than the training between two of them.
+# Episodes have up to 900 steps of physics or of rendering: 64 of them took 118 to 589 s, so 8 take 74 s at most. An
+# evaluation of as many episodes as elsewhere would take longer than the training between two evaluations.
 _SLOW: Settings = {
     **_STEPPED,
     "actors.num_envs": 8,
@@ -57,10 +57,10 @@ _SLOW: Settings = {
     "evaluation.episodes_per_invocation": 8,
     "functions.actor.timeout_s": 300.0,
 }
-# Its reset leaves something of the last episode behind, which another packing of the same work would not.
+# Its reset keeps state of the last episode, so without a rebuild results would depend on the packing of the work.
 _REMADE: Settings = {**_SLOW, "task.options.rebuild": True}
 
-# By how the names of their tasks start, the first that fits; the last are all others.
+# By prefix of the task name, the first that matches; the empty prefix matches all others.
 FAMILIES: Mapping[str, Settings] = {
     "matrix/": {},
     "mpe/": {},
@@ -75,33 +75,32 @@ FAMILIES: Mapping[str, Settings] = {
     "pettingzoo:pettingzoo.butterfly": _SLOW,
     "": _STEPPED,
 }
-# What one algorithm has beside its family's, by both. The values of QMIX were made where every step is paid, and with
-# them it gathered nothing; which of the three it needs was not looked at.
+# Settings of one algorithm in a family, in addition to the family's. QMIX's default values were tuned on rewards at
+# every step; with them it collected no food. Which of the three changes it needs was not tested.
 ALONE: Mapping[tuple[str, str], Settings] = {
     ("lbf/", "qmix"): {"algorithm.huber_delta": 1000.0, "algorithm.max_grad_norm": 10.0, "algorithm.tau": 0.01},
 }
 
 
 def fill_defaults(document: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
-    """The document of a configuration with its task family's value for every key that it leaves open, of those `known`
-    and the task's own options.
+    """The document of a configuration, completed with the values of its task family for `known` keys and task options.
 
-    A table that is none is left as it is, for whoever checks the types.
+    A value in place of a table stays as it is: the type check refuses it later.
     """
-    made = dict(document)
-    for key, value in _of(document).items():
+    completed = dict(document)
+    for key, value in _family_settings(document).items():
         *path, name = key.split(".")
         if key in known or key.startswith("task.options."):
-            _set(made, path, name, value)
-    return made
+            _set(completed, path, name, value)
+    return completed
 
 
-def _of(document: Mapping[str, Any]) -> Settings:
+def _family_settings(document: Mapping[str, Any]) -> Settings:
     task, algorithm = (_name(document.get(table)) for table in ("task", "algorithm"))
     if task is None:
         return {}
-    start = next(start for start in FAMILIES if task.startswith(start))
-    return {**FAMILIES[start], **ALONE.get((start, algorithm or ""), {})}
+    prefix = next(prefix for prefix in FAMILIES if task.startswith(prefix))
+    return {**FAMILIES[prefix], **ALONE.get((prefix, algorithm or ""), {})}
 
 
 def _name(table: object) -> str | None:
@@ -110,12 +109,12 @@ def _name(table: object) -> str | None:
 
 
 def _set(document: dict[str, Any], path: list[str], name: str, value: float | str | bool) -> None:
-    """Sets ``path.name`` where it is open; tables on the way are copied, since they are the caller's."""
+    """Sets ``path.name`` unless it is set; tables on the path are copied, since they belong to the caller."""
     table = document
     for step in path:
-        below = table.get(step, {})
-        if not isinstance(below, Mapping):
+        inner = table.get(step, {})
+        if not isinstance(inner, Mapping):
             return
-        table[step] = dict(below)
+        table[step] = dict(inner)
         table = table[step]
     table.setdefault(name, value)

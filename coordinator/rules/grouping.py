@@ -1,4 +1,4 @@
-"""Who belongs together: from distances between agents to groups, and which member a group starts from."""
+"""Groups agents by the distances between their policies, and chooses the member that a group starts from."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
@@ -22,8 +22,8 @@ _SWEEPS = 100
 class GroupingRule(Protocol):
     """Labels 0, 1, ... for n agents of one class, in the order of each group's first member.
 
-    `distance` ``[n, n]`` and its `upper` bound ``[n, n]`` are symmetric; `count` is how many groups the schedule asks
-    for, `epsilon` how close is alike. A rule may ignore either.
+    `distance` ``[n, n]`` and its `upper` bound ``[n, n]`` are symmetric; `count` is the number of groups by the
+    schedule, `epsilon` the largest distance within a group. A rule may ignore either.
     """
 
     def __call__(
@@ -32,11 +32,11 @@ class GroupingRule(Protocol):
 
 
 def policy_count(times: int, agents: int, cap: Cap) -> int:
-    """N', how many policies `agents` agents that could share have, the `times`-th time (from 1) sharing is switched on.
+    """N', the number of policies of `agents` agents of one class when sharing starts for the `times`-th time (from 1).
 
-    The policy count scheduler of MARLess, §4.3.3: min(2^j, cap, N). The paper contradicts itself: its text
-    caps at 2^(⌊log2 N⌋+1), which is above N, so that sharing ends in nobody sharing; its Fig. 12(a) keeps four policies
-    for six agents to the end, as a cap of 2^⌊log2 N⌋ does. Raises `ValueError` for numbers below 1.
+    The policy count scheduler of MARLess, §4.3.3: min(2^j, cap, N). The paper contradicts itself: its text caps at
+    2^(⌊log2 N⌋+1), which is above N, so that in the end no agents share; its Fig. 12(a) keeps four policies for six
+    agents, as a cap of 2^⌊log2 N⌋ does. Raises `ValueError` for numbers below 1.
     """
     if times < 1 or agents < 1:
         raise ValueError(f"times ({times}) and agents ({agents}) count from 1")
@@ -47,23 +47,22 @@ def policy_count(times: int, agents: int, cap: Cap) -> int:
 def kmeans(distance: Array, upper: Array, count: int, epsilon: float, rng: np.random.Generator) -> Labels:
     """At most `count` groups by K-Means on the rows of `distance`: the MARLess paper's, §4.3.3.
 
-    What the paper's K-Means runs on is not stated; the rows of the symmetrised matrix are the nearest reading. A row
-    holds distances to everybody, so who else is in the team bears on who is grouped. Lloyd's sweeps from ten starts
+    The paper does not name its points; the rows of the symmetrised matrix are the nearest reading. A row holds
+    distances to all agents, so the groups of some agents depend on the others. Lloyd's sweeps from ten starts
     after Arthur and Vassilvitskii, "k-means++", 2007; the lowest sum of squares wins. With as many groups as agents
-    nobody shares; else agents with equal rows stay together, even when that leaves fewer groups. `upper` and `epsilon`
+    none share; else agents with equal rows stay together, even when that leaves fewer groups. `upper` and `epsilon`
     are ignored.
     """
     if count >= len(distance):
         return tuple(range(len(distance)))
-    found = [_lloyd(distance, _spread_out(distance, count, rng)) for _ in range(_RESTARTS)]
-    return _in_order(min(found, key=lambda fit: fit.squares).labels)
+    fits = [_lloyd(distance, _initial_centres(distance, count, rng)) for _ in range(_RESTARTS)]
+    return _renumber(min(fits, key=lambda fit: fit.squares).labels)
 
 
 def linkage(distance: Array, upper: Array, count: int, epsilon: float, rng: np.random.Generator) -> Labels:
     """Average linkage; clusters merge only while `upper` is below `epsilon` for every pair across them.
 
-    No two agents of a group are further apart than that, surely as far as the bound is sure. `count` and `rng` are
-    ignored.
+    So all pairs of a group are closer than `epsilon`, with the confidence of the bound. `count` and `rng` are ignored.
     """
     return agglomerate(distance, upper < epsilon)
 
@@ -80,19 +79,19 @@ GROUPINGS: Family[GroupingRule] = Family(
 def agglomerate(distance: Array, mergeable: Array, least: int = 1) -> Labels:
     """Average linkage (Sokal and Michener, 1958) on symmetric distances ``[n, n]``, down to `least` clusters.
 
-    The two clusters with the smallest mean distance across them merge, again and again, among those whose pairs across
-    are all `mergeable` ``[n, n]``; ties go to the lowest first members. Labels as of a `GroupingRule`.
+    Repeatedly merges the two clusters with the smallest mean distance between members, among those whose pairs are all
+    `mergeable` ``[n, n]``; ties go to the lowest first members. Labels as of a `GroupingRule`.
     """
     agents = len(distance)
     labels, sizes = np.arange(agents), np.ones(agents)
-    # Rows stand for clusters, by their first members; below the diagonal and in rows merged away nothing is allowed.
+    # A cluster's row is that of its first member; rows of merged clusters are not allowed.
     totals, allowed = np.array(distance, np.float64), np.array(mergeable, np.bool_)
     for _ in range(agents - least):
         open_ = np.triu(allowed, 1)
         if not open_.any():
             break
         means = np.where(open_, totals / np.outer(sizes, sizes), np.inf)
-        first, second = (int(place) for place in np.unravel_index(means.argmin(), means.shape))
+        first, second = (int(index) for index in np.unravel_index(means.argmin(), means.shape))
         totals[first] += totals[second]
         totals[:, first] += totals[:, second]
         allowed[first] &= allowed[second]
@@ -100,29 +99,29 @@ def agglomerate(distance: Array, mergeable: Array, least: int = 1) -> Labels:
         allowed[second], allowed[:, second] = False, False
         sizes[first] += sizes[second]
         labels[labels == second] = first
-    return _in_order(labels)
+    return _renumber(labels)
 
 
 def groups_of(classes: Sequence[int], label: Callable[[tuple[int, ...]], Sequence[int]]) -> tuple[int, ...]:
     """The group of every agent, each named after its first member; agents of different classes never share one.
 
-    `classes[i]` is the class of agent i. `label` gives a label for each of the agents of one class that it is handed,
-    ascending; an agent alone in its class is not asked about. The MARLess paper does not say what becomes of agents
-    with different spaces, which cannot share a network.
+    `classes[i]` is the class of agent i. `label` returns a label for each agent of one class, given in ascending order;
+    it is not called for a class of one agent. The MARLess paper does not say how to treat agents with different spaces,
+    which cannot share a network.
     """
     groups = list(range(len(classes)))
     for kind in sorted(set(classes)):
         agents = tuple(agent for agent, of in enumerate(classes) if of == kind)
         first: dict[int, int] = {}
-        for agent, own in zip(agents, label(agents) if len(agents) > 1 else (0,), strict=True):
-            groups[agent] = first.setdefault(own, agent)
+        for agent, group in zip(agents, label(agents) if len(agents) > 1 else (0,), strict=True):
+            groups[agent] = first.setdefault(group, agent)
     return tuple(groups)
 
 
 def choose_base(members: Sequence[int], scores: Mapping[int, float]) -> int:
     """The member with the highest score, the lowest on ties.
 
-    In MARLess, §4.3.4, the score is the convexity ratio of the member's loss; any other will do.
+    In MARLess, §4.3.4, the score is the convexity ratio of the member's loss.
     """
     return max(sorted(members), key=lambda member: scores[member])
 
@@ -133,7 +132,7 @@ class _Fit(NamedTuple):
 
 
 def _lloyd(points: Array, centres: Array) -> _Fit:
-    """Assigns points ``[n, d]`` to centres ``[k, d]`` and moves these to their means, until nothing changes."""
+    """Assigns points ``[n, d]`` to centres ``[k, d]`` and moves the centres to the means, until nothing changes."""
     labels = np.full(len(points), -1)
     for _ in range(_SWEEPS):
         squares = _squares(points, centres)
@@ -141,22 +140,22 @@ def _lloyd(points: Array, centres: Array) -> _Fit:
         if np.array_equal(nearest, labels):
             break
         labels = nearest
-        centres = np.stack([_moved(centre, points[labels == place]) for place, centre in enumerate(centres)])
+        centres = np.stack([_update_centre(centre, points[labels == index]) for index, centre in enumerate(centres)])
     return _Fit(float(squares.min(axis=1).sum()), labels)
 
 
-def _moved(centre: Array, members: Array) -> Array:
-    """The mean of a centre's members ``[m, d]``; one without members stays."""
+def _update_centre(centre: Array, members: Array) -> Array:
+    """The mean of a centre's members ``[m, d]``; a centre without members stays."""
     return np.asarray(members.mean(axis=0)) if len(members) else centre
 
 
-def _spread_out(points: Array, count: int, rng: np.random.Generator) -> Array:
-    """`count` of the points, each drawn with a chance that grows with the square of its distance to those before."""
+def _initial_centres(points: Array, count: int, rng: np.random.Generator) -> Array:
+    """`count` of the points, drawn with a probability proportional to the squared distance from those drawn before."""
     chosen = [int(rng.integers(len(points)))]
     while len(chosen) < count:
         weights = _squares(points, points[chosen]).min(axis=1)
         total = weights.sum()
-        # Where all points are covered, one more centre on the first is left without members.
+        # Where all points are drawn, a second copy of the first gets no members.
         chosen.append(int(rng.choice(len(points), p=weights / total)) if total > 0 else chosen[0])
     return points[chosen]
 
@@ -166,7 +165,7 @@ def _squares(points: Array, centres: Array) -> Array:
     return np.asarray(((points[:, np.newaxis] - centres) ** 2).sum(axis=-1))
 
 
-def _in_order(labels: Array) -> Labels:
+def _renumber(labels: Array) -> Labels:
     """The same groups, numbered in the order of their first members."""
     numbers: dict[int, int] = {}
     return tuple(numbers.setdefault(int(label), len(numbers)) for label in labels)

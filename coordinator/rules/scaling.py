@@ -1,10 +1,10 @@
-"""How many units the next round samples, decided from what the learners measured in the rounds before.
+"""How many rollouts the next round samples, decided from the learners' measurements of earlier rounds.
 
 Two families. *Convexity* (`paper`, `offset`) is actor scaling of the MARLess paper ("Multi-Agent Reinforcement Learning
 with Serverless Computing", SoCC 2025, section 4.4): a policy whose loss was more convex earlier in its window explores
-too little now and asks for more units. *Gradient noise* (`gns`) asks for as much data as pays: McCandlish et al., "An
-Empirical Model of Large-Batch Training", 2018. `constant` and `shuffled:<rule>` are the controls: min-max over a window
-answers to any fluctuating number, noise included, so that a rule saves money proves nothing about its signal.
+too little now and asks for more rollouts. *Gradient noise* (`gns`) asks for as much data as pays off: McCandlish et
+al., "An Empirical Model of Large-Batch Training", 2018. `constant` and `shuffled:<rule>` are the controls: min-max over
+a window responds to any fluctuating number, noise included, so savings alone prove nothing about a rule's signal.
 """
 
 import math
@@ -18,20 +18,20 @@ from msgspec.structs import replace
 from coordinator.registry import Family, Rule
 from functions.contract import Message, SummaryName
 
-# PyHessian (Yao et al., 2020), which the paper uses, finds an eigenvalue to a relative 1e-3, so a larger ratio is not
+# PyHessian (Yao et al., 2020), which the paper uses, computes eigenvalues to a relative 1e-3: larger ratios are not
 # resolved. Without a bound one nearly convex round would put all others of its window at a share of 1.
 CONVEX = 1000.0
-# Memory of the averaged gradient noise, per round: about the last ten rounds count.
+# Decay per round of the averaged gradient noise: about the last ten rounds count.
 DECAY = 0.9
-# Rounds that the shuffled controls draw from; no shorter than the longest window that can be set.
+# Rounds that the shuffled controls draw from, at least the longest window that can be set.
 HISTORY = 100
 
 
 class Signal(Message, frozen=True, kw_only=True):
-    """What the learner of one group measured in the round; None where it was not asked.
+    """Measurements of one group's learner in a round; None where they were not requested.
 
     `largest`, `smallest`: extreme eigenvalues of the policy loss's Hessian. `trace`: unbiased tr(Sigma), the variance
-    of the mean gradient of one unit, summed over parameters. `square`: unbiased |G|^2, which may be negative.
+    of the mean gradient of one rollout, summed over parameters. `square`: unbiased |G|^2, which may be negative.
     """
 
     largest: float | None = None
@@ -41,7 +41,7 @@ class Signal(Message, frozen=True, kw_only=True):
 
 
 class ScalingSignals(Message, frozen=True, kw_only=True):
-    """One round as the rules read it: convexity ratio by group; noise summed over groups, None if not measured."""
+    """Inputs of the rules from one round: convexity ratio by group; noise summed over groups, None if not measured."""
 
     convexity: dict[int, float] = field(default_factory=dict)
     trace: float | None = None
@@ -49,9 +49,9 @@ class ScalingSignals(Message, frozen=True, kw_only=True):
 
 
 class ScalingHistory(Message, frozen=True, kw_only=True):
-    """What the rules remember of the run.
+    """State of the rules between rounds.
 
-    `convexity`: the last ratios of every present group, newest last. `trace`, `square`: averages over the `rounds` that
+    `convexity`: the last ratios of every current group, newest last. `trace`, `square`: averages over the `rounds` that
     measured the noise, exponentially weighted and debiased (each round's weights sum to 1). `past`: the last `HISTORY`
     rounds that measured anything, for the shuffled controls only.
     """
@@ -65,10 +65,10 @@ class ScalingHistory(Message, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Bounds:
-    """What limits a choice.
+    """Limits of a choice.
 
-    `most` and `least`: units of a round (I_max and I_min of the paper), `beta` as in the paper. `overhead`: what a
-    round costs beside its units, in the price of one unit; see `list_overhead`.
+    `most` and `least`: rollouts of a round (I_max and I_min of the paper), `beta` as in the paper. `overhead`: the cost
+    of a round besides its rollouts, in prices of one rollout; see `list_overhead`.
     """
 
     most: int
@@ -82,8 +82,8 @@ Decide = Callable[[ScalingHistory, Bounds, np.random.Generator], int]
 
 @dataclass(frozen=True)
 class ScalingRule:
-    """`decide` gives the units of the next round from the summaries `needs`; `past`: it reads
-    `ScalingHistory.past`. A rule that `adapts` reads what rounds gave."""
+    """`decide` returns the number of rollouts of the next round from the summaries `needs`; `past`: it reads
+    `ScalingHistory.past`. A rule that `adapts` depends on the results of earlier rounds."""
 
     decide: Decide
     needs: tuple[SummaryName, ...] = ()
@@ -92,20 +92,20 @@ class ScalingRule:
 
 
 def needs(rule: str) -> tuple[SummaryName, ...]:
-    """What learners must tell for `rule`."""
+    """Summaries that learners must report for `rule`."""
     return SCALING_RULES[rule].needs
 
 
 def rollouts(rule: str, history: ScalingHistory, bounds: Bounds, rng: np.random.Generator) -> int:
-    """Units of the next round by `rule`, from `bounds.least` to `bounds.most`; the most while nothing is known."""
+    """Rollouts of the next round by `rule`, from `bounds.least` to `bounds.most`; the most without measurements."""
     return SCALING_RULES[rule].decide(history, bounds, rng)
 
 
 def add_round(history: ScalingHistory, signals: Mapping[int, Signal], window: int, rule: str) -> ScalingHistory:
-    """The memory after a round in which the groups were those of `signals`.
+    """The history after a round whose groups are the keys of `signals`.
 
-    A group keeps its last `window` ratios; one that is not in `signals` is forgotten. `rule` says whether the round is
-    kept for a shuffled control: the memory is part of every ledger write, which is paid by the kilobyte.
+    A group keeps its last `window` ratios; groups that are not in `signals` are dropped. Only for a shuffled `rule` is
+    the round added to `past`: the history is part of every ledger write, which is billed by the kilobyte.
     """
     latest = _round_signals(signals)
     windows = {}
@@ -120,10 +120,10 @@ def add_round(history: ScalingHistory, signals: Mapping[int, Signal], window: in
 
 
 def clear_windows(history: ScalingHistory) -> ScalingHistory:
-    """The memory after sharing was switched: the windows are empty, as the paper empties its tolerant window.
+    """The history after a switch of sharing: the windows are empty, as the paper empties its tolerant window.
 
-    A group may go on under the name of another (both are named after their first member), so nothing else tells that
-    the old ratios are of other policies. The noise is the whole team's and its average goes on.
+    Groups are named after their first member, so a new group may have the name of an old one whose ratios belong to
+    other policies. The noise average is of the whole team and is kept.
     """
     return replace(history, convexity={})
 
@@ -131,14 +131,14 @@ def clear_windows(history: ScalingHistory) -> ScalingHistory:
 def convexity(signal: Signal) -> float:
     """C = -e_max / e_min of a policy's loss, from 0 to `CONVEX`; the higher, the nearer to a local minimum.
 
-    The paper leaves open what the ratio is when the eigenvalues have one sign. Here: no negative curvature (e_min >= 0)
-    is a minimum and gives the bound `CONVEX`, no positive curvature (e_max <= 0) is as far from one as can be and gives
-    0, which are the limits of the ratio; a flat loss (both 0) is neither and gives 1.
+    The paper does not define the ratio for eigenvalues of one sign. Here it takes its limits: no negative curvature
+    (e_min >= 0) is a minimum and gives `CONVEX`; no positive curvature (e_max <= 0) is farthest from one and gives 0.
+    A flat loss (both 0) is neither and gives 1.
 
     Raises `ValueError` when the signal holds no eigenvalues.
     """
     if signal.largest is None or signal.smallest is None:
-        raise ValueError("the convexity ratio needs the summary curvature, and the learner was not asked for it")
+        raise ValueError("the convexity ratio needs the summary curvature, which the learner did not report")
     if signal.largest <= 0 <= signal.smallest:
         return 1.0
     if signal.smallest >= 0:
@@ -149,18 +149,18 @@ def convexity(signal: Signal) -> float:
 def share(window: Sequence[float]) -> float:
     """S = (C_max - C_t) / (C_max - C_min) of a policy's ratios, newest last, from 0 to 1.
 
-    Where all are equal, a single one among them, the paper's quotient is 0 / 0. Then nothing is known of how C moves
-    and S is 1: rather too much data than too little.
+    Where all are equal, or there is only one, the paper's quotient is 0 / 0. The trend of C is then unknown and S is 1:
+    too much data is better than too little.
     """
     lowest, highest = min(window), max(window)
     return (highest - window[-1]) / (highest - lowest) if highest > lowest else 1.0
 
 
 def noise_scale(history: ScalingHistory) -> float:
-    """B = tr(Sigma) / |G|^2 in units: with B units the gradient's noise is as large as the gradient; infinite where no
-    gradient shows. Averages first, then the quotient (McCandlish et al., appendix A.1): each round's is biased.
+    """B = tr(Sigma) / |G|^2 in rollouts: with B rollouts the gradient's noise is as large as the gradient. Infinite if
+    |G|^2 is not positive. A quotient of averages (McCandlish et al., appendix A.1): the quotient of a round is biased.
 
-    The groups' networks count as one vector of parameters that a unit moves together, so both are sums over groups.
+    The groups' networks count as one parameter vector that every rollout trains, so both are sums over groups.
     """
     if history.trace is None or history.square is None or history.square <= 0:
         return math.inf
@@ -194,12 +194,12 @@ def offset(history: ScalingHistory, bounds: Bounds, rng: np.random.Generator) ->
 
 
 def gns(history: ScalingHistory, bounds: Bounds, rng: np.random.Generator) -> int:
-    """The number of units that improves the policies most per dollar.
+    """The number of rollouts that improves the policies most per dollar.
 
-    The networks are trained with Adam, whose steps are of one length whatever the gradient's: what more data buys is
-    their direction. The cosine between a gradient on b units and the true one is 1 / sqrt(1 + B/b) on average (B is
-    `noise_scale`; McCandlish et al., section 2.2, have the square of it, for plain gradient steps of the best length),
-    and a round costs overhead + b units' prices. The quotient is largest at
+    Adam's steps have one length whatever the gradient's, so more data improves their direction only. The cosine between
+    a gradient on b rollouts and the true one is 1 / sqrt(1 + B/b) on average (B is `noise_scale`; McCandlish et al.,
+    section 2.2, have its square, for plain gradient steps of the best length), and a round costs overhead + b prices of
+    a rollout. The quotient is largest at
     b* = (sqrt(B^2 + 8 B overhead) - B) / 4, which comes near `overhead` as the noise grows and never passes it.
     """
     if history.trace is None:
@@ -211,20 +211,19 @@ def gns(history: ScalingHistory, bounds: Bounds, rng: np.random.Generator) -> in
 
 
 def _shuffle_history(decide: Decide) -> Decide:
-    """The control of a rule: the rule itself, given the run's own signals in an order that means nothing.
+    """The control of a rule: the rule itself on the run's own signals in random order.
 
-    Which round came last is what a rule goes by, so to replace only the present value would not do: the window it is
-    compared with, or the average it goes into, would still follow the run. All rounds of the history, the present one
-    among them, are put in random order, and windows and averages are rebuilt from the last ones of that order. The
-    groups, the lengths of their windows and which values fell in the same round stay, so what is kept is the joint
-    distribution of the signals over the history and what is destroyed is their timing. Kept is not the distribution of
-    the decisions: signals that drift span less in a true window than in a shuffled one. Compare with a constant at the
-    same mean as well.
+    Replacing only the latest value would not be enough: the window that it is compared with, or the average that it
+    enters, would still follow the run. All rounds of the history, the latest included, are put in random order, and
+    windows and averages are rebuilt from the last ones of that order. Groups, window lengths and the values of each
+    round stay, so the joint distribution of the signals is kept and their timing is destroyed. The distribution of the
+    decisions changes: signals that drift span less in a true window than in a shuffled one. Compare with a constant of
+    the same mean as well.
     """
 
     def shuffled(history: ScalingHistory, bounds: Bounds, rng: np.random.Generator) -> int:
-        """The rule on a past in random order."""
-        order = [history.past[place] for place in rng.permutation(len(history.past))]
+        """The rule on the shuffled history."""
+        order = [history.past[index] for index in rng.permutation(len(history.past))]
         rebuilt = ScalingHistory()
         for signals in order:
             rebuilt = _average_noise(rebuilt, signals)
@@ -252,7 +251,7 @@ def _round_signals(signals: Mapping[int, Signal]) -> ScalingSignals:
 
 
 def _average_noise(history: ScalingHistory, signals: ScalingSignals) -> ScalingHistory:
-    """The memory with the round's noise in its averages."""
+    """The history with the round's noise in its averages."""
     if signals.trace is None or signals.square is None:
         return history
     rounds = history.rounds + 1
@@ -265,12 +264,13 @@ def _average_noise(history: ScalingHistory, signals: ScalingSignals) -> ScalingH
 
 
 def _choose_rollouts(history: ScalingHistory, bounds: Bounds, threshold: float) -> int:
-    """The largest of what the policies ask for when their average reaches `threshold`, else the average."""
+    """The largest request of a policy when the average request reaches `threshold`, else the average."""
     if not history.convexity:
         return bounds.most
-    asked = [min(max(share(window) * bounds.most, bounds.least), bounds.most) for window in history.convexity.values()]
-    average = math.fsum(asked) / len(asked)  # exact sum: the order of the groups must not matter
-    return math.floor((max(asked) if average >= threshold else average) + 0.5)
+    windows = history.convexity.values()
+    requests = [min(max(share(window) * bounds.most, bounds.least), bounds.most) for window in windows]
+    average = math.fsum(requests) / len(requests)  # exact sum: the order of the groups must not matter
+    return math.floor((max(requests) if average >= threshold else average) + 0.5)
 
 
 _GNS, _PAPER, _OFFSET = (

@@ -1,7 +1,7 @@
-"""Which agents share networks: modes of sharing, and what a group goes on from when sharing is switched on.
+"""Which agents share networks: modes of sharing, and the networks that a new group starts from.
 
-Agents that have learned nothing act alike, so dynamic sharing begins with one network for each class, and agents get
-networks of their own once training together declines. The MARLess paper (SoCC 2025) begins apart.
+Untrained agents act the same way, so dynamic sharing begins with one network for each class, and agents get separate
+networks when shared training declines. The MARLess paper (SoCC 2025) begins with separate networks.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,9 +17,9 @@ Start = Literal["together", "apart"]
 class InitialGroups(Protocol):
     """The groups of round 0; each is named after its first member.
 
-    `classes[i]` is the class of agent i; only agents of one class can share. Where some compete, there is a class for
-    every side (`coordinator.core.sides.classes_by_side`): what helps one side harms another, so a network of both would
-    be pulled both ways. `start` is how a mode that switches begins.
+    `classes[i]` is the class of agent i; only agents of one class can share. Competing sides have different classes
+    (`coordinator.core.sides.classes_by_side`): their returns oppose each other, and so would their gradients in a
+    network of both. `start` is how a mode that switches begins.
     """
 
     def __call__(self, classes: Sequence[int], start: Start) -> tuple[int, ...]: ...
@@ -31,9 +31,9 @@ class SharingMode:
 
     initial: InitialGroups
     switches: bool = False
-    """The reward trend switches sharing on and off."""
+    """Whether the reward trend switches sharing on and off."""
     identity: bool = True
-    """Networks take the agent's one-hot, so that merging and splitting never change a shape."""
+    """Whether networks take the agent's one-hot, so that merging and splitting never change a shape."""
 
 
 Scores = Mapping[int, float]
@@ -47,11 +47,11 @@ class BaseRule:
     """From mean returns and convexity ratios by agent (empty unless `needs` has 'curvature') to scores by agent."""
     needs: tuple[SummaryName, ...] = ()
     distils: bool = False
-    """The group's policy is then taught to act as all members did."""
+    """Whether the group's policy is then distilled from the policies of all members."""
 
 
 def none(classes: Sequence[int], start: Start = "apart") -> tuple[int, ...]:
-    """Every agent learns alone."""
+    """Every agent has separate networks."""
     return tuple(range(len(classes)))
 
 
@@ -61,7 +61,7 @@ def all_(classes: Sequence[int], start: Start = "together") -> tuple[int, ...]:
 
 
 def dynamic(classes: Sequence[int], start: Start) -> tuple[int, ...]:
-    """As `start` says."""
+    """All agents of a class share, or none, by `start`."""
     return all_(classes) if start == "together" else none(classes)
 
 

@@ -1,11 +1,11 @@
-"""How differently the agents of one class act: distances between policies, and how far chance may have moved them.
+"""Distances between the policies of one class of agents, and their upper confidence bounds.
 
-A distance is worked out from one stacked table ``[n, K, ...]``: n agents, and K observations or samples each. It comes
-in two steps, what every observation contributes for every pair and how the K contributions combine, so that the
-observations can be drawn anew without looking at the tables again.
+A distance is computed from one stacked table ``[n, K, ...]``: n agents, and K observations or samples each. It has two
+steps, the contribution of every observation for every pair and the combination of the K contributions, so that the
+bootstrap draws observations without reading the tables again.
 
-`jsd`, `hellinger`, `w2`, `regret` and `action` compare what policies do on the same observations. `kde-kl` compares
-densities of what agents saw and did, so it tells agents apart by the places they visit as well.
+`jsd`, `hellinger`, `w2`, `regret` and `action` compare policies on the same observations. `kde-kl` compares densities
+of the agents' own observations and actions, so it distinguishes agents by the states that they visit as well.
 """
 
 from collections.abc import Callable
@@ -21,8 +21,8 @@ from functions.contract import NotFinite
 
 FloatArray = NDArray[np.float64]
 
-# Added to the covariance of samples that are in units of their standard deviation: an agent that never does two of its
-# actions has none at all along some direction.
+# Added to the covariance of samples that are in units of their standard deviation: it is singular for an agent that
+# never takes two of its actions.
 _RIDGE = 1e-6
 
 
@@ -30,10 +30,10 @@ _RIDGE = 1e-6
 class DistanceRule:
     """A distance in two steps.
 
-    `needs` names the table that agents have to tell: `behaviour` (probabilities ``[K, actions]`` on observations common
-    to all agents) or `density` (samples ``[K, d]`` of what the agent saw and did), as in `contract.SummaryName`;
+    `needs` names the table that learners report: `behaviour` (probabilities ``[K, actions]`` on observations common
+    to all agents) or `density` (samples ``[K, d]`` of observation and action), as in `contract.SummaryName`;
     `gaussian` (means and standard deviations ``[K, 2, A]``), `values` (Q-values ``[K, actions]``) and `action` (actions
-    ``[K, A]`` in units of the action range), all on common observations, are for algorithms that tell them.
+    ``[K, A]`` in units of the action range), all on common observations, are for algorithms that report them.
     `contributions` is ``[n, K, ...] -> [n, n, K]``, symmetric in the agents; `combine` is ``[..., K] -> [...]``.
     """
 
@@ -117,7 +117,7 @@ def _each_beside_all(between: Between, tables: NDArray[Any]) -> FloatArray:
 def _jensen_shannon(one: FloatArray, other: FloatArray) -> FloatArray:
     """½ KL(p‖m) + ½ KL(q‖m) in nats, m = (p + q)/2; between 0 and ln 2, zero probabilities allowed.
 
-    Rows are scaled to sum to 1: float32 tables do so within rounding only, and the divergence of twins is small too.
+    Rows are scaled to sum to 1: float32 tables do so within rounding only, which matters for similar policies.
     """
     p, q = (table / table.sum(axis=-1, keepdims=True) for table in (one, other))
     divergence = (_relative(p, q) + _relative(q, p)) / 2
@@ -150,7 +150,7 @@ def _moments(table: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _regret(one: FloatArray, other: FloatArray) -> FloatArray:
-    """What each loses by its own Q-values when it acts as the other does, as a share of their range; both, averaged."""
+    """An agent's loss of Q-value, as a share of its range, when it acts as the other does; the mean of both agents."""
     one, other = np.broadcast_arrays(one, other)
     return (_loss(one, other.argmax(axis=-1)) + _loss(other, one.argmax(axis=-1))) / 2
 
@@ -170,31 +170,31 @@ def _kde_kl(tables: NDArray[Any]) -> FloatArray:
     """The two directions of KL between kernel densities, halved and added, at each agent's k-th sample.
 
     The mean of log p_i - log p_j over the samples of i estimates KL(i‖j). At its own sample an agent's density leaves
-    that sample out; with it in, every agent would look unlike its twin. Raises `ValueError` for one sample.
+    that sample out, or equal agents would have a positive distance. Raises `ValueError` for one sample.
     """
     samples = tables.astype(np.float64)
     agents, count, _ = samples.shape
     if count < 2:
         raise ValueError(f"a kernel density needs at least 2 samples, got {count}")
     log_density = np.empty((agents, agents, count))
-    for there, centres in enumerate(samples):
-        for here, points in enumerate(samples):
-            log_density[here, there] = _log_density(centres, points, own=here == there)
+    for j, centres in enumerate(samples):
+        for i, points in enumerate(samples):
+            log_density[i, j] = _log_density(centres, points, own=i == j)
     own = log_density[np.arange(agents), np.arange(agents)]
     one_way = own[:, np.newaxis] - log_density
     return (one_way + one_way.swapaxes(0, 1)) / 2
 
 
 def _log_density(centres: FloatArray, points: FloatArray, own: bool) -> FloatArray:
-    """Log-density at `points` ``[m, d]`` of Gaussian kernels at `centres` ``[K, d]``, but for a constant of d.
+    """Log-density at `points` ``[m, d]`` of Gaussian kernels at `centres` ``[K, d]``, up to a constant of d.
 
     The kernels' covariance is that of the centres by Scott's factor K^(-1/(d+4)) (Scott, "Multivariate Density
-    Estimation", 1992), squared. `own`: the points are the centres, and each is left out of the density at itself.
+    Estimation", 1992), squared. `own`: the points are the centres, and a kernel does not count at its own centre.
     """
     count, width = centres.shape
     covariance = np.cov(centres, rowvar=False).reshape(width, width) + _RIDGE * np.eye(width)
     root = np.linalg.cholesky(covariance) * count ** (-1 / (width + 4))
-    middle = centres.mean(axis=0)  # whitened numbers stay small, so that the expanded square keeps its digits
+    middle = centres.mean(axis=0)  # small numbers keep their digits in the expanded square
     a, b = (np.linalg.solve(root, (rows - middle).T).T for rows in (points, centres))
     exponent = a @ b.T - (a * a).sum(axis=1)[:, np.newaxis] / 2 - (b * b).sum(axis=1) / 2
     if own:
@@ -236,7 +236,7 @@ DISTANCES: Family[DistanceRule] = Family(
 * `kde-kl`: the MARLess paper's, §4.3.2, which names a kernel density over observation and action after PCA and the KL
   divergence, but neither kernel, bandwidth, estimate of the divergence nor which of its two directions. Here: Gaussian
   kernels, Scott's bandwidth, Monte Carlo over the agents' samples, the mean of both directions, at least 0. Not a
-  metric; too high where one agent has been and the other has not, since Gaussian kernels fall off fast.
+  metric; too high for agents that visit different states, since Gaussian kernels fall off fast.
 * `hellinger`: root of the mean squared Hellinger distance of diagonal Gaussians; a metric, at most 1.
 * `w2`: root of the mean squared 2-Wasserstein distance of diagonal Gaussians; a metric. (Bettini et al. 2023 take the
   mean of the distance itself.)

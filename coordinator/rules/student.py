@@ -1,4 +1,4 @@
-"""Student's t distribution, worked out here because scipy is needed nowhere else at run time."""
+"""Student's t distribution, implemented here because nothing else needs scipy at run time."""
 
 import math
 
@@ -25,7 +25,7 @@ def t_quantile(probability: float, freedom: float) -> float:
 
 
 def _regularised_beta(a: float, b: float, x: float, rest: float) -> float:
-    """I_x(a, b); `rest` is 1 - x, passed along because the difference would lose digits near one."""
+    """I_x(a, b); `rest` is 1 - x, a parameter because the difference would lose digits near one."""
     if x <= 0 or rest <= 0:
         return 0.0 if x <= 0 else 1.0
     # The fraction converges fast below the mean of the distribution; above it the mirrored one does.

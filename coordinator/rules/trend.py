@@ -1,4 +1,4 @@
-"""Whether the team's returns go down: the window of rounds, its trend, and the rules that flip sharing on it.
+"""Whether the team's returns decline: the window of rounds, its trend, and the rules that then flip sharing.
 
 MARLess (SoCC 2025, §4.3.1) normalises each agent's return by its extremes over the run, aggregates the agents, fits a
 least-squares line to the last W rounds and flips the sharing mode when the slope is under a threshold gamma; after a
@@ -37,18 +37,18 @@ CRITICAL: dict[int, tuple[float, ...]] = {
     20: (15.7, 11.69, 9.087, 7.98),
     30: (12.21, 9.324, 7.403, 6.542),
 }
-"""For a window length, the steepness that 100 rounds without a trend exceed anywhere with each probability of `ALPHAS`.
+"""By window length, the steepness that 100 rounds without a trend exceed at all with each probability of `ALPHAS`.
 
 Simulated: 100 successive full windows of AR(1) noise with coefficient 0.6, the worse of Gaussian and Student t3
-innovations, 400,000 series each. Less autocorrelation gives smaller values. Remade by running
-tests/conformance/test_trend_alarms.py.
+innovations, 400,000 series each. Less autocorrelation gives smaller values. tests/conformance/test_trend_alarms.py
+simulates them again.
 """
 
 
 class TrendHistory(Message, frozen=True, kw_only=True):
-    """What the trend is read from.
+    """Returns that the trend is computed from.
 
-    `low` and `high`: each agent's extremes over the run. `window[k][i]`: raw return of agent i in the k-th round kept.
+    `low` and `high`: each agent's extremes over the run. `window[k][i]`: raw return of agent i in the window's round k.
     """
 
     low: tuple[float, ...] = ()
@@ -57,13 +57,13 @@ class TrendHistory(Message, frozen=True, kw_only=True):
 
 
 class TrendRule(Protocol):
-    """Whether to flip; `values` is a full window, oldest first. Asked only when the window is full."""
+    """Whether to flip; `values` is a full window, oldest first."""
 
     def __call__(self, values: FloatArray, gamma: float, alpha: float) -> bool: ...
 
 
 def add_round(history: TrendHistory, returns: Sequence[float], length: int) -> TrendHistory:
-    """The memory after a round with `returns` per agent; of the window the last `length` rounds stay.
+    """The history after a round with `returns` per agent; the window keeps the last `length` rounds.
 
     ValueError when the number of agents changes.
     """
@@ -77,14 +77,14 @@ def add_round(history: TrendHistory, returns: Sequence[float], length: int) -> T
 
 
 def clear_window(history: TrendHistory) -> TrendHistory:
-    """The memory after a flip, which itself causes a short dip: no rounds, the same extremes."""
+    """The history after a flip, which itself causes a short dip: no rounds, the same extremes."""
     return TrendHistory(low=history.low, high=history.high)
 
 
 def values(history: TrendHistory) -> FloatArray:
-    """The window ``[n]`` as the team's mean return, each agent's between 0 and 1: its extremes of the run so far.
+    """The window ``[n]`` as the team's mean return, each agent's scaled to 0 to 1 by its extremes over the run.
 
-    An agent that always got the same counts 0.5.
+    An agent whose return never changed counts 0.5.
     """
     raw = np.array(history.window, dtype=np.float64)
     low, high = np.array(history.low), np.array(history.high)
@@ -104,8 +104,8 @@ def steepness(values: FloatArray) -> FloatArray:
 
     The error is that of Newey & West ("A Simple, Positive Semi-Definite, Heteroskedasticity and Autocorrelation
     Consistent Covariance Matrix", 1987) with one lag. Among the ordinary error, one to four lags, and generalised
-    least squares with a given or an estimated coefficient, each with critical values of its own, one lag had the best
-    power in its worst case of autocorrelations 0 to 0.6. Infinite for a straight fall, nan for constant values.
+    least squares with a given or an estimated coefficient, each with its critical values, one lag had the best
+    worst-case power over autocorrelations 0 to 0.6. Infinite for a straight fall, nan for constant values.
     """
     slopes, residuals, times = _line(values)
     scores = residuals * times
@@ -118,9 +118,9 @@ def steepness(values: FloatArray) -> FloatArray:
 def critical(window: int, alpha: float) -> float:
     """The steepness beyond which a decline of a full window is significant.
 
-    Interpolated in `CRITICAL` between the logarithms. A window longer than the longest of the table takes its value,
-    which is too high, never too low; `alpha` outside of `ALPHAS` takes the nearest. Fewer than three rounds have no
-    standard error: infinite.
+    Interpolated in `CRITICAL` between the logarithms. A window longer than all in the table takes the value of the
+    longest, which is too high, never too low; `alpha` outside of `ALPHAS` takes the nearest. Infinite for fewer than
+    three rounds, which have no standard error.
     """
     if window < min(CRITICAL):
         return math.inf
@@ -132,13 +132,13 @@ def critical(window: int, alpha: float) -> float:
 def significant(values: FloatArray, gamma: float, alpha: float) -> bool:
     """Flips on a statistically significant decline.
 
-    `alpha` is the probability of any false flip in 100 rounds without a trend, over all the overlapping windows. It
-    holds for AR(1) noise with a coefficient up to 0.6, Gaussian or heavy-tailed (Student t3). Measured outside of that,
+    `alpha` is the probability of any false flip in 100 rounds without a trend, over all overlapping windows. This
+    holds for AR(1) noise with a coefficient up to 0.6, Gaussian or heavy-tailed (Student t3). Measured elsewhere,
     at alpha = 0.05 and ten rounds: 0.15 to 0.21 with a coefficient of 0.8; 0.10 with exponential noise, its long tail
     upwards, at 0.6.
 
-    Found within 20 rounds, at alpha = 0.05, is a fall per round as large as the noise's standard deviation with
-    probability 0.94 or more by ten rounds (0.08 by five), half as large with 0.25 by ten and 0.89 by fifteen.
+    At alpha = 0.05 it detects, within 20 rounds, a fall per round as large as the noise's standard deviation with
+    probability 0.94 or more by a window of ten rounds (0.08 by five), half as large with 0.25 by ten, 0.89 by fifteen.
     `gamma` is not used.
     """
     return bool(steepness(values) > critical(len(values), alpha))

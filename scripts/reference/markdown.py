@@ -69,6 +69,8 @@ _PLAIN: dict[type, str] = {
 
 def kind(found: types.Type) -> str:
     """The type of a setting with its bounds, in words."""
+    if isinstance(found, types.Metadata):
+        return kind(found.type)
     if isinstance(found, types.UnionType):
         return " or ".join(kind(part) for part in found.types if not isinstance(part, types.NoneType))
     if isinstance(found, types.LiteralType):

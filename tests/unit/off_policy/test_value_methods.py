@@ -277,10 +277,13 @@ REFUSED = {
     "a correction that never comes": (["algorithm.priority_steps=0"], "algorithm.priority_steps: Expected `int` >= 1"),
     "priorities without values": (["algorithm.name=maddpg", "algorithm.priority=1"], "a key of iql, vdn and qmix"),
     "a setting of another algorithm": (["algorithm.epochs=3"], "epochs is a key of ippo and mappo, not of vdn"),
-    "gradient noise": (["scaling.rule=gns"], "scaling.rule: learners of vdn do not tell what gns goes by"),
+    "gradient noise": (
+        ["scaling.rule=gns"],
+        "scaling.rule=gns needs the gradient noise, which learners of vdn do not report; use constant",
+    ),
     "teams that change": (
         ["sharing.rule=dynamic"],
-        "sharing.rule: teams of vdn cannot change on the way; use none or all",
+        "sharing.rule: teams of vdn cannot change during a run; use none or all",
     ),
     "a replay buffer that travels": (
         ["placement.inline_objects=true"],
