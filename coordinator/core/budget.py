@@ -170,7 +170,7 @@ def _ledger_bytes(plan: Plan, state: State) -> int:
     sampled = plan.config.scaling.rollouts * actors.num_envs * ((actors.rollout_length or horizon) // horizon)
     returns = WRITES * (sampled + sizes.episodes + sizes.final_episodes) + ABSOLUTE_WRITES * 10 * sizes.episodes
     slots = len(state.slots) + plan.config.scaling.rollouts + 3 * len(state.groups)
-    lines = state.round_placement.together - 1 if state.round_placement else 0
+    lines = state.round_placement.rounds_per_task - 1 if state.round_placement else 0
     records = WRITES * (SLOT_BYTES * slots + LINE_BYTES * lines)
     return LEDGER_BYTES + RETURN_BYTES * returns + records + _proposal_bytes(plan, state)
 

@@ -1,4 +1,4 @@
-"""Which placements there are to choose from: what memory, messages and the platform let be."""
+"""The placements to choose from, within the limits of memory, messages and the platform."""
 
 import math
 from collections.abc import Mapping
@@ -13,19 +13,19 @@ from coordinator.placement.rules import LEARNER_PLACEMENTS, PLACEMENTS
 from coordinator.placement.workload import Layout, Workload
 from coordinator.pricing.prices import Architecture, Prices, StorageClass
 
-# Below a vCPU the price of a task hardly depends on memory: what small sizes save is the rounding up to a millisecond.
+# Below a vCPU the price of a task hardly depends on memory: small sizes save only the rounding up to a millisecond.
 SMALL_MB = (512, 1024)
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What a plan is made under: prices, functions, and what the user asked for.
+    """Conditions of a plan: prices, functions, and the user's limits.
 
-    `memory_mb` and `timeout_s` by function as configured, `peak_mb` what they were seen to need at most; a function
-    whose need is not known keeps its memory. `checkpoint_every` holds wherever objects are stored. At most one of
-    `deadline_s` (of a round) and `dollars_per_hour` is given. With `fixed` functions have the memory they were deployed
-    with. Without `can_inline` nobody lives from wave to wave who could carry objects: requests are events, and answers
-    are stored. `coordination_cost` is where the coordinator is.
+    `memory_mb` and `timeout_s` by function as configured, `peak_mb` the most that they used so far; a function without
+    measurements keeps its memory. `checkpoint_every` holds wherever objects are stored. At most one of `deadline_s` (of
+    a round) and `dollars_per_hour` is given. With `fixed` functions have the memory they were deployed with. Without
+    `can_inline` no process lives from wave to wave that could keep objects: requests are events, and answers are
+    stored. `coordination_cost` depends on where the coordinator runs.
     """
 
     prices: Prices
@@ -43,7 +43,7 @@ class Terms:
 
 
 def options(layout: Layout, terms: Terms) -> list[RoundPlacement]:
-    """All placements worth a forecast; those that carry are still to be given their distance of checkpoints."""
+    """All placements worth a forecast; those that inline objects get their checkpoint interval later."""
     workload = layout.workload
     sizes = sorted({*(1 << power for power in range(workload.rollouts.bit_length())), workload.rollouts})
     candidates = [
@@ -61,15 +61,15 @@ def options(layout: Layout, terms: Terms) -> list[RoundPlacement]:
         for inline_objects in (False, True)[: 1 + (terms.can_inline and not workload.replays)]
         for rounds in sorted({1, _most_rounds(rule, inline_objects, layout, terms)})
     ]
-    # Where nothing is small enough for messages, the platform has the last word.
+    # If no messages are small enough, the platform decides whether stored objects work.
     return [round_placement for round_placement in candidates if is_possible(round_placement, layout, terms)] or [
         round_placement for round_placement in candidates if not round_placement.inline_objects
     ]
 
 
 def reduce_to_limits(round_placement: RoundPlacement, workload: Workload, terms: Terms) -> RoundPlacement:
-    """`round_placement` as the platform lets it be: fewer rounds in a task, or objects in storage, where messages would
-    be too large, and no objects in messages where nobody carries them."""
+    """`round_placement` within the platform's limits: fewer rounds per task or objects in storage, where messages would
+    be too large or cannot hold objects."""
     layout = Layout(workload)
     for inline_objects in (True, False) if round_placement.inline_objects and terms.can_inline else (False,):
         most = (
@@ -84,26 +84,26 @@ def reduce_to_limits(round_placement: RoundPlacement, workload: Workload, terms:
 
 
 def update_rounds(current: RoundPlacement, layout: Layout, terms: Terms) -> RoundPlacement:
-    """The present placement as it goes on: as many rounds as nobody looks in now, checkpoints at their ends."""
+    """The current placement with as many rounds per task as are possible now, and checkpoints at the ends of tasks."""
     rounds = _most_rounds(current.rule, current.inline_objects, layout, terms)
-    distance = current.checkpoint_every if current.inline_objects else terms.checkpoint_every
-    return replace(current, rounds=rounds, checkpoint_every=whole_tasks(distance, rounds))
+    interval = current.checkpoint_every if current.inline_objects else terms.checkpoint_every
+    return replace(current, rounds=rounds, checkpoint_every=whole_tasks(interval, rounds))
 
 
 def is_possible(round_placement: RoundPlacement, layout: Layout, terms: Terms) -> bool:
-    """Whether memory and messages hold what they must."""
+    """Whether memory and messages are large enough."""
     if round_placement.memory_mb not in _memories(round_placement.rule, terms):
         return False
     return (terms.can_inline or not round_placement.inline_objects) and _messages_fit(round_placement, layout, terms)
 
 
-def whole_tasks(rounds: int, together: int) -> int:
-    """The most rounds up to `rounds` that tasks of `together` rounds fill, one task at least."""
-    return max(1, rounds // together) * together
+def whole_tasks(rounds: int, per_task: int) -> int:
+    """The most rounds up to `rounds` that tasks of `per_task` rounds fill, at least one task."""
+    return max(1, rounds // per_task) * per_task
 
 
 def _most_rounds(rule: str, inline_objects: bool, layout: Layout, terms: Terms) -> int:
-    """How many rounds one task may run; where objects are stored the user's distance of checkpoints holds too."""
+    """How many rounds one task may run; where objects are stored, at most the user's checkpoint interval."""
     if not PLACEMENTS[rule].one_function:
         return 1
     most = min(layout.workload.most_rounds, layout.most_rounds(inline_objects, _answer_limit(terms)))
@@ -123,10 +123,10 @@ def _answer_limit(terms: Terms) -> float:
 
 
 def _memories(rule: str, terms: Terms) -> list[dict[str, int]]:
-    """Memory by function: as configured, and a vCPU or less where what they need is known and sizes may change.
+    """Memory by function: as configured, and a vCPU or less for functions with a known peak whose size may change.
 
-    `whole` does the work of both functions in one, so it needs what they need together; where sizes may not change it
-    is left out if they are known to need more.
+    `whole` does the work of both functions in one, so it needs the sum of their peaks; where sizes are fixed it is left
+    out if the sum is known to be larger.
     """
     needs = {name: terms.peak_mb[name] for name in ("actor", "learner") if name in terms.peak_mb}
     names = ["actor", "learner"]
@@ -136,9 +136,9 @@ def _memories(rule: str, terms: Terms) -> list[dict[str, int]]:
     if terms.fixed:
         enough = not one_function or needs.get("learner", 0.0) <= terms.memory_mb["learner"]
         return [{name: terms.memory_mb[name] for name in names}] if enough else []
-    found: list[dict[str, int]] = []
+    sizes: list[dict[str, int]] = []
     for size in (*SMALL_MB, terms.prices.lambda_.mb_per_vcpu):
         memory = {name: max(size, math.ceil(needs[name])) if name in needs else terms.memory_mb[name] for name in names}
-        if memory not in found:
-            found.append(memory)
-    return found
+        if memory not in sizes:
+            sizes.append(memory)
+    return sizes

@@ -1,4 +1,4 @@
-"""Where a run's coordinator is, and what that adds to every wave of tasks beside the tasks themselves."""
+"""The cost of coordination: what the coordinator adds to every wave of tasks, by where it runs."""
 
 from functools import cache
 from itertools import accumulate, repeat
@@ -9,17 +9,17 @@ from coordinator.pricing.bill import LOG_BYTES, Charge, Meter, read_units, write
 from coordinator.pricing.latency import Latency
 from functions.completion import FAN, ITEM_BYTES
 
-# Bytes of a task's report, of a run's manifest, and of a finished round's line: a little above what was seen.
+# Bytes of a completion report, of a run's manifest, and of a finished round's line: a little above measured sizes.
 MEMBER_BYTES, MANIFEST_BYTES, LINE_BYTES = 26, 4000, 2000
-# Of the coordinator as a function, where nobody says otherwise.
+# Default memory of the coordinator as a function.
 COORDINATOR_MB = 1769
 
 
 class CoordinationCost(NamedTuple):
     """`wave_s`: seconds between the last task of a wave and the start of the next one's. `deployed`: functions run in
-    the cloud and log there. `turn`: what one turn of the coordinator uses where it is a function itself; None where it
-    is a process that waits for its functions, outside the region if these are deployed. `line`: what it takes to keep a
-    finished round's line."""
+    the cloud and log there. `turn`: the use of one turn of the coordinator as a function; None where it is a process
+    that waits for its functions, outside the region if these are deployed. `line`: the use of storing a finished
+    round's line."""
 
     wave_s: float = 0.0
     deployed: bool = False
@@ -32,7 +32,7 @@ class CoordinationCost(NamedTuple):
         return self.deployed and self.turn is None
 
     def wave_meter(self, tasks: int) -> Meter:
-        """What a wave of `tasks` tasks uses beyond what it uses beside a process on the same machine."""
+        """The additional use of a wave of `tasks` tasks compared with a coordinator on the same machine."""
         logs = Meter(log_bytes=tasks * LOG_BYTES if self.deployed else 0)
         return logs if self.turn is None else logs + self.turn + reports(tasks)
 
@@ -42,18 +42,18 @@ LOCAL = CoordinationCost()
 
 
 def outside(latency: Latency) -> CoordinationCost:
-    """Functions in the cloud, and a process on the user's machine that waits for them."""
+    """Functions in the cloud, and a coordinator process on the user's machine that waits for them."""
     return CoordinationCost(wave_s=latency.attended_wave_s, deployed=True)
 
 
 def detached(latency: Latency, ledger_bytes: int, memory_mb: int = COORDINATOR_MB) -> CoordinationCost:
-    """Functions in the cloud, the coordinator among them, for a run whose ledger's item has `ledger_bytes`.
+    """Functions in the cloud, the coordinator among them, for a run whose ledger item has `ledger_bytes`.
 
-    A turn's commits are those that a run makes anywhere.
+    Commits are left out: every run makes the same ones.
     """
     billed = ceil(latency.turn_ms)
     charge = Charge(invocations=1, billed_ms=billed, mb_ms=memory_mb * billed)
-    # Manifest, lease, state; and the topmost set, before it is known that all is there.
+    # Manifest, lease, state, and the topmost set.
     loads = sum(map(read_units, (MANIFEST_BYTES, 0, ledger_bytes, 0)))
     turn = Meter(coordinator=charge, read_units=loads, log_bytes=LOG_BYTES)
     return CoordinationCost(
@@ -63,8 +63,8 @@ def detached(latency: Latency, ledger_bytes: int, memory_mb: int = COORDINATOR_M
 
 @cache
 def reports(tasks: int) -> Meter:
-    """What it uses that `tasks` tasks report by themselves: a write to a set of `FAN` each and, for every set that is
-    full, to the set above; the sets of the tasks are read, and a header for every answer."""
+    """The use of completion reports of `tasks` tasks: each writes to a set of `FAN`, and for every full set there is a
+    write to the set above; the tasks' sets and a header for every answer are read."""
     full, rest = divmod(tasks, FAN)
     meter = Meter(gets=tasks)
     for members, number in ((FAN, full), (rest, bool(rest))):

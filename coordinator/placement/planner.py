@@ -1,10 +1,10 @@
-"""The placement rule `auto`: what every way to place a round would cost and take, and which one to choose.
+"""The placement rule `auto`: forecasts cost and duration of every placement of a round, and chooses one.
 
-Pure arithmetic over list prices and the `coordinator.placement.timings` of the run; since these were measured, two runs
-may place alike rounds differently, which no weight shows. Functions are taken to be warm, and evaluations are left out:
-no placement changes them. What the coordinator adds to every wave depends on its
-`coordinator.placement.coordination_cost`. Memory buys a share of a vCPU as in `bill.billed_ms`: less than a whole one
-stretches a task, more shortens nothing, for functions use one thread.
+Pure arithmetic over list prices and the measured `coordinator.placement.timings` of the run, so two equal runs may
+place a round differently, with the same weights. Functions count as warm, and evaluations are left out: no placement
+changes them. The coordinator's part of every wave is in `coordinator.placement.coordination_cost`. Memory buys a share
+of a vCPU as in `bill.billed_ms`: less than a whole one slows a task down, more speeds up nothing, because functions use
+one thread.
 """
 
 import math
@@ -24,33 +24,33 @@ from coordinator.pricing.bill import Meter
 from coordinator.pricing.prices import Architecture, Prices, StorageClass
 from coordinator.pricing.tariff import Parts, Tariff
 
-# How often objects that travel in messages are lost together with the coordinator that held them: an assumption.
+# How often a coordinator that holds inlined objects is lost: an assumption.
 LOSSES_PER_ROUND = 1e-3
 MOST_ROUNDS_UNSAVED = 100
-# Forecasts are no better than this: nearer ones count as equal, and the other quantity decides.
-ALIKE = 0.01
-# A placement is left only for one that saves more.
+# Forecasts within this relative difference count as equal, and the other quantity decides.
+TOLERANCE = 0.01
+# The current placement changes only for a larger saving.
 WORTHWHILE = 0.05
-# A task may be expected to take this share of its time-out.
+# The longest expected duration of a task, as a share of its time-out.
 PATIENCE = 0.5
 # Actors of the first round.
 EXPLORERS = 8
-# Fewer kinds of invocations first; for forecasts that are exactly equal.
+# Fewer kinds of invocations first, for exactly equal forecasts.
 SIMPLEST = tuple(reversed(LEARNER_PLACEMENTS))
 
 
 class Unmeasured(Exception):
-    """No task that would tell how long a kind of task takes has been seen; the message names the kind."""
+    """No measured task determines the duration of a kind of task; the message names the kind."""
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """A placement with what a round costs and takes there: `dollars` is the sum of the four parts below it and of
-    `coordination`, what the coordinator's site adds.
+    """A placement with the cost and duration of a round: `dollars` is the sum of the four parts below it and of
+    `coordination`.
 
-    `seconds` is the wall clock, `busy_s` the sum over all tasks as on whole cores. `longest_s` is the longest task by
-    function. The dollars of a checkpoint are spread over its rounds, and so, where objects are not stored, are those of
-    the rounds that are done again after a loss.
+    `seconds` is the wall clock, `busy_s` the sum over all tasks on whole cores. `longest_s` is the longest task by
+    function. The dollars of a checkpoint are spread over its rounds; so are, with inlined objects, those of the rounds
+    that are repeated after a loss.
     """
 
     round_placement: RoundPlacement
@@ -66,14 +66,14 @@ class Forecast:
 
 
 class _Rates(NamedTuple):
-    """Dollars for one of each, and what the coordinator's site adds."""
+    """Unit prices, and the cost of coordination."""
 
     tariff: Tariff
     coordination_cost: CoordinationCost
 
 
 class _Estimate(NamedTuple):
-    """What one task of `whole`, or one round, costs and takes, and what one checkpoint costs; dollars and seconds."""
+    """Dollars and seconds of one task of `whole`, or of one round, and dollars of one checkpoint."""
 
     once: Parts
     checkpoint: Parts
@@ -92,7 +92,7 @@ def plan(
     """Where round `round_` runs: the first two explore, the others follow `choose`, unless that saves too little over
     the `current` placement.
 
-    An exploration that would near its time-out is left out.
+    An exploration that would come near its time-out is skipped.
     """
     if not is_measured(workload, timings):
         return explore(round_, workload, terms)
@@ -110,14 +110,14 @@ def plan(
 
 
 def forecasts(workload: Workload, timings: Mapping[str, Fit], terms: Terms) -> list[Forecast]:
-    """Every placement worth one; those that would near a time-out only if all would. Raises `Unmeasured`."""
+    """Forecasts of all candidates; those that come near a time-out only if all do. Raises `Unmeasured`."""
     return _forecasts(Layout(workload), timings, terms, _rates(terms))
 
 
 def explore(round_: int, workload: Workload, terms: Terms) -> RoundPlacement:
-    """Where rounds run before anything is known: over a few actors first, then in one, which tells overhead from work.
+    """Where rounds run before there are timings: a few actors first, then one, which separates overhead from work.
 
-    One actor a unit would tell more and cost more than most runs save.
+    One actor per rollout would measure more precisely and cost more than most runs save.
     """
     spread = EXPLORERS if round_ == 0 else 1
     return RoundPlacement(
@@ -137,7 +137,7 @@ def forecast(
     storage: StorageClass = "standard",
     coordination_cost: CoordinationCost = LOCAL,
 ) -> Forecast:
-    """What a round of `round_placement`, which names the memory of every function it uses, costs and takes.
+    """Cost and duration of a round of `round_placement`, which names the memory of every function it uses.
 
     Raises `Unmeasured`.
     """
@@ -147,7 +147,7 @@ def forecast(
 
 
 def checkpoint_interval(checkpoint_dollars: float, round_dollars: float) -> int:
-    """Rounds between checkpoints at which what they cost and what is done again after losses are least together.
+    """Rounds between checkpoints that minimise the cost of checkpoints and of repeated rounds after losses.
 
     Young, "A first order approximation to the optimum checkpoint interval", 1974: k = sqrt(2 C / (λ R)), with the cost
     C of a checkpoint, R of a round and `LOSSES_PER_ROUND` λ. Between 1 and `MOST_ROUNDS_UNSAVED`.
@@ -160,32 +160,32 @@ def checkpoint_interval(checkpoint_dollars: float, round_dollars: float) -> int:
 
 def pareto_front(forecasts: Iterable[Forecast]) -> list[Forecast]:
     """The forecasts that no other beats in dollars or seconds without losing in the other; the cheapest first."""
-    kept: list[Forecast] = []
+    front: list[Forecast] = []
     for candidate in sorted(forecasts, key=lambda item: (item.dollars, item.seconds)):
-        equal = bool(kept) and (candidate.dollars, candidate.seconds) == (kept[-1].dollars, kept[-1].seconds)
-        if not kept or equal or candidate.seconds < kept[-1].seconds:
-            kept.append(candidate)
-    return kept
+        equal = bool(front) and (candidate.dollars, candidate.seconds) == (front[-1].dollars, front[-1].seconds)
+        if not front or equal or candidate.seconds < front[-1].seconds:
+            front.append(candidate)
+    return front
 
 
 def choose(
     forecasts: Sequence[Forecast], deadline_s: float | None = None, dollars_per_hour: float | None = None
 ) -> Forecast:
-    """The cheapest; the cheapest of those that meet the deadline, else the fastest; the fastest of those that keep the
-    rate, else the cheapest.
+    """The cheapest forecast; with a deadline the cheapest within it, else the fastest; with a rate the fastest at it,
+    else the cheapest.
 
-    What differs by less than `ALIKE` counts as equal: of the cheapest the fastest is taken, of the fastest the
-    cheapest, of what is left the simplest.
+    Forecasts that differ by less than `TOLERANCE` count as equal: of the cheapest the fastest is chosen, of the fastest
+    the cheapest, of the rest the simplest.
     """
     pool, first, second = _goal(forecasts, deadline_s, dollars_per_hour)
-    enough = min(map(first, pool)) * (1 + ALIKE)
-    alike = [item for item in pool if first(item) <= enough]
-    return min(alike, key=lambda item: (second(item), first(item), _complexity(item.round_placement)))
+    limit = min(map(first, pool)) * (1 + TOLERANCE)
+    best = [item for item in pool if first(item) <= limit]
+    return min(best, key=lambda item: (second(item), first(item), _complexity(item.round_placement)))
 
 
 def break_even(forecast: Forecast, vm_dollars_per_hour: float, vm_vcpus: int) -> float:
     """The utilisation (busy share of all its vCPUs) above which a machine of that price does the same busy seconds for
-    less; above 1 no such machine does. A core is taken for as fast as a vCPU of a function."""
+    less; above 1 no such machine does. A core counts as fast as a vCPU of a function."""
     vm_second = vm_dollars_per_hour / 3600 / vm_vcpus
     return vm_second * forecast.busy_s / forecast.dollars if forecast.dollars > 0 else math.inf
 
@@ -201,18 +201,18 @@ def _seconds(item: Forecast) -> float:
 def _goal(
     forecasts: Sequence[Forecast], deadline_s: float | None, dollars_per_hour: float | None
 ) -> tuple[Sequence[Forecast], Measure, Measure]:
-    """Among which forecasts to choose, by what, and by what where that is equal."""
+    """The forecasts to choose among, the quantity to minimise, and the quantity that decides ties."""
     if deadline_s is not None:
-        met = [item for item in forecasts if item.seconds <= deadline_s]
-        return (met, _dollars, _seconds) if met else (forecasts, _seconds, _dollars)
+        in_time = [item for item in forecasts if item.seconds <= deadline_s]
+        return (in_time, _dollars, _seconds) if in_time else (forecasts, _seconds, _dollars)
     if dollars_per_hour is not None:
-        kept = [item for item in forecasts if item.dollars * 3600 <= dollars_per_hour * item.seconds]
-        return (kept, _seconds, _dollars) if kept else (forecasts, _dollars, _seconds)
+        affordable = [item for item in forecasts if item.dollars * 3600 <= dollars_per_hour * item.seconds]
+        return (affordable, _seconds, _dollars) if affordable else (forecasts, _dollars, _seconds)
     return forecasts, _dollars, _seconds
 
 
 def _is_worthwhile(now: Forecast, best: Forecast, terms: Terms) -> bool:
-    """Whether to leave the present placement: for keeping a limit always, else for a saving above `WORTHWHILE`."""
+    """Whether to change the placement: always if only `best` keeps the limit, else for a saving above `WORTHWHILE`."""
     pool, measure, _ = _goal([now, best], terms.deadline_s, terms.dollars_per_hour)
     if not any(item is now for item in pool):
         return True
@@ -220,7 +220,7 @@ def _is_worthwhile(now: Forecast, best: Forecast, terms: Terms) -> bool:
 
 
 def _complexity(round_placement: RoundPlacement) -> tuple[int, bool, int, int, int]:
-    """For ties: simpler is less."""
+    """A sort key for ties: simpler placements are smaller."""
     rule = SIMPLEST.index(round_placement.rule)
     return (
         rule,
@@ -239,41 +239,41 @@ def _within_timeouts(item: Forecast, terms: Terms) -> bool:
 def _with_checkpoint_interval(
     round_placement: RoundPlacement, layout: Layout, timings: Mapping[str, Fit], rates: _Rates
 ) -> RoundPlacement:
-    """The placement with the distance of checkpoints that fits it."""
+    """The placement with its optimal checkpoint interval."""
     if not round_placement.inline_objects:
         return round_placement
     estimate = _estimate(round_placement, layout, timings, rates)
-    once = (sum(estimate.once) + estimate.coordination) / round_placement.together
-    distance = checkpoint_interval(sum(estimate.checkpoint), once)
-    return replace(round_placement, checkpoint_every=whole_tasks(distance, round_placement.together))
+    once = (sum(estimate.once) + estimate.coordination) / round_placement.rounds_per_task
+    interval = checkpoint_interval(sum(estimate.checkpoint), once)
+    return replace(round_placement, checkpoint_every=whole_tasks(interval, round_placement.rounds_per_task))
 
 
 def _forecasts(layout: Layout, timings: Mapping[str, Fit], terms: Terms, rates: _Rates) -> list[Forecast]:
     candidates = (
         _with_checkpoint_interval(round_placement, layout, timings, rates) for round_placement in options(layout, terms)
     )
-    found = [_forecast(round_placement, layout, timings, rates) for round_placement in candidates]
-    return [item for item in found if _within_timeouts(item, terms)] or found
+    items = [_forecast(round_placement, layout, timings, rates) for round_placement in candidates]
+    return [item for item in items if _within_timeouts(item, terms)] or items
 
 
 def _forecast(round_placement: RoundPlacement, layout: Layout, timings: Mapping[str, Fit], rates: _Rates) -> Forecast:
     estimate = _estimate(round_placement, layout, timings, rates)
-    # After a loss half a distance of checkpoints is done again, on average.
-    again = 1 + LOSSES_PER_ROUND * round_placement.checkpoint_every / 2 if round_placement.inline_objects else 1.0
-    share, every = again / round_placement.together, round_placement.checkpoint_every
+    # After a loss half a checkpoint interval is repeated, on average.
+    repeats = 1 + LOSSES_PER_ROUND * round_placement.checkpoint_every / 2 if round_placement.inline_objects else 1.0
+    share, every = repeats / round_placement.rounds_per_task, round_placement.checkpoint_every
     parts = Parts(
-        *(share * once + saved / every for once, saved in zip(estimate.once, estimate.checkpoint, strict=True))
+        *(share * once + saving / every for once, saving in zip(estimate.once, estimate.checkpoint, strict=True))
     )
     coordination = parts.beside + share * estimate.coordination
     return Forecast(
         round_placement=round_placement,
         dollars=parts.compute + parts.requests + parts.storage + parts.ledger + coordination,
-        seconds=estimate.seconds / round_placement.together,
+        seconds=estimate.seconds / round_placement.rounds_per_task,
         compute=parts.compute,
         requests=parts.requests,
         storage=parts.storage,
         ledger=parts.ledger,
-        busy_s=estimate.busy_s / round_placement.together,
+        busy_s=estimate.busy_s / round_placement.rounds_per_task,
         longest_s=estimate.longest_s,
         coordination=coordination,
     )
@@ -287,13 +287,13 @@ def _estimate(round_placement: RoundPlacement, layout: Layout, timings: Mapping[
     for wave in layout.schedule(round_placement):
         spans = []
         for task in wave:
-            alone = milliseconds(task.kind, task.size, layout.workload, timings, round_placement.style)
-            if alone is None:
+            core_ms = milliseconds(task.kind, task.size, layout.workload, timings, round_placement.style)
+            if core_ms is None:
                 raise Unmeasured(task.kind)
             memory = round_placement.memory_mb[task.function]
-            ms = alone * max(1.0, tariff.mb_per_vcpu / memory)
+            ms = core_ms * max(1.0, tariff.mb_per_vcpu / memory)
             spans.append((ms, task.number))
-            busy += task.number * alone / 1000
+            busy += task.number * core_ms / 1000
             mb_ms += task.number * memory * math.ceil(ms)
             longest[task.function] = max(longest.get(task.function, 0.0), ms / 1000)
         seconds += coordination_cost.wave_s + span(spans, layout.workload.width) / 1000
@@ -308,14 +308,14 @@ def _estimate(round_placement: RoundPlacement, layout: Layout, timings: Mapping[
 
 
 def _coordination(round_placement: RoundPlacement, layout: Layout, rates: _Rates) -> float:
-    """Dollars that the coordinator's site adds to a round, or to a task of several."""
+    """Dollars of coordination of a round, or of a task of several rounds."""
     tariff, coordination_cost = rates
-    commits = [
+    waves = [
         coordination_cost.wave_meter(sum(task.number for task in wave)) for wave in layout.schedule(round_placement)
     ]
-    leaving = Meter(bytes_out=round(layout.answers_bytes(round_placement)) if coordination_cost.outside else 0)
-    lines = round_placement.together * sum(tariff.parts(coordination_cost.line))
-    return lines + sum(sum(tariff.parts(meter)) for meter in (leaving, *commits))
+    transfer = Meter(bytes_out=round(layout.answers_bytes(round_placement)) if coordination_cost.outside else 0)
+    lines = round_placement.rounds_per_task * sum(tariff.parts(coordination_cost.line))
+    return lines + sum(sum(tariff.parts(meter)) for meter in (transfer, *waves))
 
 
 def _rates(terms: Terms) -> _Rates:

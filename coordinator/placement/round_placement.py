@@ -1,4 +1,4 @@
-"""Where a round runs: the choice that a placement rule leaves open, as one value that the state keeps."""
+"""Where a round runs: the placement that the state keeps for it."""
 
 from coordinator.placement.rules import PLACEMENTS
 from functions.contract import Message
@@ -7,9 +7,9 @@ from functions.contract import Message
 class RoundPlacement(Message, frozen=True, kw_only=True):
     """How a round is spread over invocations.
 
-    `rounds`: how many one task of `whole` runs; other rules take no notice of it. `inline_objects`: objects travel
-    inside messages and are stored at checkpoints only, every `checkpoint_every` rounds. `memory_mb`: megabytes by name
-    of function; a function that is not named has what the user set.
+    `rounds`: how many rounds one task of `whole` runs; other rules ignore it. `inline_objects`: objects are sent inside
+    messages and stored at checkpoints only, every `checkpoint_every` rounds. `memory_mb` by name of function; other
+    functions have the configured size.
     """
 
     rule: str
@@ -20,11 +20,11 @@ class RoundPlacement(Message, frozen=True, kw_only=True):
     memory_mb: dict[str, int]
 
     @property
-    def together(self) -> int:
-        """Rounds in one go."""
+    def rounds_per_task(self) -> int:
+        """Rounds per task."""
         return self.rounds if PLACEMENTS[self.rule].one_function else 1
 
     @property
     def style(self) -> str:
-        """What durations depend on, beside the kind and the size of a task."""
+        """The part of the placement that durations depend on, besides the kind and the size of a task."""
         return f"{self.rule}+inline" if self.inline_objects else self.rule

@@ -14,9 +14,9 @@ from functions.keys import group_name
 
 @dataclass(frozen=True)
 class Work:
-    """The share of one learner invocation: some stages for some groups, in `updates` updates from `first` on.
+    """The work of one learner invocation: some stages for some groups, in `updates` updates from `first` on.
 
-    `publish`: later works of the same update need its tensors.
+    `publish`: other works of the same update need its tensors later.
     """
 
     name: str
@@ -28,9 +28,9 @@ class Work:
 
 
 class LearnerPlacement(Protocol):
-    """Waves of works: every work of a wave may run at once, after the wave before.
+    """Waves of works: the works of a wave may run at once, after the previous wave.
 
-    `updates` is how often the stages run in the round, one time after the other.
+    `updates` is how often the stages run in the round, in sequence.
     """
 
     def __call__(self, stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1) -> list[list[Work]]: ...
@@ -39,13 +39,13 @@ class LearnerPlacement(Protocol):
 def split(stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1) -> list[list[Work]]:
     """One invocation per stage and group, the decomposition of the MARLess paper (Fig. 5); one for a team stage.
 
-    A stage that is alone goes through all updates at once; several wait for each other in every one.
+    A single stage runs all updates in one invocation; several wait for each other in every update.
     """
     return _works(schedule.split(stages, groups, updates), stages, updates)
 
 
 def fused(stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1) -> list[list[Work]]:
-    """One invocation per group, all its stages inside; where stages couple the groups, one for each stretch between."""
+    """One invocation per group with all its stages; stages that couple the groups split it into several."""
     return _works(schedule.fused(stages, groups, updates), stages, updates)
 
 
@@ -55,7 +55,7 @@ def packed(stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1)
 
 
 def whole(stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1) -> list[list[Work]]:
-    """No learner invocations: what samples learns."""
+    """No learner invocations: the function that samples learns too."""
     return []
 
 
@@ -65,16 +65,15 @@ def _works(shares: schedule.Schedule, stages: Sequence[StageSpec], updates: int)
 
 
 def _work(share: Share, stages: Sequence[StageSpec], updates: int) -> Work:
-    """Named by what it does not do all of: updates, stages, groups."""
-    own = [stage for stage in stages if stage.name in share.stages]
-    later = {before for stage in stages if stage not in own for before in stage.after}
+    """The share as a work, whose name has the updates, stages and group in which it differs from other works."""
+    specs = [stage for stage in stages if stage.name in share.stages]
+    later = {before for stage in stages if stage not in specs for before in stage.after}
     parts = ["learn"]
     if len(share.updates) < updates:
         parts.append(f"{share.updates.start:05d}")
-    everything = len(own) == len(stages)
-    if not everything:
+    if len(specs) < len(stages):
         parts.append("+".join(share.stages))
-    if everything or own[0].scope == "group":
+    if len(specs) == len(stages) or specs[0].scope == "group":
         parts.append(group_name(share.groups[0]))
     return Work(
         "/".join(parts),
@@ -92,9 +91,9 @@ class PlacementRule:
 
     schedule: LearnerPlacement
     one_function: bool = False
-    """Rounds are sampled and learned in one function; there are no learner invocations."""
+    """Whether one function samples and learns, without learner invocations."""
     planned: bool = False
-    """The planner picks one of `LEARNER_PLACEMENTS` before every round."""
+    """Whether the planner picks one of `LEARNER_PLACEMENTS` before every round."""
 
     def __call__(self, stages: Sequence[StageSpec], groups: Sequence[int], updates: int = 1) -> list[list[Work]]:
         return self.schedule(stages, groups, updates)
@@ -111,22 +110,22 @@ PLACEMENTS: Family[PlacementRule] = Family(
     },
     PlacementRule,
 )
-# What the planner chooses from.
+# The planner chooses one of these.
 LEARNER_PLACEMENTS: dict[str, PlacementRule] = {
     name: PLACEMENTS[name] for name in PLACEMENTS.built_in if not PLACEMENTS[name].planned
 }
-# The rules that others are compared with or fall back on.
+# Rules that code elsewhere names.
 WHOLE, PACKED = "whole", "packed"
 
 
 def list_overhead(prices: Prices, agents: int, stages: Sequence[StageSpec], storage: StorageClass) -> float:
-    """What a round costs beside its units, in the price of one unit.
+    """The cost of a round besides its rollouts, in prices of one rollout.
 
-    Counted are requests at list prices in the paper's decomposition (`placement.split`, every agent a group of its
-    own), wherever the round really runs and however long it takes: a weight must not depend on placement or on a clock.
-    A unit is an invocation, a PUT of its trajectory and a GET of it by every learner function. A round is, beside that,
-    an invocation of every learner function and a PUT of every object these store: the learner's state, policies where
-    the stage trains them, tensors where a later stage reads them.
+    Counts requests at list prices in the paper's decomposition (`split`, every agent a separate group), wherever the
+    round runs and however long it takes: a weight must not depend on placement or on a clock. A rollout is an
+    invocation, a PUT of its trajectory and a GET of it by every learner function. A round is, besides, an invocation of
+    every learner function and a PUT of every object that these store: the learner's state, policies where the stage
+    trains them, tensors where a later stage reads them.
     """
     s3 = {"standard": prices.s3.standard, "express": prices.s3.express}[storage]
     put, get = Fraction(s3.put_per_thousand) / 1000, Fraction(s3.get_per_thousand) / 1000
@@ -138,5 +137,5 @@ def list_overhead(prices: Prices, agents: int, stages: Sequence[StageSpec], stor
 
 
 def packs(rollouts: int, per_invocation: int) -> list[tuple[int, ...]]:
-    """Units 0..units-1 in order, in packs of at most `per_invocation`."""
+    """Rollouts 0..rollouts-1 in order, in packs of at most `per_invocation`."""
     return [tuple(range(start, min(start + per_invocation, rollouts))) for start in range(0, rollouts, per_invocation)]

@@ -1,8 +1,8 @@
-"""How long tasks take, learnt from those that ended: a line per kind of task, milliseconds on size.
+"""Durations of tasks, fitted to those that ended: a line per kind of task, milliseconds by size.
 
-The last rounds count most: every round the past loses a tenth of its weight, so that a slow start fades. Durations are
-those of a whole core: what a platform measured on a share of one goes through `whole_core_ms` first. What is learnt
-here may move work, never change it.
+Every round the earlier observations lose a tenth of their weight, so that a slow start fades. Durations are those of a
+whole core: measurements on a share of a vCPU go through `whole_core_ms` first. Fits change where work runs, never its
+results.
 """
 
 from collections.abc import Mapping
@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from functions.contract import Message
 
 FORGETTING = 0.9
-# With one size seen a line is not determined: an invocation is then taken to need this much (what the emptiest call
-# takes) whatever its size, and the rest to grow with it.
+# One size does not determine a line: this much of a duration (that of an empty call) then counts as independent of the
+# size, and the rest as proportional to it.
 OVERHEAD_MS = 2.0
-# Sizes with a smaller squared coefficient of variation count as one: at a tenth of noise in ten rounds the overhead
-# would be known to a third of the duration at best.
+# Sizes with a smaller squared coefficient of variation count as one: with 10 % noise, ten rounds would determine the
+# overhead only to a third of the duration.
 LEAST_SPREAD = 0.01
 
 
@@ -29,44 +29,44 @@ class Fit(Message, frozen=True, kw_only=True):
 
 
 Timings = dict[str, Fit]
-"""Fits by kind of task, and by `kind@style` how far a way to place tasks is off its kind's line.
+"""Fits by kind of task, and by `kind@style` the ratio of a style's durations to its kind's line.
 
-Kinds and sizes: `sample`, units; `learn` (all stages in one task) and `learn:<stage>`, rows, which are environment
-steps times agents that learn from them; `whole`, units times rounds.
+Kinds and sizes: `sample`, rollouts; `learn` (all stages in one task) and `learn:<stage>`, rows, which are environment
+steps times agents that learn from them; `whole`, rollouts times rounds.
 """
 
 
 def add_observation(
     timings: Mapping[str, Fit], kind: str, size: float, ms: float, style: str = "", weight: float = 1.0
 ) -> Timings:
-    """The timings with one more task of `size` that took `ms`, both not negative.
+    """The timings with another task of `size` that took `ms`, both not negative.
 
     `weight`: one over the tasks of its kind in the round, so that a round counts once however it is spread. With
-    `style` (see `RoundPlacement.style`) the ratio of `ms` to the line is remembered too.
+    `style` (see `RoundPlacement.style`) the ratio of `ms` to the line is fitted too.
     """
-    fits = {**timings, kind: _added(timings.get(kind, Fit()), size, ms, weight)}
+    fits = {**timings, kind: _add(timings.get(kind, Fit()), size, ms, weight)}
     expected = predict(fits, kind, size)
     if style and expected is not None:
         key = f"{kind}@{style}"
-        fits[key] = _added(timings.get(key, Fit()), expected, ms, weight)
+        fits[key] = _add(timings.get(key, Fit()), expected, ms, weight)
     return fits
 
 
 def whole_core_ms(ms: float, memory_mb: int, mb_per_vcpu: int) -> float:
-    """What a task would take on a whole core that took `ms` in a function of `memory_mb`, as the platform measured it.
+    """The duration on a whole core of a task that took `ms` in a function of `memory_mb`, as the platform measured it.
 
-    Undoes the stretch of `bill.billed_ms`. Waiting is not stretched by little memory, so for another function than the
-    one it was measured in the figure errs downwards; for the same one it comes out exactly.
+    Undoes the CPU scaling of `bill.billed_ms`. Waiting does not scale with memory, so predictions for functions of
+    another size are too low; those for the same size are exact.
     """
     return ms / max(1.0, mb_per_vcpu / memory_mb)
 
 
 def predict(timings: Mapping[str, Fit], kind: str, size: float, style: str = "") -> float | None:
-    """Milliseconds of a task, never negative; None for a kind that was never seen."""
-    found = line(timings, kind)
-    if found is None:
+    """Milliseconds of a task, never negative; None for a kind without observations."""
+    fitted = line(timings, kind)
+    if fitted is None:
         return None
-    overhead, slope = found
+    overhead, slope = fitted
     ratio = timings.get(f"{kind}@{style}")
     correction = ratio.sy / ratio.sx if ratio and ratio.sx > 0 else 1.0
     return correction * (overhead + slope * size)
@@ -75,8 +75,8 @@ def predict(timings: Mapping[str, Fit], kind: str, size: float, style: str = "")
 def line(timings: Mapping[str, Fit], kind: str) -> tuple[float, float] | None:
     """(milliseconds of any task of the kind, milliseconds per size on top), neither negative.
 
-    Least squares over the quarter-plane in closed form: the free minimum if it lies inside, else the better one of the
-    two edges, for the objective is convex. With one size seen, `OVERHEAD_MS` and the rest in proportion.
+    Least squares over the quarter-plane in closed form: the free minimum if it lies inside, else the better of the two
+    edges, because the objective is convex. For a single size, `OVERHEAD_MS` and the rest in proportion.
     """
     fit = timings.get(kind)
     if fit is None or fit.count <= 0:
@@ -94,12 +94,12 @@ def line(timings: Mapping[str, Fit], kind: str) -> tuple[float, float] | None:
 
 
 def _loss(fit: Fit, overhead: float, slope: float) -> float:
-    """The sum of squared errors, less the sum of squares of y, which no line changes."""
+    """The sum of squared errors minus the sum of squares of y, which is the same for all lines."""
     squares = overhead * overhead * fit.count + 2 * overhead * slope * fit.sx + slope * slope * fit.sxx
     return squares - 2 * (overhead * fit.sy + slope * fit.sxy)
 
 
-def _added(fit: Fit, x: float, y: float, weight: float) -> Fit:
+def _add(fit: Fit, x: float, y: float, weight: float) -> Fit:
     keep = FORGETTING**weight
     return Fit(
         count=keep * fit.count + weight,

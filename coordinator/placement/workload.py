@@ -1,7 +1,7 @@
-"""What a round consists of wherever it runs: its tasks, the objects they read and make, and how long they take.
+"""The tasks of a round in every placement, the objects that they read and write, and their durations.
 
-Counts and bytes are those of the tasks that `coordinator.core.tasks` asks; durations are composed of the
-`coordinator.placement.timings` of the run. Prices are not looked at.
+Counts and bytes are those of the tasks that `coordinator.core.tasks` makes; durations are composed of the
+`coordinator.placement.timings` of the run. Prices are not considered.
 """
 
 import heapq
@@ -19,15 +19,15 @@ from functions.algorithms.base import StageSpec
 
 @dataclass(frozen=True)
 class Workload:
-    """What a round is, wherever it runs.
+    """The work of a round, independent of its placement.
 
-    `members[group]` of the `agents` learn in a group. A unit has `rollout_steps` environment steps. No rule looks at
-    what rounds gave, and no evaluation is due, for `most_rounds` rounds. Bytes: `rollout_bytes` of a unit's trajectory,
-    `policy_bytes` of all groups' policies, `learner_bytes` of the rest of their state, `tensor_bytes` of all tensors
-    that stages pass on within a round, `ledger_bytes` of the run's item, `table_bytes` of all tables that learners tell
-    in a round. `width` functions run at once. A unit ends `rollout_episodes` episodes. `regroups`: the round may end
-    with another team. The stages run `updates` times. `replays`: what was played is stored, for rounds to come learn
-    from it; who learned last is taken to be there still, so that it reads only what is new.
+    `members[group]` of the `agents` learn in a group. A rollout has `rollout_steps` environment steps and ends
+    `rollout_episodes` episodes. For `most_rounds` rounds no rule reads their results and no evaluation is due. Bytes:
+    `rollout_bytes` of a rollout's trajectory, `policy_bytes` of all groups' policies, `learner_bytes` of the rest of
+    their state, `tensor_bytes` of all tensors that stages pass on within a round, `ledger_bytes` of the run's item,
+    `table_bytes` of all tables that learners report in a round. `width` functions run at once. `regroups`: the round
+    may end with another team. The stages run `updates` times. `replays`: trajectories are stored for later rounds;
+    learners count as warm, so that they read only new ones.
     """
 
     agents: int
@@ -52,8 +52,8 @@ class Workload:
 class Task(NamedTuple):
     """`number` equal tasks of a wave, each with the objects it reads and makes.
 
-    `reply_bytes` of its reply are in its answer, and once more in the header of an object it makes; `summary_bytes` are
-    those of earlier replies of the round in what it reads.
+    `reply_bytes` are in its answer and also in the header of an object that it makes; `summary_bytes` are those of the
+    round's earlier replies in the objects that it reads.
     """
 
     function: str
@@ -69,7 +69,7 @@ class Task(NamedTuple):
 
 
 class Object(NamedTuple):
-    """Where parts of the learner's state live: the work that made the object, and its kind."""
+    """An object with parts of the learner's state: the work that made it, and its kind."""
 
     work: str
     kind: str
@@ -77,19 +77,19 @@ class Object(NamedTuple):
 
 @dataclass(frozen=True)
 class ObjectLocations:
-    """`where[part, group]` lives, and `sizes` of the objects in bytes."""
+    """The object of every part and group in `where`, and `sizes` of the objects in bytes."""
 
     where: Mapping[tuple[str, int], Object]
     sizes: Mapping[Object, float]
 
     def weigh(self, objects: Iterable[Object]) -> tuple[int, float]:
-        """How many different objects there are, and their bytes."""
+        """The number of distinct objects, and their bytes."""
         distinct = dict.fromkeys(objects)
         return len(distinct), sum(self.sizes[item] for item in distinct)
 
 
 class Layout:
-    """The tasks that a workload makes in each placement, worked out once."""
+    """The tasks of a workload in each placement, computed once."""
 
     def __init__(self, workload: Workload) -> None:
         self.workload = workload
@@ -97,7 +97,7 @@ class Layout:
         self._schedules: dict[tuple[str, int, int], list[list[Task]]] = {}
 
     def locations(self, rule: str) -> ObjectLocations:
-        """Where the learner's state lives; `whole` makes the objects that `packed` makes."""
+        """The objects of the learner's state; `whole` makes those that `packed` makes."""
         rule = PACKED if PLACEMENTS[rule].one_function else rule
         if rule not in self._locations:
             self._locations[rule] = _object_locations(self._works(rule), self.workload)
@@ -105,7 +105,7 @@ class Layout:
 
     def schedule(self, round_placement: RoundPlacement) -> list[list[Task]]:
         """The round's tasks, or the one task of several rounds."""
-        key = (round_placement.rule, round_placement.rollouts_per_invocation, round_placement.together)
+        key = (round_placement.rule, round_placement.rollouts_per_invocation, round_placement.rounds_per_task)
         if key not in self._schedules:
             self._schedules[key] = (
                 [[self._whole(round_placement)]]
@@ -115,7 +115,7 @@ class Layout:
         return self._schedules[key]
 
     def request_bytes(self, round_placement: RoundPlacement) -> float:
-        """The largest request, with all that it carries."""
+        """Bytes of the largest request, inlined objects included."""
         return max(
             message_size.request_bytes(task.reads, self.workload.rollouts, self.workload.agents)
             + round_placement.inline_objects * message_size.base64_bytes(task.read_bytes + task.summary_bytes)
@@ -123,11 +123,11 @@ class Layout:
         )
 
     def answer_bytes(self, round_placement: RoundPlacement) -> float:
-        """The largest answer, with all that it carries."""
+        """Bytes of the largest answer, inlined objects included."""
         return max(_answer_bytes(task, round_placement.inline_objects) for task in self._messages(round_placement))
 
     def answers_bytes(self, round_placement: RoundPlacement) -> float:
-        """All answers of a round, or of a task of several."""
+        """Bytes of all answers of a round, or of a task of several rounds."""
         return sum(
             task.number * _answer_bytes(task, round_placement.inline_objects)
             for wave in self.schedule(round_placement)
@@ -135,18 +135,18 @@ class Layout:
         )
 
     def most_rounds(self, inline_objects: bool, size: float) -> int:
-        """How many rounds of one task of `whole` answer within `size` bytes, at least one."""
+        """How many rounds one task of `whole` can run with an answer of at most `size` bytes; at least one."""
         _, state_bytes = self.locations(WHOLE).weigh(self.locations(WHOLE).where.values())
         around = message_size.answer_bytes(2, inline_objects * message_size.base64_bytes(state_bytes))
         a_round = self._sampled_bytes() + self._learned_bytes()
         return max(1, int((size - around) // (a_round + inline_objects * message_size.base64_bytes(a_round))))
 
     def operations(self, round_placement: RoundPlacement) -> Meter:
-        """What a round (one task, for `whole`) uses beside time, checkpoints left out: invocations, storage, ledger.
+        """Invocations, storage and ledger use of a round (of one task, for `whole`) without checkpoints.
 
-        Counts are those of a round that the same placement preceded, without retries and without evaluations; bytes
-        assume that all parts of the learner's state weigh alike. The end of a round and the asking of the next are one
-        commit, every wave of learners is another.
+        Counts are those of a round after one with the same placement, without retries and evaluations; bytes assume
+        that all parts of the learner's state have one size. The end of a round and the dispatch of the next are one
+        commit, and every wave of learners is another.
         """
         schedule = self.schedule(round_placement)
         tasks = [task for wave in schedule for task in wave]
@@ -165,18 +165,18 @@ class Layout:
         )
 
     def checkpointing(self, round_placement: RoundPlacement) -> Meter:
-        """What one checkpoint uses: the ledger's second item, and with `inline_objects` every object the run goes on
-        with."""
+        """The use of one checkpoint: the ledger's second item, and with `inline_objects` every object that later rounds
+        need."""
         size = self.workload.ledger_bytes
         meter = Meter().add_load(size).add_commit(size)
         if not round_placement.inline_objects:
             return meter
-        made = [
+        sizes = [
             size
             for location, size in self.locations(round_placement.rule).sizes.items()
             if location.work != "initialise"
         ]
-        return meter + Meter(puts=len(made), bytes_written=round(sum(made)))
+        return meter + Meter(puts=len(sizes), bytes_written=round(sum(sizes)))
 
     def _works(self, rule: str) -> list[list[Work]]:
         workload = self.workload
@@ -185,34 +185,34 @@ class Layout:
     def _whole(self, round_placement: RoundPlacement) -> Task:
         workload, locations = self.workload, self.locations(round_placement.rule)
         state, state_bytes = locations.weigh(locations.where.values())
-        size = workload.rollouts * round_placement.together
-        reply = round_placement.together * (self._sampled_bytes() + self._learned_bytes())
-        played = size * workload.rollout_bytes if workload.replays else 0.0
-        reads, makes = state + workload.replays, state + workload.replays
-        return Task("learner", "whole", size, reads, state_bytes + played, makes, state_bytes + played, reply)
+        size = workload.rollouts * round_placement.rounds_per_task
+        reply = round_placement.rounds_per_task * (self._sampled_bytes() + self._learned_bytes())
+        object_bytes = state_bytes + (size * workload.rollout_bytes if workload.replays else 0.0)
+        objects = state + workload.replays
+        return Task("learner", "whole", size, objects, object_bytes, objects, object_bytes, reply)
 
     def _sampled_bytes(self) -> float:
-        """What sampling a round replies, in one task."""
+        """Bytes of the reply to sampling a round in one task."""
         return message_size.sampling_bytes(self.workload.rollouts, self.workload.rollout_episodes, self.workload.agents)
 
     def _learned_bytes(self) -> float:
-        """What learning a round replies, in one task."""
+        """Bytes of the reply to learning a round in one task."""
         return _report_size(self.workload, len(self.workload.stages), sorted(self.workload.members))
 
     def _messages(self, round_placement: RoundPlacement) -> Iterator[Task]:
-        """The round's tasks, and the one that may make another team of what they gave."""
+        """The round's tasks, and the regroup task that may follow."""
         tasks = [task for wave in self.schedule(round_placement) for task in wave]
         yield from tasks
         if self.workload.regroups:
             yield self._regroup(round_placement, sum(task.number for task in tasks if task.function == "actor"))
 
     def _regroup(self, round_placement: RoundPlacement, trajectories: int) -> Task:
-        """At most: all groups end, and every agent gets networks of its own. It reads what the round has learned, and
-        the policies that played it."""
+        """The largest regroup task: all groups end and every agent gets separate networks. It reads the learner's state
+        after the round and the policies that sampled it."""
         workload, locations = self.workload, self.locations(round_placement.rule)
         state, state_bytes = locations.weigh(locations.where.values())
-        played = workload.rollouts * workload.rollout_bytes if trajectories else 0.0
-        read_bytes = state_bytes + workload.policy_bytes + played
+        trajectory_bytes = workload.rollouts * workload.rollout_bytes if trajectories else 0.0
+        read_bytes = state_bytes + workload.policy_bytes + trajectory_bytes
         made_bytes = (workload.policy_bytes + workload.learner_bytes) / len(workload.members) * workload.agents
         reply = message_size.learning_bytes(1, workload.agents, 0, 0.0)
         summaries = self._sampled_bytes() + self._learned_bytes()
@@ -235,7 +235,7 @@ class Layout:
         pairs = sum(work.publish * _pairs(work) for wave in works for work in wave)
         published: list[Work] = []
         for wave in works:
-            # What an update's stages pass on is read in that update alone.
+            # Tensors of an update are read in that update only.
             before = [work for work in published if work.first == wave[0].first]
             schedule.append([_learner(work, before, pairs, trajectories, locations, self.workload) for work in wave])
             published += [work for work in wave if work.publish]
@@ -243,7 +243,7 @@ class Layout:
 
 
 def span(tasks: Sequence[tuple[float, int]], width: int) -> float:
-    """When the last of (milliseconds, how many) ends if each starts, in order, as soon as one of `width` is free."""
+    """When the last of (milliseconds, count) ends if each starts, in order, as soon as one of `width` slots is free."""
     (first, number), *others = tasks
     width = min(width, sum(number for _, number in tasks))
     rows, more = divmod(number, width)
@@ -255,46 +255,46 @@ def span(tasks: Sequence[tuple[float, int]], width: int) -> float:
 
 
 def is_measured(workload: Workload, timings: Mapping[str, Fit]) -> bool:
-    """Whether enough was seen to tell how long every kind of task takes."""
+    """Whether the timings determine the duration of every kind of task."""
     return all(milliseconds(kind, 1.0, workload, timings) is not None for kind in ("sample", "learn"))
 
 
 def milliseconds(
     kind: str, size: float, workload: Workload, timings: Mapping[str, Fit], style: str = ""
 ) -> float | None:
-    """Of one task on a whole core; of a kind that was never seen, composed of what was. None without that."""
-    seen = predict(timings, kind, size, style)
-    if seen is not None or kind == "sample":
-        return seen
+    """Of one task on a whole core; for an unmeasured kind composed of other kinds, None without these."""
+    measured = predict(timings, kind, size, style)
+    if measured is not None or kind == "sample":
+        return measured
     if kind == "whole":
         return _whole(size, workload, timings)
-    found = _learning(kind, workload, timings)
-    return None if found is None else found[0] + found[1] * size
+    fitted = _learning(kind, workload, timings)
+    return None if fitted is None else fitted[0] + fitted[1] * size
 
 
 def _whole(size: float, workload: Workload, timings: Mapping[str, Fit]) -> float | None:
-    """Sampling and learning one after the other, with all of their overhead: nothing is saved until it is seen."""
+    """Sampling and learning in sequence with all of their overhead: savings count only when they are measured."""
     sampling = milliseconds("sample", workload.rollouts, workload, timings)
     learning = milliseconds("learn", workload.agents * workload.rollouts * workload.rollout_steps, workload, timings)
     return None if sampling is None or learning is None else size / workload.rollouts * (sampling + learning)
 
 
 def _learning(kind: str, workload: Workload, timings: Mapping[str, Fit]) -> tuple[float, float] | None:
-    """The line of a learner's task that was never seen, from its stages or else from tasks of all stages.
+    """The line of an unmeasured kind of learner task, from its stages or else from tasks of all stages.
 
-    Stages together share one overhead, the largest; a stage that was never seen on its own takes an equal share.
+    Stages in one task share one overhead, the largest; without measurements of its own a stage takes an equal share.
     """
     every = [stage.name for stage in workload.stages]
     stages = every if kind == "learn" else kind.removeprefix("learn:").split("+")
-    lines = [found for stage in stages if (found := line(timings, f"learn:{stage}"))]
+    lines = [fitted for stage in stages if (fitted := line(timings, f"learn:{stage}"))]
     if len(lines) == len(stages):
         return max(overhead for overhead, _ in lines), sum(slope for _, slope in lines)
-    together = line(timings, "learn")
-    return (together[0], together[1] * len(stages) / len(every)) if together else None
+    whole = line(timings, "learn")
+    return (whole[0], whole[1] * len(stages) / len(every)) if whole else None
 
 
 def _object_locations(schedule: Sequence[Sequence[Work]], workload: Workload) -> ObjectLocations:
-    """Where every part of every group lives after a round; a part that no stage writes stays where it began."""
+    """The object of every part of every group after a round; a part that no stage writes stays in its first object."""
     specs = {stage.name: stage for stage in workload.stages}
     parts = {"policy", *(part for stage in workload.stages for part in (*stage.reads, *stage.writes))}
     where = {
@@ -316,7 +316,7 @@ def _location(work: str, part: str) -> Object:
 
 
 def _pairs(work: Work) -> int:
-    """Pairs of a stage and a group: what a work's published tensors are counted in."""
+    """Pairs of a stage and a group; published tensors count per pair."""
     return len(work.stages) * len(work.groups)
 
 
@@ -344,7 +344,7 @@ def _sampling(round_placement: RoundPlacement, workload: Workload, locations: Ob
 def _learner(
     work: Work, before: Sequence[Work], pairs: int, trajectories: int, locations: ObjectLocations, workload: Workload
 ) -> Task:
-    """One work's task; `pairs` of stage and group publish tensors in the round, and the works of `before` have."""
+    """One work's task; `pairs` of stage and group publish tensors in the round, and the works `before` have done so."""
     specs = [stage for stage in workload.stages if stage.name in work.stages]
     needed = [locations.where[part, group] for stage in specs for part in stage.reads for group in work.groups]
     written = [locations.where[part, group] for stage in specs for part in stage.writes for group in work.groups]
@@ -358,7 +358,7 @@ def _learner(
         size=workload.rollouts * workload.rollout_steps * sum(workload.members[group] for group in work.groups),
         reads=trajectories + reads + len(before),
         read_bytes=workload.rollouts * workload.rollout_bytes + read_bytes + pair_bytes * sum(map(_pairs, before)),
-        # The object that holds the answer is always stored.
+        # The object that has the answer is always stored.
         makes=1 + trains + work.publish,
         made_bytes=made_bytes + work.publish * _pairs(work) * pair_bytes,
         reply_bytes=_report_size(workload, len(work.stages), work.groups, trains),
@@ -373,7 +373,7 @@ def _answer_bytes(task: Task, inline_objects: bool) -> float:
 
 
 def _report_size(workload: Workload, stages: int, groups: Sequence[int], trains: bool = True) -> float:
-    """Bytes of what stages reply for `groups`; who trains their policies tells of all members."""
+    """Bytes of the reply of `stages` for `groups`; if it trains policies, it reports tables of all members."""
     agents = sum(workload.members[group] for group in groups) if trains else 0
     sharing = sum(members for group in groups if (members := workload.members[group]) > 1)
     tables = workload.table_bytes * agents / workload.agents

@@ -47,7 +47,7 @@ class AlgorithmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         return Behaviour()
 
     def incompatibility(self, steps: int) -> str:
-        """Why units of so many steps cannot be learned from, as ``key: reason; what to set``; '' when they can."""
+        """Why rollouts of so many steps cannot be learned from, as ``key: reason; what to set``; '' when they can."""
         return ""
 
     def resolved(self, spec: EnvSpec) -> "AlgorithmConfig":

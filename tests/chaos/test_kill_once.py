@@ -32,7 +32,7 @@ def test_a_killed_coordinator_is_resumed_to_the_same_weights(tmp_path, undisturb
     assert workers and gone(workers)
     resumed = train(tmp_path, OPTIONS, workers=2)
     same(resumed, undisturbed)
-    # Two units were being sampled, by an invocation each, and an evaluation was due.
+    # Two rollouts were being sampled, by an invocation each, and an evaluation was due.
     assert lost(resumed.state) == 3
     assert resumed.dollars > undisturbed.dollars
 

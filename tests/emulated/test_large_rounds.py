@@ -32,7 +32,7 @@ def one_round(place, name):
 
 
 def all_once(place, name, local, rollouts=ROLLOUTS):
-    """Every unit sampled once, none twice, and learned from as on this machine."""
+    """Every rollout sampled once, none twice, and learned from as on this machine."""
     assert summary(place.home, name)["weights_sha256"] == summary(place.home, local)["weights_sha256"]
     line = one_round(place, name)
     assert (line["rollouts"], line["invocations"]) == (rollouts, rollouts + line["learners"])
@@ -68,7 +68,7 @@ def test_two_drivers_that_find_no_room_wait_and_lose_nothing(place, crowded, mar
 
 
 @pytest.mark.conformance
-def test_a_round_of_a_thousand_units_loses_and_doubles_none(place, marless, finished):
+def test_a_round_of_a_thousand_rollouts_loses_and_doubles_none(place, marless, finished):
     settings = ("actors.num_envs=1", "stop.rounds=1", "scaling.rollouts=1000")
     assert marless.train("thousand", *settings).code == 0
     # The first tasks come alone, and what is turned away for minutes has failed.

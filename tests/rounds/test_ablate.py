@@ -61,7 +61,7 @@ def test_placement_alone_changes_no_weight_but_the_bill(everything):
     assert auto["means"]["dollars"] < ours["means"]["dollars"]
 
 
-def test_the_constant_arm_has_the_mean_number_of_units_of_the_papers(everything):
+def test_the_constant_arm_has_the_mean_number_of_rollouts_of_the_papers(everything):
     _, folder = everything
     rollouts = json.loads((folder / "ablation.json").read_text())["rollouts"]["constant-mean"]
     rows = [json.loads(line) for line in (folder / "runs" / "constant-mean-s2" / "metrics.jsonl").open()]

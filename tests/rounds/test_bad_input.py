@@ -44,7 +44,7 @@ REFUSED = {
     "a key below a value": (["seed.x=3"], "seed"),
     "a value of another type": (["seed=three"], "seed: Expected `int`, got `str`"),
     "a number out of range": (["algorithm.gamma=1.5"], "algorithm.gamma: Expected `float` <= 1"),
-    "no units": (["scaling.rollouts=0"], "scaling.rollouts: Expected `int` >= 1"),
+    "no rollouts": (["scaling.rollouts=0"], "scaling.rollouts: Expected `int` >= 1"),
     "an unknown rule": (["placement.rule=scattered"], "placement.rule"),
     "an unknown algorithm": (["algorithm.name=mapo"], "algorithm"),
     "an unknown task": (["task.name=mpe/simple_spred"], "did you mean mpe/simple_spread?"),
@@ -64,7 +64,7 @@ REFUSED = {
     "less than an episode": (["actors.rollout_length=3"], "actors.rollout_length is 3"),
     "a side to judge by that is not there": (["evaluation.side=5"], "evaluation.side: 5 is asked for"),
     "opponents that are not there": (["opponents.side=0"], "on one side; leave it out"),
-    "stretches that do not fill a unit": (
+    "stretches that do not fill a rollout": (
         ["algorithm.name=qmix", "algorithm.sequence_length=7"],
         "algorithm.sequence_length",
     ),

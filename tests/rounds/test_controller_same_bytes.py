@@ -31,7 +31,7 @@ def decided(run):
     return run.sha256, rounds, run.state.controller, run.state.final
 
 
-def test_the_run_of_these_tests_shares_tries_and_splits_and_changes_its_units(train):
+def test_the_run_of_these_tests_shares_tries_and_splits_and_changes_its_rollouts(train):
     run = train(*CONTROLLER, "placement.rule=split")
     assert [(line.round, line.event) for line in run.lines if line.event] == [(3, "shared"), (6, "split")]
     assert run.lines[2].trial_episodes > 0

@@ -198,5 +198,5 @@ def test_only_what_the_run_needs_is_left_in_storage(tmp_path, placement):
     trained = drive(tmp_path, [*SMALL, *QMIX, *placement])
     left = {str(path.relative_to(tmp_path / "objects")) for path in (tmp_path / "objects").rglob("*.safetensors")}
     assert left == {ref.key for ref in trained.state.durable_refs}
-    # Rounds 2, 3 and 4: of two units each, or of a task each: one was the last of three, and one was evaluated.
+    # Rounds 2, 3 and 4: of two rollouts each, or of a task each: one was the last of three, and one was evaluated.
     assert sum("trajectory" in key or "played" in key for key in left) == (3 if "whole" in placement[0] else 3 * 2)

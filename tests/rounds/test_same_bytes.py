@@ -16,7 +16,7 @@ def test_the_number_of_workers_changes_no_weight(train, workers):
 
 
 @pytest.mark.parametrize("packing", [2, 5])
-def test_the_packing_of_units_changes_no_weight(train, packing):
+def test_the_packing_of_rollouts_changes_no_weight(train, packing):
     packed = train(FIVE, "placement.rule=split", f"placement.rollouts_per_invocation={packing}")
     alone = train(FIVE, "placement.rule=split")
     assert packed.sha256 == alone.sha256

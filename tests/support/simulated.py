@@ -95,7 +95,7 @@ def reply(request, returns=-1.0):
 
 
 def sample_reply(request, returns):
-    """What the units of a request give when every episode gives `returns`."""
+    """What the rollouts of a request give when every episode gives `returns`."""
     each = request.num_envs * request.rollout_length // SPEC.horizon
     episodes = each * len(request.rollouts)
     steps = request.num_envs * len(request.rollouts) * request.rollout_length

@@ -66,7 +66,7 @@ def _acted(rng, kind, shape, masked):
 
 
 def rollout_of(spec, rng, steps, num_envs, precision=np.float64):
-    """A unit as actors name it; agents that are gone see, do and get something, too."""
+    """A rollout as actors name it; agents that are gone see, do and get something, too."""
     agents, shape = len(spec.agents), (steps, num_envs)
     terminated, alive, ended, truncated = episodes(rng, agents, *shape)
     cut = np.argwhere(truncated | ((np.arange(steps) == steps - 1)[:, None] & ~ended))
@@ -94,8 +94,8 @@ def rollout_of(spec, rng, steps, num_envs, precision=np.float64):
 
 
 def meddled(spec, rollout):
-    """The unit with anything in place of what agents that are gone saw, did, might have done and got, and of what those
-    that have just gone would see next."""
+    """The rollout with anything in place of what agents that are gone saw, did, might have done and got, and of what
+    those that have just gone would see next."""
     rng, found = np.random.default_rng(9), {name: array.copy() for name, array in rollout.items()}
     there = rollout["alive"]
     left = (there & ~rollout["terminated"])[:, rollout["cut"][:, 0], rollout["cut"][:, 1]]
@@ -111,7 +111,7 @@ def meddled(spec, rollout):
 
 
 def joined(spec, rollout, rollouts=1):
-    """A batch of one unit, which says that it is of `rollouts`."""
+    """A batch of one rollout, labelled as `rollouts`."""
     return replace(
         join(spec, {f"{rollout_prefix(0)}/{name}": array for name, array in rollout.items()}, (0,)), rollouts=rollouts
     )
@@ -120,7 +120,8 @@ def joined(spec, rollout, rollouts=1):
 def context(
     name, spec, settings, seed=3, precision=np.float64, changed=lambda spec, rollout: rollout, steps=14, num_envs=4
 ):
-    """A first round of an algorithm: agents 0 and 2 learn together; `changed` makes another unit of the spec and it."""
+    """A first round of an algorithm: agents 0 and 2 learn together; `changed` makes another rollout of the spec and
+    it."""
     team = Team(groups=(0, 1, 0), identity=True)
     algorithm = algorithms.algorithm(name)
     config = algorithms.configuration(algorithm, settings).resolved(spec)

@@ -25,7 +25,7 @@ from functions.policies import Policy
 from functions.randomness import generator
 
 SEED, ROLLOUTS, STEPS, NUM_ENVS = 5, (2, 3), 7, 12
-OPTIONS = {"masked": True, "elimination": True, "horizon": 3}  # a unit of 7 steps ends amid an episode
+OPTIONS = {"masked": True, "elimination": True, "horizon": 3}  # a rollout of 7 steps ends amid an episode
 SEPARATE = (EnvTask(name="toy/signal", agents=3, options={**OPTIONS, "mixed": True}), Team(groups=(0, 1, 2)))
 SHARED = (EnvTask(name="toy/signal", agents=3, options=OPTIONS), Team(groups=(0, 0, 0), identity=True))
 TEAMS = pytest.mark.parametrize(("task", "team"), [SEPARATE, SHARED], ids=["separate", "shared"])
@@ -38,7 +38,7 @@ SETTINGS = {
 
 
 def scene(name, task, team):
-    """The algorithm, its configuration, the first round's tensors and the units that its policies sampled."""
+    """The algorithm, its configuration, the first round's tensors and the rollouts that its policies sampled."""
     spec, algorithm = registry.spec(task), algorithms.algorithm(name)
     config = algorithms.configuration(algorithm, SETTINGS).resolved(spec)
     code, state, rollouts = algorithms.implementation(algorithm), {}, {}
@@ -54,8 +54,8 @@ def in_double(tensors):
     return {name: array.astype(np.float64) if array.dtype == np.float32 else array for name, array in tensors.items()}
 
 
-class Units:
-    """The units' tensors agent by agent, as torch tensors; its own reading of the trajectory's layout."""
+class Rollouts:
+    """The rollouts' tensors agent by agent, as torch tensors; its own reading of the trajectory's layout."""
 
     def __init__(self, spec, tensors):
         self.spec, self.tensors = spec, tensors
@@ -127,7 +127,7 @@ class Monolith:
         self.value_clipped = 0
 
     def round(self, number, rollouts):
-        """Trains every group on the units; the update of round `number`."""
+        """Trains every group on the rollouts; the update of round `number`."""
         config = self.context.config
         rows = {g: self._prepared(g, rollouts) for g in self.groups}
         orders = {
@@ -267,7 +267,7 @@ def test_decomposed_updates_are_those_of_one_monolithic_computation(name, task, 
     context = dataclasses.replace(
         context, batch=batch.join(context.spec, rollouts, ROLLOUTS), tensors=in_double(context.tensors)
     )
-    monolith, played = Monolith(context, algorithm), Units(context.spec, rollouts)
+    monolith, played = Monolith(context, algorithm), Rollouts(context.spec, rollouts)
     for number in (0, 1):  # the second round starts from moments and a normaliser that are not empty
         context = dataclasses.replace(context, round=number)
         made, metrics = one_by_one(context, algorithm)
@@ -293,7 +293,7 @@ def test_the_round_has_every_way_in_which_a_row_can_end(task, team):
     assert (joined.terminated & ~joined.ended).any()
     assert (joined.terminated & joined.ended).any()
     assert (joined.ended[joined.cut[:, 0], joined.cut[:, 1]]).any()  # truncations
-    assert (~joined.ended[-1]).any()  # the unit's end amid an episode
+    assert (~joined.ended[-1]).any()  # the rollout's end amid an episode
     assert not all(masks.all() for masks in joined.masks)
 
 

@@ -11,7 +11,7 @@ NUMBERS = "task.options.continuous_actions=true"
 SMALL = "functions.actor.memory_mb=128"
 SMALL_LEARNER = "functions.learner.memory_mb=128"
 MISFITS = {
-    "stretches beyond a unit": (
+    "stretches beyond a rollout": (
         ["algorithm.name=vdn", "algorithm.sequence_length=4"],
         "algorithm.sequence_length: sequences of 4 steps do not fill the 25 that an actor plays; set a divisor of 25",
     ),
@@ -30,7 +30,7 @@ MISFITS = {
         "actors.num_envs: to play and store 6,671 copies of 25 steps an actor needs 128 MB, and"
         " functions.actor.memory_mb is 128; set at most 6,670",
     ),
-    "more units than an actor can hold": (
+    "more rollouts than an actor can hold": (
         ["actors.num_envs=4000", SMALL, "scaling.rollouts=3", "placement.rollouts_per_invocation=2"],
         "8,000 copies of 25 steps an actor needs 154 MB, and functions.actor.memory_mb is 128; set at most 3,335",
     ),
@@ -78,16 +78,19 @@ MISFITS = {
     "numbers compared as choices": (["sharing.rule=dynamic", NUMBERS], "use hellinger or w2"),
 }
 FITS = {
-    "stretches that fill a unit": ["algorithm.name=vdn", "algorithm.sequence_length=5"],
+    "stretches that fill a rollout": ["algorithm.name=vdn", "algorithm.sequence_length=5"],
     "stretches that fill what an actor plays": [
         "algorithm.name=vdn",
         "algorithm.sequence_length=4",
         "actors.rollout_length=32",
     ],
-    "targets that look beyond whole units, of which they see the end": ["algorithm.name=qmix", "algorithm.n_step=26"],
-    "a memory of whole units": ["algorithm.name=vdn", "algorithm.recurrent=true", "algorithm.burn_in=24"],
+    "targets that look beyond whole rollouts and see their end": [
+        "algorithm.name=qmix",
+        "algorithm.n_step=26",
+    ],
+    "a memory of whole rollouts": ["algorithm.name=vdn", "algorithm.recurrent=true", "algorithm.burn_in=24"],
     "as much as an actor can hold": ["actors.num_envs=6670", SMALL],
-    "units of which an actor holds one at a time": ["actors.num_envs=4000", SMALL, "scaling.rollouts=3"],
+    "rollouts of which an actor holds one at a time": ["actors.num_envs=4000", SMALL, "scaling.rollouts=3"],
     "what no actor has to hold": ["actors.num_envs=6671", SMALL, "placement.rule=whole"],
     "networks that a learner can draw": ["algorithm.name=ippo", "algorithm.hidden=[73000]", SMALL_LEARNER],
     "networks that learners of their own can hold": ["algorithm.name=ippo", "algorithm.hidden=[60000]", SMALL_LEARNER],

@@ -88,7 +88,7 @@ def test_a_state_from_the_ledger_is_decided_as_the_one_in_memory():
         assert decide(plan, stored) == command
 
 
-def test_a_round_asks_for_its_units_in_packs():
+def test_a_round_asks_for_its_rollouts_in_packs():
     _, met, world = journey("stop.rounds=1", "scaling.rollouts=5", "placement.rollouts_per_invocation=2")
     sample = next(command for state, command in met if state.phase == "sample" and isinstance(command, Dispatch))
     assert works(sample) == ["sample/00000-00001", "sample/00002-00003", "sample/00004-00004"]

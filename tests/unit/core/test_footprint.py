@@ -86,7 +86,7 @@ def test_a_window_counts_as_far_as_the_run_may_go(limits, rounds):
     assert footprint_of("learner", "algorithm.name=vdn", "algorithm.hidden=[4]", *limits).data == ROUND + rounds * SEEN
 
 
-def test_joined_units_are_another_copy_and_a_state_of_the_task_s_own_is_none():
+def test_joined_rollouts_are_another_copy_and_a_state_of_the_task_s_own_is_none():
     settings = ("algorithm.name=ippo", "placement.rule=packed", "scaling.rollouts=2")
     assert footprint_of("learner", *settings).data == 2 * 3 * SEEN
     assert footprint_of("learner", *settings, spec=alike(3, state_size=10)).data == 2 * 2 * (SEEN + 1600 * 10 * 4)

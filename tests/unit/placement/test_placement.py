@@ -80,5 +80,5 @@ def test_every_placement_runs_every_stage_of_every_group_once_and_in_order(rule,
         (2, 9, [(0, 1)]),
     ],
 )
-def test_units_are_packed_in_order(rollouts, size, expected):
+def test_rollouts_are_packed_in_order(rollouts, size, expected):
     assert packs(rollouts, size) == expected

@@ -33,7 +33,7 @@ from functions.algorithms.ppo.ppo import PPO_STAGES
 
 PRICES = load_prices()
 MEMORY = {"actor": 1769, "learner": 1769}
-# By hand: two agents on their own, three units of ten steps.
+# By hand: two agents on their own, three rollouts of ten steps.
 TWO = Workload(
     agents=2,
     members={0: 1, 1: 1},
@@ -76,7 +76,7 @@ def seen(**lines):
     return timings
 
 
-# Sampling takes 2.3 ms + 3 ms a unit, learning 1.4 ms + 0.1 ms a row.
+# Sampling takes 2.3 ms + 3 ms a rollout, learning 1.4 ms + 0.1 ms a row.
 SEEN = seen(sample=(2.3, 3.0), learn=(1.4, 0.1))
 
 
@@ -174,7 +174,7 @@ def test_a_checkpoint_writes_the_ledger_and_stores_inlined_objects(rule, objects
 
 @given(rollouts=st.integers(1, 200), size=st.integers(1, 250))
 @settings(max_examples=50, deadline=None)
-def test_units_are_packed_as_the_tasks_are(rollouts, size):
+def test_rollouts_are_packed_as_the_tasks_are(rollouts, size):
     workload = replace(TWO, rollouts=rollouts)
     assert Layout(workload).operations(round_placement("packed", size)).actor.invocations == len(packs(rollouts, size))
 
@@ -231,7 +231,7 @@ def test_a_placement_that_was_seen_off_the_line_is_forecast_with_its_ratio():
     )
 
 
-def test_a_pack_has_no_more_units_than_there_are():
+def test_a_pack_has_no_more_rollouts_than_there_are():
     three, nine = (forecast(round_placement("packed", rollouts), TWO, SEEN, PRICES) for rollouts in (3, 9))
     assert (nine.dollars, nine.longest_s) == (three.dollars, three.longest_s)
 
@@ -329,7 +329,7 @@ def test_a_forecast_is_the_bill_of_its_operations_and_its_compute(
     lines=st.tuples(*[st.floats(0, 20)] * 4),
 )
 @settings(max_examples=50, deadline=None)
-def test_more_units_cost_more(rule, rollouts, size, inline_objects, lines):
+def test_more_rollouts_cost_more(rule, rollouts, size, inline_objects, lines):
     timings = seen(sample=(lines[0], lines[1] + 1.1), learn=(lines[2], lines[3]))
     few, many = (
         forecast(
@@ -469,7 +469,7 @@ def test_ties_go_to_the_simpler_rule_whatever_the_order():
 # -- options and plans
 
 
-def test_options_pack_units_by_powers_of_two_and_all_together():
+def test_options_pack_rollouts_by_powers_of_two_and_all_together():
     found = options(TWO, TERMS)
     assert {item.rollouts_per_invocation for item in found if item.rule == "fused"} == {1, 2, 3}
     assert {(item.rounds, item.rollouts_per_invocation) for item in found if item.rule == "whole"} == {(1, 3), (4, 3)}
@@ -480,8 +480,8 @@ def test_options_pack_units_by_powers_of_two_and_all_together():
 
 def test_objects_are_inlined_only_where_the_largest_message_holds_them():
     # A request of `packed`: three trajectories with the summary of sampling (2,048 bytes, and 25 for each of three
-    # units and two agents) and the state of 1,200 bytes, in base64; five references (a pack each, policies, the rest),
-    # three unit numbers and two agents around it. A whole task's has no trajectory.
+    # rollouts and two agents) and the state of 1,200 bytes, in base64; five references (a pack each, policies, the
+    # rest), three rollout numbers and two agents around it. A whole task's has no trajectory.
     around = 4096 + 5 * 300 + 3 * 6 + 2 * 128
     fits = ((SYNCHRONOUS_BYTES - around) * 3 / 4 - 1200 - 2198) / 3
     workload = replace(TWO, rollout_bytes=fits)
@@ -515,7 +515,7 @@ def test_what_makes_another_team_must_fit_into_a_message_too():
 
 
 def test_rounds_go_on_together_only_as_far_as_their_answer_fits():
-    # A round of two agents and three units that end 1,000 episodes each: 2,048 + 3 x 1,002 x 25 of sampling, three
+    # A round of two agents and three rollouts that end 1,000 episodes each: 2,048 + 3 x 1,002 x 25 of sampling, three
     # stages of two groups at 640 and four tables at 96 of learning. There are 4,096 + 600 bytes around such rounds.
     workload = replace(TWO, rollout_episodes=1000, most_rounds=100)
     a_round = 2048 + 3 * 1002 * 25 + 3 * 2 * 640 + 4 * 96
@@ -547,7 +547,7 @@ def fitting_rounds(workload, terms, inline_objects):
 
 
 def test_a_request_that_nobody_waits_for_holds_less():
-    # 4,000 units, an actor each: 4,003 references in a learner's request are more than an event holds.
+    # 4,000 rollouts, an actor each: 4,003 references in a learner's request are more than an event holds.
     many = replace(TWO, rollouts=4000, rollout_bytes=1.0)
     requests = Layout(many).request_bytes(round_placement("packed", 1))
     assert ASYNCHRONOUS_BYTES < requests < SYNCHRONOUS_BYTES
@@ -664,7 +664,7 @@ def test_the_first_two_rounds_explore():
 
 def test_an_exploration_that_would_near_its_time_out_is_left_out():
     impatient = replace(TERMS, timeout_s={"actor": 0.02, "learner": 60.0})
-    # All three units would take 11.3 ms, more than half of the time-out.
+    # All three rollouts would take 11.3 ms, more than half of the time-out.
     assert plan(1, TWO, SEEN, impatient) == plan(2, TWO, SEEN, impatient) != explore(1, TWO, TERMS)
     patient = replace(TERMS, timeout_s={"actor": 0.023, "learner": 60.0})
     assert plan(1, TWO, SEEN, patient) == explore(1, TWO, TERMS)
@@ -674,13 +674,13 @@ def test_no_task_is_planned_that_would_near_its_time_out():
     # A whole task of four rounds would take 74.8 ms, one of one round 18.7 ms, the learner of `packed` 7.4 ms.
     for limit, expected in ((0.15, ("whole", 4)), (0.149, ("whole", 1)), (0.037, ("packed", 1))):
         found = plan(2, TWO, SEEN, replace(TERMS, timeout_s={"actor": 60.0, "learner": limit}))
-        assert (found.rule, found.together) == expected
+        assert (found.rule, found.rounds_per_task) == expected
         # Nor is one kept.
         four = round_placement(
             "whole", 3, rounds=4, inline_objects=True, memory_mb={"learner": 1769}, checkpoint_every=100
         )
         kept = plan(2, TWO, SEEN, replace(TERMS, timeout_s={"actor": 60.0, "learner": limit}), current=four)
-        assert (kept.rule, kept.together) == expected
+        assert (kept.rule, kept.rounds_per_task) == expected
 
 
 def test_a_plan_is_the_cheapest_placement_with_youngs_distance_of_checkpoints():
@@ -742,7 +742,7 @@ def test_a_placement_that_misses_the_deadline_is_left_whatever_it_costs():
 
 
 def test_a_placement_that_alone_meets_the_deadline_is_kept_whatever_it_costs():
-    # Nine units in packs of three fill three functions at once; no power of two does.
+    # Nine rollouts in packs of three fill three functions at once; no power of two does.
     wide = replace(TWO, width=3, rollouts=9, most_rounds=1)
     timings = seen(sample=(2.3, 30.0), learn=(1.4, 0.1))
     three = round_placement("fused", 3)

@@ -29,8 +29,8 @@ def test_a_termination_has_no_bootstrap():
     np.testing.assert_array_equal(found, column(1.5625, 2.25, 1))
 
 
-def test_a_truncation_bootstraps_and_stops_the_sum_and_a_unit_end_bootstraps():
-    # The episode is cut after step 1 (value after the cut: 4), the unit ends after step 2 within the next one (6).
+def test_a_truncation_bootstraps_and_stops_the_sum_and_a_rollout_end_bootstraps():
+    # The episode is cut after step 1 (value after the cut: 4), the rollout ends after step 2 within the next one (6).
     # δ2 = 3 + 0.5 * 6 - 2 = 4; δ1 = 2 + 0.5 * 4 - 1 = 3; δ0 = 1 + 0.5 * 1 - 0.5 = 1
     # A2 = 4; A1 = 3, nothing of the next episode; A0 = 1 + 0.25 * 3 = 1.75
     found = advantages(column(1, 2, 3), column(0.5, 1, 2), column(1, 4, 6), flags(0, 0, 0), flags(0, 1, 0))
@@ -57,8 +57,8 @@ def test_an_agent_that_dies_takes_nothing_from_what_follows_while_its_team_goes_
 
 
 def test_an_episode_that_ends_by_the_rules_for_all_is_apart_from_the_next():
-    # Step 0 terminates and resets: A0 = 1 - 2 = -1, whatever came later. Step 1 is cut by the unit's end with value 2:
-    # A1 = 5 + 0.5 * 2 - 1 = 5.
+    # Step 0 terminates and resets: A0 = 1 - 2 = -1, whatever came later. Step 1 is cut by the rollout's end with value
+    # 2: A1 = 5 + 0.5 * 2 - 1 = 5.
     found = advantages(column(1, 5), column(2, 1), column(1, 2), flags(1, 0), flags(1, 0))
     np.testing.assert_array_equal(found, column(-1, 5))
 
@@ -82,14 +82,14 @@ def test_advantages_are_the_discounted_sum_of_residuals_up_to_the_first_stop():
 
 def test_next_values_are_the_next_row_but_after_a_cut_what_stands_there():
     values = np.array([[[1.0, 2], [3, 4], [5, 6]], [[10, 20], [30, 40], [50, 60]]])  # [2 agents, 3 steps, 2 copies]
-    cut = np.array([[1, 0], [2, 0], [2, 1]])  # copy 0 cut after step 1, the unit's end cuts both
+    cut = np.array([[1, 0], [2, 0], [2, 1]])  # copy 0 cut after step 1, the rollout's end cuts both
     after = np.array([[-1.0, -2, -3], [-10, -20, -30]])
     expected = [[[3, 4], [-1, 6], [-2, -3]], [[30, 40], [-10, 60], [-20, -30]]]
     np.testing.assert_array_equal(next_values(values, after, cut), expected)
 
 
 def test_a_last_row_without_a_cut_has_no_next_value():
-    # Copy 1 ended by the rules at the unit's last step: nothing follows.
+    # Copy 1 ended by the rules at the rollout's last step: nothing follows.
     found = next_values(np.ones((1, 2, 2)), np.array([[7.0]]), np.array([[1, 0]]))
     np.testing.assert_array_equal(found, [[[1, 1], [7, 0]]])
 
@@ -114,9 +114,9 @@ def test_what_a_time_limit_cut_off_counts_or_not_as_one_says_and_the_sign_of_the
     assert walked(flags(0, 0, 0) | truncations(ended, cut)) == WALK["rules"]
 
 
-def test_a_unit_that_ends_amid_an_episode_is_no_time_limit():
+def test_a_rollout_that_ends_amid_an_episode_is_no_time_limit():
     ended = np.array([[False, True, False], [True, False, False]])
-    # Copy 0 was cut by a time limit; copy 1 ended by the rules, then the unit ended; copy 2 was never reset.
+    # Copy 0 was cut by a time limit; copy 1 ended by the rules, then the rollout ended; copy 2 was never reset.
     cut = np.array([[1, 0], [1, 1], [1, 2]])
     np.testing.assert_array_equal(truncations(ended, cut), [[0, 0, 0], [1, 0, 0]])
 

@@ -170,10 +170,10 @@ def test_curvature_is_of_a_share_of_the_chunks_which_the_address_picks(monkeypat
 
 
 @ALL
-def test_noise_is_that_of_the_units_gradients(kind, remembers):
+def test_noise_is_that_of_the_rollouts_gradients(kind, remembers):
     context, after, algorithm = scene(kind, remembers)
     dense = Dense(context, algorithm, 0)
-    # Two units of two copies each; of each the first copy.
+    # Two rollouts of two copies each; of each the first copy.
     rollouts = [[piece for piece in dense.pieces if piece[1] == copy] for copy in (0, 2)]
     wanted = noise_estimate(np.stack([dense.gradient(pieces) for pieces in rollouts]), 0.5)
     metrics = noise(context, after, 0).metrics

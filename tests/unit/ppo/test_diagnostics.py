@@ -256,7 +256,7 @@ def test_curvature_is_of_the_groups_loss_at_the_incoming_weights(task, team, mon
 
 
 def test_curvature_is_of_few_rows_which_the_address_picks():
-    before, after = scene(*SHARED, num_envs=100)  # some two thousand rows a unit and three units
+    before, after = scene(*SHARED, num_envs=100)  # some two thousand rows a rollout and three rollouts
     seen = []
 
     class Watched(diagnostics.Hessian):
@@ -278,21 +278,21 @@ def test_curvature_is_of_few_rows_which_the_address_picks():
 
 
 @TEAMS
-def test_noise_is_that_of_the_units_gradients(task, team):
+def test_noise_is_that_of_the_rollouts_gradients(task, team):
     before, after = scene(task, team)
     metrics, tables = report("noise", before, after)
     assert tables == {}
     for group in set(team.groups):
         dense = Dense(before, group)
         num_envs = dense.rows[3]
-        # Of the twelve copies of each of three units the first six.
+        # Of the twelve copies of each of three rollouts the first six.
         rollouts = [np.flatnonzero((num_envs >= 12 * rollout) & (num_envs < 12 * rollout + 6)) for rollout in range(3)]
         wanted = noise_estimate(np.stack([dense.gradient(rows) for rows in rollouts]), 0.5)
         assert metrics["trace", group] == pytest.approx(wanted.trace, rel=1e-4)
         assert metrics["square", group] == pytest.approx(wanted.square, rel=1e-3, abs=1e-4 * wanted.trace)
 
 
-def test_one_unit_reports_nothing_of_noise():
+def test_one_rollout_reports_nothing_of_noise():
     assert report("noise", *scene(*SHARED, rollouts=(4,))) == ({}, {})
 
 
@@ -309,7 +309,7 @@ def test_a_group_without_living_rows_is_reported_of_without_figures(summary):
     assert set(result.tables) == ({1} if summary in ("behaviour", "density") else set())
 
 
-def test_units_in_which_the_group_was_dead_are_left_out_of_the_noise():
+def test_rollouts_in_which_the_group_was_dead_are_left_out_of_the_noise():
     before, after = scene(*SEPARATE)
     alive = before.batch.alive.copy()
     alive[0, :, :12] = False

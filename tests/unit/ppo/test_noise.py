@@ -21,7 +21,7 @@ def test_the_square_is_below_zero_where_noise_is_all_there_is():
     assert noise_estimate(np.array([[1.0], [-1.0]])) == (2.0, -1.0)
 
 
-def test_the_trace_of_one_unit_follows_from_samples_of_several_units_or_of_a_part():
+def test_the_trace_of_one_rollout_follows_from_samples_of_several_rollouts_or_of_a_part():
     gradients = np.array([[1.0, 1.0], [3.0, 1.0]])
     assert noise_estimate(gradients, 3.0) == (6.0, 4.0)
     assert noise_estimate(gradients, 0.5) == (1.0, 4.0)
@@ -52,21 +52,21 @@ def test_one_gradient_says_nothing_of_noise(count):
         noise_estimate(np.ones((count, 3)))
 
 
-def test_samples_are_halves_of_units_or_of_several_units_where_there_are_many():
-    # Three units of four copies; half of each.
+def test_samples_are_halves_of_rollouts_or_of_several_rollouts_where_there_are_many():
+    # Three rollouts of four copies; half of each.
     assert sample_blocks(3, 12) == ((range(0, 2), range(4, 6), range(8, 10)), 0.5)
-    # 17 units of four copies: eight samples of half of two units, the last unit is left out.
+    # 17 rollouts of four copies: eight samples of half of two rollouts, the last rollout is left out.
     parts, size = sample_blocks(17, 68)
     assert parts[:2] == (range(0, 4), range(8, 12))
     assert (len(parts), parts[-1], size) == (MOST_SAMPLES, range(56, 60), 1.0)
 
 
-def test_a_unit_of_one_copy_is_a_sample_as_it_is():
+def test_a_rollout_of_one_copy_is_a_sample_as_it_is():
     assert sample_blocks(2, 2) == ((range(0, 1), range(1, 2)), 1.0)
 
 
 @given(st.integers(1, 60), st.integers(1, 9))
-def test_samples_are_equal_parts_of_different_units(rollouts, each):
+def test_samples_are_equal_parts_of_different_rollouts(rollouts, each):
     parts, size = sample_blocks(rollouts, rollouts * each)
     assert len(parts) == min(rollouts, MOST_SAMPLES)
     assert {len(part) for part in parts} == {round(size * each)}

@@ -56,7 +56,7 @@ def test_a_cross_is_named_after_its_rules():
     assert arm.settings == ARMS["shuffled"].settings
 
 
-def test_units_that_were_worked_out_are_the_constant_number():
+def test_rollouts_that_were_worked_out_are_the_constant_number():
     found = configuration(ARMS["constant-mean"], BASE, rollouts=5)
     assert (found.scaling.rule, found.scaling.rollouts) == ("constant", 5)
 

@@ -194,8 +194,8 @@ def a_campaign(folder, arms=(PAPER, MEAN), seeds=(1, 2), study=None):
     return Campaign(folder, study or Study(settings={}, arms={}), arms, seeds, ended_runs.append), ended_runs
 
 
-def test_the_constant_arm_waits_for_the_runs_it_takes_its_units_from(tmp_path, monkeypatch):
-    # Means per round are 5 and 8 units; 6.5 is rounded to even.
+def test_the_constant_arm_waits_for_the_runs_it_takes_its_rollouts_from(tmp_path, monkeypatch):
+    # Means per round are 5 and 8 rollouts; 6.5 is rounded to even.
     runs = Scripted(
         monkeypatch, tmp_path, {"marless-s1": 4, "marless-s2": 7, "constant-mean-s1": 6, "constant-mean-s2": 6}
     )
@@ -222,7 +222,7 @@ def test_a_failed_run_is_reported_with_its_reason_and_the_others_go_on(tmp_path,
     assert not campaign.missing and len(ended_runs) == 4
 
 
-def test_without_any_run_to_take_units_from_an_arm_fails(tmp_path, monkeypatch):
+def test_without_any_run_to_take_rollouts_from_an_arm_fails(tmp_path, monkeypatch):
     Scripted(monkeypatch, tmp_path, {"marless-s1": None})
     campaign, ended_runs = a_campaign(tmp_path, seeds=(1,))
     campaign.run(1, lambda: False)
@@ -232,7 +232,7 @@ def test_without_any_run_to_take_units_from_an_arm_fails(tmp_path, monkeypatch):
     ]
 
 
-def test_finished_runs_are_not_run_again_and_units_once_worked_out_stay(tmp_path, monkeypatch):
+def test_finished_runs_are_not_run_again_and_rollouts_once_worked_out_stay(tmp_path, monkeypatch):
     a_folder(tmp_path / "runs" / "marless-s1", [a_line(1, rollouts=20)])
     runs = Scripted(monkeypatch, tmp_path, {"constant-mean-s1": 6})
     campaign, ended_runs = a_campaign(

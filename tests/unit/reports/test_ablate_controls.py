@@ -125,7 +125,7 @@ def sentence(arms):
     return said
 
 
-def test_dollars_returns_and_units_are_the_arms_against_its_controls():
+def test_dollars_returns_and_rollouts_are_the_arms_against_its_controls():
     arms = some_arms(0.5, 0.8)
     arms["marless"] = {
         seed: msgspec.structs.replace(run, final_return=-38.0 + seed) for seed, run in arms["marless"].items()

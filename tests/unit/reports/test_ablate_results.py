@@ -63,7 +63,7 @@ def test_a_damaged_file_is_named(tmp_path, name):
         read(folder, "ours", 3)
 
 
-def test_the_mean_number_of_units_counts_every_run_the_same():
+def test_the_mean_number_of_rollouts_counts_every_run_the_same():
     assert mean_rollouts([a_result(rollouts=2.0), a_result(rollouts=5.2), a_result(rollouts=6.1)]) == 4  # 4.43
     assert mean_rollouts([a_result(rollouts=0.2)]) == 1
 

@@ -1,4 +1,4 @@
-"""How many units a round samples: the rules on worked examples, their conditions, and their controls."""
+"""How many rollouts a round samples: the rules on worked examples, their conditions, and their controls."""
 
 import itertools
 import math
@@ -37,7 +37,7 @@ from functions.contract import Usage
 from functions.randomness import generator
 
 RULES = SCALING_RULES.built_in
-# The paper's settings for six agents: I_max 50, I_min 50/6 (9 in whole units), beta 0.5.
+# The paper's settings for six agents: I_max 50, I_min 50/6 (9 in whole rollouts), beta 0.5.
 PAPER = Bounds(most=50, least=9, beta=0.5, overhead=0.0)
 # The same six times as large, where I_min = I_max / N is a whole number.
 SIX, THREE = (Bounds(most=300, least=300 // agents, beta=0.5, overhead=0.0) for agents in (6, 3))
@@ -212,7 +212,7 @@ def test_a_rule_names_the_summaries_that_learners_compute():
 
 
 @given(histories(), bounds(), st.sampled_from(RULES))
-def test_a_round_gets_a_whole_number_of_units_within_bounds(rounds, limits, rule):
+def test_a_round_gets_a_whole_number_of_rollouts_within_bounds(rounds, limits, rule):
     got = chosen(rule, remembered(rounds, rule), limits)
     assert type(got) is int
     assert limits.least <= got <= limits.most
@@ -249,7 +249,7 @@ def test_a_worked_round_over_the_threshold_gets_the_largest_wish():
     ],
 )
 def test_one_outlier_under_the_literal_threshold(policies, limits, average, threshold, expected):
-    """Average and threshold by hand, for I_max 50 and I_min 50 / N; the units are six times as many."""
+    """Average and threshold by hand, for I_max 50 and I_min 50 / N; the rollouts are six times as many."""
     lowest = 50 * limits.least / limits.most
     assert (50 + (policies - 1) * lowest) / policies == pytest.approx(average, abs=0.05)
     assert 0.5 * (50 - lowest) == pytest.approx(threshold, abs=0.05)
@@ -279,7 +279,7 @@ def test_at_beta_one_over_k_one_outlier_does_trigger_the_maximum(policies):
 
 
 @given(st.integers(2, 12), st.integers(1, 100), st.integers(50, 500), st.floats(0, 1))
-def test_under_the_literal_threshold_beta_must_make_up_for_the_fewest_units_too(policies, least, span, beta):
+def test_under_the_literal_threshold_beta_must_make_up_for_the_fewest_rollouts_too(policies, least, span, beta):
     needed = 1 / policies + least / span
     if math.isclose(beta, needed, rel_tol=1e-9):
         beta = needed * 1.01
@@ -313,7 +313,7 @@ def test_the_order_and_the_names_of_groups_do_not_matter(rule, policies, limits,
 
 
 def test_at_the_threshold_itself_the_order_of_groups_does_not_matter():
-    # S = 0.9, 0.8, 0.4 of 51 units: the average is 35.7, or in floating point a little less in some orders.
+    # S = 0.9, 0.8, 0.4 of 51 rollouts: the average is 35.7, or in floating point a little less in some orders.
     limits = Bounds(most=51, least=1, beta=35.7 / 50, overhead=0.0)
     policies = [(0.0, 1.0, last) for last in (0.1, 0.2, 0.6)]
     assert {chosen("paper", asked(*order), limits) for order in itertools.permutations(policies)} == {46}
@@ -335,7 +335,7 @@ def test_the_unit_of_curvature_does_not_matter(rule, policies, limits, power):
 
 
 def driven(rule, limits, policies, ratios):
-    """The units of every round with the given ratios ``[rounds, policies]``, once the windows are full."""
+    """The rollouts of every round with the given ratios ``[rounds, policies]``, once the windows are full."""
     history, got = ScalingHistory(), []
     for index, row in enumerate(ratios[:, :policies]):
         history = add_round(history, curved(*row.tolist()), 10, rule)
@@ -349,13 +349,13 @@ def noise(rounds):
 
 
 @pytest.mark.parametrize(("policies", "mean"), [(6, 41.4), (4, 38.6), (2, 32.8)])
-def test_noise_alone_saves_a_fifth_of_the_units_or_more(policies, mean):
+def test_noise_alone_saves_a_fifth_of_the_rollouts_or_more(policies, mean):
     got = driven("paper", SIX, policies, noise(3000))
     assert np.mean(got) / 6 == pytest.approx(mean, abs=1)
 
 
 @pytest.mark.parametrize("policies", [6, 4, 2])
-def test_under_the_offset_threshold_noise_gives_about_thirty_units(policies):
+def test_under_the_offset_threshold_noise_gives_about_thirty_rollouts(policies):
     got = driven("offset", SIX, policies, noise(3000))
     assert 29 < np.mean(got) / 6 < 32
 
@@ -376,7 +376,7 @@ def optimum(scale, overhead):
     # By hand: b* = 1, 5.4, 17.6, and nearly the overhead.
     [(2.0, 2.0, 1), (16.0, 9.0, 5), (50.0, 30.0, 18), (1e9, 10.0, 10)],
 )
-def test_the_units_are_those_of_the_best_direction_per_dollar(scale, overhead, expected):
+def test_the_rollouts_are_those_of_the_best_direction_per_dollar(scale, overhead, expected):
     limits = Bounds(most=50, least=1, beta=0.5, overhead=overhead)
     assert chosen("gns", ScalingHistory(trace=scale * 3, square=3.0, rounds=1), limits) == expected
 
@@ -399,7 +399,7 @@ def test_the_cosine_of_a_noisy_gradient_falls_with_the_noise_as_the_rule_says():
 
 
 @given(st.floats(1e-3, 1e6), st.floats(1e-3, 1e4), st.integers(1, 60), st.integers(0, 60))
-def test_no_other_number_of_units_improves_more_per_dollar(scale, overhead, least, more):
+def test_no_other_number_of_rollouts_improves_more_per_dollar(scale, overhead, least, more):
     limits = Bounds(most=least + more, least=least, beta=0.5, overhead=overhead)
     got = chosen("gns", ScalingHistory(trace=scale, square=1.0, rounds=1), limits)
     tried = [improvement_per_dollar(each, scale, overhead) for each in range(limits.least, limits.most + 1)]
@@ -407,7 +407,7 @@ def test_no_other_number_of_units_improves_more_per_dollar(scale, overhead, leas
 
 
 @pytest.mark.parametrize("square", [0.0, -2.0])
-def test_pure_noise_gets_as_many_units_as_the_rest_of_a_round_costs(square):
+def test_pure_noise_gets_as_many_rollouts_as_the_rest_of_a_round_costs(square):
     limits = Bounds(most=50, least=9, beta=0.5, overhead=20.0)
     assert chosen("gns", remembered([noisy(5.0, square)], "gns"), limits) == 20
 
@@ -505,7 +505,7 @@ def test_rounds_that_fell_together_stay_together():
 
 @pytest.mark.parametrize("storage", ["standard", "express"])
 @pytest.mark.parametrize("agents", [1, 6])
-def test_the_overhead_is_the_bill_of_a_round_over_that_of_a_unit(storage, agents):
+def test_the_overhead_is_the_bill_of_a_round_over_that_of_a_rollout(storage, agents):
     """Requests by hand: one post-processing function, a critic and a policy for each agent."""
     prices = load_prices()
     learners = 1 + 2 * agents

@@ -1,4 +1,4 @@
-"""How units are joined into one batch, on arrays small enough to write down."""
+"""How rollouts are joined into one batch, on arrays small enough to write down."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ STEPS = 2
 
 
 def rollout(number, num_envs, cut, spec=SPEC):
-    """A unit whose entries say where they are from: 1000 unit + 100 agent + 10 t + e, a second feature 0.5 more."""
+    """A rollout whose entries are 1000 rollout + 100 agent + 10 t + e; the second feature is 0.5 larger."""
     t, e = np.meshgrid(np.arange(STEPS), np.arange(num_envs), indexing="ij")
     here = 1000 * number + 10 * t + e
     by_agent = np.stack([here + 100 * agent for agent in range(3)]).astype(np.float32)
@@ -40,7 +40,8 @@ def rollout(number, num_envs, cut, spec=SPEC):
 
 
 def two_rollouts(spec=SPEC):
-    """Unit 3 has two copies and unit 4 one; the units' ends cut all copies, unit 3's copy 1 also ends at step 0."""
+    """Rollout 3 has two copies and rollout 4 one; the rollouts' ends cut all copies, rollout 3's copy 1 also ends at
+    step 0."""
     return join(spec, rollout(3, 2, [[0, 1], [1, 0], [1, 1]], spec) | rollout(4, 1, [[1, 0]], spec), (3, 4))
 
 

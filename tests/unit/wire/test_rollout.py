@@ -110,7 +110,8 @@ def sample_rollouts(rollouts, **changes):
 def test_a_cut_keeps_what_was_seen_before_the_reset_and_a_rollout_end_what_is_seen_next():
     environment = Scripted([3, 5])
     tensors = collect(environment, zero_policy(environment.spec, Team(groups=(0, 1))), 5, 1, 0, 7).tensors
-    # Copy 0 ends with step 2 and is at step 2 of its second episode when the unit ends; copy 1 ends with the unit.
+    # Copy 0 ends with step 2 and is at step 2 of its second episode when the rollout ends; copy 1 ends with the
+    # rollout.
     np.testing.assert_array_equal(tensors["u00007/observation/0"][1, :, :, 0].T, [[0, 1, 2, 100, 101], [0, 1, 2, 3, 4]])
     np.testing.assert_array_equal(tensors["u00007/cut"], [[2, 0], [4, 1], [4, 0]])
     np.testing.assert_array_equal(tensors["u00007/cut_observation/0"][1, :, 0], [3, 5, 102])

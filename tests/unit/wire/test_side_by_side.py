@@ -1,4 +1,4 @@
-"""Units that are played side by side have, to the byte, what each has when it is played alone."""
+"""Rollouts that are played side by side have, to the byte, what each has when it is played alone."""
 
 import itertools
 
@@ -60,7 +60,7 @@ def test_a_block_of_environments_has_the_logits_that_it_has_alone(num_envs, size
         together = logits(policy, values, rollouts)
         for rollout in range(rollouts):
             own = slice(rollout * num_envs, (rollout + 1) * num_envs)
-            # The layout that an environment of the unit's own gives.
+            # The layout that an environment of the rollout's own gives.
             alone = values[:, own].copy(order="K")
             assert bytes_of(logits(policy, alone)) == bytes_of(together[:, own])
 
@@ -130,7 +130,7 @@ class Hunt(Scenario):
 
 
 def engines(name, num_envs, rollouts):
-    """An engine for all units, and one for each."""
+    """An engine for all rollouts, and one for each."""
     if name == "hunt":
         return Engine(Hunt(), num_envs * rollouts, 25), [Engine(Hunt(), num_envs, 25) for _ in range(rollouts)]
     return registry.make(TASKS[name], num_envs * rollouts), [
@@ -259,7 +259,7 @@ def sampling(task, rollouts, num_envs, steps):
 
 
 def assert_as_alone(task, rollouts, num_envs, steps):
-    """Plays the units in one invocation, in one each, and each without a handler."""
+    """Plays the rollouts in one invocation, in one each, and each without a handler."""
     together, tensors = sampling(task, rollouts, num_envs, steps)
     found, reply = play(together, tensors, 3)
     returns = ()
