@@ -193,5 +193,4 @@ def _checkpoint_puts(plan: Plan, state: State) -> int:
 
 
 def _dollars_per_second(plan: Plan, memory_mb: int) -> Decimal:
-    prices = {"arm": plan.prices.lambda_.arm, "x86": plan.prices.lambda_.x86}[plan.config.pricing.architecture]
-    return prices.gb_second * max(memory_mb, per_vcpu(plan) or 0) / 1024
+    return plan.prices.gb_second(plan.config.pricing.architecture) * max(memory_mb, per_vcpu(plan) or 0) / 1024

@@ -1,4 +1,4 @@
-"""Measures how long tasks of a run take on this machine, by a few of its rounds in a temporary folder."""
+"""Measures the durations of a run's tasks on this machine, by a few of its rounds in a temporary folder."""
 
 import tempfile
 import time
@@ -21,7 +21,7 @@ from coordinator.pricing.prices import load_prices
 from coordinator.runs.episodes import play, tasks
 from functions.contract import Answer, Done, Report
 
-# At least so many rounds, and more while they are quick; the first round warms up and is kept separate.
+# At least so many rounds, and more if they are fast; the first round warms up and counts separately.
 LEAST_ROUNDS, MOST_ROUNDS, ENOUGH_S = 3, 20, 1.5
 # Two blocks of the evaluator.
 EPISODES = 320
@@ -30,7 +30,7 @@ _ANSWERS: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
 
 
 @dataclass
-class RoundSignals:
+class WorkReports:
     """Reports of one work item, in the order of rounds, and its last answer."""
 
     reports: list[Report] = field(default_factory=list)
@@ -45,24 +45,21 @@ class RoundSignals:
 
 @dataclass(frozen=True)
 class Calibration:
-    """`works`: by work name. `evaluation`: of `episodes` episodes. `init_ms`: start-ups of each function in all.
-    `round_s`: seconds of a usual round, and of each answer's way between function and coordinator. `plan` and `state`
-    are of the calibration itself."""
+    """`works`: by work name. `evaluation`: of `episodes` episodes. `init_ms`: total start-up by function. `round_s`:
+    seconds of a usual round, coordination included. `plan` and `state` are those of the calibration."""
 
     plan: Plan
     state: State
-    works: dict[str, RoundSignals]
-    evaluation: RoundSignals
+    works: dict[str, WorkReports]
+    evaluation: WorkReports
     episodes: int
     init_ms: dict[str, float]
     round_s: float
 
     def busy_s(self, workers: int) -> float:
-        """Seconds that the functions of a usual round take, with all learners as one wave."""
-        return sum(
-            makespan_s([seen.duration_ms(False) for work, seen in self.works.items() if work.startswith(kind)], workers)
-            for kind in ("sample/", "learn/")
-        )
+        """Seconds of a usual round's functions, with all learners as one wave."""
+        kinds = [[name for name in self.works if name.startswith(kind)] for kind in ("sample/", "learn/")]
+        return sum(makespan_s([self.works[name].duration_ms(False) for name in names], workers) for names in kinds)
 
 
 class _Recorder:
@@ -84,11 +81,11 @@ class _Recorder:
         self._invoker.close()
 
 
-class _Nowhere:
+class NoJournal:
     """A journal that discards finished rounds."""
 
     def record(self, line: RoundLine) -> None:
-        """Rounds of a calibration are not recorded."""
+        """The state holds the last line."""
 
     def persist(self) -> None:
         """Nothing is kept."""
@@ -100,7 +97,7 @@ def calibrate(config: RunConfig, workers: int) -> Calibration:
         config,
         stop=Stop(rounds=MOST_ROUNDS),
         evaluation=replace(config.evaluation, every=MOST_ROUNDS + 1),
-        # The first invocation warms up, so there are two at least.
+        # The first invocation warms up, so at least two are needed.
         placement=replace(config.placement, rounds=min(config.placement.rounds, MOST_ROUNDS // 2)),
     )
     count = min(EPISODES, max(config.evaluation.episodes, config.evaluation.final_episodes))
@@ -111,7 +108,7 @@ def calibrate(config: RunConfig, workers: int) -> Calibration:
         backend.prewarm()
         plan = Plan("estimate", short, "", load_prices(config.pricing.region), backend.platform)
         recorder = _Recorder(backend.invoker)
-        driver = Driver(plan, Ports(backend.storage, backend.ledger, recorder, _Nowhere()))
+        driver = Driver(plan, Ports(backend.storage, backend.ledger, recorder, NoJournal()))
         round_s = _play_rounds(driver)
         evaluation = _evaluate(plan, driver.state, recorder, count)
     works, init_ms = _by_work(recorder.reports), _init_ms(recorder.reports)
@@ -122,39 +119,39 @@ def _play_rounds(driver: Driver) -> float:
     """Plays rounds until enough is measured; returns the seconds of a usual round."""
     driver.begin()
     since, warm, rounds = time.monotonic(), 0.0, 0
-    asking = True
-    while driver.step(asking):
+    ask = True
+    while driver.step(ask):
         state = driver.state
         if state.round and not rounds:
             warm, rounds = state.seconds, state.round
         enough = state.round >= LEAST_ROUNDS and time.monotonic() - since > ENOUGH_S
-        asking = not enough and state.phase != "final"
+        ask = not enough and state.phase != "final"
     state = driver.state
     if state.status not in ("running", "finished") or state.line is None:
         raise UserError(f"the calibration failed: {state.reason}")
     return (state.line.seconds - warm) / (state.round - rounds)
 
 
-def _evaluate(plan: Plan, state: State, invoker: Invoker, episodes: int) -> RoundSignals:
-    seen = RoundSignals()
+def _evaluate(plan: Plan, state: State, invoker: Invoker, episodes: int) -> WorkReports:
+    measured = WorkReports()
     for stream in ("first", "second"):
         request = replace(tasks(plan, state, episodes, stream)[0], episodes=episodes)
         [(reply, report)] = play(invoker, [request], plan.config.attempts)
-        seen.reports.append(report)
+        measured.reports.append(report)
         answer = _ANSWERS.decode(report.body)
         assert isinstance(answer, Done)
-        seen.done = replace(answer, reply=reply)
-    return seen
+        measured.done = replace(answer, reply=reply)
+    return measured
 
 
-def _by_work(reports: Iterable[Report]) -> dict[str, RoundSignals]:
-    works: dict[str, RoundSignals] = {}
+def _by_work(reports: Iterable[Report]) -> dict[str, WorkReports]:
+    works: dict[str, WorkReports] = {}
     for report in reports:
         answer = _ANSWERS.decode(report.body) if report.outcome == "answered" else None
         if isinstance(answer, Done):
-            seen = works.setdefault(work_of(report.id), RoundSignals())
-            seen.reports.append(report)
-            seen.done = answer
+            measured = works.setdefault(work_of(report.id), WorkReports())
+            measured.reports.append(report)
+            measured.done = answer
     return works
 
 
@@ -164,7 +161,7 @@ def work_of(id: str) -> str:
 
 
 def _init_ms(reports: Iterable[Report]) -> dict[str, float]:
-    found: dict[str, float] = {}
+    init_ms: dict[str, float] = {}
     for report in reports:
-        found[report.function] = found.get(report.function, 0.0) + report.init_ms
-    return found
+        init_ms[report.function] = init_ms.get(report.function, 0.0) + report.init_ms
+    return init_ms

@@ -1,4 +1,4 @@
-"""The planner's forecast before a run begins: the efficient placements and the one it would choose."""
+"""The planner's forecast before a run: the efficient placements and the one that it would choose."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ MACHINE, VCPUS = "c6a.large", 2
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlacementPlan:
     """`config` with the chosen placement in place of `auto`, and the Pareto front of placements by dollars and
     seconds of a round."""
 
@@ -32,7 +32,7 @@ class Planned:
     def show(self) -> None:
         """Prints the placements, the chosen one marked, and when a machine would be cheaper."""
         others = [item for item in self.pareto_front if item.round_placement != self.chosen.round_placement]
-        listed = sorted([*others, self.chosen], key=lambda item: item.dollars)
+        forecasts = sorted([*others, self.chosen], key=lambda item: item.dollars)
         rows = [
             (
                 "->" if item.round_placement == self.chosen.round_placement else "",
@@ -43,7 +43,7 @@ class Planned:
                 money(item.coordination),
                 f"{1000 * item.seconds:,.0f} ms",
             )
-            for item in listed
+            for item in forecasts
         ]
         print(table(("", "placement", "$ a round", "functions", "storage", "coordination", "time"), rows))
         hourly = float(load_prices(self.config.pricing.region).ec2[MACHINE])
@@ -53,20 +53,20 @@ class Planned:
         print()
 
 
-def plan_placement(config: RunConfig, workers: int, target: Target) -> Planned:
-    """Plays a few rounds here, from which the planner fits what tasks take; raises `UserError` when they do not
-    succeed. Functions elsewhere wait for storage besides, which the planner learns there."""
+def plan_placement(config: RunConfig, workers: int, target: Target) -> PlacementPlan:
+    """Plays a few rounds here, to which the planner fits the durations of tasks; raises `UserError` when they fail.
+    Functions elsewhere also wait for storage, which the planner measures in the run."""
     calibration = calibrate(config, workers)
     plan, state = target.plan(calibration.plan.config), calibration.state
-    together = 1 if looks_at_rounds(config) else min(config.placement.rounds, config.evaluation.every)
-    work = dataclasses.replace(planning.workload(plan, state), most_rounds=together)
+    most_rounds = 1 if looks_at_rounds(config) else min(config.placement.rounds, config.evaluation.every)
+    work = dataclasses.replace(planning.workload(plan, state), most_rounds=most_rounds)
     terms = planning.terms(plan, state)
     forecasts = planner.forecasts(work, state.timings, terms)
     chosen = planner.choose(forecasts, terms.deadline_s, terms.dollars_per_hour)
-    return Planned(settled(config, chosen.round_placement), chosen, planner.pareto_front(forecasts))
+    return PlacementPlan(with_placement(config, chosen.round_placement), chosen, planner.pareto_front(forecasts))
 
 
-def settled(config: RunConfig, round_placement: RoundPlacement) -> RunConfig:
+def with_placement(config: RunConfig, round_placement: RoundPlacement) -> RunConfig:
     """The configuration with `round_placement` in place of a rule that plans."""
     functions = config.functions
     for name, memory in round_placement.memory_mb.items():

@@ -1,4 +1,4 @@
-"""Models of how long waves of functions take on a platform, from their durations on this machine."""
+"""Simulated durations of waves of functions on a platform, from their durations on this machine."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ class Call(NamedTuple):
     usage: Usage
 
 
-class Ran(NamedTuple):
+class InvocationTime(NamedTuple):
     """Duration and start-up of a simulated invocation; milliseconds."""
 
     duration_ms: float
@@ -27,31 +27,31 @@ class Ran(NamedTuple):
 class Platform(Protocol):
     """Simulates invocations."""
 
-    def wave(self, calls: Sequence[Call]) -> tuple[list[Ran], float]:
-        """Times of calls that are made at once, and the seconds until the coordinator has handled all of them."""
+    def wave(self, calls: Sequence[Call]) -> tuple[list[InvocationTime], float]:
+        """Times of concurrent calls, and the seconds until the coordinator has handled all of them."""
 
 
 @dataclass
-class Here:
-    """The workers of this machine: `init_ms` counts once, `overhead_s` is the time of a wave besides its tasks."""
+class LocalWorkers:
+    """The workers of this machine: `init_ms` counts once; `overhead_s` is the time of a wave besides its tasks."""
 
     workers: int
     init_ms: dict[str, float]
     overhead_s: float
 
-    def wave(self, calls: Sequence[Call]) -> tuple[list[Ran], float]:
+    def wave(self, calls: Sequence[Call]) -> tuple[list[InvocationTime], float]:
         """As measured."""
-        ran = [Ran(call.duration_ms, self.init_ms.pop(call.function, 0.0)) for call in calls]
-        return ran, makespan_s([call.duration_ms for call in calls], self.workers) + self.overhead_s
+        times = [InvocationTime(call.duration_ms, self.init_ms.pop(call.function, 0.0)) for call in calls]
+        return times, makespan_s([call.duration_ms for call in calls], self.workers) + self.overhead_s
 
 
 @dataclass
-class There:
+class DeployedFunctions:
     """Deployed functions of `memory_mb`, of which `width` run at once.
 
     A share of a vCPU slows down computation, not waiting for storage; `mb_per_vcpu` is None where functions get whole
-    cores. A call starts an environment if none is left from earlier waves. `report_ms` is the time that a function
-    takes to store its completion report in detached runs.
+    cores. A call starts an environment if none is left from earlier waves. `report_ms`: storing the completion report
+    in a detached run.
     """
 
     latency: Latency
@@ -62,28 +62,27 @@ class There:
     report_ms: float = 0.0
     _started: Counter[str] = field(default_factory=Counter)
 
-    def wave(self, calls: Sequence[Call]) -> tuple[list[Ran], float]:
+    def wave(self, calls: Sequence[Call]) -> tuple[list[InvocationTime], float]:
         """With the platform's storage latency and cold starts."""
-        ran: list[Ran] = []
+        times: list[InvocationTime] = []
         running: Counter[str] = Counter()
         for call in calls:
             starts = self._started[call.function] <= running[call.function] < self.width
-            duration_ms = self.worked(
-                call.function, call.duration_ms, self.latency.storage_ms(call.usage) + self.report_ms
-            )
-            ran.append(Ran(duration_ms, self._slowdown(call.function) * self.latency.init if starts else 0.0))
+            wait_ms = self.latency.storage_ms(call.usage) + self.report_ms
+            init_ms = self._slowdown(call.function) * self.latency.init if starts else 0.0
+            times.append(InvocationTime(self.run_ms(call.function, call.duration_ms, wait_ms), init_ms))
             running[call.function] += 1
         # The larger of both, by name.
         self._started |= Counter({name: min(count, self.width) for name, count in running.items()})
-        durations = [duration + init + (self.latency.cold if init else 0.0) for duration, init in ran]
-        return ran, makespan_s(durations, self.width) + self.wave_s
+        durations = [duration + init + (self.latency.cold if init else 0.0) for duration, init in times]
+        return times, makespan_s(durations, self.width) + self.wave_s
 
-    def started(self, function: str) -> float:
-        """Milliseconds of start-up of a single call; 0 after the first."""
+    def start_up_ms(self, function: str) -> float:
+        """Start-up of a single call; 0 after the first."""
         first, self._started[function] = not self._started[function], 1
         return self._slowdown(function) * self.latency.init if first else 0.0
 
-    def worked(self, function: str, work_ms: float, wait_ms: float) -> float:
+    def run_ms(self, function: str, work_ms: float, wait_ms: float) -> float:
         """Milliseconds of computation and waiting in a function."""
         return self._slowdown(function) * work_ms + wait_ms
 

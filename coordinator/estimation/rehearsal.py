@@ -1,7 +1,7 @@
 """Dry runs: the real driver, or turns of the detached coordinator, on functions that replay a calibration's answers.
 
-Every decision, request, storage operation and ledger write is counted as in a real run; only durations are estimates.
-Time is simulated: the platform advances it.
+Decisions, requests, storage operations and ledger writes are those of a real run; only durations are estimates. Time is
+simulated: the platform advances it.
 """
 
 import dataclasses
@@ -11,12 +11,12 @@ from itertools import cycle, islice
 import msgspec
 from msgspec.structs import replace
 
-from coordinator.core.state import Plan, RoundLine, State
+from coordinator.core.state import Plan, State
 from coordinator.drive.completion_reports import Detached
 from coordinator.drive.detached_turn import CloudPorts, take_turn
 from coordinator.drive.driver import Driver, Ports
-from coordinator.estimation.calibration import Calibration, RoundSignals, work_of
-from coordinator.estimation.platforms import Call, Platform, There
+from coordinator.estimation.calibration import Calibration, NoJournal, WorkReports, work_of
+from coordinator.estimation.platforms import Call, DeployedFunctions, Platform
 from coordinator.placement.coordination_cost import MANIFEST_BYTES
 from functions import codec, keys
 from functions.completion import completion_report, report_completion
@@ -45,7 +45,7 @@ def rehearse(plan: Plan, calibration: Calibration, platform: Platform) -> State:
     """The final state of a dry run on `platform`."""
     functions = _Functions(_Answers(calibration), platform)
     driver = Driver(
-        plan, Ports(_Objects(), _Items(lambda: functions.now), functions, _Nowhere()), lambda: functions.now
+        plan, Ports(_Objects(), _Items(lambda: functions.now), functions, NoJournal()), lambda: functions.now
     )
     driver.begin()
     while driver.step():
@@ -53,16 +53,16 @@ def rehearse(plan: Plan, calibration: Calibration, platform: Platform) -> State:
     return driver.state
 
 
-def rehearse_detached(plan: Plan, calibration: Calibration, platform: There) -> State:
+def rehearse_detached(plan: Plan, calibration: Calibration, platform: DeployedFunctions) -> State:
     """The final state of a dry run on `platform` with the coordinator as a function."""
     events = _Events(_Answers(calibration), platform)
     items = _Items(lambda: events.now)
-    ports = Ports(_Objects(), items, events, _Nowhere())
+    ports = Ports(_Objects(), items, events, NoJournal())
     cloud = CloudPorts(events.sets, events.heads, events, lambda: events.now)
-    promises = msgspec.structs.replace(plan.platform, coordinator_mb=platform.memory_mb[_COORDINATOR])
-    plan = dataclasses.replace(plan, platform=promises)
+    described = replace(plan.platform, coordinator_mb=platform.memory_mb[_COORDINATOR])
+    plan = dataclasses.replace(plan, platform=described)
     while True:
-        detached = Detached(_COORDINATOR, events.turned(), (MANIFEST_BYTES, 0))
+        detached = Detached(_COORDINATOR, events.turn_times(), (MANIFEST_BYTES, 0))
         after = take_turn(plan, ports, cloud, detached, True, resume=None).after
         if after.status != "running":
             return after
@@ -74,17 +74,17 @@ class _Functions:
     def __init__(self, answers: "_Answers", platform: Platform) -> None:
         self.now = 0.0
         self._answers, self._platform = answers, platform
-        self._asked: list[tuple[str, Done, float]] = []
+        self._pending: list[tuple[str, Done, float]] = []
 
     def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
-        """Keeps the request until its wave is waited for."""
+        """Keeps the request until `wait`."""
         done, duration_ms = self._answers.to(_REQUESTS.decode(body))
-        self._asked.append((function, msgspec.structs.replace(done, id=id, attempt=attempt), duration_ms))
+        self._pending.append((function, replace(done, id=id, attempt=attempt), duration_ms))
 
     def wait(self, timeout_s: float) -> list[Report]:
-        """Reports on all requests, after the simulated time of the platform."""
-        asked, self._asked = self._asked, []
-        ran, seconds = self._platform.wave([Call(function, ms, done.usage) for function, done, ms in asked])
+        """Reports on all requests after the platform's simulated time."""
+        pending, self._pending = self._pending, []
+        times, seconds = self._platform.wave([Call(function, ms, done.usage) for function, done, ms in pending])
         self.now += seconds
         return [
             Report(
@@ -93,10 +93,10 @@ class _Functions:
                 function=function,
                 outcome="answered",
                 body=_ENCODER.encode(done),
-                duration_ms=took.duration_ms,
-                init_ms=took.init_ms,
+                duration_ms=time.duration_ms,
+                init_ms=time.init_ms,
             )
-            for (function, done, _), took in zip(asked, ran, strict=True)
+            for (function, done, _), time in zip(pending, times, strict=True)
         ]
 
     def close(self) -> None:
@@ -104,7 +104,7 @@ class _Functions:
 
 
 class _Answers:
-    """Answers of functions and their durations on this machine, from the work items of a calibration."""
+    """Answers and durations of functions on this machine, from a calibration."""
 
     def __init__(self, calibration: Calibration) -> None:
         self._calibration = calibration
@@ -114,33 +114,31 @@ class _Answers:
         return self._evaluate(request) if isinstance(request, EvaluateTask) else self._work(request)
 
     def _work(self, request: Request) -> tuple[Done, float]:
-        seen = self._seen(work_of(request.id))
-        assert seen.done is not None
-        objects = {
-            kind: replace(ref, key=keys.object_key(request.output, kind)) for kind, ref in seen.done.objects.items()
-        }
+        measured = self._reports(work_of(request.id))
+        old = measured.done
+        assert old is not None
+        objects = {kind: replace(ref, key=keys.object_key(request.output, kind)) for kind, ref in old.objects.items()}
         inlined = {
-            objects[kind].key: seen.done.inlined[ref.key]
-            for kind, ref in seen.done.objects.items()
-            if ref.key in seen.done.inlined
+            objects[kind].key: old.inlined[ref.key] for kind, ref in old.objects.items() if ref.key in old.inlined
         }
-        done = replace(seen.done, objects=objects, inlined=inlined)
-        duration_ms = seen.duration_ms(first=request.round == 0)
+        done = replace(old, objects=objects, inlined=inlined)
+        duration_ms = measured.duration_ms(first=request.round == 0)
         if isinstance(request, WholeTask) and isinstance(done.reply, WholeReply):
             return _for_rounds(done, done.reply, request.rounds, duration_ms)
         return done, duration_ms
 
-    def _seen(self, work: str) -> RoundSignals:
+    def _reports(self, work: str) -> WorkReports:
         """The calibration of this work item, or of one of its kind: the last batch of rollouts may differ in size."""
-        works = self._calibration.works
-        return works.get(work) or next(seen for name, seen in works.items() if _is(name, work.split("/")[0]))
+        works, kind = self._calibration.works, work.split("/")[0]
+        return works.get(work) or next(works[name] for name in works if name.startswith(f"{kind}/"))
 
     def _evaluate(self, request: EvaluateTask) -> tuple[Done, float]:
-        seen, episodes = self._calibration.evaluation, self._calibration.episodes
-        assert seen.done is not None and isinstance(seen.done.reply, EvaluateReply)
-        returns = tuple(islice(cycle(seen.done.reply.returns), request.episodes))
+        measured, episodes = self._calibration.evaluation, self._calibration.episodes
+        done = measured.done
+        assert done is not None and isinstance(done.reply, EvaluateReply)
+        returns = tuple(islice(cycle(done.reply.returns), request.episodes))
         share = _batches(request.episodes) / _batches(episodes)
-        return replace(seen.done, reply=replace(seen.done.reply, returns=returns)), seen.duration_ms(False) * share
+        return replace(done, reply=replace(done.reply, returns=returns)), measured.duration_ms(False) * share
 
 
 def _for_rounds(done: Done, reply: WholeReply, rounds: int, duration_ms: float) -> tuple[Done, float]:
@@ -190,20 +188,6 @@ class _Items:
         """Nothing to release."""
 
 
-class _Nowhere:
-    """A journal that discards finished rounds."""
-
-    def record(self, line: RoundLine) -> None:
-        """The state holds the last line."""
-
-    def persist(self) -> None:
-        """Nothing is kept."""
-
-
-def _is(work: str, kind: str) -> bool:
-    return work.startswith(f"{kind}/")
-
-
 def _batches(episodes: int) -> int:
     """Number of blocks of at most `BLOCK` environments; a small block costs nearly as much as a full one."""
     return -(-episodes // BLOCK)
@@ -223,47 +207,46 @@ class _Sets:
         return [frozenset(self._members.get(name, ())) for name in names]
 
     def clear(self) -> None:
-        """Forgets what was read."""
+        """Forgets all members."""
         self._members.clear()
 
 
 class _Events:
     """Event invocations: each function stores its answer and completion report before the next turn begins."""
 
-    def __init__(self, answers: _Answers, platform: There) -> None:
+    def __init__(self, answers: _Answers, platform: DeployedFunctions) -> None:
         self.now = 0.0
         self.sets = _Sets()
         self._answers, self._platform = answers, platform
-        self._asked: list[tuple[str, Request]] = []
+        self._pending: list[tuple[str, Request]] = []
         self._stored: dict[str, Head] = {}
 
     def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
         """Keeps the request until all are sent."""
-        self._asked.append((function, _REQUESTS.decode(body)))
+        self._pending.append((function, _REQUESTS.decode(body)))
 
     def flush(self, patience_s: float) -> list[tuple[str, int, str, bool]]:
-        """Completes all requests, after the simulated time of the platform; none is rejected."""
-        asked, self._asked = self._asked, []
-        answers = [self._answers.to(request) for _, request in asked]
-        done = [self._store(request, answer) for (_, request), (answer, _) in zip(asked, answers, strict=True)]
+        """Completes all requests after the platform's simulated time; rejects none."""
+        pending, self._pending = self._pending, []
+        answers = [self._answers.to(request) for _, request in pending]
+        stored = [self._store(request, answer) for (_, request), (answer, _) in zip(pending, answers, strict=True)]
         calls = [
             Call(function, duration_ms, answer.usage)
-            for (function, _), (_, duration_ms), answer in zip(asked, answers, done, strict=True)
+            for (function, _), (_, duration_ms), answer in zip(pending, answers, stored, strict=True)
         ]
-        ran, seconds = self._platform.wave(calls)
+        times, seconds = self._platform.wave(calls)
         self.now += seconds
         self.sets.clear()
-        for (_, request), answer, took in zip(asked, done, ran, strict=True):
+        for (_, request), answer, time in zip(pending, stored, times, strict=True):
             assert request.report_to is not None
-            report_completion(
-                self.sets, request.report_to, completion_report(answer, took.duration_ms, took.init_ms, 0.0)
-            )
+            report = completion_report(answer, time.duration_ms, time.init_ms, 0.0)
+            report_completion(self.sets, request.report_to, report)
         return []
 
-    def turned(self) -> Callable[[], tuple[float, float]]:
-        """Computation and start-up of the coming turn, returned once, as `Detached.worked` expects."""
+    def turn_times(self) -> Callable[[], tuple[float, float]]:
+        """Computation and start-up of the next turn, returned once, as `Detached.worked` expects."""
         latency, platform = self._platform.latency, self._platform
-        parts = [(platform.worked(_COORDINATOR, latency.turn, latency.waited_ms), platform.started(_COORDINATOR))]
+        parts = [(platform.run_ms(_COORDINATOR, latency.turn, latency.wait_ms), platform.start_up_ms(_COORDINATOR))]
         return lambda: parts.pop() if parts else (0.0, 0.0)
 
     def heads(self, keys: Sequence[str]) -> list[Head | None]:

@@ -1,4 +1,4 @@
-"""What an estimate is made for: a back-end, who drives the run there, and how many functions run at once."""
+"""The target of an estimate: a back-end, where the coordinator runs, and how many functions run at once."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ from coordinator.backends.base import Backend
 from coordinator.config.schema import RunConfig
 from coordinator.core.state import Plan, State
 from coordinator.estimation.calibration import Calibration
-from coordinator.estimation.platforms import Here, There
+from coordinator.estimation.platforms import DeployedFunctions, LocalWorkers
 from coordinator.estimation.rehearsal import rehearse, rehearse_detached
 from coordinator.placement.coordination_cost import COORDINATOR_MB
 from coordinator.pricing.bill import CLOUD_NOTE, INIT_LIMIT_MS, NOTE, Bill, Meter, bill
@@ -14,7 +14,7 @@ from coordinator.pricing.latency import Latency
 from coordinator.pricing.prices import load_prices
 from functions.contract import Platform
 
-# How long a detached run waits beyond time-outs; no report of a rehearsal is lost.
+# How long a detached run waits after time-outs; a rehearsal loses no report.
 GRACE_S = 30.0
 
 
@@ -28,11 +28,11 @@ class Target:
 
     @property
     def name(self) -> str:
-        """As people call it."""
+        """The name for tables."""
         return self.backend.name + (", detached" if self.detached else "")
 
     def plan(self, config: RunConfig) -> Plan:
-        """The plan of a run there."""
+        """The plan of a run on the target."""
         deployed = self.backend.remote
         return Plan(
             run="estimate",
@@ -50,21 +50,21 @@ class Target:
         )
 
     def rehearse(self, plan: Plan, calibration: Calibration) -> State:
-        """The state in which such a run would end there."""
+        """The final state of such a run on the target."""
         latency = self.backend.latency(plan.config.pricing.storage)
         if latency is None:
             overhead_s = max(0.0, calibration.round_s - calibration.busy_s(self.width)) / 2
-            return rehearse(plan, calibration, Here(self.width, dict(calibration.init_ms), overhead_s))
+            return rehearse(plan, calibration, LocalWorkers(self.width, dict(calibration.init_ms), overhead_s))
         if self.detached:
             return rehearse_detached(plan, calibration, self._there(plan, latency))
         return rehearse(plan, calibration, self._there(plan, latency))
 
     def bill(self, plan: Plan, meter: Meter) -> Bill:
-        """What `meter` costs there."""
+        """The bill of `meter` on the target."""
         pricing, note = plan.config.pricing, NOTE if plan.platform.cpu_scaling else CLOUD_NOTE
         return bill(meter, plan.prices, pricing.architecture, pricing.storage, note)
 
-    def _there(self, plan: Plan, latency: Latency) -> There:
+    def _there(self, plan: Plan, latency: Latency) -> DeployedFunctions:
         sizes = plan.config.functions
         memory_mb = {
             "actor": sizes.actor.memory_mb,
@@ -76,4 +76,4 @@ class Target:
         wave_s, report_ms = (
             (latency.detached_wave_s, latency.ledger) if self.detached else (latency.attended_wave_s, 0.0)
         )
-        return There(latency, plan.platform.concurrency, memory_mb, mb_per_vcpu, wave_s, report_ms)
+        return DeployedFunctions(latency, plan.platform.concurrency, memory_mb, mb_per_vcpu, wave_s, report_ms)

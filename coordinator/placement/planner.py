@@ -171,8 +171,8 @@ def pareto_front(forecasts: Iterable[Forecast]) -> list[Forecast]:
 def choose(
     forecasts: Sequence[Forecast], deadline_s: float | None = None, dollars_per_hour: float | None = None
 ) -> Forecast:
-    """The cheapest forecast; with a deadline the cheapest within it, else the fastest; with a rate the fastest at it,
-    else the cheapest.
+    """The cheapest forecast; with a deadline the cheapest that meets it, else the fastest; with a rate the fastest
+    that keeps it, else the cheapest.
 
     Forecasts that differ by less than `TOLERANCE` count as equal: of the cheapest the fastest is chosen, of the fastest
     the cheapest, of the rest the simplest.

@@ -127,7 +127,7 @@ def list_overhead(prices: Prices, agents: int, stages: Sequence[StageSpec], stor
     every learner function and a PUT of every object that these store: the learner's state, policies where the stage
     trains them, tensors where a later stage reads them.
     """
-    s3 = {"standard": prices.s3.standard, "express": prices.s3.express}[storage]
+    s3 = prices.s3_class(storage)
     put, get = Fraction(s3.put_per_thousand) / 1000, Fraction(s3.get_per_thousand) / 1000
     request = Fraction(prices.lambda_.requests_per_million) / 1_000_000
     works = [work for wave in split(stages, range(agents)) for work in wave]

@@ -27,7 +27,7 @@ _GB = 2**30
 # standardizes billing for INIT Phase", 2025-04-29).
 INIT_LIMIT_MS = 10_000
 
-# Refuses to round: an inexact result raises instead of losing a digit.
+# An inexact result raises instead of losing a digit.
 _EXACT = Context(prec=200, traps=[Inexact, InvalidOperation, DivisionByZero])
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
@@ -63,9 +63,9 @@ class Charge(_Counts, frozen=True):
     billed_ms: int = 0
     # The sum of memory times billed milliseconds.
     mb_ms: int = 0
-    # Invocations that were billed at the most that they may have cost.
+    # Invocations billed at their largest possible cost.
     attempts_lost: int = 0
-    # The part of `billed_ms` that start-ups took.
+    # Start-ups' part of `billed_ms`.
     init_ms: int = 0
 
 
@@ -85,7 +85,7 @@ class Meter(_Counts, frozen=True):
     bytes_read: int = 0
     write_units: int = 0
     read_units: int = 0
-    # Reads that need not be consistent, each half a read unit.
+    # Eventually consistent reads; each read unit costs half.
     half_reads: int = 0
     log_bytes: int = 0
     # Bytes that left the region for the internet.
@@ -101,7 +101,7 @@ class Meter(_Counts, frozen=True):
         usage: Usage,
         mb_per_vcpu: int | None = None,
     ) -> Self:
-        """This meter and one invocation that ended; `mb_per_vcpu` as in `billed_ms`.
+        """This meter plus a finished invocation; `mb_per_vcpu` as in `billed_ms`.
 
         Raises `ValueError` for a function that is not in `FUNCTIONS`.
         """
@@ -120,10 +120,10 @@ class Meter(_Counts, frozen=True):
         mb_per_vcpu: int | None = None,
         init_limit_ms: int = INIT_LIMIT_MS,
     ) -> Self:
-        """This meter and one attempt that never reported, billed at the most that it may have cost.
+        """This meter plus an attempt that never reported, billed at its largest possible cost.
 
-        That is the full time-out, the longest start-up (`init_limit_ms`; 0 where the time-out covers it) and one
-        request for each of the `puts` objects it may have stored and the `gets` it may have read. `mb_per_vcpu` as in
+        That is the full time-out, the longest start-up (`init_limit_ms`; 0 where the time-out covers it), a PUT for
+        each of the `puts` objects that it may have stored and a GET for each of `gets`. `mb_per_vcpu` as in
         `billed_ms`.
         """
         limit_ms = float(Fraction(str(timeout_s)) * 1000)
@@ -132,39 +132,40 @@ class Meter(_Counts, frozen=True):
         return self._add(function, charge, Usage(puts=puts, gets=gets))
 
     def add_commit(self, size: int, before: int = 0) -> Self:
-        """This meter and one write of a ledger item that has `size` bytes after it and had `before` bytes.
+        """This meter plus a write of a ledger item of `size` bytes after the write and `before` bytes before it.
 
-        PutItem and UpdateItem are billed by the larger of the two, however little changes, and whether or not their
-        condition holds (DynamoDB developer guide, "DynamoDB read and write operations").
+        PutItem and UpdateItem are billed by the larger of the two, however little changes, and even if their condition
+        fails (DynamoDB developer guide, "DynamoDB read and write operations").
         """
         return self + type(self)(write_units=write_units(max(size, before)))
 
     def add_load(self, size: int, consistent: bool = True) -> Self:
-        """This meter and one read of a ledger item of `size` bytes; half the price if it may be out of date."""
+        """This meter plus a read of a ledger item of `size` bytes; an eventually consistent read is half the price."""
         units = read_units(size)
         return self + (type(self)(read_units=units) if consistent else type(self)(half_reads=units))
 
     def add_listing(self, count: int = 1) -> Self:
-        """This meter and `count` LIST requests, one for every thousand keys that are listed, one at least.
+        """This meter plus `count` LIST requests, one per thousand listed keys and at least one.
 
         They cost what PUT requests cost (Amazon S3 pricing, "Requests & data retrievals").
         """
         return self + type(self)(lists=count)
 
     def add_log(self, size: int) -> Self:
-        """This meter and `size` bytes of log taken in (Amazon CloudWatch pricing, "Logs", standard class)."""
+        """This meter plus `size` bytes of ingested log (Amazon CloudWatch pricing, "Logs", standard class)."""
         return self + type(self)(log_bytes=size)
 
     def add_transfer(self, size: int) -> Self:
-        """This meter and `size` bytes sent out of AWS (Amazon EC2 pricing, "Data transfer")."""
+        """This meter plus `size` bytes sent out of AWS (Amazon EC2 pricing, "Data transfer")."""
         return self + type(self)(bytes_out=size)
 
     def add_schedules(self, count: int = 1) -> Self:
-        """This meter and `count` wake-ups by a schedule (Amazon EventBridge pricing); what they wake is extra."""
+        """This meter plus `count` events of a schedule (Amazon EventBridge pricing), without the invocations they
+        cause."""
         return self + type(self)(schedules=count)
 
     def add_stored(self, usage: Usage) -> Self:
-        """This meter and storage operations of the coordinator itself; HEAD requests and reads of parts are `gets`."""
+        """This meter plus storage operations of the coordinator; HEAD requests and reads of parts are `gets`."""
         return self + type(self)(
             puts=usage.puts, gets=usage.gets, bytes_written=usage.bytes_written, bytes_read=usage.bytes_read
         )
@@ -189,7 +190,7 @@ class Bill(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """The cost of a meter, in dollars.
 
     `total` is exactly actor + learner + evaluator + coordinator (compute) + storage (S3 and the ledger) + requests
-    (Lambda's fee for each invocation, wake-ups by a schedule) + logs + transfer, and exactly the sum of the lines.
+    (Lambda's fee for each invocation, events of a schedule) + logs + transfer, and exactly the sum of the lines.
     """
 
     currency: str = "USD"
@@ -222,7 +223,7 @@ def write_units(size: int) -> int:
 def read_units(size: int) -> int:
     """The read units that DynamoDB bills for an item of `size` bytes, existing or not: 4 KB a unit, at least one.
 
-    A read that need not be consistent costs half of it.
+    An eventually consistent read costs half of it.
     """
     return max(1, -(-size // 4096))
 
@@ -230,17 +231,17 @@ def read_units(size: int) -> int:
 def billed_ms(duration_ms: float, init_ms: float, memory_mb: int, mb_per_vcpu: int | None = None) -> int:
     """Milliseconds that Lambda bills for one invocation: run time plus start-up, rounded up to a whole millisecond.
 
-    Pass None for `mb_per_vcpu` where the platform itself measured. Pass the price list's `mb_per_vcpu` where the
-    durations were measured here, on a whole core: a function with less memory has only the fraction
-    ``memory_mb / mb_per_vcpu`` of a vCPU, so its durations are scaled by ``max(1, mb_per_vcpu / memory_mb)``. Time
-    that does not depend on the processor (waiting for storage) is scaled too, and memory beyond one vCPU does not
-    shorten anything, so the figure errs upwards. A local core counts as fast as a vCPU.
+    Pass None for `mb_per_vcpu` if the platform measured the durations. Pass the price list's `mb_per_vcpu` if they were
+    measured here, on a whole core: a function with less memory has only the fraction
+    ``memory_mb / mb_per_vcpu`` of a vCPU, so its durations are scaled by ``max(1, mb_per_vcpu / memory_mb)``. Waiting
+    for storage is scaled too, and memory beyond one vCPU does not shorten durations, so the result is an upper bound. A
+    local core counts as fast as a vCPU.
 
     Raises `ValueError` when a duration is negative or not finite, or the memory is not positive.
     """
     if memory_mb <= 0 or duration_ms < 0 or init_ms < 0:
         raise ValueError(f"cannot bill {duration_ms} ms + {init_ms} ms of start-up at {memory_mb} MB")
-    # Through str: 0.1 is meant as one tenth, not as the binary fraction slightly above it.
+    # Through str: 0.1 means one tenth, not the binary fraction slightly above it.
     measured = Fraction(str(duration_ms)) + Fraction(str(init_ms))
     cpu_scaling = max(Fraction(1), Fraction(mb_per_vcpu, memory_mb)) if mb_per_vcpu else Fraction(1)
     return ceil(measured * cpu_scaling)
@@ -295,13 +296,12 @@ def charge_of(meter: Meter, function: str) -> Charge:
 
 
 def _compute_line(function: str, meter: Meter, prices: Prices, architecture: Architecture) -> Line:
-    compute = {"arm": prices.lambda_.arm, "x86": prices.lambda_.x86}[architecture]
-    return line(f"{function} compute", charge_of(meter, function).mb_ms, 1024 * 1000, "GB-s", compute.gb_second, 1)
+    mb_ms, price = charge_of(meter, function).mb_ms, prices.gb_second(architecture)
+    return line(f"{function} compute", mb_ms, 1024 * 1000, "GB-s", price, 1)
 
 
 def _storage_lines(meter: Meter, prices: Prices, storage: StorageClass) -> tuple[Line, ...]:
-    s3 = {"standard": prices.s3.standard, "express": prices.s3.express}[storage]
-    ledger = prices.dynamodb
+    s3, ledger = prices.s3_class(storage), prices.dynamodb
     halves = 2 * meter.read_units + meter.half_reads
     return (
         line("s3 puts", meter.puts, 1, "request", s3.put_per_thousand, 1000),
@@ -315,7 +315,7 @@ def _storage_lines(meter: Meter, prices: Prices, storage: StorageClass) -> tuple
 
 
 def line(name: str, count: int, counts_per_unit: int, unit: str, price: Decimal, units_per_price: int) -> Line:
-    """`count` things, of which `counts_per_unit` make a unit, at `price` for `units_per_price` units."""
+    """A line of `count` / `counts_per_unit` units at `price` per `units_per_price` units."""
     quantity = _EXACT.divide(Decimal(count), Decimal(counts_per_unit))
     unit_price = _EXACT.divide(price, Decimal(units_per_price))
     dollars = _EXACT.multiply(quantity, unit_price).normalize(_EXACT)

@@ -11,9 +11,9 @@ _GB = 2**30
 
 
 class Deployment(NamedTuple):
-    """What stands in the account. Bytes: `image` of container images, `table` and `objects` of what runs left, `logs`
-    of runs. A sweep takes the coordinator `sweep_ms` at `coordinator_mb`. `dashboards` beyond those that an account has
-    free are paid for; it is taken to have no others. An alarm is paid for by the metrics that it looks at."""
+    """The resources of a deployment. Bytes: `image` of container images, `table` and `objects` that runs left, `logs`
+    of runs. A sweep takes the coordinator `sweep_ms` at `coordinator_mb`. `dashboards` are billed beyond the account's
+    free ones, as if it had no others. An alarm is billed by its metrics."""
 
     coordinator_mb: int
     alarm_metrics: int
@@ -28,20 +28,19 @@ class Deployment(NamedTuple):
 def idle_month(prices: Prices, deployment: Deployment, architecture: Architecture = "arm") -> tuple[Line, ...]:
     """The lines of a month of thirty days, at list prices without free tier; `bill.total` adds them up.
 
-    The sweep looks for detached runs every minute: an event, a call of the coordinator, a read of an empty list, a log
-    (AWS Lambda pricing, Amazon EventBridge pricing, Amazon DynamoDB pricing, Amazon CloudWatch pricing). What stands
-    is paid by the month: alarms and dashboards (Amazon CloudWatch pricing), the table with point-in-time recovery
-    (Amazon DynamoDB pricing), objects (Amazon S3 pricing), logs, images (Amazon ECR pricing). An event in a queue, a
-    role, a schedule and an alias cost nothing.
+    The sweep looks for detached runs every minute: an event, an invocation of the coordinator, a read of an empty list,
+    a log (AWS Lambda pricing, Amazon EventBridge pricing, Amazon DynamoDB pricing, Amazon CloudWatch pricing). Billed
+    by the month are alarms and dashboards (Amazon CloudWatch pricing), the table with point-in-time recovery (Amazon
+    DynamoDB pricing), objects (Amazon S3 pricing), logs, images (Amazon ECR pricing). An event in a queue, a role, a
+    schedule and an alias cost nothing.
     """
-    compute = {"arm": prices.lambda_.arm, "x86": prices.lambda_.x86}[architecture]
     watch, table = prices.cloudwatch, prices.dynamodb
     million, mb_ms = 1_000_000, SWEEPS * deployment.sweep_ms * deployment.coordinator_mb
     dashboards = max(0, deployment.dashboards - watch.dashboards_free)
     return (
         line("sweep events", SWEEPS, 1, "event", prices.events.schedule_per_million, million),
         line("sweep requests", SWEEPS, 1, "request", prices.lambda_.requests_per_million, million),
-        line("sweep compute", mb_ms, 1024 * 1000, "GB-s", compute.gb_second, 1),
+        line("sweep compute", mb_ms, 1024 * 1000, "GB-s", prices.gb_second(architecture), 1),
         line("sweep reads", SWEEPS, 1, "unit", table.read_units_per_million, million),
         line("sweep logs", SWEEPS * LOG_BYTES, _GB, "GB", watch.logs_gb, 1),
         line("alarms", deployment.alarm_metrics, 1, "metric", watch.alarm_month, 1),

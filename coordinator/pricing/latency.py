@@ -1,6 +1,6 @@
-"""Latencies of AWS beside the work itself: medians per request, each with its source or marked as an assumption.
+"""Latencies of AWS besides the work of tasks: medians per request, each with its source or marked as an assumption.
 
-An estimate needs them before a run; measurements of the run then replace them. Tails, throttling and retries are left
+Estimates before a run need them; measurements of the run then replace them. Tails, throttling and retries are left
 out. Marks: [aws] published by AWS, [secondary] measured by others, [measured] measured for this project on the named
 machine, [assumed] a guess within the range of the named source.
 """
@@ -16,11 +16,11 @@ from functions.contract import Usage
 class Latency:
     """Milliseconds.
 
-    `put`, `get`: a small object from a function. `per_mb`: what a megabyte (2^20 bytes) more takes. `ledger`: a request
-    to the table. `invoke`: from asking for a function that is warm to its start, and from its end to the answer.
-    `event`: from handing over an event to the function's start; `hand_over` is handing it over. `away`: a round trip
-    between the user's machine and the region. `cold`: what an environment needs before its INIT, which nobody pays for;
-    `init`: its INIT, on a whole vCPU. `turn`: one turn of the coordinator as a function, waiting left out.
+    `put`, `get`: a small object from a function. `per_mb`: every further megabyte (2^20 bytes). `ledger`: a request to
+    the table. `invoke`: from a synchronous invocation to the start of the warm function, and from its end to the
+    answer. `hand_over`: the request of an asynchronous invocation; `event`: from there to the function's start. `away`:
+    a round trip between the user's machine and the region. `cold`: the start of an environment before its INIT, not
+    billed; `init`: its INIT, on a whole vCPU. `turn`: one turn of the coordinator as a function, without waiting.
     """
 
     put: float
@@ -37,31 +37,31 @@ class Latency:
 
     def storage_ms(self, usage: Usage) -> float:
         """How long a function waits for storage, with one request after the other."""
-        moved = usage.bytes_written + usage.bytes_read
-        return usage.puts * self.put + usage.gets * self.get + moved / 2**20 * self.per_mb
+        size = usage.bytes_written + usage.bytes_read
+        return usage.puts * self.put + usage.gets * self.get + size / 2**20 * self.per_mb
 
     @property
     def attended_wave_s(self) -> float:
-        """Seconds that a wave takes beside its tasks where a process outside the region waits for them: a commit of the
-        ledger, and concurrent calls."""
+        """Seconds of a wave besides its tasks if a process outside the region waits for them: a commit of the ledger,
+        and concurrent calls."""
         return (self.away + self.ledger + self.away + self.invoke) / 1000
 
     @property
     def detached_wave_s(self) -> float:
-        """Seconds that a wave takes beside its tasks in a detached run: the last task reports and wakes the
-        coordinator, whose turn hands over the next events."""
+        """Seconds of a wave besides its tasks in a detached run: the last task reports and invokes the coordinator,
+        whose turn sends the next events."""
         return (self.ledger + self.hand_over + self.event + self.turn_ms + self.event) / 1000
 
     @property
-    def waited_ms(self) -> float:
-        """How long a turn waits: it loads manifest, lease and state, reads the sets, reads headers concurrently,
-        commits, and hands over events concurrently."""
+    def wait_ms(self) -> float:
+        """Waiting time of a turn: it loads manifest, lease and state, reads the sets, reads headers concurrently,
+        commits, and sends events concurrently."""
         return 6 * self.ledger + self.get + self.hand_over
 
     @property
     def turn_ms(self) -> float:
-        """How long a turn takes on a whole vCPU."""
-        return self.turn + self.waited_ms
+        """Duration of a turn on a whole vCPU."""
+        return self.turn + self.wait_ms
 
 
 # put, get: "tens of milliseconds" below 512 KB [aws: S3 user guide, "Timeouts and retries for latency-sensitive
@@ -78,7 +78,7 @@ STANDARD = Latency(
 EXPRESS = Latency(
     put=6, get=5, per_mb=12, ledger=5, invoke=25, event=60, hand_over=15, away=40, cold=300, init=1000, turn=40
 )
-# The account that is emulated on one machine: one server for all, two cores [measured]; nothing is far away.
+# The account emulated on one machine: one server for all services, two cores [measured]; no distances.
 EMULATED = Latency(
     put=5, get=5, per_mb=6, ledger=4, invoke=2, event=2, hand_over=2, away=0, cold=30, init=1000, turn=40
 )
@@ -86,5 +86,5 @@ STORAGE: dict[StorageClass, Latency] = {"standard": STANDARD, "express": EXPRESS
 
 
 def environments(widths: Sequence[int], concurrency: int) -> int:
-    """How many execution environments a function's widest wave needs: each starts once if waves follow quickly."""
+    """Execution environments that a function's widest wave needs; each starts once if waves follow quickly."""
     return min(concurrency, max(widths, default=0))

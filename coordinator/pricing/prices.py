@@ -1,4 +1,4 @@
-"""The prices of the cloud: one dated price file per region, read into closed, exact values.
+"""Prices of AWS: one dated price file per region, read into closed, exact values.
 
 Numbers and their sources are in ``prices/aws-<region>.toml``; `bill` applies them to a run's meter.
 """
@@ -64,8 +64,8 @@ class DynamoDBPrices(_Table, frozen=True):
 
 
 class CloudWatchPrices(_Table, frozen=True):
-    """Logs per GB taken in, and per GB kept and month; by the month a metric that an alarm looks at,
-    and a dashboard, the first few of which are free."""
+    """Logs per GB ingested, and per GB stored and month; an alarm per metric and month; a dashboard per month,
+    `dashboards_free` of which are free."""
 
     logs_gb: Decimal
     logs_gb_month: Decimal
@@ -75,13 +75,13 @@ class CloudWatchPrices(_Table, frozen=True):
 
 
 class EventPrices(_Table, frozen=True):
-    """Wake-ups by a rule with a schedule, per million."""
+    """Events of a schedule rule, per million."""
 
     schedule_per_million: Decimal
 
 
 class RegistryPrices(_Table, frozen=True):
-    """Container images kept, per GB and month."""
+    """Stored container images, per GB and month."""
 
     gb_month: Decimal
 
@@ -105,6 +105,14 @@ class Prices(_Table, frozen=True):
     ecr: RegistryPrices
     transfer: TransferPrices
     ec2: dict[str, Decimal]
+
+    def gb_second(self, architecture: Architecture) -> Decimal:
+        """Price of compute per GB-second."""
+        return {"arm": self.lambda_.arm, "x86": self.lambda_.x86}[architecture].gb_second
+
+    def s3_class(self, storage: StorageClass) -> S3ClassPrices:
+        """Prices of an S3 class."""
+        return {"standard": self.s3.standard, "express": self.s3.express}[storage]
 
 
 def load_prices(region: str = "us-east-1") -> Prices:

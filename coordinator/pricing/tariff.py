@@ -7,7 +7,7 @@ from coordinator.pricing.prices import Architecture, Prices, StorageClass
 
 
 class Parts(NamedTuple):
-    """Dollars. `beside`: logs, what leaves the region, and wake-ups by a schedule."""
+    """Dollars. `beside`: logs, data that leaves the region, and events of a schedule."""
 
     compute: float = 0.0
     requests: float = 0.0
@@ -17,7 +17,7 @@ class Parts(NamedTuple):
 
 
 class Tariff(NamedTuple):
-    """Dollars for one of each; `mb_per_vcpu` as in the price list."""
+    """Dollars per GB-second, request, byte and so on; `mb_per_vcpu` as in the price list."""
 
     gb_second: float
     request: float
@@ -35,10 +35,9 @@ class Tariff(NamedTuple):
     @classmethod
     def of(cls, prices: Prices, architecture: Architecture = "arm", storage: StorageClass = "standard") -> Self:
         """The tariff of a price list."""
-        s3 = {"standard": prices.s3.standard, "express": prices.s3.express}[storage]
-        compute = {"arm": prices.lambda_.arm, "x86": prices.lambda_.x86}[architecture]
+        s3 = prices.s3_class(storage)
         return cls(
-            gb_second=float(compute.gb_second),
+            gb_second=float(prices.gb_second(architecture)),
             request=float(prices.lambda_.requests_per_million) / 1e6,
             put=float(s3.put_per_thousand) / 1e3,
             get=float(s3.get_per_thousand) / 1e3,
@@ -53,7 +52,7 @@ class Tariff(NamedTuple):
         )
 
     def seconds(self, mb_ms: float) -> float:
-        """Dollars for compute of so many megabytes times milliseconds."""
+        """Dollars for compute of `mb_ms` megabytes times milliseconds."""
         return mb_ms / 1024 / 1000 * self.gb_second
 
     def parts(self, meter: Meter) -> Parts:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.estimation.platforms import Call, Here, Ran, There, makespan_s
+from coordinator.estimation.platforms import Call, DeployedFunctions, InvocationTime, LocalWorkers, makespan_s
 from coordinator.pricing.latency import EMULATED, EXPRESS, STANDARD, Latency
 from functions.contract import Usage
 
@@ -16,7 +16,8 @@ MEMORY = {"actor": 1769, "learner": 3538, "coordinator": 1769}
 
 
 def there(**fields):
-    return There(**{"latency": LATENCY, "width": 10, "memory_mb": MEMORY, "mb_per_vcpu": 1769, "wave_s": 0.5, **fields})
+    defaults = {"latency": LATENCY, "width": 10, "memory_mb": MEMORY, "mb_per_vcpu": 1769, "wave_s": 0.5}
+    return DeployedFunctions(**defaults | fields)
 
 
 def calls(function, *durations_ms, usage=None):
@@ -34,10 +35,10 @@ def test_storage_is_waited_for_one_request_after_the_other():
 def test_a_share_of_a_vcpu_lengthens_work_and_start_but_not_waiting():
     half = there(memory_mb={"actor": 884.5})
     [ran], _ = half.wave(calls("actor", 100.0, usage=Usage(gets=1)))
-    assert ran == Ran(duration_ms=2 * 100 + 20, init_ms=2 * 1000)
+    assert ran == InvocationTime(duration_ms=2 * 100 + 20, init_ms=2 * 1000)
     # Where the bill stretches what whole cores took, the platform does not.
     [whole], _ = there(memory_mb={"actor": 884.5}, mb_per_vcpu=None).wave(calls("actor", 100.0))
-    assert whole == Ran(duration_ms=100.0, init_ms=1000.0)
+    assert whole == InvocationTime(duration_ms=100.0, init_ms=1000.0)
 
 
 def test_every_environment_starts_once_and_there_are_as_many_as_the_widest_wave():
@@ -60,11 +61,11 @@ def test_a_wave_takes_its_longest_call_with_its_start_and_the_way_there_and_back
 
 
 def test_here_a_start_is_paid_for_once_and_durations_are_as_measured():
-    here = Here(workers=2, init_ms={"actor": 80.0}, overhead_s=0.01)
+    here = LocalWorkers(workers=2, init_ms={"actor": 80.0}, overhead_s=0.01)
     ran, seconds = here.wave(calls("actor", 10.0, 20.0, usage=Usage(puts=5)))
-    assert ran == [Ran(10.0, 80.0), Ran(20.0, 0.0)]
+    assert ran == [InvocationTime(10.0, 80.0), InvocationTime(20.0, 0.0)]
     assert seconds == pytest.approx(0.02 + 0.01)
-    assert here.wave(calls("actor", 10.0))[0] == [Ran(10.0, 0.0)]
+    assert here.wave(calls("actor", 10.0))[0] == [InvocationTime(10.0, 0.0)]
 
 
 def test_what_a_wave_takes_beside_its_tasks_is_the_sum_of_its_ways():
@@ -78,8 +79,8 @@ def test_what_a_wave_takes_beside_its_tasks_is_the_sum_of_its_ways():
 
 def test_the_coordinator_starts_once():
     platform = there()
-    assert [platform.started("coordinator") for _ in range(3)] == [1000.0, 0.0, 0.0]
-    assert platform.worked("coordinator", 40.0, 65.0) == 105.0
+    assert [platform.start_up_ms("coordinator") for _ in range(3)] == [1000.0, 0.0, 0.0]
+    assert platform.run_ms("coordinator", 40.0, 65.0) == 105.0
 
 
 def test_faster_storage_is_faster_and_nothing_is_far_from_the_emulation():
