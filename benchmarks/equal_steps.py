@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from coordinator.ablation.arms import named
+from coordinator.ablation.arms import arms_by_name
 from coordinator.reports import load_policy, statistics
 from coordinator.reports.crossplay import play, sides
 from coordinator.reports.policy import TeamPolicy
@@ -25,7 +25,7 @@ def main() -> None:
     options = arguments().parse_args()
     reference, seeds = load_policy(options.reference), range(1, options.seeds + 1)
     teams = [
-        [load_policy(folder / "runs" / f"{named([arm])[0].slug}-s{seed}") for seed in seeds]
+        [load_policy(folder / "runs" / f"{arms_by_name([arm])[0].slug}-s{seed}") for seed in seeds]
         for folder, arm in ((options.baseline, options.baseline_arm), (options.own, options.own_arm))
     ]
     print("| side | against | random play | baseline | own | difference | allowed |\n|---|---|---|---|---|---|---|")

@@ -11,7 +11,7 @@ from benchmarks.conformance import measures, record
 from benchmarks.conformance.cases import REFERENCE, REFERENCE_SEED, Case, Protocol, missing
 from benchmarks.conformance.record import Measured, Record
 from coordinator.ablation import results
-from coordinator.ablation.cells import BASE, Cell, command, reason, standing
+from coordinator.ablation.cells import BASE, Cell, command, failure_reason, run_status
 from coordinator.ablation.results import Unreadable
 from coordinator.ablation.runner import Process, drive, spawn
 from coordinator.reports.files import replace
@@ -102,13 +102,13 @@ class Campaign:
         if case.measure == "sides" and not self._folders.reference(case).exists():
             self._put(cell, record.failed(self._protocol.name, case, cell, "there is no reference to play against"))
             return None
-        if standing(run) != "new" and self._outdated(run):
+        if run_status(run) != "new" and self._outdated(run):
             # What another program began cannot be resumed, and may be worth something else.
             shutil.rmtree(run)
             self._folders.measured(cell).unlink(missing_ok=True)
         if self._trained(cell) and self._settled(cell):
             return None
-        arguments = command(cell, case.settings, "new" if standing(run) == "new" else "begun")
+        arguments = command(cell, case.settings, "new" if run_status(run) == "new" else "begun")
         if case.points:
             arguments.append(f"stop.env_steps={self._next(cell)}")
         return spawn(arguments, self._folders.work, cell.log(self._folders.work), None)
@@ -120,7 +120,7 @@ class Campaign:
     def _trained(self, cell: Cell) -> bool:
         """Whether the run is where it ends or pauses, which a kill may have kept from being put down."""
         run, points = self._folders.run(cell), self._cases[cell].points
-        if standing(run) != "finished":
+        if run_status(run) != "finished":
             return False
         if len(self._measured(cell)) == len(points):
             return True
@@ -150,7 +150,7 @@ class Campaign:
                 self._settled(cell)
             elif not stopping:
                 said = cell.log(self._folders.work).read_text(encoding="utf-8", errors="replace")
-                self._put(cell, record.failed(self._protocol.name, case, cell, reason(said, code)))
+                self._put(cell, record.failed(self._protocol.name, case, cell, failure_reason(said, code)))
         except Unreadable as fault:
             self._put(cell, record.failed(self._protocol.name, case, cell, str(fault)))
 

@@ -2,9 +2,9 @@
 
 The arm `marless` holds the rules as the MARLess paper ("Multi-Agent Reinforcement Learning with Serverless Computing",
 SoCC 2025) describes them; where its text and figures differ, the modules of the rules name the reading. Three arms are
-controls that the paper does not have: `packed` (many small networks in one function, no algorithm changed),
-`shuffled` (the paper's scaling fed with its signal in random order) and `constant-mean` (as much data as the paper's
-scaling took on average, every round the same).
+controls that the paper does not have: `packed` (all learners in one function, the same algorithm), `shuffled` (the
+paper's scaling on its signal in random order) and `constant-mean` (the paper's scaling's mean number of rollouts in
+every round).
 """
 
 import difflib
@@ -48,7 +48,7 @@ _SHUFFLED = "shuffled:"
 class Arm:
     """`about` is a line for tables. `rollouts_of`: the arm whose mean number of rollouts this arm uses in every round.
 
-    `control_of`: the arm that this one equals but for the signal; empty for an arm that is no control.
+    `control_of`: the arm that differs from this one only in the signal; empty for an arm that is no control.
     """
 
     name: str
@@ -96,15 +96,15 @@ ARMS = {
 }
 
 
-def named(names: Sequence[str]) -> list[Arm]:
+def arms_by_name(names: Sequence[str]) -> list[Arm]:
     """The arms of these names, or combinations such as ``none+gns@split``; raises `ConfigError` for unknown names."""
-    found = [_combination(name) or ARMS[_known(name, ARMS, "arm")] for name in names]
-    for arm in found:
+    arms = [_combination(name) or ARMS[_known(name, ARMS, "arm")] for name in names]
+    for arm in arms:
         if arm.rollouts_of and arm.rollouts_of not in names:
             raise ConfigError(
                 f"arm {arm.name}: it takes its number of rollouts from the arm {arm.rollouts_of}, which must run too"
             )
-    return found
+    return arms
 
 
 def cross(sharing: Sequence[str], scaling: Sequence[str], placement: Sequence[str]) -> list[Arm]:
@@ -126,18 +126,18 @@ def cross(sharing: Sequence[str], scaling: Sequence[str], placement: Sequence[st
 
 
 def controls(names: Iterable[str]) -> list[tuple[str, str]]:
-    """(control, tested arm) for every control whose tested arm is among `names` too.
+    """(control, tested arm) for every control whose tested arm is also among `names`.
 
     An arm equals the combination with its settings: ``ours+shuffled:gns@split`` is a control of `ours`. Unknown names
     are ignored.
     """
     arms = [arm for arm in map(_find, names) if arm]
-    found = []
+    pairs = []
     for arm in arms:
         tested = _find(arm.control_of)
         same = [other.name for other in arms if tested and other.settings == tested.settings]
-        found += [(arm.name, name) for name in same[:1]]
-    return found
+        pairs += [(arm.name, name) for name in same[:1]]
+    return pairs
 
 
 def _find(name: str) -> Arm | None:
@@ -170,7 +170,7 @@ def refuse_clashes(arms: Iterable[Arm], overrides: Iterable[str]) -> None:
     for text in overrides:
         document: dict[str, Any] = {}
         override(document, text)
-        for key, value in flat(document).items():
+        for key, value in flatten(document).items():
             if key == "seed":
                 raise ConfigError(f"{text}: the seeds of an ablation are given with --seeds")
             for arm in arms:
@@ -179,15 +179,15 @@ def refuse_clashes(arms: Iterable[Arm], overrides: Iterable[str]) -> None:
                     raise ConfigError(f"{text} clashes with the arm {arm.name}, which sets {key} to {fixed}")
 
 
-def flat(document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flatten(document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """The values of nested tables by dotted key."""
-    found: dict[str, Any] = {}
+    leaves: dict[str, Any] = {}
     for name, value in document.items():
         if isinstance(value, Mapping):
-            found |= flat(value, f"{prefix}{name}.")
+            leaves |= flatten(value, f"{prefix}{name}.")
         else:
-            found[f"{prefix}{name}"] = value
-    return found
+            leaves[f"{prefix}{name}"] = value
+    return leaves
 
 
 def _known(name: str, known: Mapping[str, Any], kind: str) -> str:

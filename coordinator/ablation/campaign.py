@@ -9,15 +9,15 @@ import msgspec
 
 from coordinator.ablation import results, study
 from coordinator.ablation.arms import Arm, settings
-from coordinator.ablation.cells import Cell, command, in_order, reason, standing
+from coordinator.ablation.cells import Cell, command, failure_reason, list_cells, run_status
 from coordinator.ablation.results import Result, Unreadable
 from coordinator.ablation.runner import Process, drive, spawn
 from coordinator.ablation.study import Study
 
 
 @dataclass(frozen=True)
-class Ended:
-    """A run that ended or could not start; `done` of `total` cells are over, this one included."""
+class CellEnd:
+    """The end of a run, or its failure to start; `done` of `total` cells are over, this one included."""
 
     cell: Cell
     status: Literal["finished", "failed", "interrupted"]
@@ -36,18 +36,18 @@ class Campaign:
     def __init__(
         self,
         folder: Path,
-        found: Study,
+        ablation: Study,
         arms: Sequence[Arm],
         seeds: Sequence[int],
-        on_ended: Callable[[Ended], None],
+        on_ended: Callable[[CellEnd], None],
         modules: Path | None = None,
     ) -> None:
-        self._folder, self._study, self._on_ended, self._modules = folder, found, on_ended, modules
-        self._cells = in_order(arms, seeds)
+        self._folder, self._study, self._on_ended, self._modules = folder, ablation, on_ended, modules
+        self._cells = list_cells(arms, seeds)
         self.results: dict[str, dict[int, Result]] = {arm.name: {} for arm in arms}
         self.failures: dict[Cell, str] = {}
         for cell in self._cells:
-            if standing(cell.folder(folder)) == "finished":
+            if run_status(cell.folder(folder)) == "finished":
                 self._read(cell)
 
     @property
@@ -58,32 +58,30 @@ class Campaign:
     @property
     def missing(self) -> list[Cell]:
         """Cells that are neither finished nor failed, in their order."""
-        return [cell for cell in self._cells if not self._over(cell)]
+        return [cell for cell in self._cells if not self._is_over(cell)]
 
     def run(self, jobs: int, stopping: Callable[[], bool]) -> None:
         """Runs the missing cells, `jobs` at once, until they are over or `stopping`."""
         for name in ("runs", "logs"):
             (self._folder / name).mkdir(exist_ok=True)
 
-        def ended(cell: Cell, code: int) -> bool:
-            self._ended(cell, code, stopping())
+        def handle_exit(cell: Cell, code: int) -> bool:
+            self._handle_exit(cell, code, stopping())
             return False
 
-        drive(self.missing, jobs, self._ready, self._begin, ended, stopping)
+        drive(self.missing, jobs, self._ready, self._begin, handle_exit, stopping)
 
     def _ready(self, cell: Cell) -> bool:
         """Whether the arm's settings are known, or can never be known."""
         sources = [other for other in self._cells if other.arm.name == cell.arm.rollouts_of]
-        return cell.arm.name in self._study.rollouts or all(map(self._over, sources))
+        return cell.arm.name in self._study.rollouts or all(map(self._is_over, sources))
 
     def _begin(self, cell: Cell) -> Process | None:
         rollouts = self._rollouts(cell.arm) if cell.arm.rollouts_of else None
         if cell.arm.rollouts_of and rollouts is None:
-            self._failed(
-                cell, f"no run of the arm {cell.arm.rollouts_of} finished, so its number of rollouts is unknown"
-            )
+            self._fail(cell, f"no run of the arm {cell.arm.rollouts_of} finished, so its number of rollouts is unknown")
             return None
-        arguments = command(cell, settings(cell.arm, rollouts), standing(cell.folder(self._folder)))
+        arguments = command(cell, settings(cell.arm, rollouts), run_status(cell.folder(self._folder)))
         return spawn(arguments, self._folder, cell.log(self._folder), self._modules)
 
     def _rollouts(self, arm: Arm) -> int | None:
@@ -95,16 +93,16 @@ class Campaign:
             study.write(self._folder, self._study)
         return self._study.rollouts.get(arm.name)
 
-    def _ended(self, cell: Cell, code: int, stopping: bool) -> None:
-        if standing(cell.folder(self._folder)) == "finished":
+    def _handle_exit(self, cell: Cell, code: int, stopping: bool) -> None:
+        if run_status(cell.folder(self._folder)) == "finished":
             self._read(cell)
-        if self._over(cell):
-            found = self.results[cell.arm.name].get(cell.seed)
-            self._say(cell, "finished" if found else "failed", self.failures.get(cell, ""))
+        if self._is_over(cell):
+            result = self.results[cell.arm.name].get(cell.seed)
+            self._report(cell, "finished" if result else "failed", self.failures.get(cell, ""))
         elif stopping:
-            self._say(cell, "interrupted", "")
+            self._report(cell, "interrupted", "")
         else:
-            self._failed(cell, reason(cell.log(self._folder).read_text(encoding="utf-8", errors="replace"), code))
+            self._fail(cell, failure_reason(cell.log(self._folder).read_text(encoding="utf-8", errors="replace"), code))
 
     def _read(self, cell: Cell) -> None:
         try:
@@ -112,14 +110,14 @@ class Campaign:
         except Unreadable as fault:
             self.failures[cell] = str(fault)
 
-    def _failed(self, cell: Cell, why: str) -> None:
+    def _fail(self, cell: Cell, why: str) -> None:
         self.failures[cell] = why
-        self._say(cell, "failed", why)
+        self._report(cell, "failed", why)
 
-    def _say(self, cell: Cell, status: Literal["finished", "failed", "interrupted"], why: str) -> None:
-        done = sum(map(self._over, self._cells))
+    def _report(self, cell: Cell, status: Literal["finished", "failed", "interrupted"], why: str) -> None:
+        done = sum(map(self._is_over, self._cells))
         result = self.results[cell.arm.name].get(cell.seed)
-        self._on_ended(Ended(cell, status, result, why, done, len(self._cells)))
+        self._on_ended(CellEnd(cell, status, result, why, done, len(self._cells)))
 
-    def _over(self, cell: Cell) -> bool:
+    def _is_over(self, cell: Cell) -> bool:
         return cell in self.failures or cell.seed in self.results[cell.arm.name]

@@ -13,7 +13,7 @@ from coordinator.ablation.arms import Arm, Value
 
 BASE = "base.toml"
 
-Standing = Literal["new", "begun", "finished"]
+RunStatus = Literal["new", "begun", "finished"]
 
 
 @dataclass(frozen=True)
@@ -37,42 +37,42 @@ class Cell:
         return root / "logs" / f"{self.run}.txt"
 
 
-class _Ended(msgspec.Struct, frozen=True):
+class _Summary(msgspec.Struct, frozen=True):
     """The status in a run's summary.json."""
 
     status: str
 
 
-def in_order(arms: Sequence[Arm], seeds: Iterable[int]) -> list[Cell]:
+def list_cells(arms: Sequence[Arm], seeds: Iterable[int]) -> list[Cell]:
     """All arms of a seed before the next seed, so that a machine that slows down affects all arms equally."""
     return [Cell(arm, seed) for seed, arm in itertools.product(seeds, arms)]
 
 
-def standing(folder: Path) -> Standing:
+def run_status(folder: Path) -> RunStatus:
     """The state of a cell's run; a run that was stopped, killed or failed is `begun`."""
     if not (folder / "plan.json").is_file():
         return "new"
     try:
-        ended = msgspec.json.decode((folder / "summary.json").read_bytes(), type=_Ended)
+        summary = msgspec.json.decode((folder / "summary.json").read_bytes(), type=_Summary)
     except (OSError, msgspec.MsgspecError):
         return "begun"
-    return "finished" if ended.status == "finished" else "begun"
+    return "finished" if summary.status == "finished" else "begun"
 
 
-def command(cell: Cell, settings: Mapping[str, Value], standing: Standing) -> list[str]:
+def command(cell: Cell, settings: Mapping[str, Value], status: RunStatus) -> list[str]:
     """The arguments of `marless` that start or resume the run, in the ablation's folder."""
-    if standing == "begun":
+    if status == "begun":
         return ["resume", cell.run, "--workers", "1"]
     overrides = [f"{key}={_toml(value)}" for key, value in settings.items()]
     return ["train", BASE, *overrides, f"seed={cell.seed}", "--run", cell.run, "--workers", "1"]
 
 
-def reason(log: str, code: int) -> str:
+def failure_reason(log: str, code: int) -> str:
     """Why a run failed, from the output of its command."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
-    said = [line.removeprefix("marless: ") for line in lines if line.startswith("marless: ")]
-    # The advice to resume the run by itself does not apply here.
-    return (said or lines or [f"exit code {code}"])[-1].partition("; go on with: ")[0]
+    messages = [line.removeprefix("marless: ") for line in lines if line.startswith("marless: ")]
+    # The advice to resume the run does not apply here.
+    return (messages or lines or [f"exit code {code}"])[-1].partition("; go on with: ")[0]
 
 
 def _toml(value: Value) -> str:

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from coordinator.ablation.arms import controls
-from coordinator.ablation.controls import Against, Bound, Savings, Verdict, against, savings, verdict
+from coordinator.ablation.controls import Bound, DollarRatio, Savings, Verdict, compare_dollars, savings, verdict
 from coordinator.ablation.results import Point, Result
 from coordinator.reports import statistics
 from functions.randomness import generator
@@ -20,7 +20,7 @@ from functions.randomness import generator
 # From so many runs on, the interquartile mean with a bootstrap interval (Agarwal et al., "Deep Reinforcement Learning
 # at the Edge of the Statistical Precipice", NeurIPS 2021; Gorsane et al. 2022); below it Student's t.
 MANY = 10
-# Of what the baseline gains: the return at which dollars are compared.
+# Dollars are compared at the return that has this share of the baseline's gain.
 TARGET_SHARE = 0.8
 
 RATIOS: dict[str, Callable[[Result], float]] = {
@@ -69,12 +69,12 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """An arm.
+    """An arm compared with the baseline.
 
-    `means` of figures of `Result`, and `returns` (`final`, and the names of `Result.plays`) are of the arm alone.
+    `means` of fields of `Result`, and `returns` (`final`, and the names of `Result.plays`) are of the arm alone.
     `ratios` are by the names of `RATIOS`, None where one of the two costs nothing. `differences` in return: as
-    `returns`, and `equal steps` and `equal dollars`. `gain` is the final difference in per cent of what the baseline
-    gained over random play, where that is known.
+    `returns`, and `equal steps` and `equal dollars`. `gain` is the final difference in per cent of the baseline's gain
+    over random play, if that is known.
     """
 
     arm: str
@@ -88,9 +88,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Control(msgspec.Struct, frozen=True, kw_only=True):
-    """The arm `tested` against its control `arm`, `runs` pairs.
+    """The arm `tested` compared with its control `arm`, over `runs` pairs.
 
-    `dollars` until the target return, None where one of the two costs nothing or runs of both miss the target; `bound`
+    `dollars` to the target return, None where one of the two costs nothing or runs of both miss the target; `bound`
     is as in `Reach`, and `savings` of dollars against the baseline are None unless `tested` and the baseline always
     reach it. `difference` in final return and ratio of `rollouts` per round are the tested arm's against the control's.
     """
@@ -98,7 +98,7 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     arm: str
     tested: str
     runs: int
-    dollars: Against | None
+    dollars: DollarRatio | None
     bound: Bound
     verdict: Verdict
     savings: Savings | None
@@ -121,20 +121,20 @@ Pair = tuple[Result, Result]
 
 
 def compare(arms: Mapping[str, Runs], random: float | None = None) -> Table:
-    """The runs of every arm by seed, the first arm being the baseline; seeds that only one arm has are left out of
-    pairs.
+    """Compares the runs of every arm, by seed, with those of the first arm, the baseline.
 
-    `random` is the return of uniformly random play. Arms without any run are left out; the baseline needs one.
+    Seeds of only one arm form no pairs. `random` is the return of uniformly random play. Arms without runs are skipped;
+    the baseline needs one.
     """
     baseline, runs = next(iter(arms.items()))
     goal = target(list(runs.values()), random)
-    found = [_comparison(name, own, runs, goal, random) for name, own in arms.items() if own]
+    comparisons = tuple(_comparison(name, own, runs, goal, random) for name, own in arms.items() if own)
     controlled = [(name, tested) for name, tested in controls(arms) if arms[name].keys() & arms[tested].keys()]
     return Table(
         baseline=baseline,
         target=goal,
         random=random,
-        comparisons=tuple(found),
+        comparisons=comparisons,
         controls=tuple(_control(name, tested, arms, runs, goal) for name, tested in controlled),
     )
 
@@ -146,13 +146,13 @@ def target(baseline: Sequence[Result], random: float | None) -> float:
     return start + TARGET_SHARE * (float(np.mean([result.final_return for result in baseline])) - start)
 
 
-def at(curve: Sequence[Point], axis: Axis, where: float) -> float:
+def return_at(curve: Sequence[Point], axis: Axis, where: float) -> float:
     """The return at `where` on the curve, linear between evaluations and constant before the first one."""
     return float(np.interp(where, [getattr(point, axis) for point in curve], [point.mean for point in curve]))
 
 
-def spent_until(curve: Sequence[Point], goal: float) -> float | None:
-    """Dollars when the curve, linear between evaluations, first reaches `goal`; None when it never does."""
+def dollars_until(curve: Sequence[Point], goal: float) -> float | None:
+    """Dollars at which the curve, linear between evaluations, first reaches `goal`; None if it never does."""
     before: Point | None = None
     for point in curve:
         if point.mean >= goal:
@@ -178,9 +178,9 @@ def ratio(own: Sequence[float], base: Sequence[float], *address: str) -> Estimat
     """`estimate` of the ratios of pairs, on logarithms; None when a value is not positive."""
     if min(*own, *base) <= 0:
         return None
-    found = estimate([math.log(a / b) for a, b in zip(own, base, strict=True)], *address)
-    interval = (math.exp(found.ci95[0]), math.exp(found.ci95[1])) if found.ci95 else None
-    return Estimate(value=math.exp(found.value), ci95=interval, runs=found.runs)
+    log = estimate([math.log(a / b) for a, b in zip(own, base, strict=True)], *address)
+    interval = (math.exp(log.ci95[0]), math.exp(log.ci95[1])) if log.ci95 else None
+    return Estimate(value=math.exp(log.value), ci95=interval, runs=log.runs)
 
 
 def _comparison(name: str, own: Runs, base: Runs, goal: float, random: float | None) -> Comparison:
@@ -202,52 +202,52 @@ def _comparison(name: str, own: Runs, base: Runs, goal: float, random: float | N
 
 
 def _returns(name: str, runs: Sequence[Result]) -> dict[str, Estimate]:
-    found = {"final": [result.final_return for result in runs]}
-    found |= {play: [result.plays[play] for result in runs] for play in runs[0].plays}
-    return {key: estimate(values, name, "return", key) for key, values in found.items()}
+    returns = {"final": [result.final_return for result in runs]}
+    returns |= {play: [result.plays[play] for result in runs] for play in runs[0].plays}
+    return {key: estimate(values, name, "return", key) for key, values in returns.items()}
 
 
 def _differences(name: str, pairs: Sequence[Pair]) -> dict[str, Estimate]:
-    found = {
+    differences = {
         "final": [own.final_return - base.final_return for own, base in pairs],
         "equal steps": [_difference_at("env_steps", *pair) for pair in pairs],
         "equal dollars": [_difference_at("dollars", *pair) for pair in pairs],
     }
     for play in pairs[0][0].plays:
-        found[play] = [own.plays[play] - base.plays[play] for own, base in pairs]
-    return {key: estimate(values, name, key) for key, values in found.items()}
+        differences[play] = [own.plays[play] - base.plays[play] for own, base in pairs]
+    return {key: estimate(values, name, key) for key, values in differences.items()}
 
 
 def _difference_at(axis: Axis, own: Result, base: Result) -> float:
     """The difference in return where the shorter curve ends."""
     where = min(getattr(own, axis), getattr(base, axis))
-    return at(own.curve, axis, where) - at(base.curve, axis, where)
+    return return_at(own.curve, axis, where) - return_at(base.curve, axis, where)
 
 
 def _gain(difference: Estimate, base: Runs, random: float) -> Estimate | None:
     """A difference in per cent of the way from random play to the baseline's mean."""
-    gained = float(np.mean([result.final_return for result in base.values()])) - random
-    if gained <= 0:
+    gain = float(np.mean([result.final_return for result in base.values()])) - random
+    if gain <= 0:
         return None
-    share = 100 / gained
-    interval = (share * difference.ci95[0], share * difference.ci95[1]) if difference.ci95 else None
-    return Estimate(value=share * difference.value, ci95=interval, runs=difference.runs)
+    scale = 100 / gain
+    interval = (scale * difference.ci95[0], scale * difference.ci95[1]) if difference.ci95 else None
+    return Estimate(value=scale * difference.value, ci95=interval, runs=difference.runs)
 
 
 def _reach(name: str, own: Runs, base: Runs, pairs: Sequence[Pair], goal: float) -> Reach:
-    known, bound = _spent(pairs, goal)
+    known, bound = _dollars_to_target(pairs, goal)
     return Reach(
         ratio=ratio([a for a, _ in known], [b for _, b in known], name, "reach") if known else None,
         bound=bound,
-        reached=sum(spent_until(result.curve, goal) is not None for result in own.values()),
+        reached=sum(dollars_until(result.curve, goal) is not None for result in own.values()),
         runs=len(own),
     )
 
 
 def _control(name: str, tested: str, arms: Mapping[str, Runs], base: Runs, goal: float) -> Control:
     pairs = _pairs(arms[tested], arms[name])
-    known, bound = _spent(pairs, goal)
-    dollars = against([a for a, _ in known], [b for _, b in known])
+    known, bound = _dollars_to_target(pairs, goal)
+    dollars = compare_dollars([a for a, _ in known], [b for _, b in known])
     return Control(
         arm=name,
         tested=tested,
@@ -264,8 +264,8 @@ def _control(name: str, tested: str, arms: Mapping[str, Runs], base: Runs, goal:
 def _savings(tested: Runs, control: Runs, base: Runs, goal: float) -> Savings | None:
     """Over the seeds that all three arms have; a control that misses the target counts with all it spent."""
     shared = {seed: base[seed] for seed in tested.keys() & control.keys() & base.keys()}
-    own, bound = _spent(_pairs(tested, shared), goal)
-    other, _ = _spent(_pairs(control, shared), goal)
+    own, bound = _dollars_to_target(_pairs(tested, shared), goal)
+    other, _ = _dollars_to_target(_pairs(control, shared), goal)
     return savings([a for a, _ in own], [a for a, _ in other], [b for _, b in own]) if bound == "exact" else None
 
 
@@ -273,11 +273,11 @@ def _pairs(own: Runs, base: Runs) -> list[Pair]:
     return [(own[seed], base[seed]) for seed in sorted(own.keys() & base.keys())]
 
 
-def _spent(pairs: Sequence[Pair], goal: float) -> tuple[list[tuple[float, float]], Bound]:
-    """Dollars to the target of every pair and the bound that their ratios are; a run that misses the target counts with
-    all it spent. Empty when both arms have such runs."""
-    spent = [(spent_until(a.curve, goal), spent_until(b.curve, goal)) for a, b in pairs]
-    missed = any(a is None for a, _ in spent), any(b is None for _, b in spent)
+def _dollars_to_target(pairs: Sequence[Pair], goal: float) -> tuple[list[tuple[float, float]], Bound]:
+    """Dollars to the target of every pair, and what bound their ratios are; a run that misses the target counts with
+    all that it spent. Empty if both arms have such runs."""
+    dollars = [(dollars_until(a.curve, goal), dollars_until(b.curve, goal)) for a, b in pairs]
+    missed = any(a is None for a, _ in dollars), any(b is None for _, b in dollars)
     bounds: dict[tuple[bool, bool], Bound] = {
         (False, False): "exact",
         (True, False): "at least",
@@ -286,6 +286,6 @@ def _spent(pairs: Sequence[Pair], goal: float) -> tuple[list[tuple[float, float]
     }
     known = [
         (pair[0].dollars if a is None else a, pair[1].dollars if b is None else b)
-        for pair, (a, b) in zip(pairs, spent, strict=True)
+        for pair, (a, b) in zip(pairs, dollars, strict=True)
     ]
     return [] if all(missed) else known, bounds[missed]

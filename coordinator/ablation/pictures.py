@@ -49,19 +49,19 @@ Arms = Mapping[str, Runs]
 
 
 def draw(arms: Arms, folder: Path, title: str) -> list[str]:
-    """Draws all pictures of arms that have runs; returns the files' names. Raises `MissingExtra` without matplotlib."""
+    """Draws all pictures of arms with runs; returns the file names. Raises `MissingExtra` without matplotlib."""
     for axis, (name, _) in _AXES.items():
         _returns(arms, axis, folder / name, title)
     _rounds(arms, folder / "rounds.png", title)
     _bill(arms, folder / "bill.png", title)
-    drawn = [*(name for name, _ in _AXES.values()), "rounds.png", "bill.png"]
-    return [*drawn, "groups.png"] if _groups(arms, folder / "groups.png", title) else drawn
+    files = [*(name for name, _ in _AXES.values()), "rounds.png", "bill.png"]
+    return [*files, "groups.png"] if _groups(arms, folder / "groups.png", title) else files
 
 
 def mean_line(curves: Sequence[tuple[FloatArray, FloatArray]], logarithmic: bool = False) -> Line:
     """The mean of curves ``(x, y)``, x ascending, with the 95 % interval of Student's t over them.
 
-    It begins where all curves have begun; after the first one ends it continues straight to the mean of the ends.
+    It begins where all curves have begun; from the end of the first one it is a straight line to the mean of the ends.
     """
     first, last = max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves)
     spaced = np.geomspace if logarithmic and first > 0 else np.linspace
@@ -88,7 +88,7 @@ def _returns(arms: Arms, axis: Axis, path: Path, title: str) -> None:
         for name, runs in arms.items()
     }
     draw_lines(axes, lines)
-    finish(axes, f"{title}: return against {_SHORT[axis]}", _over(arms), _AXES[axis][1], _RETURN)
+    finish(axes, f"{title}: return against {_SHORT[axis]}", _band(arms), _AXES[axis][1], _RETURN)
     _scale(axes, axis)
     save(figure, path)
 
@@ -111,7 +111,7 @@ def _scale(axes: "Axes", axis: Axis) -> None:
     axes.xaxis.set_major_formatter(lambda value, _: money(value).replace("$", r"\$"))
 
 
-def _over(arms: Arms) -> str:
+def _band(arms: Arms) -> str:
     """Describes a line and its band."""
     fewest, most = (limit(map(len, arms.values())) for limit in (min, max))
     seeds = f"{most} seeds" if fewest == most else f"{fewest} to {most} seeds"
@@ -144,7 +144,7 @@ def _rounds(arms: Arms, path: Path, title: str) -> None:
 
 
 def _by_round(series: Sequence[Sequence[int]]) -> Line:
-    """The mean, lowest and highest, as far as all runs go."""
+    """The mean, lowest and highest, over the rounds that all runs have."""
     length = min(map(len, series))
     values = np.array([numbers[:length] for numbers in series], float)
     return Line(np.arange(1, length + 1, dtype=float), values.mean(axis=0), values.min(axis=0), values.max(axis=0))
@@ -164,7 +164,7 @@ def _bill(arms: Arms, path: Path, title: str) -> None:
         axes.text(total, row, f"  {money(total)}", va="center", fontsize=9, parse_math=False)
     axes.invert_yaxis()
     axes.set_xlim(0, 1.14 * max(totals))
-    finish(axes, f"{title}: the bill of one run", _over(arms).partition(",")[0], _BILLED, "")
+    finish(axes, f"{title}: the bill of one run", _band(arms).partition(",")[0], _BILLED, "")
     axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
     axes.xaxis.set_major_formatter(lambda value, _: rf"\${value:.6f}".rstrip("0").rstrip("."))
     axes.grid(visible=False, axis="y")
@@ -173,9 +173,9 @@ def _bill(arms: Arms, path: Path, title: str) -> None:
 
 
 def _groups(arms: Arms, path: Path, title: str) -> bool:
-    """Network sharing in the first seed of every arm that shared or tried to; False when none did."""
-    chosen = {name: runs[min(runs)] for name, runs in arms.items()}
-    sharing = {name: result for name, result in chosen.items() if _eventful(result)}
+    """Network sharing in the first seed of every arm that shared or tried to; False if none did."""
+    first = {name: runs[min(runs)] for name, runs in arms.items()}
+    sharing = {name: result for name, result in first.items() if _has_sharing(result)}
     if not sharing:
         return False
     figure = sheet(9, 1.5 + 1.25 * len(sharing))
@@ -231,5 +231,5 @@ def _timeline(axes: "Axes", result: Result, title: str) -> None:
     axes.spines[:].set_visible(False)
 
 
-def _eventful(result: Result) -> bool:
+def _has_sharing(result: Result) -> bool:
     return any(line.event in _EVENTS or len(set(line.team)) < len(line.team) for line in result.history)

@@ -17,10 +17,10 @@ from functions.contract import MissingExtra, StorageFault
 Play = Callable[[Path, int], dict[str, float]]
 
 
-def played(folder: Path, arms: Mapping[str, Arm], results: Mapping[str, Runs], play: Play) -> dict[str, Runs]:
-    """The results with the returns of `play` for every run's folder and seed."""
+def add_plays(folder: Path, arms: Mapping[str, Arm], results: Mapping[str, Runs], play: Play) -> dict[str, Runs]:
+    """The results with the returns of `play`, which gets every run's folder and seed."""
     return {
-        name: {seed: _played(folder, arms[name], result, play) for seed, result in runs.items()}
+        name: {seed: _add_plays(folder, arms[name], result, play) for seed, result in runs.items()}
         for name, runs in results.items()
     }
 
@@ -28,7 +28,7 @@ def played(folder: Path, arms: Mapping[str, Arm], results: Mapping[str, Runs], p
 def write(
     folder: Path,
     title: str,
-    found: Study,
+    ablation: Study,
     arms: Mapping[str, Arm],
     results: Mapping[str, Runs],
     failures: Mapping[Cell, str],
@@ -38,33 +38,33 @@ def write(
 
     The first arm of `results` needs a run. Raises `StorageFault`.
     """
-    compared = compare(results, random)
-    described = {name: (arms[name].about, settings(arms[name], found.rollouts.get(name))) for name in results}
+    comparison = compare(results, random)
+    descriptions = {name: (arms[name].about, settings(arms[name], ablation.rollouts.get(name))) for name in results}
     rows = [result for runs in results.values() for result in runs.values()]
     try:
-        drawn = _drawn({name: runs for name, runs in results.items() if runs}, folder, title)
-        text = table.markdown(title, compared, described, _remarks(rows, failures), drawn)
+        files = _draw({name: runs for name, runs in results.items() if runs}, folder, title)
+        text = table.markdown(title, comparison, descriptions, _remarks(rows, failures), files)
         replace(folder / "table.md", text.encode())
-        replace(folder / "table.json", table.json(compared))
+        replace(folder / "table.json", table.json(comparison))
         replace(folder / "results.csv", table.comma_separated(rows).encode())
     except OSError as error:
         raise StorageFault(f"cannot write into {folder}: {error.strerror}; free disk space and try again") from error
-    return compared, drawn
+    return comparison, files
 
 
-def _drawn(arms: Mapping[str, Runs], folder: Path, title: str) -> list[str]:
+def _draw(arms: Mapping[str, Runs], folder: Path, title: str) -> list[str]:
     try:
         return pictures.draw(arms, folder, title)
     except MissingExtra:
         return []
 
 
-def _played(folder: Path, arm: Arm, result: Result, play: Play) -> Result:
+def _add_plays(folder: Path, arm: Arm, result: Result, play: Play) -> Result:
     return msgspec.structs.replace(result, plays=play(Cell(arm, result.seed).folder(folder), result.seed))
 
 
 def _remarks(results: Sequence[Result], failures: Mapping[Cell, str]) -> list[str]:
-    """Remarks on limits of the comparison."""
+    """Remarks on the limits of the comparison."""
     remarks = []
     programs = {result.code for result in results}
     if len(programs) > 1:

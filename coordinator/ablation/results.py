@@ -85,7 +85,7 @@ class _Dollars(msgspec.Struct, frozen=True):
 
 
 class _Summary(msgspec.Struct, frozen=True):
-    """The part of a run's summary.json that is compared."""
+    """The compared part of a run's summary.json."""
 
     rounds: int
     env_steps: int
@@ -94,7 +94,7 @@ class _Summary(msgspec.Struct, frozen=True):
 
 
 class _Identity(msgspec.Struct, frozen=True):
-    """The part of a run's plan.json that says which program made it."""
+    """The version of the program, from a run's plan.json."""
 
     code_sha256: str
 
@@ -115,7 +115,6 @@ def read(folder: Path, arm: str, seed: int) -> Result:
 
 def result(arm: str, seed: int, summary: _Summary, lines: Sequence[RoundLine], code: str) -> Result:
     """The results of a run with `lines`, one for each of its rounds."""
-    paid = summary.dollars
     events = [line.event for line in lines]
     return Result(
         arm=arm,
@@ -124,11 +123,11 @@ def result(arm: str, seed: int, summary: _Summary, lines: Sequence[RoundLine], c
         env_steps=summary.env_steps,
         seconds=lines[-1].seconds,
         dollars=lines[-1].dollars,
-        actor=paid.actor,
-        learner=paid.learner,
-        evaluator=paid.evaluator,
-        requests=paid.requests,
-        storage=paid.storage,
+        actor=summary.dollars.actor,
+        learner=summary.dollars.learner,
+        evaluator=summary.dollars.evaluator,
+        requests=summary.dollars.requests,
+        storage=summary.dollars.storage,
         rollouts=float(np.mean([line.rollouts for line in lines])),
         learners=float(np.mean([line.learners for line in lines])),
         sharing=float(np.mean([len(set(line.team)) < len(line.team) for line in lines])),
@@ -149,13 +148,13 @@ def mean_rollouts(results: Sequence[Result]) -> int:
 
 
 def _curve(lines: Sequence[RoundLine], final: float) -> tuple[Point, ...]:
-    """An evaluation belongs to the end of the round that trained the policies it played."""
+    """The evaluations, each at the end of the round that trained its policies, and the final return."""
     by_round = {line.round: line for line in lines}
     last = lines[-1]
     points = []
     for evaluation in (line.evaluation for line in lines if line.evaluation is not None):
-        made = by_round.get(evaluation.round)
-        seconds, dollars = (made.seconds, made.dollars) if made else (0.0, 0.0)
+        line = by_round.get(evaluation.round)
+        seconds, dollars = (line.seconds, line.dollars) if line else (0.0, 0.0)
         if evaluation.env_steps < last.env_steps:
             points.append(Point(env_steps=evaluation.env_steps, seconds=seconds, dollars=dollars, mean=evaluation.mean))
     return (*points, Point(env_steps=last.env_steps, seconds=last.seconds, dollars=last.dollars, mean=final))

@@ -23,20 +23,20 @@ def drive(
     jobs: int,
     ready: Callable[[Cell], bool],
     begin: Callable[[Cell], Process | None],
-    ended: Callable[[Cell, int], bool],
+    on_exit: Callable[[Cell, int], bool],
     stopping: Callable[[], bool],
 ) -> None:
     """Runs the cells in order, `jobs` at once; one that is not `ready` is skipped until it is.
 
-    `begin` returns None for a cell that cannot run. `ended` gets every other cell with its exit code and returns
-    whether the cell continues, ahead of all waiting ones. Once `stopping`, runs are asked to stop and no further one
-    starts. When this function exits, by an exception too, it ends the runs.
+    `begin` returns None for a cell that cannot run. `on_exit` gets every other cell with its exit code and returns
+    whether the cell continues, ahead of all waiting ones. Once `stopping`, no run starts and running ones get a signal
+    to stop. When this function exits, by an exception too, it ends the runs.
     """
-    waiting, running, asked = list(cells), dict[Cell, Process](), False
+    waiting, running, signalled = list(cells), dict[Cell, Process](), False
     try:
         while running or (waiting and not stopping()):
-            if stopping() and not asked:
-                asked = True
+            if stopping() and not signalled:
+                signalled = True
                 _signal(running.values())
             while not stopping() and len(running) < jobs and (cell := next(filter(ready, waiting), None)):
                 waiting.remove(cell)
@@ -44,7 +44,7 @@ def drive(
                     running[cell] = process
             for cell, code in [(cell, code) for cell in running if (code := running[cell].poll()) is not None]:
                 del running[cell]
-                if ended(cell, code):
+                if on_exit(cell, code):
                     waiting.insert(0, cell)
             time.sleep(_POLL_S)
     finally:
@@ -55,7 +55,7 @@ def spawn(arguments: Sequence[str], folder: Path, log: Path, modules: Path | Non
     """Starts `marless` with these arguments in `folder`, its output in `log`; `modules` holds the user's tasks."""
     environment = dict(os.environ)
     if modules is not None:
-        # Last, so that the user's modules hide none of ours.
+        # Last, so that the user's modules shadow none of ours.
         folders = [*filter(None, [environment.get("PYTHONPATH")]), str(modules)]
         environment["PYTHONPATH"] = os.pathsep.join(folders)
     with log.open("wb") as output:

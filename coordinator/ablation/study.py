@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from coordinator.ablation.arms import Value, flat
+from coordinator.ablation.arms import Value, flatten
 from coordinator.config.schema import ConfigError
 from coordinator.reports.files import replace
 from functions.contract import StorageFault
@@ -43,7 +43,7 @@ def write(folder: Path, study: Study) -> None:
         raise StorageFault(f"cannot write {folder / FILE}: {error.strerror}; free disk space and try again") from error
 
 
-def joined(folder: Path, old: Study | None, new: Study) -> Study:
+def merge(folder: Path, old: Study | None, new: Study) -> Study:
     """Merges both studies: arms may be added, not changed. Raises `ConfigError` naming the first changed setting."""
     if old is None:
         return new
@@ -54,10 +54,10 @@ def joined(folder: Path, old: Study | None, new: Study) -> Study:
 
 
 def _require_equal(folder: Path, old: dict[str, Any], new: dict[str, Any], where: str) -> None:
-    before, now = flat(old), flat(new)
+    before, now = flatten(old), flatten(new)
     for key in sorted(before.keys() | now.keys()):
         # Algorithms omit settings with their default value.
-        held, asked = (values.get(key, "its default") for values in (before, now))
-        if held != asked:
-            what = f"{key} = {held}{where}, not {asked}"
+        stored, given = (values.get(key, "its default") for values in (before, now))
+        if stored != given:
+            what = f"{key} = {stored}{where}, not {given}"
             raise ConfigError(f"{folder} holds an ablation with {what}; give another folder with --out")

@@ -29,22 +29,22 @@ _NOT_IN_CSV = ("curve", "history", "plays")
 
 @dataclass(frozen=True)
 class Section:
-    """A table with its note; `said` are conclusions in sentences, one for each row."""
+    """A table with its note; `conclusions` are sentences, one for each row."""
 
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     note: str
-    said: tuple[str, ...] = ()
+    conclusions: tuple[str, ...] = ()
 
 
 def sections(table: Table) -> list[Section]:
     """The tables, the most important first."""
     digits = 1 if abs(table.comparisons[0].returns["final"].value) >= 10 else 2
-    found = [_main(table, digits), _equal_expense(table, digits), _rules(table), _bill(table)]
-    found += [_controls(table, digits)] if table.controls else []
+    parts = [_main(table, digits), _equal_expense(table, digits), _rules(table), _bill(table)]
+    parts += [_controls(table, digits)] if table.controls else []
     plays = [name for name in table.comparisons[0].returns if name != "final"]
-    return [*found, _plays(table, plays)] if plays else found
+    return [*parts, _plays(table, plays)] if plays else parts
 
 
 def markdown(
@@ -54,14 +54,14 @@ def markdown(
     remarks: Sequence[str],
     pictures: Sequence[str],
 ) -> str:
-    """table.md; `arms` maps names to what they are and their settings, `pictures` are files beside it."""
+    """table.md; `arms` maps names to descriptions and settings, `pictures` are files beside it."""
     parts = [f"# {title}", *remarks, *(part for section in sections(table) for part in _section(section))]
     parts += [f"![{name.removesuffix('.png').replace('_', ' ')}]({name})" for name in pictures]
-    listed = [
+    bullets = [
         f"* **{name}**: {about}. `{' '.join(f'{key}={_text(value)}' for key, value in settings.items())}`"
         for name, (about, settings) in arms.items()
     ]
-    return "\n\n".join([*parts, "## The arms", "\n".join(listed)]) + "\n"
+    return "\n\n".join([*parts, "## The arms", "\n".join(bullets)]) + "\n"
 
 
 def json(table: Table) -> bytes:
@@ -250,39 +250,39 @@ def _controls(table: Table, digits: int) -> Section:
 def _sentence(item: Control) -> str:
     """The conclusion from one control."""
     seeds = f"{item.runs} seed{'s' * (item.runs != 1)}"
-    found = item.dollars
+    dollars = item.dollars
     start = f"**{item.tested}** against **{item.arm}**: "
-    if found is None or item.verdict == "open":
+    if dollars is None or item.verdict == "open":
         missed = {"exact": "", "at least": item.tested, "at most": item.arm, "unknown": "both"}[item.bound]
         return f"{start}not decided by {seeds}{missed and f'; runs of {missed} never reached the target'}."
     if item.verdict == "equal":
-        little = found.ci90 is not None and found.ci90[1] < 1
-        saved = f"little, {_share(1 - found.ratio)}" if little else "nothing"
-        return f"{start}equal within a factor {FACTOR} (p {_probability(item)}): the signal saves {saved}."
+        little = dollars.ci90 is not None and dollars.ci90[1] < 1
+        saving = f"little, {_share(1 - dollars.ratio)}" if little else "nothing"
+        return f"{start}equal within a factor {FACTOR} (p {_probability(item)}): the signal saves {saving}."
     if item.verdict == "costs":
-        times = f"{_BOUNDS[item.bound]}{_times(found.ratio)}"
+        times = f"{_BOUNDS[item.bound]}{_times(dollars.ratio)}"
         return f"{start}different: the signal saves nothing, with it the same return costs {times} times as much."
-    return f"{start}different: {_left(item)}."
+    return f"{start}different: {_saving_without_signal(item)}."
 
 
-def _left(item: Control) -> str:
-    """How much of the saving is left without the signal."""
+def _saving_without_signal(item: Control) -> str:
+    """The share of the saving that is left without the signal."""
     if item.savings is None:
         return f"the signal saves, but a saving of {item.tested} against the baseline is not sure"
-    left = item.savings.control / item.savings.tested
-    most = "at most " if item.bound == "at most" and left > 0 else ""
-    share = f"{most}{_share(left)}" if left > 0 else "nothing"
+    kept = item.savings.control / item.savings.tested
+    most = "at most " if item.bound == "at most" and kept > 0 else ""
+    share = f"{most}{_share(kept)}" if kept > 0 else "nothing"
     return f"{share} of the saving against the baseline is left without the signal"
 
 
 def _expense(item: Control) -> str:
     if item.dollars is None:
         return _NONE
-    return _BOUNDS[item.bound] + _within(item.dollars.ratio, item.dollars.ci90)
+    return _BOUNDS[item.bound] + _with_interval(item.dollars.ratio, item.dollars.ci90)
 
 
 def _probability(item: Control) -> str:
-    """Two digits; none for a bound, which is not tested for equality."""
+    """Two digits; a dash for a bound, which is not tested for equality."""
     if item.bound != "exact" or item.dollars is None or item.dollars.p_value is None:
         return _NONE
     return f"= {item.dollars.p_value:.2g}" if item.dollars.p_value >= 0.001 else "< 0.001"
@@ -306,19 +306,19 @@ def _row(table: Table, item: Comparison, compared: Sequence[int], cells: list[st
     return tuple("baseline" if column in compared else cell for column, cell in enumerate(cells))
 
 
-def _mean(found: Estimate, digits: int) -> str:
-    if found.ci95 is None:
-        return f"{found.value:.{digits}f}"
-    return f"{found.value:.{digits}f} ± {(found.ci95[1] - found.ci95[0]) / 2:.{digits}f}"
+def _mean(estimate: Estimate, digits: int) -> str:
+    value = f"{estimate.value:.{digits}f}"
+    return f"{value} ± {(estimate.ci95[1] - estimate.ci95[0]) / 2:.{digits}f}" if estimate.ci95 else value
 
 
-def _difference(found: Estimate | None, digits: int) -> str:
-    if found is None:
+def _difference(estimate: Estimate | None, digits: int) -> str:
+    if estimate is None:
         return _NONE
-    if found.value == 0 and found.ci95 in (None, (0, 0)):
+    interval = estimate.ci95
+    if estimate.value == 0 and interval in (None, (0, 0)):
         return "the same"
-    value = _signed(found.value, digits)
-    return f"{value} ({_signed(found.ci95[0], digits)} to {_signed(found.ci95[1], digits)})" if found.ci95 else value
+    value = _signed(estimate.value, digits)
+    return f"{value} ({_signed(interval[0], digits)} to {_signed(interval[1], digits)})" if interval else value
 
 
 def _signed(value: float, digits: int) -> str:
@@ -326,11 +326,11 @@ def _signed(value: float, digits: int) -> str:
     return f"{round(value, digits) + 0.0:+.{digits}f}"
 
 
-def _ratio(found: Estimate | None) -> str:
-    return _NONE if found is None else _within(found.value, found.ci95)
+def _ratio(estimate: Estimate | None) -> str:
+    return _NONE if estimate is None else _with_interval(estimate.value, estimate.ci95)
 
 
-def _within(ratio: float, interval: Interval | None) -> str:
+def _with_interval(ratio: float, interval: Interval | None) -> str:
     value = _times(ratio)
     return f"{value} ({_times(interval[0])} to {_times(interval[1])})" if interval else value
 
@@ -347,8 +347,8 @@ def _bounded(reach: Reach) -> str:
 
 
 def _section(section: Section) -> list[str]:
-    said = ["\n".join(f"* {sentence}" for sentence in section.said)] if section.said else []
-    return [f"## {section.title}", markdown_table(section.header, section.rows), *said, section.note]
+    bullets = ["\n".join(f"* {sentence}" for sentence in section.conclusions)] if section.conclusions else []
+    return [f"## {section.title}", markdown_table(section.header, section.rows), *bullets, section.note]
 
 
 def _text(value: Value) -> str:

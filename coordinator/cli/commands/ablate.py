@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from coordinator.ablation import report, study, table
-from coordinator.ablation.arms import ARMS, SHARING, Arm, configuration, cross, named, refuse_clashes, settings
-from coordinator.ablation.campaign import Campaign, Ended
+from coordinator.ablation.arms import ARMS, SHARING, Arm, arms_by_name, configuration, cross, refuse_clashes, settings
+from coordinator.ablation.campaign import Campaign, CellEnd
 from coordinator.ablation.cells import BASE
 from coordinator.ablation.comparison import Runs, Table
 from coordinator.ablation.study import Study
@@ -121,13 +121,13 @@ class _Progress:
     def __init__(self, json: bool, arms: list[Arm]) -> None:
         self._json, self._width = json, max(len(arm.name) for arm in arms)
 
-    def __call__(self, ended: Ended) -> None:
+    def __call__(self, ended: CellEnd) -> None:
         if self._json:
             print(msgspec.json.encode(_event(ended)).decode(), flush=True)
         elif ended.status != "interrupted":
             print(self._line(ended), flush=True)
 
-    def _line(self, ended: Ended) -> str:
+    def _line(self, ended: CellEnd) -> str:
         width = len(str(ended.total))
         start = f"{ended.done:>{width}}/{ended.total}  {ended.cell.arm.name:<{self._width}}  seed {ended.cell.seed:<4}"
         if ended.result is None:
@@ -137,7 +137,7 @@ class _Progress:
         return f"{start}{returned}   {money(result.dollars):>9}   {seconds(result.seconds)}"
 
 
-def _event(ended: Ended) -> dict[str, Any]:
+def _event(ended: CellEnd) -> dict[str, Any]:
     """The JSON line."""
     known = {"event": "run", "arm": ended.cell.arm.name, "seed": ended.cell.seed, "status": ended.status}
     if ended.result is None:
@@ -152,7 +152,7 @@ def _arms(options: Namespace) -> list[Arm]:
     axes = {name: getattr(options, name) for name in _AXES}
     crossed = cross(**{name: asked or _DEFAULTS[name] for name, asked in axes.items()}) if any(axes.values()) else []
     asked = options.arms if options.arms or crossed else list(ARMS)
-    arms = [*named(asked or []), *crossed]
+    arms = [*arms_by_name(asked or []), *crossed]
     repeated = next((arm.name for index, arm in enumerate(arms) if arm in arms[:index]), None)
     if repeated:
         raise UserError(f"the arm {repeated} is given twice")
@@ -188,7 +188,7 @@ def _begin(folder: Path, base: RunConfig, arms: list[Arm]) -> Study:
     document = msgspec.json.decode(msgspec.json.encode(base))
     del document["seed"]
     asked = Study(settings=document, arms={arm.name: settings(arm) for arm in arms})
-    found = study.joined(folder, study.read(folder), asked)
+    found = study.merge(folder, study.read(folder), asked)
     study.write(folder, found)
     RunFolder(folder).write(BASE, dump.document(base).encode(), durable=True)
     return found
@@ -217,7 +217,7 @@ def _report(
     results: Mapping[str, Runs] = campaign.results
     by_name = {arm.name: arm for arm in arms}
     if reference is not None:
-        results = report.played(folder, by_name, results, partial(_plays, base, reference))
+        results = report.add_plays(folder, by_name, results, partial(_plays, base, reference))
     compared, drawn = report.write(
         folder, _title(base), campaign.study, by_name, results, campaign.failures, options.random
     )
@@ -241,7 +241,7 @@ def _show(options: Namespace, folder: Path, compared: Table) -> None:
     # Sections on the rules and the bill are only in the file.
     for section in (main, expense, *others[2:]):
         print(f"\n{section.title}\n{aligned(section.header, section.rows)}")
-        for sentence in section.said:
+        for sentence in section.conclusions:
             print(sentence.replace("**", ""))
     print(f"\nread {folder / 'table.md'}; the pictures are beside it\n{folder}")
 

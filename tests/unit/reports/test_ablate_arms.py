@@ -6,13 +6,13 @@ import pytest
 from coordinator.ablation.arms import (
     ARMS,
     SHARING,
+    arms_by_name,
     configuration,
     controls,
     cross,
-    named,
     refuse_clashes,
 )
-from coordinator.ablation.study import FILE, Study, joined, read, write
+from coordinator.ablation.study import FILE, Study, merge, read, write
 from coordinator.config.schema import ConfigError, load
 from coordinator.placement.rules import PLACEMENTS
 from coordinator.rules.scaling import SCALING_RULES
@@ -65,12 +65,12 @@ def test_rollouts_that_were_worked_out_are_the_constant_number():
     ("call", "says"),
     [
         (
-            lambda: named(["marles"]),
+            lambda: arms_by_name(["marles"]),
             "there is no arm called 'marles'; did you mean marless.*marless-minus, marless, ours",
         ),
         (lambda: cross(["some"], ["gns"], ["split"]), "there is no sharing called 'some'.*none, all, paper, ours"),
         (
-            lambda: named(["ours", "constant-mean"]),
+            lambda: arms_by_name(["ours", "constant-mean"]),
             "constant-mean: it takes its number of rollouts from the arm marless",
         ),
     ],
@@ -100,11 +100,13 @@ def test_an_arm_that_cannot_be_is_named():
 )
 def test_settings_that_an_arm_would_undo_are_refused(override, says):
     with pytest.raises(ConfigError, match=says):
-        refuse_clashes(named(["marless-minus", "ours"]), [override])
+        refuse_clashes(arms_by_name(["marless-minus", "ours"]), [override])
 
 
 def test_settings_that_no_arm_undoes_are_let_through():
-    refuse_clashes(named(["marless-minus"]), ["scaling.rule=constant", "scaling.rollouts=4", "sharing.epsilon=0.1"])
+    refuse_clashes(
+        arms_by_name(["marless-minus"]), ["scaling.rule=constant", "scaling.rollouts=4", "sharing.epsilon=0.1"]
+    )
 
 
 def a_study(**changed):
@@ -115,7 +117,7 @@ def a_study(**changed):
 def test_an_ablation_takes_further_arms_and_keeps_what_it_worked_out(tmp_path):
     old = a_study(rollouts={"constant-mean": 3})
     write(tmp_path, old)
-    found = joined(tmp_path, read(tmp_path), a_study(arms={"packed": {"placement.rule": "packed"}}))
+    found = merge(tmp_path, read(tmp_path), a_study(arms={"packed": {"placement.rule": "packed"}}))
     assert found.arms == {"ours": {"scaling.rule": "gns"}, "packed": {"placement.rule": "packed"}}
     assert found.rollouts == {"constant-mean": 3}
 
@@ -130,7 +132,7 @@ def test_an_ablation_takes_further_arms_and_keeps_what_it_worked_out(tmp_path):
 )
 def test_other_settings_are_refused_with_the_one_that_differs(tmp_path, changed, says):
     with pytest.raises(ConfigError, match=says):
-        joined(tmp_path, a_study(), a_study(**changed))
+        merge(tmp_path, a_study(), a_study(**changed))
 
 
 def test_a_new_folder_is_of_nothing_and_a_damaged_one_is_refused(tmp_path):
@@ -141,9 +143,9 @@ def test_a_new_folder_is_of_nothing_and_a_damaged_one_is_refused(tmp_path):
 
 
 def test_a_combination_of_a_cross_can_be_named_among_the_arms():
-    assert named(["packed", "ours+gns@whole"]) == [ARMS["packed"], *cross(["ours"], ["gns"], ["whole"])]
+    assert arms_by_name(["packed", "ours+gns@whole"]) == [ARMS["packed"], *cross(["ours"], ["gns"], ["whole"])]
     with pytest.raises(ConfigError, match="scaling"):
-        named(["ours+gsn@whole"])
+        arms_by_name(["ours+gsn@whole"])
 
 
 def test_the_controls_of_the_papers_signal_are_controls_of_its_arm_and_packed_of_none():

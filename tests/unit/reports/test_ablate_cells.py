@@ -11,7 +11,7 @@ from ablated_runs import a_folder, a_line
 from coordinator.ablation import campaign as campaigns
 from coordinator.ablation.arms import ARMS, Arm
 from coordinator.ablation.campaign import Campaign
-from coordinator.ablation.cells import Cell, command, in_order, reason, standing
+from coordinator.ablation.cells import Cell, command, failure_reason, list_cells, run_status
 from coordinator.ablation.runner import drive, spawn
 from coordinator.ablation.study import Study
 from coordinator.ablation.study import read as study_of
@@ -20,19 +20,19 @@ A, B = Arm("a", "", {"scaling.rule": "gns", "trend.gamma": 0.1, "sharing.trial":
 
 
 def test_all_arms_of_a_seed_come_before_the_next_seed():
-    assert [cell.run for cell in in_order([A, B], [3, 1])] == ["a-s3", "b-s3", "a-s1", "b-s1"]
+    assert [cell.run for cell in list_cells([A, B], [3, 1])] == ["a-s3", "b-s3", "a-s1", "b-s1"]
 
 
 def test_a_cell_stands_as_its_files_say(tmp_path):
     folder = tmp_path / "run"
-    assert standing(folder) == "new"
+    assert run_status(folder) == "new"
     folder.mkdir()
-    assert standing(folder) == "new"
+    assert run_status(folder) == "new"
     (folder / "plan.json").write_text("{}")
-    assert standing(folder) == "begun"
+    assert run_status(folder) == "begun"
     for status, stands in (("interrupted", "begun"), ("failed", "begun"), ("finished", "finished")):
         (folder / "summary.json").write_text(f'{{"status": "{status}"}}')
-        assert standing(folder) == stands
+        assert run_status(folder) == stands
 
 
 def test_a_cell_is_an_ordinary_run_with_one_worker():
@@ -54,7 +54,7 @@ def test_a_cell_is_an_ordinary_run_with_one_worker():
     ],
 )
 def test_the_reason_of_a_failure_is_what_the_command_said(log, says):
-    assert reason(log, 9) == says
+    assert failure_reason(log, 9) == says
 
 
 class Made:
@@ -93,7 +93,7 @@ def test_so_many_run_at_once_and_all_run_in_order():
     def ended(cell, code):
         running[cell] -= 1
 
-    drive(in_order([A, B], range(4)), 3, lambda cell: True, begin, ended, lambda: False)
+    drive(list_cells([A, B], range(4)), 3, lambda cell: True, begin, ended, lambda: False)
     assert begun == ["a-s0", "b-s0", "a-s1", "b-s1", "a-s2", "b-s2", "a-s3", "b-s3"]
     assert max(most) == 3
 

@@ -13,7 +13,7 @@ from scipy import stats
 
 from coordinator.ablation import table
 from coordinator.ablation.comparison import compare
-from coordinator.ablation.controls import Against, against, savings, verdict
+from coordinator.ablation.controls import DollarRatio, compare_dollars, savings, verdict
 
 NOISE = (0.98, 1.03, 1.0, 0.97, 1.02)
 
@@ -21,7 +21,7 @@ NOISE = (0.98, 1.03, 1.0, 0.97, 1.02)
 def test_dollars_are_compared_by_scipys_tests_on_logarithms_of_pairs():
     own, other = [0.11, 0.25, 0.28, 0.41], [0.1, 0.2, 0.3, 0.4]
     logs = np.log(own) - np.log(other)
-    found = against(own, other)
+    found = compare_dollars(own, other)
     interval = stats.ttest_1samp(logs, 0).confidence_interval(0.9)
     above = stats.ttest_1samp(logs, -math.log(1.25), alternative="greater").pvalue
     below = stats.ttest_1samp(logs, math.log(1.25), alternative="less").pvalue
@@ -31,9 +31,9 @@ def test_dollars_are_compared_by_scipys_tests_on_logarithms_of_pairs():
 
 
 def test_a_single_pair_has_a_ratio_and_nothing_that_is_sure():
-    assert against([0.3], [0.2]) == Against(ratio=pytest.approx(1.5), ci90=None, p_value=None, runs=1)
-    assert against([], []) is None and against([0.0, 1.0], [1.0, 1.0]) is None
-    assert verdict(against([0.3], [0.2]), "exact") == verdict(None, "unknown") == "open"
+    assert compare_dollars([0.3], [0.2]) == DollarRatio(ratio=pytest.approx(1.5), ci90=None, p_value=None, runs=1)
+    assert compare_dollars([], []) is None and compare_dollars([0.0, 1.0], [1.0, 1.0]) is None
+    assert verdict(compare_dollars([0.3], [0.2]), "exact") == verdict(None, "unknown") == "open"
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_single_pair_has_a_ratio_and_nothing_that_is_sure():
     ],
 )
 def test_a_ratio_says_what_its_interval_and_its_bound_allow(interval, p_value, bound, says):
-    found = Against(ratio=math.sqrt(interval[0] * interval[1]), ci90=interval, p_value=p_value, runs=5)
+    found = DollarRatio(ratio=math.sqrt(interval[0] * interval[1]), ci90=interval, p_value=p_value, runs=5)
     assert verdict(found, bound) == says
 
 
@@ -121,7 +121,7 @@ def the_section(arms):
 
 
 def sentence(arms):
-    [said] = the_section(arms).said
+    [said] = the_section(arms).conclusions
     return said
 
 
@@ -191,7 +191,7 @@ def test_a_control_that_misses_the_target_leaves_at_most_so_much():
     # It spends 0.8 times the baseline's dollars in all; the baseline gets to the target with 0.82 of its own.
     left = (1 - 0.8 / 0.82) / (1 - 0.5 * stats.gmean(NOISE))
     found = the_section(arms)
-    assert f"different: at most {100 * left:.0f} % of the saving" in found.said[0]
+    assert f"different: at most {100 * left:.0f} % of the saving" in found.conclusions[0]
     assert found.rows[0][3].startswith("≤ ") and found.rows[0][4] == "-"
     assert found.rows[0][5].startswith(f"≥ {100 - 100 * left:.0f} % (")
 
@@ -206,7 +206,7 @@ def test_a_control_that_is_cheaper_shows_that_the_signal_costs():
 
 def test_a_saving_that_is_none_against_the_baseline_has_no_share():
     found = the_section(some_arms(1.0, 1.6))
-    assert found.said[0].endswith("but a saving of marless against the baseline is not sure.")
+    assert found.conclusions[0].endswith("but a saving of marless against the baseline is not sure.")
     assert found.rows[0][5] == "-"
 
 

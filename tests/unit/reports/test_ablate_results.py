@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from coordinator.ablation import table
-from coordinator.ablation.comparison import at, compare, estimate, ratio, spent_until, target
+from coordinator.ablation.comparison import compare, dollars_until, estimate, ratio, return_at, target
 from coordinator.ablation.results import Point, Unreadable, mean_rollouts, read
 
 
@@ -80,12 +80,12 @@ CURVE = (
     [("env_steps", 150, -50.0), ("dollars", 0.25, -50.0), ("seconds", 2.5, -45.0), ("env_steps", 50, -60.0)],
 )
 def test_a_curve_is_read_on_straight_lines_between_evaluations(axis, where, value):
-    assert at(CURVE, axis, where) == pytest.approx(value)
+    assert return_at(CURVE, axis, where) == pytest.approx(value)
 
 
 @pytest.mark.parametrize(("goal", "dollars"), [(-45.0, 0.325), (-40.0, 0.4), (-70.0, 0.1), (-39.0, None)])
 def test_dollars_are_counted_until_the_target_is_first_passed(goal, dollars):
-    found = spent_until(CURVE, goal)
+    found = dollars_until(CURVE, goal)
     assert found is None if dollars is None else found == pytest.approx(dollars)
 
 
@@ -222,7 +222,7 @@ def test_runs_that_never_reach_the_target_are_counted_and_stand_with_all_they_sp
     assert (found.bound, found.reached, found.runs) == ("at least", 2, 3)
     # The third run spent all its 0.3 dollars, the baseline got there earlier; the others are equal.
     base = arms(same)["baseline"]
-    there = spent_until(base[3].curve, target(list(base.values()), None))
+    there = dollars_until(base[3].curve, target(list(base.values()), None))
     assert found.ratio.value == pytest.approx((0.3 / there) ** (1 / 3))
 
 
