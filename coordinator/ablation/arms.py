@@ -63,7 +63,7 @@ class Arm:
         return re.sub(r"[^A-Za-z0-9._-]", "-", self.name)
 
 
-def _crossed(sharing: str, scaling: str, placement: str) -> Settings:
+def _rule_settings(sharing: str, scaling: str, placement: str) -> Settings:
     return {
         **SHARING.get(sharing, {"sharing.rule": sharing}),
         "scaling.rule": scaling,
@@ -74,21 +74,21 @@ def _crossed(sharing: str, scaling: str, placement: str) -> Settings:
 ARMS = {
     arm.name: arm
     for arm in (
-        Arm("marless-minus", "functions without sharing and scaling", _crossed("none", "constant", "split")),
-        Arm("marless", "the paper's sharing and scaling", _crossed("paper", "paper", "split")),
-        Arm("ours", "our sharing, scaling by gradient noise", _crossed("ours", "gns", "split")),
-        Arm("ours-auto", "the same, with placement by cost", _crossed("ours", "gns", "auto")),
-        Arm("packed", "control: all learners in one function", _crossed("none", "constant", "packed")),
+        Arm("marless-minus", "functions without sharing and scaling", _rule_settings("none", "constant", "split")),
+        Arm("marless", "the paper's sharing and scaling", _rule_settings("paper", "paper", "split")),
+        Arm("ours", "our sharing, scaling by gradient noise", _rule_settings("ours", "gns", "split")),
+        Arm("ours-auto", "the same, with placement by cost", _rule_settings("ours", "gns", "auto")),
+        Arm("packed", "control: all learners in one function", _rule_settings("none", "constant", "packed")),
         Arm(
             "shuffled",
             "control: the paper's scaling on a shuffled signal",
-            _crossed("paper", "shuffled:paper", "split"),
+            _rule_settings("paper", "shuffled:paper", "split"),
             control_of="marless",
         ),
         Arm(
             "constant-mean",
             "control: the paper's sharing, its mean number of rollouts in every round",
-            _crossed("paper", "constant", "split"),
+            _rule_settings("paper", "constant", "split"),
             rollouts_of="marless",
             control_of="marless",
         ),
@@ -98,7 +98,7 @@ ARMS = {
 
 def arms_by_name(names: Sequence[str]) -> list[Arm]:
     """The arms of these names, or combinations such as ``none+gns@split``; raises `ConfigError` for unknown names."""
-    arms = [_combination(name) or ARMS[_known(name, ARMS, "arm")] for name in names]
+    arms = [_combination(name) or ARMS[_require_known(name, ARMS, "arm")] for name in names]
     for arm in arms:
         if arm.rollouts_of and arm.rollouts_of not in names:
             raise ConfigError(
@@ -110,15 +110,15 @@ def arms_by_name(names: Sequence[str]) -> list[Arm]:
 def cross(sharing: Sequence[str], scaling: Sequence[str], placement: Sequence[str]) -> list[Arm]:
     """One arm for every combination, called ``sharing+scaling@placement``; raises `ConfigError` for an unknown rule."""
     axes = (
-        [name if name in SHARING_MODES else _known(name, SHARING, "sharing") for name in sharing],
-        [_known(name, SCALING_RULES, "scaling") for name in scaling],
-        [_known(name, PLACEMENTS, "placement") for name in placement],
+        [name if name in SHARING_MODES else _require_known(name, SHARING, "sharing") for name in sharing],
+        [_require_known(name, SCALING_RULES, "scaling") for name in scaling],
+        [_require_known(name, PLACEMENTS, "placement") for name in placement],
     )
     return [
         Arm(
             f"{a}+{b}@{c}",
             f"sharing {a}, scaling {b}, placement {c}",
-            _crossed(a, b, c),
+            _rule_settings(a, b, c),
             control_of=f"{a}+{b.removeprefix(_SHUFFLED)}@{c}" if b.startswith(_SHUFFLED) else "",
         )
         for a, b, c in itertools.product(*axes)
@@ -190,9 +190,9 @@ def flatten(document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return leaves
 
 
-def _known(name: str, known: Mapping[str, Any], kind: str) -> str:
-    if name in known:
+def _require_known(name: str, choices: Mapping[str, Any], kind: str) -> str:
+    if name in choices:
         return name
-    nearest = difflib.get_close_matches(name, known, n=1)
+    nearest = difflib.get_close_matches(name, choices, n=1)
     hint = f"did you mean {nearest[0]}? " if nearest else ""
-    raise ConfigError(f"there is no {kind} called {name!r}; {hint}there are {', '.join(known)}")
+    raise ConfigError(f"there is no {kind} called {name!r}; {hint}there are {', '.join(choices)}")

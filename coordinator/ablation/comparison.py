@@ -235,9 +235,9 @@ def _gain(difference: Estimate, base: Runs, random: float) -> Estimate | None:
 
 
 def _reach(name: str, own: Runs, base: Runs, pairs: Sequence[Pair], goal: float) -> Reach:
-    known, bound = _dollars_to_target(pairs, goal)
+    costs, bound = _dollars_to_target(pairs, goal)
     return Reach(
-        ratio=ratio([a for a, _ in known], [b for _, b in known], name, "reach") if known else None,
+        ratio=ratio([a for a, _ in costs], [b for _, b in costs], name, "reach") if costs else None,
         bound=bound,
         reached=sum(dollars_until(result.curve, goal) is not None for result in own.values()),
         runs=len(own),
@@ -246,8 +246,8 @@ def _reach(name: str, own: Runs, base: Runs, pairs: Sequence[Pair], goal: float)
 
 def _control(name: str, tested: str, arms: Mapping[str, Runs], base: Runs, goal: float) -> Control:
     pairs = _pairs(arms[tested], arms[name])
-    known, bound = _dollars_to_target(pairs, goal)
-    dollars = compare_dollars([a for a, _ in known], [b for _, b in known])
+    costs, bound = _dollars_to_target(pairs, goal)
+    dollars = compare_dollars([a for a, _ in costs], [b for _, b in costs])
     return Control(
         arm=name,
         tested=tested,
@@ -284,8 +284,8 @@ def _dollars_to_target(pairs: Sequence[Pair], goal: float) -> tuple[list[tuple[f
         (False, True): "at most",
         (True, True): "unknown",
     }
-    known = [
+    costs = [
         (pair[0].dollars if a is None else a, pair[1].dollars if b is None else b)
         for pair, (a, b) in zip(pairs, dollars, strict=True)
     ]
-    return [] if all(missed) else known, bounds[missed]
+    return [] if all(missed) else costs, bounds[missed]

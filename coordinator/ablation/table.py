@@ -114,7 +114,7 @@ def _main(table: Table, digits: int) -> Section:
         " (compute and requests, no storage), seconds of training. In brackets: 95 % intervals, runs of one seed"
         f" compared with one another. An interval that holds 0 (of a ratio: 1) shows no difference. {statistic}"
     )
-    return Section("What it brings and what it costs", header, tuple(rows), note)
+    return Section("Return and cost", header, tuple(rows), note)
 
 
 def _equal_expense(table: Table, digits: int) -> Section:
@@ -135,7 +135,7 @@ def _equal_expense(table: Table, digits: int) -> Section:
                 item.arm,
                 _difference(item.differences.get("equal steps"), digits),
                 _difference(item.differences.get("equal dollars"), digits),
-                _bounded(item.reach),
+                _reach_ratio(item.reach),
                 f"{item.reach.reached} of {item.reach.runs}",
             ],
         )
@@ -147,7 +147,7 @@ def _equal_expense(table: Table, digits: int) -> Section:
         f" {goal} is {100 * TARGET_SHARE:.0f} % of the way from {start} to the baseline's final return; a run that"
         " never gets there stands with all it spent, so that the ratio is a bound (≥ or ≤)."
     )
-    return Section("At equal expense", header, tuple(rows), note)
+    return Section("At equal cost", header, tuple(rows), note)
 
 
 def _rules(table: Table) -> Section:
@@ -167,7 +167,7 @@ def _rules(table: Table) -> Section:
         "Means over runs. A learner is one invocation; sharing counts as on while any two agents have one network;"
         " switches turn it on or off."
     )
-    return Section("What the rules did", ("arm", *(title for _, title in names.values())), tuple(rows), note)
+    return Section("Decisions of the rules", ("arm", *(title for _, title in names.values())), tuple(rows), note)
 
 
 def _bill(table: Table) -> Section:
@@ -182,7 +182,7 @@ def _bill(table: Table) -> Section:
     ]
     header = ("arm", *_PARTS.values(), "ratio of sampling", "ratio of learning")
     note = "The bill of whole runs by part, with the final evaluation under evaluation; means over runs."
-    return Section("Where the dollars go", header, tuple(rows), note)
+    return Section("The bill", header, tuple(rows), note)
 
 
 def _plays(table: Table, plays: Sequence[str]) -> Section:
@@ -207,7 +207,7 @@ def _plays(table: Table, plays: Sequence[str]) -> Section:
         "Return per agent of one side's final policies, greedy, while the other side plays at random or as the"
         " reference run does. The sum over agents says little where they compete: what one side wins the other loses."
     )
-    return Section("Each side on its own", header, tuple(rows), note)
+    return Section("Each side separately", header, tuple(rows), note)
 
 
 def _controls(table: Table, digits: int) -> Section:
@@ -237,7 +237,7 @@ def _controls(table: Table, digits: int) -> Section:
     ]
     note = (
         "What an arm costs and returns against its control, which is the same without the signal: a ratio below 1 is"
-        f" what the signal saves. Dollars to reach {goal} are counted as under At equal expense; ratios of them are"
+        f" what the signal saves. Dollars to reach {goal} are counted as under At equal cost; ratios of them are"
         " geometric means, with 90 % intervals by Student's t. p is of the two one-sided tests (Schuirmann 1987),"
         f" paired, that the two cost the same within a factor {FACTOR}: below 0.05 they do. They differ where the 90 %"
         " interval does not hold 1. The share is 1 - (saving of the control / saving of the arm), both of the"
@@ -269,9 +269,9 @@ def _saving_without_signal(item: Control) -> str:
     """The share of the saving that is left without the signal."""
     if item.savings is None:
         return f"the signal saves, but a saving of {item.tested} against the baseline is not sure"
-    kept = item.savings.control / item.savings.tested
-    most = "at most " if item.bound == "at most" and kept > 0 else ""
-    share = f"{most}{_share(kept)}" if kept > 0 else "nothing"
+    remaining = item.savings.control / item.savings.tested
+    most = "at most " if item.bound == "at most" and remaining > 0 else ""
+    share = f"{most}{_share(remaining)}" if remaining > 0 else "nothing"
     return f"{share} of the saving against the baseline is left without the signal"
 
 
@@ -317,12 +317,12 @@ def _difference(estimate: Estimate | None, digits: int) -> str:
     interval = estimate.ci95
     if estimate.value == 0 and interval in (None, (0, 0)):
         return "the same"
-    value = _signed(estimate.value, digits)
-    return f"{value} ({_signed(interval[0], digits)} to {_signed(interval[1], digits)})" if interval else value
+    value = _with_sign(estimate.value, digits)
+    return f"{value} ({_with_sign(interval[0], digits)} to {_with_sign(interval[1], digits)})" if interval else value
 
 
-def _signed(value: float, digits: int) -> str:
-    """Never minus zero."""
+def _with_sign(value: float, digits: int) -> str:
+    """A number with its sign, never minus zero."""
     return f"{round(value, digits) + 0.0:+.{digits}f}"
 
 
@@ -342,7 +342,7 @@ def _times(ratio: float) -> str:
     return f"{ratio:.2f}" if ratio < 100 else "over 100"
 
 
-def _bounded(reach: Reach) -> str:
+def _reach_ratio(reach: Reach) -> str:
     return _NONE if reach.ratio is None else _BOUNDS[reach.bound] + _ratio(reach.ratio)
 
 

@@ -340,13 +340,13 @@ def _unencodable(config: RunConfig) -> str:
 def _conflicting_rules(config: RunConfig) -> str:
     """The first pair of rules or settings that exclude each other, as a message; '' without one."""
     name = config.algorithm.name
-    known: tuple[str, ...] = algorithms.algorithm(name).summaries
-    if SHARING_MODES[config.sharing.rule].switches and DISTANCES[config.sharing.distance].needs not in known:
-        fit = ", ".join(rule for rule in DISTANCES.built_in if DISTANCES[rule].needs in known)
+    summaries: tuple[str, ...] = algorithms.algorithm(name).summaries
+    if SHARING_MODES[config.sharing.rule].switches and DISTANCES[config.sharing.distance].needs not in summaries:
+        fit = ", ".join(rule for rule in DISTANCES.built_in if DISTANCES[rule].needs in summaries)
         if not fit:
             return f"sharing.rule: teams of {name} cannot change during a run; use none or all"
         return f"sharing.distance: policies of {name} cannot be compared by {config.sharing.distance}; use one of {fit}"
-    if not set(scaling.needs(config.scaling.rule)) <= set(known):
+    if not set(scaling.needs(config.scaling.rule)) <= set(summaries):
         rule = config.scaling.rule
         needed = " and ".join(_MEASURED.get(summary, summary) for summary in scaling.needs(rule))
         return f"scaling.rule={rule} needs {needed}, which learners of {name} do not report; use constant"
@@ -445,15 +445,15 @@ def description(annotation: Any) -> str:
 
 
 def _refuse_unknown(document: Mapping[str, Any], where: str, algorithm: str) -> None:
-    known = valid_keys(algorithm)
-    tables = {".".join(key.split(".")[:depth]) for key in known for depth in range(1, key.count(".") + 1)}
+    keys = valid_keys(algorithm)
+    tables = {".".join(key.split(".")[:depth]) for key in keys for depth in range(1, key.count(".") + 1)}
     for key in _flatten(document, tables):
-        if key not in known and not key.startswith("task.options."):
+        if key not in keys and not key.startswith("task.options."):
             if new := RENAMED.get(key):
                 raise ConfigError(f"{where}: {key} is now called {new}")
             if others := _others_with(key):
                 raise ConfigError(f"{where}: {key} is a key of {others}, not of {algorithm}")
-            nearest = difflib.get_close_matches(key, [*known, *tables], n=1, cutoff=0.4)
+            nearest = difflib.get_close_matches(key, [*keys, *tables], n=1, cutoff=0.4)
             hint = f"; did you mean {nearest[0]}?" if nearest else "; `marless config` lists all keys"
             raise ConfigError(f"{where}: there is no key {key}{hint}")
 

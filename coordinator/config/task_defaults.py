@@ -82,15 +82,15 @@ ALONE: Mapping[tuple[str, str], Settings] = {
 }
 
 
-def fill_defaults(document: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
-    """The document of a configuration, completed with the values of its task family for `known` keys and task options.
+def fill_defaults(document: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
+    """The document of a configuration, completed with the values of its task family for `keys` and task options.
 
     A value in place of a table stays as it is: the type check refuses it later.
     """
     completed = dict(document)
     for key, value in _family_settings(document).items():
         *path, name = key.split(".")
-        if key in known or key.startswith("task.options."):
+        if key in keys or key.startswith("task.options."):
             _set(completed, path, name, value)
     return completed
 

@@ -310,12 +310,12 @@ def _estimate(round_placement: RoundPlacement, layout: Layout, timings: Mapping[
 def _coordination(round_placement: RoundPlacement, layout: Layout, rates: _Rates) -> float:
     """Dollars of coordination of a round, or of a task of several rounds."""
     tariff, coordination_cost = rates
-    waves = [
+    meters = [
         coordination_cost.wave_meter(sum(task.number for task in wave)) for wave in layout.schedule(round_placement)
     ]
     transfer = Meter(bytes_out=round(layout.answers_bytes(round_placement)) if coordination_cost.outside else 0)
     lines = round_placement.rounds_per_task * sum(tariff.parts(coordination_cost.line))
-    return lines + sum(sum(tariff.parts(meter)) for meter in (transfer, *waves))
+    return lines + sum(sum(tariff.parts(meter)) for meter in (transfer, *meters))
 
 
 def _rates(terms: Terms) -> _Rates:

@@ -104,9 +104,11 @@ PLACEMENTS: Family[PlacementRule] = Family(
     {
         "split": Rule("a learner per stage and group", PlacementRule(split)),
         "fused": Rule("a learner per group", PlacementRule(fused)),
-        "packed": Rule("one learner for all, the default where learners meet in every update", PlacementRule(packed)),
-        "whole": Rule("rounds in one function", PlacementRule(whole, one_function=True)),
-        "auto": Rule("the cheapest, worked out before every round", PlacementRule(packed, planned=True)),
+        "packed": Rule(
+            "one learner for all, the default where learners exchange tensors in every update", PlacementRule(packed)
+        ),
+        "whole": Rule("sampling and learning in one function", PlacementRule(whole, one_function=True)),
+        "auto": Rule("the cheapest, chosen before every round", PlacementRule(packed, planned=True)),
     },
     PlacementRule,
 )

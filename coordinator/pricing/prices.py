@@ -117,9 +117,9 @@ class Prices(_Table, frozen=True):
 
 def load_prices(region: str = "us-east-1") -> Prices:
     """The price list of `region`; raises `ValueError` naming the known regions when there is none."""
-    known = sorted(file.stem.removeprefix(_PREFIX) for file in _FOLDER.glob(f"{_PREFIX}*.toml"))
-    if region not in known:
-        raise ValueError(f"no price file for region {region!r}; known regions: {', '.join(known)}")
+    regions = sorted(file.stem.removeprefix(_PREFIX) for file in _FOLDER.glob(f"{_PREFIX}*.toml"))
+    if region not in regions:
+        raise ValueError(f"no price file for region {region!r}; known regions: {', '.join(regions)}")
     text = (_FOLDER / f"{_PREFIX}{region}.toml").read_text(encoding="utf-8")
     # Decimal, not float: a price is the digits that are printed.
     return msgspec.convert(tomllib.loads(text, parse_float=Decimal), Prices)

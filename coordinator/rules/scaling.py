@@ -227,12 +227,12 @@ def _shuffle_history(decide: Decide) -> Decide:
         rebuilt = ScalingHistory()
         for signals in order:
             rebuilt = _average_noise(rebuilt, signals)
-        drawn = {
+        windows = {
             group: tuple(signals.convexity[group] for signals in order if group in signals.convexity)[-len(window) :]
             for group, window in history.convexity.items()
         }
-        known = {group: values for group, values in drawn.items() if values}
-        return decide(replace(rebuilt, convexity=known), bounds, rng)
+        ratios = {group: values for group, values in windows.items() if values}
+        return decide(replace(rebuilt, convexity=ratios), bounds, rng)
 
     return shuffled
 

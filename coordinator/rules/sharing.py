@@ -68,9 +68,9 @@ def dynamic(classes: Sequence[int], start: Start) -> tuple[int, ...]:
 SHARING_MODES: Family[SharingMode] = Family(
     "sharing",
     {
-        "none": Rule("networks per agent, the default", SharingMode(none, identity=False)),
-        "all": Rule("one per class of equal spaces, the default of algorithms with replay", SharingMode(all_)),
-        "dynamic": Rule("as the trend decides", SharingMode(dynamic, switches=True)),
+        "none": Rule("separate networks, the default", SharingMode(none, identity=False)),
+        "all": Rule("one network per class of equal spaces, the default with a replay buffer", SharingMode(all_)),
+        "dynamic": Rule("switched on and off by the trend", SharingMode(dynamic, switches=True)),
     },
     SharingMode,
 )
@@ -78,7 +78,7 @@ SHARING_MODES: Family[SharingMode] = Family(
 BASES: Family[BaseRule] = Family(
     "base",
     {
-        "distil": Rule("one policy taught by all", BaseRule(lambda returns, _: returns, distils=True)),
+        "distil": Rule("one policy distilled from all members", BaseRule(lambda returns, _: returns, distils=True)),
         "return": Rule("the member with the best return", BaseRule(lambda returns, _: returns)),
         "convexity": Rule(
             "the member with the most convex loss", BaseRule(lambda _, convexity: convexity, ("curvature",))

@@ -1,4 +1,4 @@
-"""docs/reference/rules.md: what can be decided during training, and by which rules."""
+"""docs/reference/rules.md: the rules that decide during training, by configuration key."""
 
 from collections.abc import Mapping
 
@@ -11,10 +11,10 @@ The rules that the [controller](../explanation/controller.md) decides by, by con
 rules. Bounds and thresholds are settings of the same table, see [configuration](configuration.md#trend). Other packages
 add rules by entry points: see [plug-ins](../how-to/plug-in.md#a-rule)."""
 QUESTIONS: Mapping[str, str] = {
-    "trend.rule": "Does training go the wrong way?",
+    "trend.rule": "Do returns decline?",
     "sharing.rule": "Which agents share a network?",
     "sharing.distance": "How differently do two agents act?",
-    "sharing.grouping": "Which agents belong together?",
+    "sharing.grouping": "Which agents form a group?",
     "sharing.base": "Which weights does a new group start from?",
     "scaling.rule": "How many rollouts does the next round sample?",
     "placement.rule": "Over how many functions is a round spread?",

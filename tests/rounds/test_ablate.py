@@ -139,7 +139,7 @@ def test_competing_sides_are_played_against_a_reference(marless):
     mixed = (*TINY, "task.options.mixed=true")
     assert marless("train", *mixed, "seed=9", "--run", "ref", "--workers", "1").code == 0
     said = marless("ablate", *mixed, *FEW, "--reference", "ref")
-    assert (said.code, "Each side on its own" in said.out) == (0, True)
+    assert (said.code, "Each side separately" in said.out) == (0, True)
     comparisons = json.loads(Path("few/table.json").read_text())["comparisons"]
     against = {f"signal{values} against {who}" for values in (3, 4) for who in ("random", "reference")}
     assert set(comparisons[0]["returns"]) == {"final", *against}
