@@ -72,7 +72,7 @@ class Campaign:
         drive(self.missing, jobs, self._ready, self._begin, handle_exit, stopping)
 
     def _ready(self, cell: Cell) -> bool:
-        """Whether the arm's settings are known, or can never be known."""
+        """Whether the runs that determine the arm's number of rollouts, if any, are over."""
         sources = [other for other in self._cells if other.arm.name == cell.arm.rollouts_of]
         return cell.arm.name in self._study.rollouts or all(map(self._is_over, sources))
 

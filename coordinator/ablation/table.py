@@ -41,7 +41,7 @@ class Section:
 def sections(table: Table) -> list[Section]:
     """The tables, the most important first."""
     digits = 1 if abs(table.comparisons[0].returns["final"].value) >= 10 else 2
-    parts = [_main(table, digits), _equal_expense(table, digits), _rules(table), _bill(table)]
+    parts = [_main(table, digits), _equal_cost(table, digits), _rules(table), _bill(table)]
     parts += [_controls(table, digits)] if table.controls else []
     plays = [name for name in table.comparisons[0].returns if name != "final"]
     return [*parts, _plays(table, plays)] if plays else parts
@@ -105,19 +105,19 @@ def _main(table: Table, digits: int) -> Section:
         ]
         rows.append(_row(table, item, (3, 5, 6, 7, 8), [*cells, _difference(item.gain, 1)][: len(header)]))
     statistic = (
-        f"With {MANY} runs or more the middle is the interquartile mean and the interval a bootstrap over runs;"
-        " with fewer they are the mean and Student's t (the geometric mean, for ratios)."
+        f"With {MANY} runs or more the value is the interquartile mean and the interval a bootstrap over runs;"
+        " with fewer they are the mean (of ratios the geometric mean) and Student's t."
     )
     note = (
         f"Baseline: {table.baseline}. Return of the final policies, greedy, summed over agents: higher is better."
-        " A ratio is how many times the baseline's: dollars of training (AWS Lambda and S3), dollars of functions alone"
-        " (compute and requests, no storage), seconds of training. In brackets: 95 % intervals, runs of one seed"
-        f" compared with one another. An interval that holds 0 (of a ratio: 1) shows no difference. {statistic}"
+        " Ratios are to the baseline: dollars of training (AWS Lambda and S3), dollars of functions only (compute and"
+        " requests, no storage), seconds of training. In brackets: 95 % intervals, paired by seed. An interval that"
+        f" contains 0 (of a ratio: 1) shows no difference. {statistic}"
     )
     return Section("Return and cost", header, tuple(rows), note)
 
 
-def _equal_expense(table: Table, digits: int) -> Section:
+def _equal_cost(table: Table, digits: int) -> Section:
     goal = f"{table.target:.{digits}f}"
     header = (
         "arm",
@@ -143,9 +143,9 @@ def _equal_expense(table: Table, digits: int) -> Section:
     ]
     start = "random play" if table.random is not None else "the baseline's first evaluation"
     note = (
-        "Differences in return against the baseline, both read where the shorter (or cheaper) of the two runs ends."
+        "Differences in return to the baseline at the end of the shorter (or cheaper) of the two runs."
         f" {goal} is {100 * TARGET_SHARE:.0f} % of the way from {start} to the baseline's final return; a run that"
-        " never gets there stands with all it spent, so that the ratio is a bound (≥ or ≤)."
+        " never reaches it counts with all its dollars, so the ratio is a bound (≥ or ≤)."
     )
     return Section("At equal cost", header, tuple(rows), note)
 
@@ -205,7 +205,7 @@ def _plays(table: Table, plays: Sequence[str]) -> Section:
     header = ("arm", *(title for play in plays for title in (play, "against baseline")))
     note = (
         "Return per agent of one side's final policies, greedy, while the other side plays at random or as the"
-        " reference run does. The sum over agents says little where they compete: what one side wins the other loses."
+        " reference run does. The sum over agents means little where they compete: one side wins what the other loses."
     )
     return Section("Each side separately", header, tuple(rows), note)
 
@@ -236,13 +236,13 @@ def _controls(table: Table, digits: int) -> Section:
         for item in table.controls
     ]
     note = (
-        "What an arm costs and returns against its control, which is the same without the signal: a ratio below 1 is"
-        f" what the signal saves. Dollars to reach {goal} are counted as under At equal cost; ratios of them are"
-        " geometric means, with 90 % intervals by Student's t. p is of the two one-sided tests (Schuirmann 1987),"
-        f" paired, that the two cost the same within a factor {FACTOR}: below 0.05 they do. They differ where the 90 %"
-        " interval does not hold 1. The share is 1 - (saving of the control / saving of the arm), both of the"
-        " baseline's dollars, with its 90 % interval; it is said only where the arm's own saving is sure, and is below"
-        " zero where the control saves more. Return (difference) and rollouts per round have 95 % intervals."
+        "Cost and return of an arm against its control, which is the same arm without the signal: a ratio below 1 is"
+        f" a saving of the signal. Dollars to reach {goal} are counted as under At equal cost; ratios of them are"
+        " geometric means, with 90 % intervals by Student's t. p is that of two paired one-sided tests (Schuirmann"
+        f" 1987) for equal cost within a factor {FACTOR}: below 0.05 the costs are equal. They differ if the 90 %"
+        " interval does not contain 1. The share is 1 - (saving of the control / saving of the arm), both of the"
+        " baseline's dollars, with its 90 % interval; it is given only if the arm's own saving is significant, and is"
+        " negative if the control saves more. Return (difference) and rollouts per round have 95 % intervals."
     )
     return Section("Controls", header, tuple(rows), note, tuple(_sentence(item) for item in table.controls))
 

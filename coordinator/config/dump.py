@@ -9,7 +9,7 @@ from coordinator.config.schema import RunConfig, explained_keys, valid_keys
 
 
 def document(config: RunConfig, plug_ins: bool = False) -> str:
-    """Valid TOML with every key; keys without a value stand as comments. Reading it gives `config` again.
+    """Valid TOML with every key; keys without a value are comments. Reading it returns `config`.
 
     With `plug_ins` rules of other packages are explained too, which needs a scan of all installed packages.
     """

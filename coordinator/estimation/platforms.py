@@ -40,7 +40,7 @@ class LocalWorkers:
     overhead_s: float
 
     def wave(self, calls: Sequence[Call]) -> tuple[list[InvocationTime], float]:
-        """As measured."""
+        """The measured times."""
         times = [InvocationTime(call.duration_ms, self.init_ms.pop(call.function, 0.0)) for call in calls]
         return times, makespan_s([call.duration_ms for call in calls], self.workers) + self.overhead_s
 

@@ -1,4 +1,4 @@
-"""How work is spread over invocations. Placement changes what a round costs and how long it takes, never its bytes."""
+"""Placement rules: how work is spread over invocations. They change cost and duration of a round, never its bytes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -87,7 +87,7 @@ def _work(share: Share, stages: Sequence[StageSpec], updates: int) -> Work:
 
 @dataclass(frozen=True)
 class PlacementRule:
-    """How a round's learning is spread over invocations; calling it gives the learners' schedule."""
+    """How a round's learning is spread over invocations; calling it returns the learners' schedule."""
 
     schedule: LearnerPlacement
     one_function: bool = False

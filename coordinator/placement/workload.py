@@ -243,7 +243,7 @@ class Layout:
 
 
 def span(tasks: Sequence[tuple[float, int]], width: int) -> float:
-    """When the last of (milliseconds, count) ends if each starts, in order, as soon as one of `width` slots is free."""
+    """The end of the last of (milliseconds, count) tasks; each starts, in order, when one of `width` slots is free."""
     (first, number), *others = tasks
     width = min(width, sum(number for _, number in tasks))
     rows, more = divmod(number, width)
@@ -262,7 +262,7 @@ def is_measured(workload: Workload, timings: Mapping[str, Fit]) -> bool:
 def milliseconds(
     kind: str, size: float, workload: Workload, timings: Mapping[str, Fit], style: str = ""
 ) -> float | None:
-    """Of one task on a whole core; for an unmeasured kind composed of other kinds, None without these."""
+    """Duration of a task on a whole core; for an unmeasured kind composed of other kinds, None without these."""
     measured = predict(timings, kind, size, style)
     if measured is not None or kind == "sample":
         return measured

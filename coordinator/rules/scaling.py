@@ -1,4 +1,4 @@
-"""How many rollouts the next round samples, decided from the learners' measurements of earlier rounds.
+"""Scaling rules: the number of rollouts of the next round, from the learners' measurements of earlier rounds.
 
 Two families. *Convexity* (`paper`, `offset`) is actor scaling of the MARLess paper ("Multi-Agent Reinforcement Learning
 with Serverless Computing", SoCC 2025, section 4.4): a policy whose loss was more convex earlier in its window explores

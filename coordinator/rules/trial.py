@@ -41,7 +41,7 @@ def judge(differences: NDArray[np.float64], margin: float, error: float, look: i
     mean must be near normal: with exponential differences, their long tail downwards, an error of 0.05 became
     0.06 for 200 to 1600 episodes and as 0.09 for 25 to 200.
 
-    Fewer than two episodes decide nothing; equal differences are taken as their mean. ValueError for a look outside
+    Fewer than two episodes decide nothing; equal differences have no deviation. ValueError for a look outside
     of 1 to `looks` and an error outside of (0, 0.5).
     """
     if not (1 <= look <= looks and 0 < error < 0.5):
