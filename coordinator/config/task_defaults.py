@@ -77,7 +77,7 @@ FAMILIES: Mapping[str, Settings] = {
 }
 # Settings of one algorithm in a family, in addition to the family's. QMIX's default values were tuned on rewards at
 # every step; with them it collected no food. Which of the three changes it needs was not tested.
-ALONE: Mapping[tuple[str, str], Settings] = {
+FAMILY_AND_ALGORITHM: Mapping[tuple[str, str], Settings] = {
     ("lbf/", "qmix"): {"algorithm.huber_delta": 1000.0, "algorithm.max_grad_norm": 10.0, "algorithm.tau": 0.01},
 }
 
@@ -100,7 +100,7 @@ def _family_settings(document: Mapping[str, Any]) -> Settings:
     if task is None:
         return {}
     prefix = next(prefix for prefix in FAMILIES if task.startswith(prefix))
-    return {**FAMILIES[prefix], **ALONE.get((prefix, algorithm or ""), {})}
+    return {**FAMILIES[prefix], **FAMILY_AND_ALGORITHM.get((prefix, algorithm or ""), {})}
 
 
 def _name(table: object) -> str | None:

@@ -1,4 +1,4 @@
-"""apply(plan, state, event) -> state: what every event does to a run, as a pure function."""
+"""apply(plan, state, event) -> state: what every event does to a run, and where a phase and a round end; pure."""
 
 from collections.abc import Callable
 from typing import Any

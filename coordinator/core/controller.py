@@ -82,7 +82,7 @@ class Decision(Message, frozen=True, kw_only=True):
 
 
 def initial_state(config: RunConfig) -> ControllerState:
-    """The mind before the first round."""
+    """The controller before the first round."""
     together = SHARING_MODES[config.sharing.rule].switches and config.sharing.start == "together"
     return ControllerState(rollouts=config.scaling.rollouts, shared=together)
 

@@ -39,7 +39,7 @@ def describe(task: DescribeTask, blobs: Blobs) -> tuple[Objects, DescribeReply]:
 
 
 def sample(task: SampleTask, blobs: Blobs) -> tuple[Objects, SampleReply]:
-    """Collects the task's rollouts into one object."""
+    """Collects the task's rollouts into one object, which `functions.serving` stores."""
     tensors, reply = play(task, read(blobs, task.policies), task.round, task.behaviour)
     return [("trajectory", tensors)], reply
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from coordinator.config.schema import description, load
-from coordinator.config.task_defaults import ALONE, FAMILIES
+from coordinator.config.task_defaults import FAMILIES, FAMILY_AND_ALGORITHM
 from functions.algorithms.base import AlgorithmSpec
 from functions.algorithms.registry import BUILT_IN, implementation
 from functions.contract import BadRequest, Team
@@ -158,7 +158,9 @@ def _families(text: Mapping[str, str]) -> str:
     for prefix, settings in FAMILIES.items():
         cells = [_pairs(settings)]
         cells += [
-            f"{markdown.code(name)}: {_pairs(alone)}" for (family, name), alone in ALONE.items() if family == prefix
+            f"{markdown.code(name)}: {_pairs(alone)}"
+            for (family, name), alone in FAMILY_AND_ALGORITHM.items()
+            if family == prefix
         ]
         rows.append(
             (markdown.code(f"{prefix}…") if prefix else "all others, yours too", "; ".join(cells), text[prefix])

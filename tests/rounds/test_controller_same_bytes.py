@@ -1,4 +1,4 @@
-"""What the mind decides depends on configuration and seed alone, wherever the round runs and whatever fails."""
+"""What the controller decides depends on configuration and seed alone, wherever the round runs and whatever fails."""
 
 import pytest
 from driver import CONTROLLER, FLIPPING, SMALL

@@ -103,7 +103,7 @@ def _returns(state: State) -> list[tuple[str, str]]:
 
 
 def _next(state: State) -> list[tuple[str, str]]:
-    """What the mind has decided for the round in flight."""
+    """What the controller has decided for the round in flight."""
     if state.round_placement is None:
         return []
     fixed = len(state.team.fixed) if state.team else 0

@@ -1,4 +1,4 @@
-"""The mind as a whole; its rules have tests of their own."""
+"""The controller as a whole; its rules have tests of their own."""
 
 import numpy as np
 import pytest
