@@ -7,7 +7,7 @@ import pytest
 
 from coordinator.cli.app import COMMANDS
 from coordinator.config.schema import RULES, load, valid_keys
-from coordinator.config.task_defaults import ALONE, FAMILIES
+from coordinator.config.task_defaults import FAMILY_AND_ALGORITHM, FAMILIES
 from functions.algorithms.registry import BUILT_IN
 from functions.environments import registry
 from scripts.reference import algorithms, commands, configuration, environments, markdown, prices, rules
@@ -52,7 +52,7 @@ def test_every_setting_has_a_source_and_every_citation_is_listed():
 
 @pytest.mark.parametrize("prefix", FAMILIES)
 def test_defaults_of_a_family_are_settings_of_value_methods(prefix):
-    alone = [settings for (family, _), settings in ALONE.items() if family == prefix]
+    alone = [settings for (family, _), settings in FAMILY_AND_ALGORITHM.items() if family == prefix]
     for settings in (FAMILIES[prefix], *alone):
         for key, value in settings.items():
             name = "qmix" if settings in alone else "iql"
