@@ -1,24 +1,15 @@
 """A back-end of another package, used as a user would."""
 
-from pathlib import Path
-
 import pytest
+from installed_plug_ins import install
 
 import marless
 from coordinator.cli.app import main
 
-PLUG_IN = Path(__file__).parents[1] / "plug_ins" / "my_backend"
-
 
 @pytest.fixture
 def installed(home, monkeypatch):
-    """What `pip install --editable` leaves: the package on the path, and its entry points in a .dist-info."""
-    info = home / "site" / "my_backend-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-backend\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[marless.backends]\nlogged = my_backend:BACKEND\n")
-    monkeypatch.syspath_prepend(home / "site")
-    monkeypatch.syspath_prepend(PLUG_IN)
+    install(home / "site", monkeypatch, "my_backend")
 
 
 def test_a_run_trains_there_and_is_resumed_and_looked_at(installed, small, capsys):

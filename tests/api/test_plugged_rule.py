@@ -4,28 +4,18 @@ import os
 from pathlib import Path
 
 import pytest
+from installed_plug_ins import PLUG_INS, install
 
 import marless
 from coordinator.cli.app import main
 
 ROOT = Path(__file__).parents[2]
-PLUG_IN = Path(__file__).parents[1] / "plug_ins" / "my_rule"
 SCALED = {"rule": "ramp", "rollouts": 5, "min_rollouts": 2}
-
-
-def install(home, monkeypatch, entry_points):
-    """What `pip install --editable` leaves: the package on the path, and its entry points in a .dist-info."""
-    info = home / "site" / "my_rule-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-rule\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[marless.rules]\n{entry_points}\n")
-    monkeypatch.syspath_prepend(home / "site")
-    monkeypatch.syspath_prepend(PLUG_IN)
 
 
 @pytest.fixture
 def installed(home, monkeypatch):
-    install(home, monkeypatch, "scaling.ramp = my_rule:RAMP\ntrend.three_down = my_rule:THREE_DOWN")
+    install(home / "site", monkeypatch, "my_rule")
 
 
 def test_a_run_is_scaled_by_it(installed, small):
@@ -43,9 +33,8 @@ def test_help_texts_explain_it(installed, capsys):
 
 
 def test_an_ablation_takes_it(installed, home, monkeypatch, capsys):
-    monkeypatch.setenv(
-        "PYTHONPATH", os.pathsep.join(map(str, (home / "site", PLUG_IN, ROOT)))
-    )  # its runs are processes
+    paths = (home / "site", PLUG_INS / "my_rule", ROOT)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, paths)))  # its runs are processes
     small = ["actors.num_envs=2", "evaluation.episodes=2", "evaluation.final_episodes=2", "scaling.rollouts=3"]
     axes = ["--sharing", "none", "--scaling", "constant,ramp", "--placement", "fused", "--seeds", "1", "--jobs", "1"]
     assert main(["ablate", *small, "stop.rounds=2", *axes]) == 0
@@ -60,14 +49,14 @@ def test_without_it_the_rule_is_unknown(small):
 
 
 @pytest.mark.parametrize(
-    ("entry_points", "problem"),
+    ("value", "problem"),
     [
-        ("scaling.ramp = no_such_module:RAMP", "cannot be loaded: No module named 'no_such_module'"),
-        ("scaling.ramp = my_rule:ramp", "is no Rule of a ScalingRule"),
-        ("scaling.ramp = my_rule:THREE_DOWN", "is no Rule of a ScalingRule"),
+        ("no_such_module:RAMP", "cannot be loaded: No module named 'no_such_module'"),
+        ("my_rule:ramp", "is no Rule of a ScalingRule"),
+        ("my_rule:THREE_DOWN", "is no Rule of a ScalingRule"),
     ],
 )
-def test_one_that_cannot_be_used_is_a_line(home, monkeypatch, small, entry_points, problem):
-    install(home, monkeypatch, entry_points)
+def test_one_that_cannot_be_used_is_a_line(home, monkeypatch, small, value, problem):
+    install(home / "site", monkeypatch, "my_rule", **{"scaling.ramp": value})
     with pytest.raises(marless.ConfigError, match=problem):
         marless.train(small, scaling=SCALED)

@@ -1,4 +1,4 @@
-"""The guides to environments and algorithms of one's own, done to the letter in a folder of their own."""
+"""Environments and algorithms of one's own, and the guides to them, done to the letter in a folder of their own."""
 
 import json
 import os
@@ -10,19 +10,23 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from commands import Commands
 from fresh_environments import FreshEnvironment
+from installed_plug_ins import PLUG_INS, install
 
 from infra.packaging.package_sources import sources
 from infra.packaging.packages import ENTRIES
 from infra.packaging.plugins import prepare
 
 ROOT = Path(__file__).resolve().parents[2]
-PLUG_INS = ROOT / "tests/plug_ins"
 # Pages under docs/ that are followed to the letter, and how many files each has.
 GUIDES = {"tutorials/your-environment": 3, "how-to/slow-environments": 1, "tutorials/your-algorithm": 3}
 SMALL = (
-    "task.name=my_task algorithm.name=reinforce actors.num_envs=8"
-    " evaluation.episodes=4 evaluation.final_episodes=4 --workers 1"
+    "task.name=my_task",
+    "algorithm.name=reinforce",
+    "actors.num_envs=8",
+    "evaluation.episodes=4",
+    "evaluation.final_episodes=4",
 )
 
 # A block, and the line before it that says which file it is: `my_task/my_task.py`:
@@ -88,11 +92,13 @@ def test_the_files_of_a_guide_are_those_that_other_tests_use(guide):
     assert files == {file: (PLUG_INS / file).read_text() for file in files}
 
 
+@pytest.mark.conformance
 def test_what_the_guides_train_learns(home):
     # Whoever does not listen to the scout gets 2.4 at most: four of the five places, for three agents.
     assert home.summary("digging")["final_return"]["mean"] > 2.4
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize(
     ("run", "settings"),
     [
@@ -107,22 +113,41 @@ def test_a_run_of_plug_ins_in_an_emulated_account_has_the_weights_of_one_here(ho
     assert home.summary(run)["weights_sha256"] == home.summary(f"{run}-here")["weights_sha256"]
 
 
+@pytest.mark.conformance
 def test_the_guides_leave_no_account_behind(home):
     assert not home.account.exists()
 
 
-def test_a_run_of_plug_ins_is_resumed_with_the_bytes_of_one_that_never_stopped(home):
-    home(f"marless train {SMALL} stop.rounds=2 --run parts && marless resume parts stop.rounds=4 --workers 1")
-    home(f"marless train {SMALL} stop.rounds=4 --run once")
-    assert home.summary("parts")["weights_sha256"] == home.summary("once")["weights_sha256"]
+@pytest.fixture
+def marless(tmp_path, monkeypatch, capfd):
+    """Both plug-ins, in this process."""
+    for name in ("my_task", "my_algorithm"):
+        install(tmp_path / "site", monkeypatch, name)
+    monkeypatch.chdir(tmp_path)
+    return Commands(capfd)
 
 
-def test_a_plug_in_s_placements_have_the_same_weights(home):
-    hashes = set()
-    for rule in ("split", "fused", "packed", "whole"):
-        home(f"marless train {SMALL} stop.rounds=3 sharing.rule=all placement.rule={rule} --run {rule}")
-        hashes.add(home.summary(rule)["weights_sha256"])
-    assert len(hashes) == 1
+def trained(marless, run, *settings):
+    """The hash of the weights of a small run of the two plug-ins."""
+    said = marless("train", *SMALL, *settings, "--run", run, "--workers", "1")
+    assert said.code == 0, said.err
+    return weights(run)
+
+
+def weights(run):
+    return json.loads(Path("runs", run, "summary.json").read_text())["weights_sha256"]
+
+
+def test_a_run_of_plug_ins_is_resumed_with_the_bytes_of_one_that_never_stopped(marless):
+    trained(marless, "parts", "stop.rounds=2")
+    assert marless("resume", "parts", "stop.rounds=4", "--workers", "1").code == 0
+    assert weights("parts") == trained(marless, "once", "stop.rounds=4")
+
+
+def test_a_plug_in_s_placements_have_the_same_weights(marless):
+    settings = ("stop.rounds=3", "sharing.rule=all")
+    rules = ("split", "fused", "packed", "whole")
+    assert len({trained(marless, rule, *settings, f"placement.rule={rule}") for rule in rules}) == 1
 
 
 def test_an_algorithm_travels_to_functions_with_its_entry_point(tmp_path, monkeypatch):

@@ -1,0 +1,19 @@
+"""Plug-ins of `tests/plug_ins` as `pip install --editable` leaves them."""
+
+import tomllib
+from pathlib import Path
+
+PLUG_INS = Path(__file__).parents[1] / "plug_ins"
+
+
+def install(site, monkeypatch, name, **entry_points):
+    """Puts the package on the path, and its entry points, or `entry_points` of its group, into a .dist-info."""
+    project = tomllib.loads((PLUG_INS / name / "pyproject.toml").read_text())["project"]
+    ((group, offered),) = project["entry-points"].items()
+    info = site / f"{name}-{project['version']}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    lines = [f"{key} = {value}" for key, value in (entry_points or offered).items()]
+    (info / "entry_points.txt").write_text("\n".join([f"[{group}]", *lines, ""]))
+    monkeypatch.syspath_prepend(site)
+    monkeypatch.syspath_prepend(PLUG_INS / name)
