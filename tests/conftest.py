@@ -1,5 +1,8 @@
 """Functions run in the tests' own process, and runs draw no picture, where process and picture are not the point."""
 
+import gc
+from collections import Counter
+
 import pytest
 
 from coordinator.backends import local
@@ -9,6 +12,26 @@ from functions.contract import MissingExtra
 from functions.data import replay_loading
 from infra.local.files import FileStorage
 from infra.local.processes import WorkerPool
+
+# Nothing that collecting makes is garbage; looking for some takes as long as collecting.
+gc.disable()
+
+
+def pytest_collection_finish(session):
+    gc.freeze()
+    gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Of a test marked `one_in(n)` every n-th case is quick, and the others wait for `make conformance`."""
+    seen = Counter()
+    for item in items:
+        if mark := item.get_closest_marker("one_in"):
+            test = item.nodeid.partition("[")[0]
+            if seen[test] % mark.args[0]:
+                item.add_marker(pytest.mark.conformance)
+            seen[test] += 1
 
 
 def _pool(workers, blobs_root, modules):

@@ -3,6 +3,7 @@
 import os
 import signal
 
+import pytest
 from driver import train
 from killed_runs import OPTIONS, Process, gone, same
 
@@ -54,6 +55,7 @@ def test_an_interrupted_run_loses_no_attempt(tmp_path, undisturbed):
     assert lost(resumed.state) == 0
 
 
+@pytest.mark.conformance
 def test_a_run_that_learns_from_earlier_rounds_survives_the_death_of_its_coordinator_and_of_a_worker(tmp_path):
     expected = train(tmp_path / "undisturbed", REPLAYED, workers=2)
     folder = tmp_path / "killed"

@@ -32,6 +32,7 @@ DRIVEN = {
 QUICK = tuple(f"functions.{function}.timeout_s=2" for function in ("actor", "learner", "evaluator"))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("method", METHODS)
 def test_a_driven_run_has_the_weights_of_a_local_one(place, marless, expected, method):
     name = f"driven-{method.split()[0]}"

@@ -16,7 +16,7 @@ from infra.emulation.listener import listen
 from infra.emulation.middleware.atomic import Atomic
 from infra.emulation.moto_services import MotoServices
 
-WRITERS, ROUNDS = 40, 20
+WRITERS, ROUNDS = 40, 6
 LOST = {"PreconditionFailed", "ConditionalCheckFailedException"}
 
 

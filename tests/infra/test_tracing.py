@@ -78,6 +78,7 @@ def segments(daemon: socket.socket) -> list[dict[str, Any]]:
         found.append(json.loads(document))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("entry", [ENTRIES["actor"], ENTRIES["coordinator"]])
 @pytest.mark.parametrize("tracing", [{}, {"MARLESS_TRACING": "Disabled"}])
 def test_without_tracing_its_sdk_is_not_imported(
@@ -111,6 +112,7 @@ def test_the_aws_calls_of_an_invocation_are_traced_too(variables: dict[str, str]
     assert found["dynamodb"]["aws"]["operation"] == "Query"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("trace", [[], [SKIPPED], ["Root=nonsense"], [""]], ids=["none", "skipped", "torn", "empty"])
 def test_an_invocation_that_is_not_sampled_works_and_is_not_traced(
     variables: dict[str, str], daemon: socket.socket, trace: list[str]

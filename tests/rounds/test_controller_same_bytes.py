@@ -38,11 +38,13 @@ def test_the_run_of_these_tests_shares_tries_and_splits_and_changes_its_rollouts
     assert len({line.rollouts for line in run.lines}) > 1
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("placement", PLACEMENTS, ids=" ".join)
 def test_the_placement_changes_no_decision(train, placement):
     assert decided(train(*CONTROLLER, *placement)) == decided(train(*CONTROLLER, "placement.rule=split"))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("placement", [("placement.rule=whole",), ("placement.rule=auto",)], ids=" ".join)
 def test_the_placement_changes_no_decision_of_the_papers_rules(train, placement):
     split = train(*PAPER, "placement.rule=split")
@@ -50,6 +52,7 @@ def test_the_placement_changes_no_decision_of_the_papers_rules(train, placement)
     assert decided(train(*PAPER, *placement)) == decided(split)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("workers", [2, 3])
 def test_the_number_of_workers_changes_no_decision(train, workers):
     assert decided(train(*CONTROLLER, "placement.rule=split", workers=workers)) == decided(

@@ -237,6 +237,7 @@ def test_nobody_is_left_out():
     assert len(SUPPORTED) + len(REFUSED) == len(BUILT_IN) * len(FAMILIES)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("family", "algorithm"), marked(SUPPORTED))
 def test_an_algorithm_trains_what_it_is_made_for(tmp_path, family, algorithm):
     has_learned(*trained(tmp_path, FAMILIES[family], algorithm), FAMILIES[family])

@@ -97,6 +97,7 @@ def against(folder, source, *settings):
     return Against(folder, "opponents.side=0", f"opponents.policies={source}", *settings)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("method", METHODS)
 def test_the_placement_changes_nothing_against_fixed_policies(tmp_path, sources, method):
     """Their networks have another width and a memory."""
@@ -230,7 +231,7 @@ BAD = {
     "no such side": (["opponents.side=2"], "no side 2; there are 0 (adversary), 1 (agent)"),
     "no such side to play it": (["opponents.side=2", "opponents.policies=first"], "no side 2"),
     "no sides": (["task.name=mpe/simple_spread", "opponents.side=0"], "on one side"),
-    "no side named": (["opponents.policies=first"], "opponents.policies: say which side"),
+    "no side named": (["opponents.policies=first"], "opponents.policies: name the side that does not learn"),
     "no such run": (["opponents.side=0", "opponents.policies=nobody"], "opponents.policies: there is no run nobody"),
     "no policy file": (["opponents.side=0", "opponents.policies=notes.txt"], "is not a policy file"),
     "another task": (

@@ -208,6 +208,7 @@ METHODS = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("method", METHODS)
 def test_the_configuration_of_a_run_gives_the_run_again(marless, method):
     marless.train("first", "seed=3", *METHODS[method])
@@ -407,6 +408,7 @@ def test_json_output_has_what_the_text_output_has(marless, first):
     assert verified["weights_sha256"] == whole["weights_sha256"]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("rounds", [200, 240], ids=["in the end", "on the way"])
 def test_a_plateau_is_warned_of_once_and_stands_in_the_summary(marless, rounds):
     # One action of two is legal, the right one: every return is 2 agents times 1 step from the first round on.

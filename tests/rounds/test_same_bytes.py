@@ -9,6 +9,7 @@ VARIANTS = ["algorithm.name=mappo", "algorithm.name=ippo"]
 PLACEMENTS = ["placement.rule=split", "placement.rule=fused", "placement.rule=packed"]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("workers", [2, 5])
 def test_the_number_of_workers_changes_no_weight(train, workers):
     options = (FIVE, "placement.rule=split")
@@ -68,6 +69,7 @@ def test_what_should_change_the_weights_does(train, change):
     assert train(change).sha256 != train().sha256
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("phase", ["sample", "learn"])
 @pytest.mark.parametrize(
     "before, after",

@@ -77,6 +77,7 @@ def settings_of(name, rule, *more):
     return [*SHORT, *more, *own, f"algorithm.name={name}", f"placement.rule={rule}"]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("name", "rule"),
     [*((spec.name, "packed") for spec in BUILT_IN), ("mappo", "split"), ("mappo", "fused"), ("qmix", "whole")],
@@ -91,6 +92,7 @@ def test_networks_take_what_was_counted_and_not_three_times_as_much(monkeypatch,
         assert least[function] < peak < 3 * least[function]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ["ippo", "iql"])
 def test_what_agents_saw_takes_what_was_counted_and_not_three_times_as_much(monkeypatch, tmp_path, name):
     settings = settings_of(name, "packed", *SEEN)

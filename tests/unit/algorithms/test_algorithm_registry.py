@@ -195,7 +195,7 @@ def test_a_plug_in_s_settings_are_listed_with_their_descriptions():
         ("algorithm.widths=3", "algorithm.widths: Expected `array`, got `int` (whole numbers)"),
         ("algorithm.widths=[1, true]", "algorithm.widths[1]: Expected `int`, got `bool`"),
         ("algorithm.kind=three", "algorithm.kind: Invalid enum value 'three' (a choice)"),
-        ("sharing.rule=dynamic", "sharing.rule: teams of house cannot change on the way; use none or all"),
+        ("sharing.rule=dynamic", "sharing.rule: teams of house cannot change during a run; use none or all"),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused_with_its_key(override, says):

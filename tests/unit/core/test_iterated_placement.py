@@ -229,6 +229,7 @@ COUNTED = (
 )  # fmt: skip
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("rule", ["split", "fused", "packed", "whole"])
 @pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
 def test_the_operations_that_the_planner_counts_are_those_of_a_round(tmp_path, name, rule):

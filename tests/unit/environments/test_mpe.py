@@ -37,6 +37,7 @@ def larger(name):
     return EnvTask(name=name, agents=9 if name in (*FREE, *CHASES) else None)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("start", ["drawn", "crowded"])
 @pytest.mark.parametrize("continuous", [False, True], ids=["choices", "numbers"])
 @pytest.mark.parametrize("case", CASES, ids=str)

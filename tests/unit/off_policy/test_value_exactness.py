@@ -86,6 +86,7 @@ def test_so_do_independent_learners_of_their_own_rewards():
     equals_plain(Scene("iql", reward="own", sequence_length=2, first=True))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("case", ["one step ahead", "time limits are ends", "recurrent, burn-in"])
 @pytest.mark.parametrize("sides", [(), (0, 1, 0, 1)], ids=["one side", "two sides"])
 @pytest.mark.parametrize("name", NAMES)
@@ -121,6 +122,7 @@ def through_storage(tensors):
     return codec.decode(codec.encode(tensors, TaskHeader(task="t")), "t")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_bytes_are_the_same_wherever_stages_run(name, case):

@@ -58,6 +58,7 @@ def messages(*settings):
     return found
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "placement",
     [

@@ -137,6 +137,7 @@ class Dense:
         return flat.grad.numpy()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("kind", "remembers"), [("one choice", True), ("several choices", False), ("numbers", True)])
 def test_curvature_is_of_the_loss_that_the_policy_is_trained_on(kind, remembers, monkeypatch):
     monkeypatch.setattr(diagnostics, "LEAST", 10_000)  # all rows

@@ -164,6 +164,7 @@ PLACEMENTS = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("rule", PLACEMENTS)
 @pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
 def test_a_process_that_keeps_its_buffer_learns_what_one_that_does_not_learns(name, rule):

@@ -277,6 +277,7 @@ def assert_as_alone(task, rollouts, num_envs, steps):
     return found, reply
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("num_envs", "rollouts"), [(1, range(10)), (3, (4, 7, 8)), (64, (0, 1))])
 @pytest.mark.parametrize("name", TASKS)
 def test_an_invocation_gives_a_rollout_the_bytes_that_it_has_alone(name, num_envs, rollouts):

@@ -121,6 +121,7 @@ def whole(name, scene):
     return run, run.done(learn, run.whole())
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("rule", "per_invocation"), [("packed", 3), ("fused", 1), ("split", 2)])
 @pytest.mark.parametrize("scene", SCENES)
 @pytest.mark.parametrize("name", ["ippo", "mappo"])
