@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from seeds import each_seed
 from synthetic import KINDS
 
 from functions.actor.rollout import collect
@@ -155,7 +156,7 @@ class Recall:
         return Observation((values,), np.ones((self.num_envs, 2), bool))
 
 
-def recalled(memory):
+def recalled(memory, seed):
     """Share of right answers in the last round of training."""
     settings = {
         "hidden": [16],
@@ -165,13 +166,14 @@ def recalled(memory):
         "gamma": 0.95,
         "num_minibatches": 2,
     }
-    _, context = trained(Recall(64), "ippo", settings, rounds=20, steps=16)
+    _, context = trained(Recall(64), "ippo", settings, rounds=20, steps=16, seed=seed)
     return context.batch.rewards[:, 3::4].mean()
 
 
-def test_a_policy_with_memory_learns_what_one_without_cannot():
-    assert recalled(memory=True) > 0.95
-    assert recalled(memory=False) < 0.6
+@each_seed
+def test_a_policy_with_memory_learns_what_one_without_cannot(seed):
+    assert recalled(True, seed) > 0.95
+    assert recalled(False, seed) < 0.6
 
 
 REPLAYED = {"hidden": [16], "gamma": 0.95, "lr": 0.005, "updates_per_round": 40, "tau": 0.1}
@@ -183,18 +185,19 @@ LONG, SHORT = (
 EXPLORING, FAST_CRITIC = {"epsilon_steps": 8192}, {"critic_lr": 0.01}
 
 
+@each_seed
 @pytest.mark.parametrize(
     ("name", "own"),
     [("iql", EXPLORING), ("vdn", EXPLORING), ("qmix", EXPLORING), ("iddpg", FAST_CRITIC), ("maddpg", FAST_CRITIC)],
 )
-def test_who_learns_from_replay_with_memory_learns_what_one_without_cannot(name, own):
-    assert answered(name, {**REPLAYED, **own, **LONG}) > 0.95
-    assert answered(name, {**REPLAYED, **own, **SHORT}) < 0.6
+def test_who_learns_from_replay_with_memory_learns_what_one_without_cannot(name, own, seed):
+    assert answered(name, {**REPLAYED, **own, **LONG}, seed) > 0.95
+    assert answered(name, {**REPLAYED, **own, **SHORT}, seed) < 0.6
 
 
-def answered(name, settings):
+def answered(name, settings, seed):
     """Share of signs that greedy policies name."""
-    _, context = trained(Recall(64), name, settings, rounds=14, steps=16)
+    _, context = trained(Recall(64), name, settings, rounds=14, steps=16, seed=seed)
     policy = Policy(context.spec, context.team, context.tensors)
     return play(Recall(640), policy, np.random.default_rng(7), greedy=True, count=640).agent_returns().mean()
 
@@ -226,20 +229,22 @@ class Naming:
         return Observation((self.seen.astype(np.float32),), np.ones((self.num_envs, 2), bool))
 
 
-def test_several_choices_are_learned_at_once():
+@each_seed
+def test_several_choices_are_learned_at_once(seed):
     environment = Naming(64, {"actions": 6, "branches": (3, 3)})
-    report, context = trained(environment, "mappo", {"lr": 0.01, "hidden": [32]}, rounds=25, steps=8)
+    report, context = trained(environment, "mappo", {"lr": 0.01, "hidden": [32]}, rounds=25, steps=8, seed=seed)
     assert context.batch.rewards.mean() > 0.95  # chance gives a third
     assert report[-1]["policy/entropy/g00"] < 0.5 < 2 < report[0]["policy/entropy/g00"]  # 2 ln 3 at first
 
 
-def test_numbers_are_learned_and_their_deviation_shrinks():
+@each_seed
+def test_numbers_are_learned_and_their_deviation_shrinks(seed):
     environment = Naming(64, {"actions": 2, "low": (-2.0, -1.0), "high": (2.0, 1.0)})
     # Nothing here is left to chance, so the deviation shrinks for ever, and Adam's steps do not. With lr 0.01 a step
     # soon throws means so many deviations away that no row has a gradient: about one run in three ends so, here and
     # with CleanRL's `ppo_continuous_action` (Huang et al., 2022) at the same settings and a constant step.
     settings = {"lr": 0.003, "hidden": [32], "ent_coef": 0.0}
-    report, context = trained(environment, "ippo", settings, rounds=40, steps=8)
+    report, context = trained(environment, "ippo", settings, rounds=40, steps=8, seed=seed)
     # Who does not look loses 2/9 at least: the mean distance of -1/3, 0 and 1/3 from their middle. The first
     # deviations alone cost 0.6; 0.1 costs 0.15 √(2/π) at most, as numbers are stretched by 2 and 1, 1.5 on average.
     assert context.batch.rewards.mean() > -1 / 9

@@ -1,6 +1,7 @@
 """An agent that dies for its team: with the team's return it learns to, with its own it does not."""
 
 import pytest
+from seeds import each_seed
 from trained_teams import returned, trained_policy
 
 from functions.environments.base import EnvTask
@@ -19,13 +20,16 @@ SETTINGS = {
 JOINT = ("vdn", "qmix")
 
 
+@each_seed
 @pytest.mark.parametrize("name", SETTINGS)
-def test_it_dies_where_its_team_is_paid_for_it(name):
+def test_it_dies_where_its_team_is_paid_for_it(name, seed):
     """5 a step later are worth 4.5 to the team, more than the 1 that it could take."""
     settings = SETTINGS[name] | ({} if name in JOINT else {"reward": "team"})
-    assert returned(GAME, trained_policy(GAME, name, settings, rounds=10)) == 5
+    assert returned(GAME, trained_policy(GAME, name, settings, rounds=10, seed=seed)) == 5
 
 
+@each_seed
 @pytest.mark.parametrize("name", [name for name in SETTINGS if name not in JOINT])
-def test_it_takes_what_it_can_where_it_is_paid_for_itself(name):
-    assert returned(GAME, trained_policy(GAME, name, {**SETTINGS[name], "reward": "own"}, rounds=10)) == 1
+def test_it_takes_what_it_can_where_it_is_paid_for_itself(name, seed):
+    settings = {**SETTINGS[name], "reward": "own"}
+    assert returned(GAME, trained_policy(GAME, name, settings, rounds=10, seed=seed)) == 1

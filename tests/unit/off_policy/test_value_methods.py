@@ -4,6 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 import trained_teams
+from seeds import each_seed
 from simulated import MemoryStorage
 from trained_teams import invoke_learner, returned, trained_policy
 
@@ -44,10 +45,10 @@ def outputs(policy, cells):
     return policy.outputs(Observation(values=(seen,), alive=np.ones((cells, 2), bool)))[0][0]
 
 
-def values(task, name, cells, **settings):
+def values(task, name, cells, seed, **settings):
     """What two agents make of their actions: outputs, and the level above which they stand, half of a joint one."""
     policy, tensors = trained_teams.train(
-        task, name, {**EXPLORING, **OWN[name], **settings, "standardise_rewards": False}, 10, 64
+        task, name, {**EXPLORING, **OWN[name], **settings, "standardise_rewards": False}, 10, 64, seed=seed
     )
     levels = [array[3] for key, array in sorted(tensors.items()) if key.startswith("normaliser/")]
     each = levels if len(levels) == 2 else [levels[0] / 2] * 2
@@ -57,30 +58,27 @@ def values(task, name, cells, **settings):
 # -- what can be learned
 
 
+@each_seed
 @pytest.mark.parametrize(("name", "earned"), [("qmix", 8), ("vdn", 7), ("iql", 7)])
-def test_the_two_step_game_is_solved_by_who_can_say_that_values_do_not_add_up(name, earned):
+def test_the_two_step_game_is_solved_by_who_can_say_that_values_do_not_add_up(name, earned, seed):
     """The game of the QMIX paper (section 5): the best is 8, and a sum of values prefers the safe 7."""
-    assert returned(TWO_STEP, learned(TWO_STEP, name)) == earned
+    assert returned(TWO_STEP, learned(TWO_STEP, name, seed)) == earned
 
 
-@pytest.mark.conformance
-@pytest.mark.parametrize(("name", "earned"), [("qmix", 8), ("vdn", 7), ("iql", 7)])
-def test_so_it_is_whatever_the_networks_begin_with(name, earned):
-    assert [returned(TWO_STEP, learned(TWO_STEP, name, seed)) for seed in range(1, 21)] == [earned] * 20
-
-
-def test_the_values_of_vdn_are_the_closest_sum_to_what_is_paid():
+@each_seed
+def test_the_values_of_vdn_are_the_closest_sum_to_what_is_paid(seed):
     """By least squares over the four pairs of state 2B, all alike: -1.5, 2.5, 2.5 and 6.5, against 0, 1, 1 and 8."""
-    one, two = values(TWO_STEP, "vdn", 3, batch_size=128, updates_per_round=60, hidden=[16])
+    one, two = values(TWO_STEP, "vdn", 3, seed, batch_size=128, updates_per_round=60, hidden=[16], lr=3e-3)
     np.testing.assert_allclose(one[2][:, None] + two[2], [[-1.5, 2.5], [2.5, 6.5]], atol=0.5)
     np.testing.assert_allclose(one[1][:, None] + two[1], np.full((2, 2), 7), atol=0.5)
 
 
-def test_the_joint_values_of_qmix_are_those_of_the_game():
+@each_seed
+def test_the_joint_values_of_qmix_are_those_of_the_game(seed):
     """What each pair is worth, discounted by 0.99 in the first state: 7 and 8 follow the one and the other of the first
     agent's actions. The paper's table 2 has 6.93, 6.93, 7.92, 7.92; 7.00 four times; 0.00, 1.00, 1.00, 8.00."""
     settings = {**EXPLORING, **OWN["qmix"], "standardise_rewards": False}
-    policy, tensors = trained_teams.train(TWO_STEP, "qmix", settings, 8, 64)
+    policy, tensors = trained_teams.train(TWO_STEP, "qmix", settings, 8, 64, seed=seed)
     mixer, flat = mixer_of(tensors, "mixer/g00")
     level = float(tensors["normaliser/g00"][3])
     one, two = outputs(policy, 3)
@@ -92,15 +90,17 @@ def test_the_joint_values_of_qmix_are_those_of_the_game():
     np.testing.assert_allclose(found, [[6.93, 6.93, 7.92, 7.92], [7, 7, 7, 7], [0, 1, 1, 8]], atol=0.05)
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
 def test_who_explores_less_and_less_may_find_the_best_where_the_penalty_is_high(name):
     """With -7 a corner is worth 1 beside a partner at random and the middle 2/3, so that it depends on the seed whether
-    both settle on the same corner: of ten seeds 4, 6 and 8 do. This one does."""
+    both settle on the same corner: of ten seeds 4, 6 and 8 do."""
     task, settings = EnvTask(name="matrix/penalty", options={"k": -7}), {**SMALL, **OWN[name], "epsilon_steps": 300}
-    assert returned(task, trained_policy(task, name, settings, rounds=6, num_envs=64)) == optimal_return(task) == 10
+    returns = [returned(task, trained_policy(task, name, settings, 6, num_envs=64, seed=seed)) for seed in range(20)]
+    assert max(returns) == optimal_return(task) == 10
 
 
-@pytest.mark.parametrize("seed", range(3))
+@each_seed
 @pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
 def test_who_explores_less_and_less_finds_the_best_of_the_penalty_game(name, seed):
     """With a penalty of -3 the corners, 7/3 in the mean over a partner that acts at random, are worth more than the
@@ -111,14 +111,16 @@ def test_who_explores_less_and_less_finds_the_best_of_the_penalty_game(name, see
     assert found == optimal_return(task) == 10
 
 
-def test_the_central_critic_of_maddpg_learns_what_every_pair_of_the_climbing_game_pays():
+@each_seed
+def test_the_central_critic_of_maddpg_learns_what_every_pair_of_the_climbing_game_pays(seed):
     """A joint value of any shape: the optimum of 11 stands among penalties that no mean over partners would show."""
     pays = [[11, -30, 0], [-30, 7, 6], [0, 0, 5]]
     settings = {
         "gamma": 0.9, "hidden": [32], "lr": 1e-9, "critic_lr": 0.01, "batch_size": 64, "updates_per_round": 60,
         "buffer_size": 10_000, "tau": 0.1, "standardise_rewards": False,
     }  # fmt: skip
-    _, tensors = trained_teams.train(EnvTask(name="matrix/climbing"), "maddpg", settings, rounds=8, num_envs=64)
+    task = EnvTask(name="matrix/climbing")
+    _, tensors = trained_teams.train(task, "maddpg", settings, rounds=8, num_envs=64, seed=seed)
     pairs = np.eye(3, dtype=np.float32)[np.indices((3, 3)).reshape(2, 9)]
     seen = np.concatenate([np.ones((9, 1), np.float32), *pairs], axis=1)
     for group in ("g00", "g01"):
@@ -127,58 +129,72 @@ def test_the_central_critic_of_maddpg_learns_what_every_pair_of_the_climbing_gam
         np.testing.assert_allclose(found, pays, atol=0.5)
 
 
+@each_seed
 @pytest.mark.parametrize(("game", "earned"), [("climbing", 5), ("penalty", 2)])
-@pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
-def test_who_averages_over_a_partner_that_explores_misses_the_best(name, game, earned):
+@pytest.mark.parametrize("name", ["iql", "vdn"])
+def test_who_averages_over_a_partner_that_explores_misses_the_best(name, game, earned, seed):
     """Means over the partner's actions, climbing: -19/3, -17/3, 5/3 for the row player and -19/3, -23/3, 11/3 for the
     other, so both play the last action, which pays 5 of 11; penalty: -30, 2/3, -30, so both play the middle, 2 of 10.
-    A sum of values has the same greatest entry: row mean plus column mean. No joint value that rises with each agent's
-    own can have a best pair whose neighbours are worse than what they are neighbours of, so that `qmix` does no better.
+    A sum of values has the same greatest entry: row mean plus column mean.
     """
     task = EnvTask(name=f"matrix/{game}")
-    assert returned(task, learned(task, name, rounds=6, num_envs=64)) == earned
+    assert returned(task, learned(task, name, seed, rounds=6, num_envs=64)) == earned
 
 
+@each_seed
+@pytest.mark.parametrize("game", ["climbing", "penalty"])
+def test_a_joint_value_that_rises_with_the_own_ones_misses_the_best(game, seed):
+    """No such value can have a best pair whose neighbours are worse than what they are neighbours of."""
+    task = EnvTask(name=f"matrix/{game}")
+    assert returned(task, learned(task, "qmix", seed, rounds=6, num_envs=64)) < optimal_return(task)
+
+
+@each_seed
 @pytest.mark.parametrize(("time_limit", "going_on"), [("bootstrap", [7.29, 8.1, 9, 10]), ("terminal", [0.9, 0, 9, 10])])
-def test_the_values_of_the_corridor_are_those_worked_out_by_hand(time_limit, going_on):
+def test_the_values_of_the_corridor_are_those_worked_out_by_hand(time_limit, going_on, seed):
     """See `functions.environments.corridor`: learning that takes a time limit for an end sees nothing behind the first
     leg."""
     settings = {"batch_size": 128, "updates_per_round": 60, "gamma": 0.9, "hidden": [16]}
-    found = values(CORRIDOR, "iql", 4, reward="own", time_limit=time_limit, **settings)
+    found = values(CORRIDOR, "iql", 4, seed, reward="own", time_limit=time_limit, **settings)
     for agent in found:
         np.testing.assert_allclose(agent, np.stack([np.ones(4), going_on], axis=1), atol=0.1)
 
 
-@pytest.mark.parametrize(("time_limit", "walks"), [("bootstrap", [1, 1, 1, 1]), ("terminal", [0, 0, 1, 1])])
+@each_seed
+@pytest.mark.parametrize(("time_limit", "walks"), [("bootstrap", [1, 1, 1]), ("terminal", [0, 1, 1])])
 @pytest.mark.parametrize("name", ["vdn", "qmix"])
-def test_a_joint_value_walks_the_corridor_only_where_a_time_limit_is_no_end(name, time_limit, walks):
-    found = outputs(learned(CORRIDOR, name, gamma=0.9, time_limit=time_limit), 4).argmax(axis=2)
-    assert found.tolist() == [walks, walks]
+def test_a_joint_value_walks_the_corridor_only_where_a_time_limit_is_no_end(name, time_limit, walks, seed):
+    """At the first place taking is worth 1, and going on 0.9 to who takes a time limit for an end: not compared."""
+    found = outputs(learned(CORRIDOR, name, seed, gamma=0.9, time_limit=time_limit), 4).argmax(axis=2)
+    assert found[:, 1:].tolist() == [walks, walks]
 
 
 ANSWERING = {**SMALL, "gamma": 0.9, "hidden": [16], "batch_size": 128, "buffer_size": 2000, "epsilon_steps": 1500}
 HARD = {"masked": True, "elimination": True, "mixed": True}
 
 
+@each_seed
 @pytest.mark.parametrize("options", [{}, HARD], ids=["plain", "agents die, actions are masked"])
 @pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
-def test_agents_that_explore_less_and_less_answer_every_signal(name, options):
+def test_agents_that_explore_less_and_less_answer_every_signal(name, options, seed):
     """Two agents, five steps, a right answer each is the best there is: 10."""
     task = EnvTask(name="toy/signal", options=options)
-    assert mean_return(task, trained_policy(task, name, {**ANSWERING, **OWN[name]}, rounds=10)) == 10
+    assert mean_return(task, trained_policy(task, name, {**ANSWERING, **OWN[name]}, rounds=10, seed=seed)) == 10
 
 
+@each_seed
 @pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
-def test_so_they_do_where_what_surprises_is_replayed_more_often(name):
+def test_so_they_do_where_what_surprises_is_replayed_more_often(name, seed):
     task = EnvTask(name="toy/signal", options=HARD)
     settings = {**ANSWERING, **OWN[name], "priority": 0.6, "priority_steps": 1500}
-    assert mean_return(task, trained_policy(task, name, settings, rounds=10)) == 10
+    assert mean_return(task, trained_policy(task, name, settings, rounds=10, seed=seed)) == 10
 
 
-def test_agents_with_a_hidden_state_answer_every_signal():
+@each_seed
+def test_agents_with_a_hidden_state_answer_every_signal(seed):
     task = EnvTask(name="toy/signal", options=HARD)
     settings = {**ANSWERING, **OWN["qmix"], "recurrent": True, "batch_size": 16}
-    assert mean_return(task, trained_policy(task, "qmix", settings, rounds=10)) == 10
+    assert mean_return(task, trained_policy(task, "qmix", settings, rounds=10, seed=seed)) == 10
 
 
 def mean_return(task, policy, episodes=64):
