@@ -13,8 +13,9 @@ TORCH_INDEX ?=
 BACKEND ?=
 PLUGINS ?=
 
-# An activated environment must not decide what is installed where.
-unexport VIRTUAL_ENV PYTHONHOME
+# An activated environment must not decide what is installed where, and nobody may keep byte code from being kept: tests
+# start hundreds of processes.
+unexport VIRTUAL_ENV PYTHONHOME PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 STAMPS := .venv/.stamps
