@@ -408,7 +408,7 @@ def test_a_deployment_waits_for_the_one_under_way(inside, monkeypatch):
     ]
 
 
-@pytest.mark.parametrize("versioning", [None, "Enabled"])
+@pytest.mark.parametrize("versioning", [pytest.param(None, marks=pytest.mark.conformance), "Enabled"])
 @pytest.mark.parametrize("count", [1_100, pytest.param(10_000, marks=pytest.mark.conformance)])
 def test_a_bucket_of_many_pages_goes(inside, count, versioning):
     made, said = deploy(inside, NAME, {}), []

@@ -29,6 +29,7 @@ SETTINGS = {
     "AWS_DEFAULT_REGION": "us-east-1",
     "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1769",
 }
+OWNERS = importlib.metadata.packages_distributions()
 # What a registry imports when a task names it.
 ENVIRONMENTS = {*registry.BUILT_IN.values(), *(family.module for family in registry.FAMILIES.values())}
 ALGORITHMS = {spec.implementation for spec in BUILT_IN}
@@ -101,10 +102,9 @@ def test_the_sources_of_a_function_are_the_modules_that_it_loads(function):
 
 @pytest.mark.parametrize("function", ENTRIES)
 def test_every_foreign_module_is_pinned_or_comes_with_a_plug_in(function):
-    owners = importlib.metadata.packages_distributions()
     foreign = sources(ROOT, ENTRIES[function]).foreign - {"gymnasium"}
     pinned = {name.replace("-", "_") for name in PINNED}
-    assert {name for name in foreign if not {one.replace("-", "_") for one in owners[name]} & pinned} == set()
+    assert {name for name in foreign if not {one.replace("-", "_") for one in OWNERS[name]} & pinned} == set()
 
 
 def test_the_pins_are_those_of_the_development_environment():

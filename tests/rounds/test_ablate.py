@@ -104,6 +104,7 @@ def test_what_is_there_is_not_run_again_and_seeds_can_be_added(marless):
     assert Path("few/runs/packed-s1/summary.json").stat().st_mtime_ns == before
 
 
+@pytest.mark.conformance
 def test_an_interrupted_ablation_goes_on_by_the_same_command(marless):
     settings = (*TINY, "stop.rounds=40", "evaluation.every=20", *FEW, "--jobs", "2")
     command = [sys.executable, "-m", "coordinator.cli.app", "ablate", *settings]

@@ -102,6 +102,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_an_environment_that_breaks_stops_the_run_resumably(marless, processes, fault):
     name = "forged" if fault == "forges" else fault

@@ -58,6 +58,7 @@ def test_an_environment_that_raises_fails_the_run_by_name_within_the_cap(tmp_pat
     assert trained.dollars <= CAP
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ["dies", "stalls"])
 def test_faults_now_and_then_stay_within_the_cap(tmp_path, name):
     trained = drive(tmp_path, faulty(name, "attempts=10", "stop.rounds=4"))

@@ -121,6 +121,7 @@ def test_a_detached_run_is_not_torn_down_by_accident(marless):
     assert "and 1 run with all data: far" in removed.out
 
 
+@pytest.mark.conformance
 def test_each_tenant_has_a_deployment_of_its_own(marless):
     for tenant in ("one", "two"):
         assert marless("deploy", *ON, "--tenant", tenant).code == 0

@@ -175,6 +175,7 @@ def in_flight(round_, phase):
     )
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("placement", ["split", "whole"])
 @pytest.mark.parametrize("moment", [in_flight(0, "initialise"), in_flight(2, "sample")], ids=["first", "later"])
 def test_a_killed_run_goes_on_although_the_other_run_is_gone(tmp_path, sources, placement, moment):

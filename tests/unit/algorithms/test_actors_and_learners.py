@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from seeds import each_seed
+from seeds import each_seed, slow
 from synthetic import KINDS
 
 from functions.actor.rollout import collect
@@ -188,7 +188,13 @@ EXPLORING, FAST_CRITIC = {"epsilon_steps": 8192}, {"critic_lr": 0.01}
 @each_seed
 @pytest.mark.parametrize(
     ("name", "own"),
-    [("iql", EXPLORING), ("vdn", EXPLORING), ("qmix", EXPLORING), ("iddpg", FAST_CRITIC), ("maddpg", FAST_CRITIC)],
+    [
+        slow(("iql", EXPLORING)),
+        slow(("vdn", EXPLORING)),
+        ("qmix", EXPLORING),
+        ("iddpg", FAST_CRITIC),
+        slow(("maddpg", FAST_CRITIC)),
+    ],
 )
 def test_who_learns_from_replay_with_memory_learns_what_one_without_cannot(name, own, seed):
     assert answered(name, {**REPLAYED, **own, **LONG}, seed) > 0.95

@@ -378,6 +378,7 @@ def test_a_run_that_ended_unseen_is_put_down_without_training_again(tmp_path, mo
     assert len(spawned) == 1
 
 
+@pytest.mark.conformance
 def test_a_cell_pauses_at_its_points_and_each_side_plays_the_reference(tmp_path, monkeypatch):
     monkeypatch.setattr(measures, "EPISODES", 2)
     task = {"task": "simple_adversary", "settings": {"task.name": "mpe/simple_adversary"}}

@@ -76,6 +76,7 @@ def learned(algorithm, context, **tensors):
     return stages.run(algorithm, algorithms.implementation(algorithm), known, share)
 
 
+@pytest.mark.one_in(3)
 @EACH
 @pytest.mark.parametrize(("numbers", "best"), [(False, (2, 0)), (True, (0.5, -0.5))], ids=["choices", "numbers"])
 def test_policies_learn_what_pays_best(name, numbers, best):

@@ -1,7 +1,7 @@
 """An agent that dies for its team: with the team's return it learns to, with its own it does not."""
 
 import pytest
-from seeds import each_seed
+from seeds import each_seed, slow
 from trained_teams import returned, trained_policy
 
 from functions.environments.base import EnvTask
@@ -18,10 +18,11 @@ SETTINGS = {
     "maddpg": {**REPLAYING, "lr": 0.003, "critic_lr": 0.02, "tau": 0.05},
 }
 JOINT = ("vdn", "qmix")
+QUICK = ("mappo", "qmix", "iddpg")
 
 
 @each_seed
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("name", [name if name in QUICK else slow(name) for name in SETTINGS])
 def test_it_dies_where_its_team_is_paid_for_it(name, seed):
     """5 a step later are worth 4.5 to the team, more than the 1 that it could take."""
     settings = SETTINGS[name] | ({} if name in JOINT else {"reward": "team"})
@@ -29,7 +30,7 @@ def test_it_dies_where_its_team_is_paid_for_it(name, seed):
 
 
 @each_seed
-@pytest.mark.parametrize("name", [name for name in SETTINGS if name not in JOINT])
+@pytest.mark.parametrize("name", [name if name in QUICK else slow(name) for name in SETTINGS if name not in JOINT])
 def test_it_takes_what_it_can_where_it_is_paid_for_itself(name, seed):
     settings = {**SETTINGS[name], "reward": "own"}
     assert returned(GAME, trained_policy(GAME, name, settings, rounds=10, seed=seed)) == 1

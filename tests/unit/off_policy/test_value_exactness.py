@@ -62,6 +62,7 @@ CASES = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", NAMES)
 def test_stages_give_the_weights_of_one_loss_through_all_networks(name, case):
@@ -134,6 +135,7 @@ def test_the_bytes_are_the_same_wherever_stages_run(name, case):
         assert {array.dtype for key, array in together.items() if key.startswith("policy/")} == {np.dtype(dtype)}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("sides", [(), (0, 1, 0, 1)], ids=["one side", "two sides"])
 @pytest.mark.parametrize("team", [APART, TOGETHER], ids=["apart", "together"])
 @pytest.mark.parametrize("name", NAMES)

@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 import trained_teams
-from seeds import each_seed
+from seeds import each_seed, slow
 from simulated import MemoryStorage
 from trained_teams import invoke_learner, returned, trained_policy
 
@@ -174,7 +174,7 @@ HARD = {"masked": True, "elimination": True, "mixed": True}
 
 
 @each_seed
-@pytest.mark.parametrize("options", [{}, HARD], ids=["plain", "agents die, actions are masked"])
+@pytest.mark.parametrize("options", [slow({}), HARD], ids=["plain", "agents die, actions are masked"])
 @pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
 def test_agents_that_explore_less_and_less_answer_every_signal(name, options, seed):
     """Two agents, five steps, a right answer each is the best there is: 10."""

@@ -30,6 +30,7 @@ def many(arms):
     return {f"arm {number}": {1: a_result(f"arm {number}", 1)} for number in range(arms)}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "arms",
     [
