@@ -1,5 +1,5 @@
 """The warning of a plateau keeps what `coordinator.reports.plateau` promises: false alarms and power on simulated
-courses."""
+shapes."""
 
 import math
 
@@ -46,7 +46,7 @@ def test_runs_that_improve_are_seldom_called_flat(rho, heavy):
     rng = np.random.default_rng(11)
     slow = TIME ** -math.log2(0.9)  # at any time the last half has brought a tenth of all
     for spread in (0.003, 0.03, 0.3):
-        rates = [share(course + spread * noise(rng, rho, heavy), kind=flat) for course in (slow, TIME)]
+        rates = [share(level + spread * noise(rng, rho, heavy), kind=flat) for level in (slow, TIME)]
         print(f"rho {rho} heavy {heavy} spread {spread}: slowly {rates[0]:.3f}, in a straight line {rates[1]:.3f}")
         assert rates[0] <= allowed(0.08) and rates[1] <= allowed(0.03)
 

@@ -112,7 +112,7 @@ def test_a_driven_run_is_billed_what_the_account_counted(place, marless, name, s
     for role in ROLES:
         assert bill[f"{role} compute"] == counted.gb_s(role)
     assert bill["data transfer out"] * 2**30 == sum(call["answer"] for call in counted.calls) > 0
-    # Around the run: its charter of more than 3 KB, the hold on it, and at the end the policies for the files.
+    # Around the run: its manifest of more than 3 KB, the hold on it, and at the end the policies for the files.
     assert (written["plan"], read["plan"], read["lease"]) == (4, 2, 2) and written["lease"] >= 2
     assert set(written) == set(read) == {"state", "checkpoint", "plan", "lease"}
     assert 0 < counted.requests("GET", by="operator") <= 16

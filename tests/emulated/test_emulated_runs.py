@@ -39,7 +39,7 @@ def test_a_run_that_cannot_go_on_is_let_go_and_keeps_no_other_from_being_woken(p
     deployed = place.deployed()
     deployed.live.commit("a-dead", f"{place.deployment.functions['coordinator']}99".encode(), 0)
     sick = deployed.outside("sick").ledger
-    sick.commit("plan", b"no charter", 0)
+    sick.commit("plan", b"no manifest", 0)
     lease.write(sick, lease.Lease(holder=lease.CLOUD), 0)
     deployed.live.commit("sick", place.deployment.functions["coordinator"].encode(), 0)
     place.inject({"service": "lambda", "action": "POST", "key": "well", "fault": "swallow"})

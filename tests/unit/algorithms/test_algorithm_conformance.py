@@ -22,14 +22,14 @@ from functions.randomness import generator
 
 PPO = {"hidden": [8, 8], "epochs": 1, "num_minibatches": 2}
 REPLAYED = {"hidden": [8, 8], "updates_per_round": 2, "batch_size": 8, "buffer_size": 42}
-JUDGED = REPLAYED | {"priority": 0.6}
+PRIORITISED = REPLAYED | {"priority": 0.6}
 NOISY = REPLAYED | {"noise_start": 0.1}
 SETTINGS = {
     "ippo": [PPO, PPO | {"recurrent": True}],
     "mappo": [PPO, PPO | {"recurrent": True}],
-    "iql": [REPLAYED, REPLAYED | {"recurrent": True}, JUDGED, JUDGED | {"recurrent": True}],
-    "vdn": [REPLAYED, REPLAYED | {"recurrent": True}, JUDGED, JUDGED | {"recurrent": True}],
-    "qmix": [REPLAYED, REPLAYED | {"recurrent": True}, JUDGED, JUDGED | {"recurrent": True}],
+    "iql": [REPLAYED, REPLAYED | {"recurrent": True}, PRIORITISED, PRIORITISED | {"recurrent": True}],
+    "vdn": [REPLAYED, REPLAYED | {"recurrent": True}, PRIORITISED, PRIORITISED | {"recurrent": True}],
+    "qmix": [REPLAYED, REPLAYED | {"recurrent": True}, PRIORITISED, PRIORITISED | {"recurrent": True}],
     "iddpg": [REPLAYED, NOISY, NOISY | {"recurrent": True}],
     "maddpg": [REPLAYED, NOISY, NOISY | {"recurrent": True}],
 }
@@ -61,8 +61,8 @@ def test_agents_of_one_class_and_side_are_grouped_in_every_way_that_counts():
     assert [team.groups for team in teams(TASKS["two sides"])] == [(0, 1, 2, 3), (0, 1, 0, 1), (0, 1, 0, 3)]
 
 
-# A small algorithm with everything that a stage can be. `look` tells how often the group's agents were alive, `mix`
-# counts all groups' steps in the group's own `count` and tells each its share, and `policy` moves by that share.
+# A small algorithm with everything that a stage can be. `look` measures how often the group's agents were alive, `mix`
+# counts all groups' steps in the group's own `count` and gives each its share, and `policy` moves by that share.
 PARTS = ("policy", "memory", "count")
 LOOK = StageSpec("look", (), "group", ("policy",), ())
 MIX = StageSpec("mix", ("look",), "team", ("count",), ("count",), couples=True)
@@ -101,7 +101,7 @@ def policy(context, group):
     return StageResult({**weights, f"memory/{name}": memory}, {"moved": float(moved[0])})
 
 
-def tell(before, after, group):
+def summarise(before, after, group):
     agents = [agent for agent, of in enumerate(before.team.groups) if of == group]
     return SummaryResult({}, {agent: before.batch.rewards[agent].sum(keepdims=True).ravel() for agent in agents})
 
@@ -110,7 +110,7 @@ def joined(context, target, group, base, distil_steps):
     return StageResult({f"memory/{group_name(group)}": np.zeros(2, np.float32)}, {})
 
 
-SOUND = {"look": look, "mix": mix, "policy": policy, "tell": tell, "start": start, "merge": joined}
+SOUND = {"look": look, "mix": mix, "policy": policy, "summarise": summarise, "start": start, "merge": joined}
 SPEC = AlgorithmSpec("sound", Config, (LOOK, MIX, POLICY), PARTS, "sound_algorithm", ("behaviour",))
 
 
@@ -119,7 +119,7 @@ def try_out(monkeypatch, spec=SPEC, tasks=(MIXED,), settings=None, **changed):
     parts = {**SOUND, **changed}
     code = ModuleType("sound_algorithm")
     code.STAGES = {name: parts[name] for name in ("look", "mix", "policy")}
-    code.SUMMARIES = {"behaviour": parts["tell"]}
+    code.SUMMARIES = {"behaviour": parts["summarise"]}
     code.initialise, code.merge = parts["start"], parts["merge"]
     monkeypatch.setitem(sys.modules, "sound_algorithm", code)
     return check(spec, settings, tasks)
@@ -262,7 +262,7 @@ def refuses(spec, team, config, seed, group):
     raise BadRequest("not this one")
 
 
-def tells_of_who_is_there(before, after, group):
+def summarises_present_groups(before, after, group):
     seen = sum(name.startswith("policy/") and name.endswith("/b0") for name in before.tensors)
     return SummaryResult({"seen": float(seen)}, {})
 
@@ -327,7 +327,10 @@ FAULTS = {
     "a start at infinity": ({"start": starts_at_infinity}, "initialise, group 0: memory/g00 holds NaN or infinity"),
     "a policy that does not fit": ({"start": starts_too_narrow}, "actors cannot play with the policies"),
     "no task at all": ({"start": refuses}, "no task is good enough: not this one"),
-    "a summary that depends on placement": ({"tell": tells_of_who_is_there}, "placement .* reports other figures"),
+    "a summary that depends on placement": (
+        {"summarise": summarises_present_groups},
+        "placement .* reports other figures",
+    ),
     "a merge into another group": ({"merge": merges_into_another}, "gives memory/g09, which is no tensor of g00"),
     "a merge that changes a shape": ({"merge": merges_into_a_new_shape}, r"was float32 \(2,\) and is float32 \(3,\)"),
     "a merge in place": ({"merge": merges_in_place}, "merge of agents 0 and 2.*it changes what it was given"),

@@ -224,7 +224,7 @@ def test_a_plug_in_s_settings_reach_the_coordinator_of_a_detached_run():
     assert run_manifest.read(ledger).config == config
 
 
-def test_a_charter_of_an_algorithm_that_is_not_installed_there_says_so():
+def test_a_run_manifest_of_an_algorithm_that_is_not_installed_there_says_so():
     body = msgspec.json.encode(msgspec.to_builtins(RunConfig()) | {"algorithm": {"name": "uninstalled"}})
     with pytest.raises(msgspec.ValidationError, match="no algorithm is called 'uninstalled'"):
         msgspec.json.decode(body, type=RunConfig)

@@ -375,7 +375,7 @@ def test_the_step_size_is_smaller_for_larger_teams_unless_it_is_given():
     assert given.resolved(teams[-1]) is given
 
 
-def everything_told(context, algorithm, names, groups=None):
+def all_summaries(context, algorithm, names, groups=None):
     code, stage_names = algorithms.implementation(algorithm), [stage.name for stage in algorithm.stages]
     share = Share(stage_names, groups or sorted(set(context.team.groups)))
     return stages.run(algorithm, code, context, share, names)
@@ -385,7 +385,7 @@ def everything_told(context, algorithm, names, groups=None):
 @TEAMS
 def test_reporting_of_the_policies_changes_no_byte_of_what_is_trained(name, task, team):
     context, algorithm, _ = scene(name, task, team)
-    silent, report = (everything_told(context, algorithm, names) for names in ((), algorithm.summaries))
+    silent, report = (all_summaries(context, algorithm, names) for names in ((), algorithm.summaries))
     assert codec.tensors_sha256(report.tensors) == codec.tensors_sha256(silent.tensors)
     assert silent.tables == {}
     assert silent.metrics.items() <= report.metrics.items()
@@ -394,9 +394,9 @@ def test_reporting_of_the_policies_changes_no_byte_of_what_is_trained(name, task
 @TEAMS
 def test_what_is_reported_does_not_depend_on_the_placement_of_groups(task, team):
     context, algorithm, _ = scene("mappo", task, team)
-    packed, metrics, tables = everything_told(context, algorithm, algorithm.summaries), {}, {}
+    packed, metrics, tables = all_summaries(context, algorithm, algorithm.summaries), {}, {}
     for group in sorted(set(team.groups)):
-        alone = everything_told(context, algorithm, algorithm.summaries, [group])
+        alone = all_summaries(context, algorithm, algorithm.summaries, [group])
         metrics |= alone.metrics
         tables |= alone.tables
     assert (metrics, tables) == (packed.metrics, packed.tables)
@@ -404,7 +404,7 @@ def test_what_is_reported_does_not_depend_on_the_placement_of_groups(task, team)
 
 def test_figures_are_named_by_summary_and_group_and_tables_by_summary_and_agent():
     context, algorithm, _ = scene("mappo", *SHARED)
-    report = everything_told(context, algorithm, ("behaviour", "curvature"))
+    report = all_summaries(context, algorithm, ("behaviour", "curvature"))
     assert sorted(report.tables) == ["behaviour/a00", "behaviour/a01", "behaviour/a02"]
     assert sorted(name for name in report.metrics if name.startswith("curvature")) == [
         "curvature/largest/g00",

@@ -93,7 +93,7 @@ def test_a_key_of_other_algorithms_is_refused_with_those_that_have_it(settings, 
     assert refusal(*settings) == f"the command line: algorithm.{says}"
 
 
-def test_a_hyperparameter_of_another_algorithm_is_judged_by_the_algorithm_asked_for():
+def test_a_hyperparameter_is_checked_against_the_algorithm_asked_for():
     assert set(valid_keys("ippo")) >= {"algorithm.name", "algorithm.lr", "algorithm.gamma"}
     assert isinstance(load(None, ["algorithm.name=ippo", "algorithm.gamma=0.5"]).algorithm, IppoConfig)
 

@@ -8,7 +8,7 @@ from coordinator.drive.lease import CLOUD, KEPT_S, RENEW_S, Keeper, Lease, Lease
 from functions.contract import StaleVersion
 
 
-def test_a_second_process_is_refused_and_shown_the_driver():
+def test_a_second_process_is_refused_and_learns_who_drives():
     ledger = MemoryLedger()
     Keeper(ledger, "process 1 on a", lambda: 0.0)
     with pytest.raises(LeaseHeld, match="process 1 on a"):

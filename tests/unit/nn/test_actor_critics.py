@@ -14,8 +14,8 @@ DDPG = {
     "critic_lr": 0.02, "regularisation": 0.1, "tau": 0.1, "standardise_rewards": False,
 }  # fmt: skip
 CORRIDOR = "toy/corridor"
-# The places of the corridor, which its agents see as a one-hot.
-PLACES = np.eye(4, dtype=np.float32)
+# The cells of the corridor, which its agents see as a one-hot.
+CELLS = np.eye(4, dtype=np.float32)
 
 
 @each_seed
@@ -34,7 +34,7 @@ def test_policies_walk_the_corridor_only_where_a_time_limit_is_no_end(name, time
     policy that takes at its first place no longer comes to the second."""
     settings = {**PPO, "time_limit": time_limit}
     policy = trained_policy(EnvTask(name=CORRIDOR), name, settings, rounds=25, num_envs=64, seed=seed)
-    seen = Observation(values=(np.stack([PLACES, PLACES], axis=1),), alive=np.ones((4, 2), bool))
+    seen = Observation(values=(np.stack([CELLS, CELLS], axis=1),), alive=np.ones((4, 2), bool))
     for agent in policy.outputs(seen)[0][0].argmax(axis=2).tolist():
         assert [walk if expected is not None else None for walk, expected in zip(agent, walks, strict=True)] == walks
 
@@ -51,7 +51,7 @@ def test_critics_value_the_corridor_as_worked_out_by_hand(name, time_limit, goin
     _, tensors = train(EnvTask(name=CORRIDOR, agents=1), name, settings, rounds=12, num_envs=64, seed=seed)
     critic, level = recurrent.weights_of(tensors, "critic/g00"), tensors["normaliser/g00"][3]
     take, on = (
-        recurrent.forward(critic, np.concatenate([PLACES, np.tile(done, (4, 1))], axis=1)).outputs[:, 0] + level
+        recurrent.forward(critic, np.concatenate([CELLS, np.tile(done, (4, 1))], axis=1)).outputs[:, 0] + level
         for done in np.eye(2, dtype=np.float32)
     )
     np.testing.assert_allclose(take, np.ones(4), atol=0.1)

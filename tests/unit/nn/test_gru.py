@@ -78,7 +78,7 @@ def test_without_episodes_ends_it_is_one_call_of_torch_from_zero():
     close(gru.forward(weights, values).hidden, expected)
 
 
-def test_a_start_is_as_if_what_came_before_had_not_been():
+def test_after_a_start_earlier_steps_change_nothing():
     weights, rng = random_unit(3, 5), np.random.default_rng(3)
     values, starts = rng.standard_normal((9, 2, 3)), np.zeros((9, 2), bool)
     starts[4, 1] = True

@@ -70,7 +70,7 @@ def test_what_is_remembered_where_a_chunk_begins_is_what_a_whole_unrolling_has_t
     assert seen > 5
 
 
-def test_what_came_before_an_episode_changes_nothing_in_it():
+def test_steps_before_an_episode_change_nothing_in_it():
     context, weights = scene()
     (t, e), *_ = np.argwhere(context.batch.ended[:-1])
     whole = recurrent.unroll(weights, observations(context, 0), starts(context))[0]

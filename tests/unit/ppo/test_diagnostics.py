@@ -259,14 +259,14 @@ def test_curvature_is_of_few_rows_which_the_address_picks():
     before, after = scene(*SHARED, num_envs=100)  # some two thousand rows a rollout and three rollouts
     seen = []
 
-    class Watched(diagnostics.Hessian):
+    class RecordingHessian(diagnostics.Hessian):
         def __init__(self, mlp, flat, inputs, loss):
             seen.append(inputs)
             super().__init__(mlp, flat, inputs, loss)
 
     count = len(before.tensors["advantage/g00"])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(diagnostics, "Hessian", Watched)
+        patch.setattr(diagnostics, "Hessian", RecordingHessian)
         first, again = (report("curvature", before, after) for _ in range(2))
         other = report("curvature", dataclasses.replace(before, round=10), after)
     assert first == again
