@@ -47,7 +47,7 @@ train: $(STAMPS)/$(if $(filter emulated,$(BACKEND)),emulated,use) ## train with 
 	@$(BIN)/marless train $(if $(BACKEND),--backend $(BACKEND)) $(ARGS)
 
 test: $(STAMPS)/develop ## the quick tests
-	@$(PYTEST) -n 2 -m 'not conformance' tests $(ARGS)
+	@$(PYTEST) -n 2 --dist loadfile -m 'not conformance' tests $(ARGS)
 
 # A kernel that the processor cannot run is left out, and named.
 test-kernels: $(STAMPS)/develop ## the quick tests under other kernels of x86 processors, each in turn (an hour)
@@ -55,7 +55,7 @@ test-kernels: $(STAMPS)/develop ## the quick tests under other kernels of x86 pr
 		if [ $$kernel = OPENBLAS_CORETYPE=SkylakeX ] && ! grep -qs avx512vl /proc/cpuinfo; then \
 			echo "left out, as this processor has no AVX-512: $$kernel"; continue; \
 		fi; \
-		echo "$$kernel" && env $$kernel $(PYTEST) -n 2 -m 'not conformance' tests $(ARGS) || exit 1; \
+		echo "$$kernel" && env $$kernel $(PYTEST) -n 2 --dist loadfile -m 'not conformance' tests $(ARGS) || exit 1; \
 	done
 
 check: $(STAMPS)/develop ## style, types, directions of imports, code that nothing uses, the template

@@ -43,7 +43,7 @@ SPEC = AlgorithmSpec(
 
 
 def main(rounds: int = 60) -> None:
-    check(SPEC, {"hidden": [8]})
+    check(SPEC, {"hidden": [8], "epochs": 1, "num_minibatches": 1})
     run = marless.train(algorithm={"name": "mean_field_ppo"}, stop={"rounds": rounds})
     print(f"{run.summary.final_return.mean:.1f} after {run.summary.env_steps:,} steps")
 

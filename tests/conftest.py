@@ -1,7 +1,9 @@
 """Functions run in the tests' own process, and runs draw no picture, where process and picture are not the point."""
 
 import gc
+import os
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +17,10 @@ from infra.local.processes import WorkerPool
 
 # Nothing that collecting makes is garbage; looking for some takes as long as collecting.
 gc.disable()
+
+# Commands that tests start draw no picture either.
+_WITHOUT_PICTURES = Path(__file__).parent / "support/without_pictures"
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(_WITHOUT_PICTURES), os.environ.get("PYTHONPATH")]))
 
 
 def pytest_collection_finish(session):
@@ -61,6 +67,12 @@ def _short_runs():
 def processes(monkeypatch):
     """Worker processes, also where there is one."""
     monkeypatch.setattr(local, "WorkerPool", WorkerPool)
+
+
+@pytest.fixture
+def no_processes(monkeypatch):
+    """Functions run in this process, however many workers a run has."""
+    monkeypatch.setattr(local, "WorkerPool", lambda workers, *where: _pool(1, *where))
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Iterable
+from functools import cache
 from importlib.machinery import PathFinder
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -41,8 +42,12 @@ class EnvironmentFingerprint(msgspec.Struct, frozen=True, forbid_unknown_fields=
     algorithm: str | None = None
 
 
+@cache
 def code_sha256() -> str:
-    """A hash over every source and price file of the program, names included."""
+    """A hash over every source and price file of the program, names included.
+
+    Taken once: a process runs the code that it loaded, whatever is edited since.
+    """
     files = (path for package in PACKAGES for path in sorted((ROOT / package).rglob("*")))
     return _sha256(ROOT, (path for path in files if path.suffix in (".py", ".toml")))
 

@@ -8,6 +8,7 @@ from threading import Lock
 from typing import Any, Self
 
 from botocore.config import Config
+from botocore.loaders import Loader
 from botocore.session import Session, get_session
 
 # Attempts of one call, the first included, with the SDK's back-off and jitter between them ("standard" mode).
@@ -46,7 +47,16 @@ class Cloud:
         return cls(endpoint=os.environ.get("AWS_ENDPOINT_URL"))
 
     def client(self, service: str, **settings: Any) -> Any:
-        """A new client of `service`; safe for any number of threads. `settings` replace those of `Config`."""
+        """A client of `service`, safe for any number of threads. `settings` replace those of `Config`; without any, it
+        is the same client in every call."""
+        with _MAKING:
+            if settings:
+                return self._create(service, settings)
+            if service not in self._clients:
+                self._clients[service] = self._create(service, {})
+            return self._clients[service]
+
+    def _create(self, service: str, settings: Mapping[str, Any]) -> Any:
         chosen: Mapping[str, Any] = {
             "retries": {"mode": "standard", "total_max_attempts": ATTEMPTS},
             "connect_timeout": CONNECT_S,
@@ -58,16 +68,19 @@ class Cloud:
             **settings,
         }
         key, secret, token = self.credentials or (None, None, None)
-        with _MAKING:
-            return self._session.create_client(
-                service,
-                region_name=self.region,
-                endpoint_url=self.endpoint,
-                aws_access_key_id=key,
-                aws_secret_access_key=secret,
-                aws_session_token=token,
-                config=Config(**chosen),
-            )
+        return self._session.create_client(
+            service,
+            region_name=self.region,
+            endpoint_url=self.endpoint,
+            aws_access_key_id=key,
+            aws_secret_access_key=secret,
+            aws_session_token=token,
+            config=Config(**chosen),
+        )
+
+    @cached_property
+    def _clients(self) -> dict[str, Any]:
+        return {}
 
     @cached_property
     def _session(self) -> Session:
@@ -79,8 +92,13 @@ class Cloud:
         return session
 
 
+# The services' descriptions that were read, for all sessions that need nothing of the user's.
+_DESCRIPTIONS = Loader()
+
+
 @lru_cache(maxsize=8)
 def _session_of(endpoint: str) -> Session:
-    """One for all clients that need nothing of the user's: what it has read of the services' descriptions serves them
-    all."""
-    return Session(_NOTHING_OF_THE_USER)
+    """One session for all clients of an endpoint that need nothing of the user's."""
+    session = Session(_NOTHING_OF_THE_USER)
+    session.register_component("data_loader", _DESCRIPTIONS)
+    return session

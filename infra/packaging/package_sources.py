@@ -4,6 +4,7 @@ import ast
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 OURS = ("functions", "coordinator", "infra")
@@ -38,9 +39,8 @@ def sources(root: Path, entry: str) -> Sources:
             continue
         found[name] = file
         waiting.append(name.rpartition(".")[0])  # the import of a.b runs a first
-        tree = ast.parse(file.read_bytes(), str(file))
-        imported = set(_imported(tree))
-        waiting += [*imported, *_named(tree)]
+        imported, named = _names(file)
+        waiting += [*imported, *named]
         foreign |= {module.partition(".")[0] for module in imported} - sys.stdlib_module_names - set(OURS)
     return Sources(tuple(sorted(file.relative_to(root) for file in found.values())), frozenset(foreign))
 
@@ -52,6 +52,13 @@ def _file(root: Path, module: str) -> Path | None:
         return None
     path = root.joinpath(*parts)
     return next((file for file in (path / "__init__.py", path.with_suffix(".py")) if file.is_file()), None)
+
+
+@cache  # entries share most of their modules
+def _names(file: Path) -> tuple[set[str], set[str]]:
+    """The modules that a file imports, and its strings that could be modules."""
+    tree = ast.parse(file.read_bytes(), str(file))
+    return set(_imported(tree)), set(_named(tree))
 
 
 def _imported(tree: ast.AST) -> Iterator[str]:

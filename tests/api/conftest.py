@@ -10,7 +10,7 @@ SMALL = {
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
+def home(tmp_path, monkeypatch, no_processes):
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -1,11 +1,13 @@
 """The emulated account that tests share; it ends with the tests, however they end."""
 
+import dataclasses
 import os
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from infra.aws import clients
 from infra.emulation import account as accounts
 
 HERE = Path(__file__).parent
@@ -36,3 +38,14 @@ def account(tmp_path_factory):
 def start(tmp_path):
     """Starts an account of the test's own."""
     return lambda **settings: living(tmp_path / "account", **settings)
+
+
+@pytest.fixture
+def give_up_after(service, monkeypatch):
+    """Makes clients from now on call a service at most so many times."""
+
+    def limit(attempts):
+        monkeypatch.setattr(clients, "ATTEMPTS", attempts)
+        monkeypatch.setattr(service, "cloud", dataclasses.replace(service.cloud))
+
+    return limit

@@ -1,7 +1,5 @@
 """Lists everything in an account, service by service."""
 
-from functools import cache
-
 LISTS = {
     "buckets": ("s3", "list_buckets", {}, "Buckets[].Name"),
     "tables": ("dynamodb", "list_tables", {}, "TableNames[]"),
@@ -20,28 +18,23 @@ LISTS = {
 }
 
 
-@cache
-def client_of(cloud, service):
-    return cloud.client(service)
-
-
 def everything(cloud):
     """What there is, by kind; kinds of which there is nothing are left out."""
     found = {kind: _listed(cloud, *how) for kind, how in LISTS.items()}
-    stacks = client_of(cloud, "cloudformation").describe_stacks()["Stacks"]
+    stacks = cloud.client("cloudformation").describe_stacks()["Stacks"]
     found["stacks"] = {stack["StackName"] for stack in stacks}
     found["objects"] = {one for bucket in found["buckets"] for one in objects(cloud, bucket)}
     found["aliases"] = {
         alias["AliasArn"]
         for name in {arn.split(":")[6] for arn in found["functions"]}
-        for alias in client_of(cloud, "lambda").list_aliases(FunctionName=name)["Aliases"]
+        for alias in cloud.client("lambda").list_aliases(FunctionName=name)["Aliases"]
     }
     return {kind: names for kind, names in found.items() if names}
 
 
 def objects(cloud, bucket):
     """The objects of a bucket with their versions, delete markers and uploads that never ended."""
-    client = client_of(cloud, "s3")
+    client = cloud.client("s3")
     for page in client.get_paginator("list_object_versions").paginate(Bucket=bucket):
         for one in [*page.get("Versions", []), *page.get("DeleteMarkers", [])]:
             yield bucket, one["Key"], one["VersionId"]
@@ -50,5 +43,5 @@ def objects(cloud, bucket):
 
 
 def _listed(cloud, service, call, narrowed, names):
-    pages = client_of(cloud, service).get_paginator(call).paginate(**narrowed)
+    pages = cloud.client(service).get_paginator(call).paginate(**narrowed)
     return {name for name in pages.search(names) if name is not None}

@@ -11,7 +11,6 @@ from stand_in import answer, json_error, lost, moto, standing, unheard
 
 from coordinator.core.budget import BESIDE_BODY
 from functions.contract import StaleVersion, StorageFault
-from infra.aws import clients as clouds
 from infra.aws import dynamodb
 from infra.aws.dynamodb import DynamoLedger
 from infra.aws.s3 import S3Storage
@@ -207,9 +206,9 @@ class Mortal:
         raise SystemExit
 
 
-def test_who_dies_before_the_item_changes_leaves_it_as_it_was(service, opened, ledger, spill, monkeypatch):
+def test_who_dies_before_the_item_changes_leaves_it_as_it_was(service, opened, ledger, spill, give_up_after):
     ledger.commit("state", LARGE, 0)
-    monkeypatch.setattr(clouds, "ATTEMPTS", 1)
+    give_up_after(1)
     dying = opened()
     service.do("PutItem", unheard)
     with pytest.raises(StorageFault, match="the connection broke"):
@@ -340,8 +339,8 @@ def test_what_dynamodb_refuses_is_one_line_that_says_what_to_do(service, ledger,
     assert words in line
 
 
-def test_throttling_without_end_says_to_wait(service, opened, monkeypatch):
-    monkeypatch.setattr(clouds, "ATTEMPTS", 1)
+def test_throttling_without_end_says_to_wait(service, opened, give_up_after):
+    give_up_after(1)
     ledger = opened()
     service.do("GetItem", json_error("400 Bad Request", "ProvisionedThroughputExceededException"))
     assert "wait a minute and go on with `marless resume`" in fault(lambda: ledger.load("state"))

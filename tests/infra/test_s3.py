@@ -92,8 +92,8 @@ def test_slow_down_twice_is_waited_out(service, storage):
     assert storage.get("a") == b"body"
 
 
-def test_slow_down_without_end_says_to_wait(service, storage, prefix, monkeypatch):
-    monkeypatch.setattr(clouds, "ATTEMPTS", 2)
+def test_slow_down_without_end_says_to_wait(service, storage, prefix, give_up_after):
+    give_up_after(2)
     impatient = S3Storage(service.cloud, BUCKET, prefix)
     service.do("PUT", *[s3_error("503 Slow Down", "SlowDown")] * 2)
     assert "wait a minute" in fault(lambda: impatient.put("a", b"body"))
@@ -222,8 +222,8 @@ def test_without_permission_nothing_is_said_about_what_exists(service, storage):
     assert "lack the permission s3:GetObject" in fault(lambda: storage.persist(["a"]))
 
 
-def test_an_endpoint_that_nobody_serves_is_named(monkeypatch):
-    monkeypatch.setattr(clouds, "ATTEMPTS", 1)
+def test_an_endpoint_that_nobody_serves_is_named(give_up_after):
+    give_up_after(1)
     with socket.socket() as unheard:
         unheard.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{unheard.getsockname()[1]}"

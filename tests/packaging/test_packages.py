@@ -55,15 +55,27 @@ def offline(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def actor(offline, tmp_path_factory):
-    """An actor's package with plug-ins of every kind but a ready wheel."""
-    folder = tmp_path_factory.mktemp("actor")
+def plugins(tmp_path_factory):
+    """Plug-ins of every kind but a ready wheel."""
+    folder = tmp_path_factory.mktemp("plugins")
     (folder / "meadow").mkdir()
     (folder / "meadow" / "__init__.py").write_text("GRASS = 1")
     (folder / "lonely.py").write_text("WHO = 'nobody'")
-    plugins = [str(project(folder / "nests")), str(folder / "meadow"), str(folder / "lonely.py"), "with-needs"]
-    assert build({"actor": folder / "package"}, plugins, python=HERE)
-    return folder / "package"
+    return [str(project(folder / "nests")), str(folder / "meadow"), str(folder / "lonely.py"), "with-needs"]
+
+
+@pytest.fixture(scope="module")
+def packages(offline, plugins, tmp_path_factory):
+    """Packages of two functions with the plug-ins."""
+    folder = tmp_path_factory.mktemp("packages")
+    targets = {function: folder / function for function in ("actor", "coordinator")}
+    assert build(targets, plugins, python=HERE)
+    return targets
+
+
+@pytest.fixture(scope="module")
+def actor(packages):
+    return packages["actor"]
 
 
 def loaded(function):
@@ -191,14 +203,11 @@ def test_byte_code_is_not_checked_against_sources_and_names_the_place_on_lambda(
     assert str(actor).encode() not in data
 
 
-def test_the_same_inputs_give_the_same_archive(offline, tmp_path):
-    digests = set()
-    for name in ("once", "again"):
-        target = tmp_path / name / "coordinator"
-        build({"coordinator": target}, python=HERE)
-        digests.add(pack(target, tmp_path / f"{name}.zip"))
-        assert (target / "coordinator/pricing/prices/aws-us-east-1.toml").is_file()
-    assert len(digests) == 1
+def test_the_same_inputs_give_the_same_archive(packages, plugins, tmp_path):
+    once, again = packages["coordinator"], tmp_path / "again"
+    assert (once / "coordinator/pricing/prices/aws-us-east-1.toml").is_file()
+    build({"coordinator": again}, plugins, python=HERE)
+    assert pack(once, tmp_path / "once.zip") == pack(again, tmp_path / "again.zip")
 
 
 def test_an_archive_depends_on_names_and_bytes_alone(tmp_path):

@@ -72,18 +72,29 @@ def require_whole_product(installed):
     assert not installed.account.exists()
 
 
-def test_an_installed_wheel_trains_here_and_in_the_emulated_account(wheel, tmp_path):
-    installed = FreshEnvironment(tmp_path)
-    installed.borrow_packages()
-    installed(f"python -m pip install --quiet --no-deps --no-index --ignore-installed {wheel}")
-    found = json.loads(installed(f"python -c '{_INSTALLED}'"))
-    assert found["root"].startswith(str(tmp_path))
-    assert found["code"] == provenance.code_sha256()
-    assert found["commit"] is None
-    assert found["template"] == template.text()
-    assert found["pins"] == PINS.read_text()
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """The wheel in an environment of its own, which borrows the packages that it needs."""
+    environment = FreshEnvironment(tmp_path_factory.mktemp("installed"))
+    environment.borrow_packages()
+    environment(f"python -m pip install --quiet --no-compile --no-deps --no-index --ignore-installed {wheel}")
+    return environment
+
+
+def test_an_installed_wheel_holds_what_the_source_tree_does_and_trains(installed):
+    known = json.loads(installed(f"python -c '{_INSTALLED}'"))
+    assert known["root"].startswith(str(installed.folder))
+    assert known["code"] == provenance.code_sha256()
+    assert known["commit"] is None
+    assert known["template"] == template.text()
+    assert known["pins"] == PINS.read_text()
     here = {function: [str(file) for file in sources(ROOT, entry).files] for function, entry in ENTRIES.items()}
-    assert found["files"] == here
+    assert known["files"] == here
+    installed(f"marless train {SETTINGS} --backend inline --run inline")
+
+
+@pytest.mark.conformance
+def test_an_installed_wheel_trains_here_and_in_the_emulated_account(installed):
     require_whole_product(installed)
 
 

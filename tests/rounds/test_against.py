@@ -33,7 +33,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def marless(folder, monkeypatch, capfd):
+def marless(folder, monkeypatch, capfd, no_processes):
     monkeypatch.chdir(folder)
     return Commands(capfd)
 

@@ -17,7 +17,7 @@ PETTINGZOO = "pettingzoo:bad_environments:"
 
 
 @pytest.fixture
-def marless(tmp_path, monkeypatch, capfd):
+def marless(tmp_path, monkeypatch, capfd, no_processes):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "broken.toml").write_text("seed = = 1\n")
     (tmp_path / "latin.toml").write_bytes("# Kräne\nseed = 1\n".encode("latin-1"))

@@ -11,6 +11,7 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 from commands import SMALL, Commands
 
+from coordinator.cli.app import main
 from coordinator.cloud.emulated_account import account_folder
 from infra.deployment import describe
 from infra.emulation import account
@@ -25,6 +26,24 @@ def marless(tmp_path, monkeypatch, capfd):
     yield Commands(capfd)
     if (running := account.find(account_folder())) is not None:
         running.stop()
+
+
+@pytest.fixture(scope="module")
+def deployed(tmp_path_factory):
+    """A folder whose account has the default deployment; its account ends with the tests."""
+    folder = tmp_path_factory.mktemp("deployed")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert main(["deploy", *ON]) == 0
+        yield folder
+        account.find(account_folder()).stop()
+
+
+@pytest.fixture
+def there(deployed, monkeypatch, capfd):
+    """Commands in the folder of the shared account."""
+    monkeypatch.chdir(deployed)
+    return Commands(capfd)
 
 
 def deployment(tenant="default"):
@@ -97,13 +116,6 @@ def test_an_account_is_kept_for_a_run_that_is_not_at_its_end(marless):
     assert account.find(account_folder()) is not None
 
 
-def test_a_run_that_asks_for_another_size_gets_the_command_that_deploys_it(marless):
-    said = small(marless, "big", "functions.actor.memory_mb=4096")
-    assert said.code == 2
-    assert said.err[-1].endswith("deploy again with --actor-memory 4096")
-    assert not Path("runs/big").exists()
-
-
 def test_a_detached_run_is_not_torn_down_by_accident(marless):
     assert marless("train", *SMALL, *ON, "stop.rounds=100000", "--run", "far", "--detach").code == 0
     assert account.find(account_folder()) is not None
@@ -135,19 +147,24 @@ def test_each_tenant_has_a_deployment_of_its_own(marless):
     )
 
 
-def test_nothing_is_removed_without_a_word_of_the_user(marless):
-    marless("deploy", *ON)
-    said = marless("teardown", *ON)
+def test_nothing_is_removed_without_a_word_of_the_user(there):
+    said = there("teardown", *ON)
     assert (said.code, said.err) == (2, ["marless: no terminal to confirm on; pass --yes"])
     assert deployment() is not None
 
 
-def test_logs_show_what_functions_wrote_and_of_which_run(marless):
-    marless("deploy", *ON)
-    assert small(marless, "well", "stop.rounds=1").code == 0
-    broken = small(marless, "ill", "task.name=pettingzoo:bad_environments:raising", "attempts=1")
+def test_logs_show_what_functions_wrote_and_of_which_run(there):
+    assert small(there, "well", "stop.rounds=1").code == 0
+    broken = small(there, "ill", "task.name=pettingzoo:bad_environments:raising", "attempts=1")
     assert broken.code != 0
-    calls = marless("logs", "--function", "actor")
+    calls = there("logs", "--function", "actor")
     pattern = r"\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}  actor\s+ran [\d.]+ ms, billed \d+ ms, \d+ of 1769 MB.*"
     assert any(re.fullmatch(pattern, line) for line in calls.out)
     assert not any("START RequestId" in line for line in calls.out)
+
+
+def test_a_run_that_asks_for_another_size_gets_the_command_that_deploys_it(there):
+    said = small(there, "big", "functions.actor.memory_mb=4096")
+    assert said.code == 2
+    assert said.err[-1].endswith("deploy again with --actor-memory 4096")
+    assert not Path("runs/big").exists()

@@ -119,7 +119,7 @@ def same(own, other):
 
 
 @pytest.fixture
-def marless(tmp_path, monkeypatch, capfd):
+def marless(tmp_path, monkeypatch, capfd, no_processes):
     monkeypatch.chdir(tmp_path)
     return Commands(capfd)
 

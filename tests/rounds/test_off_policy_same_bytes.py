@@ -92,11 +92,14 @@ def test_the_placement_changes_nothing_of_any_algorithm(train, name, rule):
     same(train(*METHODS[name], f"placement.rule={rule}"), train(*METHODS[name], SPLIT))
 
 
-def test_the_window_of_these_runs_slides_and_the_methods_differ(train):
-    runs = [train(*settings, SPLIT) for settings in METHODS.values()]
+@pytest.mark.parametrize(
+    "methods", [QUICK, pytest.param(tuple(METHODS), marks=pytest.mark.conformance)], ids=["some", "all"]
+)
+def test_the_window_of_these_runs_slides_and_the_methods_differ(train, methods):
+    runs = [train(*METHODS[method], SPLIT) for method in methods]
     assert all([past.round for past in run.state.past] == [2, 3, 4] for run in runs)
-    assert len({run.sha256 for run in runs}) == len(METHODS)
-    for run, method in zip(runs, METHODS, strict=True):
+    assert len({run.sha256 for run in runs}) == len(methods)
+    for run, method in zip(runs, methods, strict=True):
         assert any(part.startswith("priorities/") for part in run.state.parts) == ("by priority" in method)
     assert {line.env_steps for line in runs[0].lines} == set(range(80, 401, 80))
 

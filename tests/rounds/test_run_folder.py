@@ -57,7 +57,7 @@ FILES = {
 
 
 @pytest.fixture
-def marless(tmp_path, monkeypatch, capfd):
+def marless(tmp_path, monkeypatch, capfd, no_processes):
     monkeypatch.chdir(tmp_path)
     return Commands(capfd)
 
@@ -210,7 +210,7 @@ METHODS = {
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("method", METHODS)
-def test_the_configuration_of_a_run_gives_the_run_again(marless, method):
+def test_the_configuration_of_a_run_gives_the_run_again(marless, processes, method):
     marless.train("first", "seed=3", *METHODS[method])
     assert marless("train", "runs/first/config.toml", "--run", "second", "--workers", "2").code == 0
     assert load(Path("runs/second/config.toml")) == load(Path("runs/first/config.toml"))
@@ -219,7 +219,7 @@ def test_the_configuration_of_a_run_gives_the_run_again(marless, method):
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_stops_a_run_in_order_and_a_resume_completes_it(marless, whole, signalled, number, code):
+def test_a_signal_stops_a_run_in_order_and_a_resume_completes_it(marless, processes, whole, signalled, number, code):
     signalled(number, round=2)
     said = marless.train("first")
     assert said.code == code
@@ -269,7 +269,7 @@ def test_a_run_whose_function_was_too_slow_goes_on_with_more_time_for_it(marless
     assert refused.code == 2 and "only limits (stop.* and functions.*.timeout_s) can be set anew" in refused.err[0]
 
 
-def test_files_that_a_kill_kept_from_being_written_are_written_by_a_resume(marless, first, pictures):
+def test_files_that_a_kill_kept_from_being_written_are_written_by_a_resume(marless, processes, first, pictures):
     expected = summary("first")["final_return"]
     for name in ("summary.json", "evaluations.json", "policies.safetensors"):
         Path("runs/first", name).unlink()
@@ -299,7 +299,7 @@ def test_verify_recomputes_the_weights_and_names_what_differs(marless, first):
     assert (said.code, len(said.out)) == (1, 1) and "is missing" in said.out[0]
 
 
-def test_an_evaluation_does_not_depend_on_who_plays_it(marless, first):
+def test_an_evaluation_does_not_depend_on_who_plays_it(marless, processes, first):
     said = [marless("evaluate", "first", "--episodes", "330", "--json", "--workers", n) for n in ("1", "2")]
     assert said[0].code == 0 and said[0].out == said[1].out
     found = json.loads(said[0].out[0])

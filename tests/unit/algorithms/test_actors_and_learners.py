@@ -192,7 +192,7 @@ EXPLORING, FAST_CRITIC = {"epsilon_steps": 8192}, {"critic_lr": 0.01}
         slow(("iql", EXPLORING)),
         slow(("vdn", EXPLORING)),
         ("qmix", EXPLORING),
-        ("iddpg", FAST_CRITIC),
+        slow(("iddpg", FAST_CRITIC)),
         slow(("maddpg", FAST_CRITIC)),
     ],
 )

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from seeds import each_seed, slow
 
 from coordinator.placement.rules import fused, split
 from functions.algorithms import registry as algorithms
@@ -50,7 +51,7 @@ def rollout(spec, rng, steps=1, **given):
     return {**made, **given}
 
 
-def scene(name, spec, made, team=APART, precision=np.float64, **settings):
+def scene(name, spec, made, team=APART, precision=np.float64, seed=1, **settings):
     """The algorithm, and the context of a round whose replay buffer is one rollout."""
     algorithm, state = algorithms.algorithm(name), {}
     noise = {"noise_start": 0.1} if spec.classes[0].continuous else {}
@@ -58,13 +59,13 @@ def scene(name, spec, made, team=APART, precision=np.float64, **settings):
         algorithm, {"hidden": [8], "batch_size": 64, "updates_per_round": 1, **noise, **settings}
     )
     for group in sorted(set(team.groups)):
-        state |= algorithms.implementation(algorithm).initialise(spec, team, config, 1, group)
+        state |= algorithms.implementation(algorithm).initialise(spec, team, config, seed, group)
     state = {key: array.astype(precision) if array.dtype == np.float32 else array for key, array in state.items()}
     replay_buffer = ReplayBuffer(spec)
     replay_buffer.load([RolloutKey(0, 0, "")], lambda wanted: {wanted[0]: made})
     steps, num_envs = made["ended"].shape
     return algorithm, Context(
-        spec, team, config, 1, 0, replay_buffer.segments_from(np.arange(num_envs), steps), state, replay_buffer
+        spec, team, config, seed, 0, replay_buffer.segments_from(np.arange(num_envs), steps), state, replay_buffer
     )
 
 
@@ -76,12 +77,12 @@ def learned(algorithm, context, **tensors):
     return stages.run(algorithm, algorithms.implementation(algorithm), known, share)
 
 
-@pytest.mark.one_in(3)
-@EACH
+@each_seed
+@pytest.mark.parametrize("name", ["maddpg", slow("iddpg")])
 @pytest.mark.parametrize(("numbers", "best"), [(False, (2, 0)), (True, (0.5, -0.5))], ids=["choices", "numbers"])
-def test_policies_learn_what_pays_best(name, numbers, best):
-    spec, rng = pair(numbers), np.random.default_rng(0)
-    made = rollout(spec, rng, steps=8)
+def test_policies_learn_what_pays_best(name, numbers, best, seed):
+    spec, rng = pair(numbers), np.random.default_rng(seed)
+    made = rollout(spec, rng, steps=32)
     done = made["action/0"][..., 0] if numbers else made["action/0"]
     wanted = np.array(best)[:, None, None]
     made["reward"] = -((done - wanted) ** 2) if numbers else 1.0 * (done == wanted)
@@ -92,7 +93,7 @@ def test_policies_learn_what_pays_best(name, numbers, best):
         "lr": 0.0005 if numbers else 0.005,
         "critic_lr": 0.02,
     }
-    algorithm, context = scene(name, spec, made, precision=np.float32, **settings)
+    algorithm, context = scene(name, spec, made, precision=np.float32, seed=seed, **settings)
     tensors = learned(algorithm, context).tensors
     outputs = [policy_outputs(tensors, agent, made["observation/0"][agent].reshape(-1, SIZE)) for agent in (0, 1)]
     if numbers:

@@ -101,7 +101,7 @@ def test_who_explores_less_and_less_may_find_the_best_where_the_penalty_is_high(
 
 
 @each_seed
-@pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
+@pytest.mark.parametrize("name", [slow("iql"), "vdn", slow("qmix")])
 def test_who_explores_less_and_less_finds_the_best_of_the_penalty_game(name, seed):
     """With a penalty of -3 the corners, 7/3 in the mean over a partner that acts at random, are worth more than the
     middle, 2/3; which of the two pairs that pay 10 it is, both settle on as they explore less."""
@@ -131,7 +131,7 @@ def test_the_central_critic_of_maddpg_learns_what_every_pair_of_the_climbing_gam
 
 @each_seed
 @pytest.mark.parametrize(("game", "earned"), [("climbing", 5), ("penalty", 2)])
-@pytest.mark.parametrize("name", ["iql", "vdn"])
+@pytest.mark.parametrize("name", ["iql", slow("vdn")])
 def test_who_averages_over_a_partner_that_explores_misses_the_best(name, game, earned, seed):
     """Means over the partner's actions, climbing: -19/3, -17/3, 5/3 for the row player and -19/3, -23/3, 11/3 for the
     other, so both play the last action, which pays 5 of 11; penalty: -30, 2/3, -30, so both play the middle, 2 of 10.
@@ -162,7 +162,7 @@ def test_the_values_of_the_corridor_are_those_worked_out_by_hand(time_limit, goi
 
 @each_seed
 @pytest.mark.parametrize(("time_limit", "walks"), [("bootstrap", [1, 1, 1]), ("terminal", [0, 1, 1])])
-@pytest.mark.parametrize("name", ["vdn", "qmix"])
+@pytest.mark.parametrize("name", [slow("vdn"), "qmix"])
 def test_a_joint_value_walks_the_corridor_only_where_a_time_limit_is_no_end(name, time_limit, walks, seed):
     """At the first place taking is worth 1, and going on 0.9 to who takes a time limit for an end: not compared."""
     found = outputs(learned(CORRIDOR, name, seed, gamma=0.9, time_limit=time_limit), 4).argmax(axis=2)
@@ -175,7 +175,7 @@ HARD = {"masked": True, "elimination": True, "mixed": True}
 
 @each_seed
 @pytest.mark.parametrize("options", [slow({}), HARD], ids=["plain", "agents die, actions are masked"])
-@pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
+@pytest.mark.parametrize("name", [slow("iql"), slow("vdn"), "qmix"])
 def test_agents_that_explore_less_and_less_answer_every_signal(name, options, seed):
     """Two agents, five steps, a right answer each is the best there is: 10."""
     task = EnvTask(name="toy/signal", options=options)
@@ -183,7 +183,7 @@ def test_agents_that_explore_less_and_less_answer_every_signal(name, options, se
 
 
 @each_seed
-@pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
+@pytest.mark.parametrize("name", ["iql", "vdn", slow("qmix")])
 def test_so_they_do_where_what_surprises_is_replayed_more_often(name, seed):
     task = EnvTask(name="toy/signal", options=HARD)
     settings = {**ANSWERING, **OWN[name], "priority": 0.6, "priority_steps": 1500}

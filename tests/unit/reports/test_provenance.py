@@ -33,11 +33,12 @@ def checkout(tmp_path, monkeypatch):
     ("infra/two.py", "+"),
 ])  # fmt: skip
 def test_a_plus_stands_behind_a_commit_that_the_program_is_not(checkout, file, mark):
-    before, sha256 = provenance.commit(), provenance.code_sha256()
+    code_sha256 = provenance.code_sha256.__wrapped__  # as a new process takes it
+    before, sha256 = provenance.commit(), code_sha256()
     assert len(before) == 40
     (checkout / file).write_text("2")
     assert provenance.commit() == before + mark
-    assert (provenance.code_sha256() != sha256) == bool(mark)
+    assert (code_sha256() != sha256) == bool(mark)
 
 
 def test_a_run_depends_on_the_instructions_that_libraries_are_set_to_use(monkeypatch):
