@@ -42,7 +42,7 @@ _EVENTS = {
     "shared": ("^", "sharing switched on"),
     "split": ("v", "sharing switched off"),
     "rejected": ("x", "rejected by a trial"),
-    "alone": (".", "due, but no two agents act alike"),
+    "alone": (".", "due, but no two policies are similar"),
 }
 
 Arms = Mapping[str, Runs]

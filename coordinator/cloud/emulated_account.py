@@ -9,7 +9,7 @@ from coordinator.drive.ledger_items import load_state
 from coordinator.errors import UserError
 from coordinator.extras import require
 from coordinator.reports import provenance
-from coordinator.runs.folder import ROOT, RunFolder, everything
+from coordinator.runs.folder import ROOT, RunFolder, all_runs
 from functions.contract import StorageFault
 from infra.aws.clients import Cloud
 from infra.aws.errors import storage_errors
@@ -129,7 +129,7 @@ def _deploy(cloud: Cloud, tenant: str) -> None:
 
 def _needed(run: str) -> bool:
     """Whether the account holds another run that has not finished."""
-    return any(folder.path.name != run and _unfinished(folder) for folder in everything())
+    return any(folder.path.name != run and _unfinished(folder) for folder in all_runs())
 
 
 def _unfinished(folder: RunFolder) -> bool:

@@ -360,7 +360,7 @@ def _after_absolute(plan: Plan, state: State) -> State:
 
 
 def _on_resumed(plan: Plan, state: State, event: Resumed) -> State:
-    """Lets the run go on; failed work may be tried again, and raised limits count."""
+    """Resumes the run: failed work may be tried again, and raised limits count."""
     state = _bill_waiting(plan, state)
     slots = {
         work: replace(slot, failures=0, problem="", not_retryable=False, diverged=False)

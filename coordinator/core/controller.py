@@ -1,4 +1,4 @@
-"""The controller decides after every round who learns with whom in the next one, and on how much data.
+"""The controller decides after every round which agents share networks in the next one, and how many rollouts it has.
 
 It applies the rules of `trend`, `similarity`, `grouping` and `scaling` in the order of the MARLess paper ("Multi-Agent
 Reinforcement Learning with Serverless Computing", SoCC 2025, section 4).
@@ -49,19 +49,19 @@ class Proposal(Message, frozen=True, kw_only=True):
     team: Team
     # The old group from which each changed group starts.
     bases: dict[int, int]
-    # How much less than the present team it may return in a trial; None without a trial.
+    # The loss of return against the present team that a trial accepts; None without a trial.
     margin: float | None = None
     # Its state, once its networks exist; as in `State`.
     objects: tuple[Ref, ...] = ()
     parts: dict[str, int] = field(default_factory=dict)
-    # Looks at the trial so far, and the returns of its episodes, new team minus old.
+    # Interim analyses of the trial so far, and the returns of its episodes, new team minus old.
     look: int = 0
     differences: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
 class RoundSignals:
-    """What a finished round showed: mean returns per agent (empty without a finished episode), figures and tables."""
+    """What the rules read of a round: mean returns per agent (empty without a finished episode), metrics, tables."""
 
     returns: tuple[float, ...]
     metrics: Mapping[str, float]
@@ -69,7 +69,7 @@ class RoundSignals:
 
 
 class Decision(Message, frozen=True, kw_only=True):
-    """What the controller makes of a finished round."""
+    """The controller's decision after a finished round."""
 
     controller: ControllerState
     proposal: Proposal | None = None
@@ -77,7 +77,7 @@ class Decision(Message, frozen=True, kw_only=True):
     slope: float | None = None
     # Of the agents' policies.
     diversity: float | None = None
-    # 'alone' when sharing was due and no two agents act alike.
+    # 'alone' when sharing was due and no two policies are similar.
     event: Literal["", "alone"] = ""
 
 
@@ -183,7 +183,7 @@ def _bounds(config: RunConfig, spec: EnvSpec, overhead: float) -> scaling.Bounds
 def _propose(
     config: RunConfig, spec: EnvSpec, team: Team, controller: ControllerState, signals: RoundSignals, round_: int
 ) -> Proposal | None:
-    """The other mode: all agents apart, or agents that act alike together; None when no agents act alike."""
+    """The other mode: no agents share, or agents with similar policies do; None when no policies are similar."""
     if controller.shared:
         apart = tuple(range(len(spec.agents)))
         bases = {agent: group for agent, group in enumerate(team.groups) if team.groups.count(group) > 1}

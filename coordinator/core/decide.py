@@ -14,7 +14,7 @@ from coordinator.core.tasks import EXTRA_GETS, PlannedTask, function_memory, in_
 
 @dataclass(frozen=True)
 class Dispatch:
-    """Start these attempts, once the state says that they are dispatched."""
+    """Start these attempts, after a commit that records them as dispatched."""
 
     tasks: tuple[PlannedTask, ...]
 
@@ -55,7 +55,7 @@ Command = Dispatch | Wait | Advance | Abandon | Finish | Stop
 
 
 def decide(plan: Plan, state: State) -> Command:
-    """What to do next. The same plan and state always give the same command."""
+    """The next command. The same plan and state always give the same one."""
     if state.status != "running":
         return Stop(state.status, state.reason)
     open_slots = [slot for slot in state.slots.values() if slot.done is None]

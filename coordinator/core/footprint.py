@@ -40,19 +40,22 @@ def learner(config: RunConfig, spec: EnvSpec, team: Team) -> Footprint:
     own, rule, sizes = algorithm(config.algorithm.name), config.placement.rule, _sizes(config, spec, team)
     placement = PLACEMENTS[rule]
     place = PLACEMENTS[PACKED] if placement.planned or placement.one_function else placement
-    # The second update stands for all later ones.
+    # All updates after the first need the same memory.
     schedule = place(own.stages, team.learning, min(2, config.algorithm.updates_per_round))
     data, works = _data_bytes(config, spec), itertools.chain.from_iterable(schedule)
-    tasks = [Footprint(_drawing(sizes)), *(Footprint(_training(own, sizes, work), data) for work in works)]
+    tasks = [
+        Footprint(_initialise_bytes(sizes)),
+        *(Footprint(_training_bytes(own, sizes, work), data) for work in works),
+    ]
     if placement.one_function:
-        tasks.append(Footprint(_batched(sizes, team) + sum(sum(parts.values()) for parts in sizes.values())))
+        tasks.append(Footprint(_batched_bytes(sizes, team) + sum(sum(parts.values()) for parts in sizes.values())))
     return max(tasks, key=sum)
 
 
 def player(config: RunConfig, spec: EnvSpec, team: Team) -> Footprint:
     """The footprint of an actor or evaluator: the policies as they are read, and batched, a copy for every agent."""
     sizes = _sizes(config, spec, team)
-    return Footprint(sum(parts.get("policy", 0) for parts in sizes.values()) + _batched(sizes, team))
+    return Footprint(sum(parts.get("policy", 0) for parts in sizes.values()) + _batched_bytes(sizes, team))
 
 
 def _sizes(config: RunConfig, spec: EnvSpec, team: Team) -> Sizes:
@@ -67,11 +70,11 @@ def _sizes(config: RunConfig, spec: EnvSpec, team: Team) -> Sizes:
     except BadRequest:
         return {group: {} for group in team.learning}
     except Exception as error:
-        problem = f"does not tell how large its state is: {type(error).__name__}: {error}"
+        problem = f"cannot compute the bytes of its state: {type(error).__name__}: {error}"
         raise ValueError(f"algorithm {config.algorithm.name} {problem}") from error
 
 
-def _drawing(sizes: Sizes) -> int:
+def _initialise_bytes(sizes: Sizes) -> int:
     """The arrays, and the object's bytes of all parts but the policies. Optimiser moments are zeros that were never
     written, for which the system allocates no memory."""
     every = [item for parts in sizes.values() for item in parts.items()]
@@ -79,11 +82,11 @@ def _drawing(sizes: Sizes) -> int:
     return arrays + sum(size for part, size in every if part != "policy")
 
 
-def _batched(sizes: Sizes, team: Team) -> int:
+def _batched_bytes(sizes: Sizes, team: Team) -> int:
     return sum(sizes[team.groups[agent]].get("policy", 0) for agent in team.learners)
 
 
-def _training(own: AlgorithmSpec, sizes: Sizes, work: Work) -> int:
+def _training_bytes(own: AlgorithmSpec, sizes: Sizes, work: Work) -> int:
     """The parts that the work's stages read, their new versions, and for the network in training another copy, a
     gradient and a scratch array; untrained parts keep their arrays."""
     stages = [own.stage(name) for name in work.stages]

@@ -1,7 +1,6 @@
-"""What the coordinator knows of a run: the plan, which never changes, and the state, which `apply` replaces.
+"""The coordinator's two values of a run: the plan, which never changes, and the state, which `apply` replaces.
 
-Both are values. The state is everything `decide` may look at beside the plan, so a run that was killed is resumed by
-loading it.
+`decide` reads these two alone, so a killed run is resumed by loading its state.
 """
 
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ Status = Literal["running", "finished", "stopped", "failed"]
 
 @dataclass(frozen=True)
 class Plan:
-    """What the user asked for, and what the platform promises."""
+    """The user's configuration, and what the platform promises."""
 
     run: str
     config: RunConfig
@@ -129,7 +128,7 @@ class RoundLine(Message, frozen=True, kw_only=True):
     slope: float | None = None
     # How differently the agents act: system neural diversity, see `coordinator.core.controller`.
     diversity: float | None = None
-    # What became of sharing: '', 'shared', 'split', 'rejected' (by a trial), 'skipped', 'unaffordable' or 'alone'.
+    # The change of sharing: '', 'shared', 'split', 'rejected' (by a trial), 'skipped', 'unaffordable' or 'alone'.
     event: str = ""
     # In each arm of the trial.
     trial_episodes: int = 0
@@ -147,7 +146,7 @@ class State(Message, frozen=True, kw_only=True):
     status: Status = "running"
     # Which limit ended the training, or why the run stopped or failed.
     reason: str = ""
-    # What is in flight of the coming round, and which wave of the learners.
+    # The phase of the coming round whose tasks are in flight, and the wave of its learners.
     phase: Phase = "describe"
     wave: int = 0
     # Finished rounds and their environment steps.
@@ -163,9 +162,9 @@ class State(Message, frozen=True, kw_only=True):
     # The tasks of the phase by work name.
     slots: dict[str, Slot] = field(default_factory=dict)
     meter: Meter = Meter()
-    # The longest milliseconds by kind of task, for each unit of weight.
+    # The longest duration by kind of task, in milliseconds per unit of weight.
     slowest: dict[str, float] = field(default_factory=dict)
-    # What the placement planner goes by: durations, most megabytes by function, bytes of the last ledger write.
+    # The placement planner's inputs: durations, peak megabytes by function, bytes of the last ledger write.
     timings: Timings = field(default_factory=dict)
     peaks: dict[str, float] = field(default_factory=dict)
     item_bytes: int = 0
@@ -177,7 +176,7 @@ class State(Message, frozen=True, kw_only=True):
     # A team that the round may end with, and the rest of the decision that proposed it.
     proposal: Proposal | None = None
     decision: Decision | None = None
-    # Of the rounds that ended last.
+    # The lines of the rounds that ended last.
     lines: tuple[RoundLine, ...] = ()
     best: Best | None = None
     # Earlier rounds that the next one may learn from, oldest first.
@@ -195,20 +194,20 @@ class State(Message, frozen=True, kw_only=True):
 
     @property
     def env_spec(self) -> EnvSpec:
-        """What the task looks like, known from the first answer on."""
+        """The environment's spec; raises `ValueError` in phase describe."""
         if self.spec is None:
-            raise ValueError("nobody has looked at the task yet")
+            raise ValueError("the environment's spec is not known yet")
         return self.spec
 
     @property
     def refused(self) -> bool:
-        """Whether the task, once it was looked at, could not give what the configuration asks of it."""
-        # Where a task of a run failed instead, its slot says so.
+        """Whether the environment cannot do what the configuration demands."""
+        # If a task failed instead, its slot has the problem.
         return self.status == "failed" and self.phase == "describe" and not self.slots
 
     @property
     def diverged(self) -> bool:
-        """Whether learners made what is no number, which they would make again: the run cannot go on."""
+        """Whether a learner made NaN or infinity; as it would again, the run cannot be resumed."""
         return self.status == "failed" and any(slot.diverged for slot in self.slots.values())
 
     @property
@@ -218,7 +217,7 @@ class State(Message, frozen=True, kw_only=True):
 
     @property
     def placement(self) -> RoundPlacement:
-        """Where the round in flight runs, known from the first one on."""
+        """The placement of the round in flight; raises `ValueError` before the first round."""
         if self.round_placement is None:
             raise ValueError("no round is placed yet")
         return self.round_placement
@@ -230,10 +229,10 @@ class State(Message, frozen=True, kw_only=True):
 
     @property
     def durable_refs(self) -> tuple[Ref, ...]:
-        """What the run cannot go on without, each once."""
+        """The objects that a resume needs, each once."""
         best = self.best.policies if self.best else ()
-        remembered = (ref for round_ in self.past for ref in round_.trajectories)
-        return tuple(dict.fromkeys((*self.objects, *best, *remembered)))
+        past = (ref for round_ in self.past for ref in round_.trajectories)
+        return tuple(dict.fromkeys((*self.objects, *best, *past)))
 
     def refs(self, parts: set[str]) -> tuple[Ref, ...]:
         """The objects that hold any of `parts` (`part/group`), each once, in order."""

@@ -43,7 +43,7 @@ from functions.data.replay_buffer import newest_rounds
 MOST_PUTS = 3
 # An attempt reads an earlier answer, and objects under keys that are taken.
 EXTRA_GETS = 1 + MOST_PUTS
-# Looks at a trial before it must be decided.
+# Interim analyses of a trial, at most.
 LOOKS = 4
 
 
@@ -174,7 +174,7 @@ def undisturbed(plan: Plan, state: State) -> int:
 
 
 def learns(plan: Plan, state: State, wave: int) -> list[PlannedTask]:
-    """The tasks of one wave of the round's learning; earlier schedule must be answered."""
+    """The tasks of one wave of the round's learning; earlier waves must be answered."""
     schedule = learner_schedule(plan, state)
     first = schedule[wave][0].first
     tensors = _published(state, [work for before in schedule[:wave] for work in before if work.first == first])

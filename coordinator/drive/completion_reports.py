@@ -1,4 +1,4 @@
-"""Completion reports of a detached run: where its tasks send them, and what the reports say of an attempt."""
+"""Completion reports of a detached run: where its tasks send them, and the outcome of an attempt."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _WITHOUT_FAILURE = ("", "timeout", "crash", "throttled")
 
 @dataclass(frozen=True)
 class Detached:
-    """What a driver knows that lives for one turn of the coordinator's function only."""
+    """The inputs of a driver that lives for one turn of the coordinator's function."""
 
     # The function to wake when all tasks that were dispatched together have ended.
     coordinator: str

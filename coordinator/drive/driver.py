@@ -1,4 +1,4 @@
-"""The loop that drives a run: load, decide, commit, act, record. It knows the ports and no adapter behind them."""
+"""The loop that drives a run: load, decide, commit, act, record. It uses the ports, never an adapter."""
 
 import time
 from collections.abc import Callable
@@ -85,7 +85,7 @@ class Ports:
 class Driver:
     """Drives one run, one `step` at a time; all that a resume after a kill needs is in the ledger.
 
-    With `detached` nobody waits for the functions: they report to completion sets, and another driver takes the run up.
+    With `detached` no process waits for the functions: they report to completion sets, and another driver continues.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class Driver:
         self._record()
 
     def take_up(self) -> bool:
-        """Goes on where another driver of a detached run left off; False if the run has not begun."""
+        """Continues where the last driver of a detached run ended; False if the run has not begun."""
         record = self._ports.ledger.load(STATE)
         if record is not None:
             self._version, self._marked, self._committed_at = record.version, record.at, record.at

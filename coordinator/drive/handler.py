@@ -1,7 +1,7 @@
 """The coordinator as a Lambda function: a shell around `coordinator.drive.detached_turn` that events wake.
 
-An event names a run of this tenant; `{"sweep": true}` comes from the schedule and stands for all live runs. Nothing
-else in an event is trusted: the ledger says what there is to do.
+An event names a run of this tenant; `{"sweep": true}` comes from the schedule and means all live runs. Nothing
+else in an event is trusted: the ledger decides what happens.
 """
 
 import os
@@ -43,7 +43,7 @@ class Coordinator:
         self._time = OwnTime()
 
     def __call__(self, event: dict[str, Any], context: Any) -> dict[str, Any]:
-        """Wakes every live run, or takes one as far as it goes; returns what it did, for the log."""
+        """Wakes every live run, or takes a turn of one run; returns the outcome for the log."""
         self._time.begin()
         if event.get("sweep"):
             # A sweep is billed to the deployment, not to a run.

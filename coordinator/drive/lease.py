@@ -23,7 +23,7 @@ class LeaseHeld(Exception):
 
 
 class Lease(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """Who drives the run."""
+    """The driver of a run."""
 
     # A process, `cloud`, or '' without a holder.
     holder: str = ""

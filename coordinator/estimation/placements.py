@@ -14,7 +14,7 @@ from coordinator.placement import planner
 from coordinator.placement.planner import Forecast
 from coordinator.placement.round_placement import RoundPlacement
 from coordinator.pricing.prices import load_prices
-from coordinator.reports.text import described, money, table
+from coordinator.reports.text import money, placement_text, table
 
 # The instance that functions are compared with.
 MACHINE, VCPUS = "c6a.large", 2
@@ -36,7 +36,7 @@ class PlacementPlan:
         rows = [
             (
                 "->" if item.round_placement == self.chosen.round_placement else "",
-                described(item.round_placement),
+                placement_text(item.round_placement),
                 money(item.dollars),
                 money(item.compute + item.requests),
                 money(item.storage + item.ledger),

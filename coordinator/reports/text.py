@@ -8,10 +8,10 @@ from coordinator.placement.rules import PLACEMENTS
 from coordinator.reports.statistics import FinalReturn, summary
 
 _EVENTS = {
-    "shared": "sharing switched on: agents that act alike share one network",
+    "shared": "sharing switched on: agents with similar policies share one network",
     "split": "sharing switched off: every agent has its own network",
     "rejected": "a shared team was tried on {:,} episodes and rejected",
-    "alone": "training declines, but no two agents act alike: no sharing",
+    "alone": "training declines, but no two policies are similar: no sharing",
     "skipped": "a shared team could not be built or tried; training continues without it",
     "unaffordable": "a shared team was not tried: the trial could exceed stop.dollars",
 }
@@ -91,7 +91,7 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], aligned
     return "\n".join([text[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *text[1:]])
 
 
-def described(round_placement: RoundPlacement) -> str:
+def placement_text(round_placement: RoundPlacement) -> str:
     """A placement in a few words."""
     words: list[str] = [round_placement.rule]
     if PLACEMENTS[round_placement.rule].one_function:

@@ -19,7 +19,7 @@ _HEADER = ("side", "against", "return")
 
 
 class SideReturn(msgspec.Struct, frozen=True, kw_only=True):
-    """The undiscounted returns of `side`, summed over its agents, while all others act as `against` says."""
+    """The undiscounted returns of `side`, summed over its agents; `against` names the policies of all others."""
 
     side: str
     against: str
@@ -68,7 +68,7 @@ def opponent(text: str, own: TeamPolicy) -> TeamPolicy | None:
 
 
 def lines(found: CrossEvaluation) -> list[str]:
-    """The same as text."""
+    """The table of the returns, as lines of text."""
     title = f"{found.run}, policies of round {found.round:,}, greedy, {found.episodes:,} episodes per line"
     rows = [(play.side, play.against, plus_minus(play.returns)) for play in found.plays]
     return [title, table(_HEADER, rows), "(undiscounted, summed over the side's agents, with 95 % interval)"]

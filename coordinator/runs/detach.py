@@ -1,4 +1,4 @@
-"""Handing a run over to the coordinator in the cloud."""
+"""Hands a run over to the coordinator in the cloud."""
 
 import time
 
@@ -14,15 +14,15 @@ from functions.contract import StaleVersion, StorageFault
 
 
 def detach(folder: RunFolder, config: RunConfig, identity: Identity, backend: Connection) -> Ending:
-    """Lets the cloud begin, or go on with, the run; nothing of it needs this machine then.
+    """Lets the cloud start or continue the run, which then needs nothing of this machine.
 
-    Until the last write nobody but this process may drive it, so a kill in between leaves a run that stands still.
-    Raises `UserError` when somebody drives the run, `StorageFault`.
+    This process holds the lease until the last write, so a kill before that leaves a run that stands still. Raises
+    `UserError` when another driver has the run, and `StorageFault`.
     """
     deployment_ref = identity.deployment_ref
     assert deployment_ref is not None
-    place = registry.remote(identity.backend)
-    ledger, outside = backend.ledger, place.deployed(folder.path, deployment_ref)
+    platform = registry.remote(identity.backend)
+    ledger, outside = backend.ledger, platform.deployed(folder.path, deployment_ref)
     coordinator = deployment_ref.functions["coordinator"]
     try:
         version = lease.take(ledger, this_process(), time.time())
@@ -30,7 +30,7 @@ def detach(folder: RunFolder, config: RunConfig, identity: Identity, backend: Co
         listed, record = outside.live.load(identity.run), ledger.load(STATE)
         outside.live.commit(identity.run, coordinator.encode(), listed.version if listed else 0)
         lease.hand_over(ledger, version, record.version if record else None)
-        # Who held the run before may have been about to take it off the list.
+        # The former holder may have been about to remove the run from the list.
         if outside.live.load(identity.run) is None:
             outside.live.commit(identity.run, coordinator.encode(), 0)
     except lease.LeaseHeld as held:
@@ -44,7 +44,7 @@ def detach(folder: RunFolder, config: RunConfig, identity: Identity, backend: Co
     except StorageFault:
         begins = "begins within a minute or two"
     folder.become_latest()
-    print(f"{folder.name} {begins} in the cloud; {place.survives}")
+    print(f"{folder.name} {begins} in the cloud; {platform.survives}")
     print(f"  marless watch {folder.name}     what it does, and its policies when it has ended")
     print(f"  marless stop {folder.name}      end it after the tasks in flight")
     return Ending(FINISHED, "")

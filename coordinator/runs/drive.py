@@ -1,4 +1,4 @@
-"""How a command drives a run, and where a new one is to live."""
+"""How a command drives a run, and the platform of a new one."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Drive:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a new run is to live."""
+    """The platform of a new run."""
 
     backend: Backend
     tenant: str = TENANT

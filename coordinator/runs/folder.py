@@ -1,4 +1,4 @@
-"""A run's folder: its name, its files, who drives it, and which program and configuration it is of."""
+"""A run's folder: its name, its files, its driver, its program and its configuration."""
 
 import fcntl
 import hashlib
@@ -32,23 +32,16 @@ POLICIES, BEST_POLICIES = "policies.safetensors", "best_policies.safetensors"
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 _LOCK = ".lock"
 _BEFORE_PLAN = {CONFIG, ERRORS, "workers", "objects"}
-# Whoever asks whether a run is driven holds its lock for an instant, which a driver sits out.
+# `driven` holds the lock for a moment; a driver waits so long for it.
 _LOCK_WAIT_S = 0.2
 
 
-class Identity(
-    msgspec.Struct,
-    frozen=True,
-    forbid_unknown_fields=True,
-    kw_only=True,
-    rename={"environment_fingerprint": "surroundings"},
-):
-    """What stays the same about a run (plan.json).
+class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The constant part of a run (plan.json).
 
-    `code_sha256` is of the program that began it, `commit` what was checked out, `created` UTC in ISO format.
-    `environment_fingerprint` are what its bytes depend on beside that. `configs` are hashes of the config.toml files
-    that marless wrote for it, in order. `deployment_ref` is where a run lives that is not in its folder. `opponents`
-    are those that have policies.
+    `code_sha256` and `commit` are of the program that began it, `environment_fingerprint` has what else its bytes
+    depend on, `created` is UTC in ISO format. `configs` are the hashes of the config.toml files that marless wrote for
+    it, in order. `deployment_ref` locates a run in the cloud. `opponents` are those that have policies.
     """
 
     run: str
@@ -72,7 +65,7 @@ class RunFolder:
     def create(cls, name: str | None, suggestion: str) -> Self:
         """A new folder called `name`, or after `suggestion` and the time; `UserError` for a bad or taken name.
 
-        What a command left that was killed before its folder became a run is taken over; see `begin`.
+        Reuses the folder of a command that was killed before it wrote plan.json; see `begin`.
         """
         if name is not None:
             require_name(name)
@@ -85,8 +78,8 @@ class RunFolder:
             except FileExistsError:
                 if name is None:
                     continue
-                if not _left_over(path):
-                    raise _taken(path) from None
+                if not _is_leftover(path):
+                    raise _name_taken(path) from None
             return cls(path)
         raise UserError(f"too many runs are called {stem}; pick a name with --run")
 
@@ -106,24 +99,24 @@ class RunFolder:
 
     @property
     def name(self) -> str:
-        """How commands may call it: its name, or its path where it lies elsewhere."""
+        """What commands call it: its name, or its path if it is not under runs/."""
         return self.path.name if self.path.parent == ROOT else str(self.path)
 
     def begin(self) -> None:
-        """For the driver of a new run: clears what another command left here; `UserError` if it is a run now."""
-        if not _left_over(self.path):
-            raise _taken(self.path)
+        """Deletes the ledger that a killed command left; raises `UserError` if the folder is a run by now."""
+        if not _is_leftover(self.path):
+            raise _name_taken(self.path)
         for path in self.path.glob(f"{LEDGER_FILE}*"):
             path.unlink()
 
     def identify(self, identity: Identity) -> None:
-        """Writes plan.json; with it the folder is a run, which a power loss does not take back."""
+        """Writes plan.json, which makes the folder a run; a power loss does not undo it."""
         self.write(IDENTITY, msgspec.json.format(msgspec.json.encode(identity), indent=2) + b"\n", durable=True)
         with _storage_errors(self.path.parent):
             sync(self.path.parent)
 
     def identity(self) -> Identity:
-        """What plan.json says; raises `UserError` when it cannot be read."""
+        """The content of plan.json; raises `UserError` when it cannot be read."""
         try:
             return msgspec.json.decode((self.path / IDENTITY).read_bytes(), type=Identity)
         except (OSError, msgspec.MsgspecError) as error:
@@ -134,7 +127,7 @@ class RunFolder:
         return load(self.path / CONFIG)
 
     def config_sha256(self) -> str:
-        """The hash of config.toml as it stands; raises `UserError` when it is gone."""
+        """The hash of the present config.toml; raises `UserError` when it cannot be read."""
         try:
             return sha256((self.path / CONFIG).read_bytes())
         except OSError as error:
@@ -147,7 +140,7 @@ class RunFolder:
             replace(path, body, durable)
 
     def become_latest(self) -> None:
-        """Points runs/latest here, for a run that lies there."""
+        """Points runs/latest at this run if it is under runs/."""
         if self.path.parent != ROOT:
             return
         temporary = ROOT / f".{LATEST}.{secrets.token_hex(4)}"
@@ -164,7 +157,7 @@ class RunFolder:
         """Makes this process the run's only driver; raises `UserError` when there is one."""
         descriptor = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            if not _locked(descriptor, _LOCK_WAIT_S):
+            if not _try_lock(descriptor, _LOCK_WAIT_S):
                 other = os.read(descriptor, 20).decode(errors="replace").strip()
                 raise UserError(f"{self.name} is being trained by another process (pid {other or 'unknown'})")
             os.ftruncate(descriptor, 0)
@@ -174,26 +167,26 @@ class RunFolder:
             os.close(descriptor)
 
     def driver(self) -> int | None:
-        """The process that drives the run at this moment, if one does."""
+        """The id of the process that drives the run now, if one does."""
         if not self.driven():
             return None
         text = (self.path / _LOCK).read_text().strip()
         return int(text) if text.isdecimal() else None
 
     def driven(self) -> bool:
-        """Whether a process drives the run at this moment."""
+        """Whether a process drives the run now."""
         try:
             descriptor = os.open(self.path / _LOCK, os.O_RDONLY)
         except OSError:
             return False
         try:
-            return not _locked(descriptor, 0.0, fcntl.LOCK_SH)
+            return not _try_lock(descriptor, 0.0, fcntl.LOCK_SH)
         finally:
             os.close(descriptor)
 
 
-def everything() -> list[RunFolder]:
-    """All runs under runs/, the oldest first; before them those whose plan.json cannot be read."""
+def all_runs() -> list[RunFolder]:
+    """All runs under runs/: those whose plan.json cannot be read, then the others, the oldest first."""
     if not ROOT.is_dir():
         return []
     folders = [path for path in ROOT.iterdir() if not path.is_symlink() and (path / IDENTITY).is_file()]
@@ -208,7 +201,7 @@ def _created(folder: RunFolder) -> str:
 
 
 def sha256(body: bytes) -> str:
-    """The hash by which plan.json knows a config.toml."""
+    """The hash of a config.toml that plan.json holds."""
     return hashlib.sha256(body).hexdigest()
 
 
@@ -217,15 +210,15 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _left_over(path: Path) -> bool:
-    """Whether a folder holds nothing but what a command makes before plan.json."""
+def _is_leftover(path: Path) -> bool:
+    """Whether a folder holds only what a command makes before plan.json."""
     if path.is_symlink() or not path.is_dir():
         return False
     names = {entry.name for entry in path.iterdir() if not entry.name.startswith((".", LEDGER_FILE))}
     return names <= _BEFORE_PLAN
 
 
-def _taken(path: Path) -> UserError:
+def _name_taken(path: Path) -> UserError:
     return UserError(
         f"there is a run {path.name} already; resume it (marless resume {path.name}) or pick another name"
         if (path / IDENTITY).is_file()
@@ -242,7 +235,7 @@ def _storage_errors(path: Path) -> Iterator[None]:
 
 
 def require_name(name: str, where: str = "--run") -> None:
-    """Raises `UserError`, which begins with `where` it was given, for what cannot be a run's name."""
+    """Raises `UserError` if `name` cannot be a run's name; `where` is the option or argument that has it."""
     if not _NAME.fullmatch(name) or name == LATEST:
         raise UserError(
             f"{where} {name}: a run's name has letters, digits, '.', '_' and '-' only, does not start with a dot,"
@@ -250,7 +243,7 @@ def require_name(name: str, where: str = "--run") -> None:
         )
 
 
-def _locked(descriptor: int, patience_s: float, kind: int = fcntl.LOCK_EX) -> bool:
+def _try_lock(descriptor: int, patience_s: float, kind: int = fcntl.LOCK_EX) -> bool:
     until = time.monotonic() + patience_s
     while True:
         try:

@@ -1,4 +1,4 @@
-"""An invoker that remembers what the command line wants to know of the traffic: when sampling began, how much memory
+"""An invoker that records measurements for the command line: when sampling began, how much memory
 functions took, why tasks fail."""
 
 import re
@@ -10,7 +10,7 @@ from coordinator.drive.ports import Invoker
 from functions.contract import Answer, Failed, FailureKind, Report
 
 _ANSWERS: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
-# How every encoded `Failed` begins, also where a platform spaces it; looking at it spares decoding each answer twice.
+# The first bytes of every encoded `Failed`, with and without spaces; the check saves decoding each answer twice.
 _FAILED = re.compile(rb'\{"type": ?"failed"')
 
 
@@ -32,7 +32,7 @@ class InstrumentedInvoker:
         self._invoker.invoke(function, id, attempt, body, timeout_s)
 
     def wait(self, timeout_s: float) -> list[Report]:
-        """The invoker's reports, looked at in passing."""
+        """The reports of the wrapped invoker."""
         reports = self._invoker.wait(timeout_s)
         for report in reports:
             self.peak_mb[report.function] = max(report.peak_mb, self.peak_mb.get(report.function, 0.0))

@@ -1,4 +1,4 @@
-"""A process's hold on a run in the cloud, for as long as it drives it."""
+"""Keeps the lease of a run in the cloud while this process drives it."""
 
 import os
 import socket
@@ -20,9 +20,9 @@ from infra.aws.deployment_ref import DeploymentRef
 
 @contextmanager
 def renew_lease(identity: Identity, config: RunConfig, backend: Connection) -> Iterator[Callable[[], None]]:
-    """Gives what renews the hold; nothing to hold for a run on this machine, whose folder is locked.
+    """Takes the lease and gives the function that renews it; a run on this machine has none, its folder is locked.
 
-    Raises `UserError` when somebody else drives the run.
+    Raises `UserError` when another driver has the run.
     """
     if identity.deployment_ref is None:
         yield lambda: None
@@ -37,7 +37,7 @@ def renew_lease(identity: Identity, config: RunConfig, backend: Connection) -> I
         )
         yield keeper.renew
     finally:
-        # A hold that is not let go ends by itself.
+        # A lease that is not released expires.
         with suppress(StorageFault, StaleVersion):
             keeper.release()
 
@@ -50,7 +50,7 @@ def this_process() -> str:
 def manifest_of(
     identity: Identity, deployment_ref: DeploymentRef, config: RunConfig, backend: Connection, detached: bool
 ) -> RunManifest:
-    """What the run's ledger says of it."""
+    """The run's manifest, for its ledger."""
     return RunManifest(
         run=identity.run,
         tenant=deployment_ref.tenant,

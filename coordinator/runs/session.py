@@ -1,4 +1,4 @@
-"""One command's drive of a run, from its first decision to the files and the exit code it leaves."""
+"""A session: one command drives a run, from its first decision to its files and its exit code."""
 
 import time
 from collections.abc import Callable
@@ -25,13 +25,13 @@ from coordinator.runs.view import View
 from functions import keys
 from functions.contract import FailureKind, StorageFault
 
-# Failures whose cause the user has to remove: a task that cannot be, a package that is missing, a disk that is full.
-_OF_THE_USER: tuple[FailureKind, ...] = ("request", "missing_extra", "storage")
+# Failures whose cause the user has to remove: an impossible task, a missing package, a full disk.
+_USER_FAULTS: tuple[FailureKind, ...] = ("request", "missing_extra", "storage")
 
-# Of these, what a user wrote; a run that it kept from sampling anything leaves nothing worth keeping.
-_WRITTEN: tuple[FailureKind, ...] = ("request", "missing_extra")
-# Before there are networks.
-_LOOKING = ("describe", "initialise")
+# Those that come from the configuration; a run that fails with one before it sampled is removed.
+_CONFIG_FAULTS: tuple[FailureKind, ...] = ("request", "missing_extra")
+# The phases before there are networks.
+_SETUP_PHASES = ("describe", "initialise")
 
 
 class Session:
@@ -57,28 +57,28 @@ class Session:
 
     @property
     def state(self) -> State:
-        """The run as it stands."""
+        """The run's present state."""
         return self._driver.state
 
     def drive(self, renew: Callable[[], None]) -> Ending:
-        """Calls `renew` between decisions. Raises `StorageFault` and `Unresumable`; what the ledger holds can be
-        resumed then too."""
+        """Calls `renew` between decisions. Raises `StorageFault` and `Unresumable`; also after these the run can be
+        resumed from its ledger."""
         self._driver.begin()
         path, done = self._folder.path / METRICS, self.state.round
         self._plateau_monitor = PlateauMonitor(self._plan, (line for line in read(path) if line.round <= done))
-        reported_round, latest, asked = self.state.round, False, False
+        reported_round, is_latest, remarked = self.state.round, False, False
         while self._driver.step(dispatching=not self._signals.received):
             renew()
             state = self.state
             if state.round != reported_round:
                 reported_round = state.round
                 self._finished_round()
-            if not latest and (state.round or state.phase == "learn"):
+            if not is_latest and (state.round or state.phase == "learn"):
                 self._folder.become_latest()
-                latest = True
-            if self._signals.received and not asked:
-                asked = True
-                self._view.remark("stopping after the tasks in flight; once more: at once")
+                is_latest = True
+            if self._signals.received and not remarked:
+                remarked = True
+                self._view.remark("stopping after the tasks in flight; press again to stop at once")
             self._view.notice(self._plan, state, time.monotonic() - self._started)
         return self._end()
 
@@ -89,12 +89,12 @@ class Session:
             if line.event:
                 self._view.remark(event(line))
         if any(line.evaluation is not None for line in self.state.lines):
-            self._look()
+            self._warn_of_plateau()
             self._documents.interim(self.state, self._measured(), self._plateau_monitor.plateau)
 
-    def _look(self) -> None:
-        if found := self._plateau_monitor.look():
-            self._view.remark(f"round {self.state.round:5d}  {found}")
+    def _warn_of_plateau(self) -> None:
+        if warning := self._plateau_monitor.look():
+            self._view.remark(f"round {self.state.round:5d}  {warning}")
 
     def _end(self) -> Ending:
         state = self.state
@@ -104,7 +104,7 @@ class Session:
         self._folder.become_latest()
         status = "interrupted" if state.status == "running" else state.status
         figures = self._documents.complete(state, self._measured(), status)
-        self._look()  # the last evaluation stands in no line
+        self._warn_of_plateau()  # no line holds the last evaluation
         self._view.ended(self._plan, figures, self._folder.name, str(self._folder.path))
         go_on = onwards(state, f"marless resume {self._folder.name}")
         match state.status:
@@ -117,19 +117,19 @@ class Session:
                 return Ending(code, f"{state.status} after round {state.round}: {state.reason}; {go_on}", kept=True)
 
     def _user_is_to_blame(self) -> bool:
-        # A task that cannot even be looked at is described wrongly.
-        looking = self.state.status == "failed" and self.state.phase in _LOOKING
-        return looking or any(kind in _OF_THE_USER for kind in self._not_retryable())
+        # A run that fails before there are networks has a task that is configured wrongly.
+        in_setup = self.state.status == "failed" and self.state.phase in _SETUP_PHASES
+        return in_setup or any(kind in _USER_FAULTS for kind in self._not_retryable())
 
     def _never_began(self) -> bool:
-        """Whether what the user wrote is refused before anything was sampled or played."""
+        """Whether the configuration was rejected before anything was sampled."""
         state = self.state
-        early = state.phase in _LOOKING or (state.round == 0 and state.phase == "sample")
+        early = state.phase in _SETUP_PHASES or (state.round == 0 and state.phase == "sample")
         unpaid = early and not any(slot.done for slot in state.slots.values())
-        return state.refused or (unpaid and any(kind in _WRITTEN for kind in self._not_retryable()))
+        return state.refused or (unpaid and any(kind in _CONFIG_FAULTS for kind in self._not_retryable()))
 
     def _not_retryable(self) -> list[FailureKind | None]:
-        """Why tasks failed for good, in a run that they ended."""
+        """The kinds of the failures that ended the run."""
         state = self.state
         return [
             self._invoker.kinds.get(keys.task_id(self._plan.run, state.round, work))
@@ -138,14 +138,14 @@ class Session:
         ]
 
     def _measured(self) -> Measured:
-        """All commands of the run together, as far as an earlier one got to write its measurements down."""
+        """Measurements over all commands of the run, as far as earlier ones wrote theirs."""
         earlier, since = self._earlier, self._invoker.sampling_since
         start_up = None if since is None else round(since - self._started, 3)
         peaks = [summary.peaks(earlier), self._invoker.peak_mb]
         return Measured(
             wall_seconds=time.monotonic() - self._started + (earlier.wall_seconds if earlier else 0.0),
             start_up_seconds=earlier.start_up_seconds if earlier and earlier.start_up_seconds else start_up,
-            peak_mb={name: max(found.get(name, 0.0) for found in peaks) for name in peaks[0] | peaks[1]},
+            peak_mb={name: max(peak.get(name, 0.0) for peak in peaks) for name in peaks[0] | peaks[1]},
         )
 
 

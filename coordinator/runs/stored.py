@@ -1,4 +1,4 @@
-"""A run as its folder holds it, for commands that only look; nothing is locked or written, and it may be read-only."""
+"""A run as it is stored, for commands that only read; they lock and write nothing, and its folder may be read-only."""
 
 import time
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from functions.contract import NoSuchObject, Ref
 class Stored:
     """The plan, the state as committed last and at the last checkpoint, and the objects they refer to.
 
-    `driven`: somebody drives the run at this moment. `problem` is why the cloud could not go on with it.
+    `driven`: a process or the cloud drives the run now. `problem` is why the cloud could not continue it.
     """
 
     plan: Plan
@@ -35,14 +35,14 @@ class Stored:
 
     @property
     def standing(self) -> str:
-        """The run's status for people: a run that nobody drives and that did not end was interrupted."""
+        """The run's status for users: an unfinished run that nothing drives was interrupted."""
         if self.driven:
             return "running"
         return "interrupted" if self.state.status == "running" else self.state.status
 
     @property
     def kept(self) -> State:
-        """The newest state whose objects are stored: while objects travel inside messages, that of the checkpoint."""
+        """The newest state whose objects are stored; if messages hold objects, that of the last checkpoint."""
         state = self.state
         if state.round_placement is None or not state.round_placement.inline_objects or self.checkpoint is None:
             return state
@@ -58,7 +58,7 @@ class Stored:
 
 @contextmanager
 def look(folder: RunFolder) -> Iterator[Stored]:
-    """Raises `UserError` for a run that nothing is known of yet."""
+    """Reads a run; raises `UserError` before its first commit."""
     identity, config = folder.identity(), folder.config()
     place = registry.backend(identity.backend)
     if not place.has_run(folder.path):
@@ -77,7 +77,7 @@ def look(folder: RunFolder) -> Iterator[Stored]:
 
 
 def plan_of(identity: Identity, config: RunConfig, backend: Connection) -> Plan:
-    """What the decisions of this run are made from."""
+    """The run's plan."""
     return Plan(
         run=identity.run,
         config=config,

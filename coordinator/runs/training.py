@@ -1,4 +1,4 @@
-"""A new run, from its folder to its end; and a run that goes on."""
+"""Trains a new run, and resumes one."""
 
 import re
 import shutil
@@ -23,12 +23,12 @@ from coordinator.runs.signals import Signals
 from functions.contract import StorageFault
 from infra.aws.deployment_ref import DeploymentRef
 
-# What may change without changing a byte of what is learned.
+# Settings that do not change a byte of the weights.
 _LIMITS = ("stop.", *(f"functions.{name}.timeout_s=" for name in Functions.__struct_fields__))
 
 
 def train(config: RunConfig, place: Place, drive: Drive, run: str | None = None) -> tuple[RunFolder, Ending]:
-    """Makes the folder and drives the run in it; nothing is left of a run that cannot be. Raises `UserError`."""
+    """Makes the folder and drives the run; deletes the folder of an impossible run. Raises `UserError`."""
     backend = place.backend
     if drive.detach and not isinstance(backend, RemoteBackend):
         remote = ", or ".join(f"--backend {name}" for name in registry.remote_names())
@@ -47,7 +47,7 @@ def train(config: RunConfig, place: Place, drive: Drive, run: str | None = None)
 
 
 def resume(folder: RunFolder, settings: list[str], drive: Drive) -> Ending:
-    """Goes on with a run that did not finish, under new limits. Raises `UserError`."""
+    """Resumes a run, under new limits. Raises `UserError`."""
     with Signals() as signals, folder.driving():
         drive.on_folder(folder.path)
         identity = folder.identity()

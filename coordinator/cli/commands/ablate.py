@@ -51,10 +51,12 @@ The same command resumes a stopped ablation. docs/how-to/ablate.md explains the 
 def arguments(parser: ArgumentParser) -> None:
     """Adds the command's arguments."""
     common.configuration(parser)
-    parser.add_argument("--arms", type=_listed, metavar="A,B", help="arms, the baseline first (default: all)")
-    parser.add_argument("--sharing", type=_listed, metavar="A,B", help=f"combine rules instead: {', '.join(SHARING)}")
-    parser.add_argument("--scaling", type=_listed, metavar="A,B", help=f"... {', '.join(SCALING_RULES)}")
-    parser.add_argument("--placement", type=_listed, metavar="A,B", help=f"... {', '.join(PLACEMENTS)}")
+    parser.add_argument("--arms", type=_comma_separated, metavar="A,B", help="arms, the baseline first (default: all)")
+    parser.add_argument(
+        "--sharing", type=_comma_separated, metavar="A,B", help=f"combine rules instead: {', '.join(SHARING)}"
+    )
+    parser.add_argument("--scaling", type=_comma_separated, metavar="A,B", help=f"... {', '.join(SCALING_RULES)}")
+    parser.add_argument("--placement", type=_comma_separated, metavar="A,B", help=f"... {', '.join(PLACEMENTS)}")
     parser.add_argument(
         "--seeds", type=_seeds, default=list(range(1, 11)), metavar="1-10", help="seeds of every arm (default: 1-10)"
     )
@@ -87,9 +89,9 @@ def run(options: Namespace) -> int:
     _open(folder)
     options.folder = folder
     with Signals() as signals, RunFolder(folder).driving():
-        found = _begin(folder, base, arms)
+        ablation = _begin(folder, base, arms)
         modules = Path.cwd() if base.task.name.startswith("pettingzoo:") else None
-        campaign = Campaign(folder, found, arms, options.seeds, _Progress(options.json, arms), modules)
+        campaign = Campaign(folder, ablation, arms, options.seeds, _Progress(options.json, arms), modules)
         _announce(options, campaign, base, arms)
         campaign.run(options.jobs, _Stopping(signals))
         if signals.received:
@@ -150,9 +152,9 @@ def _event(ended: CellEnd) -> dict[str, Any]:
 def _arms(options: Namespace) -> list[Arm]:
     """The named arms, then the combinations; all arms by default."""
     axes = {name: getattr(options, name) for name in _AXES}
-    crossed = cross(**{name: asked or _DEFAULTS[name] for name, asked in axes.items()}) if any(axes.values()) else []
-    asked = options.arms if options.arms or crossed else list(ARMS)
-    arms = [*arms_by_name(asked or []), *crossed]
+    crossed = cross(**{name: rules or _DEFAULTS[name] for name, rules in axes.items()}) if any(axes.values()) else []
+    named = options.arms if options.arms or crossed else list(ARMS)
+    arms = [*arms_by_name(named or []), *crossed]
     repeated = next((arm.name for index, arm in enumerate(arms) if arm in arms[:index]), None)
     if repeated:
         raise UserError(f"the arm {repeated} is given twice")
@@ -187,11 +189,11 @@ def _begin(folder: Path, base: RunConfig, arms: list[Arm]) -> Study:
     # Through JSON, so that tuples become lists as when it is read back.
     document = msgspec.json.decode(msgspec.json.encode(base))
     del document["seed"]
-    asked = Study(settings=document, arms={arm.name: settings(arm) for arm in arms})
-    found = study.merge(folder, study.read(folder), asked)
-    study.write(folder, found)
+    requested = Study(settings=document, arms={arm.name: settings(arm) for arm in arms})
+    merged = study.merge(folder, study.read(folder), requested)
+    study.write(folder, merged)
     RunFolder(folder).write(BASE, dump.document(base).encode(), durable=True)
-    return found
+    return merged
 
 
 def _announce(options: Namespace, campaign: Campaign, base: RunConfig, arms: list[Arm]) -> None:
@@ -218,12 +220,12 @@ def _report(
     by_name = {arm.name: arm for arm in arms}
     if reference is not None:
         results = report.add_plays(folder, by_name, results, partial(_plays, base, reference))
-    compared, drawn = report.write(
+    comparison, has_pictures = report.write(
         folder, _title(base), campaign.study, by_name, results, campaign.failures, options.random
     )
-    if not drawn:
+    if not has_pictures:
         print("no pictures without matplotlib: pip install 'marless[report]'", file=sys.stderr)
-    _show(options, folder, compared)
+    _show(options, folder, comparison)
     line = f"{failed} of {len(arms) * len(options.seeds)} runs failed; see {folder / 'logs'}"
     return report_ending(Ending(UNFINISHED, line) if failed else Ending(FINISHED, ""))
 
@@ -233,11 +235,11 @@ def _plays(base: RunConfig, reference: TeamPolicy, run: Path, seed: int) -> dict
     return crossplay.scores(load_policy(run), reference, base.evaluation.final_episodes, seed)
 
 
-def _show(options: Namespace, folder: Path, compared: Table) -> None:
+def _show(options: Namespace, folder: Path, comparison: Table) -> None:
     if options.json:
-        print(msgspec.json.encode({"event": "finished", "folder": str(folder), "table": compared}).decode())
+        print(msgspec.json.encode({"event": "finished", "folder": str(folder), "table": comparison}).decode())
         return
-    main, expense, *others = table.sections(compared)
+    main, expense, *others = table.sections(comparison)
     # Sections on the rules and the bill are only in the file.
     for section in (main, expense, *others[2:]):
         print(f"\n{section.title}\n{aligned(section.header, section.rows)}")
@@ -257,12 +259,12 @@ def _suggestion(base: RunConfig) -> str:
     return f"{task}-{base.algorithm.name}"
 
 
-def _listed(text: str) -> list[str]:
+def _comma_separated(text: str) -> list[str]:
     """Names between commas."""
-    found = [name.strip() for name in text.split(",")]
-    if not all(found):
+    entries = [name.strip() for name in text.split(",")]
+    if not all(entries):
         raise ArgumentTypeError(f"{text!r} is not a list such as none,ours")
-    return found
+    return entries
 
 
 def _finite(text: str) -> float:

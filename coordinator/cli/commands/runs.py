@@ -43,7 +43,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Prints a row for every run, with the reason for runs that cannot be read."""
-    rows = [_row(folder) for folder in folders.everything()]
+    rows = [_row(folder) for folder in folders.all_runs()]
     if options.json:
         for row in rows:
             print(msgspec.json.encode(row).decode())

@@ -11,7 +11,7 @@ from coordinator.cloud.remote_runs import find_run
 from coordinator.core import budget
 from coordinator.core.state import State
 from coordinator.reports import statistics
-from coordinator.reports.text import CALMER, counted, described, money, plus_minus, seconds
+from coordinator.reports.text import CALMER, counted, money, placement_text, plus_minus, seconds
 from coordinator.runs.folder import LATEST, RunFolder
 from coordinator.runs.stored import Stored, look
 
@@ -111,7 +111,10 @@ def _next(state: State) -> list[tuple[str, str]]:
     teams = f"{len(state.groups)} for {counted(len(state.env_spec.agents) - fixed, 'agent')}{opponents}"
     return [
         ("networks", teams),
-        ("a round", f"{counted(state.controller.rollouts, 'rollout')}, placement {described(state.round_placement)}"),
+        (
+            "a round",
+            f"{counted(state.controller.rollouts, 'rollout')}, placement {placement_text(state.round_placement)}",
+        ),
     ]
 
 

@@ -7,7 +7,7 @@ from coordinator.cli import arguments as common
 from coordinator.cli.console import confirm
 from coordinator.errors import FINISHED, UNFINISHED, UserError
 from coordinator.reports.text import counted
-from coordinator.runs.folder import RunFolder, everything
+from coordinator.runs.folder import RunFolder, all_runs
 from infra.aws.clients import Cloud
 from infra.aws.detached import Deployed
 from infra.aws.s3 import tenant_runs
@@ -64,7 +64,7 @@ def _warn(found: Deployment, cloud: Cloud, where: str, force: bool) -> None:
     """Prints what will be deleted; raises `UserError` while runs are in progress, unless `force`."""
     settings = Settings(found.bucket, found.table, found.tenant)
     live = [name for name, _ in Deployed(settings, cloud).live.items("")]
-    live += [folder.name for folder in everything() if _driven_in(folder, found)]
+    live += [folder.name for folder in all_runs() if _driven_in(folder, found)]
     if live and not force:
         raise UserError(
             f"{_named(live)} {'is' if len(live) == 1 else 'are'} in progress; stop it first (marless stop {live[0]}),"

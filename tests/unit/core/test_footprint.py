@@ -140,7 +140,7 @@ def test_an_algorithm_whose_part_bytes_fail_is_refused_by_its_name(monkeypatch):
 
     monkeypatch.setitem(registry.ALGORITHMS, "ippo", replace(registry.ALGORITHMS["ippo"], part_bytes=broken))
     assert incompatibility(load(None, ["algorithm.name=ippo"]), SPREAD) == (
-        "algorithm ippo does not tell how large its state is: KeyError: 0"
+        "algorithm ippo cannot compute the bytes of its state: KeyError: 0"
     )
 
 
