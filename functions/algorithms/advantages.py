@@ -58,13 +58,13 @@ def team_rewards(rewards: Array, sides: Sequence[int]) -> Array:
 
 
 def any_of_side(flags: NDArray[np.bool_], sides: Sequence[int]) -> NDArray[np.bool_]:
-    """Whether anyone on each agent's side has the flag ``[N, T, E]``; without `sides` all agents are on one."""
+    """Whether any agent on each agent's side has the flag ``[N, T, E]``; without `sides` all agents are on one."""
     of = np.array(sides or [0] * len(flags))
     return np.stack([flags[of == side].any(axis=0) for side in of])
 
 
 class RewardConfig(Protocol):
-    """The setting that decides how a time limit counts."""
+    """The setting that decides whether a time limit truncates or terminates an episode."""
 
     @property
     def time_limit(self) -> Literal["bootstrap", "terminal"]: ...
@@ -72,10 +72,10 @@ class RewardConfig(Protocol):
 
 class LearningSignal(NamedTuple):
     """Rewards of some agents' steps ``[n, T, E]``, or of a side's ``[T, E]``, `terminal` where no return follows the
-    step, and `learned` where values learn from the row.
+    step, and `learned` where values are trained on the row.
 
-    With its own reward an agent's return ends with its death. With the team's reward it continues until nobody of the
-    side is left, as in the code of Yu et al., "The Surprising Effectiveness of PPO in Cooperative Multi-Agent Games",
+    With its own reward an agent's return ends with its death. With the team's reward it continues until no agent of the
+    side is alive, as in the code of Yu et al., "The Surprising Effectiveness of PPO in Cooperative Multi-Agent Games",
     2022: an agent's earlier actions may still win or lose for its team.
     """
 

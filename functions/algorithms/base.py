@@ -1,7 +1,7 @@
-"""What an algorithm is: a configuration and a small graph of stages, each a pure function of named tensors.
+"""The definition of an algorithm: a configuration and a small graph of stages, each a pure function of named tensors.
 
-The specification loads in the coordinator, the command line and the functions alike; the stages' code stands in the
-module that `implementation` names and is imported only where stages run.
+The coordinator, the command line and the functions load the specification. The stages are in the module that
+`implementation` names, which is imported only where stages run.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,17 +24,17 @@ class AlgorithmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
     @property
     def name(self) -> str:
-        """The algorithm's."""
+        """The algorithm's name."""
         return str(self.__struct_config__.tag)
 
     @property
     def updates_per_round(self) -> int:
-        """How often the stages run in a round."""
+        """How many times the stages run in a round."""
         return 1
 
     @property
     def idle_parts(self) -> tuple[str, ...]:
-        """Parts of the algorithm's state that are not there with these settings."""
+        """Parts of the algorithm's state that do not exist with these settings."""
         return ()
 
     @property
@@ -47,7 +47,7 @@ class AlgorithmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         return Behaviour()
 
     def incompatibility(self, steps: int) -> str:
-        """Why rollouts of so many steps cannot be learned from, as ``key: reason; what to set``; '' when they can."""
+        """Why rollouts of `steps` steps do not suit these settings, as ``key: reason; what to set``; '' if they do."""
         return ""
 
     def resolved(self, spec: EnvSpec) -> "AlgorithmConfig":
@@ -59,10 +59,10 @@ class AlgorithmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 class StageSpec:
     """A node of the graph.
 
-    `after`: stages of the same round whose tensors it reads. `scope`: `team` stages are one function for all groups
-    when every stage has a function of its own, `group` stages one per group. `reads` and `writes` are parts of the
-    learner's state (`policy`, `critic`, ...), one instance of each per group. A stage that `couples` reads what the
-    stages before it gave for other groups, so no function goes on into it with a group alone.
+    `after`: stages of the same round whose tensors it reads. `scope`: under the placement rule `split`, a `team` stage
+    runs in one function for all groups, a `group` stage in one function per group. `reads` and `writes` are parts of
+    the learner's state (`policy`, `critic`, ...), one instance of each per group. A stage that `couples` reads earlier
+    stages' tensors of other groups, so a function with a single group cannot run both.
     """
 
     name: str
@@ -82,11 +82,11 @@ class Share(NamedTuple):
 
 
 class PartBytes(Protocol):
-    """How many bytes the parts of a group's state have, by part, known without making them.
+    """The bytes of the parts of a group's state, by part, computed without allocating them.
 
-    It may leave parts out, and raises `BadRequest` where `Implementation.initialise` does. A part that has a
-    `<part>_optimiser` beside it is taken for a network that `trainable.Trainable` trains, which makes both anew, and
-    beside them a gradient and a scratch as large as the network.
+    It may omit parts, and raises `BadRequest` where `Implementation.initialise` does. A part with a `<part>_optimiser`
+    counts as a network that `trainable.Trainable` trains, which copies both and allocates a gradient and a scratch
+    array, each as large as the network.
     """
 
     def __call__(self, spec: EnvSpec, team: Team, config: Any, group: int) -> Mapping[str, int]: ...
@@ -96,10 +96,10 @@ class PartBytes(Protocol):
 class AlgorithmSpec:
     """An algorithm as the registry lists it.
 
-    `parts` are all parts of a group's state, `policy` among them. `summaries` are what it can tell of its policies.
-    The arrays of `resizable_parts` have a row for each rollout or segment in the replay buffer, so their first axis may
-    change. Where there is a `part_bytes`, a run whose functions cannot hold the state is refused before anything of it
-    is made.
+    `parts` are all parts of a group's state, including `policy`. `summaries` are those that it can compute of its
+    policies. The arrays of `resizable_parts` have a row for each rollout or segment in the replay buffer, so their
+    first axis may change. With `part_bytes`, a run whose functions cannot hold the state is refused before it creates
+    anything.
     """
 
     name: str
@@ -112,7 +112,7 @@ class AlgorithmSpec:
     part_bytes: PartBytes | None = None
 
     def without(self, idle: tuple[str, ...]) -> "AlgorithmSpec":
-        """The specification without some parts, see `AlgorithmConfig.idle_parts`."""
+        """The specification without the parts `idle`, see `AlgorithmConfig.idle_parts`."""
 
         def kept(parts: tuple[str, ...]) -> tuple[str, ...]:
             return tuple(part for part in parts if part not in idle)
@@ -130,13 +130,13 @@ C = TypeVar("C", covariant=True)
 
 @dataclass(frozen=True)
 class Context(Generic[C]):
-    """What a stage may know: the task, the round's address and data, and the tensors that are there before it runs.
+    """The inputs of a stage: the task, the round's random address and data, and the tensors that exist before it runs.
 
-    `C` is what the reader needs of the configuration, its class or a protocol of some settings.
+    `C` is the type of the configuration: its class, or a protocol of the settings that the reader needs.
 
-    `batch` is the round's data; `replay_buffer` holds it beside that of earlier rounds, for algorithms that learn from
-    these too. `update` is how often the stages have run in this round. `memo` is what stages of the same update have
-    computed in this function, which spares others the time; no result depends on whether it is there.
+    `batch` is the round's data; `replay_buffer` holds it and that of earlier rounds, for algorithms with replay.
+    `update` counts the completed updates of this round. `memo` caches results that the stages of an update share in
+    this function; no result depends on it.
     """
 
     spec: EnvSpec
@@ -165,29 +165,29 @@ class Stage(Protocol):
 
 
 class Summary(Protocol):
-    """Tells of the policy that one group trains in this round; pure.
+    """Summarises the policy that one group trains in this round; pure.
 
-    `before` is the context as the stage that trains the policy saw it, with the incoming weights and what earlier
-    stages of the round gave; `after` are the tensors of that stage, new weights among them.
+    `before` is the context of the stage that trains the policy, with the incoming weights and the tensors of earlier
+    stages of the round; `after` are the tensors of that stage, including the new weights.
     """
 
     def __call__(self, before: Context[Any], after: Tensors, group: int) -> "SummaryResult": ...
 
 
 class SummaryResult(NamedTuple):
-    """Metrics of the group, and arrays by agent that travel as `Table`."""
+    """Metrics of the group, and arrays by agent, which are sent as `Table`."""
 
     metrics: dict[str, float]
     tables: dict[int, NDArray[Any]]
 
 
 def as_base(context: Context[AlgorithmConfig], target: Team, group: int, base: int, distil_steps: int) -> StageResult:
-    """`Implementation.merge` of algorithms whose merged groups go on as the base was: nothing changes in its copy."""
+    """`Implementation.merge` of algorithms whose merged groups continue with an unchanged copy of the base."""
     return StageResult({}, {})
 
 
 class Implementation(Protocol):
-    """What the module named by `AlgorithmSpec.implementation` offers."""
+    """The attributes of the module that `AlgorithmSpec.implementation` names."""
 
     STAGES: Mapping[str, Stage]
     SUMMARIES: Mapping[SummaryName, Summary]
@@ -196,10 +196,10 @@ class Implementation(Protocol):
         """The parts of round 0 for one group, drawn at the address (seed, 'initialise', group)."""
 
     def merge(self, context: Context[Any], target: Team, group: int, base: int, distil_steps: int) -> StageResult:
-        """What changes in a copy of the base's parts when the members of `group` in the team `target` merge.
+        """The tensors that change in a copy of the base's parts when the members of `group` in the team `target` merge.
 
-        In `context` every agent is a group of its own, with the networks that it had in its old group; `base` is one
-        of these. With `distil_steps` the new networks take so many steps towards what each member's own gave on the
-        round's data, and the metrics `distil_kl_before` and `distil_kl_after` say how far the policies are apart.
-        Tensors are under the name of `group`; pure.
+        In `context` every agent is a separate group with the networks of its old group; `base` is one of these groups.
+        With `distil_steps` the new networks are distilled for this many steps from the members' own networks on the
+        round's data, and the metrics `distil_kl_before` and `distil_kl_after` are the mean KL divergence from the
+        members' policies. Tensors are under the name of `group`; pure.
         """

@@ -1,7 +1,7 @@
 """Minibatches: independent rows, or chunks of sequences for backpropagation through time.
 
 Gradients flow through at most one chunk, as in the code of MAPPO (Yu et al., 2022, `data_chunk_length`). The hidden
-state at the start of each chunk is computed once a round, with the weights that the actors had.
+state at the start of each chunk is computed once a round, with the weights that the actors used.
 """
 
 import itertools
@@ -24,8 +24,9 @@ RowIndices = NDArray[np.int64]
 class Minibatch(NamedTuple):
     """The indices `rows` ``[B]`` of a minibatch's rows, and the network inputs for them.
 
-    Without memory `inputs` is ``[B, F]``. With memory `inputs` is ``[L, M, F]``, `starts` ``[L, M]`` the first steps of
-    episodes, `first` ``[M, H]`` the hidden state before, and `at` ``[L, M]`` marks the steps that are rows.
+    For feed-forward networks `inputs` is ``[B, F]``. For recurrent ones it is ``[L, M, F]``, `starts` ``[L, M]`` marks
+    first steps of episodes, `first` ``[M, H]`` is the hidden state before them, and `at` ``[L, M]`` marks the steps
+    that are rows.
     """
 
     rows: RowIndices
@@ -62,12 +63,12 @@ class Samples(Protocol):
 
 @dataclass(frozen=True)
 class Independent:
-    """Rows `inputs` ``[B, F]`` for a network without memory."""
+    """Rows `inputs` ``[B, F]`` for a feed-forward network."""
 
     inputs: Array
 
     def __len__(self) -> int:
-        """Rows."""
+        """The number of rows."""
         return len(self.inputs)
 
     def part(self, pieces: RowIndices) -> Minibatch:
@@ -81,7 +82,7 @@ class Independent:
 
 @dataclass(frozen=True)
 class Chunks:
-    """C chunks of L steps: `inputs` ``[L, C, F]``, `starts` ``[L, C]``, the hidden state before them `first` ``[C,
+    """C chunks of L steps: `inputs` ``[L, C, F]``, `starts` ``[L, C]``, the hidden states before them `first` ``[C,
     H]``, and the indices of the `rows` ``[L, C]``, -1 at steps that are no rows."""
 
     inputs: Array
@@ -90,7 +91,7 @@ class Chunks:
     rows: RowIndices
 
     def __len__(self) -> int:
-        """Chunks."""
+        """The number of chunks."""
         return len(self.first)
 
     def part(self, pieces: RowIndices) -> Minibatch:
@@ -122,8 +123,8 @@ def training_samples(
 ) -> Independent | Chunks:
     """The group's training rows for a network with the incoming `weights` and the inputs ``of(agent)`` ``[T, E, F]``.
 
-    The rows of living agents, or those that `mask` ``[n, T, E]`` marks. With memory they come in chunks of `length`
-    steps, or of a whole rollout.
+    These are the rows of living agents, or those that `mask` ``[n, T, E]`` marks. For recurrent networks they are in
+    chunks of `length` steps, by default of a whole rollout.
     """
     if weights.cell is None:
         return Independent(pooled(context, group, of, mask))
@@ -136,7 +137,7 @@ def training_samples(
 
 
 def shuffled_minibatches(pieces: Samples, rng: np.random.Generator, epochs: int, count: int) -> Iterator[Minibatch]:
-    """`count` minibatches per epoch with every piece in one of them; fewer if there are fewer pieces."""
+    """`count` minibatches per epoch that together hold every piece once; fewer if there are fewer pieces."""
     count = min(count, len(pieces))  # an empty minibatch would have a mean of NaN
     for _ in range(epochs):
         order = rng.permutation(len(pieces))
@@ -146,7 +147,7 @@ def shuffled_minibatches(pieces: Samples, rng: np.random.Generator, epochs: int,
 
 
 def _numbers(mask: Mask) -> RowIndices:
-    """The index of every row at its place in the sequences ``[T, n * E]``; -1 elsewhere."""
+    """The row index of every step of the sequences ``[T, n * E]``; -1 at steps that are not rows."""
     indices = np.where(mask, mask.cumsum().reshape(mask.shape) - 1, -1)
     return indices.swapaxes(0, 1).reshape(mask.shape[1], -1)
 

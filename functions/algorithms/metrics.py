@@ -17,7 +17,7 @@ from functions.nn.mlp import Array
 
 # Larger groups only have the group's metrics, so that messages and lines of metrics stay short.
 MOST_AGENTS = 32
-# Marks names of tensors that are of the round's own data, not of a minibatch.
+# Marks the names of tensors computed from the round's own data, not from a minibatch.
 OWN = "_own"
 
 
@@ -27,7 +27,7 @@ def due(context: Context[AlgorithmConfig]) -> bool:
 
 
 class ByAgent(NamedTuple):
-    """Rows ordered by agent, `counts` ``[n]`` of them for each of the `agents`; one count in all for a side's rows."""
+    """Rows ordered by agent, with `counts` ``[n]`` rows for each of the `agents`; a single count for a side's rows."""
 
     agents: Sequence[int]
     counts: NDArray[np.int64]

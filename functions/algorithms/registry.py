@@ -1,9 +1,9 @@
-"""The algorithms by name: ours, and plug-ins of other packages.
+"""The algorithms by name: the built-in ones, and plug-ins of other packages.
 
 A plug-in is an entry point of the group `marless.algorithms`: its name is the algorithm's name, its value
-``package.module:SPEC`` an `AlgorithmSpec`. That module is imported by whoever is asked for the algorithm, the command
-line and the coordinator included, so it must load without torch; what its `implementation` names is imported where
-stages run, and may need it. A plug-in cannot take a name of ours.
+``package.module:SPEC`` an `AlgorithmSpec`. Every process that looks up the algorithm imports that module, including the
+command line and the coordinator, so it must load without torch; the module that `implementation` names is imported
+where stages run, and may need torch. A plug-in cannot take a built-in name.
 """
 
 import difflib
@@ -45,8 +45,8 @@ def names() -> tuple[str, ...]:
 def algorithm(name: str) -> AlgorithmSpec:
     """The specification called `name`.
 
-    Raises `BadRequest` for a name nobody knows or a plug-in that cannot be used, `MissingExtra` when a package that it
-    needs is not installed.
+    Raises `BadRequest` for an unknown name or an unusable plug-in, `MissingExtra` if a package that it needs is not
+    installed.
     """
     if name in ALGORITHMS:
         return ALGORITHMS[name]
@@ -82,7 +82,7 @@ def configuration(spec: AlgorithmSpec, hyperparameters: Hyperparameters) -> Algo
 
 
 def hyperparameters(config: AlgorithmConfig) -> Hyperparameters:
-    """The settings as they travel in messages, without those that are None; raises `BadRequest` for one that cannot."""
+    """The settings as sent in messages, without those that are None; raises `BadRequest` for other types."""
     settings = msgspec.to_builtins(config)
     del settings["name"]
     found = {name: value for name, value in settings.items() if value is not None}
@@ -112,7 +112,7 @@ def _load(offer: EntryPoint) -> AlgorithmSpec:
 
 
 def _load_error(where: str, module: str, error: Exception) -> BadRequest | MissingExtra:
-    """Why a module does not load, in one line; only whole packages of others can be missing ones."""
+    """The error for a module that does not load; only other projects' top-level packages count as missing."""
     own = module.partition(":")[0].partition(".")[0]
     if isinstance(error, ModuleNotFoundError) and error.name and "." not in error.name and error.name != own:
         return MissingExtra(f"{where} needs the package {error.name!r}: pip install {error.name}")

@@ -1,7 +1,7 @@
 """The network inputs of a group: its agents' steps as rows or as sequences.
 
 Rows are ordered by agent, step and environment. Training leaves out the steps of dead agents unless it passes a mask of
-its own; a network with memory still unrolls over them, as the actor's network did.
+its own; a recurrent network still unrolls over them, as the actor's network did.
 """
 
 from collections.abc import Callable

@@ -7,7 +7,7 @@ from typing import Any, get_args
 from functions.algorithms.base import AlgorithmConfig, AlgorithmSpec, StageSpec
 from functions.contract import SummaryName
 
-# Names stand in keys of objects, in names of tensors and in names of runs.
+# Names are part of object keys, tensor names and run names.
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _ATTRIBUTES = ("STAGES", "SUMMARIES", "initialise", "merge")
 
@@ -93,7 +93,7 @@ def _of_stages(spec: AlgorithmSpec) -> Iterator[str]:
 
 
 def _races(spec: AlgorithmSpec) -> Iterator[str]:
-    """Stages that may run side by side although one writes what the other reads or writes."""
+    """Stages that may run in parallel although one writes what the other reads or writes."""
     for index, second in enumerate(spec.stages):
         for first in spec.stages[:index]:
             shared = {*first.writes} & {*second.reads, *second.writes} | {*first.reads} & {*second.writes}

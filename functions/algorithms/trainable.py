@@ -38,8 +38,8 @@ class EpochConfig(Protocol):
 
 
 class Loss(Protocol):
-    """A batch's loss by its gradient: at the outputs, `grad_output` ``[B, out]``, and at a head's own parameters,
-    `grad_log_std`."""
+    """The gradient of a batch's loss: `grad_output` ``[B, out]`` at the outputs, `grad_log_std` at a head's own
+    parameters."""
 
     @property
     def grad_output(self) -> Array: ...

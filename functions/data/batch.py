@@ -17,7 +17,7 @@ Array = NDArray[Any]
 class Batch:
     """T steps of E environments, equally many of each rollout; N agents in classes of n.
 
-    Observations, actions and rewards of dead agents are 0, whatever the environment gave (`living`).
+    Observations, actions and rewards of dead agents are 0, also if the environment returned others (`living`).
     """
 
     spec: EnvSpec
@@ -40,7 +40,7 @@ class Batch:
     state: Array
     # (t, e) of the K steps at which an episode or the rollout was cut ``[K, 2]``.
     cut: Array
-    # What follows these steps: per class ``[n, K, F]`` and ``[n, K, actions]``, and ``[K, S]``.
+    # Observations, masks and state after these steps: per class ``[n, K, F]`` and ``[n, K, actions]``, and ``[K, S]``.
     cut_observations: tuple[Array, ...]
     cut_masks: tuple[Array, ...] | None
     cut_state: Array

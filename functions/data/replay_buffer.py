@@ -1,8 +1,8 @@
 """The replay buffer: rollouts of earlier rounds as rows that minibatches are drawn from.
 
-The run's trajectory objects are what is stored. A function that lives on keeps the rollouts that it has read, so that
-it reads those of the last round only. Which rows are drawn depends on the buffer's rollouts and on the generator, not
-on which of them were kept.
+Storage holds only the run's trajectory objects. A warm function keeps the rollouts that it has read, so it reads only
+those of the last round. The rows drawn depend on the buffer's rollouts and on the generator, not on which rollouts were
+kept.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -59,7 +59,7 @@ def newest_rounds(rounds: Sequence[Past], rollout_steps: int, most_steps: int) -
 
 
 class ReplayBuffer:
-    """Rollouts of equal shape, in the order in which they were asked for, whichever slots they are kept in.
+    """Rollouts of equal shape, in the order of `load`, whichever slots hold them.
 
     `rollouts` ``[U, 2]`` are their rounds and their numbers in these rounds, in that order.
     """
@@ -100,13 +100,13 @@ class ReplayBuffer:
         self.rollouts = np.array([(key.round, key.rollout) for key in wanted], np.int64).reshape(-1, 2)
 
     def cached(self, address: object, draw: Callable[[], Batch]) -> Batch:
-        """The result of `draw`, which is not called while `address` stays the same."""
+        """The result of `draw`, which is called only when `address` changes."""
         if self._last_minibatch is None or self._last_minibatch[0] != address:
             self._last_minibatch = address, draw()
         return self._last_minibatch[1]
 
     def drop_unstored(self) -> None:
-        """Drops rollouts that are not stored yet: another attempt may have played them differently, under one key."""
+        """Drops rollouts that are not stored yet: another attempt may give other data under the same key."""
         self._kept = {key: slot for key, slot in self._kept.items() if key.content}
 
     def sample(self, rng: np.random.Generator, size: int, length: int = 1) -> Batch:

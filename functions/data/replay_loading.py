@@ -9,7 +9,7 @@ from functions.keys import round_name
 from functions.ports import Blobs
 from functions.serving import Tensors, read
 
-# That of the run that this process learned for last; a function that serves another run starts with an empty one.
+# The buffer of the run that this process served last; another run starts with an empty one.
 _kept: dict[str, ReplayBuffer] = {}
 
 

@@ -1,9 +1,9 @@
 """The vectorised environment protocol: E environments of one env task, stepped together.
 
-Agents with equal observation and action spaces form a *class*; everything an agent sees or does travels in one array
-per class, ``[E, agents of the class, ...]``, agents in the order of `AgentClass.agents`. Rewards, terminations and the
-alive mask are ``[E, N]`` over all agents in the order of `EnvSpec.agents`. An environment that ends is reset at once:
-the step's observation is the first of the next episode, and `Step.final` holds the observation before the reset.
+Agents with equal observation and action spaces form a *class*; observations and actions are in one array per class,
+``[E, agents of the class, ...]``, agents in the order of `AgentClass.agents`. Rewards, terminations and the alive mask
+are ``[E, N]`` over all agents in the order of `EnvSpec.agents`. An environment that ends is reset at once: the step's
+observation is the first of the next episode, and `Step.final` holds the observation before the reset.
 """
 
 from dataclasses import dataclass, field
@@ -103,7 +103,7 @@ class Observation:
     # ``[E, N]``.
     alive: BoolArray
     # Per class ``[E, n, actions]``, True where an action is legal: branch after branch where there are several, all
-    # True for continuous actions. None when all actions always are.
+    # True for continuous actions. None if all actions are always legal.
     masks: tuple[BoolArray, ...] | None = None
     # ``[E, state_size]``.
     state: FloatArray | None = None

@@ -1,4 +1,4 @@
-"""The conformance suite of environments: checks the protocol of `functions.environments.base` with random play.
+"""The conformance suite of environments: checks the protocol of `functions.environments.base` with random actions.
 
 Plug-in authors run ``check(lambda num_envs: make(task, num_envs))`` in a test of their own.
 """
@@ -90,7 +90,7 @@ def _check_num_envs(make: Make, num_envs: int, episodes: int, random_starts: boo
 
 
 def _check_independence(make: Make) -> None:
-    """Two plays with other actions in environment 0 agree in all other environments until one ends."""
+    """Checks that different actions in environment 0 leave the other environments unchanged until one ends."""
     for seed in range(_PAIRS):
         plain, varied = (_play_others(make(_NUM_ENVS), seed, first) for first in (_SEED, _SEED + 1))
         _require(all(one == two for one, two in zip(plain, varied, strict=False)), _COUPLED)
@@ -99,7 +99,7 @@ def _check_independence(make: Make) -> None:
 def _play_others(environment: VectorEnvironment, seed: int, first: int) -> list[bytes]:
     """The outputs of environments 1, 2, ... until the first end; `first` seeds the actions of environment 0.
 
-    The observation of the last step is left out: the reset may come before it is drawn.
+    The observation of the last step is left out, because the reset may draw numbers before it.
     """
     choices, own = _actions_rng(seed), _actions_rng(first)
     seen = environment.reset(np.random.default_rng(seed))
@@ -142,7 +142,7 @@ def _check_spec(environment: VectorEnvironment, num_envs: int) -> None:
 
 
 def _check_kind(kind: AgentClass) -> None:
-    """One choice, several, or continuous actions between finite bounds."""
+    """Checks that a class has one choice, several, or continuous actions between finite bounds."""
     _require(not (kind.branches and (kind.low or kind.high)), _WRONG_KIND.format(name=kind.name))
     if kind.branches:
         holds = min(kind.branches) > 0 and sum(kind.branches) == kind.actions
@@ -192,7 +192,7 @@ def _play(environment: VectorEnvironment, steps: int, seed: int) -> list[bytes]:
 
 
 def _actions_rng(seed: int) -> np.random.Generator:
-    """Not the environment's stream: actions from an equal stream could depend on the environment's draws."""
+    """A stream other than the environment's, because actions from an equal stream could depend on its draws."""
     return np.random.default_rng([seed, 1])
 
 

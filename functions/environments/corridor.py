@@ -96,7 +96,7 @@ class Corridor:
         return self._observe()
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
-        """Every agent in play takes or goes on."""
+        """Every living agent takes its reward or goes on."""
         before = self._alive
         on = before & (actions[0] == _GO_ON)
         done = on & (self._cell == self._cells - 1)

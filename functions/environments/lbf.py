@@ -1,9 +1,9 @@
 """Level-based foraging, of the package `lbforaging`: a task ``lbf/8x8-2p-3f`` is its ``Foraging-8x8-2p-3f-v3``.
 
-Players of levels gather food whose level they must reach together. In ``lbf/2s-8x8-2p-3f-coop`` they see two squares
-far, and no food can be gathered alone. `task.options` are arguments of `ForagingEnv`; `horizon` is its
-`max_episode_steps`. An episode is terminated when all food is gathered, and truncated at the horizon. Every player has
-the reward of what it gathered itself.
+Players of levels gather food whose level they must reach together. In ``lbf/2s-8x8-2p-3f-coop`` they see at most two
+squares away, and no food can be gathered alone. `task.options` are arguments of `ForagingEnv`; `horizon` is its
+`max_episode_steps`. An episode is terminated when all food is gathered, and truncated at the horizon. Every player is
+rewarded for the food that it gathered.
 
 Source: Papoudakis et al., "Benchmarking Multi-Agent Deep Reinforcement Learning Algorithms in Cooperative Tasks", 2021.
 """
@@ -17,8 +17,8 @@ _FORM = "lbf/[2s-]<size>x<size>-<players>p-<food>f[-coop], such as lbf/8x8-2p-3f
 
 
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
-    """`num_envs` environments; raises `ValueError` for names and options that the package does not know, `MissingExtra`
-    when it is not installed, and what `pettingzoo.assemble` raises."""
+    """`num_envs` environments; raises `ValueError` for unknown names and options, `MissingExtra` if the package is not
+    installed, and the errors of `pettingzoo.assemble`."""
     creator, defaults = registered(task.name, "lbforaging", "Foraging-{}-v3", _FORM)
 
     def wrap(environment: Any, horizon: int) -> TupleEnvironment:
@@ -28,7 +28,7 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
 
 
 class _Foraging(TupleEnvironment):
-    """Starts every episode from its seed alone: the package keeps new players off where the last episode's stood."""
+    """Makes an episode depend on its seed alone: the package does not place players where the last episode's stood."""
 
     def reset(self, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
         for player in self._environment.players:

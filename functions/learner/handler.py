@@ -1,4 +1,4 @@
-"""The learner function: trajectories and learner state to new policies and learner state."""
+"""The learner function: computes new policies and learner state from trajectories and the old learner state."""
 
 from functions.algorithms import registry as algorithms
 from functions.algorithms.base import Share
@@ -18,7 +18,7 @@ def handle(body: bytes, blobs: Blobs) -> bytes:
 
 
 def initialise(task: InitialiseTask, blobs: Blobs) -> tuple[Objects, InitialiseReply]:
-    """Initialises the networks of round 0, each group's at its own address of randomness."""
+    """Initialises the networks of round 0, each group's at its own random address."""
     algorithm = algorithms.algorithm(task.algorithm)
     config = algorithms.configuration(algorithm, task.hyperparameters).resolved(task.spec)
     code = algorithms.implementation(algorithm)

@@ -1,10 +1,10 @@
 """The networks of a new team, made from those of the old team.
 
 In "Multi-Agent Reinforcement Learning with Serverless Computing" (SoCC 2025) agents share one member's policy for a
-time and then continue with copies of it; the paper does not define what becomes of the other learner state. Here:
+time and then continue with copies of it; the paper does not define the other learner state. Here:
 
-* Split: a group whose members all come from one old group starts from a copy of everything of that group, optimiser
-  moments and normaliser included. That needs no data, so none is read or played.
+* Split: a group whose members all come from one old group starts from a copy of that group's whole state, including
+  optimiser moments and normaliser. No data is read or collected for it.
 * Merge: a group whose members come from several old groups starts from a copy of the base's; the algorithm
   defines what changes in it (`Implementation.merge`).
 
@@ -58,7 +58,7 @@ def copied(state: Known, parts: tuple[str, ...], group: int, to: int) -> Tensors
 
 
 def require_possible(task: RegroupTask) -> None:
-    """Raises `BadRequest` naming the first group that cannot be made."""
+    """Raises `BadRequest` naming the first group that is impossible."""
     if not (task.team.identity and task.target.identity):
         raise BadRequest("a team can change only where its networks, old and new, take the agent's identity")
     if not len(task.team.groups) == len(task.target.groups) == len(task.spec.agents):
@@ -69,7 +69,7 @@ def require_possible(task: RegroupTask) -> None:
 
 
 def _problem(task: RegroupTask, group: int) -> str:
-    """What is wrong with a new group; '' when nothing is."""
+    """Why a new group is impossible; '' if it is possible."""
     members = _members(task.target, group)
     if not members or members[0] != group:
         return "is no group of the new team, named after its first member"
@@ -92,7 +92,7 @@ def _origins(task: RegroupTask, group: int) -> set[int]:
 
 
 def _context(task: RegroupTask, blobs: Blobs, state: Tensors, parts: tuple[str, ...]) -> Context[AlgorithmConfig]:
-    """The round for `Implementation.merge`: every agent is a group by itself, with the networks of its old group."""
+    """The round for `Implementation.merge`: every agent is a separate group, with the networks of its old group."""
     alone: Tensors = {}
     for group in task.bases:
         for agent in {*_members(task.target, group), task.bases[group]}:

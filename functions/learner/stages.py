@@ -75,7 +75,7 @@ def _summarise(summary: SummaryName, group: int, result: SummaryResult, outcome:
 
 
 def _require_finite_summary(result: SummaryResult, summary: SummaryName, group: int) -> None:
-    """Raises `NotFinite` for NaN or infinity in a summary, which the controller would decide by."""
+    """Raises `NotFinite` for NaN or infinity in a summary, which the controller's decisions depend on."""
     named = {agent_name(agent): array for agent, array in result.tables.items()}
     metrics = {name: np.asarray(value) for name, value in result.metrics.items()}
     require_finite({**named, **metrics}, f"summary {summary}, group {group}")

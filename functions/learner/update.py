@@ -1,4 +1,4 @@
-"""Learning without storage and messages: a round's data and the present tensors to new tensors."""
+"""Learning without storage and messages: computes new tensors from a round's data and the current tensors."""
 
 from collections.abc import Sequence
 

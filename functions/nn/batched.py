@@ -1,8 +1,8 @@
 """The networks of a class's agents in batched matrix products, for acting.
 
 The last bits of a product depend on its number of rows. Every agent and every block of environments therefore has its
-own product, so an agent's actions do not depend on the agents and blocks beside it. Arrays have two axes before their
-rows: n agents, then blocks.
+own product, so an agent's actions do not depend on other agents and blocks. Arrays have two axes before their rows: n
+agents, then blocks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -64,7 +64,7 @@ class BatchedNetwork:
         return head_of(kind, self.log_std is not None, self.clipped)
 
     def start(self, num_envs: int) -> FloatArray | None:
-        """The hidden state at the start of episodes: zeros ``[n, E, H]``, or None without memory."""
+        """The hidden state at the start of episodes: zeros ``[n, E, H]``, or None for feed-forward networks."""
         if self.gru is None:
             return None
         weight = self.gru.weights[1]
@@ -110,8 +110,8 @@ def batch_networks(spec: EnvSpec, team: Team, tensors: Mapping[str, NDArray[Any]
 def single_agent_policy(
     tensors: Mapping[str, NDArray[Any]], spec: EnvSpec, team: Team, agent: int, identity: bool
 ) -> dict[str, NDArray[Any]]:
-    """The tensors of one agent's network as the agent's own group, with inputs for the one-hot `identity` or without;
-    its outputs keep their bytes."""
+    """The tensors of one agent's network as a group of that agent alone, with or without inputs for the one-hot
+    `identity`; its outputs keep their bytes."""
     old, new = f"policy/{group_name(team.groups[agent])}/", f"policy/{group_name(agent)}/"
     own = {new + name.removeprefix(old): np.array(array) for name, array in tensors.items() if name.startswith(old)}
     network = _network(own, agent)
@@ -141,7 +141,7 @@ class _Network(NamedTuple):
 
     @property
     def shapes(self) -> tuple[object, ...]:
-        """What all networks of a class must have in common."""
+        """The properties that all networks of a class must share."""
         log_std = None if self.log_std is None else self.log_std.shape
         return (self.gru is None, log_std, self.rectified, self.clipped, *(weight.shape for weight, _ in self.maps))
 

@@ -17,7 +17,7 @@ _HALF_LOG_TAU = 0.5 * math.log(2.0 * math.pi)
 
 @dataclass(frozen=True)
 class Bounds:
-    """The bounds of continuous actions, which policies give in [-1, 1]."""
+    """The bounds of continuous actions, which policies output in [-1, 1]."""
 
     low: tuple[float, ...]
     high: tuple[float, ...]

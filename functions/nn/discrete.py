@@ -43,7 +43,7 @@ class OneChoice:
         return np.take_along_axis(log_softmax(outputs), actions[..., None].astype(np.int64), axis=-1)[..., 0]
 
     def log_probability_gradient(self, outputs: Array, log_std: Array | None, actions: ActionArray) -> HeadGradient:
-        """The chosen action's one-hot less the probabilities."""
+        """The chosen action's one-hot minus the probabilities."""
         gradient = -np.exp(log_softmax(outputs))
         indices = actions[..., None].astype(np.int64)
         np.put_along_axis(gradient, indices, 1 + np.take_along_axis(gradient, indices, axis=-1), axis=-1)

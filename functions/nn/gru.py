@@ -126,7 +126,7 @@ def backward(weights: Weights, unrolled: Unrolled, grad_output: Array, gradient:
     """
     steps, rows, width = unrolled.hidden.shape
     by_state, by_new = _step_gradients(unrolled)
-    grad_hidden = np.empty_like(unrolled.hidden)  # d loss / d hidden, the paths through later steps included
+    grad_hidden = np.empty_like(unrolled.hidden)  # d loss / d hidden, including the paths through later steps
     from_later, parts = np.zeros((rows, width), by_new.dtype), np.empty((3, rows, width), by_new.dtype)
     update, back = unrolled.gates[1], np.ascontiguousarray(_planes(weights.h).swapaxes(1, 2))
     for t in range(steps - 1, -1, -1):
@@ -145,7 +145,7 @@ def backward(weights: Weights, unrolled: Unrolled, grad_output: Array, gradient:
     if gradient is not None:
         np.matmul(unrolled.before.reshape(steps * rows, width).T, flat, out=gradient.h)
         np.add.reduce(flat, axis=0, out=gradient.bh)
-    by_new *= grad_hidden  # now d loss / d a_n; r and z see a as they see c
+    by_new *= grad_hidden  # now d loss / d a_n; for r and z it equals d loss / d c
     flat[:, 2 * width :] = by_new.reshape(steps * rows, width)
     if gradient is not None:
         np.matmul(unrolled.inputs.reshape(steps * rows, len(weights.x)).T, flat, out=gradient.x)

@@ -29,7 +29,7 @@ Array = NDArray[Any]
 
 
 class Head(Protocol):
-    """How agents of a class act. Only Gaussian heads have a `log_std` ``[..., d]``; others are given None."""
+    """How agents of a class act. Only Gaussian heads have a `log_std` ``[..., d]``; others get None."""
 
     @property
     def width(self) -> int:

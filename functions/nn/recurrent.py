@@ -1,7 +1,7 @@
-"""Networks with and without memory: a perceptron, or one whose last hidden layer is a gated recurrent unit (GRU).
+"""Feed-forward and recurrent networks: a perceptron, or one whose last hidden layer is a gated recurrent unit (GRU).
 
-One flat vector holds all parameters in forward order. A network without memory gives the bytes of `functions.nn.mlp`.
-A Gaussian policy ends with its log standard deviations, parameters that do not depend on the input.
+One flat vector holds all parameters in forward order. A feed-forward network gives the same bytes as
+`functions.nn.mlp`. A Gaussian policy ends with its log standard deviations, parameters that do not depend on the input.
 """
 
 from collections.abc import Mapping
@@ -17,16 +17,16 @@ from functions.nn.mlp import RECTIFIED, Array, Layer, Mlp, layers_of
 
 # The name of the empty tensor that marks policies whose continuous actions are clipped.
 CLIPPED = "clip"
-# The standard deviation that Gaussian policies start from, 0.6: that of OpenAI's "Spinning Up in Deep RL".
+# The initial log of Gaussian policies' standard deviation 0.6, as in OpenAI's "Spinning Up in Deep RL".
 FIRST_LOG_STD = -0.5
 
 
 class Weights(NamedTuple):
     """Views into a flat vector: the layers `below` the cell, the `cell`, the layers `above` it (the last linear).
 
-    Without memory all layers are above. Only Gaussian policies have a `log_std` ``[out]``. Hidden layers are tanh, or
-    ReLU if `rectified`; sampled continuous actions are squashed by tanh, or clipped if `clipped`. An empty tensor marks
-    each of the two in storage.
+    A feed-forward network has only layers above. Only Gaussian policies have a `log_std` ``[out]``. Hidden layers are
+    tanh, or ReLU if `rectified`; sampled continuous actions are squashed by tanh, or clipped if `clipped`. In storage
+    an empty tensor marks each of these two flags.
     """
 
     below: list[Layer]
@@ -37,7 +37,7 @@ class Weights(NamedTuple):
     clipped: bool = False
 
     def named(self) -> dict[str, Array]:
-        """The tensors by the names that they are stored under, in forward order."""
+        """The tensors by their names in storage, in forward order."""
         tensors: dict[str, Array] = {}
         for index, (weight, bias) in enumerate(self.below):
             tensors |= {f"w{index}": weight, f"b{index}": bias}
@@ -74,7 +74,7 @@ class Network:
 
     @property
     def hidden_size(self) -> int:
-        """The width of the hidden state, 0 without memory."""
+        """The width of the hidden state, 0 for feed-forward networks."""
         return self.sizes[-2] if self.recurrent else 0
 
     def weights(self, flat: Array) -> Weights:
@@ -117,7 +117,7 @@ class Trace(NamedTuple):
 
     @property
     def hidden(self) -> Array:
-        """Raises `ValueError` for a network without memory."""
+        """The hidden states; raises `ValueError` for a feed-forward network."""
         if self.unrolled is None:
             raise ValueError("a network without memory has no hidden state")
         return self.unrolled.hidden
@@ -150,7 +150,7 @@ def initialise(network: Network, rng: np.random.Generator, output_gain: float) -
 def forward(
     weights: Weights, inputs: Array, starts: gru.Flags | None = None, first: Array | None = None, burn_in: int = 0
 ) -> Trace:
-    """Rows ``[rows, in]`` to ``[rows, out]`` without memory, sequences ``[T, B, in]`` to ``[T, B, out]`` with it.
+    """Maps rows ``[rows, in]`` to ``[rows, out]``, or with a cell sequences ``[T, B, in]`` to ``[T, B, out]``.
 
     `starts` ``[T, B]``, `first` ``[B, H]`` and `burn_in` are as in `gru.forward`.
     """
@@ -167,9 +167,9 @@ def forward(
 
 
 def unroll(weights: Weights, inputs: Array, starts: gru.Flags, burn_in: int = 0) -> tuple[Array, Trace]:
-    """Outputs ``[T, B, out]`` of sequences ``[T, B, in]``, for networks with memory and without, and their trace.
+    """Outputs ``[T, B, out]`` of sequences ``[T, B, in]``, for recurrent and feed-forward networks, and their trace.
 
-    The trace of a network without memory has rows ``[T * B, ...]``, as `forward` and `backward` take them.
+    The trace of a feed-forward network has rows ``[T * B, ...]``, as `forward` and `backward` take them.
     """
     if weights.cell is not None:
         trace = forward(weights, inputs, starts, burn_in=burn_in)

@@ -1,4 +1,4 @@
-"""Two agents that begin to share: that what they merge into is a state like any other."""
+"""Checks that a merge of two agents' networks gives a valid state."""
 
 from functions.algorithms.base import AlgorithmConfig, Context, Implementation
 from functions.algorithms.conformance.tools import digest, hint, require, stage_inputs
@@ -9,9 +9,9 @@ _DISTIL_STEPS = 2
 
 
 def check_merge(code: Implementation, context: Context[AlgorithmConfig]) -> None:
-    """Merges the first two agents of a class, who learned apart with identities; raises `AssertionError`.
+    """Merges the first two agents of a class, which learned separately with identities; raises `AssertionError`.
 
-    Nothing is tried where all agents differ.
+    Does nothing if no class has two agents.
     """
     kind = next((kind for kind in context.spec.classes if len(kind.agents) > 1), None)
     if kind is None:
@@ -40,6 +40,6 @@ def _check(
 
 
 def _renamed(name: str, group: int, base: int) -> str:
-    """The name that the base's tensor has, for a tensor of the group; '' for one that is not the group's."""
+    """The name of the base's tensor for the group's tensor `name`; '' if `name` is not the group's."""
     part, _, rest = name.partition(f"/{group_name(group)}")
     return f"{part}/{group_name(base)}{rest}" if name != part else ""

@@ -1,4 +1,4 @@
-"""All stages together: that no placement changes a byte."""
+"""Checks that no placement changes a byte of a round's result."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ from functions.learner.update import as_stored, split_by_lifetime
 def check_placements(
     algorithm: AlgorithmSpec, code: Implementation, context: Context[AlgorithmConfig], expected: Tensors
 ) -> None:
-    """Spreads the round over functions in every way; raises `AssertionError` where the state is not `expected`."""
+    """Runs the round under every placement rule; raises `AssertionError` if the state is not `expected`."""
     packed: Found | None = None
     groups = sorted(set(context.team.groups))
     for rule, schedule in SCHEDULES.items():
@@ -31,9 +31,9 @@ def check_placements(
 def check_whole(
     algorithm: AlgorithmSpec, code: Implementation, context: Context[AlgorithmConfig], known: Tensors, expected: Tensors
 ) -> Tensors:
-    """Learns the round as one function does that goes on with the next: what is `known` never went through storage.
+    """Runs the round in one function that keeps its state between rounds: `known` never passed through storage.
 
-    Returns the state that it goes on with; raises `AssertionError` where that is not `expected`.
+    Returns the state that it keeps; raises `AssertionError` if that is not `expected`.
     """
     share = Share(
         [stage.name for stage in algorithm.stages], context.team.learning, range(context.config.updates_per_round)
@@ -55,7 +55,7 @@ def _require_same(expected: Tensors, found: Tensors, rule: str) -> None:
 def _learned(
     algorithm: AlgorithmSpec, code: Implementation, context: Context[AlgorithmConfig], schedule: Schedule
 ) -> Found:
-    """The round as functions learn it: each is shown, through storage, what its stages declare."""
+    """Runs the round as separate functions, each of which reads from storage only what its stages declare."""
     found = Found(dict(context.tensors), {}, {})
     published: Tensors = {}
     update = 0
@@ -88,5 +88,5 @@ def _trains(algorithm: AlgorithmSpec, share: Share) -> bool:
 
 
 def _stored(tensors: Tensors) -> Tensors:
-    """As they come back from storage."""
+    """The tensors after encoding and decoding."""
     return codec.decode(codec.encode(tensors, TaskHeader(task="check")), "check")

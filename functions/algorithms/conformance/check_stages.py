@@ -1,4 +1,4 @@
-"""Every stage alone: that it is pure, and that its specification says what it reads and writes."""
+"""Checks that every stage is pure and that its specification declares what it reads and writes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -26,7 +26,7 @@ from functions.keys import group_name
 
 @dataclass
 class _Round:
-    """How far a round is: the state, and what the stages of the update gave beside it, by stage."""
+    """The progress of a round: the state, and the other tensors of this update's stages, by stage."""
 
     algorithm: AlgorithmSpec
     code: Implementation
@@ -66,7 +66,7 @@ def _check_stage(now: _Round, stage: StageSpec, group: int, update: int) -> None
 
 
 def _declared(now: _Round, stage: StageSpec, group: int) -> Tensors:
-    """What the stage may look at: parts, and what the stages before it gave, of its group or, as it says, of all."""
+    """The parts and earlier stages' tensors that the stage may read, of its group or, if it couples, of all."""
     groups = sorted(set(now.context.team.groups))
     whole_team = stage.couples and stage.scope == "team"
     parts = instances(now.state, stage.reads, groups if whole_team else [group])
@@ -102,7 +102,7 @@ def _check_kind(result: object) -> None:
 
 
 def _check_result(now: _Round, stage: StageSpec, group: int, result: StageResult) -> None:
-    """Names, and that what it writes is there, and of the same kind as before."""
+    """Checks the names of the tensors, and that every part it writes is complete and has its old shapes and types."""
     groups = sorted(set(now.context.team.groups)) if stage.couples and stage.scope == "team" else [group]
     for name in result.tensors:
         part = part_of(name)
@@ -111,7 +111,7 @@ def _check_result(now: _Round, stage: StageSpec, group: int, result: StageResult
         require(part not in stage.writes or belongs(name, [group]), f"it writes {name}, which is another group's")
         giver = first(other for other, given in now.given.items() if name in given)
         require(not giver, f"it gives {name}, which stage {giver!r} gave already")
-    # A stage of the whole team may have nothing to do for a group.
+    # A coupling team stage may return nothing for a group.
     if result.tensors or not (stage.couples and stage.scope == "team"):
         _check_written(now, stage, group, result.tensors)
 

@@ -1,6 +1,6 @@
-"""Tasks in which nothing means anything: rewards, deaths, time limits, masks and observations are drawn at random.
+"""Random tasks: rewards, deaths, time limits, masks and observations are drawn at random.
 
-They have any spaces one asks for, so that an algorithm can be tried on all of them in no time; see `conformance`.
+They take any spaces, so that an algorithm can be tested quickly on every kind of space; see `conformance`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,8 +49,8 @@ TASKS: Mapping[str, EnvSpec] = {
 
 
 def teams(spec: EnvSpec) -> list[Team]:
-    """Ways to group the agents: each alone; with identities, all of a class and side together, and only two of a
-    kind."""
+    """Ways to group the agents: each alone; with identities, all of a class and side together, and only one such
+    pair."""
     alone = tuple(range(len(spec.agents)))
     kinds = list(zip(spec.class_of, spec.sides or (0,) * len(alone), strict=True))
     together = tuple(kinds.index(kind) for kind in kinds)
@@ -61,20 +61,20 @@ def teams(spec: EnvSpec) -> list[Team]:
 
 
 class RandomTask:
-    """E copies of a task with these spaces; actions do not matter, and more copies draw other numbers."""
+    """E environments of a task with these spaces; actions have no effect, and the numbers drawn depend on E."""
 
     def __init__(self, spec: EnvSpec, num_envs: int) -> None:
         self.spec, self.num_envs = spec, num_envs
 
     def reset(self, rng: np.random.Generator) -> Observation:
-        """The first observation of every copy."""
+        """The first observation of every environment."""
         self._rng = rng
         self._alive = np.ones((self.num_envs, len(self.spec.agents)), np.bool_)
         self._steps = np.zeros(self.num_envs, np.int64)
         return self._seen(self._alive)
 
     def step(self, actions: Sequence[ActionArray]) -> Step:
-        """One step of every copy."""
+        """One step of every environment."""
         rng, before = self._rng, self._alive
         rewards = before * rng.standard_normal(before.shape)
         terminated = before & (rng.random(before.shape) < _DEATH)
@@ -105,7 +105,7 @@ class RandomTask:
         return Observation(tuple(values), alive.copy(), tuple(masks) if spec.masked else None, state)
 
     def _mask(self, kind: AgentClass, living: BoolArray) -> BoolArray:
-        """One action in three is illegal; the last of every choice never is."""
+        """One action in three is illegal; the last of every choice is always legal."""
         legal = self._rng.random((*living.shape[:2], kind.actions)) < 2 / 3
         legal[..., np.cumsum(kind.branches or (kind.actions,)) - 1] = True
         allowed: BoolArray = legal | ~living | kind.continuous

@@ -1,4 +1,4 @@
-"""The check that every algorithm passes: what `functions.algorithms.base` promises, tested on random tasks.
+"""The conformance suite: tests algorithms on random tasks against the rules of `functions.algorithms.base`.
 
 Plug-in authors run ``check(SPEC)`` in a test of their own.
 """
@@ -35,7 +35,7 @@ _SEED, _ROUNDS, _NUM_ENVS, _ROLLOUTS = 20, 2, 3, 2
 
 @dataclass(frozen=True)
 class _Case:
-    """An algorithm at a task, for a team."""
+    """An algorithm, a task and a team."""
 
     algorithm: AlgorithmSpec
     code: Implementation
@@ -49,12 +49,12 @@ class _Case:
 
     @property
     def groups(self) -> list[int]:
-        """Ascending."""
+        """The team's groups, ascending."""
         return sorted(set(self.team.groups))
 
     @property
     def resolved(self) -> AlgorithmConfig:
-        """The configuration as stages see it."""
+        """The configuration that stages receive."""
         return self.config.resolved(self.task)
 
 
@@ -63,10 +63,10 @@ def check(
     hyperparameters: Hyperparameters | None = None,
     tasks: Sequence[EnvSpec] = tuple(TASKS.values()),
 ) -> tuple[str, ...]:
-    """Trains two rounds of every task, with every kind of team, in every placement, and looks at each stage alone.
+    """Trains two rounds of every task with every kind of team under every placement rule, and checks each stage alone.
 
-    Small `hyperparameters` make it quick. Returns why tasks were refused by `initialise`, which raises `BadRequest` for
-    spaces that it is not made for; not all may be. Raises `AssertionError` saying which promise is broken.
+    Small `hyperparameters` make it quick. Returns the messages of `BadRequest`, which `initialise` raises for
+    unsupported spaces; one task must be accepted. Raises `AssertionError` naming the violated rule.
     """
     require(not (wrong := violation(spec)), f"the specification: {wrong}")
     code, config = _code(spec), _configured(spec, hyperparameters or {})
@@ -101,7 +101,7 @@ def _configured(spec: AlgorithmSpec, hyperparameters: Hyperparameters) -> Algori
 
 
 def _check_config(spec: AlgorithmSpec, config: AlgorithmConfig, task: EnvSpec) -> None:
-    """It travels in messages, explains itself, and answers what the coordinator asks of it."""
+    """Checks its descriptions, a round trip through a message, and the values that the coordinator reads."""
     for name, about in msgspec.json.schema_components([spec.config])[1][spec.config.__name__]["properties"].items():
         parts = (about, *about.get("anyOf", ()))
         described = name == "name" or any(part.get("description") for part in parts)
@@ -132,14 +132,14 @@ def _check_case(case: _Case) -> None:
 
 
 def _check_merges(case: _Case) -> None:
-    """Only of algorithms that tell of their policies: without that nobody ever decides to merge."""
+    """Applies only to algorithms with summaries, because merges are decided from summaries."""
     with hint(str(case)):
         state = _initial(case)
         check_merge(case.code, _context(case, state, {0: _play(case, state, 0)}))
 
 
 def _initial(case: _Case) -> Tensors:
-    """The state of round 0, each group's drawn by itself."""
+    """The state of round 0, initialised group by group."""
     state: Tensors = {}
     for group in case.groups:
         where = f"initialise, group {group}"
@@ -165,7 +165,7 @@ def _check_bytes(case: _Case, group: int, own: Tensors) -> None:
 
 
 def _play(case: _Case, state: Tensors, round_: int) -> Tensors:
-    """A round of sampling, as a learner reads it."""
+    """The trajectories of a round, as a learner reads them."""
     tensors: Tensors = {}
     with expect("actors cannot play with the policies", Exception):
         policy = Policy(case.task, case.team, instances(state, ("policy",), case.groups))
@@ -177,12 +177,12 @@ def _play(case: _Case, state: Tensors, round_: int) -> Tensors:
 
 
 def _steps(case: _Case) -> int:
-    """Rollouts that end amid an episode."""
+    """The steps of a rollout, which ends within an episode."""
     return case.task.horizon + 2
 
 
 def _context(case: _Case, state: Tensors, played: dict[int, Tensors]) -> Context[AlgorithmConfig]:
-    """The newest round as a learner is shown it."""
+    """The learner's context of the newest round."""
     round_ = max(played)
     rollouts = tuple(range(_ROLLOUTS))
     return Context(

@@ -1,4 +1,4 @@
-"""What the parts of `conformance` share."""
+"""Functions that the modules of `conformance` share."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ Tensors = dict[str, NDArray[Any]]
 
 
 class Found(NamedTuple):
-    """What a round gave: the parts that the next one begins with, figures and tables by name."""
+    """The result of a round: the state in which the next one begins, and metrics and tables by name."""
 
     state: Tensors
     metrics: dict[str, float]
@@ -37,7 +37,7 @@ def first(names: Iterable[str]) -> str:
 
 @contextmanager
 def hint(where: str) -> Iterator[None]:
-    """Says where a promise was broken."""
+    """Prefixes the message of an `AssertionError` with `where`."""
     try:
         yield
     except AssertionError as error:
@@ -46,7 +46,7 @@ def hint(where: str) -> Iterator[None]:
 
 @contextmanager
 def expect(what: str, *errors: type[Exception]) -> Iterator[None]:
-    """Takes errors of these types for broken promises."""
+    """Raises `AssertionError` in place of errors of these types."""
     try:
         yield
     except errors as error:
@@ -60,7 +60,7 @@ def digest(tensors: Mapping[str, NDArray[Any]]) -> str:
 
 
 def stage_inputs(context: Context[AlgorithmConfig]) -> Tensors:
-    """All arrays that a stage is shown, by name."""
+    """All input arrays of a stage, by name."""
     found: Tensors = dict(context.tensors)
     for field in fields(context.batch):
         value = getattr(context.batch, field.name)
@@ -70,7 +70,7 @@ def stage_inputs(context: Context[AlgorithmConfig]) -> Tensors:
 
 
 def part_of(name: str) -> str:
-    """The part, or what else a tensor is of."""
+    """The first component of a tensor's name, such as its part."""
     return name.partition("/")[0]
 
 
@@ -80,13 +80,13 @@ def belongs(name: str, groups: Iterable[int]) -> bool:
 
 
 def instances(tensors: Mapping[str, NDArray[Any]], parts: Iterable[str], groups: Iterable[int]) -> Tensors:
-    """The tensors of some parts of some groups."""
+    """The tensors of these parts and groups."""
     wanted, groups = {*parts}, list(groups)
     return {name: array for name, array in tensors.items() if part_of(name) in wanted and belongs(name, groups)}
 
 
 def after(state: Tensors, spec: AlgorithmSpec, stage: str, group: int, made: Tensors) -> Tensors:
-    """The state once a stage has written its parts for a group: what it does not give of them is gone."""
+    """The state after a stage wrote its parts for a group, without tensors of these parts that it does not return."""
     written = spec.stage(stage).writes
     gone = instances(state, written, [group])
     kept = {name: array for name, array in state.items() if name not in gone}

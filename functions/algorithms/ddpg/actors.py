@@ -1,8 +1,8 @@
 """Actions of a group's policies at the steps of a minibatch, as the inputs of critics, and the gradient through them.
 
-Critics see a choice as its one-hot and numbers as they are recorded, each in [-1, 1]. The gradient at a choice is that
-of the straight-through Gumbel-softmax, whose noise is drawn at the address (seed, round, "gumbel", update, group):
-every stage of an update sees the same choices. The actions of a dead agent are all zeros.
+Critics read a discrete action as its one-hot and a continuous one as recorded, in [-1, 1]. The gradient of a discrete
+action is that of the straight-through Gumbel-softmax, whose noise is drawn at the address (seed, round, "gumbel",
+update, group), so every stage of an update uses the same actions. The actions of a dead agent are all zeros.
 """
 
 from typing import NamedTuple
@@ -49,7 +49,7 @@ def kind_of(spec: EnvSpec, agent: int) -> AgentClass:
 
 class PolicyActions(NamedTuple):
     """Columns ordered by agent: `actions` ``[T, n * E, width]``, the network's `outputs` in the same shape, and its
-    `trace`. `transform` turns outputs into actions; for choices it has a row for each column of each step."""
+    `trace`. `transform` turns outputs into actions; for discrete actions it has a row for each column of each step."""
 
     actions: Array
     outputs: Array
@@ -78,8 +78,8 @@ def policy_actions(context: Context[DdpgConfig], group: int, weights: Weights) -
 def entropy_metrics(
     context: Context[DdpgConfig], group: int, actions: PolicyActions, learned: Flags
 ) -> dict[str, float]:
-    """The entropy of the choices of the group and of each agent, in nats, over rows `learned` ``[n, T, E]``; {} for
-    agents that act in numbers."""
+    """The policy entropy of the group and of each agent, in nats, over the rows `learned` ``[n, T, E]``; {} for
+    continuous actions."""
     if isinstance(actions.transform, Deterministic):
         return {}
     agents, width = members(context.team, group), actions.outputs.shape[-1]
@@ -89,7 +89,7 @@ def entropy_metrics(
 
 
 def _legal(context: Context[DdpgConfig], agents: list[int]) -> Flags | None:
-    """The legal choices ``[T * n * E, actions]``, ordered as outputs are; None for all."""
+    """The legal actions ``[T * n * E, actions]``, in the order of the outputs; None if all are legal."""
     batch = context.batch
     if batch.masks is None:
         return None
@@ -97,7 +97,7 @@ def _legal(context: Context[DdpgConfig], agents: list[int]) -> Flags | None:
 
 
 def next_actions(context: Context[DdpgConfig], group: int) -> Array:
-    """The target policy's actions after every step ``[n, T, E, width]``; of choices the most probable."""
+    """The target policy's actions after every step ``[n, T, E, width]``; for discrete actions the most probable."""
     agents, head = members(context.team, group), _deterministic(context, group)
     weights = recurrent.weights_of(context.tensors, f"target/{group_name(group)}")
     inputs = observation_inputs(context, group)
@@ -130,7 +130,7 @@ def recorded_actions(context: Context[DdpgConfig], agent: int) -> Array:
 
 
 def _deterministic(context: Context[DdpgConfig], group: int) -> Deterministic | None:
-    """The head of a group whose agents act in numbers; else None."""
+    """The head of a group with continuous actions; None for discrete ones."""
     head = head_of(kind_of(context.spec, members(context.team, group)[0]), stochastic=False)
     return head if isinstance(head, Deterministic) else None
 

@@ -13,14 +13,13 @@ _NOISE = 0.5
 
 
 class DdpgConfig(ReplayConfig, frozen=True, kw_only=True):
-    """The settings of both: agents that choose explore by sampling their distribution, agents that act in numbers by
-    noise.
+    """The settings of both: agents explore by sampling discrete actions, or by adding noise to continuous ones.
 
     Agents learn from the reward of their side by default, as in Papoudakis et al., "Benchmarking Multi-Agent Deep
     Reinforcement Learning Algorithms in Cooperative Tasks", 2021. Critics have larger step sizes than policies, ten
-    times as large in Lillicrap et al.: a policy that learns faster than its critic ends where the gradients of softmax
-    and tanh vanish. `regularisation` keeps it from there, too. It must be weak where actions make little difference in
-    rewards, or policies follow nothing else; docs/data/algorithms.toml has what was tried.
+    times as large in Lillicrap et al.: a policy that learns faster than its critic saturates softmax and tanh, whose
+    gradients then vanish. `regularisation` also prevents this. It must be small where actions change rewards little, or
+    it dominates the gradient; docs/data/algorithms.toml lists the values tried.
     """
 
     lr: Annotated[float, Meta(gt=0, description="Adam's step for policies")] = 1e-3
@@ -47,7 +46,7 @@ class DdpgConfig(ReplayConfig, frozen=True, kw_only=True):
     ] = "team"
 
     def behaviour(self, env_steps: int) -> Behaviour:
-        """Noise that falls in a straight line; without noise, samples of the distribution."""
+        """Noise that decreases linearly; without noise, samples of the distribution."""
         if not self.noisy:
             return Behaviour()
         share, start, end = min(1.0, env_steps / self.noise_steps), self.noise_start or 0.0, self.noise_end or 0.0
@@ -55,11 +54,11 @@ class DdpgConfig(ReplayConfig, frozen=True, kw_only=True):
 
     @property
     def noisy(self) -> bool:
-        """Whether noise is added to policies' numbers."""
+        """Whether noise is added to continuous actions."""
         return bool(self.noise_start or self.noise_end)
 
     def resolved(self, spec: EnvSpec) -> Self:
-        """Fills in the noise, too: none unless agents act in numbers."""
+        """Also fills in the noise, which is 0 unless some actions are continuous."""
         start, end = self.noise_start, self.noise_end
         if start is None:
             start = _NOISE if any(kind.continuous for kind in spec.classes) else 0.0

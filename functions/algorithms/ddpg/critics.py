@@ -1,8 +1,9 @@
-"""Critics that value actions, how they learn, and the gradient of their values by the actions.
+"""Action-value critics: their inputs, their training, and the gradient of their values with respect to the actions.
 
 The inputs of an agent's critic are its `View`: observations or the state, then the actions of some agents, and last the
 one-hot identity where the team uses it. The hidden state of a recurrent critic follows the recorded actions; the
-policy's own action, or the target policies' actions after a step, is one more step that nothing comes after.
+policy's own action, or the target policies' actions after a step, are one step from it, whose hidden state is
+discarded.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -66,11 +67,11 @@ class Critics:
     def train_step(
         self, context: Context[DdpgConfig], group: int, now: Array, after: Actions, played: Actions
     ) -> StageResult:
-        """One step of the group's critic and its target, and the gradient of its policy's loss by the policy's actions.
+        """One step of the group's critic and its target, and d policy loss / d policy's actions.
 
         `context` is not a minibatch's. `now` ``[n, T, E, width]`` are the policy's actions at the minibatch's steps,
-        `after` those of all target policies that the critic sees after the steps, and `played` the latter for all that
-        the round itself played, in its last update.
+        `after` the target policies' actions after these steps, and `played` the same for all of the round's own steps,
+        in its last update.
         """
         metrics = self._overestimation(context, group, played) if due(context) else {}
         minibatch, name, agents = with_minibatch(context), group_name(group), members(context.team, group)
@@ -115,8 +116,7 @@ class _CriticInputs:
     agents: list[int]
 
     def steps(self, own: Array | None = None) -> NetworkInputs:
-        """The steps with the recorded actions; with `own` ``[n, T, E, width]`` each critic sees these actions of its
-        own agent."""
+        """The steps with the recorded actions; `own` ``[n, T, E, width]`` replaces those of each critic's own agent."""
         batch = self.context.batch
         acting = {other for agent in self.agents for other in self._acting(agent)}
         recorded: Actions = {other: recorded_actions(self.context, other) for other in acting}
@@ -126,7 +126,7 @@ class _CriticInputs:
         return NetworkInputs(columns, columns[:0], begins, self.context.config.burn_in)
 
     def after_steps(self, actions: Actions) -> Array:
-        """The inputs after each step ``[T, n * E, F]``, with the `actions` there."""
+        """The inputs after each step ``[T, n * E, F]``, with these `actions`."""
         pairs = [self.view.inputs(self.context.batch, agent) for agent in self.agents]
         inputs = [next_values(now[None], cut[None], self.context.batch.cut)[0] for now, cut in pairs]
         return self._columns(inputs, [actions] * len(pairs))
@@ -170,7 +170,7 @@ def _future(
 
 
 def _values_of_steps(weights: Weights, columns: Array, hidden: Array | None) -> tuple[Array, Trace]:
-    """Values ``[T, n * E]`` of steps that do not follow each other, each after its hidden state ``[T, n * E, H]``."""
+    """Values ``[T, n * E]`` of independent steps, each from its own hidden state ``[T, n * E, H]``."""
     rows = columns.reshape(-1, columns.shape[-1])
     if hidden is None:
         trace = recurrent.forward(weights, rows)

@@ -31,12 +31,12 @@ PARTS = (*POLICY_PARTS, *CRITIC_PARTS)
 def initialise(
     critics: Critics, spec: EnvSpec, team: Team, config: DdpgConfig, seed: int, group: int
 ) -> dict[str, Array]:
-    """A group's networks, their targets, empty moments and normaliser; raises `BadRequest` for other actions."""
+    """A group's networks, their targets, zero moments and normaliser; raises `BadRequest` for unsupported actions."""
     _require(spec, team, config)
     name, rng = group_name(group), generator(seed, "initialise", group)
     actor, critic = _networks(critics, spec, team, config, group)
     tensors: dict[str, Array] = {f"normaliser/{name}": RewardScale().tensor}
-    # At first every choice is about as probable as the others, and numbers are in the middle of their range.
+    # Initially discrete actions are almost equally probable, and continuous actions near the middle of their range.
     for network, gain, part, target in ((actor, 0.01, "policy", "target"), (critic, 1.0, "critic", "critic_target")):
         flat = recurrent.initialise(network, rng, gain)
         tensors |= recurrent.to_tensors(network, flat, f"{part}/{name}")
@@ -46,7 +46,7 @@ def initialise(
 
 
 def part_bytes(critics: Critics, spec: EnvSpec, team: Team, config: DdpgConfig, group: int) -> dict[str, int]:
-    """Of a group's networks, their targets and moments; raises `BadRequest` for several choices at once."""
+    """The bytes of a group's networks, targets and moments; raises `BadRequest` for several choices at once."""
     actor, critic = _networks(critics, spec, team, config, group)
     sizes = trained_bytes("policy", actor.parameters) | trained_bytes("critic", critic.parameters)
     return {**sizes, "target": sizes["policy"], "critic_target": sizes["critic"]}
@@ -61,7 +61,7 @@ def _networks(critics: Critics, spec: EnvSpec, team: Team, config: DdpgConfig, g
 
 
 def policy(context: Context[DdpgConfig], group: int) -> StageResult:
-    """One step of the group's policy up the gradient of its critic's values, and of its target after it."""
+    """One gradient step of the group's policy on its critic's values, and then one of its target."""
     minibatch, name, config = with_minibatch(context), group_name(group), context.config
     network = Trainable.load(minibatch, "policy", name)
     actions = policy_actions(minibatch, group, network.weights)
@@ -81,7 +81,7 @@ def policy(context: Context[DdpgConfig], group: int) -> StageResult:
 
 
 def _require(spec: EnvSpec, team: Team, config: DdpgConfig) -> None:
-    """Raises `BadRequest` if a learner would not explore, or if there is noise and no agent acts in numbers."""
+    """Raises `BadRequest` if a learner would not explore, or if there is noise and all actions are discrete."""
     if not config.noisy and any(kind_of(spec, agent).continuous for agent in team.learners):
         raise BadRequest("agents act in numbers, and nothing explores: set noise_start above 0")
     if config.noisy and not any(kind.continuous for kind in spec.classes):

@@ -25,7 +25,7 @@ class IddpgConfig(DdpgConfig, frozen=True, kw_only=True, tag_field="name", tag="
 
 
 def critic(context: Context[DdpgConfig], group: int) -> StageResult:
-    """One step of the group's critic, and the gradient of its values by the policy's actions."""
+    """One step of the group's critic, and the gradient of its values with respect to the policy's actions."""
     minibatch, agents = with_minibatch(context), members(context.team, group)
     after = dict(zip(agents, next_actions(minibatch, group), strict=True))
     played = dict(zip(agents, next_actions(context, group), strict=True)) if due(context) else {}

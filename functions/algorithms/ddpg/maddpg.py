@@ -1,8 +1,8 @@
 """MADDPG: policies see their own observations, and their critics see the state and the actions of all learners.
 
-Lowe et al., "Multi-Agent Actor-Critic for Mixed Cooperative-Competitive Environments", 2017. The other agents'
-actions are the recorded ones where a policy learns, and those of their target policies in the critics' targets. A
-critic sees the agents of all sides that learn, and learns from the reward of its own side.
+Lowe et al., "Multi-Agent Actor-Critic for Mixed Cooperative-Competitive Environments", 2017. The other agents' actions
+are the recorded ones in a policy's gradient, and those of their target policies in the critics' targets. A critic sees
+the agents of all sides that learn, and learns from the reward of its own side.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from functions.nn.mlp import Array
 
 
 def _learners(spec: EnvSpec, team: Team, agent: int) -> list[int]:
-    """All agents but fixed opponents, which are a part of the environment, whose state the critic sees."""
+    """All agents except fixed opponents, which are part of the environment, whose state the critic sees."""
     return list(team.learners)
 
 
@@ -48,7 +48,7 @@ def actors(context: Context[DdpgConfig], group: int) -> StageResult:
 
 
 def critic(context: Context[DdpgConfig], group: int) -> StageResult:
-    """One step of the group's critic, and the gradient of its values by the policy's actions."""
+    """One step of the group's critic, and the gradient of its values with respect to the policy's actions."""
     now, after = context.tensors[f"action/{group_name(group)}"], _by_agent(context, "next_action")
     played = _by_agent(context, f"next_action{OWN}") if due(context) else {}
     return _CRITICS.train_step(context, group, now, after, played)

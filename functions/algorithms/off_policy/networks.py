@@ -90,9 +90,9 @@ def next_outputs(
 
 
 def legal_next(context: Context[ReplayConfig], agents: list[int]) -> Flags | None:
-    """Which actions are legal after each step ``[n, T, E, actions]``, of agents of one class; None for all.
+    """Which actions are legal after each step ``[n, T, E, actions]``, of agents of one class; None if all are legal.
 
-    A dead agent's recorded action is action 0, so that alone is legal for it.
+    A dead agent's recorded action is action 0, so only action 0 is legal for it.
     """
     batch, alive = context.batch, alive_next(context, agents)
     if batch.masks is None or batch.cut_masks is None:
@@ -132,7 +132,7 @@ def update_target(
 ) -> dict[str, Array]:
     """The target network `<target_part>/<name>` after this update; the online network is `<part>/<name>` of `tensors`.
 
-    Targets are computed with older weights, so that a step does not move what it aims at.
+    Targets are computed with older weights, so that a step does not move its own target.
     """
     config = context.config
     online, target = _unprefixed(tensors, f"{part}/{name}/"), _unprefixed(context.tensors, f"{target_part}/{name}/")

@@ -1,9 +1,9 @@
-"""By how much a value function overestimates the returns: a diagnosis, from which nothing is learned.
+"""The overestimation of returns by a value function: a metric that training does not use.
 
-The greatest of several uncertain values is too high more often than too low, and targets made of it pass that on:
-Thrun and Schwartz, "Issues in Using Function Approximation for Reinforcement Learning", 1993; van Hasselt et al., "Deep
-Reinforcement Learning with Double Q-learning", 2016. It is measured where it costs least and is exact: in the round's
-last update, on all that the round itself played, whose rewards are known to the end of every episode.
+The maximum of several uncertain values is biased upwards, and targets computed from it propagate the bias: Thrun and
+Schwartz, "Issues in Using Function Approximation for Reinforcement Learning", 1993; van Hasselt et al., "Deep
+Reinforcement Learning with Double Q-learning", 2016. It is measured in the round's last update on the round's own data,
+whose rewards are known to the end of each episode or rollout.
 """
 
 from collections.abc import Sequence
@@ -29,8 +29,8 @@ def overestimation(
 
     `context` has the round's own data; `values` of the actions taken and `future`, the target network's values after
     each step, are in the scale of group `name`'s values. All are ``[n, T, E]``, of a side ``[T, E]``. Where a time
-    limit or the round cut an episode off, the target network's value stands for the rest. Actors explored, so even
-    exact values of the greedy policy are higher. Of several `agents` there is a metric each as well.
+    limit or the end of the round cut an episode off, the target network's value is added for the rest. Actors explored,
+    so even exact values of the greedy policy are higher. Several `agents` also have a metric each.
     """
     config, ended = context.config, context.batch.ended
     scale = value_scale(context, name).reward

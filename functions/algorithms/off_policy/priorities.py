@@ -1,9 +1,9 @@
-"""Prioritised replay: how often each segment of the replay buffer is drawn, as a part of the learner's state.
+"""Prioritised replay: the sampling priorities of the replay buffer's segments, a part of the learner's state.
 
 Schaul et al., "Prioritized Experience Replay", ICLR 2016, the proportional variant. A segment's error is the mean of
-|TD error| over its rows that are learned from, where the paper has one transition's |TD error|. That mean is ours: R2D2
-(Kapturowski et al., "Recurrent Experience Replay in Distributed Reinforcement Learning", ICLR 2019) mixes it with the
-maximum, by one more setting.
+|TD error| over its rows that are learned from, where the paper has one transition's |TD error|. The mean is our choice:
+R2D2 (Kapturowski et al., "Recurrent Experience Replay in Distributed Reinforcement Learning", ICLR 2019) mixes it with
+the maximum, which takes one more setting.
 
 Every group stores priorities, equal for all groups of a side that learns together, so that a stage reads no other
 group's state. They are written together with the policy, after all stages of the update have drawn.
@@ -45,7 +45,7 @@ def sample_indices(priorities: Floats, uniforms: Array) -> Indices:
     count = len(uniforms)
     marks = (np.arange(count) + uniforms.astype(np.float64)) / count * totals[-1]
     indices = np.searchsorted(totals, marks, side="right")
-    # Rounding may put the last mark on the total itself, beyond every index; then take where the total was reached.
+    # Rounding may put the last mark on the total, beyond every index; then take the first index that reaches the total.
     return np.asarray(np.minimum(indices, np.searchsorted(totals, totals[-1])))
 
 
@@ -69,9 +69,9 @@ class PriorityConfig(MinibatchConfig, Protocol):
 
 
 class Priorities(NamedTuple):
-    """The priorities of the segments of some rollouts: `rollouts` ``[U, 2]`` are rounds and numbers in these, `values`
-    ``[U * P]`` the priorities of their P segments each, to the power of alpha. `steps` counts the environment steps of
-    all rollouts that were ever in the buffer."""
+    """The priorities of the segments of some rollouts: `rollouts` ``[U, 2]`` are the rounds and the numbers in the
+    round, `values` ``[U * P]`` the priorities of their P segments each, to the power of alpha. `steps` counts the
+    environment steps of all rollouts that were ever in the buffer."""
 
     rollouts: Indices
     values: NDArray[np.float32]
@@ -86,7 +86,7 @@ class Priorities(NamedTuple):
         return cls(rollouts, values, int(steps[0])).aligned(replay_buffer.rollouts, segments, segments * length)
 
     def aligned(self, rollouts: Indices, segments: int, rollout_steps: int) -> Self:
-        """The priorities of `rollouts`: the stored ones, and for new rollouts the greatest of them, 1 if none is."""
+        """The priorities of `rollouts`: the stored ones, and for new rollouts their maximum, or 1 if that is 0."""
         if np.array_equal(rollouts, self.rollouts):
             return self
         known = {rollout: index for index, rollout in enumerate(map(tuple, self.rollouts.tolist()))}
@@ -97,7 +97,7 @@ class Priorities(NamedTuple):
         return type(self)(rollouts, values.ravel(), self.steps + rollout_steps * int((~old).sum()))
 
     def sampling_values(self) -> Floats:
-        """The priorities ``[U * P]``; all equal where none is above 0."""
+        """The priorities ``[U * P]``; all 1 if none is above 0."""
         return self.values.astype(np.float64) if self.values.any() else np.ones(len(self.values))
 
     def tensors(self, name: str) -> dict[str, Array]:
@@ -111,15 +111,15 @@ class Priorities(NamedTuple):
 
 
 def initial_priorities(config: PriorityConfig, name: str) -> dict[str, Array]:
-    """The tensors of group `name` at round 0, of no rollouts; {} where draws are uniform."""
+    """The tensors of group `name` at round 0, without rollouts; {} for uniform draws."""
     if not config.priority:
         return {}
     return Priorities(np.zeros((0, 2), np.int64), np.zeros(0, np.float32), 0).tensors(name)
 
 
 class Draw(NamedTuple):
-    """An update's minibatch: the indices of its segments and their importance weights, both ``[B]``; None where it is
-    drawn uniformly."""
+    """An update's minibatch: the indices of its segments and their importance weights, both ``[B]``; None for uniform
+    draws."""
 
     indices: Indices | None = None
     weights: Floats | None = None
@@ -167,9 +167,9 @@ class PriorityUpdate(NamedTuple):
 
     @classmethod
     def of(cls, draw: Draw, config: PriorityConfig, difference: Array, learned: Flags) -> "PriorityUpdate | None":
-        """From value minus target ``[..., T, B]``, 0 where a row is not `learned` from; None for uniform draws.
+        """The update from value minus target ``[..., T, B]``, 0 where a row is not `learned`; None for uniform draws.
 
-        A segment without a row to learn from is not drawn again.
+        A segment without a row to learn from gets priority 0 and is not drawn again.
         """
         if draw.indices is None:
             return None
@@ -191,7 +191,7 @@ class PriorityUpdate(NamedTuple):
         return {f"updated_indices/{name}": self.indices, f"updated_priorities/{name}": self.priorities}
 
     def apply(self, context: Context[PriorityConfig], name: str) -> dict[str, Array]:
-        """The tensors of group `name` after the update; of a segment drawn twice the last priority counts."""
+        """The tensors of group `name` after the update; for a segment drawn twice the last priority counts."""
         stored = Priorities.load(context, name)
         values = stored.values.copy()
         values[self.indices] = self.priorities

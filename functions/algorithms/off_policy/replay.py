@@ -1,4 +1,4 @@
-"""Learning from the replay buffer: its settings, the minibatch of an update, and what values learn from it.
+"""Learning from the replay buffer: its settings, the minibatch of an update, and the learning signal in it.
 
 Every update draws a minibatch of steps, or of segments of steps, that all agents took together, at the address (seed,
 round, "replay", update): every function that runs a stage of the update draws the same one. Mnih et al., "Human-level
@@ -23,13 +23,13 @@ from functions.randomness import generator
 
 Indices = NDArray[np.int64]
 Count = Annotated[int, Meta(ge=1)]
-# The default size of a minibatch, in steps, and its fewest segments: steps of one episode are much alike.
+# The default size of a minibatch in steps, and its fewest segments, because steps of one episode are correlated.
 _STEPS, _SEGMENTS = 256, 4
 _HUBER = 1.0
 
 
 class ReplayConfig(AlgorithmConfig, frozen=True, kw_only=True):
-    """The settings of all of them; `time_limit` as in Pardo et al., "Time Limits in Reinforcement Learning", 2018."""
+    """The settings of replay; `time_limit` as in Pardo et al., "Time Limits in Reinforcement Learning", 2018."""
 
     lr: Annotated[float, Meta(gt=0, description="Adam's step")] = 1e-3
     gamma: Annotated[float, Meta(ge=0, le=1, description="discount per environment step")] = 0.9
@@ -83,9 +83,9 @@ class ReplayConfig(AlgorithmConfig, frozen=True, kw_only=True):
         return self.sequence_length or (None if self.recurrent else 1)
 
     def resolved(self, spec: EnvSpec) -> Self:
-        """Fills in the size of minibatches, and where the loss turns linear."""
+        """Fills in the size of minibatches and the Huber loss's threshold."""
         batch_size = self.batch_size or max(_SEGMENTS, _STEPS // (self.length or spec.horizon))
-        # An end that the observations do not announce makes one target of many jump; squared, it would dominate.
+        # A termination that observations do not predict gives an outlier target, which would dominate a squared loss.
         huber_delta = _HUBER if self.huber_delta is None and self.time_limit == "terminal" else self.huber_delta
         return structs.replace(self, batch_size=batch_size, huber_delta=huber_delta)
 
@@ -138,7 +138,7 @@ def with_minibatch(context: Context[M], indices: Indices | None = None) -> Conte
 
 
 def require_replay_buffer(context: Context[MinibatchConfig]) -> tuple[ReplayBuffer, int]:
-    """The replay buffer, and the steps of a segment; raises `BadRequest` where nothing can be learned from it."""
+    """The replay buffer, and the steps of a segment; raises `BadRequest` without a buffer or steps after burn-in."""
     config, replay_buffer = context.config, context.replay_buffer
     if replay_buffer is None:
         raise BadRequest("the algorithm learns from earlier rounds, and there is no replay buffer")
@@ -149,7 +149,7 @@ def require_replay_buffer(context: Context[MinibatchConfig]) -> tuple[ReplayBuff
 
 
 def side_of(spec: EnvSpec, team: Team, group: int) -> list[int]:
-    """The agents on the side of a group, ascending; raises `BadRequest` where its members are on several."""
+    """The agents on the side of a group, ascending; raises `BadRequest` if its members are on several."""
     sides = spec.sides or (0,) * len(spec.agents)
     own = {sides[agent] for agent in members(team, group)}
     if len(own) > 1:
@@ -159,7 +159,7 @@ def side_of(spec: EnvSpec, team: Team, group: int) -> list[int]:
 
 
 def groups_of(team: Team, agents: list[int]) -> list[int]:
-    """The groups that the agents are in, ascending; the first one keeps what a side has once."""
+    """The groups that the agents are in, ascending; the first one stores the state that a side has once."""
     return sorted({team.groups[agent] for agent in agents})
 
 

@@ -1,4 +1,4 @@
-"""The scale in which values are learned of rewards that may be large, small, or far from 0."""
+"""The scale of values, for rewards that may be large, small, or far from 0."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ _DECAY = 0.999
 
 
 class ValueScale(NamedTuple):
-    """A reward of `reward` is 1 in the scale of values, and network outputs are values less `offset`."""
+    """The scale of values: rewards are divided by `reward`, and network outputs are scaled values minus `offset`."""
 
     reward: float
     offset: float
@@ -28,11 +28,11 @@ class ValueScale(NamedTuple):
 class RewardScale:
     """The running standard deviation of rewards, and the `level` of values: their mean in the first round.
 
-    Values are divided by the standard deviation, and network outputs are values less the level. That saves networks
-    thousands of steps that only lift or lower all values, on the way to which hidden units saturate. Unlike centred
-    rewards, as in Papoudakis et al., "Benchmarking Multi-Agent Deep Reinforcement Learning Algorithms in Cooperative
-    Tasks", 2021, it does not change the value of ending an episode. The level stays as it was, because every change
-    of it would have to be learned.
+    Values are divided by the standard deviation, and network outputs are values minus the level. Without the level,
+    networks spend thousands of steps on a shift of all values, which saturates hidden units. Unlike centred rewards, as
+    in Papoudakis et al., "Benchmarking Multi-Agent Deep Reinforcement Learning Algorithms in Cooperative Tasks", 2021,
+    it does not change the value of ending an episode. The level stays fixed, because networks would have to learn every
+    change of it.
     """
 
     statistics: Normaliser = field(default_factory=Normaliser)
@@ -50,7 +50,8 @@ class RewardScale:
         return np.array([self.statistics.mean, self.statistics.square, self.statistics.weight, self.level])
 
     def updated(self, rewards: Array, level: Callable[[], float]) -> Self:
-        """The scale after the `rewards` of one minibatch; unchanged if there are none. Calls `level` the first time."""
+        """The scale after the `rewards` of one minibatch; unchanged if there are none. The first update calls
+        `level`."""
         if not rewards.size:
             return self
         statistics = self.statistics.updated(rewards, _DECAY)
@@ -69,9 +70,9 @@ def value_scale(context: Context[ReplayConfig], name: str) -> ValueScale:
 
 
 class ScaledRewards(NamedTuple):
-    """Rewards in the scale of values, that scale, and the normaliser ``[4]`` that has seen these rewards.
+    """Rewards in the scale of values, that scale, and the normaliser ``[4]`` updated with these rewards.
 
-    1 in the scale of values is `scale` of reward; values are network outputs plus `offset`.
+    A scaled value times `scale` is in units of reward; scaled values are network outputs plus `offset`.
     """
 
     rewards: Array
@@ -88,7 +89,7 @@ def scale_rewards(
 ) -> ScaledRewards:
     """Scales the rewards of a minibatch, and updates the scale with those of rows that are learned from.
 
-    `signal_of` gives the learning signal of `whole`, the context of all that the round itself played.
+    `signal_of` returns the learning signal of `whole`, the context with the round's own data.
     """
     stored = RewardScale.of(whole.tensors[f"normaliser/{name}"])
     updated = stored.updated(signal.rewards[signal.learned], lambda: _mean_return(whole, signal_of(whole)))

@@ -98,7 +98,7 @@ class TdLoss:
     """`grad_output` is d loss / d value and `difference` value minus target, both in the values' shape, 0 where not
     alive; so are `rows`, whose mean over living rows is the loss.
 
-    `difference` is before importance weights, as priorities of replay need it.
+    `difference` is without importance weights, as replay priorities need it.
     """
 
     grad_output: Array
@@ -111,8 +111,8 @@ def td_loss(
 ) -> TdLoss:
     """The mean of ``w (v - t)²``, or of ``w huber(v - t)`` that turns linear at `delta`, over living rows.
 
-    All arrays of one shape. `weights` are those of prioritised replay, 1 where not given. Mind the factor: the squared
-    loss has none, as in the papers, and Huber's has ½ (`functions.nn.losses.huber`).
+    All arrays of one shape. `weights` are those of prioritised replay, by default 1. The squared loss has no factor, as
+    in the papers; Huber's has ½ (`functions.nn.losses.huber`).
     """
     difference = values - targets
     if alive is not None:

@@ -1,9 +1,9 @@
 """Extreme eigenvalues of the Hessian of a policy's training loss, without the Hessian.
 
 A product with the Hessian costs about as much as two gradients when it is formed by differentiating the gradient's own
-computation along a direction (Pearlmutter, "Fast Exact Multiplication by the Hessian", 1994); Lanczos' method gets both
-ends of the spectrum out of a few of them. Matrices are multiplied by methods, not operators: on matrices this small an
-operator's bookkeeping takes a fifth of the time.
+computation along a direction (Pearlmutter, "Fast Exact Multiplication by the Hessian", 1994); Lanczos' method finds
+both ends of the spectrum with a few products. Matrices are multiplied by methods, not operators: on matrices this small
+the overhead of operators is a fifth of the time.
 """
 
 import itertools
@@ -20,17 +20,17 @@ from functions.algorithms.trainable import L, LossGradient, LossOf
 from functions.nn.mlp import Array, Mlp
 from functions.nn.recurrent import Network
 
-# Products that are always done: with fewer, what looks settled may be so by chance.
+# The fewest products: with fewer, residuals may be small by chance.
 FEWEST = 5
-# What is left of a vector is mostly rounding when its square is less than this part of what was taken off.
+# The orthogonal component is mostly rounding error if its square is at most this share of the projection's square.
 LITTLE = 0.01
-# Step of central differences as a share of the parameters' norm, near the cube root of the precision: there the error
-# of the step and that of rounding are of one size.
+# Step of central differences as a share of the parameters' norm, near the cube root of the precision: there truncation
+# error and rounding error are of similar size.
 DIFFERENCE_STEP = 1e-5
 
 
 class Derivatives(NamedTuple):
-    """Of a mean loss over B rows by the network's outputs: `first` ``[B, out]``, `second` ``[B, out, out]``."""
+    """The derivatives of a mean loss of B rows by the outputs: `first` ``[B, out]``, `second` ``[B, out, out]``."""
 
     first: Array
     second: Array
@@ -50,7 +50,7 @@ def policy_derivatives(
     entropy_weight: float,
     legal: NDArray[np.bool_] | None = None,
 ) -> Derivatives:
-    """Of `losses.clipped_policy_loss` at the weights that sampled the actions: every ratio is 1 and no clip binds.
+    """Derivatives of `losses.clipped_policy_loss` at the weights that sampled the actions, where all ratios are 1.
 
     With u = (one-hot of the action) - p and q = log p + H, a row's surrogate -r A has the derivatives f = -A u and
     -A (u uᵀ - diag(p) + p pᵀ), its bonus -w H has f = w p q and w (diag(p (q + 1)) - p_i p_j (q_i + q_j + 1)). Summed
@@ -74,8 +74,8 @@ def policy_derivatives(
 
 
 class _Layer(NamedTuple):
-    """A layer but the first: what it has `seen` (activations and a 1), its weight, its `grad` d loss / d outputs, and
-    of the activations the `slope` tanh' and the `bend`, by which a change in them changes the error there."""
+    """A layer after the first: its inputs `seen` (activations and a 1), its weight, its `grad` d loss / d outputs, and
+    for the activations the `slope` tanh' and the `bend`, d `slope` / d activations times d loss / d activations."""
 
     seen: Array
     weight: Array
@@ -87,8 +87,8 @@ class _Layer(NamedTuple):
 class Hessian:
     """The Hessian of a mean loss by the flat parameters of a network, as a product with vectors.
 
-    A layer's stretch of the flat vector, weight and then bias, is one matrix ``[in + 1, out]`` for inputs that end in a
-    1. What does not depend on the direction is worked out once. `loss` takes the outputs ``[B, out]``.
+    A layer's segment of the flat vector, weight and then bias, is one matrix ``[in + 1, out]`` for inputs that end in a
+    1. Terms that do not depend on the direction are computed once. `loss` takes the outputs ``[B, out]``.
     """
 
     def __init__(self, mlp: Mlp, flat: Array, inputs: Array, loss: Callable[[Array], Derivatives]) -> None:
@@ -113,8 +113,8 @@ class Hessian:
             grad = back * slope
 
     def start(self, rng: np.random.Generator) -> Array:
-        """A direction ``[parameters]`` in which there is curvature: that of the gradient, had every number of the error
-        at the outputs been multiplied by a random one between -½ and ½."""
+        """A direction ``[parameters]`` with curvature: the gradient with every output's error multiplied by a random
+        number between -½ and ½."""
         chance = rng.random(self._error.shape, np.float32)
         chance -= np.float32(0.5)
         grad = (self._error + np.finfo(self._error.dtype).eps) * chance
@@ -171,7 +171,7 @@ class DifferenceHessian:
         self._part, self._loss_of = part._replace(inputs=part.inputs.astype(np.float64), first=first), loss_of
 
     def start(self, rng: np.random.Generator) -> Array:
-        """A direction ``[parameters]`` in which there is curvature: what the Hessian makes of a random one."""
+        """A direction ``[parameters]`` with curvature: the product of the Hessian with a random vector."""
         return self.times(rng.standard_normal(len(self._centre)))
 
     def times(self, vector: Array) -> Array:
@@ -191,9 +191,9 @@ def extremes(times: Callable[[Array], Array], start: Array, most: int, residual:
     """Both ends of the spectrum of a symmetric operator, by at most `most` products, from the direction `start`.
 
     Lanczos' method with full reorthogonalisation (Golub and Van Loan, "Matrix Computations", chapter 10). It ends early
-    once the residuals of both ends, as shares of them, are at most `residual`; what is wrong with an end is then in the
-    order of the square of that. The projected matrix is known but for one number before the product that would give it;
-    with a likely number in its place the ends are nearer the truth than without.
+    once the relative residuals of both ends are at most `residual`; their relative errors are then of the order of
+    `residual` squared. The projected matrix includes the next row, whose diagonal element is not computed yet; an
+    estimate of this element brings the ends closer to the true eigenvalues.
     """
     most = min(most, len(start))
     basis = np.empty((most, len(start)), start.dtype)
@@ -203,7 +203,7 @@ def extremes(times: Callable[[Array], Array], start: Array, most: int, residual:
         np.divide(vector, length, out=basis[step])
         count = step + 1
         vector, length, onto, exhausted = _apart(times(basis[step]), basis[:count])
-        projected[step, step] = projected[count, count] = onto[-1]  # the next is likely to be like this one
+        projected[step, step] = projected[count, count] = onto[-1]  # an estimate of the next one
         projected[count, step] = length
         if exhausted or count >= min(FEWEST, most):
             values, vectors = np.linalg.eigh(projected[: count + 1, : count + 1])
@@ -215,10 +215,10 @@ def extremes(times: Callable[[Array], Array], start: Array, most: int, residual:
 
 
 def _apart(vector: Array, known: Array) -> tuple[Array, float, Array, bool]:
-    """What of `vector` is not along the orthonormal rows `known`, and its length; how far `vector` goes along each of
-    them; and if little is left.
+    """The component of `vector` orthogonal to the orthonormal rows `known`, and its length; the projections of `vector`
+    on the rows; and whether the component is small.
 
-    Much of the little is rounding, which goes by a second pass.
+    A small component is largely rounding error, which a second pass removes.
     """
     onto = known.dot(vector)
     rest = vector - onto.dot(known)

@@ -33,12 +33,12 @@ from functions.randomness import generator
 OBSERVATIONS = 256
 # Steps of every agent that its density is estimated from, and the dimensions that are kept of them.
 SAMPLES, DIMENSIONS = 250, 4
-# Of the group's rows, those that the curvature is worked out on: one in so many, but no fewer than the least; and what
-# ends Lanczos' method, a residual that is the smaller the more rows there are. A learner of 1,600 rows can do this in a
-# twentieth of its time.
+# The curvature is computed on one in `ONE_IN` of the group's rows, at least `LEAST`. Lanczos' method ends after
+# `PRODUCTS` products, or at a residual of `RESIDUAL` that decreases with the number of rows. It takes a twentieth of
+# the time of a learner of 1,600 rows.
 ONE_IN, LEAST = 100, 16
 PRODUCTS, RESIDUAL = 16, 0.3
-# Samples of the gradient whose noise is estimated, at most, and their share of the data, which bounds the cost.
+# The most gradient samples for the noise estimate, and their share of the data, which bounds the cost.
 MOST_SAMPLES, SAMPLE_SHARE = 8, 0.5
 
 
@@ -46,7 +46,7 @@ def behaviour(before: Context[PpoConfig], after: Tensors, group: int) -> Summary
     """Action probabilities ``[256, actions]`` of every member's new policy on the observations of its class.
 
     The observations are drawn equally from all agents of the class, living ones first; every member's policy gets each
-    of them with the member's one-hot and the actions that were legal there. A policy with memory also gets the earlier
+    of them with the member's one-hot and the actions that were legal there. A recurrent policy also gets the earlier
     steps of the episode. The probabilities of several choices are divided by the number of choices, so that they sum to
     1. Continuous actions have no such summary.
     """
@@ -107,9 +107,9 @@ def curvature(before: Context[PpoConfig], after: Tensors, group: int) -> Summary
     """`largest` and `smallest` eigenvalue of the Hessian of the policy's loss at the incoming weights.
 
     They are computed on a small sample of the group's rows, as in the paper (section 4.4), which does not say how
-    small. The eigenvalues of such a sample are about ten times as large as those of all rows, and their ratio was found
-    to be almost unrelated to that of all rows: whoever builds on it has to show that it is more than noise. A group
-    without rows has no such summary.
+    small. The eigenvalues of such a sample are about ten times as large as those of all rows, and their ratio is almost
+    unrelated to that of all rows: any use of it needs evidence that it is more than noise. A group without rows has no
+    such summary.
     """
     known = PolicyRows.living(before, group)
     count = len(known.actions)
@@ -127,7 +127,7 @@ def curvature(before: Context[PpoConfig], after: Tensors, group: int) -> Summary
 def _hessian(
     before: Context[PpoConfig], group: int, known: PolicyRows, wanted: int, rng: np.random.Generator
 ) -> Hessian:
-    """For one choice and a policy without memory, on `wanted` rows."""
+    """The Hessian on `wanted` rows, for one choice and a feed-forward policy."""
     count = len(known.actions)
     rows = rng.integers(count, size=wanted) if count > wanted else np.arange(count)
     legal = None if known.legal is None else known.legal[rows]
@@ -143,7 +143,7 @@ def _hessian(
 def _differences(
     before: Context[PpoConfig], group: int, known: PolicyRows, wanted: int, rng: np.random.Generator
 ) -> DifferenceHessian:
-    """For any policy, on about `wanted` rows; those of whole chunks for a policy with memory."""
+    """The Hessian of any policy on about `wanted` rows; on whole chunks for a recurrent policy."""
     network, flat = recurrent.from_tensors(before.tensors, f"policy/{group_name(group)}")
     pieces = training_samples(
         before, group, network.weights(flat), lambda agent: observations(before, agent), before.config.data_chunk_length
@@ -211,7 +211,7 @@ def noise_estimate(gradients: NDArray[Any], size: float = 1.0) -> GradientNoise:
     """Unbiased estimates from `gradients` ``[U, parameters]``, each the mean over the data of `size` rollouts.
 
     The variance of the mean of U independent samples is 1 / U of theirs, and the squared mean exceeds the square of the
-    true gradient by just that on average. Raises `ValueError` for fewer than two samples.
+    true gradient by this much on average. Raises `ValueError` for fewer than two samples.
     """
     count = len(gradients)
     if count < 2:
@@ -289,7 +289,7 @@ def _wide(actions: Array) -> Array:
 
 
 def _at(arrays: Array, rows: list[NDArray[np.int64]]) -> Array:
-    """Of ``[n, T, E, width]`` the steps `rows` of every agent, one agent after the other: ``[sum of rows, width]``."""
+    """The steps `rows` of every agent in ``[n, T, E, width]``, one agent after the other: ``[sum of rows, width]``."""
     return np.concatenate([array.reshape(-1, array.shape[-1])[own] for array, own in zip(arrays, rows, strict=True)])
 
 

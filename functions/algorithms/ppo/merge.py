@@ -150,7 +150,7 @@ def distilled_policy(distillation: Distillation, base: int) -> tuple[dict[str, A
 
 
 def _target(distillation: Distillation) -> distil.DistilTarget:
-    """The actions of every member's own policy."""
+    """The action distributions of every member's own policy."""
     context, group = distillation.context, distillation.group
     kind, _ = context.batch.place(members(context.team, group)[0])
 

@@ -1,8 +1,8 @@
-"""The stages around a joint value: agents' utilities go to the stage that mixes them, and the gradient comes back.
+"""The stages around a joint value: the mixing stage reads the agents' utilities and returns their gradient.
 
-A joint value couples all agents of a side in every update. Little crosses between their networks: the value of each
-agent's action and of its next one, and the loss's gradient with respect to the former. So networks may be in different
-functions, and the gradient is exactly that of one network that holds them all.
+A joint value couples all agents of a side in every update. Their networks exchange little: the value of each agent's
+action and of its next one, and the loss's gradient with respect to the former. So networks may be in different
+functions; the gradient equals that of one network that contains them all.
 """
 
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ def initialise(spec: EnvSpec, team: Team, config: UtilityConfig, seed: int, grou
 
 
 def leads_side(spec: EnvSpec, team: Team, group: int) -> bool:
-    """Whether the group is its side's first, which keeps what a side has once."""
+    """Whether the group is its side's first, which stores the state that a side has once."""
     return group == groups_of(team, side_of(spec, team, group))[0]
 
 
@@ -59,11 +59,11 @@ def utility(context: Context[UtilityConfig], group: int) -> StageResult:
 
 
 def policy(context: Context[UtilityConfig], group: int) -> StageResult:
-    """One step of the group's network down the joint value's gradient."""
+    """One gradient step of the group's network on the joint value's loss."""
     name = group_name(group)
     update = PriorityUpdate.load(context, name)
     context = with_minibatch(context, update.indices if update else None)
-    # If the stage `utility` ran in this function too, its forward pass is the same one, of the same weights.
+    # Reuses the forward pass of the stage `utility` if that ran in this function, with the same weights.
     utilities = context.memo.pop(("utilities", group), None) or agent_utilities(context, group, with_future=False)
     tensors, norm = train_step(context, group, utilities, context.tensors[f"gradient/{name}"])
     priorities = update.apply(context, name) if update else {}
@@ -78,7 +78,7 @@ class SideUtilities(NamedTuple):
 
     @classmethod
     def load(cls, context: Context[UtilityConfig], side: list[int], data: str = "") -> Self:
-        """Those that the side's groups gave; with `OWN` those of the round's own data, in its last update."""
+        """Loads those of the side's groups; with `OWN` those of the round's own data, in its last update."""
         return cls(*(_by_agent(context, side, name + data) for name in ("taken", "future")))
 
     def shifted(self, offset: float) -> Self:
@@ -101,7 +101,7 @@ class Mixing(NamedTuple, Generic[C]):
 
     @classmethod
     def load(cls, whole: Context[C], group: int, side: list[int]) -> Self:
-        """Those of the side that `group` leads; `whole` is not a minibatch's context."""
+        """Loads the inputs of the side that `group` leads; `whole` is not a minibatch's context."""
         name = group_name(group)
         draw = Draw.load(whole, name)
         context = draw.minibatch(whole)
@@ -123,7 +123,7 @@ class Mixing(NamedTuple, Generic[C]):
         return ByAgent.of((), learned).means(rows)
 
     def group_tensors(self, loss: TdLoss, gradients: Array) -> dict[str, Array]:
-        """What every group of the side gets: d loss / d utilities of its actions, of all `gradients` ``[n, T, E]``,
+        """The tensors for every group of the side: its rows of `gradients` ``[n, T, E]``, d loss / d utilities taken,
         and the update of its priorities."""
         update = PriorityUpdate.of(self.draw, self.context.config, loss.difference, self.signal.learned)
         tensors: dict[str, Array] = {}

@@ -2,8 +2,8 @@
 
 Rashid et al., "QMIX: Monotonic Value Function Factorisation for Deep Multi-Agent Reinforcement Learning", 2018. The
 joint value is ``ELU(u |W1| + b1) |w2| + b2`` for utilities u. Its weights come from the state through hypernetworks,
-and their absolute values make it monotonic: it never falls when a utility rises, so every agent's own best action is a
-part of the best joint action.
+and their absolute values make it monotonic: it never decreases when a utility increases, so every agent's own best
+action is part of the best joint action.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,9 +41,9 @@ class MixerTrace:
 class Mixer:
     """The shape of a mixing network: `agents` utilities, a state of width `state`, `embed` hidden units.
 
-    The hypernetworks of weights have a hidden layer of `hyper` units, as in the authors' later code, or with 0 none, as
-    in the paper. The one of the first bias is linear, the one of the last bias has `embed` hidden units. Hidden layers
-    of hypernetworks are ReLU.
+    The hypernetworks of weights have a hidden layer of `hyper` units, as in the authors' later code, or none if `hyper`
+    is 0, as in the paper. The one of the first bias is linear, the one of the last bias has `embed` hidden units.
+    Hidden layers of hypernetworks are ReLU.
     """
 
     agents: int

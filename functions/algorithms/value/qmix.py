@@ -1,7 +1,7 @@
-"""QMIX: the value of what a side does together rises with each agent's own value, in a way that the state decides.
+"""QMIX: a side's joint action value increases monotonically with its agents' utilities, as a function of the state.
 
-Rashid et al., "QMIX: Monotonic Value Function Factorisation for Deep Multi-Agent Reinforcement Learning", 2018. In two
-phases: the agents' utilities go up into the mixing network, which learns, and the loss's gradients come down.
+Rashid et al., "QMIX: Monotonic Value Function Factorisation for Deep Multi-Agent Reinforcement Learning", 2018. An
+update has two phases: the mixing network trains on the agents' utilities, then their networks on its gradients.
 """
 
 from collections.abc import Mapping
@@ -48,9 +48,9 @@ PARTS = (*utility_networks.PARTS, "mixer", "mixer_optimiser", "mixer_target")
 class QmixConfig(UtilityConfig, frozen=True, kw_only=True, tag_field="name", tag="qmix"):
     """Monotonic mixing.
 
-    Targets are slower, gradients are capped lower and the loss turns linear, because a mixing network multiplies the
-    effect of an error on its agents' networks: without these settings returns of simple_spread rose to -55 and fell
-    again.
+    Targets are slower, gradients are clipped at a lower norm and the loss is Huber's, because a mixing network
+    multiplies the effect of an error on its agents' networks: without these settings returns of simple_spread rose to
+    -55 and fell again.
     """
 
     tau: Annotated[float, Meta(gt=0, le=1, description="part of the way targets go in an update (Polyak)")] = 0.003
@@ -90,7 +90,7 @@ def _mixer(spec: EnvSpec, team: Team, config: QmixConfig, group: int) -> Mixer:
 
 
 def mix(context: Context[QmixConfig], group: int) -> StageResult:
-    """One step of the side's mixing network, and the loss's gradient by its agents' utilities before that step."""
+    """One step of the side's mixing network, and the loss's gradient at its agents' utilities before that step."""
     side = mixed_agents(context, group)
     if not side:
         return StageResult({}, {})
@@ -123,7 +123,7 @@ def _overestimation(context: Context[QmixConfig], side: list[int], group: int) -
 
 
 def _future(context: Context[QmixConfig], name: str, utilities: SideUtilities, side: list[int]) -> Array:
-    """The target network's joint value of the next actions ``[T, E]``, of the agents that are still alive then."""
+    """The target network's joint value ``[T, E]`` of the next actions of the agents that are still alive."""
     batch = context.batch
     alive_next = batch.alive[side] & ~learning_signal(context, side, team=False).terminal
     mixer, flat = mixer_of(context.tensors, f"mixer_target/{name}")

@@ -1,6 +1,6 @@
 """Utility networks, which value every action of an agent, and their training: the common part of IQL, VDN and QMIX.
 
-`policy` is the network that agents act with, by the action of the highest value, and `target` its slower copy.
+`policy` is the network whose highest-valued actions agents take, and `target` its slower copy.
 """
 
 from typing import Annotated, NamedTuple
@@ -60,7 +60,7 @@ class UtilityConfig(ReplayConfig, frozen=True, kw_only=True):
 
     @property
     def length(self) -> int | None:
-        """As for all; n-step targets get a whole rollout by default."""
+        """See `ReplayConfig.length`; the default for n-step targets is a whole rollout."""
         return self.sequence_length or (None if self.n_step > 1 else super().length)
 
     def __post_init__(self) -> None:
@@ -78,17 +78,17 @@ class UtilityConfig(ReplayConfig, frozen=True, kw_only=True):
         return () if self.priority else (priorities.PART,)
 
     def beta(self, env_steps: int) -> float:
-        """The exponent of importance weights after `env_steps` environment steps, rising in a straight line."""
+        """The exponent of importance weights after `env_steps` environment steps, which increases linearly."""
         return self.priority_beta + min(1.0, env_steps / self.priority_steps) * (1 - self.priority_beta)
 
     def behaviour(self, env_steps: int) -> Behaviour:
-        """ε-greedy, ε falling in a straight line."""
+        """ε-greedy with linearly decreasing ε."""
         share = min(1.0, env_steps / self.epsilon_steps)
         return Behaviour(kind="epsilon", amount=self.epsilon_start + share * (self.epsilon_end - self.epsilon_start))
 
 
 def initialise(spec: EnvSpec, team: Team, config: UtilityConfig, seed: int, group: int) -> dict[str, Array]:
-    """Network, target, empty moments and normaliser of a group at round 0; raises `BadRequest` for other actions."""
+    """A group's network, target, moments and normaliser at round 0; raises `BadRequest` for unsupported actions."""
     name, network = group_name(group), _network(spec, team, config, group)
     flat = recurrent.initialise(network, generator(seed, "initialise", group), output_gain=1.0)
     return {
@@ -101,7 +101,7 @@ def initialise(spec: EnvSpec, team: Team, config: UtilityConfig, seed: int, grou
 
 
 def part_bytes(spec: EnvSpec, team: Team, config: UtilityConfig, group: int) -> dict[str, int]:
-    """Of the network, its target and its moments; raises `BadRequest` for other actions."""
+    """The bytes of network, target and moments; raises `BadRequest` for unsupported actions."""
     sizes = trained_bytes("policy", _network(spec, team, config, group).parameters)
     return {**sizes, "target": sizes["policy"]}
 

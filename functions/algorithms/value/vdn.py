@@ -1,7 +1,7 @@
-"""Value decomposition: the value of what a side does together is the sum of its agents' own values.
+"""Value decomposition: a side's joint action value is the sum of its agents' utilities.
 
-Sunehag et al., "Value-Decomposition Networks For Cooperative Multi-Agent Learning", 2018. The sum couples all agents in
-every update and in nothing else: given the joint error, each network's gradient is its own.
+Sunehag et al., "Value-Decomposition Networks For Cooperative Multi-Agent Learning", 2018. Only the sum couples the
+agents in an update: given the joint error, each network's gradient depends on that network alone.
 """
 
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ def mix(context: Context[VdnConfig], group: int) -> StageResult:
     mixing, config = Mixing.load(context, group, side), context.config
     batch, signal, rewards = mixing.context.batch, mixing.signal, mixing.rewards
     alive = batch.alive[side]
-    # Every agent gets the same part of the offset.
+    # Every agent gets an equal share of the offset.
     utilities = mixing.utilities.shifted(rewards.offset / len(side))
     # The side's reward counts once, and each agent's own value is bootstrapped until that agent terminates.
     n_step = n_step_returns(rewards.rewards, signal.terminal, batch.ended, config.gamma, config.n_step)

@@ -1,4 +1,4 @@
-"""Action arrays to pushes and words: choices numbered as in `mpe2`, or continuous actions between 0 and 1.
+"""Converts action arrays, choices numbered as in `mpe2` or continuous actions in [0, 1], to pushes and words.
 
 An agent that moves has the choices none, left, right, down, up; one that speaks chooses a word; one that does both has
 ``5 * words`` choices, of which number ``5 * word + movement`` is that word with that movement. Continuous actions are

@@ -101,7 +101,7 @@ class Engine:
             raise ValueError(f"{self.num_envs} environments are not {len(rngs)} equal blocks")
         self._rngs = tuple(rngs)
         world, scenario, num_envs = self._world, self._scenario, self.num_envs // len(rngs)
-        # Scenarios draw for a world of the block's size, so that the numbers are those of the block alone.
+        # Scenarios draw for a world of the block's size, so that its numbers do not depend on other blocks.
         self._block = world if len(rngs) == 1 else _world(scenario, num_envs)
         return self._restart()
 

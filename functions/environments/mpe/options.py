@@ -1,7 +1,7 @@
-"""The `agents` and options that a scenario takes; refusals are one line that names the wrong value and the right ones.
+"""The `agents` and options that a scenario takes; errors are one line that names the wrong value and the valid ones.
 
 Options are named as in mpe2. Every scenario takes `max_cycles`, the length of an episode in steps, and
-`continuous_actions`: agents then act in numbers between 0 and 1, see `functions.environments.mpe.actions`.
+`continuous_actions`: actions are then continuous, between 0 and 1, see `functions.environments.mpe.actions`.
 """
 
 from collections.abc import Callable, Mapping
@@ -74,7 +74,7 @@ def exactly(number: int) -> Size:
 def two_sides(num_good: int, num_adversaries: int) -> Size:
     """The scenario takes `num_good` and `num_adversaries`, by default these; one of them can follow from `agents`.
 
-    Where `agents` alone is given, the good are as many as by default.
+    With `agents` alone, the number of good agents is the default.
     """
 
     def size(task: EnvTask, options: Mapping[str, Any]) -> dict[str, int]:
