@@ -60,7 +60,7 @@ def verified(ref: Ref, body: bytes) -> bytes:
 
 
 def tensors_sha256(tensors: Mapping[str, NDArray[Any]]) -> str:
-    """One hash over all tensors in the order of their names, whichever objects hold them."""
+    """One hash over all tensors in the order of their names, independent of the objects that hold them."""
     digest = hashlib.sha256()
     for name in sorted(tensors):
         array = np.ascontiguousarray(tensors[name])

@@ -1,4 +1,4 @@
-"""Completion reports of tasks that nobody waits for: the last of them wakes the coordinator.
+"""Completion reports of asynchronous tasks: the last of them wakes the coordinator.
 
 Every task adds a member of a few bytes to a set that at most `FAN` tasks share. The task that completes a set adds a
 member to the set above it, and the task that completes the topmost set wakes the coordinator. Adding the same member
@@ -31,7 +31,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
 
 
 class CompletionReport(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
-    """How an attempt ended, as measured by the function itself; the coordinator meters the attempt by it."""
+    """The outcome of an attempt, measured by the function itself; the coordinator meters the attempt with it."""
 
     attempt: Count
     duration_ms: Duration
@@ -43,7 +43,7 @@ class CompletionReport(msgspec.Struct, frozen=True, array_like=True, omit_defaul
     peak_mb: Count = 0
     # Start of the execution environment when this attempt paid for it.
     start_ms: Duration = 0
-    # Why there is no answer; "" when the answer is stored.
+    # The reason for a missing answer; "" when the answer is stored.
     kind: FailureKind | Literal["", "timeout", "crash", "throttled"] = ""
     message: str = ""
     again: bool = False

@@ -61,7 +61,7 @@ class Team(Message, frozen=True, kw_only=True):
     groups: tuple[int, ...]
     # Networks take the agent's one-hot.
     identity: bool = False
-    # Each of these agents is a group by itself.
+    # Each of these agents is a separate group.
     opponents: Opponents | None = None
 
     @property
@@ -99,7 +99,7 @@ class Past(Message, frozen=True, kw_only=True):
 
 
 class ReportTo(Message, frozen=True, kw_only=True):
-    """Where a task reports its completion when nobody waits for its answer; see `functions.completion`."""
+    """Where a task reports its completion when no caller waits for its answer; see `functions.completion`."""
 
     # Number of the set of tasks that were dispatched together, unique in the run.
     ask: int
@@ -127,7 +127,7 @@ class Order(Message, frozen=True, kw_only=True):
     inline_objects: bool = False
     # Objects by key that this message holds.
     inlined: dict[str, bytes] = {}
-    # The whole answer is stored, because nobody waits for it.
+    # The whole answer is stored, because no caller waits for it.
     report_to: ReportTo | None = None
 
 
@@ -359,7 +359,7 @@ class TaskHeader(Message, frozen=True, kw_only=True, omit_defaults=False):
 class Record(Message, frozen=True, kw_only=True):
     """An item of the ledger."""
 
-    # A conditional write names it.
+    # Compared by conditional writes.
     version: int
     body: bytes
     # When it was written, in seconds since 1970; 0 if the back-end does not report it.
@@ -367,26 +367,26 @@ class Record(Message, frozen=True, kw_only=True):
 
 
 class Platform(Message, frozen=True, kw_only=True):
-    """What a platform promises to the run whose functions it starts."""
+    """The properties of a platform that a run relies on."""
 
-    # Functions that run at once.
+    # The number of functions that run concurrently.
     concurrency: int = 1
-    # How long a start-up may take on top of the time-out.
+    # The limit of a start-up, in addition to the time-out.
     init_limit_ms: int = 0
-    # Functions are deployed and keep the memory they were deployed with.
+    # Functions keep the memory size that they were deployed with.
     fixed_sizes: bool = False
-    # Messages may carry objects, which needs a coordinator process that lives from round to round.
+    # Messages may carry objects, which needs a coordinator process that persists between rounds.
     can_inline: bool = True
     # Durations are measured on whole cores and scaled to the share of a vCPU that a function's memory buys.
     cpu_scaling: bool = True
     # Memory of a coordinator that is a function, else 0.
     coordinator_mb: int = 0
-    # How long, beyond time-outs and start-ups, attempts without a report are waited for in a detached run.
+    # How long, beyond time-outs and start-ups, a detached run waits for attempts without a report.
     grace_s: float = 0.0
 
 
 class Report(Message, frozen=True, kw_only=True):
-    """How one invocation ended, as measured by the platform (its REPORT line)."""
+    """The outcome of one invocation, measured by the platform (its REPORT line)."""
 
     id: str
     attempt: int
@@ -394,7 +394,7 @@ class Report(Message, frozen=True, kw_only=True):
     outcome: Literal["answered", "timeout", "crash", "throttled"]
     # An encoded `Answer` when `outcome` is `answered`.
     body: bytes = b""
-    # Milliseconds of this machine.
+    # Milliseconds on this machine.
     duration_ms: float = 0.0
     # Start of the execution environment when this invocation paid for it.
     init_ms: float = 0.0
@@ -411,7 +411,7 @@ class NoSuchObject(Exception):
 
 
 class StorageFault(Exception):
-    """The store could not take or give an object (full disk, lost permission); the message says which."""
+    """The store could not write or read an object (full disk, lost permission); the message says which."""
 
 
 class StaleVersion(Exception):

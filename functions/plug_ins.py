@@ -1,4 +1,4 @@
-"""What other packages offer by entry points."""
+"""Plug-ins that other packages declare as entry points."""
 
 import sys
 from collections.abc import Mapping
@@ -16,6 +16,6 @@ def _read(group: str, path: tuple[str, ...]) -> Mapping[str, tuple[EntryPoint, .
     """Reads a file of every package installed in `path`, so it happens once."""
     offers: dict[str, tuple[EntryPoint, ...]] = {}
     for offer in entry_points(group=group):
-        # A package that is installed twice offers the same once.
+        # A package that is installed twice counts once.
         offers[offer.name] = tuple(dict.fromkeys((*offers.get(offer.name, ()), offer)))
     return offers

@@ -1,8 +1,8 @@
-"""Policies of all agents in numpy: weights and observations to actions, for actors, evaluators and users.
+"""Policies of all agents in numpy: actions from weights and observations, for actors, evaluators and users.
 
 A `Policy` acts for all agents of a vectorised environment; a `Player` does so step after step and keeps the hidden
 states of recurrent networks. The actions of an agent, and of a block of environments, are bit for bit independent of
-the agents and blocks that are computed beside it; see `functions.nn.batched`.
+other agents and blocks; see `functions.nn.batched`.
 """
 
 from collections.abc import Mapping
@@ -56,7 +56,7 @@ class Policy:
         return any(group.acting == "random" for group in self._groups)
 
     def require(self, behaviour: Behaviour) -> None:
-        """Raises `BadRequest` when an agent that learns cannot act like this."""
+        """Raises `BadRequest` when an agent that learns does not support the behaviour."""
         for group in self._groups:
             if group.acting == "learning":
                 heads.require(group.head, behaviour)
@@ -140,7 +140,7 @@ class Player:
     """A policy that acts in `num_envs` environments from the first step of an episode on."""
 
     def __init__(self, policy: Policy, num_envs: int, blocks: int = 1, behaviour: Behaviour = SAMPLE) -> None:
-        """Raises `BadRequest` when an agent cannot act like this."""
+        """Raises `BadRequest` when an agent that learns does not support `behaviour`."""
         policy.require(behaviour)
         self._policy, self._blocks, self._behaviour = policy, blocks, behaviour
         self._hidden = policy.start(num_envs)

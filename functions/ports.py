@@ -1,4 +1,4 @@
-"""What a function needs from outside."""
+"""Interfaces to the storage that functions use."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -7,8 +7,8 @@ from typing import NamedTuple, Protocol
 class Blobs(Protocol):
     """Immutable objects under keys: a key is written once and never changed.
 
-    Keys are relative slash-separated names such as ``rounds/000007/sample/00000-00003.safetensors``; a run's blobs
-    never reach outside the run.
+    Keys are relative slash-separated names such as ``rounds/000007/sample/00000-00003.safetensors``; a run's blobs have
+    no access to other runs.
     """
 
     def get(self, key: str) -> bytes:
@@ -26,17 +26,16 @@ class Completions(Protocol):
     """Small sets by name, of one run; members are only ever added."""
 
     def add(self, name: str, member: bytes) -> frozenset[bytes]:
-        """Adds `member` to the set, which need not exist yet, and returns the whole set as it then is.
-
-        Of several that add at once, the last sees all. Raises `StorageFault`.
+        """Adds `member` to the set, which need not exist yet, and returns the whole set. Of concurrent additions, the
+        last returns all members. Raises `StorageFault`.
         """
 
     def read(self, names: Sequence[str]) -> list[frozenset[bytes]]:
-        """The sets, empty where there is none; everything that was added before the call is seen."""
+        """The sets, empty where there is none, with all members that were added before the call."""
 
 
 class Head(NamedTuple):
-    """The beginning of an object, its whole header included, with the hash and the size of all of it."""
+    """The beginning of an object with its whole header, and the hash and size of the whole object."""
 
     start: bytes
     sha256: str

@@ -81,7 +81,7 @@ _REPLIES: Mapping[type[Request], type[Reply]] = {
     RegroupTask: RegroupReply,
     EvaluateTask: EvaluateReply,
 }
-# An object without arrays, which holds the answer of such a task when nobody waits for it.
+# An object without arrays, which holds the answer of such a task when no caller waits for it.
 _REPLY = "reply"
 
 # Whether another attempt can succeed: only after causes that may be transient.
@@ -147,8 +147,8 @@ def read(blobs: Blobs, refs: tuple[Ref, ...]) -> Tensors:
 def serve(body: bytes, blobs: Blobs, works: Mapping[type[Request], Work]) -> bytes:
     """Answers an encoded request with `Done`, or with `Failed` and one line after an expected error.
 
-    `works` maps the types of task that this function serves to their work. Other exceptions are not caught: to the
-    platform they are a crash.
+    `works` maps the types of task that this function serves to their work. Other exceptions are not caught; the
+    platform sees a crash.
     """
     counted = Counted(blobs)
     request = _DECODER.decode(body)

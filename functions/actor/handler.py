@@ -1,4 +1,4 @@
-"""The actor function: policies and environments to one trajectory object, without torch."""
+"""The actor function: collects trajectories with the given policies into one object, without torch."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -24,7 +24,7 @@ from functions.serving import Objects, Tensors, read, serve
 Playing = SampleTask | WholeTask | RegroupTask
 """The tasks that collect rollouts."""
 
-# Environments of all rollouts that are stepped side by side; more would not be faster.
+# Environments of all rollouts that are stepped together; more would not be faster.
 ROWS = 1024
 
 
@@ -34,7 +34,7 @@ def handle(body: bytes, blobs: Blobs) -> bytes:
 
 
 def describe(task: DescribeTask, blobs: Blobs) -> tuple[Objects, DescribeReply]:
-    """The env task's spec, given by the actor because only actors need the environments installed."""
+    """The env task's spec, returned by the actor because only actors need the environments installed."""
     return [], DescribeReply(spec=registry.spec(task.environment))
 
 
@@ -47,8 +47,8 @@ def sample(task: SampleTask, blobs: Blobs) -> tuple[Objects, SampleReply]:
 def play(task: Playing, weights: Tensors, round_: int, behaviour: Behaviour = SAMPLE) -> tuple[Tensors, SampleReply]:
     """The trajectories of the task's rollouts in round `round_` with the policies in `weights`; pure.
 
-    The bytes of a rollout do not depend on the rollouts beside it. Raises `BadRequest` when rollouts are shorter than
-    an episode, or agents cannot follow `behaviour`.
+    The bytes of a rollout do not depend on other rollouts. Raises `BadRequest` when rollouts are shorter than an
+    episode, or agents do not support `behaviour`.
     """
     rollouts = list(_rollouts(task, weights, round_, behaviour))
     returns, _, env_metrics = summary([rollout.episodes for rollout in rollouts])

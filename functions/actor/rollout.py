@@ -20,7 +20,7 @@ class InBlocks(VectorEnvironment, Protocol):
     """An environment that can be reset in independent blocks, beyond the protocol."""
 
     def reset_blocks(self, rngs: Sequence[np.random.Generator]) -> Observation:
-        """Resets every environment, in as many equal blocks of neighbours as there are generators.
+        """Resets every environment, in as many equal contiguous blocks as there are generators.
 
         From then on a block's rows have the bytes of an environment of the block's size after `reset` with the block's
         generator.
@@ -46,7 +46,7 @@ def collect(
 ) -> Rollout:
     """Collects `steps` steps in every environment after a reset, with resets at the ends of episodes.
 
-    All random numbers depend on (seed, round, rollout) only. Raises `BadRequest` when agents cannot follow `behaviour`.
+    All random numbers depend on (seed, round, rollout) only. Raises `BadRequest` if agents lack the `behaviour`.
     """
     seen = environment.reset(generator(seed, round_, "environment", rollout))
     return _play(
@@ -118,7 +118,7 @@ class _Returns:
 
 
 def _closing(step: Step, sums: NDArray[np.float64], own: slice) -> Step:
-    """The environments `own` of a step, with episodes' sums as last rewards and 0 where the episode goes on."""
+    """The environments `own` of a step, with episodes' sums as last rewards and 0 where the episode continues."""
     return Step(
         observation=step.observation,
         rewards=np.where(step.ended[own, None], sums[own], 0.0),

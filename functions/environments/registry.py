@@ -1,9 +1,8 @@
 """Env tasks by name: built-in ones, any PettingZoo environment, and plug-ins of other packages.
 
-A built-in environment is one module with a function `make`, and one line here. A module is imported when one of its env
-tasks is made. A plug-in is
-an entry point of the group `marless.environments`: its name is the task's name, its value a callable
-``make(task: EnvTask, num_envs: int) -> VectorEnvironment``. A plug-in cannot take a built-in name.
+A built-in environment is one module with a function `make`, and one line here. Its module is imported when one of its
+env tasks is made. A plug-in is an entry point of the group `marless.environments`: its name is the task's name, its
+value a callable ``make(task: EnvTask, num_envs: int) -> VectorEnvironment``. A plug-in cannot take a built-in name.
 """
 
 import difflib
@@ -65,8 +64,8 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     """`num_envs` environments of `task`, stepped together.
 
     Raises `BadRequest` for an unknown name or options that the env task does not take, `MissingExtra` when a package is
-    not installed, `Unsupported` when the environment needs more than this version has, `EnvironmentFault` when it
-    breaks.
+    not installed, `Unsupported` when the environment needs a feature that this version lacks, `EnvironmentFault` when
+    it breaks.
     """
     if num_envs < 1:
         raise BadRequest(f"{task.name}: num_envs is {num_envs}; at least 1 is needed")

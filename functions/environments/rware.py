@@ -1,10 +1,10 @@
 """Robots in a warehouse, of the package `rware`: a task ``rware/tiny-2ag`` is its ``rware-tiny-2ag-v2``.
 
 Robots bring requested shelves to the exit and back. `task.options` are arguments of `Warehouse`; `horizon` is its
-`max_steps`, and two are the package's choices by name: `reward_type` is ``"individual"`` (the default), ``"global"`` or
-``"two_stage"``, and `observation_type` is ``"flattened"`` (the default), ``"dict"``, ``"image"`` or ``"image_dict"``.
-With `msg_bits` robots talk: each has several choices. Nothing but time ends an episode, so it is truncated, never
-terminated.
+`max_steps`, and two take names of the package's enumerations: `reward_type` is ``"individual"`` (the default),
+``"global"`` or ``"two_stage"``, and `observation_type` is ``"flattened"`` (the default), ``"dict"``, ``"image"`` or
+``"image_dict"``. With `msg_bits` robots communicate, and each has several choices. Only the time limit ends an episode,
+so it is truncated, never terminated.
 
 Source: Papoudakis et al., "Benchmarking Multi-Agent Deep Reinforcement Learning Algorithms in Cooperative Tasks", 2021.
 """
@@ -19,8 +19,8 @@ _FORM = "rware/<size>-<robots>ag[-easy|-hard], such as rware/tiny-2ag"
 
 
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
-    """`num_envs` environments; raises `ValueError` for names and options that the package does not know, `MissingExtra`
-    when it is not installed, and what `pettingzoo.assemble` raises."""
+    """`num_envs` environments; raises `ValueError` for unknown names and options, `MissingExtra` if the package is not
+    installed, and the errors of `pettingzoo.assemble`."""
     creator, defaults = registered(task.name, "rware", "rware-{}-v2", _FORM)
     module = module_of(task.name, "rware.warehouse")
     enumerations = {"reward_type": module.RewardType, "observation_type": module.ObservationType}
@@ -38,7 +38,7 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
 
 
 def _member(key: str, kind: Any, said: object) -> Any:
-    """The member of the enumeration `kind` that is called `said` in lower case."""
+    """The member of the enumeration `kind` whose lower-case name is `said`."""
     names = {member.name.lower(): member for member in kind}
     if said not in names:
         raise ValueError(f"{key} is {said!r}; there are {', '.join(names)}")

@@ -1,7 +1,7 @@
 """A cooperative task without dependencies whose best return is known: `toy/signal`.
 
 The agents form a ring, and each has a signal that changes every step. Agent i observes the signal of agent i + 1 as a
-one-hot and must answer with the action of the same number. The reward of every agent in play is the share of all N
+one-hot and must answer with the action of the same number. The reward of every living agent is the share of all N
 agents that answered right, between 0 and 1.
 
 The best return. No reward exceeds 1 and an episode has at most `horizon` steps, so no return (the sum over agents)
@@ -96,7 +96,7 @@ class Signal:
         return self._observe()
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
-        """Scores the answers; raises `ValueError` when an agent in play takes an action that its mask forbids."""
+        """Scores the answers; raises `ValueError` when a living agent takes an action that its mask forbids."""
         answers = self._answers(actions)
         before = self._alive
         right = before & (answers == self._seen)

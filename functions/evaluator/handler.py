@@ -11,7 +11,7 @@ from functions.ports import Blobs
 from functions.randomness import generator
 from functions.serving import Objects, read, serve
 
-# Environments stepped side by side; more would not be faster.
+# Environments stepped together; more would not be faster.
 BLOCK = 160
 
 
@@ -21,7 +21,7 @@ def handle(body: bytes, blobs: Blobs) -> bytes:
 
 
 def evaluate(task: EvaluateTask, blobs: Blobs) -> tuple[Objects, EvaluateReply]:
-    """Plays the task's episodes in blocks; each block has its own address of randomness."""
+    """Plays the task's episodes in blocks; each block has its own random address."""
     weights = read(blobs, task.policies)
     environment = registry.make(task.environment, min(BLOCK, task.episodes))
     try:
@@ -55,7 +55,7 @@ def play(
 ) -> Episodes:
     """One whole episode in each of the first `count` environments; steps after its end are not counted.
 
-    `rng` gives the start states and then, unless `greedy`, the noise of the actions; `luck` the noise of agents that
+    `rng` draws the start states and then, unless `greedy`, the noise of the actions; `luck` the noise of agents that
     act at random.
     """
     spec, num_envs = environment.spec, environment.num_envs
@@ -64,7 +64,7 @@ def play(
     noise = None if greedy else draws(spec, spec.horizon, num_envs, rng)
     chance = draws(spec, spec.horizon, num_envs, luck) if luck is not None and policy.by_chance else noise
     player = Player(policy, num_envs)
-    # Counting the first `count` episodes that end would prefer short episodes.
+    # Counting the first `count` episodes that end would favour short episodes.
     running = np.arange(num_envs) < count
     for t in range(spec.horizon):
         choice = player.act(seen, _at(noise, t), _at(chance, t))

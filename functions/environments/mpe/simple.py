@@ -9,7 +9,7 @@ from functions.environments.mpe.world import Body, Real, World
 
 
 class Simple(Scenario):
-    """The agent gets minus its squared distance to the landmark; it sees its velocity and where the landmark is."""
+    """The agent gets minus its squared distance to the landmark; it sees its velocity and the landmark's offset."""
 
     def __init__(self) -> None:
         self.agents = (Body("agent_0", size=0.05, collides=False),)

@@ -7,17 +7,17 @@ from functions.environments.mpe.engine import Scenario
 from functions.environments.mpe.options import exactly, maker
 from functions.environments.mpe.world import Body, Real, World
 
-# Landmark i stands for word i; as what it stands for, a one-hot of four words per column.
+# Landmark i means word i: column i is its one-hot over four words.
 _WORDS = 4
 _MEANING = np.eye(_WORDS, 2)
 
 
 class SimpleCrypto(Scenario):
-    """Nobody moves, all speak, and what Eve and Bob say is their guess of the secret, one of two words.
+    """No agent moves, all speak, and the messages of Eve and Bob are their guesses of the secret, one of two words.
 
-    A wrong guess costs its squared distance from the secret's one-hot, silence (all zeros, possible in numbers) costs
-    nothing. Eve pays for her guess; Bob and Alice pay for Bob's and get what Eve pays. Alice sees the secret and the
-    key, Bob the key and what Alice said, Eve what Alice said. The key, too, is one of the two words.
+    A wrong guess costs its squared distance from the secret's one-hot, silence (all zeros, possible with continuous
+    actions) costs nothing. Eve gets minus her cost; Bob and Alice get Eve's cost minus Bob's. Alice sees the secret and
+    the key, Bob the key and Alice's message, Eve Alice's message. The key is also one of the two words.
     """
 
     goals = 2
@@ -45,7 +45,7 @@ class SimpleCrypto(Scenario):
     def reward(self, world: World, out: Real) -> None:
         guesses = world.said[:2]
         wrong = np.square(guesses - _MEANING.take(world.goals[0], axis=1))
-        # Word by word, as mpe2 adds: the order of a reduction would depend on the number of copies.
+        # Word by word, as mpe2 adds: the order of a reduction would depend on the number of environments.
         cost = wrong[:, 0] + wrong[:, 1] + wrong[:, 2] + wrong[:, 3]
         cost *= guesses.any(axis=1)
         eve, bob = cost

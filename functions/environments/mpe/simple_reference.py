@@ -1,4 +1,4 @@
-"""Simple reference: two agents tell each other where to go (`simple_reference_v3` of mpe2)."""
+"""Simple reference: two agents communicate each other's goals (`simple_reference_v3` of mpe2)."""
 
 import numpy as np
 
@@ -17,7 +17,7 @@ class SimpleReference(Scenario):
 
     Every agent gets ``local_ratio * own + (1 - local_ratio) * common``. Own: minus the distance of the other from the
     goal that the agent knows. Common: the mean of both. An agent sees its velocity, the landmarks, the colour of the
-    other's goal and what the other said.
+    other's goal and the other's message.
     """
 
     goals = 2

@@ -1,4 +1,4 @@
-"""Simple speaker listener: one says where to go, the other goes (`simple_speaker_listener_v4` of mpe2)."""
+"""Simple speaker listener: one agent names a goal, the other goes there (`simple_speaker_listener_v4` of mpe2)."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ class SimpleSpeakerListener(Scenario):
     """A speaker that does not move, a silent listener, and three landmarks, one of them the goal.
 
     Both get minus the squared distance of the listener from the goal. The speaker sees the goal's colour; the listener
-    its velocity, the landmarks and what the speaker said, one of three words.
+    its velocity, the landmarks and the speaker's message, one of three words.
     """
 
     goals = 1

@@ -12,8 +12,8 @@ class SimpleSpread(Scenario):
     """Every agent gets ``local_ratio * own + (1 - local_ratio) * common``.
 
     Common: minus the sum over landmarks of the distance of the nearest agent. Own: minus the number of agents touched,
-    oneself not counted (the original MPE counted it). An agent sees its velocity, its position, the landmarks and the
-    others from where it stands, and the others' messages, which are silent here: zeros.
+    not counting itself (the original MPE does). An agent sees its velocity, its position, the relative positions of the
+    landmarks and the others, and the others' messages, which are zeros here.
     """
 
     def __init__(self, agents: int, local_ratio: float = 0.5) -> None:
@@ -35,7 +35,7 @@ class SimpleSpread(Scenario):
         """The mean of the shared distance term and of each agent's own collisions, weighted by `local_ratio`."""
         nearest = world.distance[:, world.agents :].min(axis=0)
         uncovered = nearest[0]
-        # Landmark by landmark, as mpe2 adds: the order of a reduction would depend on the number of copies.
+        # Landmark by landmark, as mpe2 adds: the order of a reduction would depend on the number of environments.
         for distance in nearest[1:]:
             uncovered += distance
         touched = world.distance[:, : world.agents] < self._touching

@@ -20,9 +20,9 @@ class SimpleWorldComm(Pursuit):
 
     For every touch of a chaser and a prey all chasers get 5 and that prey loses 5. A chaser pays a tenth of its
     distance to the nearest prey. Prey gets 2 for every food touched and pays a twentieth of its distance to the nearest
-    food and twice what `astray` says. All see their velocity, their position, the landmarks, the others, the velocities
-    of the (other) prey and which forests they are in; chasers also what the leader said. Two agents see each other if
-    they share a forest or both are in none, and the leader sees all; zeros stand for what is not seen.
+    food and twice `astray`. All see their velocity, their position, the landmarks, the others, the velocities of the
+    (other) prey and which forests they are in; chasers also see the leader's message. Two agents see each other if they
+    share a forest or both are in none, and the leader sees all; unseen values are zeros.
     """
 
     words = _WORDS
@@ -94,14 +94,14 @@ class SimpleWorldComm(Pursuit):
         return (leader, others, prey) if others.agents else (leader, prey)
 
     def _hide(self, around: Real, sees: BoolArray) -> None:
-        """Zeros in `around`, what `World.relative_observations` gives of all agents, for those that are not seen."""
+        """Sets unseen agents in `around`, the `World.relative_observations` of all agents, to zeros."""
         agents, _, num_envs = around.shape
         positions = around[:, self._agents_offset - 4 :].reshape(agents, agents - 1, 2, num_envs)
         np.copyto(positions, 0.0, where=~sees.reshape(-1, num_envs).take(self._others, axis=0)[:, :, None])
 
 
 def _sees(inside: BoolArray) -> BoolArray:
-    """Who sees whom ``[agents, agents, E]``, by who is in which forest ``[agents, forests, E]``; agent 0 leads."""
+    """Whether agents see each other ``[agents, agents, E]``, given `inside` ``[agents, forests, E]``; agent 0 leads."""
     sheltered: BoolArray = np.logical_or.reduce(inside, axis=1)
     sees = ~(sheltered[:, None] | sheltered)
     for forest in inside.swapaxes(0, 1):
@@ -125,7 +125,7 @@ def _write_rest_of_prey(rest: FloatArray, speeds: Real, hiding: Real) -> None:
     rest[:, forests:] = speeds.reshape(rest[:, forests:].shape)
 
 
-# Without food mpe2 has no nearest food to pay for, and fails.
+# Without food mpe2 fails, because there is no nearest food.
 make = maker(
     SimpleWorldComm,
     two_sides(num_good=2, num_adversaries=4),

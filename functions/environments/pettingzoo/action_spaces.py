@@ -1,8 +1,8 @@
 """Gymnasium action spaces as one choice, several choices or continuous actions.
 
-`Discrete` is one choice, `MultiDiscrete` and `MultiBinary` are several (but one where there is only one), and a `Box`
-of floating-point numbers with finite bounds is continuous actions. Several choices can also be numbered as one, see
-`action_decoder`.
+`Discrete` is one choice, `MultiDiscrete` and `MultiBinary` are several (one if they have a single component), and a
+`Box` of floating-point numbers with finite bounds is continuous actions. Several choices can also be numbered as one,
+see `action_decoder`.
 """
 
 import math

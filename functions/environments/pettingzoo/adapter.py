@@ -1,10 +1,10 @@
 """Any PettingZoo `ParallelEnv` as an env task ``pettingzoo:package.module:factory``; E environments, stepped in a loop.
 
-`task.options` are the factory's keyword arguments and four of ours. `horizon` is the longest episode in steps, for
-environments without the attribute or metadata `max_cycles`; longer episodes are truncated. `joint_actions` numbers the
-combinations of an agent's several choices as one choice. `sides` lists the prefixes of the agents' names of each side
-where some compete, as in ``"adversary,agent"``. `rebuild` makes new environments at every `reset`, for those whose
-`reset` keeps something of the last episode: episodes must depend on the generator only (`conformance` checks it).
+`task.options` are the factory's keyword arguments and four options of this module. `horizon` is the longest episode in
+steps, for environments without the attribute or metadata `max_cycles`; longer episodes are truncated. `joint_actions`
+numbers the combinations of an agent's several choices as one choice. `sides` lists the prefixes of the agents' names of
+each side where some compete, as in ``"adversary,agent"``. `rebuild` makes new environments at every `reset`, for those
+whose `reset` keeps state of the last episode: episodes must depend on the generator only (`conformance` checks it).
 
 `spaces` and `action_spaces` list the supported observations and actions. Action masks are taken from observations of
 the form ``{"observation": ..., "action_mask": ...}``, the convention of PettingZoo; masks of several choices are
@@ -42,7 +42,7 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     Raises `ValueError` for a malformed name, a factory that does not exist, options it does not take, another number of
     agents than `task.agents`, an unknown horizon, impossible sides or too many joint actions; `MissingExtra` for a
     package that is not installed; `Unsupported` for spaces and interfaces outside the module's description;
-    `EnvironmentFault` for what the environment does wrong.
+    `EnvironmentFault` for errors of the environment.
     """
     factory = factory_of(task.name)
     return assemble(task, num_envs, lambda: build(task, factory))
@@ -179,7 +179,7 @@ def _own_horizon(environment: Any) -> Any:
 
 
 def _state(guard: Guard) -> ObservationEncoder | None:
-    """The encoder of the environment's own state, None if it has none; needs a reset to find out."""
+    """The encoder of the environment's own state, None if it has none; calls `reset` to find out."""
     guard.call("reset", seed=0)
     # Some environments have another attribute `state`, which the wrappers of PettingZoo would call.
     if not callable(getattr(getattr(guard.environment, "unwrapped", guard.environment), "state", None)):

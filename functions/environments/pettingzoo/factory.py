@@ -26,8 +26,8 @@ _NAME = re.compile(r"pettingzoo:(\w+(?:\.\w+)*):(\w+)")
 def factory_of(name: str) -> Factory:
     """The factory that a task name of the form ``pettingzoo:package.module:factory`` names.
 
-    Raises `ValueError`, with the nearest names there are, `Unsupported` for a module of turn-based games,
-    `MissingExtra` or `EnvironmentFault`.
+    Raises `ValueError`, with the nearest existing names, `Unsupported` for a module of turn-based games, `MissingExtra`
+    or `EnvironmentFault`.
     """
     match = _NAME.fullmatch(name)
     if match is None:

@@ -70,7 +70,7 @@ class ParallelEnvironment(ParallelEnv[str, Any, Any]):  # type: ignore[misc]  # 
     def step(
         self, actions: dict[str, Any]
     ) -> tuple[dict[str, Any], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
-        """One step of the agents in play; empty results without agents."""
+        """One step of the living agents; empty results without agents."""
         if not self.agents:
             return {}, {}, {}, {}, {}
         step = self._environment.step(self._numbers(actions))

@@ -31,7 +31,7 @@ class ObservationEncoder(Protocol):
 
 
 def observation_encoder(who: str, space: Any) -> ObservationEncoder:
-    """The encoder of `space`, observed by `who`; raises `Unsupported` for spaces that are no vector or an empty one."""
+    """The encoder of `space`, observed by `who`; raises `Unsupported` for spaces without a non-empty vector."""
     encoder = _encoder(space)
     if encoder is None:
         raise Unsupported(f"{who} observes {one_line(space)}; supported are {_SUPPORTED}")

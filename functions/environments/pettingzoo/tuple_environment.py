@@ -11,7 +11,7 @@ from functions.environments.pettingzoo.factory import build, module_of
 
 
 class TupleEnvironment:
-    """`environment` with named agents, all of which are in play until the episode ends.
+    """`environment` with named agents, all of which are alive until the episode ends.
 
     Such environments return "done" at every end; `timed_out` says whether only the time limit ended the episode.
     """
@@ -73,7 +73,7 @@ def make_tuple_environments(
 ) -> VectorEnvironment:
     """`num_envs` environments of `creator`, each wrapped by `wrap` with its horizon; raises what `assemble` raises.
 
-    Arguments of `creator` are `defaults`, then `task.options`; `horizon_option` is its name of our option `horizon`.
+    Arguments of `creator` are `defaults`, then `task.options`; `horizon_option` is its name for our option `horizon`.
     """
 
     def create(**options: Any) -> TupleEnvironment:

@@ -1,5 +1,5 @@
 """The env tasks ``smac/<map>`` and ``smacv2/<race>_<n>_vs_<m>``: battles of StarCraft II (Samvelyan et al., 2019; Ellis
-et al., 2023), E games stepped in a loop, each a StarCraft process of its own.
+et al., 2023), E games stepped in a loop, each a separate StarCraft process.
 
 Nothing is downloaded: the packages, StarCraft II and the maps must be installed; error messages say how.
 StarCraft starts at the first `reset` and ends with `close`. Options are the keyword arguments of the packages'
@@ -9,9 +9,9 @@ games continue through resets, and equal generators do not give equal battles.
 
 Rewards: both packages give one reward for the team, scaled so that a battle won is worth about 20. It is divided
 equally among the agents that were alive before the step, so that the sum over agents, and so the return we report, is
-the packages' own. A unit that dies terminates; from then on it sees zeros and has the no-op only, as all do after the
-end of the battle. The time limit cuts an episode, which published results count as an end. The env metric `win` is 1
-for a battle that was won.
+the packages' own. A unit that dies terminates; from then on it sees zeros and has only the no-op, like all units after
+the end of the battle. The time limit truncates an episode; published results count this as a termination. The env
+metric `win` is 1 for a battle that was won.
 """
 
 from contextlib import ExitStack
@@ -37,8 +37,8 @@ _SEEDS = 2**31  # StarCraft takes a 32-bit number; a non-negative int32 suits ev
 def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
     """`num_envs` games of the scenario in `task.name`, which are not started yet.
 
-    Raises `ValueError` for a map or an option that there is not, or another number of agents than `task.agents`;
-    `MissingExtra` where the package is not installed; `EnvironmentFault` where it does not load.
+    Raises `ValueError` for an unknown map or option, or another number of agents than `task.agents`; `MissingExtra`
+    where the package is not installed; `EnvironmentFault` where it does not load.
     """
     options = dict(task.options)
     repeatable = options.pop("repeatable", True)
@@ -68,7 +68,7 @@ class SmacEnvironment:
         self._games = [Game(f"{scenario.name}, copy {number}", scenario, sizes) for number in range(num_envs)]
 
     def reset(self, rng: np.random.Generator) -> Observation:
-        """The first observation of every game; `rng` is asked once for each game's seed.
+        """The first observation of every game; `rng` draws a seed for each game.
 
         Raises `MissingExtra` where StarCraft or the map is missing, `EnvironmentFault` where the game fails.
         """

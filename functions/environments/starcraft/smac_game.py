@@ -1,4 +1,4 @@
-"""One game of StarCraft II behind SMAC's interface: its life, its random numbers, and its mistakes as faults."""
+"""One game of StarCraft II behind SMAC's interface: its process, its random numbers, and its errors as faults."""
 
 import random
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from functions.environments.starcraft.smac_scenarios import Scenario
 
 @dataclass(frozen=True)
 class Sizes:
-    """What a game says of itself before it is started; `horizon` in steps."""
+    """The sizes that a game reports before it is started; `horizon` in steps."""
 
     agents: int
     observation: int
@@ -26,7 +26,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Frame:
-    """What the game shows: ``[n, observation]``, legal actions ``[n, actions]``, ``[state]``."""
+    """The game's output: observations ``[n, observation]``, legal actions ``[n, actions]``, state ``[state]``."""
 
     values: FloatArray
     masks: BoolArray
@@ -34,7 +34,7 @@ class Frame:
 
     @property
     def alive(self) -> BoolArray:
-        """Who can do more than nothing, ``[n]``: action 0 is the no-op, and the dead have no other."""
+        """The living agents ``[n]``: those with another legal action than action 0, the no-op."""
         return np.asarray(self.masks[:, 1:].any(axis=1))
 
 
@@ -51,12 +51,12 @@ class Outcome:
 class Game:
     """A game that can be started again; StarCraft runs from the first `start` to `close`.
 
-    `goes_on` says whether `again` may follow: before an episode has ended, both packages would start a second StarCraft
-    and forget the first.
+    `goes_on`: whether `again` may be called. Before an episode has ended, both packages would start a second StarCraft
+    process and lose the first.
 
-    Both packages draw from the process's generators, and SMACv2 also from generators of its own that it does not seed.
-    Here a game has a state of the former to itself, and the latter are replaced, so that all it draws follows from its
-    seed, whatever other games do.
+    Both packages draw from the process's generators, and SMACv2 also from its own unseeded generators. Here each game
+    has a separate state of the process's generators, and SMACv2's are replaced, so that a game's random numbers depend
+    on its seed and not on other games.
     """
 
     def __init__(self, where: str, scenario: Scenario, sizes: Sizes) -> None:
@@ -67,7 +67,7 @@ class Game:
         self.goes_on = False
 
     def start(self, seed: int) -> Frame:
-        """A new game with `seed`, once the old one is closed; raises `MissingExtra` and `EnvironmentFault`."""
+        """Closes the old game and starts one with `seed`; raises `MissingExtra` and `EnvironmentFault`."""
         self.close()
         drawn = np.random.RandomState(seed)
         self._python, self._numpy = random.Random(seed).getstate(), drawn.get_state()
@@ -128,9 +128,9 @@ class Game:
             raise guard.fault("reset", describe_error_with_location(error)) from error
 
     def _frame(self, guard: Guard, method: str) -> Frame:
-        """What the game shows now; asked once a step, because SMACv2 draws what is seen."""
+        """The current frame; read once a step, because SMACv2 draws observations at random."""
         sizes = self._sizes
-        # Counts the times that the package started StarCraft again by itself; what it shows then is of the old battle.
+        # Counts the restarts of StarCraft by the package itself, after which the output is of the old battle.
         if getattr(guard.environment, "force_restarts", 0):
             raise self._crashed(guard, method)
         with self._own_numbers():
@@ -152,7 +152,7 @@ class Game:
 
     @contextmanager
     def _own_numbers(self) -> Iterator[None]:
-        """The process's generators as this game left them, for a while."""
+        """Sets the process's generators to this game's states within the context."""
         held = random.getstate(), np.random.get_state()
         random.setstate(self._python)
         np.random.set_state(self._numpy)
@@ -176,7 +176,7 @@ def sizes_of(where: str, game: Any) -> Sizes:
 
 
 def _seed_distributions(game: Any, rng: np.random.Generator) -> None:
-    """Gives the generators that SMACv2's distributions hold, at any depth, streams of `rng`."""
+    """Replaces the generators in SMACv2's distributions, at any depth, by streams of `rng`."""
     waiting = list(getattr(game, "env_key_to_distribution_map", {}).values())
     while waiting:
         distribution = waiting.pop(0)

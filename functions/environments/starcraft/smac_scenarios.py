@@ -1,7 +1,7 @@
-"""From ``smac/<map>`` and ``smacv2/<race>_<n>_vs_<m>`` to the packages that play them.
+"""Maps ``smac/<map>`` and ``smacv2/<race>_<n>_vs_<m>`` to the packages that implement them.
 
 Each family has its own package: SMACv2 lists the maps of SMAC, but cannot play them (github.com/oxwhirl/smacv2, issue
-30), and one process that imports both can play neither (issue 46). Team sizes of SMACv2 are free; published are 5 and
+30), and one process that imports both can play neither (issue 46). SMACv2 takes any team sizes; published ones are 5,
 10 and 20 of every race against as many, 10 against 11, and 20 against 23.
 """
 
@@ -16,7 +16,7 @@ from functions.contract import MissingExtra
 from functions.environments.base import EnvironmentFault, EnvTask
 from functions.environments.pettingzoo.guard import describe_error, describe_error_with_location
 
-# What installs each package, for neither is on PyPI, and where its maps are. The extra has what SMAC does not declare.
+# How to install each package (neither is on PyPI) and its maps. The extra has dependencies that SMAC does not declare.
 PACKAGES = {
     "smac": "pip install 'marless[smac]' 'smac @ git+https://github.com/oxwhirl/smac'",
     "smacv2": "pip install 'smacv2 @ git+https://github.com/oxwhirl/smacv2'",
@@ -30,17 +30,17 @@ _GAME = (
     "(for Linux: https://github.com/Blizzard/s2client-proto#downloads)"
 )
 
-# Per race the units, how likely each is, and those that cannot be a whole team: `smacv2/examples/configs`.
+# Per race the units, their probabilities, and those that cannot form a whole team: `smacv2/examples/configs`.
 _RACES: dict[str, tuple[list[str], list[float], list[str]]] = {
     "protoss": (["stalker", "zealot", "colossus"], [0.45, 0.45, 0.1], []),
     "terran": (["marine", "marauder", "medivac"], [0.45, 0.45, 0.1], ["medivac"]),
     "zerg": (["zergling", "baneling", "hydralisk"], [0.45, 0.1, 0.45], ["baneling"]),
 }
 _MATCH = re.compile(r"([a-z]+)_([1-9]\d*)_vs_([1-9]\d*)")
-# Also of those configurations, where they are not the package's defaults.
+# Also from those configurations, where they differ from the package's defaults.
 _V2_SETTINGS: dict[str, Any] = {"obs_own_pos": True, "use_unit_ranges": True, "min_attack_range": 2}
 
-# Set here, or without use: nobody would see the replays.
+# Options that are set here, or without use: replays are not returned.
 _OURS = ("map_name", "seed", "capability_config", "continuing_episode", "replay_dir", "replay_prefix")
 
 
@@ -53,11 +53,11 @@ class Scenario:
     build: Callable[[int], Any]
 
     def needs_game(self, why: str) -> MissingExtra:
-        """What is said when StarCraft does not start."""
+        """The error when StarCraft does not start."""
         return MissingExtra(f"{self.name} needs {_GAME}: {why}")
 
     def needs_maps(self, why: str) -> MissingExtra:
-        """What is said when StarCraft does not have the map."""
+        """The error when StarCraft does not have the map."""
         return MissingExtra(f"{self.name} needs the maps of {_MAPS[self.package]} in $SC2PATH/Maps/SMAC_Maps: {why}")
 
 
@@ -76,7 +76,7 @@ def scenario_of(task: EnvTask, options: dict[str, Any]) -> Scenario:
         make, settings = _smacv2(task.name, wanted)
 
     def build(seed: int) -> Any:
-        # Only so do the packages say that an episode was cut by the time limit: `info["episode_limit"]`.
+        # `continuing_episode` makes the packages report that the time limit cut an episode: `info["episode_limit"]`.
         chosen = {**settings(), **options, "seed": seed, "continuing_episode": True}
         try:
             return make(**chosen)
@@ -106,14 +106,14 @@ def _smacv2(name: str, wanted: str) -> tuple[Callable[..., Any], Callable[[], di
     make = _module(name, "smacv2.env.starcraft2.wrapper").StarCraftCapabilityEnvWrapper
 
     def settings() -> dict[str, Any]:
-        # Made anew for every game, because the package writes into it.
+        # A new dictionary for every game, because the package writes into it.
         return {"map_name": f"10gen_{race}", "capability_config": _capabilities(race, allies, enemies), **_V2_SETTINGS}
 
     return make, settings
 
 
 def _capabilities(race: str, allies: int, enemies: int) -> dict[str, Any]:
-    """Teams drawn by weight, the enemy's like ours, that start half of the time around us and else mirrored."""
+    """Teams drawn by weight, the enemy's like ours, which start around us with probability ½ and else mirrored."""
     units, weights, exceptions = _RACES[race]
     team: dict[str, Any] = {
         "dist_type": "weighted_teams",

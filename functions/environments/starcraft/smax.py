@@ -1,17 +1,17 @@
 """The tasks ``smax/<map>``: JaxMARL's SMAX (Rutherford et al., 2024), StarCraft battles without StarCraft.
 
 The enemy is JaxMARL's script (`HeuristicEnemySMAX`). `task.options` are that class's keyword arguments; among them
-`max_steps`, after which JaxMARL allows one step more. All copies are stepped together in one compiled function.
+`max_steps`, after which JaxMARL allows one step more. All environments are stepped together in one compiled function.
 
-Rewards: JaxMARL gives every ally the team's reward, the fallen too: the share of the enemy's health that went, and 1
-for the victory, so 2 at most for an episode. Here the team's reward is divided equally among the agents that were alive
-before the step. The sum over agents, and so the return we report, is the team's, which is what JaxMARL reports as its
-return. A unit that falls terminates. An episode ends by the rules when one side is gone, and is cut at the time limit.
-The env metric `win` is 1 for an episode in which the enemy is gone and an ally is not. Positions in the global state
-are divided by the size of the map, 32 or so, which mixing networks and critics would choke on.
+Rewards: JaxMARL gives every ally, dead ones included, the team's reward: the share of the enemy's health that was lost,
+and 1 for the victory, so 2 at most for an episode. Here the team's reward is divided equally among the agents that were
+alive before the step. The sum over agents, and so the return we report, is the team's, which is what JaxMARL reports as
+its return. A unit that dies terminates. An episode terminates when one side is dead, and is truncated at the time
+limit. The env metric `win` is 1 if all enemies and not all allies are dead. Positions in the global state are divided
+by the size of the map, about 32, because mixing networks and critics fail with large inputs.
 
-The generator of `reset` gives every copy one key; whatever follows is drawn from it. Equal bytes need equal versions of
-jax and JaxMARL, on equal processors, and an equal number of copies.
+The generator of `reset` gives every environment one key, from which all its random numbers derive. Equal bytes need
+equal versions of jax and JaxMARL, equal processors, and an equal number of environments.
 """
 
 from typing import Any
@@ -32,7 +32,7 @@ from functions.environments.base import (
 from functions.environments.starcraft.smax_engine import Engine, Look, engine
 
 PREFIX = "smax/"
-# What a mask allows an agent that is gone: JaxMARL's 'stop'.
+# The only legal action of a dead agent: JaxMARL's 'stop'.
 _STOP = 4
 _OURS = ("scenario", "action_type")
 
@@ -52,7 +52,7 @@ def make(task: EnvTask, num_envs: int) -> VectorEnvironment:
 
 
 class SmaxEnvironment:
-    """E copies of one SMAX battle."""
+    """E environments of one SMAX battle."""
 
     def __init__(self, battle: Engine, num_envs: int) -> None:
         everybody = tuple(range(len(battle.agents)))
@@ -67,7 +67,7 @@ class SmaxEnvironment:
         self._engine = battle
 
     def reset(self, rng: np.random.Generator) -> Observation:
-        """The first observation of every copy; `rng` is asked once for two words for each."""
+        """The first observation of every environment; one call of `rng` draws two words for each."""
         seeds = rng.integers(2**32, size=(self.num_envs, 2), dtype=np.uint32)
         everywhere = np.ones(self.num_envs, dtype=np.bool_)
         self._keys, self._battles, look = self._engine.renew(*self._engine.blank(seeds), everywhere)
@@ -75,7 +75,7 @@ class SmaxEnvironment:
         return _observation(look, self._alive)
 
     def step(self, actions: tuple[ActionArray, ...]) -> Step:
-        """Steps all copies at once."""
+        """Steps all environments at once."""
         chosen = np.asarray(actions[0], dtype=np.int32)
         self._keys, self._battles, look, moved = self._engine.step(self._keys, self._battles, chosen)
         before, over, cut = self._alive, np.asarray(moved.over), np.array(moved.cut)
@@ -96,11 +96,11 @@ class SmaxEnvironment:
         return Step(_observation(look, self._alive), **step, final=final, env_metrics=env_metrics)
 
     def close(self) -> None:
-        """Nothing is held but memory."""
+        """Holds nothing to free but memory."""
 
 
 def _shared(team: RewardArray, alive: BoolArray) -> RewardArray:
-    """The team's reward ``[E]`` in equal parts for those who were `alive` ``[E, N]``."""
+    """The team's reward ``[E]`` in equal shares for the agents that were `alive` ``[E, N]``."""
     shares: RewardArray = alive * (team / alive.sum(axis=1))[:, None]
     return shares
 

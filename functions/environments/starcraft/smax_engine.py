@@ -1,9 +1,9 @@
-"""JaxMARL's SMAX as compiled functions over many copies; the only module that touches jax, and only when asked to.
+"""JaxMARL's SMAX as compiled functions over many environments; the only module that imports jax, when first used.
 
-Jax reads its settings from the process environment once, when it starts. `engine` sets them for that moment, unless the
-process has started jax or chosen otherwise already: the processor, never an accelerator, and one thread (XLA takes the
-size of its pool from ``NPROC``), so that functions side by side do not take each other's cores. Jax is not safe to fork
-once it has started; everything here may run in a spawned process.
+Jax reads its settings from environment variables once, when it starts. `engine` sets them during the start, unless the
+process has started jax or set them already: the CPU, never an accelerator, and one thread (XLA takes the size of its
+pool from ``NPROC``), so that concurrent functions do not compete for cores. Jax is not safe to fork once it has
+started; everything here may run in a spawned process.
 """
 
 import difflib
@@ -27,7 +27,7 @@ Options = tuple[tuple[str, str | int | float | bool], ...]
 
 
 class Look(NamedTuple):
-    """What the agents of E copies see: ``[E, n, observation]``, ``[E, n, actions]``, ``[E, state]``."""
+    """The observations in E environments: ``[E, n, observation]``, ``[E, n, actions]``, ``[E, state]``."""
 
     values: Any
     masks: Any
@@ -35,8 +35,8 @@ class Look(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """What a step gave, per copy: the team's `reward`, who is `alive` ``[E, n]``, whether the battle is `over`, was
-    `won`, and whether it was `cut` by the time limit."""
+    """The result of a step per environment: the team's `reward`, `alive` agents ``[E, n]``, whether the battle is
+    `over`, was `won`, and whether it was `cut` by the time limit."""
 
     reward: Any
     alive: Any
@@ -47,11 +47,10 @@ class Moved(NamedTuple):
 
 @dataclass(frozen=True)
 class Engine:
-    """A task's sizes and its compiled functions; `num_envs` is the leading axis of whatever goes in.
-
-    ``blank(seeds [E, 2] uint32)`` gives keys, and battles and a `Look` that are only places for those that
-    ``renew(keys, battles, look, ended [E])`` begins where `ended`; it gives the three anew, as does
-    ``step(keys, battles, actions [E, n])``, with `Moved`.
+    """A task's sizes and its compiled functions; `num_envs` is the leading axis of all arguments. ``blank(seeds [E, 2]
+    uint32)`` returns keys, and battles and a `Look` of zeros. ``renew(keys, battles, look, ended [E])`` returns all
+    three with new battles where `ended`, and ``step(keys, battles, actions [E, n])`` returns them after a step, with
+    `Moved`.
     """
 
     agents: tuple[str, ...]
@@ -78,7 +77,7 @@ def engine(name: str, scenario: str, options: Options) -> Engine:
         observation_size=int(environment.obs_size),
         actions=int(environment.num_ally_actions),
         state_size=int(environment.state_size),
-        horizon=int(environment.max_steps) + 1,  # JaxMARL looks at the time before it counts the step
+        horizon=int(environment.max_steps) + 1,  # JaxMARL checks the time limit before it counts the step
         blank=blank,
         renew=jax.jit(renew),
         step=jax.jit(step),
@@ -109,7 +108,7 @@ def _missing(name: str, error: ModuleNotFoundError) -> MissingExtra:
 
 @contextmanager
 def _settings() -> Iterator[None]:
-    """Our settings where the process has none of its own, for a while; what jax sets on the way goes with them."""
+    """Sets our settings that the process lacks; on exit removes them and the variables that jax set."""
     before = {*os.environ}
     os.environ.update({key: value for key, value in _SETTINGS.items() if key not in before})
     try:
@@ -121,7 +120,7 @@ def _settings() -> Iterator[None]:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Nothing printed; JaxMARL's import prints, and sets the process's streams anew, so that no redirection holds."""
+    """Suppresses output; JaxMARL's import prints, and replaces the process's streams, which defeats a redirection."""
     held = {name: vars(sys)[name] for name in ("stdout", "stderr", "__stdout__")}
     nowhere = io.StringIO()
     vars(sys).update(stdout=nowhere, __stdout__=nowhere)
@@ -184,8 +183,8 @@ def _functions(jax: Any, environment: Any) -> tuple[Callable[..., Any], Callable
 
 
 def _state_sizes(environment: Any) -> list[float]:
-    """What each number of the global state is divided by: positions by the size of the map, as they are in
-    observations; all others are small."""
+    """The divisor of each number of the global state: the size of the map for positions, as in observations; 1 for all
+    others, which are small."""
     divisors = {"position_x": float(environment.map_width), "position_y": float(environment.map_height)}
     each = [divisors.get(feature, 1.0) for feature in environment.own_features]
     units = len(environment.agents) + int(environment.num_enemies)
@@ -193,5 +192,5 @@ def _state_sizes(environment: Any) -> list[float]:
 
 
 def _settled(jax: Any, battle: Any) -> Any:
-    """`battle` with types that do not change from step to step: else every change is compiled anew."""
+    """`battle` with types that do not change between steps, because every change causes a compilation."""
     return jax.tree.map(lambda leaf: jax.lax.convert_element_type(leaf, leaf.dtype), battle)
