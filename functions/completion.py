@@ -21,7 +21,7 @@ from functions.ports import Completions
 # A position in a set fits in a byte, and a full set of ordinary members in two write capacity units of 1 KB.
 FAN = 64
 LONGEST_MESSAGE = 400
-# Bytes of a set's item beside its members: its key, its expiry time and the names of both attributes.
+# Bytes of a set's item in addition to its members: its key, its expiry time and the names of both attributes.
 ITEM_BYTES = 128
 
 # Larger values are refused because no function can have measured them: it runs for at most 15 minutes after its start

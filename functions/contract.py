@@ -86,7 +86,7 @@ class Behaviour(Message, frozen=True, kw_only=True):
     # `sample`: sampled from the policy's distribution. `epsilon`: the action of the highest value, or with probability
     # `amount` any legal one. `noise`: continuous actions plus normal noise, discrete ones sampled.
     kind: Literal["sample", "epsilon", "noise"] = "sample"
-    # Epsilon, or the noise's standard deviation as a part of half the range.
+    # Epsilon, or the noise's standard deviation as a share of half the range.
     amount: float = 0.0
 
 
@@ -280,7 +280,7 @@ class SampleReply(Message, frozen=True, kw_only=True, tag="sample"):
 
 
 class LearnReply(Message, frozen=True, kw_only=True, tag="learn"):
-    """Results of learning beside the tensors."""
+    """Results of learning other than tensors."""
 
     # By `<stage>/<metric>/<group>`.
     metrics: dict[str, float] = {}

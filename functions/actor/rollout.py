@@ -46,7 +46,7 @@ def collect(
 ) -> Rollout:
     """Collects `steps` steps in every environment after a reset, with resets at the ends of episodes.
 
-    All random numbers depend on (seed, round, rollout) only. Raises `BadRequest` if agents lack the `behaviour`.
+    All random numbers depend on (seed, round, rollout) only. Raises `BadRequest` if `behaviour` is unsupported.
     """
     seen = environment.reset(generator(seed, round_, "environment", rollout))
     return _play(

@@ -39,7 +39,7 @@ class AlgorithmConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
     @property
     def replayed_steps(self) -> int:
-        """Environment steps, newest first, that are learned from beside those of the round; 0 for the round's alone."""
+        """The size of the replay buffer in environment steps; 0 for learning from the round's data alone."""
         return 0
 
     def behaviour(self, env_steps: int) -> Behaviour:

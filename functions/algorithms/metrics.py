@@ -1,7 +1,8 @@
 """Metrics of an update, of a group and of each of its agents.
 
-In groups of several agents an agent's metric is `<metric>_<agent>`, beside the group's `<metric>`; gradient norms are
-per network and so per group. Metrics are computed in the round's last update, the only one whose metrics are kept.
+In groups of several agents an agent's metric is `<metric>_<agent>`, in addition to the group's `<metric>`; gradient
+norms are per network and so per group. Metrics are computed in the round's last update, the only one whose metrics are
+kept.
 """
 
 from collections.abc import Mapping, Sequence

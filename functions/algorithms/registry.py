@@ -82,7 +82,7 @@ def configuration(spec: AlgorithmSpec, hyperparameters: Hyperparameters) -> Algo
 
 
 def hyperparameters(config: AlgorithmConfig) -> Hyperparameters:
-    """The settings as sent in messages, without those that are None; raises `BadRequest` for other types."""
+    """The settings as sent in messages, without those that are None; raises `BadRequest` for unsupported types."""
     settings = msgspec.to_builtins(config)
     del settings["name"]
     found = {name: value for name, value in settings.items() if value is not None}

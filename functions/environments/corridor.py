@@ -1,4 +1,4 @@
-"""A tiny env task that is only solved by agents that bootstrap at time limits: `toy/corridor`.
+"""A tiny env task that only agents that bootstrap at time limits solve: `toy/corridor`.
 
 Each agent walks its own corridor of `legs` legs with `horizon` cells each; agents do not meet. It observes its cell as
 a one-hot. In each step it takes a reward of 1 and terminates (action 0), or goes on to the next cell for no reward

@@ -145,7 +145,7 @@ def backward(weights: Weights, unrolled: Unrolled, grad_output: Array, gradient:
     if gradient is not None:
         np.matmul(unrolled.before.reshape(steps * rows, width).T, flat, out=gradient.h)
         np.add.reduce(flat, axis=0, out=gradient.bh)
-    by_new *= grad_hidden  # now d loss / d a_n; for r and z it equals d loss / d c
+    by_new *= grad_hidden  # now d loss / d a_n; for r and z, d loss / d a equals d loss / d c
     flat[:, 2 * width :] = by_new.reshape(steps * rows, width)
     if gradient is not None:
         np.matmul(unrolled.inputs.reshape(steps * rows, len(weights.x)).T, flat, out=gradient.x)

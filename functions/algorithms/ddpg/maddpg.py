@@ -24,7 +24,7 @@ from functions.nn.mlp import Array
 
 
 def _learners(spec: EnvSpec, team: Team, agent: int) -> list[int]:
-    """All agents except fixed opponents, which are part of the environment, whose state the critic sees."""
+    """All agents except fixed opponents, which are part of the environment; the critic sees its state."""
     return list(team.learners)
 
 

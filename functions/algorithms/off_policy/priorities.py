@@ -69,9 +69,9 @@ class PriorityConfig(MinibatchConfig, Protocol):
 
 
 class Priorities(NamedTuple):
-    """The priorities of the segments of some rollouts: `rollouts` ``[U, 2]`` are the rounds and the numbers in the
-    round, `values` ``[U * P]`` the priorities of their P segments each, to the power of alpha. `steps` counts the
-    environment steps of all rollouts that were ever in the buffer."""
+    """The priorities of the segments of some rollouts: `rollouts` ``[U, 2]`` are their rounds and their numbers in
+    these rounds, `values` ``[U * P]`` the priorities of their P segments each, to the power of alpha. `steps` counts
+    the environment steps of all rollouts that were ever in the buffer."""
 
     rollouts: Indices
     values: NDArray[np.float32]

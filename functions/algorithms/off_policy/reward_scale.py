@@ -50,8 +50,7 @@ class RewardScale:
         return np.array([self.statistics.mean, self.statistics.square, self.statistics.weight, self.level])
 
     def updated(self, rewards: Array, level: Callable[[], float]) -> Self:
-        """The scale after the `rewards` of one minibatch; unchanged if there are none. `level` gives the first
-        level."""
+        """The scale after a minibatch's `rewards`; unchanged if there are none. Calls `level` only the first time."""
         if not rewards.size:
             return self
         statistics = self.statistics.updated(rewards, _DECAY)

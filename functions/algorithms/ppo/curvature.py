@@ -203,7 +203,7 @@ def extremes(times: Callable[[Array], Array], start: Array, most: int, residual:
         np.divide(vector, length, out=basis[step])
         count = step + 1
         vector, length, onto, exhausted = _apart(times(basis[step]), basis[:count])
-        projected[step, step] = projected[count, count] = onto[-1]  # an estimate of the next one
+        projected[step, step] = projected[count, count] = onto[-1]  # the latter estimates the next element
         projected[count, step] = length
         if exhausted or count >= min(FEWEST, most):
             values, vectors = np.linalg.eigh(projected[: count + 1, : count + 1])

@@ -12,7 +12,7 @@ class SimpleAdversary(Scenario):
     """One adversary, the other agents good, as many landmarks as good agents, one of them the goal.
 
     The adversary gets minus its distance to the goal; every good agent gets that distance minus the distance of the
-    nearest good agent. All see the relative positions of landmarks and other agents; good agents first see the goal.
+    nearest good agent. All see the relative positions of landmarks and other agents; good agents also that of the goal.
     """
 
     goals = 1

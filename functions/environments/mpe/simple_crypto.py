@@ -1,4 +1,4 @@
-"""Simple crypto: Alice tells Bob a secret that Eve overhears (`simple_crypto_v3` of mpe2)."""
+"""Simple crypto: Alice sends Bob a secret that Eve overhears (`simple_crypto_v3` of mpe2)."""
 
 import numpy as np
 

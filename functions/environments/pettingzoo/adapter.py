@@ -179,7 +179,7 @@ def _own_horizon(environment: Any) -> Any:
 
 
 def _state(guard: Guard) -> ObservationEncoder | None:
-    """The encoder of the environment's own state, None if it has none; calls `reset` to find out."""
+    """The encoder of the environment's own state, None if it has none; calls `reset` first."""
     guard.call("reset", seed=0)
     # Some environments have another attribute `state`, which the wrappers of PettingZoo would call.
     if not callable(getattr(getattr(guard.environment, "unwrapped", guard.environment), "state", None)):

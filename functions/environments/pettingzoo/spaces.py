@@ -31,7 +31,7 @@ class ObservationEncoder(Protocol):
 
 
 def observation_encoder(who: str, space: Any) -> ObservationEncoder:
-    """The encoder of `space`, observed by `who`; raises `Unsupported` for spaces without a non-empty vector."""
+    """The encoder of `space`, observed by `who`; raises `Unsupported` for other spaces and for empty ones."""
     encoder = _encoder(space)
     if encoder is None:
         raise Unsupported(f"{who} observes {one_line(space)}; supported are {_SUPPORTED}")

@@ -34,7 +34,7 @@ class Frame:
 
     @property
     def alive(self) -> BoolArray:
-        """The living agents ``[n]``: those with another legal action than action 0, the no-op."""
+        """The living agents ``[n]``: those with a legal action other than action 0, the no-op."""
         return np.asarray(self.masks[:, 1:].any(axis=1))
 
 
