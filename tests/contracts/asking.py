@@ -5,7 +5,7 @@ import time
 
 
 def task(deed, argument=None, timeout_s=10.0):
-    """A request for a deed."""
+    """A request for an action."""
     return json.dumps({"deed": deed, "argument": argument, "timeout_s": timeout_s}).encode()
 
 
@@ -15,7 +15,7 @@ def begin(invoker, id, deed, argument=None, timeout_s=10.0, function="actor", at
 
 
 def collect(invoker, count, limit_s=20.0):
-    """`count` reports by task, each of which must come once."""
+    """`count` reports by task; each must arrive once."""
     reports, until = {}, time.monotonic() + limit_s
     while len(reports) < count:
         assert time.monotonic() < until, f"only {sorted(reports)} were reported"

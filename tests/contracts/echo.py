@@ -19,7 +19,7 @@ UNSPEAKABLE = object()
 
 
 class AttemptTimedOut(Exception):
-    """As the functions' own entry point raises it."""
+    """As the functions' entry point raises it."""
 
 
 def handle(body: bytes, blobs: Blobs) -> bytes:
@@ -44,7 +44,7 @@ def on_lambda(event, context):
 
 
 class _NoBlobs:
-    """Nobody looks for what a function on Lambda says of itself."""
+    """A store for functions on Lambda, where no test reads what they store."""
 
     def put(self, key, body):
         pass
@@ -59,7 +59,7 @@ def _pid(argument, blobs):
 
 
 def _sleep(argument, blobs):
-    """Says who it is under `pids/`, so that a test may kill it, then sleeps."""
+    """Stores its process id under `pids/`, so that a test can kill it, then sleeps."""
     blobs.put(f"pids/{os.getpid()}", b"")
     time.sleep(argument)
     return "slept"
@@ -72,7 +72,7 @@ def _compute(argument, blobs):
 
 
 def _hold_the_interpreter(argument, blobs):
-    """Sleeps without letting go of the interpreter's lock, as a C extension may."""
+    """Sleeps without releasing the interpreter's lock, as a C extension may."""
     blobs.put(f"pids/{os.getpid()}", b"")
     ctypes.PyDLL(None).sleep(60)
 

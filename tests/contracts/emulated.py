@@ -18,7 +18,7 @@ _HERE = Path(__file__).resolve().parent
 
 @dataclass(frozen=True)
 class Emulated:
-    """An account that lives as long as the tests; `role` is what its functions may do, which is nothing."""
+    """An account that lives as long as the tests; `role` is its functions' role, without permissions."""
 
     cloud: Cloud
     bucket: str
@@ -26,7 +26,7 @@ class Emulated:
     role: str
 
     def functions(self, *handlers: str, timeout_s: int = 30) -> list[str]:
-        """New functions, as the ARNs of their first versions; nothing of them has been started yet."""
+        """New functions, as the ARNs of their first versions; none has an execution environment yet."""
         resources: dict[str, Any] = {}
         for number, handler in enumerate(handlers):
             resources[f"Function{number}"] = _resource(
@@ -45,7 +45,7 @@ class Emulated:
 
 @contextmanager
 def emulated(folder: Path) -> Iterator[Emulated]:
-    """Starts an account in `folder`, and ends it with all its functions; it ends with this process as well."""
+    """Starts an account in `folder`, and ends it with all its functions, at the latest with this process."""
     far, lifeline = os.pipe()
     started = account.start(folder, code=(_HERE,), lifeline=far)
     os.close(far)

@@ -8,7 +8,7 @@ import pytest
 from functions.contract import KeyTaken, NoSuchObject, StorageFault
 from infra.local.files import FileStorage
 
-# A writer process: on a line of input it puts fifty keys as fast as it can and says which ones it won.
+# A writer process: on a line of input it puts fifty keys as fast as it can and prints those that it created.
 CONTEST = """
 from functions.contract import KeyTaken
 import sys
@@ -149,7 +149,7 @@ def test_a_killed_writer_leaves_whole_objects_only(storage, blobs, python):
 
 
 class TestFiles:
-    """What only the adapter for files must show."""
+    """Behaviour specific to the adapter for files."""
 
     def test_a_writer_killed_before_its_object_appears_blocks_nobody(self, tmp_path, python):
         source = f"""

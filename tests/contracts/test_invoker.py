@@ -113,7 +113,7 @@ def test_the_duration_is_that_of_the_function_alone(invoker):
 
 
 def test_the_clock_of_a_task_that_waits_for_its_turn_has_not_begun(invoker):
-    for number in range(2):  # both places are warm
+    for number in range(2):  # both environments are warm
         begin(invoker, f"{number}", "sleep", 0.1)
     collect(invoker, 2)
     for number in range(6):

@@ -49,7 +49,7 @@ def test_as_many_functions_as_are_asked_for_run_at_once(account):
     for number in range(4):
         begin(invoker, f"{number}", "sleep", 0.5)
     assert {said(report) for report in collect(invoker, 4).values()} == {"slept"}
-    assert time.monotonic() - start < 1.5  # one after the other they take 2 s
+    assert time.monotonic() - start < 1.5  # sequentially they take 2 s
     invoker.close()
 
 

@@ -11,7 +11,7 @@ from functions.contract import Record, StaleVersion, StorageFault
 from infra.local import sqlite
 from infra.local.sqlite import SqliteLedger
 
-# A writer process: a hundred commits, each on the version it just loaded; says how many were taken.
+# A writer process: a hundred commits, each on the version it just loaded; prints how many succeeded.
 CONTEST = """
 import sys
 from functions.contract import StaleVersion
@@ -134,7 +134,7 @@ def test_of_two_processes_committing_at_once_exactly_one_wins_each_version(ledge
 
 
 def test_processes_that_open_a_new_ledger_at_once_all_get_in(ledgers, python):
-    # All stand ready, their imports done, before the first one opens.
+    # All have finished their imports before the first one opens the ledger.
     ready = ledgers.source.replace("client =", "import sys\nprint(flush=True)\nsys.stdin.readline()\nclient =")
     source = ready + "client.load('run')\nprint('open')"
     openers = [python(source) for _ in range(4)]
@@ -162,7 +162,7 @@ def test_closing_twice_is_harmless(ledgers):
 
 
 class TestSqlite:
-    """What only the adapter for SQLite must show."""
+    """Behaviour specific to the adapter for SQLite."""
 
     def test_what_was_persisted_is_in_the_main_file(self, tmp_path):
         ledger = SqliteLedger(tmp_path / "ledger.sqlite")

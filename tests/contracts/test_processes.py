@@ -13,7 +13,7 @@ from infra.local.processes import WorkerPool
 
 
 def runs(pid):
-    """Whether the process exists and is more than a zombie."""
+    """Whether the process exists and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except (FileNotFoundError, ProcessLookupError):
@@ -21,7 +21,7 @@ def runs(pid):
 
 
 def pids(storage, count):
-    """The processes that named themselves in storage, once there are `count` of them."""
+    """The process ids in storage, once there are `count` of them."""
     until = time.monotonic() + 20
     while len(keys := storage.list("pids/")) < count:
         assert time.monotonic() < until, f"only {keys} have started"
@@ -214,8 +214,8 @@ client.close()
 """
     driver = python(local_invokers.source + source)
     driver.stdout.readline()
-    time.sleep(0.1)  # it waits by now
+    time.sleep(0.1)  # it is waiting by now
     driver.send_signal(signal.SIGSTOP)
     time.sleep(1.2)
     driver.send_signal(signal.SIGCONT)
-    assert driver.communicate(timeout=20)[0] == f"answered {size + 2}\n"  # its JSON has quotes
+    assert driver.communicate(timeout=20)[0] == f"answered {size + 2}\n"  # its JSON contains quotes

@@ -1,8 +1,8 @@
 """The bill of a run, line by line, against the emulated account's own request counter.
 
-`infra/emulation/middleware/request_counter.py` counts requests, by AWS's rules for what is billed, without knowing of
-bills; REPORT lines say what Lambda bills. What a bill leaves out has a name in docs/explanation/cost.md, "Not
-included", and its size here.
+`infra/emulation/middleware/request_counter.py` counts requests by AWS's billing rules, independently of the
+bill; REPORT lines give what Lambda bills. What a bill leaves out is named in docs/explanation/cost.md, "Not included",
+and measured here.
 """
 
 import json
@@ -15,7 +15,7 @@ import pytest
 from infra.emulation.middleware.request_counter import PATH
 
 ROLES = ("actor", "learner", "evaluator", "coordinator")
-# Of a task, 50 ms at 1,769 MB: rounding, the runtime's own work around the handler, and what an environment does after
+# For each task, 50 ms at 1,769 MB: rounding, the runtime's work around the handler, and an environment's work after
 # its last report.
 UNSEEN_GB_S = Decimal("0.086")
 
@@ -106,20 +106,20 @@ def test_a_driven_run_is_billed_what_the_account_counted(place, marless, name, s
     assert bill["s3 lists"] == counted.requests("LIST") == 1
     written, read = counted.units(*WRITES), counted.units(*READS)
     assert bill["ledger writes"] == written["state"] + written["checkpoint"]
-    # The command looks once whether there is a run before it begins it.
+    # The command checks once whether the run exists before it starts it.
     assert bill["ledger reads"] == read["state"] + read["checkpoint"] - 1
     assert bill["lambda requests"] == len(counted.calls) == sum(map(counted.invocations, ROLES))
     for role in ROLES:
         assert bill[f"{role} compute"] == counted.gb_s(role)
     assert bill["data transfer out"] * 2**30 == sum(call["answer"] for call in counted.calls) > 0
-    # Around the run: its manifest of more than 3 KB, the hold on it, and at the end the policies for the files.
+    # Around the run: its manifest of more than 3 KB, its lease, and at the end the policies for the files.
     assert (written["plan"], read["plan"], read["lease"]) == (4, 2, 2) and written["lease"] >= 2
     assert set(written) == set(read) == {"state", "checkpoint", "plan", "lease"}
     assert 0 < counted.requests("GET", by="operator") <= 16
 
 
 def test_a_detached_run_is_billed_what_the_account_counted(place, marless, finished):
-    # Environments that others started were on the bills of those, or on nobody's.
+    # Environments that other runs started are on those runs' bills, or on none.
     assert marless.train("before", "--backend", "emulated").code == 0
     place.sweep("RequestResponse")
     said = marless.train("unwatched", "--backend", "emulated", "--detach")
@@ -128,20 +128,20 @@ def test_a_detached_run_is_billed_what_the_account_counted(place, marless, finis
     bill, counted = billed(place, "unwatched"), Counted(place, "unwatched")
     assert bill["s3 puts"] == counted.requests("PUT") > 0
     assert bill["s3 lists"] == counted.requests("LIST", by="function") == 1
-    # The sweep may have come by: such a turn finds nothing to do, or another does it first, and it commits nothing that
-    # it could be billed in. At most it reads the answers of two tasks.
+    # The sweep may have run: such a turn finds nothing to do, or another turn does it first, and it commits no
+    # item that could record its cost. At most it reads the answers of two tasks.
     idle = len(counted.calls) - bill["lambda requests"]
     assert 0 <= idle <= 2
     assert 0 <= counted.requests("GET", "HEAD", by="function") - bill["s3 gets"] <= 2 * idle
     written, read = (counted.units(*kind, by="function") for kind in (WRITES, READS))
     assert bill["ledger writes"] == written["state"] + written["checkpoint"] + written["set"] + written["line"]
-    # The last turn's tail: it lets go of the run, and looks at its entry in the list and, once more, at the lease.
+    # The end of the last turn: it releases the run and reads its entry in the list and, again, the lease.
     assert (written["lease"], written["live"]) == (1, 1)
-    # Who begins looks twice whether there is a state.
+    # The start reads twice whether there is a state.
     head, tail = 1, 2
     assert 2 * idle <= sum(read.values()) - head - tail - bill["ledger reads"] <= 5 * idle
     for role in ROLES:
-        # Functions that nobody waits for measure themselves.
+        # Asynchronous functions measure themselves.
         calls, off_s = counted.invocations(role), counted.gb_s(role) - bill[f"{role} compute"]
         assert calls and abs(off_s) < calls * UNSEEN_GB_S, role
     assert bill["data transfer out"] == 0

@@ -3,7 +3,7 @@
 import pytest
 from emulated_runs import detach, same, summary
 
-# A window of two rounds, of three: the last round learns from some of what was played.
+# A replay buffer of two rounds out of three: the last round learns from part of the rollouts.
 WINDOW = (
     "sharing.rule=none",
     "algorithm.updates_per_round=2",
@@ -28,7 +28,7 @@ DRIVEN = {
     "maddpg": ("placement.rule=split",),
     "iddpg in numbers": ("placement.rule=whole", "placement.rounds=2"),
 }
-# A function that is killed is soon given up.
+# The invoker soon gives up a killed function.
 QUICK = tuple(f"functions.{function}.timeout_s=2" for function in ("actor", "learner", "evaluator"))
 
 
@@ -54,7 +54,7 @@ def test_a_detached_run_comes_to_the_same_weights_although_an_event_is_lost_and_
 
 
 def test_a_function_killed_between_two_updates_leaves_nothing_that_is_learned_twice(place, marless, finished, expected):
-    """The first write of the second update of a round is the last that its function makes."""
+    """The function is killed after the first write of a round's second update."""
     second = "replayed-killed/rounds/000001/learn/00001"
     place.inject({"service": "s3", "action": "PUT", "functions": True, "key": second, "fault": "kill"})
     detach(marless, "replayed-killed", *BY_PRIORITY, *QUICK, "placement.rule=split")

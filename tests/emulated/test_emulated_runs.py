@@ -99,13 +99,13 @@ def test_every_event_twice_changes_nothing(place, marless, finished, expected):
     assert len(place.struck()) > 20
 
 
-# Some of the first events and writes in the quick tests, all of them among the slow.
+# Some of the first events and writes in the quick tests, all of them in the slow ones.
 SOME_AND_ALL = [4, pytest.param(1, marks=pytest.mark.conformance)]
 
 
 @pytest.mark.parametrize("every", SOME_AND_ALL)
 def test_any_event_may_be_lost(place, marless, finished, expected, every):
-    """One run for each of the first events: it is lost, and what it would have started comes with the sweep."""
+    """One run for each of the first events: it is lost, and the sweep starts what it would have started."""
     names = [f"lost-{every}-{number:02d}" for number in range(0, 12, every)]
     for name, number in zip(names, range(0, 12, every), strict=True):
         place.inject({"service": "lambda", "action": "POST", "key": name, "fault": "swallow", "skip": number})
@@ -118,7 +118,7 @@ def test_any_event_may_be_lost(place, marless, finished, expected, every):
 
 @pytest.mark.parametrize("every", SOME_AND_ALL)
 def test_a_function_may_be_killed_after_any_write_or_event(place, marless, finished, expected, every):
-    """One run for each of the first writes of functions to storage, table and Lambda, which is their last."""
+    """One run for each of the functions' first writes to storage, table and Lambda, after which they are killed."""
     numbers = range(1 if every > 1 else 0, 30, 3 * every - 2)
     names = [f"killed-{every}-{number:02d}" for number in numbers]
     for name, number in zip(names, numbers, strict=True):
@@ -132,7 +132,7 @@ def test_a_function_may_be_killed_after_any_write_or_event(place, marless, finis
     assert len(place.struck()) == len(names)
 
 
-# Time-outs short enough that a lost attempt is soon given up.
+# Short time-outs, so that a lost attempt is soon given up.
 QUICK = (
     "stop.rounds=2",
     "functions.actor.timeout_s=2",
@@ -142,7 +142,7 @@ QUICK = (
 
 
 def test_a_run_against_fixed_policies_has_the_weights_of_a_local_one(place, marless, finished, expected):
-    """Its own copy of them is in the cloud: functions may read it, and need nothing of the other run."""
+    """The run has its own copy of them in the cloud, so functions need no access to the other run."""
     chase = ("task.name=mpe/simple_tag", "stop.rounds=2")
     assert marless.train("chased", *chase).code == 0
     settings = (*chase, "opponents.side=0", "opponents.policies=chased")

@@ -20,7 +20,7 @@ SETTINGS = ("actors.num_envs=1", "stop.rounds=1", f"scaling.rollouts={ROLLOUTS}"
 
 @pytest.fixture(scope="module")
 def crowded(place):
-    """A deployment in which three functions of each kind may run at once."""
+    """A deployment with a concurrency limit of three for each function."""
     made = deploy(place.cloud, "crowded", {"Code": provenance.code_sha256(), "WorkerConcurrency": str(ROOM)})
     place.look_after(made)
     return made
@@ -32,7 +32,7 @@ def one_round(place, name):
 
 
 def all_once(place, name, local, rollouts=ROLLOUTS):
-    """Every rollout sampled once, none twice, and learned from as on this machine."""
+    """Every rollout was sampled exactly once, and the weights are those of a local run."""
     assert summary(place.home, name)["weights_sha256"] == summary(place.home, local)["weights_sha256"]
     line = one_round(place, name)
     assert (line["rollouts"], line["invocations"]) == (rollouts, rollouts + line["learners"])
@@ -40,7 +40,7 @@ def all_once(place, name, local, rollouts=ROLLOUTS):
 
 
 def environments(place, deployment):
-    """How many execution environments of the actor ever were."""
+    """The number of the actor's execution environments so far."""
     group = f"/marless/{deployment.stack}/actor"
     pages = place.cloud.client("logs").get_paginator("filter_log_events").paginate(logGroupName=group)
     return len({event["logStreamName"] for page in pages for event in page["events"]})
@@ -59,7 +59,7 @@ def test_events_that_find_no_room_are_done_later_each_once(place, crowded, marle
 def test_two_drivers_that_find_no_room_wait_and_lose_nothing(place, crowded, marless):
     command = [sys.executable, "-m", "coordinator.cli.app", "train", *SMALL, *SETTINGS, *CROWDED, "--run"]
     assert marless.train("here", *SETTINGS).code == 0
-    # Each believes that all the room is its own, so Lambda turns many of their calls away.
+    # Each run assumes the whole concurrency for itself, so Lambda throttles many calls.
     both = [subprocess.Popen([*command, name], stderr=subprocess.PIPE, text=True) for name in ("left", "right")]
     for process, name in zip(both, ("left", "right"), strict=True):
         _, err = process.communicate(timeout=300)
@@ -71,9 +71,9 @@ def test_two_drivers_that_find_no_room_wait_and_lose_nothing(place, crowded, mar
 def test_a_round_of_a_thousand_rollouts_loses_and_doubles_none(place, marless, finished):
     settings = ("actors.num_envs=1", "stop.rounds=1", "scaling.rollouts=1000")
     assert marless.train("thousand", *settings).code == 0
-    # The first tasks come alone, and what is turned away for minutes has failed.
+    # The first tasks run alone, and a task that is throttled for minutes has failed.
     turned_away = {"service": "lambda", "action": "POST", "fault": "too_many", "count": 200, "skip": 4}
-    # The coordinator meets it when it starts actors, the command when it does.
+    # The coordinator is throttled when it starts actors, the command when it invokes.
     far, near = {**turned_away, "key": "far-thousand", "functions": True}, {**turned_away, "key": "near-thousand"}
     place.inject(far, near)
     assert marless.train("far-thousand", *settings, "--backend", "emulated", "--detach").code == 0

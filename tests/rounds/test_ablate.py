@@ -26,7 +26,7 @@ def marless(tmp_path, monkeypatch, capfd):
 
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory):
-    """All arms with one seed, once for all tests that only look."""
+    """All arms with one seed, run once for the tests that only read."""
     folder = tmp_path_factory.mktemp("ablation")
     command = ["ablate", *TINY, "--seeds", "2", "--random", "0", "--jobs", "2"]
     done = subprocess.run(
@@ -149,7 +149,7 @@ def test_competing_sides_are_played_against_a_reference(marless):
     comparisons = json.loads(Path("few/table.json").read_text())["comparisons"]
     against = {f"signal{values} against {who}" for values in (3, 4) for who in ("random", "reference")}
     assert set(comparisons[0]["returns"]) == {"final", *against}
-    # Placement changes no weight, so packed plays as the baseline does.
+    # Placement changes no weight, so `packed` has the baseline's returns.
     assert comparisons[1]["returns"] == comparisons[0]["returns"]
 
 

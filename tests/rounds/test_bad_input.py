@@ -26,7 +26,7 @@ def marless(tmp_path, monkeypatch, capfd, no_processes):
 
 
 def the_line(said):
-    """The only line on standard error; nothing else may stand there, a traceback least of all."""
+    """The only line on standard error; fails if there is more, such as a traceback."""
     assert len(said.err) == 1, said.err
     assert said.err[0].startswith("marless: ")
     return said.err[0]
@@ -106,7 +106,7 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_an_environment_that_breaks_stops_the_run_resumably(marless, processes, fault):
     name = "forged" if fault == "forges" else fault
-    # Only what hangs has to be waited for.
+    # Only hanging environments need the time-out.
     limit = f"functions.actor.timeout_s={4 if fault == 'hangs' else 60}"
     said = marless.train(name, f"task.name={PETTINGZOO}{fault}", "attempts=1", limit)
     assert said.code == 1
@@ -199,7 +199,7 @@ DAMAGES = {
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A folder of runs that holds one, `first`, which is finished."""
+    """A folder of runs with one finished run, `first`."""
     folder = tmp_path_factory.mktemp("trained")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -239,7 +239,7 @@ def test_a_store_that_fails_in_the_first_round_leaves_the_run_that_was_paid_for(
     assert "marless resume blocked" in the_line(again)
 
 
-# Refused by the networks' maker, and by the coordinator once the task is described.
+# Refused where networks are built, and by the coordinator once the task is described.
 IMPOSSIBLE = ["actors.rollout_length=3", "opponents.side=0"]
 
 

@@ -22,7 +22,7 @@ SIZES = [f"functions.{name}.memory_mb={memory}" for name, memory in MEMORY.items
 
 
 class Account:
-    """Wraps the ports and writes down what they are used for, in the price list's units."""
+    """Wraps the ports and counts their use in the price list's units."""
 
     def __init__(self, backend):
         self._storage, self._ledger, self._invoker = backend.storage, backend.ledger, backend.invoker
@@ -64,7 +64,7 @@ class Account:
         return reports
 
     def dollars(self):
-        """By the list prices, spelled out here once more."""
+        """By the list prices, repeated here as literals."""
         compute = Decimal(sum(self.mb_ms.values())) / 1024 / 1000 * Decimal("0.0000133334")
         stored = self.puts * Decimal("0.005") / 1000 + self.gets * Decimal("0.0004") / 1000
         ledger = self.write_units * Decimal("0.625") / 10**6 + self.read_units * Decimal("0.125") / 10**6

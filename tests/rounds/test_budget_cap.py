@@ -11,7 +11,7 @@ import pytest
 from driver import SMALL
 from driver import train as drive
 
-pytestmark = pytest.mark.usefixtures("processes")  # time-outs end them
+pytestmark = pytest.mark.usefixtures("processes")  # ended by time-outs
 
 ROOT = Path(__file__).resolve().parents[2]
 CAP = Decimal("0.001")
@@ -20,7 +20,7 @@ QUICK = ("actors.num_envs=4", "functions.actor.timeout_s=2", "functions.evaluato
 
 @pytest.fixture(scope="module", autouse=True)
 def _warm():
-    """Where packages were just installed, reading them for the first time may take longer than an attempt here may."""
+    """Imports the packages first: after an installation, the first import may take longer than these time-outs."""
     handlers = (f"functions.{role}.handler" for role in ("actor", "learner", "evaluator"))
     program = f"import {', '.join(handlers)}, functions.environments.mpe, faulty_environments"
     folder = Path(faulty_environments.__file__).parent
@@ -34,8 +34,8 @@ def faulty(name, *overrides):
 def test_the_default_task_makes_progress_under_a_tenth_of_a_cent(tmp_path):
     trained = drive(tmp_path, [f"stop.dollars={CAP}"])
     assert (trained.state.status, trained.state.reason) == ("finished", "dollars")
-    # What is reserved for failures goes by the slowest attempt: five rounds fit where none took longer than this (in
-    # milliseconds, of an episode for evaluations), which a busy machine may not manage.
+    # The reserve for failures depends on the slowest attempt: five rounds fit if none took longer than this (in
+    # milliseconds, per episode for evaluations), which a busy machine may exceed.
     slowest = trained.state.slowest
     undisturbed = slowest["learn"] <= 75 and slowest["sample"] <= 32 and slowest["evaluate"] <= 0.17
     assert trained.state.round >= (5 if undisturbed else 1)

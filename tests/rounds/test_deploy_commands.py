@@ -21,7 +21,7 @@ ON = ("--backend", "emulated")
 
 @pytest.fixture
 def marless(tmp_path, monkeypatch, capfd):
-    """Commands in a folder of their own; whatever account they leave is ended."""
+    """Commands in a fresh folder; ends the account that they leave."""
     monkeypatch.chdir(tmp_path)
     yield Commands(capfd)
     if (running := account.find(account_folder())) is not None:
@@ -66,7 +66,7 @@ def test_a_deployment_is_made_kept_renewed_and_removed_without_a_trace(marless, 
     assert "actor        version 1, 2,048 MB, 300 s" in again.out
 
     changed = marless("deploy", *ON, "--learner-timeout", "60")
-    # A published version keeps what it was published with, so a run that began earlier is not touched.
+    # A published version is immutable, so a run that began earlier is not affected.
     assert "learner      version 2, 1,769 MB, 60 s" in changed.out
 
     there = account.find(account_folder()).cloud
@@ -112,7 +112,7 @@ def test_an_account_is_kept_for_a_run_that_is_not_at_its_end(marless):
     resumed = marless("resume", "long", f"stop.rounds={rounds + 2}", "functions.actor.timeout_s=200")
     assert resumed.code == 0, resumed.err
     assert json.loads(Path("runs/long/summary.json").read_text())["rounds"] == rounds + 2
-    # Another run that begins and ends there does not take the account away from a run that has not ended.
+    # A run that ends in the same account does not end the account while another run needs it.
     assert account.find(account_folder()) is not None
 
 
@@ -120,7 +120,7 @@ def test_a_detached_run_is_not_torn_down_by_accident(marless):
     assert marless("train", *SMALL, *ON, "stop.rounds=100000", "--run", "far", "--detach").code == 0
     assert account.find(account_folder()) is not None
     until = time.monotonic() + 60
-    while marless("status", "far", "--json").code and time.monotonic() < until:  # until it has begun
+    while marless("status", "far", "--json").code and time.monotonic() < until:  # until it has started
         time.sleep(0.2)
     kept = marless("teardown", *ON, "--yes")
     assert (kept.code, kept.err) == (

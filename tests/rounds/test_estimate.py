@@ -13,7 +13,7 @@ from coordinator.estimation.estimate import estimate
 from coordinator.estimation.targets import Target
 from coordinator.pricing.latency import STANDARD
 
-# Three rounds, one evaluation while they go on.
+# Three rounds, one evaluation during training.
 SMALL = ("stop.rounds=3", "evaluation.every=2", "evaluation.episodes=2", "evaluation.final_episodes=2")
 ROUND = ("task.name=toy/signal", "actors.num_envs=4", "placement.rule=packed", "scaling.rollouts=2")
 HERE, THERE = Target(backend("local"), 1), Target(backend("aws"), 1000)
@@ -56,11 +56,11 @@ def test_driven_from_here_the_cloud_adds_logs_starts_and_waiting(found):
     starts = [getattr(there.meter, name).init_ms for name in ("actor", "learner", "evaluator")]
     assert starts == [2000, 1000, 1000]
     assert there.meter.puts == here.meter.puts
-    # Functions wait 30 ms for every PUT and 20 ms for every GET of theirs.
+    # Functions wait 30 ms for each PUT and 20 ms for each GET.
     waited = 30 * there.meter.puts + 20 * (there.meter.gets - here.meter.read_units)
     billed = sum(getattr(there.meter, name).billed_ms for name in ("actor", "learner", "evaluator"))
     assert billed > 4000 + 0.8 * waited
-    # Nine waves of their own: describe, initialise, two a round, the final evaluation and the best one's.
+    # Nine waves: describe, initialise, two a round, the final evaluation and the best policy's.
     assert there.seconds > 6 * STANDARD.attended_wave_s
     assert away.total > at_home.total and away.coordinator == 0
 
@@ -101,7 +101,7 @@ def test_two_back_ends_stand_side_by_side(marless):
     assert header.split("  ")[0] == "" and "aws, detached" in header and "local" in header
     rows = {line.split("  ")[0]: line for line in said.out}
     assert "coordinator compute" in rows and "logs" in rows and "total" in rows
-    # What neither uses is left out.
+    # Lines that neither uses are left out.
     assert "schedule events" not in rows
     assert [line for line in said.out if "(aws, detached, 1,000 functions at once)" in line]
 

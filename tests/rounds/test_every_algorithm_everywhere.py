@@ -21,7 +21,7 @@ TINY = (
     f"stop.rounds={ROUNDS}", f"actors.num_envs={NUM_ENVS}", "evaluation.every=1", f"evaluation.episodes={EPISODES}",
     f"evaluation.final_episodes={EPISODES}", "algorithm.hidden=[8]",
 )  # fmt: skip
-# A minibatch as large as what two copies play at most, so that every network meets something to learn from.
+# A minibatch as large as two environments' rollouts, so that every network has rows to learn from.
 REPLAYED = ("algorithm.updates_per_round=2", "algorithm.batch_size=24")
 ON_POLICY = ("algorithm.epochs=1", "algorithm.num_minibatches=2")
 EACH = {spec.name: (ON_POLICY if family_of(spec) == "on-policy" else REPLAYED) for spec in BUILT_IN}
@@ -34,10 +34,10 @@ STUDIO = "pettingzoo:many_spaces:Studio"
 
 @dataclasses.dataclass(frozen=True)
 class Family:
-    """Tasks of a kind by a small one of them: `horizon` steps an episode, `groups` of networks where nothing is shared.
+    """A family of tasks by a small member: `horizon` steps an episode, `groups` of networks without sharing.
 
-    `refused` says to which algorithms it is refused, and in which words; `package` is one that must be installed, which
-    `make test` sees to unless it is `large`.
+    `refused` maps algorithms to the message that refuses them; `package` must be installed, which `make test` does
+    unless it is `large`.
     """
 
     settings: tuple[str, ...]
@@ -55,7 +55,7 @@ def unvalued(agent, what):
 
 
 def several(agent):
-    """Value methods and deterministic policies have nothing for agents that choose several things at once."""
+    """Value methods and deterministic policies do not support agents with several choices a step."""
     message = f"{agent} makes several choices at once; the algorithm takes one, or numbers: {ONE_CHOICE}"
     return unvalued(agent, "several choices at once") | dict.fromkeys(GRADIENTS, message)
 
@@ -151,7 +151,7 @@ FAMILIES = {
     "smac": Family(("task.name=smac/3m",), horizon=12, groups=1),
     "smacv2": Family(("task.name=smacv2/terran_3_vs_3",), horizon=12, groups=1),
 }
-# JaxMARL plays one step more than its limit, and compiles for a number of copies: evaluations have as many as actors.
+# JaxMARL plays one step beyond its limit and compiles for a number of environments, here the same for all functions.
 SMAX = Family(
     ("task.name=smax/3m", "task.options.max_steps=5", f"evaluation.episodes_per_invocation={NUM_ENVS}"),
     horizon=6,
@@ -165,14 +165,14 @@ SUPPORTED, REFUSED = (
 
 
 def marked(pairs):
-    """The pairs as parameters; `make conformance` installs what is large."""
+    """The pairs as parameters; `make conformance` installs the large packages."""
     large = [pytest.mark.packages]
     return [pytest.param(*pair, marks=large if FAMILIES[pair[0]].large else []) for pair in pairs]
 
 
 @pytest.fixture(autouse=True)
 def starcraft(monkeypatch):
-    """Stands in for the packages of StarCraft, which are on no package index."""
+    """Replaces the StarCraft packages, which are on no package index."""
     world = smac_stand_in.World()
     for name, module in smac_stand_in.modules(world).items():
         monkeypatch.setitem(sys.modules, name, module)
@@ -181,14 +181,14 @@ def starcraft(monkeypatch):
 
 
 def trained(folder, family, algorithm):
-    """The run, and what its policies had learned before the first round and at the end, by name."""
+    """The run, and its policies' tensors by name, initial and final."""
     if family.package and find_spec(family.package) is None:
         pytest.skip(f"{family.package} is not installed")
     storage, drawn = FileStorage(folder / "objects"), {}
 
     def policies(state):
         tensors = gather(state, storage)
-        # What kind of network it is stands beside its weights.
+        # The kind of network is stored beside its weights.
         return {name: tensors[name] for name in tensors if name.startswith("policy/") and not name.endswith("/relu")}
 
     def look(state):
@@ -196,7 +196,7 @@ def trained(folder, family, algorithm):
             drawn.update(policies(state))
         return False
 
-    # Who learns from replay shares networks by default; apart there is a network of every kind.
+    # Off-policy algorithms share networks by default; without sharing there is a network of every kind.
     apart = ("sharing.rule=none",) if family.groups > 1 else ()
     settings = (*TINY, *apart, *family.settings, f"algorithm.name={algorithm}", *EACH[algorithm])
     run = train(folder, settings, leave=look)
@@ -204,7 +204,7 @@ def trained(folder, family, algorithm):
 
 
 def numbers(run):
-    """Every figure that the run tells, by name."""
+    """Every metric that the run reports, by name."""
     for line in run.lines:
         recorded = {"return": line.return_mean, "spread": line.return_sd} | line.metrics | line.env_metrics
         yield from ((f"round {line.round}: {name}", number) for name, number in recorded.items())
@@ -215,7 +215,7 @@ def numbers(run):
 
 
 def has_learned(run, drawn, policies, family):
-    """Two rounds of so many steps, networks that have all moved, and numbers everywhere."""
+    """Checks for two complete rounds, changed weights in every network, and finite metrics."""
     state = run.state
     assert (state.status, state.reason, state.round) == ("finished", "rounds", ROUNDS)
     steps = NUM_ENVS * family.horizon
@@ -232,7 +232,7 @@ def has_learned(run, drawn, policies, family):
 
 def test_nobody_is_left_out():
     assert {"iql", "vdn", "qmix"} <= {*VALUES} and {"iddpg", "maddpg"} <= {*GRADIENTS}
-    # By hand: value methods are refused five families of tasks, deterministic policies two.
+    # By hand: value methods refuse five families of tasks, deterministic policies two.
     assert len(REFUSED) == len(VALUES) * 5 + len(GRADIENTS) * 2
     assert len(SUPPORTED) + len(REFUSED) == len(BUILT_IN) * len(FAMILIES)
 
@@ -252,6 +252,6 @@ def test_an_algorithm_refuses_in_one_line_what_it_is_not_made_for(tmp_path, fami
 
 @pytest.mark.packages
 def test_every_algorithm_trains_smax(tmp_path):
-    # One test: the engine is compiled once for all.
+    # One test, so that the engine is compiled once.
     for algorithm in EACH:
         has_learned(*trained(tmp_path / algorithm, SMAX, algorithm), SMAX)

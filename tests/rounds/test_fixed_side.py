@@ -19,7 +19,7 @@ from infra.local.files import FileStorage
 
 TAG = ("task.name=mpe/simple_tag", "algorithm.hidden=[8]", "stop.rounds=3")
 SMALL = (*TINY, *TAG)
-# Of commands as the documentation has them, what makes them short.
+# Options that shorten the documentation's commands.
 SHORT = {"train": SMALL, "resume": (), "evaluate": ("--episodes", "4")}
 NUMBERS = ("task.options.continuous_actions=true",)
 NOISY = (*NUMBERS, "algorithm.noise_start=0.5")
@@ -44,7 +44,7 @@ SPLIT = ("placement.rule=split", "scaling.rollouts=2")
 
 
 def outcome(run):
-    """What a run gave, time and money left out."""
+    """A run's results without times and costs."""
     return run.sha256, [(line.return_mean, line.metrics, line.evaluation) for line in run.lines], run.state.final
 
 
@@ -100,7 +100,7 @@ def against(folder, source, *settings):
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("method", METHODS)
 def test_the_placement_changes_nothing_against_fixed_policies(tmp_path, sources, method):
-    """Their networks have another width and a memory."""
+    """The fixed networks have another width and are recurrent."""
     space = [setting for setting in METHODS[method] if setting in NUMBERS]
     source = sources("algorithm.name=ippo", "algorithm.hidden=[5]", "algorithm.recurrent=true", *space)
     found = [
@@ -135,7 +135,7 @@ def run(marless, name, *settings):
 
 
 def test_against_policies_of_its_own_a_side_learns_what_it_learns_beside_them(marless):
-    """In the first round nobody has learned yet: the agents that are fixed draw what they would draw undivided."""
+    """In the first round no policy has learned: the fixed agents draw the same actions as in a run without sides."""
     before = run(marless, "before", "stop.rounds=0")
     undivided, fixed = run(marless, "undivided", "stop.rounds=1"), ("opponents.side=0", "opponents.policies=before")
     divided = run(marless, "divided", "stop.rounds=1", *fixed)
@@ -151,7 +151,7 @@ def test_a_fixed_side_has_no_learner_and_never_changes(marless):
     best = networks("runs/source/best_policies.safetensors")
     assert same(of(found, "g00", "g01", "g02"), of(best, "g00", "g01", "g02")) and source.keys() == found.keys()
     lines = [json.loads(line) for line in Path("runs/longer/metrics.jsonl").read_text().splitlines()]
-    assert all(line["groups"] == 1 and line["learners"] == 3 for line in lines)  # a stage each, of a group
+    assert all(line["groups"] == 1 and line["learners"] == 3 for line in lines)  # one stage each, of one group
     assert {key.rpartition("/")[2] for line in lines for key in line["metrics"]} == {"g03"}
     assert {line["evaluation"]["side"] for line in lines if "evaluation" in line} == {"agent"}
     assert marless("verify", "longer").code == 0

@@ -24,7 +24,7 @@ def test_weights_are_those_of_worker_processes(tmp_path, processes, settings):
 
 
 def test_environments_and_learners_run_in_the_thread_of_the_command(tmp_path):
-    """Where a breakpoint would stop: an environment that writes down its process and thread."""
+    """The environment records its process and thread, so that breakpoints work."""
     (tmp_path / "traced.py").write_text(
         "import os, threading\n"
         "from mpe2 import simple_spread_v3\n"

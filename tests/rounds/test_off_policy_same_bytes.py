@@ -9,17 +9,17 @@ from coordinator.drive.ledger_items import load_state
 from functions.algorithms.registry import algorithm
 from infra.local.sqlite import SqliteLedger
 
-# Two updates in each of five rounds, from a window of three.
+# Two updates in each of five rounds, from a replay buffer of three.
 WINDOW = (
     "algorithm.hidden=[8]", "algorithm.updates_per_round=2", "algorithm.batch_size=16", "scaling.rollouts=2",
     "evaluation.every=4", "checkpoint_every=3", "stop.rounds=5", "sharing.rule=none",
 )  # fmt: skip
-# Agents of two classes that die one by one, with actions that are not legal.
+# Agents of two classes that die one by one, with illegal actions.
 SIGNAL = (
     *WINDOW, "algorithm.buffer_size=270", "task.name=toy/signal", "task.agents=3", "task.options.masked=true",
     "task.options.elimination=true", "task.options.mixed=true",
 )  # fmt: skip
-# Agents of two sides that act in numbers.
+# Agents of two sides with continuous actions.
 NUMBERS = (
     *WINDOW, "algorithm.buffer_size=1300", "task.name=mpe/simple_adversary", "task.options.continuous_actions=true",
     "algorithm.noise_start=0.5", "algorithm.noise_steps=1500",
@@ -43,7 +43,7 @@ METHODS = {
     "iddpg in numbers with memory": (*NUMBERS, "algorithm.name=iddpg", *MEMORY),
 }
 METHODS |= {f"{name} by priority": (*METHODS[name], PRIORITY) for name in ("iql", "vdn", "qmix")}
-# Of every mechanism one for the quick tests: alone and together, shared, with memory, in numbers, by priority.
+# The quick tests have one case per mechanism: one or all groups a learner, shared, recurrent, continuous, prioritised.
 QUICK = ("iql, shared", "qmix with memory", "vdn by priority", "iddpg in numbers with memory")
 EVERY_METHOD = [
     method if method in QUICK else pytest.param(method, marks=pytest.mark.conformance) for method in METHODS
@@ -62,7 +62,7 @@ PLACEMENTS = [
 
 
 def outcome(run):
-    """What a run gave, time and money left out."""
+    """A run's results without times and costs."""
     lines = [(line.round, line.env_steps, line.agent_returns, line.metrics, line.evaluation) for line in run.lines]
     return run.sha256, lines, run.state.final, run.state.absolute, [past.round for past in run.state.past]
 
@@ -79,7 +79,7 @@ def test_the_placement_changes_nothing(train, placement):
 
 @pytest.mark.parametrize("method", EVERY_METHOD)
 def test_no_method_depends_on_where_and_by_how_many_it_is_learned(train, method):
-    """Who learned the last round may not be who learns the next: then it reads what it never saw."""
+    """A round's learner may differ from the last round's; it then reads rollouts that it has not seen."""
     split = train(*METHODS[method], SPLIT)
     same(train(*METHODS[method], "placement.rule=packed", PAIRED), split)
     same(train(*METHODS[method], *PLACEMENTS[4], workers=2), split)
@@ -108,13 +108,13 @@ def test_the_window_of_these_runs_slides_and_the_methods_differ(train, methods):
     "change", ["algorithm.buffer_size=80", "algorithm.epsilon_end=0.5", "algorithm.n_step=1", "seed=2"]
 )
 def test_what_should_change_the_weights_does(train, change):
-    """One that says what holds anyway changes none."""
+    """An option set to its present value changes nothing."""
     changed = train(*QMIX, "placement.rule=packed", change)
     assert (changed.sha256 == train(*QMIX, SPLIT).sha256) == (change == "algorithm.n_step=1")
 
 
 def in_flight(round_, phase, wave=0):
-    """Whether the driver waits in this place."""
+    """Whether the driver is waiting at this point."""
 
     def there(state):
         waits = any(slot.waiting for slot in state.slots.values())
@@ -126,7 +126,7 @@ def in_flight(round_, phase, wave=0):
 MOMENTS = [
     (("placement.rule=packed",), in_flight(4, "sample")),
     (("placement.rule=packed",), in_flight(4, "learn")),
-    ((SPLIT,), in_flight(3, "learn", 4)),  # the mixing of the second update
+    ((SPLIT,), in_flight(3, "learn", 4)),  # the mixing stage of the second update
     ((SPLIT,), in_flight(0, "learn", 5)),
     (PLACEMENTS[4], in_flight(3, "sample")),
 ]
@@ -141,7 +141,7 @@ def test_a_run_killed_while_it_learns_goes_on_to_the_same_end(train, tmp_path, p
 
 @pytest.mark.parametrize("method", EVERY_METHOD)
 def test_a_run_of_any_method_killed_between_two_updates_goes_on_to_the_same_end(train, tmp_path, method):
-    """Who goes on has the half of a round's updates that others made, and of the last rounds what they left."""
+    """The resumed driver continues from half of a round's updates and the stored last rounds."""
     options = [*SMALL, *METHODS[method], SPLIT, PAIRED]
     moment = in_flight(3, "learn", second_update(load(None, options)))
     assert moment(drive(tmp_path, options, leave=moment).state)
@@ -149,7 +149,7 @@ def test_a_run_of_any_method_killed_between_two_updates_goes_on_to_the_same_end(
 
 
 def second_update(config):
-    """The wave of its second stage; a method of one stage makes all updates of a round in one wave."""
+    """The wave of the second update; a method with one stage makes all updates of a round in one wave."""
     stages = len(algorithm(config.algorithm.name).stages)
     return stages + 1 if stages > 1 else 0
 
@@ -183,7 +183,7 @@ def test_a_run_that_goes_on_after_its_end_goes_on_as_if_it_had_not_ended(train, 
 @pytest.mark.parametrize("placement", [("placement.rule=packed",), PLACEMENTS[4]], ids=" ".join)
 @pytest.mark.parametrize("damage", [lambda path: path.write_bytes(b"torn"), lambda path: path.unlink()])
 def test_a_remembered_round_that_a_power_loss_took_is_played_again(train, tmp_path, placement, damage):
-    """Rounds from 3 on, the last checkpoint, may be lost: they are in no checkpoint."""
+    """Rounds after 3, the last checkpoint, may be lost."""
     options = [*SMALL, *QMIX, *placement, "placement.rounds=1"]
     drive(tmp_path, options, leave=in_flight(4, "sample"))
     ledger = SqliteLedger(tmp_path / "ledger.sqlite")

@@ -19,7 +19,7 @@ from infra.packaging.packages import ENTRIES
 from infra.packaging.plugins import prepare
 
 ROOT = Path(__file__).resolve().parents[2]
-# Pages under docs/ that are followed to the letter, and how many files each has.
+# Pages under docs/ that are followed literally, with their numbers of files.
 GUIDES = {"tutorials/your-environment": 3, "how-to/slow-environments": 1, "tutorials/your-algorithm": 3}
 SMALL = (
     "task.name=my_task",
@@ -29,7 +29,7 @@ SMALL = (
     "evaluation.final_episodes=4",
 )
 
-# A block, and the line before it that says which file it is: `my_task/my_task.py`:
+# A code block, and the line before it that names its file: `my_task/my_task.py`:
 _BLOCK = re.compile(
     r"(?:^`(?P<file>[^`\n]+)`:\n\n)?^```(?P<language>\w*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
 )
@@ -47,7 +47,7 @@ def blocks(guide):
 
 
 class Home(FreshEnvironment):
-    """A fresh environment in which MARLess is installed as it is here."""
+    """A fresh virtual environment with MARLess installed from this tree."""
 
     def __init__(self, folder):
         super().__init__(folder)
@@ -56,12 +56,12 @@ class Home(FreshEnvironment):
             self.write_script(name, body)
 
     def __call__(self, commands):
-        """As of any environment, without a package index."""
+        """Runs commands without a package index."""
         no_index = {"PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_CONFIG_FILE": os.devnull}
         return super().__call__(commands, **no_index)
 
     def follow(self, guide):
-        """Does what a guide says; every block of code is a file to write or a command to give."""
+        """Follows a guide: every code block is a file to write or a command to run."""
         for file, language, body in blocks(guide):
             if file:
                 path = self.folder / file
@@ -74,14 +74,14 @@ class Home(FreshEnvironment):
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    """A home where the guides were followed, one after the other."""
+    """A home in which the guides were followed one after the other."""
     made = Home(tmp_path_factory.mktemp("home"))
     try:
         for guide in GUIDES:
             made.follow(guide)
         yield made
     finally:
-        if made.account.exists():  # a guide was left half-way
+        if made.account.exists():  # a guide failed half-way
             made("marless teardown --backend emulated --yes --force")
 
 
@@ -94,7 +94,7 @@ def test_the_files_of_a_guide_are_those_that_other_tests_use(guide):
 
 @pytest.mark.conformance
 def test_what_the_guides_train_learns(home):
-    # Whoever does not listen to the scout gets 2.4 at most: four of the five places, for three agents.
+    # Without listening to the scout the return is at most 2.4: four of the five cells, for three agents.
     assert home.summary("digging")["final_return"]["mean"] > 2.4
 
 

@@ -21,7 +21,7 @@ OPTIONS = ["placement.rule=packed", *SMALL, "checkpoint_every=2"]
 
 
 def killed_in_round(folder, round_, phase="learn", options=(*OPTIONS, "stop.rounds=5")):
-    """A run whose driver was gone when it waited for the tasks of a phase; the state it left."""
+    """A run whose driver was killed while it waited for the tasks of a phase, and the state it left."""
     drive(folder, options, leave=lambda state: (state.round, state.phase) == (round_, phase) and waiting(state))
     ledger = SqliteLedger(folder / "ledger.sqlite")
     state = load_state(ledger)
@@ -112,7 +112,7 @@ def test_only_what_the_run_needs_is_left_in_storage(tmp_path):
 
 @pytest.fixture
 def drivers(tmp_path):
-    """Makes drivers of the run in this folder, not yet begun, each with a back-end of its own."""
+    """Makes drivers of the run in this folder, not yet started, each with its own back-end."""
     with ExitStack() as opened:
 
         def make():

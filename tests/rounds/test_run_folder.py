@@ -19,7 +19,7 @@ from coordinator.runs.folder import RunFolder
 from coordinator.runs.summary import read
 from coordinator.views.plain import PlainView
 
-# Figures of a run of three agents that share networks, by algorithm: of the group, and of each of its agents.
+# Metrics of a run of three agents that share networks, by algorithm: of the group, and of each agent.
 _PPO = (
     {"policy/policy_loss", "policy/policy_grad_norm", "critic/value_loss", "critic/critic_grad_norm",
      "postprocess/advantage_spread"},
@@ -64,7 +64,7 @@ def marless(tmp_path, monkeypatch, capfd, no_processes):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A folder of runs that holds one, `first`, which is finished."""
+    """A folder of runs with one finished run, `first`."""
     folder = tmp_path_factory.mktemp("trained")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -74,13 +74,13 @@ def trained(tmp_path_factory):
 
 @pytest.fixture
 def first(marless, trained):
-    """Whoever needs a finished run to look at or to go on with has a copy of that one."""
+    """A copy of the finished run, to read or to continue."""
     shutil.copytree(trained, "runs", symlinks=True)
 
 
 @pytest.fixture
 def whole(marless, trained):
-    """What a run that was disturbed should come to."""
+    """The expected results of an interrupted run."""
     shutil.copytree(trained / "first", "runs/whole")
 
 
@@ -90,7 +90,7 @@ def summary(name):
 
 @pytest.fixture
 def signalled(monkeypatch):
-    """Sends this process signals as if a user did: one when `round` is finished, more when the run says it stops."""
+    """Sends this process a user's signals: one when `round` is finished, more when the run reports that it stops."""
 
     def plan(number, round, insists=False):
         show_round, print_remark = PlainView.round, PlainView.remark
@@ -121,7 +121,7 @@ def test_a_run_is_a_folder_and_its_path_is_the_last_line(marless, processes, pic
 def test_the_summary_agrees_with_the_bill_and_the_settings(marless):
     marless.train("first", "seed=7")
     found, bill = summary("first"), json.loads(Path("runs/first/bill.json").read_text())
-    # Four rounds of 8 copies, 5 steps each.
+    # Four rounds of 8 environments, 5 steps each.
     assert (found["run"], found["seed"], found["rounds"], found["env_steps"]) == ("first", 7, 4, 160)
     assert (found["status"], found["reason"]) == ("finished", "rounds")
     assert found["env_steps_per_second"] == pytest.approx(160 / found["train_seconds"], rel=0.01)
@@ -140,7 +140,7 @@ def test_the_evaluations_end_with_the_final_one_and_the_absolute_metric(marless,
     assert list(run)[-1] == "absolute_metrics"
 
 
-# Two agents guess once, and whoever is right earns half a point for each of them: the return of episodes is twice their
+# Two agents guess once, and each correct guess pays both agents half a point: the return of episodes is twice their
 # accuracy.
 GUESSING = ("task.options={horizon=1}", "algorithm.lr=1e-6", "evaluation.episodes_per_invocation=3")
 
@@ -172,7 +172,7 @@ def test_json_output_has_the_environment_s_own_metrics_too(marless):
 
 def test_an_evaluation_by_hand_prints_the_environment_s_own_metrics(marless):
     marless.train("first", *GUESSING)
-    # Parts of 160, 160 and 10 episodes, which count by their episodes.
+    # Parts of 160, 160 and 10 episodes, weighted by their episodes.
     found = json.loads(marless("evaluate", "first", "--episodes", "330", "--json").out[0])
     assert found["env_metrics"] == {"accuracy": pytest.approx(found["mean"] / 2)} and 0.0 < found["mean"] < 2.0
     said = marless("evaluate", "first", "--episodes", "330").out
@@ -188,7 +188,7 @@ def test_nothing_is_printed_where_the_environment_has_no_metrics_of_its_own(marl
     assert marless("evaluate", "first", "--episodes", "4").out[2].startswith("  agent_0")
     lines = [json.loads(line) for line in Path("runs/first/metrics.jsonl").read_text().splitlines()]
     assert [line["evaluation"].keys() for line in lines if "evaluation" in line] == [{"round", "env_steps", "returns"}]
-    # What a program of before wrote has no such part at all.
+    # Lines by older versions lack this field.
     bare = summary("first")
     del bare["final_env_metrics"], bare["absolute_env_metrics"]
     Path("runs/first/summary.json").write_text(json.dumps(bare))
@@ -256,7 +256,7 @@ def test_a_finished_run_goes_on_with_a_higher_limit_as_if_it_had_been_there_from
 
 
 def test_a_run_whose_function_was_too_slow_goes_on_with_more_time_for_it(marless, processes):
-    # Few episodes may be over before this process looks, and what is answered counts; these take some 80 ms.
+    # An answer that arrives before the time-out is first checked counts; these episodes take some 80 ms.
     many = "evaluation.final_episodes=6400"
     assert marless.train("whole", many).code == 0
     said = marless.train("first", many, "functions.evaluator.timeout_s=0.001")
@@ -336,7 +336,7 @@ def test_an_estimate_is_within_a_quarter_of_the_bill(marless):
     quantities = [{line["name"]: line["quantity"] for line in found["lines"]} for found in (estimated["bill"], bill)]
     for name in ("lambda requests", "s3 puts"):
         assert quantities[0][name] == quantities[1][name]
-    # Which evaluation will be the best is not foreseen, and the best policies are read in as many objects as groups.
+    # The estimate does not know which evaluation will be best; the best policies are read as one object per group.
     assert quantities[0]["s3 gets"] == pytest.approx(quantities[1]["s3 gets"], abs=3)
 
 
@@ -363,7 +363,7 @@ def test_a_finished_run_that_went_on_and_was_killed_is_not_reported_as_it_was_be
     marless.train("first", "evaluation.every=3")
     signalled(signal.SIGINT, round=5, insists=True)
     assert marless("resume", "first", "stop.rounds=8", "--workers", "1").code == 130
-    # The last summary is of the end at round 4; the next would be of the evaluation after round 6.
+    # The last summary is from the end at round 4; the next would be from the evaluation after round 6.
     assert (summary("first")["status"], summary("first")["rounds"]) == ("finished", 4)
     assert marless("runs").out[1].split()[:3] == ["first", "interrupted", "5"]
     said = marless("verify", "first")
@@ -371,7 +371,7 @@ def test_a_finished_run_that_went_on_and_was_killed_is_not_reported_as_it_was_be
 
 
 def contents(folder):
-    """Every file with its bytes, but for the index that SQLite shares between the processes that have a ledger open."""
+    """Every file with its bytes, except the index that SQLite shares between processes with an open ledger."""
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.suffix != ".sqlite-shm"}
 
 
@@ -411,7 +411,7 @@ def test_json_output_has_what_the_text_output_has(marless, first):
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("rounds", [200, 240], ids=["in the end", "on the way"])
 def test_a_plateau_is_warned_of_once_and_stands_in_the_summary(marless, rounds):
-    # One action of two is legal, the right one: every return is 2 agents times 1 step from the first round on.
+    # Only the correct action is legal: every return is 2 agents times 1 step from the first round on.
     flat = "task.options={signals=2,masked=true,horizon=1}"
     short = ("actors.rollout_length=1", "actors.num_envs=1", "algorithm.epochs=1", "placement.rule=whole")
     said = marless.train("flat", flat, *short, f"stop.rounds={rounds}", "evaluation.every=70")

@@ -14,7 +14,7 @@ from functions.data import replay_loading
 from functions.environments import registry
 from infra.local.files import FileStorage
 
-# Networks whose activations are small beside them, and observations that are wide beside all else that is recorded.
+# Networks much larger than their activations, and observations much wider than the other recorded arrays.
 NETWORKS = ("task.name=toy/signal", "actors.num_envs=2", "algorithm.hidden=[300,300]")
 SEEN = (
     "task.name=mpe/simple_spread",
@@ -29,7 +29,7 @@ REPLAYED = ("algorithm.updates_per_round=2", "algorithm.batch_size=4")
 
 
 class Measured(InlineInvoker):
-    """Each call's peak in bytes, by function, over what there was before the run."""
+    """Each call's peak in bytes, by function, above the level before the run."""
 
     def __init__(self, blobs):
         super().__init__(blobs)
@@ -39,7 +39,7 @@ class Measured(InlineInvoker):
     def invoke(self, function, id, *arguments):
         tracemalloc.reset_peak()
         super().invoke(function, id, *arguments)
-        # An actor that describes the task plays nothing yet.
+        # An actor that describes the task plays no rollout.
         if not id.endswith("/describe"):
             peak = tracemalloc.get_traced_memory()[1] - self._before
             self.peaks[function] = max(peak, self.peaks.get(function, 0))
@@ -50,7 +50,7 @@ def measured(monkeypatch, folder, settings):
     found = []
 
     def remembered(workers, blobs_root, modules):
-        replay_loading._kept.clear()  # what a process remembers of earlier rounds is a part of what it holds
+        replay_loading._kept.clear()  # a process's cache of earlier rounds counts as its memory
         found.append(Measured(FileStorage(blobs_root)))
         return found[0]
 
@@ -64,7 +64,7 @@ def measured(monkeypatch, folder, settings):
 
 
 def counted(settings):
-    """The least, by function."""
+    """The lower bound, by function."""
     config = load(None, settings)
     spec = registry.spec(config.task)
     team = opponents.initial_team(config, spec, None)

@@ -1,7 +1,7 @@
 """A detached run without a cloud: its ports in memory, its functions real, its events in a queue that can do harm.
 
-Every write and every event of any function has a number, in the order in which they happen. `World.run` can let a
-function die right after (or right before) any of them, drop an event, or deliver all events twice.
+Every write and every event of any function has a number, in the order in which they happen. `World.run` can kill a
+function right after (or right before) any of them, drop an event, or deliver all events twice.
 """
 
 from collections import Counter, deque

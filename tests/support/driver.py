@@ -3,8 +3,8 @@
     python driver.py FOLDER WORKERS key=value ...
 
 prints ``round N`` as rounds finish and ``STATUS HASH`` at the end; SIGINT and SIGTERM end it resumably. With HOLD=N in
-its environment it stops itself (SIGSTOP) after N rounds, when it has just asked for more, so that a test can act on it
-at a known moment.
+its environment it stops itself (SIGSTOP) after N rounds, when it has just invoked the next, so that a test can act on
+it at a known moment.
 """
 
 import os
@@ -64,7 +64,7 @@ def train(
     fixed: Fixed | None = None,
     back_end: Callable[[Path, int], Connection] = local.BACKEND.open,
 ) -> Trained:
-    """Drives to the end, or until `leave` says to drop everything as a kill would; `fixed` are opponents that lie in
+    """Drives to the end, or until `leave` returns true and everything is dropped as by a kill; `fixed` are opponents in
     the folder."""
     folder.mkdir(exist_ok=True)
     backend = back_end(folder, workers)

@@ -1,5 +1,5 @@
-"""One group's PPO update as one plain computation, agent by agent and stretch by stretch, by automatic differentiation
-and torch's Adam: slow, and easy to read beside the papers."""
+"""One group's PPO update as one plain computation, agent by agent and segment by segment, by automatic differentiation
+and torch's Adam: slow, and easy to compare with the papers."""
 
 import itertools
 

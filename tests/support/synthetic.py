@@ -94,8 +94,8 @@ def rollout_of(spec, rng, steps, num_envs, precision=np.float64):
 
 
 def meddled(spec, rollout):
-    """The rollout with anything in place of what agents that are gone saw, did, might have done and got, and of what
-    those that have just gone would see next."""
+    """The rollout with random observations, actions, masks and rewards of dead agents, and random next
+    observations of agents that have just died."""
     rng, found = np.random.default_rng(9), {name: array.copy() for name, array in rollout.items()}
     there = rollout["alive"]
     left = (there & ~rollout["terminated"])[:, rollout["cut"][:, 0], rollout["cut"][:, 1]]

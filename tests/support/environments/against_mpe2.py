@@ -137,8 +137,8 @@ def single_out(name, world, goals):
 def assert_equals(case, engine, reference, rng):
     """Plays one episode in every copy from where `engine` stands, and each again in `reference`.
 
-    Rewards, observations and messages are equal to the last bit, and so are places and speeds but for what is left of
-    forces below 1e-300: the engine keeps exp off its slow way there, and mpe2 has zeros.
+    Rewards, observations and messages are equal to the last bit, and so are positions and velocities but for
+    forces below 1e-300: the engine avoids slow denormals in exp there, and mpe2 has zeros.
     """
     start = engine.snapshot()
     actions = [random_actions(engine, rng) for _ in range(engine.spec.horizon)]
