@@ -2,7 +2,7 @@
 
 import re
 
-# Parts that start with a dot are refused: '..' would leave the run, and dotted names are for unfinished objects.
+# Parts that start with a dot are refused: '..' would leave the run, and unfinished objects have dotted names.
 _KEY = re.compile(r"[^./\0][^/\0]*(?:/[^./\0][^/\0]*)*")
 
 
@@ -14,7 +14,7 @@ def check_key(key: str) -> str:
 
 
 def check_prefix(prefix: str) -> str:
-    """`prefix`, which may end in the middle of a part; raises `ValueError` if the folders in it are no key."""
+    """`prefix`, which may end inside a part; raises `ValueError` if its folders are not a valid key."""
     folder, slash, _ = prefix.rpartition("/")
     if slash:
         check_key(folder)

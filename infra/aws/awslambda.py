@@ -27,9 +27,9 @@ from infra.aws.lambda_reply import LARGEST, LARGEST_EVENT, SMALLER, InvocationRe
 
 # A function may run for 15 minutes (developer guide, "Lambda quotas"), and may have to be started first.
 _ANSWER_S = 16 * 60.0
-# How long a call is turned away at least before that counts as a failure: being turned away costs nothing.
+# A throttled call is retried for at least this long before it counts as failed: throttled calls are not billed.
 PATIENCE_S = 60.0
-# Lambda only takes an event down, so it answers at once.
+# Lambda only queues an event, so it answers at once.
 _ACCEPT_S = 10.0
 
 # With these, nothing has run and nothing is billed ("Invoke", API reference).
@@ -45,7 +45,7 @@ _UNSENT = (ConnectTimeoutError, EndpointConnectionError, ProxyConnectionError)
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """An attempt to start; `name` is what Lambda calls the function."""
+    """An attempt to start; `name` is the function's name or ARN on Lambda."""
 
     function: str
     name: str
@@ -58,12 +58,12 @@ class _Call:
 class LambdaInvoker:
     """Calls functions and waits for their answers, each on a thread; at most `width` at once, the rest queue here.
 
-    `functions` maps a function's name to what Lambda calls it (name or ARN, best of a published version). One caller,
-    in one thread. A time-out is the function's own to keep: its clock starts with the function, not here.
+    `functions` maps a function's name to its name or ARN on Lambda, preferably of a published version. Only one thread
+    may call the invoker. The function enforces its own time-out, whose clock starts with the function.
 
-    Lambda turns calls away when too many functions run. They are repeated for `patience_s`, and at least until the
-    attempt could have ended. Nothing else is: where a connection breaks, the function runs on, and a second one beside
-    it would be billed too.
+    Lambda throttles calls when too many functions run. Throttled calls are retried for `patience_s`, and at least for
+    the attempt's time-out. Other errors are not retried: after a broken connection the function runs on, and a second
+    invocation would be billed too.
     """
 
     def __init__(self, cloud: Cloud, functions: Mapping[str, str], width: int, patience_s: float = PATIENCE_S) -> None:
@@ -76,7 +76,7 @@ class LambdaInvoker:
         self._closed = Event()
 
     def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
-        """Starts the attempt or queues it, first come first served; `body` is JSON.
+        """Starts the attempt or queues it in FIFO order; `body` is JSON.
 
         Raises `KeyError` for an unknown function.
         """
@@ -88,7 +88,7 @@ class LambdaInvoker:
         Thread(target=self._serve, name=f"invoker-{self._threads}", daemon=True).start()
 
     def wait(self, timeout_s: float) -> list[Report]:
-        """Reports that arrived, at once if there are any, else as soon as one comes or `timeout_s` has passed."""
+        """Returns the reports that arrived; if there are none, waits for the first one for at most `timeout_s`."""
         reports: list[Report] = []
         try:
             reports.append(self._reports.get(timeout=timeout_s))
@@ -98,10 +98,10 @@ class LambdaInvoker:
             return reports
 
     def close(self) -> None:
-        """Forgets what is queued and under way, and returns at once; calling it twice is harmless.
+        """Drops queued and running calls and returns at once; idempotent.
 
-        Lambda cannot be told to stop: a function that runs does so to its end or its time-out, is billed for it, and
-        may still store objects, which is harmless because keys are written once.
+        Lambda cannot stop a running function: it runs to its end or its time-out, is billed, and may still store
+        objects, which is harmless because keys are written once.
         """
         self._closed.set()
         for _ in range(self._threads):
@@ -140,7 +140,7 @@ class LambdaInvoker:
 
 
 class EventInvoker:
-    """Sends attempts to Lambda without waiting for their ends, `threads` at once; completion sets report the ends.
+    """Sends attempts to Lambda asynchronously, `threads` at once; completion sets report how they ended.
 
     Lambda may run an event more than once ("Asynchronous invocation", developer guide), so an event whose acceptance
     is not known is sent again. `functions` as in `LambdaInvoker`.
@@ -152,12 +152,12 @@ class EventInvoker:
         self._calls: list[_Call] = []
 
     def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
-        """Keeps the attempt for `flush`; `body` is JSON. Raises `KeyError` for an unknown function."""
+        """Queues the attempt for `flush`; `body` is JSON. Raises `KeyError` for an unknown function."""
         self._calls.append(_Call(function, self._functions[function], id, attempt, body, timeout_s))
 
     def flush(self, patience_s: float) -> list[tuple[str, int, str, bool]]:
-        """Sends what was kept; (task, attempt, one line why, whether it may run all the same) for all that Lambda did
-        not say within `patience_s` that it took."""
+        """Sends the queued attempts. Returns (task, attempt, one-line reason, whether it may run nevertheless) for
+        each attempt that Lambda did not accept within `patience_s`."""
         calls, self._calls = self._calls, []
         deadline = time.monotonic() + patience_s
         with ThreadPoolExecutor(self._threads) as pool:
@@ -166,15 +166,15 @@ class EventInvoker:
             return [(call.id, call.attempt, *refusal) for call, refusal in ended if refusal]
 
     def wait(self, timeout_s: float) -> list[Report]:
-        """Nothing, at once."""
+        """Returns an empty list at once."""
         return []
 
     def close(self) -> None:
-        """Forgets what was not sent."""
+        """Drops the attempts that were not sent."""
         self._calls.clear()
 
     def _send(self, call: _Call, deadline: float) -> tuple[str, bool] | None:
-        """Why Lambda did not take the event, and whether it may have; None if it did."""
+        """Why Lambda did not accept the event, and whether it may have; None if it did."""
         if len(call.body) > LARGEST_EVENT:
             return _too_large(call, LARGEST_EVENT), False
         unclear = False
@@ -196,19 +196,19 @@ class EventInvoker:
 
 
 def _client(cloud: Cloud, connections: int, answer_s: float) -> Any:
-    """A client that sends nothing twice by itself."""
+    """A client that does not retry by itself."""
     with storage_errors("open", "AWS Lambda"):
         return cloud.client(
             "lambda",
             retries={"mode": "standard", "total_max_attempts": 1},
             read_timeout=answer_s,
             max_pool_connections=connections,
-            tcp_keepalive=True,  # networks forget connections that are silent for minutes
+            tcp_keepalive=True,  # networks drop connections that are idle for minutes
         )
 
 
 def _turned_away(error: Exception) -> bool:
-    """Whether the function was certainly not started, for a reason that passes."""
+    """Whether the function was certainly not started, for a transient reason."""
     return code(error) in _TURNED_AWAY or isinstance(error, _UNSENT)
 
 
@@ -218,12 +218,12 @@ def _unclear(error: Exception) -> bool:
 
 
 def _status(error: Exception) -> int:
-    """The HTTP status of what Lambda answered, 0 where it did not."""
+    """The HTTP status of Lambda's response, 0 if there was none."""
     return int(error.response["ResponseMetadata"]["HTTPStatusCode"]) if isinstance(error, ClientError) else 0
 
 
 def _unanswered(call: _Call, error: Exception) -> Report:
-    """The report on an attempt of which no end was heard; one that may have run is metered as the longest there is."""
+    """The report of an attempt without an answer; one that may have run is metered with its whole time-out."""
     if _turned_away(error):
         return _report(call, InvocationResult("throttled", detail=_refusal(call, error)))
     if _unclear(error):

@@ -17,10 +17,10 @@ _DRAWS = random.Random()
 
 
 def pauses() -> Iterator[float]:
-    """Endless pauses in seconds, the n-th anywhere between 0 and `FIRST_S` * 2**n, but at most `LONGEST_S`.
+    """Endless pauses in seconds, the n-th uniform between 0 and `FIRST_S` * 2**n, but at most `LONGEST_S`.
 
-    This is "full jitter" (AWS Architecture Blog, "Exponential Backoff And Jitter"): callers that were turned away
-    together do not come back together.
+    This is "full jitter" (AWS Architecture Blog, "Exponential Backoff And Jitter"): callers that were throttled
+    together do not retry together.
     """
     ceiling = FIRST_S
     while True:

@@ -16,24 +16,24 @@ ATTEMPTS = 8
 CONNECT_S = 5.0
 READ_S = 60.0
 
-# Where address and keys are given, nothing of the user's AWS configuration is needed, and nothing that is wrong with it
-# is in the way. Name in the file, name in the environment, default, conversion (`botocore.configprovider`).
+# With a given endpoint and keys the user's AWS configuration is not read, so errors in it do no harm.
+# Name in the file, name in the environment, default, conversion (`botocore.configprovider`).
 _NOTHING_OF_THE_USER = {
     "profile": (None, None, None, None),
     "config_file": (None, None, os.devnull, None),
     "credentials_file": (None, None, os.devnull, None),
 }
 
-# A session may not make two clients at once (boto3 guide, "Multithreading or multiprocessing with clients").
+# A session may not create two clients at once (boto3 guide, "Multithreading or multiprocessing with clients").
 _MAKING = Lock()
 
 
 @dataclass(frozen=True)
 class Cloud:
-    """An account's region, seen with one set of credentials.
+    """A region of an account, accessed with one set of credentials.
 
     `endpoint` replaces AWS's own addresses. `credentials` are (access key, secret, session token); without them the SDK
-    looks where it always does (environment, profile, the function's role).
+    uses its default provider chain (environment, profile, the function's role).
     """
 
     region: str | None = None
@@ -43,12 +43,12 @@ class Cloud:
 
     @classmethod
     def here(cls) -> Self:
-        """As the environment says, inside a function or on a machine that stands for one."""
+        """From the environment variables, inside a function or on a machine that emulates one."""
         return cls(endpoint=os.environ.get("AWS_ENDPOINT_URL"))
 
     def client(self, service: str, **settings: Any) -> Any:
-        """A client of `service`, safe for any number of threads. `settings` replace those of `Config`; without any, it
-        is the same client in every call."""
+        """A thread-safe client of `service`. `settings` override those of `Config`; without `settings` every call
+        returns the same client."""
         with _MAKING:
             if settings:
                 return self._create(service, settings)
@@ -63,7 +63,7 @@ class Cloud:
             "read_timeout": READ_S,
             "max_pool_connections": 64,
             "s3": {"addressing_style": "path" if self.endpoint else "auto"},
-            # What stands in for AWS is near; a proxy would look for it elsewhere.
+            # An emulator is local and not reachable through a proxy.
             **({"proxies": {}} if self.endpoint else {}),
             **settings,
         }
@@ -92,13 +92,13 @@ class Cloud:
         return session
 
 
-# The services' descriptions that were read, for all sessions that need nothing of the user's.
+# Caches the service models for all sessions without the user's configuration.
 _DESCRIPTIONS = Loader()
 
 
 @lru_cache(maxsize=8)
 def _session_of(endpoint: str) -> Session:
-    """One session for all clients of an endpoint that need nothing of the user's."""
+    """One session for all clients of an endpoint, without the user's configuration."""
     session = Session(_NOTHING_OF_THE_USER)
     session.register_component("data_loader", _DESCRIPTIONS)
     return session

@@ -7,7 +7,7 @@ from typing import Any
 from infra.aws.clients import Cloud
 from infra.aws.errors import storage_errors
 
-# CloudWatch may take in an event seconds after it happened, so a reader that follows looks back so far.
+# CloudWatch may ingest an event seconds after it happened, so a reader that follows a log looks back this far.
 LATE_S = 60.0
 
 
@@ -30,12 +30,12 @@ class Logs:
         self._seen: dict[str, float] = {}
 
     def since(self, moment: float) -> list[Event]:
-        """What was written at `moment` (seconds since 1970) or later and was not given before, the oldest first.
+        """The events since `moment` (seconds since 1970) that no earlier call returned, the oldest first.
 
         Raises `StorageFault`.
         """
         found = [event for function in self._groups for event in self._read(function, moment)]
-        # What was given before is asked for again only while it may still be within reach.
+        # Events before `moment` cannot be returned again, so their ids are dropped.
         self._seen = {name: at for name, at in self._seen.items() if at >= moment}
         # Stable: events of one stream with the same time stay in order.
         return sorted(found, key=lambda event: event.at)

@@ -9,9 +9,9 @@ import msgspec
 from infra.aws.clients import Cloud
 from infra.aws.errors import storage_errors
 
-# Sets are of use for the minutes of one ask; the table drops them by itself some days later, which costs nothing.
+# Sets are needed for minutes only; the table's TTL deletes them some days later at no cost.
 _KEPT_S = 7 * 24 * 3600
-# What one BatchGetItem takes (DynamoDB developer guide, "Service quotas").
+# The limit of one BatchGetItem (DynamoDB developer guide, "Service quotas").
 _BATCH = 100
 _ITEM = "set"
 
@@ -27,7 +27,7 @@ class DynamoCompletions:
         self._table, self._scope = table, scope
 
     def add(self, name: str, member: bytes) -> frozenset[bytes]:
-        """Adds `member` to the set and returns the whole set as it then is; raises `StorageFault`."""
+        """Adds `member` to the set and returns the updated set; raises `StorageFault`."""
         with storage_errors("report to the table", self._table):
             reply = self._client.update_item(
                 TableName=self._table,
@@ -70,7 +70,7 @@ def _members(attributes: dict[str, Any]) -> frozenset[bytes]:
 def wake(client: Any, coordinator: str, tenant: str, run: str) -> None:
     """Invokes the qualified function `coordinator` for the run without waiting for it.
 
-    `client` is of Lambda. Waking twice does no harm, so the SDK may repeat the call. Raises `ClientError`.
+    `client` is a Lambda client. Waking twice does no harm, so the SDK may repeat the call. Raises `ClientError`.
     """
     event = msgspec.json.encode({"tenant": tenant, "run": run})
     client.invoke(FunctionName=coordinator, InvocationType="Event", Payload=event)

@@ -4,11 +4,10 @@ import msgspec
 
 
 class DeploymentRef(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A tenant's deployment as it was when the run began, and what the run is called there, whatever becomes of its
-    folder.
+    """A tenant's deployment when the run began, and the run's name there, which stays when its folder is moved.
 
-    `functions` names the published versions that the run keeps to, by 'actor', 'learner', 'evaluator', 'coordinator';
-    `memory_mb` and `timeout_s` are theirs. `width` functions may run at once.
+    `functions` are the published versions that the run uses, by 'actor', 'learner', 'evaluator', 'coordinator';
+    `memory_mb` and `timeout_s` are their settings. At most `width` functions run at once.
     """
 
     run: str

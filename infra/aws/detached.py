@@ -19,7 +19,7 @@ _SENDING = 16
 
 @dataclass(frozen=True)
 class Outside:
-    """What one run is made of."""
+    """The ports of one run."""
 
     storage: S3Storage
     ledger: DynamoLedger
@@ -28,7 +28,7 @@ class Outside:
 
 
 class Deployed:
-    """A tenant's deployment; what it opens for a run is kept for the next event."""
+    """A tenant's deployment; it keeps the ports of a run open for the next event."""
 
     def __init__(self, settings: Settings, cloud: Cloud) -> None:
         self.settings, self._cloud = settings, cloud
@@ -57,7 +57,7 @@ class Deployed:
         return self._open[run]
 
     def sender(self, functions: Mapping[str, str]) -> EventInvoker:
-        """Starts these qualified functions without waiting for them."""
+        """The invoker that starts these qualified functions without waiting for them."""
         key = frozenset(functions.items())
         if key not in self._senders:
             self._senders[key] = EventInvoker(self._cloud, functions, _SENDING)
@@ -65,5 +65,5 @@ class Deployed:
 
 
 def deployed(environment: Mapping[str, str] = os.environ) -> Deployed:
-    """The deployment that the function of these environment variables belongs to."""
+    """The deployment of the function that has these environment variables."""
     return Deployed(Settings.from_environment(environment), Cloud.here())

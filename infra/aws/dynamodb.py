@@ -13,14 +13,14 @@ from infra.aws.clients import Cloud
 from infra.aws.errors import code, storage_errors
 from infra.aws.s3 import S3Storage
 
-# DynamoDB takes items of 400 KB, names of attributes and all (developer guide, "Constraints in Amazon DynamoDB").
+# DynamoDB limits items to 400 KB including attribute names (developer guide, "Constraints in Amazon DynamoDB").
 LARGEST = 350 * 1024
-# What an item has beside its body and the run's name: 27 bytes of attributes' names, at most 36 of the partition's and
-# 11 of the item's own name, 4 and 9 of the numbers, and 12 of the mark, which is longer where the others are shorter.
-# So the body's size alone determines what a write is billed.
+# Bytes of an item without its body and the run's name: 27 of attribute names, at most 36 of the partition key and 11 of
+# the item's name, 4 and 9 of the numbers, and at least 12 of the mark, which pads the item to this size. So the body's
+# size alone determines the billed write units.
 BESIDE_BODY = 100
 _NAMES, _MARK = len("scopeitemversionatwritebody"), 12
-# How often an item is read whose object was replaced between the two reads.
+# Attempts to read an item whose object is replaced between the reads of item and object.
 _READS = 5
 
 _Item = dict[str, dict[str, Any]]
@@ -30,11 +30,11 @@ class DynamoLedger:
     """The items of one run under the partition key `scope`; safe for any number of threads, processes and machines.
 
     A body larger than `LARGEST` is stored as an object of `spill` under ``ledger/<item>/<version>-<sha256>``, and the
-    item points to it. The object is there before the item changes, and the objects of earlier versions are deleted
-    after. So a writer that is killed in between leaves an object that no item points to, never an item that points to
-    nothing: such objects are deleted with the next spilled body of the item, or with the run.
+    item points to it. The object is stored before the item changes, and the objects of earlier versions are deleted
+    afterwards. So a writer that is killed in between leaves an object without an item, never an item without its
+    object; such objects are deleted with the next spilled body of the item, or with the run.
 
-    What AWS refuses is a `StorageFault`. After one of a commit, the item may have changed or not; a load tells.
+    Errors of AWS raise `StorageFault`. After a failed commit the item may have changed; load it to find out.
     """
 
     def __init__(self, cloud: Cloud, table: str, scope: str, spill: S3Storage) -> None:
@@ -45,7 +45,7 @@ class DynamoLedger:
             self._client = cloud.client("dynamodb")
 
     def load(self, item: str) -> Record | None:
-        """The item as it stands, None if there is none; `at` is by the clock of the machine that wrote it."""
+        """The item, None if there is none; `at` is by the clock of the machine that wrote it."""
         for _ in range(_READS):
             with storage_errors("read", self._at(item)):
                 reply = self._client.get_item(TableName=self._table, Key=self._key(item), ConsistentRead=True)
@@ -60,9 +60,9 @@ class DynamoLedger:
     def commit(self, item: str, body: bytes, version: int) -> int:
         """Replaces version `version` of `item` (0: it must not exist yet) and returns the new version.
 
-        DynamoDB itself compares and writes, so of several writers with the same version one wins; the others get
-        `StaleVersion`. Where the word of success is lost, the SDK asks again and is refused because of its own write;
-        that is known by bytes drawn for this commit alone, which DynamoDB returns with the refusal.
+        The write is conditional, so of several writers with the same version one succeeds; the others get
+        `StaleVersion`. If the response of a successful write is lost, the SDK's retry is refused because of its own
+        write; random bytes of this commit, which DynamoDB returns with the refusal, identify that case.
         """
         new: _Item = {
             **self._key(item),
@@ -88,16 +88,16 @@ class DynamoLedger:
     def items(self, prefix: str, after: str = "") -> list[tuple[str, bytes]]:
         """The items whose names start with `prefix`, sorted, with their bodies, read consistently.
 
-        With `after`, a name that starts with `prefix` too, only those that come after it.
+        With `after`, which starts with `prefix` too, only names greater than it.
         """
         condition, values = "#scope = :scope", {":scope": {"S": self._scope}}
         names = {"#scope": "scope"}
         if after:
-            # The least string after it, and one after all that start with the prefix: a query takes one condition.
+            # A query takes one condition on the sort key, so a range covers both `after` and the prefix.
             condition += " AND #item BETWEEN :from AND :to"
             values |= {":from": {"S": f"{after}\0"}, ":to": {"S": f"{prefix}\U0010ffff"}}
             names["#item"] = "item"
-        elif prefix:  # DynamoDB knows no empty one
+        elif prefix:  # DynamoDB refuses an empty one
             condition += " AND begins_with(#item, :prefix)"
             values[":prefix"] = {"S": prefix}
             names["#item"] = "item"
@@ -127,14 +127,14 @@ class DynamoLedger:
         self._remember(item, False)
 
     def persist(self) -> None:
-        """Nothing: no power loss takes what DynamoDB has accepted."""
+        """Does nothing: DynamoDB's accepted writes are durable."""
 
     def close(self) -> None:
         """Closes the connections; idempotent."""
         self._client.close()
 
     def _replace(self, new: _Item, version: int) -> _Item:
-        """What stands under the item's key after a conditional write of `new`: itself, or what was in its way."""
+        """Writes `new` conditionally; returns `new`, or the item that made the condition fail."""
         condition: dict[str, Any] = {"ConditionExpression": "attribute_not_exists(version)"}
         if version != 0:
             condition = {
@@ -153,7 +153,7 @@ class DynamoLedger:
         return new
 
     def _record(self, found: _Item) -> Record | None:
-        """The item's contents, None where the object that holds its body is gone."""
+        """The item's contents, None if the object with its body was deleted."""
         spilled = "spill" in found
         self._remember(found["item"]["S"], spilled)
         try:
@@ -163,17 +163,17 @@ class DynamoLedger:
         return Record(version=int(found["version"]["N"]), body=bytes(body), at=float(found["at"]["N"]))
 
     def _store(self, item: str, body: bytes, version: int) -> str:
-        """The key under which `body` now lies as an object."""
+        """Stores `body` as an object and returns its key."""
         key = f"{_folder(item)}{version}-{hashlib.sha256(body).hexdigest()}"
-        with suppress(KeyTaken):  # the same bytes: its name tells
+        with suppress(KeyTaken):  # the same bytes, as the key holds their hash
             self._spill.put(key, body)
         return key
 
     def _tidy(self, item: str, version: int) -> None:
-        """Deletes the objects of all versions before `version`, of which none can become the item's any more."""
+        """Deletes the objects of all versions before `version`."""
         folder = _folder(item)
         names = [key.removeprefix(folder) for key in self._spill.list(folder)]
-        # Names with a slash are of other items, whose names begin with this one's.
+        # Names with a slash belong to other items, whose names begin with this one's.
         old = [name for name in names if "/" not in name and int(name.partition("-")[0]) < version]
         self._spill.delete(f"{folder}{name}" for name in old)
 
@@ -181,7 +181,7 @@ class DynamoLedger:
         (self._spilled.add if spilled else self._spilled.discard)(item)
 
     def _mark(self, item: str, new: _Item) -> int:
-        """The bytes of the mark with which the item has `BESIDE_BODY` bytes."""
+        """The mark's size in bytes that pads the item to `BESIDE_BODY` bytes without its body."""
         numbers = sum(_number_bytes(new[name]["N"]) for name in ("version", "at"))
         return max(_MARK, BESIDE_BODY - _NAMES - self._partition - len(item) - numbers)
 
@@ -193,8 +193,8 @@ class DynamoLedger:
 
 
 def _number_bytes(text: str) -> int:
-    """A byte, and one for every two digits between the first and the last that is not 0 (developer guide, "DynamoDB
-    item sizes and formats")."""
+    """The stored size of a number: one byte, plus one per two significant digits (developer guide, "DynamoDB item sizes
+    and formats")."""
     return 1 + -(-len(text.replace(".", "").strip("0")) // 2)
 
 

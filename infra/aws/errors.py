@@ -1,4 +1,4 @@
-"""Turns errors of AWS into one line that says what to do."""
+"""Turns AWS errors into one-line messages with advice."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ from botocore.exceptions import (
 
 from functions.contract import StorageFault
 
-# Where the permission is not named after the call (Service Authorization Reference).
+# Permissions that are not named after the call (Service Authorization Reference).
 _ACTIONS = {
     "GetObject": "s3:GetObject",
     "HeadObject": "s3:GetObject",
@@ -86,7 +86,7 @@ _CUT_OFF = (ConnectionClosedError, ReadTimeoutError, ResponseStreamingError)
 
 @contextmanager
 def storage_errors(doing: str, where: str) -> Iterator[None]:
-    """Turns errors of AWS into a one-line `StorageFault`: cannot `doing` `where`, why, and what to do."""
+    """Turns AWS errors into a one-line `StorageFault`: cannot `doing` `where`, the reason and the advice."""
     try:
         yield
     except (ClientError, BotoCoreError) as error:
@@ -94,12 +94,12 @@ def storage_errors(doing: str, where: str) -> Iterator[None]:
 
 
 def code(error: Exception) -> str:
-    """AWS's name for the error, '' where the answer did not come from AWS."""
+    """AWS's error code, '' if the error is not a response of AWS."""
     return str(error.response["Error"].get("Code", "")) if isinstance(error, ClientError) else ""
 
 
 def explain(error: Exception) -> str:
-    """Why, and what to do, in one line."""
+    """The reason and the advice in one line."""
     return " ".join((_answered(error) if isinstance(error, ClientError) else _unanswered(error)).split())
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-# Synchronous requests and responses take 6 MB, asynchronous events 1 MB (developer guide, "Lambda quotas").
+# Synchronous requests and responses hold up to 6 MB, asynchronous events 1 MB (developer guide, "Lambda quotas").
 LARGEST = 6 * 1024 * 1024
 LARGEST_EVENT = 1024 * 1024
 SMALLER = (
@@ -14,9 +14,9 @@ SMALLER = (
     " trajectories, raise placement.rollouts_per_invocation"
 )
 
-# Lambda's own time-out and the one that our entry point keeps for a single attempt.
+# Lambda's own time-out, and the one that our entry point enforces for a single attempt.
 _TIMEOUTS = ("Sandbox.Timedout", "AttemptTimedOut")
-# These errors are of the environment: what went wrong in the function is in its log.
+# Errors of the execution environment; their cause is in the function's log.
 _PLATFORM = ("Runtime.", "Sandbox.", "Extension.")
 # Lines that the function did not write.
 _NOT_ITS_OWN = re.compile(
@@ -26,7 +26,7 @@ _LONGEST_LINE = 300
 
 
 class _Error(msgspec.Struct):
-    """What Lambda returns in place of an answer (developer guide, "Lambda function errors in Python")."""
+    """Lambda's payload for a failed invocation (developer guide, "Lambda function errors in Python")."""
 
     type: str = msgspec.field(name="errorType", default="")
     message: str = msgspec.field(name="errorMessage", default="")
@@ -54,7 +54,7 @@ class Metering:
 
 
 def parse_result(failed: bool, payload: bytes, log: str) -> InvocationResult:
-    """`failed`: whether Lambda marked the invocation so; `log`: the end of its log, 4 KB at most."""
+    """`failed`: whether Lambda reported a function error; `log`: the end of the invocation's log, 4 KB at most."""
     if not failed:
         return InvocationResult("answered", payload)
     try:

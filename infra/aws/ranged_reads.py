@@ -16,7 +16,7 @@ from infra.object_keys import check_key
 _FIRST = 16 * 1024
 _THREADS = 16
 _LENGTH = 8
-# Headers hold returns and small tables; what claims to be longer is not ours, and is not read into memory.
+# Headers hold returns and small tables; a longer one is not ours and is not read.
 _LONGEST = 16 * 1024 * 1024
 
 
@@ -28,7 +28,7 @@ class S3Heads:
         self._pool = ThreadPoolExecutor(_THREADS)
 
     def __call__(self, keys: Sequence[str]) -> list[Head | None]:
-        """In the order of `keys`, None where there is no object; raises `StorageFault`."""
+        """The headers in the order of `keys`, None where there is no object; raises `StorageFault`."""
         return list(self._pool.map(self._head, keys))
 
     def _head(self, key: str) -> Head | None:
@@ -42,7 +42,7 @@ class S3Heads:
             except ClientError as error:
                 if code(error) == "NoSuchKey":
                     return None
-                if code(error) == "InvalidRange":  # of an object without a byte
+                if code(error) == "InvalidRange":  # the object is empty
                     return Head(b"", "", 0)
                 raise
 

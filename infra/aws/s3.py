@@ -22,17 +22,17 @@ from infra.aws.errors import code, explain, storage_errors
 from infra.aws.settings import Settings
 from infra.object_keys import check_key, check_prefix
 
-# An object's hash in its metadata (x-amz-meta-sha256), for readers of its header alone.
+# The metadata key (x-amz-meta-sha256) of an object's hash, for readers of the header alone.
 SHA256 = "sha256"
 
-# The bucket drops objects with this tag some days after they were forgotten; see the lifecycle in template.yaml.
+# The bucket expires objects with this tag after some days; see the lifecycle in template.yaml.
 _TRAJECTORY, _PASSING_BY = ".trajectory.safetensors", {"Tagging": "marless-kind=trajectory"}
-# What one DeleteObjects takes (API reference, "DeleteObjects").
+# The limit of one DeleteObjects (API reference, "DeleteObjects").
 _BATCH = 1000
-# How many objects are looked for at once.
+# Concurrent HEAD requests.
 _LOOKING = 16
 
-# The SDK hands a body over before it has come, and does not ask again when it never comes whole.
+# The SDK returns a body before it has arrived, and does not retry when the transfer breaks.
 _TORN = (
     ConnectionClosedError,
     FlexibleChecksumError,
@@ -40,23 +40,23 @@ _TORN = (
     ReadTimeoutError,
     ResponseStreamingError,
 )
-# Errors of single keys in an answer of DeleteObjects that pass by themselves (API reference, "Error responses").
+# Transient errors of single keys in a response of DeleteObjects (API reference, "Error responses").
 _PASSING = ("InternalError", "OperationAborted", "ServiceUnavailable", "SlowDown")
 
 
 class _Torn(Exception):
-    """The object's bytes did not come whole."""
+    """The object's body arrived incomplete."""
 
 
 class _Undeleted(ClientError):  # type: ignore[misc]  # published without type information
-    """S3 answered, and did not delete all it was asked to; it carries one of the errors."""
+    """S3 did not delete all requested objects; holds one of the errors."""
 
 
 class S3Storage:
     """Write-once objects in `bucket` under `prefix`; safe for any number of threads, processes and machines.
 
-    Keys that could lead outside `prefix` raise `ValueError`. What S3 refuses is a `StorageFault`; what it turns away
-    (503 Slow Down) or does not answer, the SDK has repeated before.
+    Keys that could lead outside `prefix` raise `ValueError`. Errors of S3 raise `StorageFault`; the SDK has retried
+    throttled (503 Slow Down) and unanswered requests before.
     """
 
     def __init__(self, cloud: Cloud, bucket: str, prefix: str) -> None:
@@ -88,11 +88,11 @@ class S3Storage:
                 raise
 
     def put(self, key: str, body: bytes) -> None:
-        """Stores `body` whole or not at all; `KeyTaken` if the key holds an object, whatever its bytes.
+        """Stores `body` atomically; raises `KeyTaken` if the key holds an object, even with the same bytes.
 
-        S3 itself compares and writes (User Guide, "Conditional writes"), so of any number of writers at most one
-        returns. Where S3's word that it has stored the object is lost, the SDK asks again and hears that the key is
-        taken, by this very writer. So `KeyTaken` does not say who took it; callers read the object to find out.
+        The write is conditional (User Guide, "Conditional writes"), so of any number of writers at most one succeeds.
+        If the response of a successful write is lost, the SDK's retry finds the key taken by this same writer. So after
+        `KeyTaken` the object may be the caller's own; callers read it to find out.
         """
         name = self._name(key)
         request = {
@@ -112,7 +112,7 @@ class S3Storage:
                 raise
 
     def persist(self, keys: Iterable[str]) -> None:
-        """Raises `NoSuchObject` if a key holds nothing; no power loss takes what S3 has accepted."""
+        """Raises `NoSuchObject` if a key holds nothing; S3's accepted writes are durable."""
         wanted = list(keys)
         with ThreadPoolExecutor(_LOOKING) as pool:
             for _ in pool.map(self._find, wanted):
@@ -130,19 +130,19 @@ class S3Storage:
             try:
                 self._client.head_object(Bucket=self._bucket, Key=name)
             except ClientError as error:
-                if code(error) == "404":  # an answer to HEAD has no body that could say more
+                if code(error) == "404":  # a response to HEAD has no body with an error code
                     raise NoSuchObject(key) from None
                 raise
 
     def _delete(self, names: Sequence[str]) -> None:
-        """Deletes at most `_BATCH` objects, again those that S3 could not delete just now."""
+        """Deletes at most `_BATCH` objects; retries those with transient errors."""
         left = names
 
         def delete() -> None:
             nonlocal left
             objects = [{"Key": name} for name in left]
             reply = self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": objects, "Quiet": True})
-            # First what does not pass, so that it is not repeated.
+            # Permanent errors come first, so that the request is not retried.
             errors = sorted(reply.get("Errors", ()), key=lambda error: bool(error["Code"] in _PASSING))
             if errors:
                 left = [error["Key"] for error in errors]
@@ -170,16 +170,16 @@ class S3Storage:
 
 
 def _crossed(error: Exception) -> bool:
-    """Whether another request for the key was under way, after which S3 asks to repeat this one."""
+    """Whether a concurrent request for the key conflicted; S3 then requires a retry."""
     return code(error) == "ConditionalRequestConflict"
 
 
 def tenant_runs(cloud: Cloud, settings: Settings) -> list[str]:
-    """Names of runs, sorted; objects themselves are not listed. Raises `StorageFault`."""
+    """The names of the tenant's runs, sorted; does not list their objects. Raises `StorageFault`."""
     prefix = settings.objects("").removesuffix("/")
     with storage_errors("list", f"s3://{settings.bucket}/{prefix}"):
         pages = cloud.client("s3").get_paginator("list_objects_v2")
         found = pages.paginate(Bucket=settings.bucket, Prefix=prefix, Delimiter="/")
-        # A page without runs has no such entry, and the search gives None for it.
+        # The search yields None for a page without runs.
         names = [entry["Prefix"] for entry in found.search("CommonPrefixes[]") if entry]
     return sorted(name.removeprefix(prefix).removesuffix("/") for name in names)

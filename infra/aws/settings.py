@@ -7,7 +7,7 @@ from typing import Self
 
 @dataclass(frozen=True)
 class Settings:
-    """Bucket, table and tenant of a deployment, and the program it holds."""
+    """Bucket, table and tenant of a deployment, and the SHA-256 of its program."""
 
     bucket: str
     table: str
@@ -16,7 +16,7 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
-        """As the template passes them; raises `KeyError` for one that is missing."""
+        """From the template's environment variables; raises `KeyError` for a missing one."""
         return cls(
             bucket=environment["MARLESS_BUCKET"],
             table=environment["MARLESS_TABLE"],
@@ -30,7 +30,7 @@ class Settings:
 
     @property
     def listing(self) -> str:
-        """The prefix of what belongs to no single run."""
+        """The prefix of objects that belong to no single run."""
         return f"tenants/{self.tenant}/live/"
 
     def ledger(self, run: str) -> str:
@@ -38,7 +38,7 @@ class Settings:
         return f"run/{self.tenant}/{run}"
 
     def completions(self, run: str) -> str:
-        """What the partitions of a run's completion sets begin with."""
+        """The prefix of the partition keys of a run's completion sets."""
         return f"tell/{self.tenant}/{run}"
 
     @property

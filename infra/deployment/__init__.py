@@ -1,6 +1,6 @@
 """Deploys, describes and removes a tenant's stack.
 
-The same code deploys to AWS and to an emulated account; nothing in here knows which of them it talks to.
+The same code deploys to AWS and to an emulated account.
 """
 
 from infra.deployment.deploying import deploy

@@ -8,16 +8,15 @@ from typing import Any
 from infra.aws.clients import Cloud
 from infra.deployment.stack import DeploymentFault
 
-# What one DeleteObjects takes (API_DeleteObjects), which is also what one page of a listing holds.
+# The limit of one DeleteObjects (API_DeleteObjects), and of one page of a listing.
 _BATCH = 1000
 # Batches deleted at once.
 _WIDTH = 4
 
 
 def empty(cloud: Cloud, bucket: str) -> int:
-    """Deletes all objects with all their versions and markers, and all torn uploads; returns how many things went.
-
-    A bucket that does not exist is empty. Raises `DeploymentFault` for what S3 will not delete, and `ClientError`.
+    """Deletes all objects with all versions and delete markers, and all incomplete multipart uploads; returns their
+    number, 0 if the bucket does not exist. Raises `DeploymentFault` if S3 does not delete an object, and `ClientError`.
     """
     client = cloud.client("s3")
     try:
@@ -39,7 +38,7 @@ def remove(cloud: Cloud, bucket: str) -> None:
 def _delete_objects(client: Any, bucket: str) -> int:
     deleted = 0
     with ThreadPoolExecutor(_WIDTH) as pool:
-        # Each time from the start: the rest of a listing may hang on what has just been deleted.
+        # Each round lists from the start: deletions may invalidate the rest of a listing.
         while batches := list(islice(_batches(client, bucket), _WIDTH)):
             results = pool.map(lambda batch: _delete(client, bucket, batch), batches)
             if errors := [error for kept in results for error in kept]:
@@ -67,14 +66,14 @@ def _delete(client: Any, bucket: str, batch: list[dict[str, str]]) -> list[dict[
 
 
 def _kept(bucket: str, errors: list[dict[str, str]]) -> str:
-    """The first that S3 will not delete, and why."""
+    """The first object that S3 does not delete, with the reason."""
     first, others = errors[0], len(errors) - 1
     more = f", nor {others:,} more" if others else ""
     return f"S3 does not delete {bucket}/{first['Key']}{more}: {first['Code']}: {first['Message']}"
 
 
 def _abort_uploads(client: Any, bucket: str) -> int:
-    """Parts of uploads that were never completed keep a bucket from being deleted, too."""
+    """Aborts incomplete multipart uploads, which prevent the deletion of a bucket; returns their number."""
     aborted = 0
     for page in client.get_paginator("list_multipart_uploads").paginate(Bucket=bucket):
         for upload in page.get("Uploads", []):

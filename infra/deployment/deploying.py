@@ -40,10 +40,10 @@ def deploy(
 ) -> Deployment:
     """Creates or updates the tenant's stack; idempotent.
 
-    `parameters` are the template's, but for Tenant, Release and LearnerImage; those left out have their defaults.
-    `template` replaces the one that ships with the program. `say` hears about every step. Of each function that changes
-    a version is published, and those before stay. A stack that was never made whole is removed and made again. Raises
-    `DeploymentFault` with the first thing that went wrong, `StorageFault` where AWS refuses to listen.
+    `parameters` are the template's except Tenant, Release and LearnerImage; omitted ones have their defaults.
+    `template` replaces the shipped one. `say` is called with a line for every step. A new version of each changed
+    function is published; earlier versions stay. A stack whose creation failed is removed and created again. Raises
+    `DeploymentFault` with the first failure, `StorageFault` if AWS refuses a request.
     """
     name, stacks = stack_name(tenant), Stacks(cloud, wait)
     with storage_errors("deploy", f"stack {name}"):
@@ -58,7 +58,7 @@ def deploy(
 
 
 def _put(cloud: Cloud, stacks: Stacks, name: str, body: str, parameters: Mapping[str, str], say: Say) -> Stack:
-    """Creates or updates the stack and waits for the end of the operation."""
+    """Creates or updates the stack and waits until the operation has ended."""
     for _ in range(_ATTEMPTS):
         before = _ready(cloud, stacks, name, say)
         say(f"{'updating' if before else 'creating'} stack {name}")
@@ -103,9 +103,9 @@ def _failure(stacks: Stacks, name: str, stack: Stack | None) -> str:
 def forget_unborn(cloud: Cloud, stack: Stack, say: Say) -> None:
     """Deletes the versions that a failed and rolled back update published; raises `ClientError`.
 
-    Versions are retained when a stack drops them, these too. The next update would publish the same again, which Lambda
-    does not do for a function that equals its last version (API_PublishVersion). Nobody knows of them: a stack's
-    outputs change when an update succeeds.
+    The template retains versions that a stack drops, these included. The next update would publish the same version
+    again, which Lambda does not do for a function that equals its last version (API_PublishVersion). No run uses them:
+    a stack's outputs change only when an update succeeds.
     """
     client = cloud.client("lambda")
     for role in ROLES:

@@ -13,8 +13,8 @@ class Deployment:
     """A tenant's deployment.
 
     By role ('actor', 'learner', 'evaluator', 'coordinator'): `functions` are the ARNs of the published versions,
-    `memory_mb` and `timeout_s` their sizes. `dead_letters` is the queue's URL. `code` is the SHA-256 of the program;
-    `concurrency` is what is reserved for each worker function, None where they share the account's.
+    `memory_mb` and `timeout_s` their settings. `dead_letters` is the queue's URL. `code` is the SHA-256 of the program;
+    `concurrency` is reserved for each worker function, None if they share the account's.
     """
 
     stack: str
@@ -32,9 +32,9 @@ class Deployment:
 
 
 def describe(cloud: Cloud, stack: str) -> Deployment | None:
-    """The deployment with that stack; None where there is none, or it was never made whole.
+    """Returns the deployment of the stack, or None if no stack exists or its creation failed.
 
-    Raises `StorageFault` where AWS cannot be asked.
+    Raises `StorageFault` if AWS refuses the request or cannot be reached.
     """
     with storage_errors("look for", f"stack {stack}"):
         found = Stacks(cloud).find(stack)

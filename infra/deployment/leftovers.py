@@ -10,12 +10,12 @@ from infra.deployment.stack import ROLES, Part, artifacts_bucket, function_name,
 
 
 class Listing(NamedTuple):
-    """How a service lists what it has: the call, and where in its answer the names stand (JMESPath)."""
+    """How to list a service's resources: the call, and the JMESPath of the names in its response."""
 
     service: str
     call: str
     names: str
-    # Narrows the listing; every name is looked at anyway.
+    # The argument that filters by prefix; every listed name is checked anyway.
     prefix: str = ""
 
 
@@ -56,7 +56,7 @@ class Owned:
     def __init__(self, stack: str, tenant: str, account: str, region: str, parts: Iterable[Part]) -> None:
         self._known = {(part.type, part.id) for part in parts}
         self._known |= {("AWS::Lambda::Function", function_name(stack, role)) for role in ROLES}
-        # Lambda makes a group of that name by itself where it may.
+        # Lambda creates a group of that name by itself if its role permits.
         self._known |= {("AWS::Logs::LogGroup", f"/aws/lambda/{function_name(stack, role)}") for role in ROLES}
         self._known |= {("AWS::Logs::LogGroup", f"/marless/{stack}/{role}") for role in ROLES}
         self._known |= {
@@ -64,8 +64,8 @@ class Owned:
             ("AWS::S3::Bucket", artifacts_bucket(account, region, tenant)),
             ("AWS::ECR::Repository", repository(tenant)),
         }
-        # As CloudFormation makes names: stack, logical id, random letters and digits. In the stack of a tenant whose
-        # name goes on with a hyphen, something else stands between the two.
+        # CloudFormation generates names from stack, logical id and random letters and digits. Names of a tenant
+        # `<this tenant>-<more>` do not match, because `<more>` comes before the logical id.
         made = rf"(?:.*[/:])?{re.escape(stack)}-(?:{'|'.join(LOGICAL_IDS)})-[a-z0-9]{{8,}}"
         self._made = re.compile(made, re.IGNORECASE)
         self._stack = stack
@@ -83,7 +83,7 @@ class Owned:
 
 
 def remaining(cloud: Cloud, owned: Owned) -> list[Part]:
-    """Everything of the stack that a service still has."""
+    """The stack's resources that still exist."""
     return [
         Part("", type_, name)
         for type_, listing in LISTINGS.items()
@@ -93,9 +93,9 @@ def remaining(cloud: Cloud, owned: Owned) -> list[Part]:
 
 
 def delete(cloud: Cloud, part: Part) -> None:
-    """Deletes what a stack may leave behind: what was retained when it was replaced, and what was made beside it.
+    """Deletes a resource that a stack may leave behind: a retained one, or one created outside the stack.
 
-    Types that only CloudFormation makes, and always deletes, are left alone.
+    Types that only CloudFormation creates, and always deletes, are skipped.
     """
     if part.type in _DELETIONS:
         _DELETIONS[part.type](cloud, part.id)
@@ -105,7 +105,7 @@ def _names(cloud: Cloud, listing: Listing, prefix: str) -> Iterator[str]:
     narrowed = {listing.prefix: prefix.rstrip("-")} if listing.prefix else {}
     client = cloud.client(listing.service)
     for name in client.get_paginator(listing.call).paginate(**narrowed).search(listing.names):
-        if name is not None:  # which a page without any gives
+        if name is not None:  # an empty page yields None
             yield name
 
 

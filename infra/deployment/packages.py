@@ -16,7 +16,7 @@ from infra.packaging import containers
 
 @dataclass(frozen=True)
 class Packages:
-    """What a deployment uploads: zip archives by role, and the learner's image as the engine calls it here.
+    """The files of a deployment: zip archives by role, and the local name of the learner's image.
 
     Roles without an archive are not uploaded: in an emulated account the program runs from its folders.
     """
@@ -27,14 +27,14 @@ class Packages:
 
 @dataclass(frozen=True)
 class UploadedPackages:
-    """Where Lambda finds the program: addresses by role, and the template's parameters for the image."""
+    """The addresses of the packages by role, and the template's parameters for the image."""
 
     code: Mapping[str, str]
     parameters: Mapping[str, str]
 
 
 def upload(cloud: Cloud, account: str, region: str, tenant: str, packages: Packages, say: Say) -> UploadedPackages:
-    """Uploads what is not there yet; raises `ClientError`, `ContainerFault` and `DeploymentFault`."""
+    """Uploads packages that are not there yet; raises `ClientError`, `ContainerFault` and `DeploymentFault`."""
     bucket = artifacts_bucket(account, region, tenant)
     code = {role: f"s3://{bucket}/{role}.zip" for role in ROLES}
     if packages.archives:
@@ -53,13 +53,13 @@ def _make_bucket(cloud: Cloud, bucket: str, account: str, region: str) -> None:
         client.create_bucket(Bucket=bucket, **location)
     except client.exceptions.BucketAlreadyOwnedByYou:
         return
-    # Public access is blocked, so that nobody else can replace the packages.
+    # Public access is blocked to protect the packages.
     closed = dict.fromkeys(("BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets"), True)
     client.put_public_access_block(Bucket=bucket, ExpectedBucketOwner=account, PublicAccessBlockConfiguration=closed)
 
 
 def _upload(cloud: Cloud, bucket: str, account: str, role: str, archive: Path, say: Say) -> str:
-    """The archive's key, a hash of its bytes, so that the same program is uploaded once."""
+    """Uploads the archive unless it exists; returns its key, which holds a hash of its bytes."""
     body, client = archive.read_bytes(), cloud.client("s3")
     key = f"{role}/{hashlib.sha256(body).hexdigest()}.zip"
     try:
@@ -92,7 +92,7 @@ def _push(cloud: Cloud, tenant: str, image: str, say: Say) -> str:
 
 
 def _run(engine: str, *arguments: str, input_text: str = "") -> str:
-    """What the engine answers; `input_text` goes to its input, where no list of processes shows it."""
+    """Returns the engine's output; `input_text` goes to its standard input, which process lists do not show."""
     ended = subprocess.run([engine, *arguments], input=input_text, capture_output=True, text=True, check=False)
     if ended.returncode:
         why = (ended.stderr.strip().splitlines() or ["it said nothing"])[-1]

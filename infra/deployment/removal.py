@@ -11,18 +11,18 @@ from infra.deployment import bucket, leftovers
 from infra.deployment.leftovers import Owned
 from infra.deployment.stack import DeploymentFault, Part, Say, Stack, Stacks, Wait, stack_name
 
-# A function that still runs can write into the bucket between its emptying and its deletion; functions go in the first
-# attempt, so at the second one only functions that were still running write.
+# A running function can write into the bucket between its emptying and its deletion. The first attempt deletes the
+# functions, so later ones meet only functions that are still running.
 _ATTEMPTS = 3
 # Tables are deleted asynchronously, and listings show deleted resources for a while.
 _PAUSES_S = (1.0, 5.0, 20.0)
 
 
 def teardown(cloud: Cloud, tenant: str, say: Say = lambda line: None, wait: Wait = time.sleep) -> list[str]:
-    """Removes all that was deployed for the tenant, its runs included; returns what is left, one line each.
+    """Removes the tenant's deployment with its runs; returns a line for each remaining resource, none on success.
 
-    Nothing is left when all went well. It does no harm to do it again, to a deployment that failed half-way, or to one
-    whose stack somebody else has deleted. Raises `StorageFault` where AWS refuses to listen.
+    Idempotent; also removes a deployment that failed half-way, or whose stack was deleted elsewhere. Raises
+    `StorageFault` if AWS refuses a request.
     """
     name, stacks = stack_name(tenant), Stacks(cloud, wait)
     with storage_errors("remove", f"stack {name}"):
@@ -36,7 +36,7 @@ def teardown(cloud: Cloud, tenant: str, say: Say = lambda line: None, wait: Wait
         hurdles = _remove_leftovers(cloud, owned, say)
         left = [f"{_line(part)}{hurdles.get(part, '')}" for part in _finally(cloud, owned, hurdles, wait)]
         still = stacks.find(name)
-        if still is not None and not left:  # what it stumbled over is gone
+        if still is not None and not left:  # no resource blocks the deletion any more
             _try_to_remove(cloud, stacks, still, say)
             still = stacks.find(name)
         return left if still is None else [f"stack {name}: {still.status}, {stacks.why(still.id)}", *left]
@@ -55,7 +55,7 @@ def _remove_leftovers(cloud: Cloud, owned: Owned, say: Say) -> dict[Part, str]:
 
 
 def _finally(cloud: Cloud, owned: Owned, stuck: Collection[Part], wait: Wait) -> list[Part]:
-    """What remains after the services had time to forget deleted resources."""
+    """The resources that remain after deleted ones had time to leave the services' listings."""
     left = leftovers.remaining(cloud, owned)
     for pause_s in _PAUSES_S:
         if any(part not in stuck for part in left):
@@ -65,9 +65,9 @@ def _finally(cloud: Cloud, owned: Owned, stuck: Collection[Part], wait: Wait) ->
 
 
 def remove_stack(cloud: Cloud, stacks: Stacks, stack: Stack, say: Say) -> None:
-    """Empties the stack's buckets and deletes it; raises `DeploymentFault` when S3 or CloudFormation cannot.
+    """Empties the stack's buckets and deletes it; raises `DeploymentFault` if S3 or CloudFormation fails.
 
-    Also where a bucket cannot be emptied, all else goes, so that nothing runs on that costs money.
+    If a bucket cannot be emptied, the other resources are still deleted, so that they cost nothing.
     """
     hurdle = ""
     for _ in range(_ATTEMPTS):
@@ -98,7 +98,7 @@ def _reason(error: DeploymentFault | ClientError) -> str:
 
 
 def _try_to_remove(cloud: Cloud, stacks: Stacks, stack: Stack, say: Say) -> None:
-    """A stack that stays is reported with all else that is left."""
+    """Removes the stack; a failure is only logged, because the caller reports a remaining stack."""
     try:
         remove_stack(cloud, stacks, stack, say)
     except DeploymentFault as fault:

@@ -1,4 +1,4 @@
-"""CloudFormation stacks: names, status, waiting for an operation to end, and why it failed."""
+"""CloudFormation stacks: names, status, waiting for an operation, and the reason of a failure."""
 
 import hashlib
 import re
@@ -17,15 +17,15 @@ Say = Callable[[str], None]
 Put = Literal["begun", "same", "overtaken"]
 """An operation began; nothing would change; somebody else's operation on the stack came first."""
 
-# Pauses between two looks at a stack: short at first, because an emulated one takes a second.
+# Polling intervals: short at first, because an emulated stack takes a second.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0
-# No part of ours takes longer to make or to delete; CloudFormation gives up by itself much earlier.
+# No resource of ours takes longer to create or delete; CloudFormation gives up much earlier.
 _PATIENCE_S = 3600.0
 
-# Never made whole: nothing of a user's can be in it, so it is removed and made again. One whose deletion failed may
-# still hold somebody's runs, and is not among them.
+# Creation failed: the stack holds no user data, so it is removed and created again. DELETE_FAILED is not listed: such a
+# stack may still hold runs.
 BROKEN = frozenset({"CREATE_FAILED", "ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "REVIEW_IN_PROGRESS"})
-# Whole, whatever happened last.
+# The stack is complete, even if its last update was rolled back.
 WHOLE = frozenset({"CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "IMPORT_COMPLETE"})
 
 ROLES = ("actor", "learner", "evaluator", "coordinator")
@@ -37,12 +37,12 @@ _BUCKET = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
 
 
 class DeploymentFault(Exception):
-    """A stack could not be created, updated or removed; the message is one line that says what to do."""
+    """A stack could not be created, updated or removed; the message is one line with advice."""
 
 
 @dataclass(frozen=True)
 class Stack:
-    """A stack as it stands. `id` names it even when it is gone."""
+    """A stack's current state. `id` stays valid after the stack's deletion."""
 
     name: str
     id: str
@@ -57,7 +57,7 @@ class Stack:
 
 @dataclass(frozen=True)
 class Part:
-    """A resource that a stack has or had. `id` is what its service calls it."""
+    """A resource that a stack has or had. `id` is its physical id."""
 
     logical: str
     type: str
@@ -72,11 +72,11 @@ class Stacks:
         self._wait = wait
 
     def find(self, name: str) -> Stack | None:
-        """The stack of that name or id; None where there is none, or it is gone."""
+        """The stack of that name or id; None if it does not exist or was deleted."""
         try:
             described = self.client.describe_stacks(StackName=name)["Stacks"][0]
         except ClientError as error:
-            # The one way in which CloudFormation says so (API_DescribeStacks).
+            # CloudFormation has no error code for this (API_DescribeStacks).
             if "does not exist" in error.response["Error"].get("Message", ""):
                 return None
             raise
@@ -101,7 +101,7 @@ class Stacks:
         return stack
 
     def put(self, name: str, exists: bool, template: str, parameters: Mapping[str, str], tenant: str) -> Put:
-        """Begins to make or to change a stack."""
+        """Starts the creation or update of a stack."""
         wanted: dict[str, Any] = {
             "StackName": name,
             "TemplateBody": template,
@@ -121,9 +121,9 @@ class Stacks:
         return "begun"
 
     def why(self, stack: str) -> str:
-        """The first thing that went wrong in the last operation: the resource and the reason; '' if nothing did.
+        """The first failure of the last operation: the resource and the reason; '' if there was none.
 
-        What went wrong with no resource is the stack's own reason.
+        A failure without a resource has the stack's reason.
         """
         first = ""
         for event in self._events(stack):
@@ -138,7 +138,7 @@ class Stacks:
         return first
 
     def past(self, name: str) -> Iterator[str]:
-        """The ids of stacks of that name that are gone; CloudFormation remembers them for 90 days."""
+        """The ids of deleted stacks of that name; CloudFormation lists them for 90 days."""
         pages = self.client.get_paginator("list_stacks").paginate(StackStatusFilter=["DELETE_COMPLETE"])
         for page in pages:
             yield from (one["StackId"] for one in page["StackSummaries"] if one["StackName"] == name)
@@ -160,7 +160,7 @@ class Stacks:
 
 
 def stack_name(tenant: str) -> str:
-    """The name of the tenant's stack; raises `ValueError` for what no tenant may be called."""
+    """The name of the tenant's stack; raises `ValueError` for an invalid tenant name."""
     if not _TENANT.fullmatch(tenant):
         raise ValueError(f"{tenant!r} cannot be a tenant: take up to 31 lower-case letters, digits and hyphens")
     return f"marless-{tenant}"
@@ -172,7 +172,7 @@ def function_name(stack: str, role: str) -> str:
 
 
 def artifacts_bucket(account: str, region: str, tenant: str) -> str:
-    """The bucket of the tenant's packages; a name that S3 would not take gets a digest for the tenant."""
+    """The bucket of the tenant's packages; where S3 would refuse the name, a digest replaces the tenant."""
     start = f"marless-artifacts-{account}-{region}-"
     whole = start + tenant
     return whole if _BUCKET.fullmatch(whole) else start + hashlib.sha256(tenant.encode()).hexdigest()[:12]

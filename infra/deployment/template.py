@@ -1,4 +1,4 @@
-"""The template as shipped, and as a deployment fills it in."""
+"""Reads the shipped template and fills it in for a deployment."""
 
 import hashlib
 import re
@@ -14,7 +14,7 @@ _RESOURCE = re.compile(r"  (\w+):")
 _CODE = re.compile(r"(      CodeUri: )\S+")
 _RELEASE = re.compile(r"(      AutoPublishCodeSha256: ).+")
 _DEFAULT = re.compile(r"    Default: (\"[^\"]*\"|\S+)")
-# Parameters that each function is made with, beside those named after it.
+# Parameters of every function, beside those named after it.
 _OF_EVERY_FUNCTION = ("Tenant", "Code", "Tracing")
 _OF_ONE_FUNCTION = ("{}Memory", "{}Timeout", "{}Image")
 
@@ -33,13 +33,13 @@ def text() -> str:
 def fill_in(template: str, code: Mapping[str, str], parameters: Mapping[str, str]) -> str:
     """The template with the addresses of the functions' packages, `code` by logical id in lower case.
 
-    Each function gets a release as well: a digest of what makes it what it is, its package, its own lines of the
-    template, the values of its parameters. SAM publishes a version of a function when its release changes. It must not
-    change without the function: Lambda publishes nothing that equals the version before, and CloudFormation takes that
-    for a failure (API_PublishVersion).
+    Each function also gets a release: a digest of its package, its lines of the template and its parameters' values.
+    SAM publishes a version of a function when its release changes. The release must not change without the function:
+    Lambda publishes no version that equals the previous one, and CloudFormation treats that as a failure
+    (API_PublishVersion).
 
-    Raises `KeyError` for a function without an address. Lines are replaced as `sam package` would: a YAML library is
-    not among what this program needs to be installed with.
+    Raises `KeyError` for a function without an address. Lines are replaced as by `sam package`, without a YAML library,
+    which is not a dependency of this program.
     """
     lines, resource = [], ""
     blocks, values = _blocks(template), {**defaults(template), **parameters}
@@ -64,9 +64,9 @@ def defaults(template: str) -> dict[str, str]:
 
 
 def _blocks(template: str) -> dict[str, str]:
-    """The lines of each parameter, resource and global setting, by name, without remarks that have lines of their own.
+    """The lines of each parameter, resource and global setting, by name, without comment lines.
 
-    No two of them in the template have the same name.
+    The names are unique in the template.
     """
     blocks: dict[str, list[str]] = {}
     name = ""

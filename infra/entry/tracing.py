@@ -1,4 +1,4 @@
-"""Traces of invocations, in deployments that have them (the template's parameter Tracing)."""
+"""Traces invocations in deployments with tracing (the template's parameter Tracing)."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,10 +9,10 @@ Handler = Callable[[dict[str, Any], Any], Any]
 
 
 def traced(handler: Handler, environment: Mapping[str, str]) -> Handler:
-    """`handler`, and its calls to AWS, traced by X-Ray; `handler` itself where tracing is off.
+    """Wraps `handler` so that X-Ray traces it and its calls to AWS; returns `handler` itself if tracing is off.
 
-    The SDK keeps quiet where Lambda gave no trace header or nothing listens for segments (AWS X-Ray SDK for Python,
-    "Configuring the recorder"); answers are not put into traces, for they may be long.
+    The SDK raises no error without a trace header or an X-Ray daemon (AWS X-Ray SDK for Python, "Configuring the
+    recorder"). Traces leave out answers, which may be long.
     """
     if environment.get("MARLESS_TRACING") != "Active":
         return handler
@@ -20,5 +20,5 @@ def traced(handler: Handler, environment: Mapping[str, str]) -> Handler:
     def invocation(event: dict[str, Any], context: Any) -> Any:
         return handler(event, context)
 
-    # Importing the SDK is slow, so only an instance of Tracer does.
+    # An instance of Tracer imports the SDK, which is slow.
     return Tracer(patch_modules=["botocore"]).capture_lambda_handler(invocation, capture_response=False)

@@ -1,7 +1,8 @@
 """The Lambda handler around a function's `handle`: storage, time-out, log and completion report.
 
-An event is a request as JSON. Without `report_to` the caller waits, and the answer is the result. With it nobody does:
-the answer lies in storage, and the end is reported to a completion set, whose last member wakes the coordinator.
+An event is a request as JSON. Without `report_to` the invocation is synchronous and returns the answer. With it the
+invocation is asynchronous: the answer is stored, and its end is reported to a completion set, whose last member wakes
+the coordinator.
 """
 
 import os
@@ -39,7 +40,7 @@ class AttemptTimedOut(Exception):
 
 
 class _OutOfTime(BaseException):
-    """Raised by the alarm; not an `Exception`, so a task's error handlers do not catch it."""
+    """Raised by the alarm; not an `Exception`, so that a task's error handlers do not catch it."""
 
 
 class Worker:
@@ -63,7 +64,7 @@ class Worker:
         request = _REQUESTS.decode(body)
         self._log.set_correlation_id(request.id)
         if request.report_to is None:
-            # A waiting caller reads the metering in the log.
+            # A synchronous caller reads the metering from the log.
             self._time.waive()
             return msgspec.json.decode(self._answer(body, request))
         try:
@@ -113,7 +114,7 @@ class Worker:
         )
 
     def _remark(self, answer: Answer) -> None:
-        """Failures are logged and counted; successes are in the platform's own log lines at no extra cost."""
+        """Logs and counts failures; Lambda's own log lines show successes at no extra cost."""
         if not isinstance(answer, Failed):
             return
         self._log.error(answer.message, extra={"kind": answer.kind, "attempt": answer.attempt})
@@ -125,7 +126,7 @@ class Worker:
 def _limited(seconds: float) -> Iterator[None]:
     """Raises `AttemptTimedOut` in the main thread, where Lambda calls handlers, when `seconds` have passed.
 
-    A task that catches everything is interrupted again and again.
+    A task that catches the exception is interrupted again every `_AGAIN_S`.
     """
 
     armed = False

@@ -28,7 +28,7 @@ _ADVICE = {
 class FileStorage:
     """Write-once objects below `root`; safe for any number of threads and processes on one machine.
 
-    Keys that could lead outside `root` raise `ValueError`. What the operating system refuses is a `StorageFault`.
+    Keys that could lead outside `root` raise `ValueError`. Errors of the operating system raise `StorageFault`.
     """
 
     def __init__(self, root: Path) -> None:
@@ -49,13 +49,13 @@ class FileStorage:
             raise _fault("read", path, error) from error
 
     def put(self, key: str, body: bytes) -> None:
-        """Stores `body` whole or not at all; `KeyTaken` if the key holds an object, whatever its bytes.
+        """Stores `body` atomically; raises `KeyTaken` if the key holds an object, even with the same bytes.
 
-        The object appears by a hard link, which fails when the name exists, and survives the death of this process at
-        any moment; a power loss it survives only after `persist`.
+        A hard link, which fails if the name exists, publishes the object. It survives the end of this process at any
+        moment, and a power loss only after `persist`.
         """
         path = self._path(key)
-        # The name is unique per process and thread, so a killed writer's leftover blocks no other.
+        # The name is unique per process and thread, so a killed writer's leftover blocks no other writer.
         temporary = f"{path.rpartition('/')[0]}/.{self._writer}-{os.getpid()}-{next(self._serial)}.tmp"
         try:
             _write(temporary, body)
@@ -132,7 +132,7 @@ def _write(path: str, body: bytes) -> None:
         file = FileIO(path, "x")
     with file:
         written = file.write(body)
-        # A write may be cut short (a full disk, 2 GiB); the next one says why or goes on.
+        # A write may be partial (a full disk, 2 GiB); the next one raises the error or continues.
         while written < len(body):
             written += file.write(memoryview(body)[written:])
 

@@ -1,6 +1,6 @@
-"""Frames: what the pool and its worker processes say to each other over a pipe.
+"""Frames: the messages between the pool and its worker processes over pipes.
 
-A frame is two lengths, a typed header in MessagePack and opaque bytes. Nothing here schedules or starts anything.
+A frame is two lengths, a typed header in MessagePack and opaque bytes.
 """
 
 import os
@@ -10,26 +10,26 @@ from collections.abc import Iterator
 import msgspec
 
 _LENGTHS = struct.Struct("<IQ")
-# What a pipe holds at most by default on Linux.
+# The default capacity of a pipe on Linux.
 _CHUNK = 1 << 16
 
 
 class Call(msgspec.Struct, frozen=True):
-    """To the worker: run `module`'s `handle` on the frame's bytes, or, `warm`, only import it."""
+    """To the worker: run `module`'s `handle` on the frame's bytes, or with `warm` only import it."""
 
     module: str
     warm: bool = False
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready"):
-    """From the worker: `module` has been imported, which took `init_ms`; a task that waited for it starts now."""
+    """From the worker: the import of `module` took `init_ms`; a task that waited for it starts now."""
 
     module: str
     init_ms: float
 
 
 class Ended(msgspec.Struct, frozen=True, tag="ended"):
-    """From the worker: `handle` returned the frame's bytes, or raised what `error` says ('Type: message')."""
+    """From the worker: `handle` returned the frame's bytes, or raised `error` ('Type: message')."""
 
     duration_ms: float
     peak_mb: float
@@ -58,13 +58,13 @@ class Inbox:
         return bool(self._buffer)
 
     def fill(self) -> bool:
-        """Takes in what the pipe holds, waiting only if the pipe blocks; False at the pipe's end."""
+        """Reads from the pipe, waiting only if the pipe blocks; False at the pipe's end."""
         chunk = os.read(self._descriptor, _CHUNK)
         self._buffer += chunk
         return bool(chunk)
 
     def frames(self) -> Iterator[tuple[bytes, bytes]]:
-        """The frames that have arrived whole."""
+        """The frames that have arrived completely."""
         buffer = self._buffer
         while len(buffer) >= _LENGTHS.size:
             header, body = _LENGTHS.unpack_from(buffer)

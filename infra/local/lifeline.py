@@ -1,6 +1,6 @@
-"""Ends a process, with all that it started, when the process that needs it has ended.
+"""Ends a process and its process group when the process that needs it has ended.
 
-It imports the standard library alone: an execution environment runs it from its file, see
+It imports only the standard library: an execution environment runs it from its file, see
 `infra.emulation.lambda_service.child`.
 """
 
@@ -15,16 +15,16 @@ _F_SETSIG = 10  # not named by the standard library
 
 
 def end_with(lifeline: int) -> None:
-    """Ends this process group when the far end of the pipe `lifeline` closes, kill -9 of its holder included.
+    """Kills this process group when the far end of the pipe `lifeline` closes, also after a kill -9 of its holder.
 
-    Nothing is ever written into it. On Linux the kernel does it by itself, so neither a task in the middle of its work
-    nor code that never lets go of the interpreter's lock can delay it. Elsewhere a thread waits for it.
+    Nothing is ever written into the pipe. On Linux the kernel sends the signal, so neither a running task nor code that
+    holds the GIL can delay it. Elsewhere a thread waits for the hang-up.
     """
     if sys.platform == "linux":
         fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
         fcntl.fcntl(lifeline, _F_SETSIG, signal.SIGKILL)
         fcntl.fcntl(lifeline, fcntl.F_SETFL, os.O_ASYNC)
-        if _gone(lifeline, 0):  # before the kernel was asked
+        if _gone(lifeline, 0):  # closed before F_SETFL
             os.killpg(os.getpgrp(), signal.SIGKILL)
     else:
         threading.Thread(target=_watch, args=(lifeline,), daemon=True).start()

@@ -10,7 +10,7 @@ from pathlib import Path
 def peak_mb() -> float:
     """Peak memory of this process, MiB.
 
-    On Linux `ru_maxrss` begins at the size of the process that started this one, so the kernel's status page is read.
+    On Linux `ru_maxrss` starts at the parent process's size, so VmHWM in /proc/self/status is read.
     """
     if sys.platform == "linux":
         status = Path("/proc/self/status").read_bytes()
@@ -21,7 +21,7 @@ def peak_mb() -> float:
 
 
 def age_s() -> float:
-    """Seconds since this process began, the interpreter's own start included; 0 where the system does not report it."""
+    """Seconds since this process began, interpreter start included; 0 if the system does not report it."""
     try:
         ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
         return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
@@ -30,9 +30,9 @@ def age_s() -> float:
 
 
 class OwnTime:
-    """Working time of a process that serves one call after the other, each to be billed by what it writes down.
+    """Working time of a process that serves calls one after the other, each billed by the time that it reports.
 
-    What passes after a call has written that down is added to the next call's, and so is the start of the process.
+    Time after a call's report is added to the next call's, and so is the start of the process.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class OwnTime:
         self._mark, self._taken = time.perf_counter(), False
 
     def take(self) -> tuple[float, float]:
-        """Milliseconds of work and of start-up that nobody has taken yet; none from the second time in a call on."""
+        """Milliseconds of work and of start-up not yet reported; (0, 0) from the second time in a call on."""
         if self._taken:
             return 0.0, 0.0
         self.end()
@@ -53,11 +53,11 @@ class OwnTime:
         return taken
 
     def waive(self) -> None:
-        """The call that began, and the start that it paid for, are billed elsewhere or to nobody; it does not end."""
+        """Drops the time of the current call and of the process's start, which are billed elsewhere or not at all."""
         self._start_ms, self._taken = 0.0, True
 
     def end(self) -> None:
-        """The call ends; its untaken time is kept."""
+        """The call ends; its unreported time is kept."""
         now = time.perf_counter()
         self._owed_ms += (now - self._mark) * 1000
         self._mark = now

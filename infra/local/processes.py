@@ -18,7 +18,7 @@ import msgspec
 from functions.contract import Report
 from infra.local.frames import Call, Ended, Inbox, Ready, frame
 
-# An answer that has begun to arrive was finished in time; it may take this long between two pieces.
+# An answer that has begun to arrive was finished in time; this is the longest pause between two of its chunks.
 _TRANSFER_S = 10.0
 _LOG_TAIL = 4096
 
@@ -36,13 +36,13 @@ class _Task:
 
 
 class _Worker:
-    """One worker process as the pool sees it: its pipes, what it has imported, and the task it is at."""
+    """The pool's view of one worker process: its pipes, imported modules and current task."""
 
     def __init__(self, blobs_root: Path, environment: Mapping[str, str], log: Path) -> None:
         self.log = log
         self.modules: set[str] = set()
         self.warming = ""
-        self.unpaid: dict[str, float] = {}  # start-ups that no task has been metered for yet
+        self.unpaid: dict[str, float] = {}  # imports not yet metered, milliseconds by module
         self.task: _Task | None = None
         self.init_ms = self.since = self.allowed_s = self.expires = 0.0
         self.outbox = bytearray()
@@ -70,7 +70,7 @@ class _Worker:
         return module in self.modules or module == self.warming
 
     def allow(self, seconds: float) -> None:
-        """Starts the clock of the task anew."""
+        """Restarts the clock of the task."""
         self.allowed_s = seconds
         self.since = time.monotonic()
         self.expires = self.since + seconds
@@ -79,11 +79,11 @@ class _Worker:
         return self.task is not None and time.monotonic() >= self.expires
 
     def metered(self, duration_ms: float) -> float:
-        """The billed run time: capped, because clocks go on while a process is stopped."""
+        """The billed run time: capped, because clocks continue while a process is stopped."""
         return min(max(duration_ms, 0.0), max(self.allowed_s * 1000 - self.init_ms, 0.0))
 
     def kill(self) -> str:
-        """Ends the process and all that it started in its group; returns how it had ended, if it had."""
+        """Kills the process group and returns how the process ended."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self._close()
@@ -110,7 +110,7 @@ def _spawn(
     log.write_bytes(b"")
     arguments = [*map(str, pipes), repr(time.monotonic()), str(blobs_root)]
     with log.open("ab") as output:
-        # -P: the current folder comes last on PYTHONPATH, so what stands there hides nothing of ours.
+        # -P: the current folder comes last on PYTHONPATH, so its files hide no module of ours.
         return subprocess.Popen(
             [sys.executable, "-P", "-X", "faulthandler", "-m", "infra.local.worker", *arguments],
             stdin=subprocess.DEVNULL,
@@ -118,7 +118,7 @@ def _spawn(
             stderr=output,
             env=environment,
             pass_fds=pipes,
-            start_new_session=True,  # Ctrl-C in the terminal is for the coordinator alone
+            start_new_session=True,  # Ctrl-C in the terminal reaches only the coordinator
         )
 
 
@@ -151,27 +151,27 @@ class WorkerPool:
         self.close()
 
     def prewarm(self, function: str) -> None:
-        """Lets an idle worker, or a new one if there is room, import the function's module ahead of its first task."""
+        """Imports the function's module ahead of its first task, in an idle worker or a new one below the limit."""
         module = self._modules[function]
         try:
             worker = self._pick(module)
-        except OSError:  # the first task will meet the same fault, and report it
+        except OSError:  # the first task will report the same error
             return
         if worker is not None and not worker.has(module) and not worker.warming:
             worker.warming = module
             self._send(worker, frame(Call(module, warm=True)))
 
     def invoke(self, function: str, id: str, attempt: int, body: bytes, timeout_s: float) -> None:
-        """Hands the task to a worker, or queues it, first come first served; never waits.
+        """Hands the task to a worker, or queues it in FIFO order; never waits.
 
-        `timeout_s` counts from the moment a worker has the task, start-up included: no attempt is metered for more
-        than its time-out. Raises `KeyError` for a function that has no module.
+        `timeout_s` counts from the hand-over to a worker, start-up included: no attempt is metered for more than its
+        time-out. Raises `KeyError` for a function without a module.
         """
         self._queue.append(_Task(function, self._modules[function], id, attempt, body, timeout_s))
         self._dispatch()
 
     def wait(self, timeout_s: float) -> list[Report]:
-        """Reports that arrived, at once if there are any, else as soon as one comes or `timeout_s` has passed."""
+        """Returns the reports that arrived; if there are none, waits for the first one for at most `timeout_s`."""
         until = time.monotonic() + timeout_s
         while True:
             expires = min((worker.expires for worker in self._workers if worker.task), default=until)
@@ -181,7 +181,7 @@ class WorkerPool:
                 return reports
 
     def close(self) -> None:
-        """Kills and reaps all workers with what they started; tasks under way are dropped. Twice is harmless."""
+        """Kills and reaps all workers with their process groups; drops running tasks. Idempotent."""
         self._queue.clear()
         while self._workers:
             self._workers.pop().kill()
@@ -205,7 +205,7 @@ class WorkerPool:
             self._send(worker, frame(Call(task.module), task.body))
 
     def _pick(self, module: str) -> _Worker | None:
-        """A free worker, best one that has `module`; a new one before one that is importing something else."""
+        """A free worker, preferably one with `module`; a new worker rather than one that imports another module."""
         free = (worker for worker in self._workers if worker.task is None and worker.alive())
         best = min(free, key=lambda worker: (not worker.has(module), worker.warming != ""), default=None)
         if best is not None and (best.has(module) or not best.warming):
@@ -225,12 +225,12 @@ class WorkerPool:
         self._flush(worker)
 
     def _flush(self, worker: _Worker) -> None:
-        """Writes as much as the pipe takes without blocking."""
+        """Writes to the pipe without blocking."""
         try:
             del worker.outbox[: os.write(worker.requests, worker.outbox)]
         except BlockingIOError:
             pass
-        except BrokenPipeError:  # it is dead, as the other pipe will tell
+        except BrokenPipeError:  # the worker is dead; the end of its reply pipe will report that
             worker.outbox.clear()
         blocked = bool(worker.outbox)
         if blocked and not worker.blocked:
@@ -242,7 +242,7 @@ class WorkerPool:
     def _pump(self, timeout_s: float) -> None:
         self._exchange(timeout_s)
         if any(worker.overdue() for worker in self._workers):
-            # This process may have been stopped meanwhile: an answer that lies in the pipe is an answer.
+            # This process may have been stopped meanwhile, so answers already in the pipe still count.
             self._exchange(0.0)
             for worker in [worker for worker in self._workers if worker.overdue()]:
                 self._bury(worker, "timeout")
@@ -267,7 +267,7 @@ class WorkerPool:
                     worker.expires = max(worker.expires, time.monotonic() + _TRANSFER_S)
         except BlockingIOError:
             self._dispatch()
-        except msgspec.MsgspecError:  # a task wrote into the pipe: nothing from this worker can be trusted
+        except msgspec.MsgspecError:  # a task wrote into the pipe, so no later frame is reliable
             self._bury(worker, "crash")
         else:
             self._bury(worker, "crash")
@@ -323,14 +323,14 @@ class WorkerPool:
 
 
 def _environment(threads: int) -> dict[str, str]:
-    """The workers' environment: they import what this process can, and what stands in the current folder."""
+    """The workers' environment variables: they can import this process's modules and those in the current folder."""
     here = str(Path.cwd())
     folders = dict.fromkeys([*(folder or here for folder in sys.path), str(Path(__file__).resolve().parents[2]), here])
     count = str(threads)
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(folders),
-        "PYTHONHASHSEED": "0",  # an environment that walks a set does so in the same order everywhere
+        "PYTHONHASHSEED": "0",  # iteration over sets of strings has the same order in every process
         "OMP_NUM_THREADS": count,
         "OPENBLAS_NUM_THREADS": count,
         "MKL_NUM_THREADS": count,

@@ -32,11 +32,11 @@ LEDGER_FILE = "ledger.sqlite"
 
 
 class SqliteLedger:
-    """The items of one run in the file `path`, made with its folder if missing.
+    """The items of one run in the file `path`, created with its folder if missing.
 
-    Several processes may have it open; one object belongs to one thread. A commit survives the death of this process
-    (write-ahead log), and a power loss only after `persist`. What SQLite refuses is a `StorageFault`; with `read_only`
-    that is every commit, and nothing is made.
+    Several processes may have it open; one object belongs to one thread. A commit survives the end of this process
+    (write-ahead log), and a power loss only after `persist`. Errors of SQLite raise `StorageFault`; with `read_only`
+    every commit does, and no file is created.
     """
 
     def __init__(self, path: Path, read_only: bool = False) -> None:
@@ -56,7 +56,7 @@ class SqliteLedger:
                 raise
 
     def load(self, item: str) -> Record | None:
-        """The item as it stands, None if there is none."""
+        """The item, None if there is none."""
         with self._faults("read"):
             row = self._connection.execute(_LOAD, (item,)).fetchone()
         return None if row is None else Record(version=row[0], body=row[1])
@@ -64,7 +64,7 @@ class SqliteLedger:
     def commit(self, item: str, body: bytes, version: int) -> int:
         """Replaces version `version` of `item` (0: it must not exist yet) and returns the new version.
 
-        One statement compares and writes, so of several writers with the same version one wins; the others get
+        One statement compares and writes, so of several writers with the same version one succeeds; the others get
         `StaleVersion`.
         """
         with self._faults("write"):
@@ -79,9 +79,9 @@ class SqliteLedger:
     def persist(self) -> None:
         """Returns once all commits so far would survive a power loss.
 
-        The checkpoint moves the log into the file and syncs both, unless a reader holds it up; so the log and the
-        folder that names it are synced whatever the checkpoint did. The main file must not be opened here: closing it
-        would drop SQLite's locks on it (sqlite.org/howtocorrupt.html, section 2.2).
+        The checkpoint moves the log into the file and syncs both unless a reader blocks it, so the log and its folder
+        are always synced here. The main file must not be opened here: closing it would drop SQLite's locks on it
+        (sqlite.org/howtocorrupt.html, section 2.2).
         """
         with self._faults("persist"):
             self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
@@ -89,7 +89,7 @@ class SqliteLedger:
                 sync(path)
 
     def close(self) -> None:
-        """Closes the file; calling it twice is harmless."""
+        """Closes the file; idempotent."""
         self._connection.close()
 
     @contextmanager
@@ -99,7 +99,7 @@ class SqliteLedger:
         except sqlite3.ProgrammingError:
             raise
         except sqlite3.DatabaseError as error:
-            # The low byte is the family; the rest says which system call it was.
+            # The low byte is the primary result code; the rest names the system call.
             advice = _ADVICE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, "check the disk and the file")
             raise StorageFault(f"cannot {doing} {self._path}: {error}; {advice}") from error
         except OSError as error:
@@ -109,18 +109,18 @@ class SqliteLedger:
 
 
 def _read_only(path: Path) -> str:
-    """The address under which SQLite opens `path` for reading alone.
+    """The URI with which SQLite opens `path` read-only.
 
-    A file in write-ahead mode that nobody has open lies without its log, and SQLite would make one beside it to read
-    it, which a read-only folder refuses. All commits are in the file then, so it may be taken for one that cannot
-    change (sqlite.org/wal.html, section 5).
+    A file in write-ahead mode that no process has open has no log file, and SQLite would create one to read it, which
+    fails in a read-only folder. The file then holds all commits, so it is opened as immutable (sqlite.org/wal.html,
+    section 5).
     """
     at_rest = not path.with_name(f"{path.name}-wal").exists()
     return f"{path.as_uri()}?mode=ro{'&immutable=1' if at_rest else ''}"
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:
-    """Two processes that open a new file at once collide here, and SQLite does not wait by itself for this lock."""
+    """Sets write-ahead mode; retries, because SQLite does not wait for this lock when two processes open a new file."""
     give_up = time.monotonic() + _BUSY_S
     while True:
         try:

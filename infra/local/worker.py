@@ -1,4 +1,4 @@
-"""A worker process: serves one call after the other until its coordinator is gone.
+"""A worker process: serves calls one after the other until its coordinator ends.
 
 Started by the pool as ``python -m infra.local.worker REQUESTS REPLIES LIFELINE STARTED BLOBS``: three pipe descriptors,
 the pool's monotonic clock at the start, and the folder of the run's objects.
@@ -64,7 +64,7 @@ class Worker:
                 answer = self._handlers[call.module](body, self._blobs)
                 if not isinstance(answer, bytes):
                     raise TypeError(f"{call.module}.handle must return bytes, not {type(answer).__name__}")
-            except BaseException as escaped:  # SystemExit too: the worker outlives what it runs
+            except BaseException as escaped:  # SystemExit too: the worker outlives its tasks
                 answer, error = b"", _describe(escaped)
         duration_ms = (time.perf_counter() - start) * 1000
         self._send(frame(Ended(duration_ms=duration_ms, peak_mb=peak_mb(), error=error), answer))
@@ -93,7 +93,7 @@ def _describe(error: BaseException) -> str:
 
 
 def _trim_log() -> None:
-    """Starts the log again when a talkative task has filled it; it is opened for appending."""
+    """Empties the log, which is open for appending, when it exceeds `_LOG_LIMIT`."""
     if os.fstat(1).st_size > _LOG_LIMIT:
         os.ftruncate(1, 0)
 

@@ -1,20 +1,20 @@
-"""Reproducible zip archives: their bytes depend on the files' names and bytes alone."""
+"""Reproducible zip archives: their bytes depend only on the files' names and bytes."""
 
 import hashlib
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip archive can say
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest date in a zip archive
 _UNIX = 3
-# Lambda runs functions as a user that owns nothing of theirs: everybody may read (Lambda developer guide, "Working with
-# .zip file archives for Python Lambda functions").
+# Lambda runs functions as a user that does not own the files, so all users may read them (Lambda developer guide,
+# "Working with .zip file archives for Python Lambda functions").
 _READABLE = 0o100644 << 16
 
 
 def pack(folder: Path, archive: Path) -> str:
     """Writes the files below `folder` to `archive` and returns its SHA-256 in hexadecimal.
 
-    Equal files give an equal archive, whenever and wherever it is made with the same zlib.
+    Equal files give an equal archive on every machine with the same zlib.
     """
     archive.parent.mkdir(parents=True, exist_ok=True)
     with ZipFile(archive, "w", ZIP_DEFLATED, compresslevel=9) as made:

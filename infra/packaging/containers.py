@@ -4,7 +4,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-# They take the same command-line arguments.
+# All accept the same command-line arguments.
 ENGINES = ("docker", "podman", "finch")
 IMAGE = "marless-learner"
 DOCKERFILE = Path("infra/packaging/Dockerfile")
@@ -12,7 +12,7 @@ _ANSWER_S = 10.0
 
 
 class ContainerFault(Exception):
-    """An image cannot be built; the message is one line that says why, or what to do."""
+    """An image cannot be built; the message is one line with the reason or advice."""
 
 
 def engine() -> str:
@@ -29,8 +29,8 @@ def engine() -> str:
 def build(engine: str, root: Path, tag: str) -> None:
     """Builds the learner's image for the functions' processor from the folder `root`; raises `ContainerFault`.
 
-    Lambda takes an image alone, without the attestations that docker adds by itself (Lambda developer guide, "Deploy
-    Python Lambda functions with container images").
+    Lambda refuses the attestations that docker adds to an image by default (Lambda developer guide, "Deploy Python
+    Lambda functions with container images").
     """
     alone = ["--provenance=false"] if engine == "docker" else []
     command = [engine, "build", "--quiet", "--platform=linux/arm64", *alone, f"--file={root / DOCKERFILE}"]

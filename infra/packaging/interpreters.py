@@ -17,18 +17,18 @@ def _candidates(version: str) -> Iterator[str]:
     yield sys.executable
     for folder in os.get_exec_path():
         yield str(Path(folder, f"python{version}"))
-    # pyenv's name on PATH stands for a version only where one is chosen.
+    # pyenv's shim on PATH works only if a version is selected.
     if pyenv := shutil.which("pyenv"):
         yield str(Path(_said([pyenv, "prefix", version]), "bin", f"python{version}"))
 
 
 def _is(candidate: str, version: str) -> bool:
-    """Whether the candidate starts and is of the version; a name may be a shim with nothing behind it."""
+    """Whether the candidate starts and has the version; a name may be a shim without an interpreter."""
     return _said([candidate, "-I", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]) == version
 
 
 def _said(command: list[str]) -> str:
-    """What the command prints; '' if it cannot be run or fails."""
+    """The command's output; '' if it cannot be run or fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, stdin=subprocess.DEVNULL)
     except (OSError, subprocess.TimeoutExpired):

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 OURS = ("functions", "coordinator", "infra")
-# The public package: plug-ins import it, none of ours does.
+# The public package: only plug-ins import it.
 PUBLIC = "marless"
 
 
@@ -24,8 +24,8 @@ class Sources:
 def sources(root: Path, entry: str) -> Sources:
     """The modules below `root` that `entry` needs, imported at the top, in a function or by name.
 
-    A string that is exactly the dotted name of one of our modules counts as an import of it: that is how registries and
-    algorithms say what is imported when it is needed. Raises `ModuleNotFoundError` when `entry` is not there.
+    A string that equals the dotted name of one of our modules counts as an import of it, because registries and
+    algorithms name lazily imported modules so. Raises `ModuleNotFoundError` if `entry` does not exist.
     """
     if _file(root, entry) is None:
         raise ModuleNotFoundError(f"there is no module {entry} below {root}", name=entry)
@@ -62,7 +62,7 @@ def _names(file: Path) -> tuple[set[str], set[str]]:
 
 
 def _imported(tree: ast.AST) -> Iterator[str]:
-    """The modules of a file's import statements; of ``from a import b`` also a.b, which may be one."""
+    """The modules of a file's import statements; for ``from a import b`` also a.b, which may be a module."""
     for node in ast.walk(tree):
         match node:
             case ast.Import(names=names):

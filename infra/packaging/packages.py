@@ -1,7 +1,7 @@
-"""Builds the functions' packages: a folder each with exactly the code it runs, compiled for the runtime's Python.
+"""Builds the functions' packages: one folder per function with exactly its code, compiled for the runtime's Python.
 
-Built without a container engine, from wheels. Rules of Lambda are from its developer guide: "Lambda quotas" and
-"Working with .zip file archives for Python Lambda functions".
+Packages are built from wheels, without a container engine. Lambda's rules are in its developer guide, "Lambda quotas"
+and "Working with .zip file archives for Python Lambda functions".
 """
 
 import os
@@ -39,7 +39,7 @@ _GLIBC = range(34, 16, -1)
 SERVICES = ("dynamodb", "lambda", "s3")
 """The services that functions call: botocore's models of the others are not packaged."""
 
-# Left out of what pip installs for us; never of a plug-in's own packages. Licences and metadata stay.
+# Removed from our own dependencies, never from a plug-in's packages. Licences and metadata stay.
 _PRUNED = (
     "bin",
     "aws_lambda_powertools/event_handler",
@@ -49,7 +49,7 @@ _PRUNED = (
     "numpy/**/*.pxd",
     "numpy/**/*.pyi",
     "numpy/**/tests",
-    # They name the installing machine, and files that are pruned here.
+    # These name the installing machine, and files that are pruned here.
     "*.dist-info/RECORD",
     "*.dist-info/INSTALLER",
     "*.dist-info/REQUESTED",
@@ -60,14 +60,14 @@ _PRUNED = (
 def build(
     targets: Mapping[Function, Path], plugins: Sequence[str] = (), machine: Machine = "aarch64", python: str = PYTHON
 ) -> bool:
-    """Fills the empty or new folder of each function with its package; True if they could be compiled.
+    """Fills the empty or new folder of each function with its package; returns whether the sources were compiled.
 
-    `plugins` travel along with what they depend on, see `infra.packaging.plugins.prepare`. A task is found in them as
-    on this machine, by its entry point or its name; a task named ``pettingzoo:...`` needs as plug-ins the package that
-    it names and ``pettingzoo``. Where a plug-in and we want the same package, pip must find a version that suits both.
+    Every package includes `plugins` and their dependencies, see `infra.packaging.plugins.prepare`. Their tasks are
+    found as on this machine, by entry point or name; a task named ``pettingzoo:...`` needs as plug-ins the package that
+    it names and ``pettingzoo``. If a plug-in and MARLess need the same package, pip must find a version for both.
 
-    Raises `PackageFault` when pip finds no wheel for the runtime, a plug-in takes our names, or Lambda would refuse the
-    size.
+    Raises `PackageFault` if pip finds no wheel for the runtime, a plug-in uses one of our names, or the package exceeds
+    Lambda's size limit.
     """
     for target in targets.values():
         plug_ins.require_empty(target)
@@ -85,12 +85,12 @@ def build(
 
 
 def size(folder: Path) -> int:
-    """Bytes of the files below `folder`, which is how Lambda counts."""
+    """The total size in bytes of the files below `folder`, as Lambda counts it."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def require_size(function: Function, folder: Path) -> None:
-    """Raises `PackageFault` with the three largest folders when the package is larger than Lambda takes."""
+    """Raises `PackageFault` with the three largest folders if the package exceeds Lambda's limit."""
     found = size(folder)
     if found <= LIMIT:
         return
@@ -106,7 +106,7 @@ def _mb(size: int) -> str:
 
 
 def platforms(machine: Machine) -> list[str]:
-    """The wheel tags that the runtime can load, the most demanding first."""
+    """The platform tags of wheels that the runtime can load, the newest glibc first."""
     return [*(f"manylinux_2_{minor}_{machine}" for minor in _GLIBC), f"manylinux2014_{machine}"]
 
 
@@ -146,15 +146,15 @@ def _data(function: Function) -> Iterator[Path]:
 
 
 def _compile(compiler: str | None, package: Path, *folders: Path) -> None:
-    """Puts byte code beside the sources in folders of a package, for a function can write none.
+    """Compiles the sources in folders of a package ahead of time, because a function cannot write byte code.
 
-    It is not checked against its source at run time: times are lost in the archive, and reading both would cost what
-    the byte code saves (Python's library reference, `py_compile.PycInvalidationMode`).
+    Python does not check it against the source at run time: the archive drops file times, and hashing the source would
+    cost the time that byte code saves (Python's library reference, `py_compile.PycInvalidationMode`).
     """
     if compiler is None:
         return
     how: list[str | Path] = ["-qq", "--invalidation-mode=unchecked-hash", "-s", package, "-p", "/var/task"]
-    # Files that do not compile are a plug-in's and may never be imported, so the status says nothing.
+    # Files that do not compile belong to plug-ins and may never be imported, so the exit status is ignored.
     subprocess.run(
         [compiler, "-m", "compileall", *how, *folders],
         env={**os.environ, "PYTHONHASHSEED": "0"},  # the order of a constant set would differ from build to build

@@ -26,11 +26,11 @@ class PlugIns:
 
 
 def prepare(plugins: Iterable[str], wheels: Path) -> PlugIns:
-    """Sorts plug-ins by kind, and collects wheels, and wheels of projects, in the folder `wheels`.
+    """Sorts plug-ins by kind, and collects given and built wheels in the folder `wheels`.
 
-    A plug-in is what pip calls a requirement (``my-tasks==1.2``) or, when it begins with a dot or holds a slash, a
-    path: of a wheel, of a project's folder (with pyproject.toml or setup.py), of a package's folder, or of a module
-    (.py). Raises `PackageFault`.
+    A plug-in is a pip requirement (``my-tasks==1.2``) or, if it begins with a dot or holds a slash, a path: of a wheel,
+    of a project's folder (with pyproject.toml or setup.py), of a package's folder, or of a module (.py). Raises
+    `PackageFault`.
     """
     requirements: list[str] = []
     copied: list[Path] = []
@@ -50,7 +50,7 @@ def prepare(plugins: Iterable[str], wheels: Path) -> PlugIns:
 
 
 def copy(plugins: PlugIns, target: Path) -> None:
-    """Puts the modules and packages' folders into `target`."""
+    """Copies the modules and packages' folders into `target`."""
     if plugins.copied:
         target.mkdir(parents=True, exist_ok=True)
     for path in plugins.copied:
@@ -68,20 +68,20 @@ def stage(plugins: Iterable[str], folder: Path) -> None:
     require_empty(folder)
     ready = prepare(plugins, folder / "wheels")
     copy(ready, folder / "modules")
-    # pip reads paths in this file from the folder it runs in, which is where the image has it.
+    # pip resolves paths in this file against its working folder, which holds the file in the image.
     lines = [line.replace(f"{folder}/", "./", 1) for line in ready.requirements]
     (folder / "requirements.txt").write_text("".join(f"{line}\n" for line in lines))
 
 
 def require_empty(folder: Path) -> None:
-    """Makes `folder` where it is missing; raises `PackageFault` when something lies in it."""
+    """Creates `folder` if it is missing; raises `PackageFault` if it is not empty."""
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
         raise PackageFault(f"{folder} is not empty; remove it or name another folder")
 
 
 def require_room(target: Path) -> None:
-    """Raises `PackageFault` when a plug-in took one of our packages' names."""
+    """Raises `PackageFault` if a plug-in has the name of one of our packages."""
     for name in (*OURS, PUBLIC):
         if (target / name).exists() or (target / f"{name}.py").exists():
             raise PackageFault(f"a plug-in brings a module named {name}, which is a package of MARLess; rename it")
@@ -106,6 +106,6 @@ def _is_project(path: Path) -> bool:
 
 
 def _wheel(path: Path, folder: Path) -> str:
-    """The wheel at `path`, or one of the project there, alone in `folder`; what it depends on is resolved later."""
+    """The wheel at `path`, or built from the project there, alone in `folder`; dependencies are resolved later."""
     pip(["wheel", "--no-deps", f"--wheel-dir={folder}", str(path.resolve())])
     return str(next(folder.glob("*.whl")))
