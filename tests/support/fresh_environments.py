@@ -43,7 +43,7 @@ class FreshEnvironment:
 
     @property
     def account(self):
-        """There while an emulated account runs here."""
+        """The account file, present while an emulated account runs here."""
         return self.folder / "runs/.emulated/account.json"
 
     def summary(self, run):

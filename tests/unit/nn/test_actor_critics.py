@@ -1,4 +1,4 @@
-"""What IPPO, MAPPO and the critics of IDDPG and MADDPG learn where it is known what they can learn."""
+"""IPPO, MAPPO and the critics of IDDPG and MADDPG on tasks with known solutions."""
 
 import numpy as np
 import pytest
@@ -14,14 +14,14 @@ DDPG = {
     "critic_lr": 0.02, "regularisation": 0.1, "tau": 0.1, "standardise_rewards": False,
 }  # fmt: skip
 CORRIDOR = "toy/corridor"
-# The cells of the corridor, which its agents see as a one-hot.
+# The cells of the corridor, which its agents observe as a one-hot.
 CELLS = np.eye(4, dtype=np.float32)
 
 
 @each_seed
 @pytest.mark.parametrize("name", ["ippo", "mappo"])
 def test_policies_that_settle_together_find_the_best_of_the_penalty_game(name, seed):
-    """Row means 1, 2/3, 1: a partner at random makes the corners worth little more, and then it settles on one."""
+    """Row means 1, 2/3, 1: beside a random partner the corners are worth little more, then the pair settles on one."""
     task = EnvTask(name="matrix/penalty", options={"k": -7})
     assert returned(task, trained_policy(task, name, PPO, rounds=25, num_envs=64, seed=seed)) == 10
 
@@ -30,8 +30,8 @@ def test_policies_that_settle_together_find_the_best_of_the_penalty_game(name, s
 @pytest.mark.parametrize(("time_limit", "walks"), [("bootstrap", [1, 1, 1, 1]), ("terminal", [0, None, 1, 1])])
 @pytest.mark.parametrize("name", ["ippo", "mappo"])
 def test_policies_walk_the_corridor_only_where_a_time_limit_is_no_end(name, time_limit, walks, seed):
-    """See `functions.environments.corridor`: who takes a time limit for an end sees nothing behind the first leg. A
-    policy that takes at its first place no longer comes to the second."""
+    """See `functions.environments.corridor`: an algorithm that treats a time limit as terminal sees nothing after the
+    first leg. A policy that takes in the first cell never reaches the second."""
     settings = {**PPO, "time_limit": time_limit}
     policy = trained_policy(EnvTask(name=CORRIDOR), name, settings, rounds=25, num_envs=64, seed=seed)
     seen = Observation(values=(np.stack([CELLS, CELLS], axis=1),), alive=np.ones((4, 2), bool))
@@ -43,9 +43,9 @@ def test_policies_walk_the_corridor_only_where_a_time_limit_is_no_end(name, time
 @pytest.mark.parametrize(("time_limit", "going_on"), [("bootstrap", [7.29, 8.1, 9, 10]), ("terminal", [0, 9, 10])])
 @pytest.mark.parametrize("name", ["iddpg", "maddpg"])
 def test_critics_value_the_corridor_as_worked_out_by_hand(name, time_limit, going_on, seed):
-    """Of the first place `terminal` says nothing exact: 0.9 times what the policy of then does at the second.
+    """In the first cell `terminal` has no exact value: it is 0.9 times the then current policy's in the second.
 
-    One agent walks alone: of pairs in which the other is gone a central critic sees few.
+    A single agent: with two, a central critic sees few pairs in which the other is dead.
     """
     settings = {**DDPG, "reward": "own", "time_limit": time_limit}
     _, tensors = train(EnvTask(name=CORRIDOR, agents=1), name, settings, rounds=12, num_envs=64, seed=seed)

@@ -16,7 +16,7 @@ def random_unit(inputs, width, seed=0, scale=0.6):
 
 
 def in_torch(weights):
-    """The same unit of torch's own, float64."""
+    """The same unit in torch, float64."""
     unit = torch.nn.GRU(weights.x.shape[0], weights.width, dtype=torch.float64)
     unit.weight_ih_l0.data, unit.weight_hh_l0.data = torch.tensor(weights.x.T.copy()), torch.tensor(weights.h.T.copy())
     unit.bias_ih_l0.data, unit.bias_hh_l0.data = torch.tensor(weights.bx), torch.tensor(weights.bh)
@@ -24,7 +24,7 @@ def in_torch(weights):
 
 
 def torch_unrolled(unit, inputs, starts, first):
-    """Hidden states ``[T, B, H]`` of torch's unit, called step by step and set to zero where an episode begins."""
+    """Hidden states ``[T, B, H]`` of torch's unit, called step by step and set to zero at each episode's start."""
     state, found = first, []
     for values, begins in zip(inputs, torch.tensor(starts), strict=True):
         state = torch.where(begins[:, None], 0.0, state)

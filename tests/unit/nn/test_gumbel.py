@@ -1,4 +1,4 @@
-"""Relaxed choices against automatic differentiation with the same noise, and the rules they promise."""
+"""Relaxed choices against automatic differentiation with the same noise, and their guaranteed properties."""
 
 import math
 
@@ -31,7 +31,7 @@ def test_choice_and_gradient_are_those_of_automatic_differentiation_with_the_sam
     got = gumbel.relax(logits, noise, temperature, legal if masked else None)
     np.testing.assert_array_equal(got.hard, hard.numpy())
     np.testing.assert_allclose(got.soft, soft.detach().numpy(), rtol=1e-10, atol=1e-300)
-    down = got.backward(np.cos(got.hard) * grad_output)  # the loss is taken at the one-hot
+    down = got.backward(np.cos(got.hard) * grad_output)  # the loss is evaluated at the one-hot
     np.testing.assert_allclose(down, z.grad.numpy(), rtol=1e-10, atol=1e-13)
     assert (got.hard[~legal] == 0).all()
     assert (down[~legal] == 0).all()

@@ -1,4 +1,4 @@
-"""Heads against torch's distributions and its automatic differentiation, and their draws against theory."""
+"""Heads against torch's distributions and automatic differentiation, and their samples against theory."""
 
 import numpy as np
 import pytest
@@ -52,7 +52,7 @@ def case(name, masked=False, seed=0):
     outputs = 3 * rng.standard_normal((ROWS, head.width))
     if masked:
         legal = rng.random(outputs.shape) < 0.6
-        legal[:, [0, 3] if name == "one choice" else [0, 3, 5]] = True  # the first of every branch
+        legal[:, [0, 3] if name == "one choice" else [0, 3, 5]] = True  # the first action of every branch
         outputs = np.where(legal, outputs, -1e9)
     log_std = rng.standard_normal(head.log_std_size) - 0.5 if head.log_std_size else None
     noise = head.noise((1, ROWS), rng)
@@ -250,7 +250,7 @@ VALUES = np.array([0.0, 9.0, 2.0, 7.0, 8.0, 1.0])
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_epsilon_greedy_takes_every_legal_action_as_often_as_it_should(dtype):
-    # A thousand uniforms in the middle of a thousand equal stretches: 300 explore, 75 for each of four legal actions.
+    # A thousand uniforms in the middle of a thousand equal intervals: 300 explore, 75 for each of four legal actions.
     uniform = ((np.arange(1000) + 0.5) / 1000).astype(dtype)[None]
     values = np.where(LEGAL, VALUES, -1e9)
     found, probable = act(
@@ -258,7 +258,7 @@ def test_epsilon_greedy_takes_every_legal_action_as_often_as_it_should(dtype):
     )
     assert probable is None
     np.testing.assert_array_equal(np.bincount(found[0], minlength=6), [75, 0, 75, 775, 0, 75])
-    # The uniforms that explore name the actions in order.
+    # The uniforms that explore select the actions in order.
     np.testing.assert_array_equal(found[0, :300], np.repeat([0, 2, 3, 5], 75))
     free, _ = act(OneChoice(6), np.tile(VALUES, (1, 1000, 1)), None, uniform, "epsilon", 0.3)
     np.testing.assert_array_equal(np.bincount(free[0], minlength=6), [50, 750, 50, 50, 50, 50])

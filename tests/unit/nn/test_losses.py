@@ -1,4 +1,4 @@
-"""The losses' figures against numbers worked out by hand, their gradients against automatic differentiation."""
+"""The losses' metrics against numbers worked out by hand, their gradients against automatic differentiation."""
 
 import math
 
@@ -14,7 +14,7 @@ LN2, LN3 = math.log(2), math.log(3)
 
 
 def mean(loss, name):
-    """A figure of the batch."""
+    """A mean over the batch."""
     return float(np.mean(loss.rows[name]))
 
 
@@ -31,7 +31,7 @@ def policy_loss(ratio, advantage, logits=(0.0, 0.0), entropy_weight=0.0, legal=N
 @pytest.mark.parametrize(
     ("ratio", "advantage", "surrogate", "gradient"),
     [
-        # p = (½, ½), so d loss / d logits is (slope, -slope) with slope = -A r (1 - ½), or 0 where the clip binds.
+        # p = (½, ½), so d loss / d logits is (g, -g) with g = -A r (1 - ½), or 0 where the clip binds.
         (1.0, 2.0, -2.0, -1.0),
         (1.1, 2.0, -2.2, -1.1),  # within the clip
         (2.0, 1.0, -1.2, 0.0),  # min(2, 1.2): clipped
@@ -63,7 +63,7 @@ def test_the_entropy_bonus_pulls_towards_the_even_distribution():
 
 
 def test_an_illegal_action_has_no_part_in_the_loss():
-    # The third logit is large but illegal: what is left is the case of two even actions.
+    # The third logit is large but illegal: two equally likely actions remain.
     loss = policy_loss(1.0, 2.0, (0.0, 0.0, 9.0), 0.1, legal=(True, True, False))
     assert mean(loss, "entropy") == pytest.approx(LN2, rel=1e-12)
     np.testing.assert_allclose(loss.grad_output, [[-1.0, 1.0, 0.0]], atol=1e-12)
@@ -99,12 +99,12 @@ def test_the_policy_gradient_is_that_of_automatic_differentiation(masked, sign):
     expected = surrogate.item(), entropy.item(), ((ratio - 1).abs() > 0.2).double().mean().item()
     found = (loss.surrogate, mean(loss, "entropy"), mean(loss, "clip_fraction"))
     np.testing.assert_allclose(found, expected, rtol=1e-12)
-    assert 0.3 < mean(loss, "clip_fraction") < 0.9  # both branches took part
+    assert 0.3 < mean(loss, "clip_fraction") < 0.9  # both branches occurred
     if masked:
         assert (loss.grad_output[~legal] == 0).all()
 
 
-# old value 0, clip 0.5, huber turns linear at 1: value, target -> loss, slope
+# old value 0, clip 0.5, huber turns linear at 1: value, target -> loss, gradient
 VALUE_ROWS = [
     (0.25, 0.0, 0.03125, 0.25),  # the clip does not bind: ½ 0.25²
     (0.25, 3.0, 2.25, -1.0),  # linear: 2.75 - ½
@@ -151,7 +151,7 @@ def test_the_value_gradient_is_that_of_automatic_differentiation(clip, delta):
     loss = clipped_value_loss(values, old, targets, clip, delta)
     np.testing.assert_allclose(loss.grad_output[:, 0], v.grad.numpy(), rtol=0, atol=1e-12)
     assert loss.loss == pytest.approx(expected.item(), rel=1e-12)
-    assert (clip > 1) == (v.grad != 0).all().item()  # a clip that binds leaves rows without a slope
+    assert (clip > 1) == (v.grad != 0).all().item()  # rows where the clip binds have zero gradient
 
 
 def test_gradients_keep_the_precision_of_the_network():
@@ -166,7 +166,7 @@ def test_gradients_keep_the_precision_of_the_network():
 
 def test_the_loss_of_a_gaussian_is_the_one_worked_out_by_hand():
     # Mean 1, standard deviation 2, drawn 3: log p = -1/2 (2/2)^2 - ln 2 - 1/2 ln 2 pi. With the old probability half of
-    # that the ratio is 2, above the clip: nothing but the bonus is left, whose slope at the log deviation is -weight.
+    # that the ratio is 2, above the clip: only the bonus is left, whose gradient at the log deviation is -weight.
     head, log_std = Gaussian(Bounds((-1.0,), (1.0,))), np.array([LN2])
     log_p = -0.5 - LN2 - 0.5 * math.log(2 * math.pi)
     arguments = np.array([[1.0]]), log_std, np.array([[3.0]])
@@ -176,14 +176,14 @@ def test_the_loss_of_a_gaussian_is_the_one_worked_out_by_hand():
     assert mean(clipped, "entropy") == pytest.approx(0.5 + 0.5 * math.log(2 * math.pi) + LN2)
     np.testing.assert_allclose(clipped.grad_output, [[0.0]], atol=1e-15)
     np.testing.assert_allclose(clipped.grad_log_std, [-0.1], rtol=1e-12)
-    # With ratio 1 and advantage 3 the slopes are -3 (a - mean) / sd^2 = -3/2 and -3 ((a - mean)^2 / sd^2 - 1) = 0.
+    # With ratio 1 and advantage 3 the gradients are -3 (a - mean) / sd^2 = -3/2 and -3 ((a - mean)^2 / sd^2 - 1) = 0.
     free = clipped_head_loss(head, *arguments, np.array([log_p]), np.array([3.0]), 0.2, 0.0)
     np.testing.assert_allclose(free.grad_output, [[-1.5]], rtol=1e-12)
     np.testing.assert_allclose(free.grad_log_std, [0.0], atol=1e-12)
 
 
 def random_heads(kind, rows=300):
-    """A head with outputs, its own parameters, actions and what is legal, at random."""
+    """A head with random outputs, parameters, actions and masks."""
     rng = np.random.default_rng(7)
     if kind == "numbers":
         head = Gaussian(Bounds((-1.0, -1.0), (1.0, 2.0)))

@@ -1,4 +1,4 @@
-"""Networks against torch in float64, and the promises of their initial weights."""
+"""Networks against torch in float64, and the guarantees of their initial weights."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ def random_network(sizes, seed=0):
 
 
 def in_torch(mlp, flat):
-    """The same network of torch's own layers, float64."""
+    """The same network of torch layers, float64."""
     modules = []
     for weight, bias in mlp.layers(flat):
         linear = torch.nn.Linear(*weight.shape, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Networks with and without memory on one flat vector: against torch in float64, and the promises of their tensors."""
+"""Recurrent and feed-forward networks on one flat vector: against torch in float64, and their tensors' guarantees."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def random_network(network, seed=0):
 
 
 def torch_outputs(named, inputs, starts, first):
-    """By torch's own layers, from tensors by name; ``[T, B, in] -> [T, B, out]``, step by step."""
+    """By torch's layers, from tensors by name; ``[T, B, in] -> [T, B, out]``, step by step."""
     unit = None
     if "gru_x" in named:
         width = named["gru_h"].shape[0]

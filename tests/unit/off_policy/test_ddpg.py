@@ -1,4 +1,4 @@
-"""MADDPG and IDDPG in pieces that can be checked by hand, and on tasks whose best actions are known."""
+"""Parts of MADDPG and IDDPG by hand, and both on tasks with known best actions."""
 
 import dataclasses
 
@@ -22,13 +22,13 @@ APART = Team(groups=(0, 1))
 
 
 def pair(numbers=False, masked=False, sides=(), state=0):
-    """Two agents of one class, that choose one of three or give one number of 0 to 1."""
+    """Two agents of one class, with three actions or one number from 0 to 1."""
     kind = {"actions": 1, "low": (0.0,), "high": (1.0,)} if numbers else {"actions": 3}
     return EnvSpec(("a", "b"), (AgentClass("x", (0, 1), SIZE, **kind),), 1, state, masked, sides)
 
 
 def rollout(spec, rng, steps=1, **given):
-    """A rollout of one-step episodes with all sorts of actions; `given` replaces tensors."""
+    """A rollout of one-step episodes with varied actions; `given` replaces tensors."""
     kind, shape = spec.classes[0], (2, steps, NUM_ENVS)
     action = rng.uniform(-1, 1, (*shape, 1)) if kind.continuous else rng.integers(kind.actions, size=shape)
     made = {
@@ -70,7 +70,7 @@ def scene(name, spec, made, team=APART, precision=np.float64, seed=1, **settings
 
 
 def learned(algorithm, context, **tensors):
-    """What a round's updates make of everything."""
+    """All tensors after a round's updates."""
     groups = sorted(set(context.team.groups))
     share = Share([stage.name for stage in algorithm.stages], groups, range(context.config.updates_per_round))
     known = dataclasses.replace(context, tensors={**context.tensors, **tensors})
@@ -111,7 +111,7 @@ def policy_outputs(tensors, agent, seen):
 
 
 def with_critic(state, group, weights):
-    """A critic of one hidden unit whose value is 2 tanh(x . weights), in place of the group's."""
+    """The tensors with the group's critic replaced by one hidden unit with value 2 tanh(x . weights)."""
     sized = np.array(weights, float)[:, None]
     one = {"w0": sized, "b0": np.zeros(1), "w1": np.array([[2.0]]), "b1": np.zeros(1)}
     flat = {"first": np.zeros(sized.size + 3), "second": np.zeros(sized.size + 3), "steps": np.zeros(1, np.int64)}
@@ -120,7 +120,7 @@ def with_critic(state, group, weights):
 
 
 def one_number(name, weights, **fields):
-    """Agent a sees (1, 0) and b (0, 1); a did 0.5 and b -0.5; both policies give 0 now. All environments are alike."""
+    """Agent a sees (1, 0) and b (0, 1); a did 0.5 and b -0.5; both policies now give 0. All environments are equal."""
     made = rollout(pair(numbers=True), np.random.default_rng(0), **fields)
     made["observation/0"][:] = np.eye(2)[:, None, None]
     made["action/0"][0], made["action/0"][1] = 0.5, -0.5
@@ -133,7 +133,7 @@ def one_number(name, weights, **fields):
 
 def test_the_gradient_of_an_independent_critic_is_that_worked_out_by_hand():
     # x = (1, 0, a) and the value is 2 tanh(0.3 + 0.7 a); at a = 0 its gradient is 2 (1 - tanh(0.3)^2) 0.7. The loss is
-    # minus the mean over 64 rows, so each has the 64th part.
+    # minus the mean over 64 rows, so each has weight 1/64.
     algorithm, context = one_number("iddpg", [0.3, 5.0, 0.7])
     found = algorithms.implementation(algorithm).STAGES["critic"](context, 0).tensors["gradient/g00"]
     assert found.shape == (1, 1, 64, 1)
@@ -141,7 +141,7 @@ def test_the_gradient_of_an_independent_critic_is_that_worked_out_by_hand():
 
 
 def test_the_gradient_of_a_central_critic_has_what_others_did():
-    # x = (1, 0, 0, 1, a, -0.5): the value is 2 tanh(0.3 - 0.2 + 0.7 a + 0.4 * -0.5), so at a = 0 tanh is taken of -0.1.
+    # x = (1, 0, 0, 1, a, -0.5): the value is 2 tanh(0.3 - 0.2 + 0.7 a + 0.4 * -0.5), so at a = 0 the argument is -0.1.
     algorithm, context = one_number("maddpg", [0.3, 5.0, 5.0, -0.2, 0.7, 0.4])
     code = algorithms.implementation(algorithm)
     for group in (0, 1):
@@ -153,8 +153,8 @@ def test_the_gradient_of_a_central_critic_has_what_others_did():
 
 
 def test_a_target_sees_what_target_policies_do_where_something_follows():
-    # Nothing is over; the next state is (0, 1, 1, 0) and target policies give tanh(0.5) and tanh(-1). With rewards 1
-    # and gamma 0.9 the target is 1 + 0.9 * 2 tanh(0.1 - 0.25 + 0.7 tanh(0.5) + 0.4 tanh(-1)). What was done in
+    # No episode ends; the next state is (0, 1, 1, 0) and target policies give tanh(0.5) and tanh(-1). With rewards 1
+    # and gamma 0.9 the target is 1 + 0.9 * 2 tanh(0.1 - 0.25 + 0.7 tanh(0.5) + 0.4 tanh(-1)). The action taken in
     # (1, 0, 0, 1) has the value 2 tanh(0.3 - 0.2 + 0.7 * 0.5 + 0.4 * -0.5), and the loss is the squared difference.
     cut = np.stack([np.zeros(NUM_ENVS, int), np.arange(NUM_ENVS)], axis=1)
     beyond = np.broadcast_to(np.eye(2)[::-1][:, None], (2, NUM_ENVS, 2)).copy()
@@ -196,7 +196,7 @@ def test_agents_that_are_gone_have_no_part_in_what_is_learned(name):
     gone = ~made["alive"]
     other = {key: array.copy() for key, array in made.items()}
     other["reward"][gone], other["action/0"][gone], other["observation/0"][gone] = 0.0, 0, 9.0
-    # A side's reward is that of all of it, so the rewards of dead agents are distinguished by each agent's own.
+    # A side's reward is the sum of its agents', so only `own` rewards distinguish the rewards of dead agents.
     found = [learned(*scene(name, spec, content, reward="own")).tensors for content in (made, other)]
     assert [key for key in found[0] if found[0][key].tobytes() != found[1][key].tobytes()] == []
 

@@ -1,4 +1,4 @@
-"""MADDPG and IDDPG against a plain computation in torch, in float64, wherever their stages run."""
+"""MADDPG and IDDPG against a plain computation in torch, in float64, under every placement."""
 
 import functools
 from dataclasses import replace
@@ -19,7 +19,7 @@ from functions.learner.update import as_stored
 
 ROUNDS, UPDATES, STEPS = 2, 2, 12
 POOLED, APART = Team(groups=(0, 1, 0), identity=True), Team(groups=(0, 1, 2))
-# Caps that bind for every network, and on both sides. Adam's guard is large enough for gradients near 0 to stay
+# Norm caps that clip every network, on both sides. Adam's epsilon is large enough for gradients near 0 to stay
 # comparable.
 TIGHT, MIDDLE = 0.01, 0.4
 SETTINGS = {
@@ -55,14 +55,14 @@ CASES = {
         {"recurrent": True, "batch_size": 2, "target_update_interval": 3},
     ),
 }
-# Whose rewards have a scale and a level already, which in the others the first update makes.
+# Cases that start with a reward scale and level; in the others the first update sets them.
 LATER = [case for case in CASES if "first update" not in case]
 EACH_CASE = pytest.mark.parametrize("case", CASES)
 EACH = pytest.mark.parametrize("name", ["maddpg", "iddpg"])
 
 
 def spec_of(kind, state_size=5):
-    """Three agents on two sides: two of one class, one of another, all of this kind; with both only the two choose."""
+    """Three agents on two sides: two of one class, one of another, all of this kind; `both`: only the two choose."""
     numbers = {"actions": 2, "low": (-1.0, -2.0), "high": (1.0, 3.0)}
     own = numbers if kind == "numbers" else {"actions": 3}
     other = {"actions": 4} if kind == "one choice" else {"actions": 1, "low": (0.0,), "high": (1.0,)}
@@ -75,7 +75,7 @@ def spec_of(kind, state_size=5):
 
 @functools.cache
 def rollouts(spec):
-    """Two rollouts of random steps, named as actors name them."""
+    """Two rollouts of random steps, with actors' tensor names."""
     rng, found = np.random.default_rng(5), {}
     for number in range(2):
         tensors = found[RolloutKey(number, 0, str(number))] = rollout_of(spec, rng, STEPS, num_envs=3)
@@ -94,7 +94,7 @@ def scene(name, case, changed=None, state_size=5):
     for group in sorted(set(team.groups)):
         state |= algorithms.implementation(algorithm).initialise(spec, team, config, 3, group)
     state = {key: array.astype(np.float64) if array.dtype == np.float32 else array for key, array in state.items()}
-    # Networks whose last layers do not begin near 0: masks, ties and saturation are then met at once.
+    # Networks whose last layers do not start near 0, so that masks, ties and saturation occur at once.
     rng = np.random.default_rng(1)
     for key in state:
         if key.split("/")[0] in ("policy", "target", "critic", "critic_target"):
@@ -119,7 +119,7 @@ def played(kept):
 
 
 def readable(algorithm, work, tensors):
-    """The parts that the work's task would be given."""
+    """The parts that the work's task would read."""
     parts = {part for stage in work.stages for part in algorithm.stage(stage).reads}
     wanted = tuple(f"{part}/g{group:02d}" for part in parts for group in work.groups)
     return {key: array for key, array in tensors.items() if "/".join(key.split("/")[:2]) in wanted}
@@ -127,8 +127,8 @@ def readable(algorithm, work, tensors):
 
 @functools.cache
 def learned(name, case, rule, changed=None, state_size=5):
-    """The learner's state after some rounds of a placement, and the metrics of the last: every work sees what its task
-    would be given."""
+    """The learner's state after some rounds of a placement, and the metrics of the last: each work reads only
+    its task's parts."""
     algorithm, context = scene(name, case, changed, state_size)
     groups, code = sorted(set(context.team.groups)), algorithms.implementation(algorithm)
     state = dict(context.tensors)

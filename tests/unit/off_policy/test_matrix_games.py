@@ -1,4 +1,4 @@
-"""The games pay what their papers say, and time limits mean in the corridor what its module says."""
+"""The games pay as in their papers, and time limits act in the corridor as its module documents."""
 
 import itertools
 
@@ -52,7 +52,7 @@ def test_the_two_steps_pay_what_the_paper_says():
     np.testing.assert_array_equal(seen.state, np.tile([1, 0, 0], (16, 1)))
     step = environment.step((plans[:, :2],))
     assert not step.rewards.any() and not step.ended.any()
-    expected = np.where(plans[:, :1] == 0, [[0, 1, 0]], [[0, 0, 1]])  # agent_0 alone chooses
+    expected = np.where(plans[:, :1] == 0, [[0, 1, 0]], [[0, 0, 1]])  # only agent_0's action counts
     np.testing.assert_array_equal(step.observation.state, expected)
     np.testing.assert_array_equal(step.observation.values[0], np.repeat(expected[:, None], 2, axis=1))
     step = environment.step((plans[:, 2:],))
@@ -106,7 +106,7 @@ def test_a_corridor_keeps_every_promise_of_an_environment(task):
 
 
 def transitions(task, steps):
-    """Random play of one agent alone: cell, action, reward, next cell, terminated, truncated, each ``[rows]``."""
+    """Random play of a single agent: cell, action, reward, next cell, terminated, truncated, each ``[rows]``."""
     environment = registry.make(EnvTask(name=task.name, agents=1, options=task.options), 50)
     rng = np.random.default_rng(0)
     seen = environment.reset(rng)
@@ -126,12 +126,12 @@ def transitions(task, steps):
 
 
 def learned(task, over):
-    """Action values ``[cells, 2]`` of dynamic programming on what was played; `over` says which flags end a row."""
+    """Action values ``[cells, 2]`` by dynamic programming on the transitions; `over` selects the end flags."""
     cell, action, reward, following, terminated, truncated = transitions(task, 40)
     values = np.zeros((cell.max() + 1, 2))
-    for _ in range(len(values) + 1):  # the tree is no deeper than the corridor is long
+    for _ in range(len(values) + 1):  # the corridor's length bounds the number of iterations
         targets = td.one_step(reward, values.max(axis=1)[following], over(terminated, truncated), 0.9)
-        values[cell, action] = targets  # the task is deterministic, so every row of a pair says the same
+        values[cell, action] = targets  # the task is deterministic, so all rows of a pair agree
     return values
 
 

@@ -1,4 +1,4 @@
-"""The mixing network against a table worked out by hand, automatic differentiation, and its one promise."""
+"""The mixing network against a table worked out by hand, automatic differentiation, and its monotonicity."""
 
 import math
 
@@ -47,7 +47,7 @@ BY_HAND = [
     (1.0, (2.0, 50.0), (True, False), 22.0, (4.0, 0.0)),
     # s = -1: |W1| = (3, 3), b1 = -3, |w2| = 6, the hidden unit of b2 is off: 10. Inside 3 + 6 - 3 = 6.
     (-1.0, (1.0, 2.0), (True, True), 46.0, (18.0, 18.0)),
-    # Nobody is left: inside b1 = -3, the value of the state alone.
+    # All agents are dead: inside b1 = -3, the value of the state alone.
     (-1.0, (1.0, 2.0), (False, False), 10 + 6 * (math.exp(-3) - 1), (0.0, 0.0)),
 ]
 

@@ -1,4 +1,4 @@
-"""What values promise beyond what came, against a walk through the round step by step."""
+"""The excess of predicted values over returns, against a plain step-by-step computation."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from functions.algorithms.base import Share
 from functions.learner import stages
 
 GAMMA = 0.8
-# Of the normaliser of `Scene`: weight 0.004, mean 0.5, mean square 2.5, level 0.3.
+# The normaliser of `Scene`: weight 0.004, mean 0.5, mean square 2.5, level 0.3.
 SCALE, OFFSET = 1.5, 0.3
 
 
@@ -84,7 +84,7 @@ def test_of_a_joint_value_every_side_has_a_metric(name, sides):
     for side in ([0, 2], [1, 3]) if sides else ([0, 1, 2, 3],):
         living = batch.alive[side]
         left = living & ~batch.terminated[side]
-        if name == "qmix":  # a mixer of zeros says nothing
+        if name == "qmix":  # a mixer of zeros gives 0
             values = tail = np.full((STEPS, NUM_ENVS), OFFSET)
         else:
             values = (SCALE * 0.3 + OFFSET / len(side)) * living.sum(axis=0)
@@ -106,7 +106,7 @@ def test_where_the_round_was_cut_the_target_critic_values_what_the_target_policy
     seen, liked = scene.spec.classes[1].observation_size, 2
     for part, value in (("critic", 0.3), ("critic_target", 0.7)):
         scene.tensors[f"{part}/g01/b1"] = np.array([value])
-    scene.tensors["critic_target/g01/w0"][seen + liked] = 1.0  # one more for this action, but for tanh
+    scene.tensors["critic_target/g01/w0"][seen + liked] = 1.0  # this action is worth one more, but for tanh
     scene.tensors["critic_target/g01/w1"][:] = 1.0
     scene.tensors["target/g01/b1"] = np.eye(4)[liked]
     batch, found = metrics(scene)

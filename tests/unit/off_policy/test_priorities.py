@@ -1,4 +1,4 @@
-"""What priorities are after an update, worked out by hand, and whose they are when the replay buffer moves on."""
+"""Priorities after an update, worked out by hand, and their assignment to transitions as the replay buffer slides."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from functions.environments.base import AgentClass, EnvSpec
 from functions.learner import stages
 
 ALONE = EnvSpec(agents=("a",), classes=(AgentClass("a", (0,), 1, 2),), horizon=4)
-# Values are 0 and stay there, so that |value - target| is the reward.
+# Values stay 0, so that |value - target| is the reward.
 STILL = {
     "lr": 1e-30,
     "gamma": 0.9,
@@ -24,7 +24,7 @@ STILL = {
 
 
 def rollout(*rewards):
-    """Steps of one environment, in which nothing ends; observations are zeros."""
+    """Steps of one environment without episode ends; observations are zeros."""
     shape, at_the_end = (len(rewards), 1), np.array([[len(rewards) - 1, 0]])
     return {
         "terminated": np.zeros((1, *shape), bool), "alive": np.ones((1, *shape), bool), "ended": np.zeros(shape, bool),
@@ -35,7 +35,7 @@ def rollout(*rewards):
 
 
 class Alone:
-    """An agent that learns by itself, its tensors, and its replay buffer with rollouts by (round, number)."""
+    """A single learning agent, its tensors, and its replay buffer with rollouts by (round, number)."""
 
     def __init__(self, **settings):
         self.algorithm = algorithms.algorithm("iql")
@@ -75,14 +75,14 @@ def test_two_updates_are_worked_out_by_hand():
     draw = Draw.sample(agent.context(0), "g00")
     assert (draw.indices.tolist(), draw.weights.tolist()) == ([0, 1, 2, 3], [1, 1, 1, 1])
     agent.learn(0)
-    # The square roots of 1, 0.000001, 3 and 8, but for the little that is added to each.
+    # The square roots of 1, 0.000001, 3 and 8, up to the small constant added to each.
     np.testing.assert_allclose(agent.values, [1, 0.001, 3**0.5, 8**0.5], rtol=1e-6)
-    # Of the total 5.5615 the segments hold up to 1, 1.001, 2.733 and the rest; the parts of draws begin at 0, 1.390,
-    # 2.781 and 4.171. So the last two draws fall into the last segment, whatever the random numbers.
+    # The segments' cumulative priorities are 1, 1.001, 2.733 and 5.5615; the parts of draws begin at 0, 1.390,
+    # 2.781 and 4.171. So the last two draws fall into the last segment for any random numbers.
     draw = Draw.sample(agent.context(1), "g00")
     assert draw.indices[2:].tolist() == [3, 3]
     assert draw.indices[1] in (2, 3)
-    # Half of the way from 0.4 to 1: (least over own) to the power of 0.7, which is (N P)^-0.7 over its maximum.
+    # Beta is half-way from 0.4 to 1: (least / own)^0.7, which is (N P)^-0.7 over its maximum.
     np.testing.assert_allclose(draw.weights[2:], (0.001 / 8**0.5) ** 0.7, rtol=1e-6)
 
 
@@ -110,7 +110,7 @@ def test_rollouts_that_leave_are_forgotten_and_new_ones_come_first():
     np.testing.assert_allclose(known.values[4:], 1, rtol=1e-5)
     agent.learn(0)
     assert agent.tensors["priorities/g00/units"].tolist() == [[0, 1], [1, 0], [1, 1]]
-    # One update at the square root of 8 makes it what is to come begins with.
+    # After one update with priority √8, new transitions start with √8.
     agent.hold(2, {(1, 1): rollout(8, 8, 8, 8), (2, 0): rollout(0, 0, 0, 0)})
     np.testing.assert_allclose(Priorities.load(agent.context(0), "g00").values[4:], 8**0.5, rtol=1e-6)
 
@@ -124,8 +124,8 @@ def test_rollouts_are_found_by_name_in_any_order():
 
 
 def test_the_priority_of_a_segment_is_that_of_its_mean_error_over_rows_that_are_learned_from():
-    """Two agents, two steps, three segments: errors 1, 2, 3 and 6 are 3 in the mean, 4 and 0 of an agent that lives
-    are 2, and a segment in which nobody lives has priority 0."""
+    """Two agents, two steps, three segments: errors 1, 2, 3 and 6 have mean 3, errors 4 and 0 of one living agent
+    have mean 2, and a segment without living agents has priority 0."""
     difference = np.array([[[1, -4, 0], [2, 0, 0]], [[-3, 0, 0], [6, 0, 0]]], np.float64)
     learned = np.array([[[True, True, False], [True, True, False]], [[True, False, False], [True, False, False]]])
     config = Alone(priority=1.0).config

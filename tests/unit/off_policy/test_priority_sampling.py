@@ -1,4 +1,4 @@
-"""How often transitions are drawn, exactly, and the importance weights that correct for it."""
+"""Exact draw frequencies of transitions, and the importance weights that correct for them."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from functions.algorithms.off_policy.priorities import importance_weights, propo
 
 
 def grid(parts):
-    """The middles of `parts` equal parts of 0 to 1."""
+    """The midpoints of `parts` equal parts of [0, 1]."""
     return (np.arange(parts) + 0.5) / parts
 
 
@@ -29,7 +29,7 @@ def test_a_single_draw_finds_every_index_in_exact_proportion(wanted):
 
 
 def test_a_minibatch_draws_once_from_each_equal_part():
-    # Total 8, four draws: marks within 0-2, 2-4, 4-6 and 6-8. Places hold 0-1, 1-1, 1-4 and 4-8.
+    # Total 8, four draws: marks within 0-2, 2-4, 4-6 and 6-8. The indices' intervals are 0-1, 1-1, 1-4 and 4-8.
     priorities = np.array([1.0, 0.0, 3.0, 4.0])
     np.testing.assert_array_equal(sample_indices(priorities, np.array([0.25, 0.0, 0.0, 0.9])), [0, 2, 3, 3])
     np.testing.assert_array_equal(sample_indices(priorities, np.array([0.5, 0.9, 0.5, 0.0])), [2, 2, 3, 3])
@@ -51,7 +51,7 @@ def test_a_large_buffer_is_drawn_from_in_proportion_to_small_priorities():
     priorities = np.full(1_000_000, 1e-6)
     priorities[123_456] = 1.0  # half of the total
     found = sample_indices(priorities, np.full(1000, 0.5, np.float32))
-    # The lump covers exactly half of the 1,000 parts; each of the others finds another index.
+    # The large priority covers exactly half of the 1,000 parts; each other part draws another index.
     assert (found == 123_456).sum() in (499, 500, 501)
     assert len({*found.tolist()}) == 1001 - (found == 123_456).sum()
 
@@ -62,7 +62,7 @@ def test_weights_are_worked_out_by_hand():
     np.testing.assert_allclose(importance_weights(priorities, np.array([0, 1, 2, 1]), 1.0), [1, 1 / 2, 1 / 5, 1 / 2])
     np.testing.assert_allclose(importance_weights(priorities, np.array([1, 2]), 0.5), [2**-0.5, 5**-0.5])
     np.testing.assert_array_equal(importance_weights(priorities, np.array([1, 2]), 0.0), [1, 1])
-    # An index that is never drawn has no part in the maximum.
+    # An index that is never drawn does not count in the maximum.
     np.testing.assert_allclose(importance_weights(np.array([0.0, 2.0, 5.0]), np.array([1, 2]), 1.0), [1, 2 / 5])
 
 

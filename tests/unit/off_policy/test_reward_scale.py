@@ -26,7 +26,7 @@ def test_rewards_as_they_are_have_the_level_too():
 def test_the_level_stays_when_rewards_change_while_the_scale_follows():
     twice = once().updated(REWARDS + 6, lambda: pytest.fail("it was asked for once"))
     assert twice.level == -20
-    # Both count nearly alike: mean 1, mean square (6 + 18) / 2 = 12.
+    # Both count nearly equally: mean 1, mean square (6 + 18) / 2 = 12.
     assert twice.value_scale(True).reward == pytest.approx(11**0.5, rel=1e-3)
 
 

@@ -1,4 +1,4 @@
-"""An agent that dies for its team: with the team's return it learns to, with its own it does not."""
+"""An agent learns to die for its team from the team's return, and not from its own."""
 
 import pytest
 from seeds import each_seed, slow
@@ -24,7 +24,7 @@ QUICK = ("mappo", "qmix", "iddpg")
 @each_seed
 @pytest.mark.parametrize("name", [name if name in QUICK else slow(name) for name in SETTINGS])
 def test_it_dies_where_its_team_is_paid_for_it(name, seed):
-    """5 a step later are worth 4.5 to the team, more than the 1 that it could take."""
+    """A reward of 5 one step later is worth 4.5 to the team, more than the 1 that the agent could take."""
     settings = SETTINGS[name] | ({} if name in JOINT else {"reward": "team"})
     assert returned(GAME, trained_policy(GAME, name, settings, rounds=10, seed=seed)) == 5
 

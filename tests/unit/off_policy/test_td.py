@@ -19,7 +19,7 @@ def test_a_termination_removes_what_follows_and_a_truncation_does_not():
 # Rewards 1, 2, 4, 8 from step 0 to 3, values after each step 16, 32, 64, 128, a discount of ½: r_t + ½ r_{t+1} + ... as
 # far as the m steps go, and ½^m times the value after the last one. (returns, discount, last, target)
 ROWS = {
-    # Nothing ends: the sequence itself stops the sums of steps 2 and 3 early.
+    # No episode ends: the end of the sequence shortens the sums of steps 2 and 3.
     # t=0: 1 + ½2 + ¼4 = 3, ⅛ of 64; t=1: 2 + ½4 + ¼8 = 6, ⅛ of 128; t=2: 4 + ½8 = 8, ¼ of 128; t=3: 8, ½ of 128.
     "runs on": ((), (), [3, 6, 8, 8], [1 / 8, 1 / 8, 1 / 4, 1 / 2], [2, 3, 3, 3], [11, 22, 40, 72]),
     # Step 1 terminates. t=0: 1 + ½2 = 2 and no value; t=1: 2 and no value; then as above.
@@ -94,7 +94,7 @@ def test_double_q_takes_the_targets_value_of_the_online_choice_among_legal_actio
     target = np.array([[10.0, 20, 30], [10.0, 20, 30], [7.0, 8, 9], [1.0, 2, 3]])
     legal = np.array([[True, True, True], [True, False, True], [True, True, True], [True, True, False]])
     # Free: action 1, although the target prefers 2. Without action 1: action 2. A tie: the first. The best one of row 3
-    # is illegal; of the two left the first.
+    # is illegal: the first of the other two.
     np.testing.assert_array_equal(td.double_q(online, target, legal), [20, 30, 7, 1])
     np.testing.assert_array_equal(td.double_q(online, target), [20, 20, 7, 3])
     wide = (array.reshape(2, 1, 2, 3) for array in (online, target, legal))
@@ -108,8 +108,8 @@ def test_the_error_of_the_values_taken_goes_to_the_actions_taken():
 
 
 def test_the_joint_error_is_the_sum_over_living_agents():
-    # Row 0: both live and play on: (3 + 4) - (1 + ½2) - (1 + ½6) = 1. Row 1: agent 1 terminates here:
-    # 7 - (1 + ½2) - 1 = 4. Row 2: agent 1 was dead before, whatever its network says: 3 - (1 + ½2) = 1.
+    # Row 0: both agents live on: (3 + 4) - (1 + ½2) - (1 + ½6) = 1. Row 1: agent 1 terminates here:
+    # 7 - (1 + ½2) - 1 = 4. Row 2: agent 1 was dead before, so its network's output does not count: 3 - (1 + ½2) = 1.
     utilities, following = np.array([[3.0, 4]] * 3).T, np.array([[2.0, 6]] * 3).T
     rewards = np.array([[1.0, 1], [1, 1], [1, 0]]).T
     terminated = np.array([[False, False], [False, True], [False, False]]).T

@@ -1,5 +1,5 @@
-"""Value methods in stages are value methods at once: the same weights as a plain loop with automatic differentiation,
-and the same bytes wherever the stages run."""
+"""Value methods in stages: the same weights as a plain loop with automatic differentiation, and the same bytes under
+every placement of stages."""
 
 from dataclasses import replace
 
@@ -105,16 +105,16 @@ def equals_plain(scene):
     assert found.keys() == plain.tensors.keys()
     for key, array in plain.tensors.items():
         np.testing.assert_allclose(found[key], array, rtol=1e-10, atol=1e-13, err_msg=key)
-        # Something was learned, everywhere.
+        # Every network changed.
         assert not array.size or not np.array_equal(found[key], scene.tensors[key]), key
     norms = {key: value for key, value in metrics.items() if "grad_norm" in key}
     assert norms == {metric_of(key): pytest.approx(norm, rel=1e-9) for key, norm in plain.norms.items()}
-    for key, capped in plain.capped.items():  # the cap took part
+    for key, capped in plain.capped.items():  # the norm cap clipped gradients
         assert capped == 0 if scene.config.max_grad_norm == WIDE else capped > 0, (key, capped)
 
 
 def metric_of(network):
-    """The name of the norm of the network's gradient."""
+    """The metric name of the network's gradient norm."""
     part, group = network.split("/")
     return f"mix/mixer_grad_norm/{group}" if part == "mixer" else f"policy/policy_grad_norm/{group}"
 
@@ -178,7 +178,7 @@ def test_what_dead_agents_saw_did_and_got_changes_no_byte(name, case, state_size
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_was_not_drawn_changes_no_byte(name):
-    """A minibatch of two steps out of 54: the other rows are not looked at."""
+    """A minibatch of two steps out of 54: the other rows have no effect."""
     scene = Scene(name, batch_size=2, updates_per_round=1)
     batch = scene.replay_buffer.sample(generator(5, FIRST, "replay", 0), 2)
     wanted = {float(value) for value in batch.observations[0][0, 0, :, 0]}
@@ -203,13 +203,13 @@ def test_a_function_with_all_stages_makes_utilities_of_a_minibatch_once(name, ru
 
     monkeypatch.setattr(decomposed, "agent_utilities", counted)
     scene.run(rule, rounds=1)
-    # Of the round's own data once more, in its last update, for the metrics.
+    # A second set from the round's own data, in its last update, for the metrics.
     for update, whole in ((0, 0), (1, 1)):
         assert made.count(update) == (passes + whole) * len(set(scene.team.groups))
 
 
 def test_the_gradient_of_a_sum_is_each_networks_own():
-    """VDN: the gradient is the same for all living agents, so a network knows no other's weights."""
+    """VDN: the gradient is the same for all living agents, so a network does not depend on another's weights."""
     scene = Scene("vdn", APART, sequence_length=2, n_step=2)
     code, groups = algorithms.implementation(scene.algorithm), (0, 1, 2, 3)
     known = dict(scene.tensors)
@@ -224,7 +224,7 @@ def test_the_gradient_of_a_sum_is_each_networks_own():
 
 
 def test_a_stage_leaves_the_minibatch_as_it_was():
-    """All stages of an update see the same arrays; none may write into them."""
+    """All stages of an update share arrays; none may write into them."""
     for name in NAMES:
         scene = Scene(name, recurrent=True, burn_in=1, n_step=2)
         drawn = scene.replay_buffer.sample
@@ -259,5 +259,5 @@ def test_segments_that_begin_where_episodes_do_are_unrolled_like_whole_rollouts(
     for begin in range(0, STEPS, 2):
         part = values(begin * NUM_ENVS + np.arange(NUM_ENVS), 2)
         np.testing.assert_allclose(part, whole[begin : begin + 2], rtol=1e-12)
-        if begin:  # a segment that begins amid an episode has no hidden state from before
+        if begin:  # a segment that starts within an episode has no earlier hidden state
             assert not np.allclose(values((begin - 1) * NUM_ENVS + np.arange(NUM_ENVS), 1), whole[begin - 1 : begin])

@@ -1,4 +1,4 @@
-"""What IQL, VDN and QMIX learn where it is known what they can learn, and what they refuse."""
+"""IQL, VDN and QMIX on tasks with known solutions, and their refusals."""
 
 import msgspec
 import numpy as np
@@ -29,7 +29,7 @@ SMALL = {
     "buffer_size": 10_000,
     "tau": 0.1,
 }
-# Whatever is done is done at random, so that all pairs of actions are seen equally often.
+# All actions are random, so that all pairs of actions are equally frequent.
 EXPLORING = {**SMALL, "epsilon_start": 1.0, "epsilon_end": 1.0}
 OWN = {"iql": {}, "vdn": {}, "qmix": {"mixing_embed_dim": 8, "hypernet_embed": 8}}
 TWO_STEP, CORRIDOR = EnvTask(name="matrix/two_step"), EnvTask(name="toy/corridor")
@@ -40,13 +40,13 @@ def learned(task, name, seed=0, rounds=8, num_envs=32, **settings):
 
 
 def outputs(policy, cells):
-    """For all actions ``[agents, cells, actions]`` of agents that see each cell of a task as a one-hot."""
+    """Outputs ``[agents, cells, actions]`` of agents that observe each cell of a task as a one-hot."""
     seen = np.repeat(np.eye(cells, dtype=np.float32)[:, None], 2, axis=1)
     return policy.outputs(Observation(values=(seen,), alive=np.ones((cells, 2), bool)))[0][0]
 
 
 def values(task, name, cells, seed, **settings):
-    """What two agents make of their actions: outputs, and the level above which they stand, half of a joint one."""
+    """Two agents' action values: outputs plus the level, or half of a joint level."""
     policy, tensors = trained_teams.train(
         task, name, {**EXPLORING, **OWN[name], **settings, "standardise_rewards": False}, 10, 64, seed=seed
     )
@@ -67,7 +67,7 @@ def test_the_two_step_game_is_solved_by_who_can_say_that_values_do_not_add_up(na
 
 @each_seed
 def test_the_values_of_vdn_are_the_closest_sum_to_what_is_paid(seed):
-    """By least squares over the four pairs of state 2B, all alike: -1.5, 2.5, 2.5 and 6.5, against 0, 1, 1 and 8."""
+    """By unweighted least squares over the four pairs of state 2B: -1.5, 2.5, 2.5 and 6.5, against 0, 1, 1 and 8."""
     one, two = values(TWO_STEP, "vdn", 3, seed, batch_size=128, updates_per_round=60, hidden=[16], lr=3e-3)
     np.testing.assert_allclose(one[2][:, None] + two[2], [[-1.5, 2.5], [2.5, 6.5]], atol=0.5)
     np.testing.assert_allclose(one[1][:, None] + two[1], np.full((2, 2), 7), atol=0.5)
@@ -75,8 +75,8 @@ def test_the_values_of_vdn_are_the_closest_sum_to_what_is_paid(seed):
 
 @each_seed
 def test_the_joint_values_of_qmix_are_those_of_the_game(seed):
-    """What each pair is worth, discounted by 0.99 in the first state: 7 and 8 follow the one and the other of the first
-    agent's actions. The paper's table 2 has 6.93, 6.93, 7.92, 7.92; 7.00 four times; 0.00, 1.00, 1.00, 8.00."""
+    """Values of pairs, discounted by 0.99 in the first state: the first agent's actions lead to 7 and 8.
+    The paper's table 2 has 6.93, 6.93, 7.92, 7.92; 7.00 four times; 0.00, 1.00, 1.00, 8.00."""
     settings = {**EXPLORING, **OWN["qmix"], "standardise_rewards": False}
     policy, tensors = trained_teams.train(TWO_STEP, "qmix", settings, 8, 64, seed=seed)
     mixer, flat = mixer_of(tensors, "mixer/g00")
@@ -93,7 +93,7 @@ def test_the_joint_values_of_qmix_are_those_of_the_game(seed):
 @pytest.mark.conformance
 @pytest.mark.parametrize("name", ["iql", "vdn", "qmix"])
 def test_who_explores_less_and_less_may_find_the_best_where_the_penalty_is_high(name):
-    """With -7 a corner is worth 1 beside a partner at random and the middle 2/3, so that it depends on the seed whether
+    """With -7 a corner is worth 1 beside a random partner and the middle 2/3, so the seed decides whether
     both settle on the same corner: of ten seeds 4, 6 and 8 do."""
     task, settings = EnvTask(name="matrix/penalty", options={"k": -7}), {**SMALL, **OWN[name], "epsilon_steps": 300}
     returns = [returned(task, trained_policy(task, name, settings, 6, num_envs=64, seed=seed)) for seed in range(20)]
@@ -103,8 +103,8 @@ def test_who_explores_less_and_less_may_find_the_best_where_the_penalty_is_high(
 @each_seed
 @pytest.mark.parametrize("name", [slow("iql"), "vdn", slow("qmix")])
 def test_who_explores_less_and_less_finds_the_best_of_the_penalty_game(name, seed):
-    """With a penalty of -3 the corners, 7/3 in the mean over a partner that acts at random, are worth more than the
-    middle, 2/3; which of the two pairs that pay 10 it is, both settle on as they explore less."""
+    """With a penalty of -3 the corners, 7/3 in the mean over a random partner, are worth more than the middle,
+    2/3; both agents settle on one of the two pairs that pay 10 as they explore less."""
     task = EnvTask(name="matrix/penalty", options={"k": -3})
     settings = {**SMALL, **OWN[name], "epsilon_steps": 1000, "buffer_size": 500}
     found = returned(task, trained_policy(task, name, settings, rounds=20, num_envs=64, seed=seed))
@@ -113,7 +113,7 @@ def test_who_explores_less_and_less_finds_the_best_of_the_penalty_game(name, see
 
 @each_seed
 def test_the_central_critic_of_maddpg_learns_what_every_pair_of_the_climbing_game_pays(seed):
-    """A joint value of any shape: the optimum of 11 stands among penalties that no mean over partners would show."""
+    """An unrestricted joint value: the optimum of 11 lies among penalties that a mean over partners would hide."""
     pays = [[11, -30, 0], [-30, 7, 6], [0, 0, 5]]
     settings = {
         "gamma": 0.9, "hidden": [32], "lr": 1e-9, "critic_lr": 0.01, "batch_size": 64, "updates_per_round": 60,
@@ -144,7 +144,7 @@ def test_who_averages_over_a_partner_that_explores_misses_the_best(name, game, e
 @each_seed
 @pytest.mark.parametrize("game", ["climbing", "penalty"])
 def test_a_joint_value_that_rises_with_the_own_ones_misses_the_best(game, seed):
-    """No such value can have a best pair whose neighbours are worse than what they are neighbours of."""
+    """No monotonic value can have a best pair whose neighbours are worse than their own other neighbours."""
     task = EnvTask(name=f"matrix/{game}")
     assert returned(task, learned(task, "qmix", seed, rounds=6, num_envs=64)) < optimal_return(task)
 
@@ -152,7 +152,7 @@ def test_a_joint_value_that_rises_with_the_own_ones_misses_the_best(game, seed):
 @each_seed
 @pytest.mark.parametrize(("time_limit", "going_on"), [("bootstrap", [7.29, 8.1, 9, 10]), ("terminal", [0.9, 0, 9, 10])])
 def test_the_values_of_the_corridor_are_those_worked_out_by_hand(time_limit, going_on, seed):
-    """See `functions.environments.corridor`: learning that takes a time limit for an end sees nothing behind the first
+    """See `functions.environments.corridor`: treating a time limit as terminal hides all after the first
     leg."""
     settings = {"batch_size": 128, "updates_per_round": 60, "gamma": 0.9, "hidden": [16]}
     found = values(CORRIDOR, "iql", 4, seed, reward="own", time_limit=time_limit, **settings)
@@ -164,7 +164,7 @@ def test_the_values_of_the_corridor_are_those_worked_out_by_hand(time_limit, goi
 @pytest.mark.parametrize(("time_limit", "walks"), [("bootstrap", [1, 1, 1]), ("terminal", [0, 1, 1])])
 @pytest.mark.parametrize("name", [slow("vdn"), "qmix"])
 def test_a_joint_value_walks_the_corridor_only_where_a_time_limit_is_no_end(name, time_limit, walks, seed):
-    """At the first place taking is worth 1, and going on 0.9 to who takes a time limit for an end: not compared."""
+    """Not compared in the first cell, where taking is worth 1 and, with terminal time limits, going on 0.9."""
     found = outputs(learned(CORRIDOR, name, seed, gamma=0.9, time_limit=time_limit), 4).argmax(axis=2)
     assert found[:, 1:].tolist() == [walks, walks]
 
@@ -177,7 +177,7 @@ HARD = {"masked": True, "elimination": True, "mixed": True}
 @pytest.mark.parametrize("options", [slow({}), HARD], ids=["plain", "agents die, actions are masked"])
 @pytest.mark.parametrize("name", [slow("iql"), slow("vdn"), "qmix"])
 def test_agents_that_explore_less_and_less_answer_every_signal(name, options, seed):
-    """Two agents, five steps, a right answer each is the best there is: 10."""
+    """Two agents, five steps, a right answer each: the best return is 10."""
     task = EnvTask(name="toy/signal", options=options)
     assert mean_return(task, trained_policy(task, name, {**ANSWERING, **OWN[name]}, rounds=10, seed=seed)) == 10
 
@@ -198,7 +198,7 @@ def test_agents_with_a_hidden_state_answer_every_signal(seed):
 
 
 def mean_return(task, policy, episodes=64):
-    """Of greedy episodes, summed over agents."""
+    """The mean return of greedy episodes, summed over agents."""
     found = play(registry.make(task, episodes), policy, np.random.default_rng(1), True, episodes)
     return found.agent_returns().sum(axis=1).mean()
 

@@ -10,7 +10,7 @@ GAMMA, LAMBDA = 0.5, 0.5  # γλ = 0.25
 
 
 def column(*numbers):
-    """One copy's series ``[T, 1]``."""
+    """One environment's series ``[T, 1]``."""
     return np.array(numbers, dtype=float)[:, None]
 
 
@@ -32,7 +32,7 @@ def test_a_termination_has_no_bootstrap():
 def test_a_truncation_bootstraps_and_stops_the_sum_and_a_rollout_end_bootstraps():
     # The episode is cut after step 1 (value after the cut: 4), the rollout ends after step 2 within the next one (6).
     # δ2 = 3 + 0.5 * 6 - 2 = 4; δ1 = 2 + 0.5 * 4 - 1 = 3; δ0 = 1 + 0.5 * 1 - 0.5 = 1
-    # A2 = 4; A1 = 3, nothing of the next episode; A0 = 1 + 0.25 * 3 = 1.75
+    # A2 = 4; A1 = 3, without the next episode; A0 = 1 + 0.25 * 3 = 1.75
     found = advantages(column(1, 2, 3), column(0.5, 1, 2), column(1, 4, 6), flags(0, 0, 0), flags(0, 1, 0))
     np.testing.assert_array_equal(found, column(1.75, 3, 4))
 
@@ -57,7 +57,7 @@ def test_an_agent_that_dies_takes_nothing_from_what_follows_while_its_team_goes_
 
 
 def test_an_episode_that_ends_by_the_rules_for_all_is_apart_from_the_next():
-    # Step 0 terminates and resets: A0 = 1 - 2 = -1, whatever came later. Step 1 is cut by the rollout's end with value
+    # Step 0 terminates and resets: A0 = 1 - 2 = -1, independent of later steps. Step 1: cut by the rollout's end, value
     # 2: A1 = 5 + 0.5 * 2 - 1 = 5.
     found = advantages(column(1, 5), column(2, 1), column(1, 2), flags(1, 0), flags(1, 0))
     np.testing.assert_array_equal(found, column(-1, 5))
@@ -81,15 +81,15 @@ def test_advantages_are_the_discounted_sum_of_residuals_up_to_the_first_stop():
 
 
 def test_next_values_are_the_next_row_but_after_a_cut_what_stands_there():
-    values = np.array([[[1.0, 2], [3, 4], [5, 6]], [[10, 20], [30, 40], [50, 60]]])  # [2 agents, 3 steps, 2 copies]
-    cut = np.array([[1, 0], [2, 0], [2, 1]])  # copy 0 cut after step 1, the rollout's end cuts both
+    values = np.array([[[1.0, 2], [3, 4], [5, 6]], [[10, 20], [30, 40], [50, 60]]])  # [2 agents, T=3, E=2]
+    cut = np.array([[1, 0], [2, 0], [2, 1]])  # environment 0 is cut after step 1, the rollout's end cuts both
     after = np.array([[-1.0, -2, -3], [-10, -20, -30]])
     expected = [[[3, 4], [-1, 6], [-2, -3]], [[30, 40], [-10, 60], [-20, -30]]]
     np.testing.assert_array_equal(next_values(values, after, cut), expected)
 
 
 def test_a_last_row_without_a_cut_has_no_next_value():
-    # Copy 1 ended by the rules at the rollout's last step: nothing follows.
+    # Environment 1 terminated at the rollout's last step: nothing follows.
     found = next_values(np.ones((1, 2, 2)), np.array([[7.0]]), np.array([[1, 0]]))
     np.testing.assert_array_equal(found, [[[1, 1], [7, 0]]])
 
@@ -98,7 +98,7 @@ def test_a_last_row_without_a_cut_has_no_next_value():
 #   how the third step ends          d2                 d1, d0             A2   A1           A0
 #   by the rules                     1 - 2 = -1         1 + 2/2 - 2 = 0    -1   0 - 1/4      -1/16
 #   by a time limit, "bootstrap"     1 + 4/2 - 2 = 1    0                  1    1/4          1/16
-#   by a time limit, "terminal"      as by the rules: nothing is said to follow
+#   by a time limit, "terminal"      as by the rules: no successor value
 WALK = {"rules": (-1.0, -0.25, -0.0625), "bootstrap": (1.0, 0.25, 0.0625)}
 
 
@@ -116,7 +116,7 @@ def test_what_a_time_limit_cut_off_counts_or_not_as_one_says_and_the_sign_of_the
 
 def test_a_rollout_that_ends_amid_an_episode_is_no_time_limit():
     ended = np.array([[False, True, False], [True, False, False]])
-    # Copy 0 was cut by a time limit; copy 1 ended by the rules, then the rollout ended; copy 2 was never reset.
+    # Environment 0 was truncated; environment 1 terminated, then the rollout ended; environment 2 was never reset.
     cut = np.array([[1, 0], [1, 1], [1, 2]])
     np.testing.assert_array_equal(truncations(ended, cut), [[0, 0, 0], [1, 0, 0]])
 
@@ -132,7 +132,7 @@ def test_everyone_gets_the_sum_of_its_side():
 
 
 def test_a_teams_return_goes_on_when_one_of_it_falls():
-    # Agent 0 falls at step 0, agent 1 wins at step 2 and gets 8 for it. Nothing is expected, λ is 1: what agent 0 did
+    # Agent 0 dies at step 0, agent 1 wins at step 2 and gets 8 for it. Values are 0, λ is 1: agent 0's action
     # was worth 0.5 * 0.5 * 8 = 2 to the team, and nothing to itself.
     alive = np.stack([flags(1, 0, 0), flags(1, 1, 1)])
     terminated = np.stack([flags(1, 0, 0), flags(0, 0, 1)])
@@ -157,8 +157,8 @@ def test_a_side_that_is_gone_has_nothing_to_come_though_the_other_plays_on():
 
 
 def test_a_side_is_over_when_nobody_of_it_plays_on():
-    # Copy by copy: both end here, one does, the last one does, the last one goes on, both were gone before; agent 2 is
-    # of the other side and goes on.
+    # By environment: both end here, one does, the last one does, the last one goes on, both were dead before; agent 2
+    # is on the other side and goes on.
     alive = np.array([[1, 1, 1, 1, 0], [1, 1, 0, 0, 0], [1, 1, 1, 1, 1]], bool)[:, None]
     terminated = np.array([[1, 1, 1, 0, 0], [1, 0, 0, 0, 0], [0, 0, 0, 0, 0]], bool)[:, None]
     batch = SimpleNamespace(alive=alive, terminated=terminated, rewards=np.zeros((3, 1, 5)))

@@ -1,4 +1,4 @@
-"""What is told of policies with memory and of every kind of action, against the policies by torch."""
+"""Reports on recurrent policies and every kind of action, against the same policies in torch."""
 
 import dataclasses
 
@@ -36,7 +36,7 @@ ALL = pytest.mark.parametrize(("kind", "remembers"), CASES)
 
 
 def scene(kind, remembers, hidden=4, **fields):
-    """What the stage that trains the policies sees in double precision, and what the learner gives."""
+    """The input of the policy stage in double precision, and the learner's output."""
     made = synthetic.spec(kind, masked=kind != "numbers", sides=(0, 0, 1))
     context, algorithm = synthetic.context(
         "ippo", made, {**SETTINGS, "hidden": [hidden], "recurrent": remembers}, **fields
@@ -48,7 +48,7 @@ def scene(kind, remembers, hidden=4, **fields):
 
 
 def outputs_and_masks(context, tensors, agent, purpose, count):
-    """What the new policy of `agent` gives for the drawn steps of its class, episode by episode, and what was legal."""
+    """Outputs of `agent`'s new policy for the sampled steps of its class, episode by episode, and the masks."""
     batch, index = context.batch, context.batch.place(agent)[0]
     network = Network(tensors, "policy", f"g{context.team.groups[agent]:02d}", context.config)
     outputs, legal = [], []
@@ -92,7 +92,7 @@ def test_of_numbers_means_and_deviations_are_reported(kind, remembers):
         outputs, _ = outputs_and_masks(context, after, agent, "behaviour", 256)
         np.testing.assert_allclose(tables[agent][:, 0], outputs.numpy(), rtol=0, atol=1e-12)
         np.testing.assert_allclose(tables[agent][:, 1], np.tile(np.exp(after["policy/g00/log_std"]), (256, 1)))
-    assert gaussian(context, after, 1).tables == {}  # makes one choice
+    assert gaussian(context, after, 1).tables == {}  # one choice
 
 
 @ALL
@@ -174,7 +174,7 @@ def test_curvature_is_of_a_share_of_the_chunks_which_the_address_picks(monkeypat
 def test_noise_is_that_of_the_rollouts_gradients(kind, remembers):
     context, after, algorithm = scene(kind, remembers)
     dense = Dense(context, algorithm, 0)
-    # Two rollouts of two copies each; of each the first copy.
+    # Two rollouts of two environments each; the first environment of each.
     rollouts = [[piece for piece in dense.pieces if piece[1] == copy] for copy in (0, 2)]
     wanted = noise_estimate(np.stack([dense.gradient(pieces) for pieces in rollouts]), 0.5)
     metrics = noise(context, after, 0).metrics

@@ -1,4 +1,4 @@
-"""Merging policies with memory and of every kind of action, against the policies by torch."""
+"""Merging recurrent policies and every kind of action, against the same policies in torch."""
 
 import dataclasses
 
@@ -29,7 +29,7 @@ ALL = pytest.mark.parametrize(("kind", "remembers"), CASES)
 
 
 def scene(kind, remembers):
-    """Everyone alone, with policies, critics and normalisers that differ."""
+    """Separate networks for every agent, with policies, critics and normalisers that differ."""
     made = synthetic.spec(kind, masked=kind != "numbers")
     settings = {"hidden": [12, 12], "recurrent": remembers}
     context, algorithm = synthetic.context("ippo", made, settings, precision=np.float32)
@@ -37,7 +37,7 @@ def scene(kind, remembers):
     for group in (0, 1, 2):
         state |= code.initialise(made, ALONE, context.config, 3, group)
         state[f"normaliser/g{group:02d}"] = np.array([group, 3.0 + 2 * group, 1.0])
-    # The first policies act alike whatever they see; a larger last layer makes them differ.
+    # Initial policies are nearly uniform for every observation; a larger last layer makes them differ.
     last, scale = ("w1", 400) if remembers else ("w2", 60)
     state |= {key: scale * array for key, array in state.items() if key.startswith("policy/") and key.endswith(last)}
     if kind == "numbers":
@@ -46,7 +46,7 @@ def scene(kind, remembers):
 
 
 def outputs_of(context, tensors, group, agent):
-    """By torch, in single precision: what the policy gives for the agent's living rows, and its deviations."""
+    """In torch, single precision: the policy's outputs for the agent's living rows, and its deviations."""
     plain = Group(dataclasses.replace(context, tensors=tensors, team=MERGED), algorithms.algorithm("ippo"), 0)
     network = type(plain.policy)(tensors, "policy", f"g{group:02d}", context.config)
     batch = context.batch
@@ -87,7 +87,7 @@ def divergence(context, new):
 
 
 def least_for_one_deviation(context):
-    """Of one Gaussian for rows of two: its variance is the mean of theirs, and KL half the log of that over each's."""
+    """For one Gaussian over rows of two: its variance is the mean, and KL half the log of its ratio to each."""
     rows = context.batch.alive[[0, 2]].sum(axis=(1, 2))
     variances = np.exp(2 * np.stack([context.tensors[f"policy/g{g:02d}/log_std"] for g in (0, 2)]).astype(float))
     share = (rows / rows.sum())[:, None]
@@ -126,7 +126,7 @@ def test_a_merge_without_lessons_keeps_what_the_bases_critic_predicts(kind, reme
 
 
 def test_the_lesson_of_numbers_is_the_one_worked_out_by_hand():
-    # Teacher N(0, 1), student N(1, 2): KL = ln 2 + (1 + 1) / (2 * 4) - 1/2; slopes (1 - 0) / 4 and 1 - 2/4.
+    # Teacher N(0, 1), student N(1, 2): KL = ln 2 + (1 + 1) / (2 * 4) - 1/2; gradients (1 - 0) / 4 and 1 - 2/4.
     distil_target = distil.distil_target(Gaussian(Bounds((-1.0,), (1.0,))), np.zeros((1, 1)), np.zeros((1, 1)), None)
     outputs, own = np.ones((1, 1)), np.log([2.0])
     assert distil_target.divergence(outputs, own) == pytest.approx(np.log(2) + 0.25 - 0.5, rel=1e-12)

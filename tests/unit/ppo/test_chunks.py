@@ -1,4 +1,4 @@
-"""Minibatches of rows and of stretches: every living row once an epoch, and what is remembered as a stretch begins."""
+"""Minibatches of rows and of segments: every living row once an epoch, and the hidden state at a segment's start."""
 
 import dataclasses
 

@@ -42,7 +42,7 @@ class Case:
         return Hessian(self.mlp, self.flat.astype(precision), self.inputs.astype(precision), loss)
 
     def loss(self, flat):
-        """The clipped surrogate and the bonus at weights next to `self.flat`, whose probabilities are the old ones."""
+        """The clipped surrogate and the bonus at weights near `self.flat`, which gives the old probabilities."""
         log_p = self._log_p(flat)
         old = self._log_p(torch.tensor(self.flat))
         picked = torch.arange(len(self.actions)), torch.tensor(self.actions)
@@ -152,7 +152,7 @@ def test_what_learners_do_finds_most_ends_within_two_percent_in_single_precision
 
 
 def counted(matrix):
-    """Products with a matrix, and how many there were."""
+    """A function for products with a matrix, and the list of its calls."""
     calls = []
 
     def times(vector):
@@ -201,7 +201,7 @@ def test_nothing_has_the_ends_zero():
 
 def test_a_start_is_a_direction_even_where_the_gradient_is_zero():
     case = Case((4, 6, 2), 12, seed=0, masked=False)
-    case.flat[-14:] = 0  # both actions are equally likely, and neither was better than the other
+    case.flat[-14:] = 0  # both actions are equally likely, and equally good
     case.advantage[:] = 0
     assert not policy_derivatives(np.zeros((12, 2)), case.actions, case.advantage, case.entropy).first.any()
     hessian = case.hessian()

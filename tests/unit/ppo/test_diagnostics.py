@@ -1,4 +1,4 @@
-"""What learners of the PPO family tell of their policies, against the policies themselves and torch."""
+"""Metrics that PPO learners report on their policies, against the policies themselves and torch."""
 
 import dataclasses
 
@@ -29,13 +29,13 @@ ROLLOUTS, STEPS, NUM_ENVS = (4, 5, 6), 7, 12
 
 
 def scene(task, team, rollouts=ROLLOUTS, num_envs=NUM_ENVS):
-    """What the stage that trains the policies sees, and what the learner gives, for all groups."""
+    """The input of the policy stage and the learner's output, for all groups."""
     spec, algorithm = registry.spec(task), algorithms.algorithm("mappo")
     config = algorithms.configuration(algorithm, {"hidden": [8, 8], "epochs": 2}).resolved(spec)
     state, sampled, groups = {}, {}, sorted(set(team.groups))
     for group in groups:
         state |= mappo.initialise(spec, team, config, 3, group)
-    # The first networks act evenly whatever they see; a larger last layer makes them differ.
+    # Initial policies are nearly uniform for every observation; a larger last layer makes them differ.
     state |= {name: 200 * array for name, array in state.items() if name.startswith("policy/") and name.endswith("w2")}
     for rollout in rollouts:
         environment = registry.make(task, num_envs)
@@ -48,7 +48,7 @@ def scene(task, team, rollouts=ROLLOUTS, num_envs=NUM_ENVS):
 
 
 def report(summary, before, after):
-    """Figures by name and group, and tables by agent, of all groups."""
+    """Metrics by name and group, and tables by agent, of all groups."""
     metrics, tables = {}, {}
     for group in sorted(set(before.team.groups)):
         result = PPO_SUMMARIES[summary](before, after, group)
@@ -58,7 +58,7 @@ def report(summary, before, after):
 
 
 def picked(arrays, rows):
-    """Of ``[n, T, E, ...]`` the steps of every agent, agent by agent."""
+    """The sampled steps of ``[n, T, E, ...]``, agent by agent."""
     return np.concatenate([array.reshape(-1, *array.shape[2:])[own] for array, own in zip(arrays, rows, strict=True)])
 
 
@@ -90,7 +90,7 @@ def test_behaviour_is_what_the_new_policies_do_on_the_drawn_observations(task, t
             np.testing.assert_allclose(tables[agent], softmax(own), rtol=0, atol=1e-6)
             assert not tables[agent][~allowed[:, 0]].any()
             assert not allowed.all()
-            assert np.ptp(own[allowed[:, 0]]) > 1  # policies that see something
+            assert np.ptp(own[allowed[:, 0]]) > 1  # policies that depend on observations
 
 
 def test_agents_with_equal_networks_report_the_same_whatever_their_groups_are():
@@ -106,7 +106,7 @@ def test_agents_with_equal_networks_report_the_same_whatever_their_groups_are():
             np.testing.assert_array_equal(found[0][0], found[0][1])
             assert (found[0][0] != found[0][2]).any()
         else:
-            assert (found[0][0] != found[0][1]).any()  # everyone's own steps
+            assert (found[0][0] != found[0][1]).any()  # every agent's own steps
 
 
 def test_observations_come_equally_from_all_agents_and_from_living_ones():
@@ -192,7 +192,7 @@ def test_a_feature_that_never_changes_counts_nothing(count):
 
 
 class Dense:
-    """The policy's loss of one group on given rows in torch, in the double precision of its own."""
+    """The policy's loss of one group on given rows in torch, in double precision."""
 
     def __init__(self, before, group):
         self.before, self.group, self.agents = before, group, members(before.team, group)
@@ -206,7 +206,7 @@ class Dense:
         self.advantage = before.tensors[f"advantage/{group_name(group)}"].astype(np.float64)
 
     def _columns(self, agent):
-        """Inputs, legal actions, actions taken and numbers of copies, ``[T * E, ...]``."""
+        """Inputs, legal actions, actions taken and environment indices, ``[T * E, ...]``."""
         joined = self.before.batch
         seen = joined.of(joined.observations, agent)
         if self.before.team.identity:
@@ -285,7 +285,7 @@ def test_noise_is_that_of_the_rollouts_gradients(task, team):
     for group in set(team.groups):
         dense = Dense(before, group)
         num_envs = dense.rows[3]
-        # Of the twelve copies of each of three rollouts the first six.
+        # The first six of the twelve environments of each of three rollouts.
         rollouts = [np.flatnonzero((num_envs >= 12 * rollout) & (num_envs < 12 * rollout + 6)) for rollout in range(3)]
         wanted = noise_estimate(np.stack([dense.gradient(rows) for rows in rollouts]), 0.5)
         assert metrics["trace", group] == pytest.approx(wanted.trace, rel=1e-4)

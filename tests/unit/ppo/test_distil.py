@@ -1,4 +1,4 @@
-"""Teaching one network what others give: gradients against automatic differentiation, steps against torch's Adam."""
+"""Distilling several networks into one: gradients against automatic differentiation, steps against torch's Adam."""
 
 import math
 
@@ -49,7 +49,7 @@ def torch_divergence(logits, teacher, legal):
 
 
 def imitation_error(logits, teacher, legal):
-    """d mean(KL(teacher || student)) / d logits of one choice, as a lesson says."""
+    """d mean(KL(teacher || student)) / d logits of one choice, from the tested lesson."""
     distil_target = distil.distil_target(OneChoice(logits.shape[1]), teacher, None, legal)
     return distil_target.loss(logits, None, np.arange(len(logits))).grad_output
 

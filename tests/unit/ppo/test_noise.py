@@ -1,4 +1,4 @@
-"""The two halves of the gradient noise scale, on gradients that can be written down."""
+"""The two halves of the gradient noise scale, on small explicit gradients."""
 
 import itertools
 
@@ -53,9 +53,9 @@ def test_one_gradient_says_nothing_of_noise(count):
 
 
 def test_samples_are_halves_of_rollouts_or_of_several_rollouts_where_there_are_many():
-    # Three rollouts of four copies; half of each.
+    # Three rollouts of four environments; half of each.
     assert sample_blocks(3, 12) == ((range(0, 2), range(4, 6), range(8, 10)), 0.5)
-    # 17 rollouts of four copies: eight samples of half of two rollouts, the last rollout is left out.
+    # 17 rollouts of four environments: eight samples of half of two rollouts; the last rollout is left out.
     parts, size = sample_blocks(17, 68)
     assert parts[:2] == (range(0, 4), range(8, 12))
     assert (len(parts), parts[-1], size) == (MOST_SAMPLES, range(56, 60), 1.0)

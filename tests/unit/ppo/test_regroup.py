@@ -1,4 +1,4 @@
-"""Splits are copies, merges keep what the design says, and lessons make one network act as several did."""
+"""Splits copy networks, merges follow the design, and distillation makes one network act as several did."""
 
 import functools
 import itertools
@@ -34,14 +34,14 @@ SPEC = registry.spec(TOY)
 SEED, ROUND, ROLLOUTS, STEPS, NUM_ENVS = 5, 1, (0, 1), 7, 12
 OLD = Team(groups=(0, 1, 1, 3), identity=True)
 ALONE = Team(groups=(0, 1, 2, 3), identity=True)
-MERGED = Team(groups=(0, 1, 0, 0), identity=True)  # agent 2 leaves group 1; it meets agents 0 and 3
+MERGED = Team(groups=(0, 1, 0, 0), identity=True)  # agent 2 leaves group 1 and joins agents 0 and 3
 BASES = {0: 1, 1: 1}
 SETTINGS = {"lr": 0.01, "hidden": [16, 12], "value_decay": 0.9, "gamma": 0.8, "gae_lambda": 0.0}
 ALGORITHMS = pytest.mark.parametrize("name", ["mappo", "ippo"])
 
 
 class Memory:
-    """A store in memory that knows what was read."""
+    """A store in memory that records reads."""
 
     def __init__(self):
         self.objects, self.read = {}, []
@@ -59,7 +59,7 @@ class Memory:
 
 
 def wide_apart(tensors, seed):
-    """The tensors with policies that differ: fresh ones all give nearly the same."""
+    """The tensors with policies that differ; initial ones give nearly the same outputs."""
     rng = np.random.default_rng(seed)
     last = {key for key in tensors if key.startswith("policy/") and key.endswith("w2")}
     return {
@@ -108,7 +108,7 @@ def scene(name, state=None, rollouts=None, **fields):
 
 
 def made(memory, task):
-    """All tensors of the answer, and its figures."""
+    """All tensors of the answer, and its metrics."""
     objects, reply = regroup(task, memory)
     assert [kind for kind, _ in objects] == ["policies", "learner"]
     policies, learner = dict(objects).values()
@@ -122,7 +122,7 @@ def same_bytes(one, other):
 
 
 def of_group(tensors, group, parts=None):
-    """A group's tensors, named without the group."""
+    """A group's tensors, by names without the group."""
     found = {}
     for key, array in tensors.items():
         part, named, *rest = key.split("/")
@@ -132,7 +132,7 @@ def of_group(tensors, group, parts=None):
 
 
 def legal_divergence(new, state, rollouts):
-    """Mean KL from every member's old policy to the merged one on its own living rows, by the actors' code."""
+    """Mean KL from each member's old policy to the merged one on its own living rows, by the actors' code."""
     policies = [Policy(SPEC, team, tensors) for team, tensors in ((OLD, state), (MERGED, {**state, **new}))]
     kls, same = [], []
     for rollout in ROLLOUTS:
@@ -196,7 +196,7 @@ def test_lessons_leave_the_moments_those_of_the_base(name):
 
 
 def with_constant_critics(name, values):
-    """The state with critics that say `values[group]`, in normalised units, whatever they see."""
+    """The state with critics that return `values[group]`, in normalised units, for every observation."""
     state = dict(before(name)[2])
     for key in state:
         if key.startswith("critic/"):
@@ -207,7 +207,7 @@ def with_constant_critics(name, values):
 
 
 def targets_by_hand(rollouts, agent, value):
-    """With gae_lambda 0 and a critic that says `value`: r + 0.8 value, or r alone where the agent's episode is over."""
+    """With gae_lambda 0 and a critic that returns `value`: r + 0.8 value, or r where the agent's episode is over."""
     found = []
     for rollout in ROLLOUTS:
         reward, over, alive = (rollouts[f"u{rollout:05d}/{key}"][agent] for key in ("reward", "terminated", "alive"))
@@ -222,7 +222,7 @@ def test_the_normaliser_of_a_merge_is_that_of_all_members_targets_by_their_own_o
     # values of the returns: centre + scale * critic; see `before` for centres and scales
     values = {0: 0 + 0.4 * 0.5, 2: 1 + 2.0 * -1.5, 3: 3 + 1.0 * 2.0}
     pooled = np.concatenate([targets_by_hand(rollouts, agent, value) for agent, value in values.items()])
-    assert len(pooled) < 3 * len(ROLLOUTS) * STEPS * NUM_ENVS  # some rows are of the dead
+    assert len(pooled) < 3 * len(ROLLOUTS) * STEPS * NUM_ENVS  # some rows belong to dead agents
     expected = [0.19 * pooled.mean(), 0.19 * (pooled**2).mean(), 0.19]
     np.testing.assert_allclose(found["normaliser/g00"], expected, rtol=1e-6)
     assert found["normaliser/g00"].dtype == np.float64
@@ -247,7 +247,7 @@ def test_a_merge_does_not_change_what_the_bases_critic_predicts(name):
     old, new = (Normaliser(*tensors[key].tolist()) for tensors, key in (
         (state, "normaliser/g01"), (found, "normaliser/g00"),
     ))  # fmt: skip
-    assert abs(new.scale / old.scale - 1) > 0.2  # so that leaving the critic as it was would show
+    assert abs(new.scale / old.scale - 1) > 0.2  # so that an unchanged critic would fail the test
     assert abs(new.centre - old.centre) > 0.1
     inputs = np.random.default_rng(0).normal(size=(50, state["critic/g01/w0"].shape[0]))
     predictions = [
@@ -341,7 +341,7 @@ def test_agents_outside_the_new_group_teach_nothing():
     )
 
 
-# The same bytes whatever the way
+# The same bytes by every path
 
 
 @ALGORITHMS

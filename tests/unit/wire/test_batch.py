@@ -1,4 +1,4 @@
-"""How rollouts are joined into one batch, on arrays small enough to write down."""
+"""Joining rollouts into one batch, on small explicit arrays."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from functions.data.batch import join, side_by_side
 from functions.environments.base import AgentClass, EnvSpec
 
-# Agents 0 and 2 see one number, agent 1 sees two.
+# Agents 0 and 2 observe one number, agent 1 observes two.
 CLASSES = (AgentClass("x", (0, 2), 1, 2), AgentClass("y", (1,), 2, 3))
 SPEC = EnvSpec(("a", "b", "c"), CLASSES, horizon=2)
 STEPS = 2
@@ -40,8 +40,8 @@ def rollout(number, num_envs, cut, spec=SPEC):
 
 
 def two_rollouts(spec=SPEC):
-    """Rollout 3 has two copies and rollout 4 one; the rollouts' ends cut all copies, rollout 3's copy 1 also ends at
-    step 0."""
+    """Rollout 3 has two environments and rollout 4 one; the rollouts' ends cut all of them, rollout 3's environment 1
+    also ends at step 0."""
     return join(spec, rollout(3, 2, [[0, 1], [1, 0], [1, 1]], spec) | rollout(4, 1, [[1, 0]], spec), (3, 4))
 
 

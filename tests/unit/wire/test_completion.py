@@ -1,4 +1,4 @@
-"""Completion sets: the last report of an ask is recognised, however often reports are repeated."""
+"""Completion sets: the last report of a request is recognised, even if reports are repeated."""
 
 import random
 
@@ -23,7 +23,7 @@ SPEC = EnvSpec(agents=("a",), classes=(AgentClass("all", (0,), 1, 2),), horizon=
 
 
 class Sets(dict):
-    """Completion sets in memory; `largest` is the most members any set ever had."""
+    """Completion sets in memory; `largest` is the largest size of a set so far."""
 
     largest = writes = 0
 

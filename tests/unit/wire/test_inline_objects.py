@@ -46,7 +46,7 @@ STORING = KINDS[1:-1]
 
 
 class Nowhere:
-    """A store that nobody may use."""
+    """A store that fails on every use."""
 
     def get(self, key):
         raise AssertionError(f"{key} was read from storage")
@@ -64,7 +64,7 @@ def ask(handler, task, blobs):
 
 
 def everything(answer):
-    """One task of every kind, in order; `answer(handler, task)` gives what later tasks refer to."""
+    """One task of every kind, in order; `answer(handler, task)` returns the references for later tasks."""
     answer(act, order(DescribeTask, "describe", environment=TOY))
     drawn = answer(learn, order(InitialiseTask, "initialise", team=TEAM, **LEARNING)).objects
     state, policies = tuple(drawn.values()), (drawn["policies"],)
@@ -90,7 +90,7 @@ def everything(answer):
 
 
 def through_storage():
-    """By kind of task the handler, the task and the answer; and the store."""
+    """The handler, task and answer by kind of task; and the store."""
     blobs, served = MemoryStorage(), []
 
     def answer(handler, task):
@@ -111,7 +111,7 @@ def refs_of(task):
 
 
 def with_inline_objects(kind, **changes):
-    """The handler, and the task that has all it refers to inside and wants its answer's objects so too."""
+    """The handler, and the task with its objects inline, which requests inline objects in the answer."""
     handler, task, _ = SERVED[kind]
     inside = {ref.key: STORED[ref.key] for ref in refs_of(task)}
     return handler, msgspec.structs.replace(task, **{"inline_objects": True, "inlined": inside, **changes})
@@ -183,7 +183,7 @@ def test_inline_objects_in_the_request_alone_leave_the_answer_to_storage():
 def test_an_earlier_answer_in_storage_is_not_looked_up_by_a_task_with_inline_objects():
     handler, task = with_inline_objects("initialise", attempt=1)
     done = ask(handler, task, Nowhere())
-    other = ask(handler, msgspec.structs.replace(task, id="run/1/other"), STORED)  # under keys that are taken
+    other = ask(handler, msgspec.structs.replace(task, id="run/1/other"), STORED)  # under existing keys
     assert (other.usage, done.usage) == (Usage(), Usage())
     assert list(other.inlined) == list(done.inlined)
     assert other.inlined != done.inlined

@@ -1,4 +1,4 @@
-"""Where agents compete, one side's return ranks a run: in evaluators, for the best policy, and for when it stops."""
+"""Where agents compete, one side's return ranks a run: in evaluators, for the best policy, and for the stop rules."""
 
 import msgspec
 import numpy as np
@@ -25,7 +25,7 @@ class Blobs(dict):
 
 
 def evaluated(side):
-    """What the evaluator says of a random team of the chase."""
+    """The evaluator's answer for a random team of the chase."""
     spec, rng, blobs = registry.spec(CHASE), np.random.default_rng(3), Blobs()
     tensors = {}
     for agent, kind in enumerate(spec.classes[index] for index in spec.class_of):
@@ -44,7 +44,7 @@ def evaluated(side):
 def test_an_evaluator_sums_over_the_agents_of_the_side_asked_for():
     everybody, chasers, prey = (evaluated(side)["reply"] for side in (None, 0, 1))
     assert np.add(chasers["returns"], prey["returns"]) == pytest.approx(everybody["returns"])
-    # Touches are shared by all chasers, so the prey pays a third of what they get, and for leaving the field.
+    # All chasers are paid for a touch, so the prey pays a third of their sum, and for leaving the field.
     assert np.mean(chasers["returns"]) == pytest.approx(sum(chasers["agent_returns"][:3]))
     assert np.mean(prey["returns"]) == pytest.approx(prey["agent_returns"][3])
 
@@ -54,7 +54,7 @@ def test_a_side_that_there_is_not_is_no_request():
 
 
 def competing(by_round):
-    """Evaluated episodes of round r give the side asked for `by_round[side][r]`."""
+    """Evaluated episodes of round r give the requested side `by_round[side][r]`."""
 
     def script(function, request):
         item = answered(function, request)
@@ -87,7 +87,7 @@ BY_ROUND = {0: (0, 0, 9.0, 0, 1.0, 0, 0.0), 1: (0, 0, -9.0, 0, -1.0, 0, 0.5)}
     [
         (("opponents.side=1",), "a", (2, 9.0)),
         (("opponents.side=0",), "b+c", (6, 0.5)),
-        # Against opponents that learn, 9 may be what the worst of them let happen.
+        # Against learning opponents, 9 may only show that the worst of them were weak.
         ((), "b+c", (6, 0.5)),
         (("evaluation.side=1",), "b+c", (6, 0.5)),
         (("evaluation.side=0",), "a", (6, 0.0)),

@@ -1,4 +1,4 @@
-"""The rounds of a run's replay buffer: how many there are, which objects are kept for them, and which are not."""
+"""The rounds of a run's replay buffer: their number, and the objects that are kept and deleted."""
 
 import itertools
 
@@ -20,7 +20,7 @@ ROLLOUT = 10
 
 
 def past(*rollouts):
-    """Rounds 0, 1, ... of so many rollouts."""
+    """Rounds 0, 1, ... with these numbers of rollouts."""
     return tuple(Past(round=number, rollouts=of, trajectories=()) for number, of in enumerate(rollouts))
 
 
@@ -83,7 +83,7 @@ def test_rounds_that_go_on_together_get_the_rounds_before_them(replay, most):
     world = World(plan("whole", replay, "stop.rounds=10", "evaluation.every=4", "placement.rounds=3"))
     state = world.finish()
     asked = {request.round: request for request in world.invoker.asked if isinstance(request, WholeTask)}
-    # Nothing goes on together over an evaluation, after rounds 4 and 8.
+    # No task spans an evaluation, after rounds 4 and 8.
     assert {round_: request.rounds for round_, request in asked.items()} == {0: 3, 3: 1, 4: 3, 7: 1, 8: 2}
     for first, request in asked.items():
         assert rounds_of(request) == list(range(max(0, first + 1 - most), first))
@@ -133,14 +133,14 @@ def test_what_may_be_learned_from_is_never_deleted_and_nothing_else_is_left(
 
 
 def test_a_round_that_slides_out_is_deleted_when_no_checkpoint_needs_it():
-    """Rounds 0 to 3 come and go between two checkpoints: nothing ever held them."""
+    """Rounds 0 to 3 enter and leave between two checkpoints, so no checkpoint refers to them."""
     world, left = World(plan("packed", 20, "stop.rounds=4", "checkpoint_every=100", "evaluation.every=100")), {}
 
     def look(state):
         left[state.round] = {int(key.split("/")[1]) for key in world.storage if "trajectory" in key}
 
     world.finish(after=look)
-    # That of the round before, and of the round in flight once it was sampled.
+    # The object of the round before, and of the round in flight once it is sampled.
     assert left == {0: {0}, 1: {0, 1}, 2: {1, 2}, 3: {2, 3}, 4: {3}}
 
 
@@ -185,7 +185,7 @@ def test_a_run_that_goes_on_after_its_end_keeps_its_rounds():
 
 
 def test_a_placement_that_changes_on_the_way_changes_no_round_of_the_buffer():
-    """Round after round somewhere else: one object of several rounds, one of a round, one of a rollout."""
+    """Each round has another placement: one object of several rounds, one of a round, one of a rollout."""
     rules = ("whole", "packed", "split", "whole", "fused")
     world = World(plan(rules[0], 100, "stop.rounds=2", "placement.rounds=2"))
     world.finish()

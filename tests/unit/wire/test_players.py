@@ -1,4 +1,4 @@
-"""Policies with memory against torch's GRU, and what players do with heads of every kind."""
+"""Recurrent policies against torch's GRU, and players with heads of every kind."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from functions.policies import Player, Policy, draws
 
 
 def in_torch(tensors, team, agent, values):
-    """One agent's outputs over ``values [T, E, F]`` from no memory, its one-hot written out as inputs."""
+    """One agent's outputs over ``values [T, E, F]`` from a zero hidden state, with its one-hot as explicit inputs."""
     named = {
         name.split("/")[2]: torch.tensor(array)
         for name, array in tensors.items()
@@ -95,8 +95,8 @@ def test_what_recurrent_agents_do_has_the_same_bytes_whoever_plays_beside_them()
 
 
 class Story:
-    """Copies whose episodes have the given lengths and show random numbers, whatever is done; agents get what they do
-    (of several numbers, their sum)."""
+    """Environments whose episodes have the given lengths and random observations; an agent's reward is its action
+    (the sum of several numbers)."""
 
     def __init__(self, spec, lengths, total=40, seed=5):
         self.num_envs, self.lengths = len(lengths), np.array(lengths)
@@ -161,7 +161,7 @@ def test_an_evaluation_remembers_from_step_to_step(spec):
             done = head.to_environment(head.greedy(outputs)).reshape(len(outputs), 3, -1).sum(axis=-1)
             for copy, length in enumerate(lengths):
                 expected[copy, agent] = done[:length, copy].sum()
-    # Copies end in the order of their lengths.
+    # Environments end in the order of their lengths.
     np.testing.assert_allclose(found.agent_returns(), expected[[0, 2, 1]], rtol=1e-5)
 
 
@@ -174,7 +174,7 @@ def test_actions_are_recorded_as_they_were_drawn_and_played_within_the_bounds(ma
     raw, chosen = found["u00003/action/0"], found["u00003/action/1"]
     assert (raw.dtype, raw.shape) == (np.float32, (2, 7, 2, 2))
     assert (chosen.dtype, chosen.shape) == (np.int32, (1, 7, 2, 2))
-    assert np.abs(raw).max() > 1  # what is drawn is not squashed yet
+    assert np.abs(raw).max() > 1  # draws are not yet squashed
     assert found["u00003/log_probability/0"].shape == (2, 7, 2)
     for t, (numbers, choices) in enumerate(environment.played):
         expected = np.array([-1.0, 0.0]) + (within(raw[:, t]) + 1) / 2 * np.array([2.0, 8.0])

@@ -1,4 +1,4 @@
-"""The numpy policy against torch, and drawing from it against the distribution it stands for."""
+"""The numpy policy against torch, and its draws against its distribution."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ LAST = np.float32(1 - 2**-24)  # the largest float32 below 1
 
 
 def in_torch(tensors, team, agent, values):
-    """One agent's logits, its one-hot written out as inputs."""
+    """One agent's logits, with its one-hot as explicit inputs."""
     if team.identity:
         one_hot = np.zeros((len(values), len(team.groups)), values.dtype)
         one_hot[:, agent] = 1

@@ -23,7 +23,7 @@ def rollouts(*numbers):
 
 
 def buffer_with(spec, *numbers, buffer=None, fates=None):
-    """A replay buffer with such rollouts; `asked` are those it read."""
+    """A replay buffer with these rollouts; `asked` lists those it read."""
     buffer, asked = buffer or ReplayBuffer(spec), []
 
     def read(missing):
@@ -38,7 +38,7 @@ def buffer_with(spec, *numbers, buffer=None, fates=None):
 
 
 def bytes_of(batch):
-    """All of a batch, to compare."""
+    """All bytes of a batch."""
     found = []
     for field in dataclasses.fields(batch):
         value = getattr(batch, field.name)
@@ -48,7 +48,7 @@ def bytes_of(batch):
 
 
 def marks_of(batch):
-    """The marks of the drawn rows ``[L, B]``, as agent 0 saw it."""
+    """The marks of the drawn rows ``[L, B]``, from agent 0's observations."""
     return batch.observations[0][0, ..., 0]
 
 
@@ -78,7 +78,7 @@ def test_every_segment_has_its_own_rows_and_what_followed_them(masked, own_state
                 there = mark(number, t, e, after=True) if follows == "cut" else mark(number, t + 1, e)
                 stands_after(batch, cuts[row, column], there, masked, own_state)
             else:
-                # Nothing follows, so it does not matter; but a segment always says what stands at its end.
+                # Nothing follows, so the value is unused; but a segment always stores an observation for its end.
                 assert ((row, column) in cuts) == (row == length - 1)
 
 
@@ -96,7 +96,7 @@ def stands_at(batch, at, here, masked, own_state):
 
 
 def stands_after(batch, index, there, masked, own_state):
-    """What stands after a cut has this mark."""
+    """The arrays after a cut have this mark."""
     for c, kind in enumerate(batch.spec.classes):
         for position, agent in enumerate(kind.agents):
             assert batch.cut_observations[c][position, index].tolist() == observed(there, agent, kind.observation_size)
@@ -107,7 +107,7 @@ def stands_after(batch, index, there, masked, own_state):
 
 
 def state_of(mark, own):
-    """The task's own, or what the agents saw, one after the other: a and c see two numbers, b one."""
+    """The global state, or the agents' observations concatenated: a and c observe two numbers, b one."""
     return [mark, -mark] if own else [mark, 100, mark, mark, 102]
 
 
@@ -118,7 +118,7 @@ def test_nothing_is_masked_and_no_probability_is_known_where_nobody_said_so():
 
 @pytest.mark.parametrize("masked", [False, True])
 def test_whole_rollouts_are_what_a_round_of_them_would_be(masked):
-    """A segment of a whole rollout in every environment is the batch that on-policy stages get of these rollouts."""
+    """A segment of a whole rollout in every environment equals the on-policy batch of these rollouts."""
     spec = marked_rollouts.spec(masked, own_state=True)
     buffer, _ = buffer_with(spec, 3, 4)
     segments = buffer.segments_from(np.array([*range(NUM_ENVS), *range(ROWS, ROWS + NUM_ENVS)]), STEPS)
@@ -172,7 +172,7 @@ def test_the_buffer_slides_and_reads_only_what_is_new():
     buffer, asked = buffer_with(spec, 3, buffer=buffer)
     assert (asked, buffer.size) == ([], ROWS)
     assert {int(mark) // 1000 for mark in marks_of(buffer.sample(np.random.default_rng(0), 500)).ravel()} == {3}
-    # What was dropped is read again.
+    # Dropped rollouts are read again.
     assert buffer_with(spec, 1, 3, buffer=buffer)[1] == [1]
 
 
@@ -227,7 +227,7 @@ ENDS = list(itertools.product(("....", "c.c.", "t..t", "..ct"), repeat=2))
 )
 @settings(max_examples=25, deadline=None, derandomize=True)
 def test_what_was_kept_changes_no_byte_of_what_is_drawn(buffers, length, seed):
-    """Rollouts here have from none to six cuts, so that slots grow in every way."""
+    """These rollouts have zero to six cuts, so that slots grow in every way."""
     spec = marked_rollouts.spec(masked=True, own_state=True)
     fates = {number: ENDS[(5 * number + seed) % len(ENDS)] for number in range(10)}
     warm = ReplayBuffer(spec)
@@ -277,7 +277,7 @@ def test_rollouts_of_other_shapes_are_refused_in_words(odd):
         BadRequest, match=rf"a rollout of {steps} steps in {num_envs} environments, among others of \(4, 3\)"
     ):
         buffer_with(spec, 0, 1, buffer=buffer, fates=fates)
-    # What is left is whole, and a buffer of nothing but the other shape is valid.
+    # The remaining rollouts are complete, and a buffer with only the other shape is valid.
     buffer_with(spec, 0, buffer=buffer, fates=fates)
     assert marks_of(buffer.segments_from(np.arange(1)))[0, 0] == 0
     buffer_with(spec, 1, buffer=buffer, fates=fates)

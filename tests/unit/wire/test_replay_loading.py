@@ -1,4 +1,4 @@
-"""The rollouts that a function keeps or reads for its replay buffer: what it learns is the same either way."""
+"""The rollouts that a function caches or reads for its replay buffer: the learned weights are equal either way."""
 
 import marked_rollouts
 import msgspec
@@ -38,7 +38,7 @@ def no_buffer_is_kept():
 
 
 def learning(run="r", spec=SPEC):
-    """A task of a run; which one does not matter."""
+    """An arbitrary task of a run."""
     return LearnTask(
         id="r/1/learn", run=run, round=1, output="o", timeout_s=1.0, seed=0, spec=spec, algorithm="iql",
         hyperparameters={}, team=Team(groups=(0, 1, 2)), stages=(), groups=(), rollouts=(0,), trajectories=(), state=(),
@@ -46,7 +46,7 @@ def learning(run="r", spec=SPEC):
 
 
 class Stored(MemoryStorage):
-    """Storage that lists what was read of it."""
+    """Storage that records reads."""
 
     def __init__(self):
         super().__init__()
@@ -58,7 +58,7 @@ class Stored(MemoryStorage):
 
 
 def played(*numbers, rollouts=(0, 1)):
-    """Rounds as actors name them: rollout u of round n is number 10 n + u."""
+    """Rounds with actors' names: rollout u of round n is number 10 n + u."""
     named = {}
     for number in numbers:
         tensors = {
@@ -140,7 +140,7 @@ LONGER = ("algorithm.buffer_size=45",)  # Two rounds.
 
 
 class NewProcesses(World):
-    """Every function is a new process; `gets` are of all learners together."""
+    """Every function is a new process; `gets` sums over all learners."""
 
     forgets, gets = True, 0
 
@@ -156,7 +156,7 @@ class OneProcess(NewProcesses):
     forgets = False
 
 
-# A task of several rounds keeps only stored rounds, so that it takes more of them to see a difference.
+# A task of several rounds caches only stored rounds, so a difference takes more rounds to show.
 PLACEMENTS = {
     "split": LONGER,
     "packed": LONGER,
@@ -219,7 +219,7 @@ def done(body):
 
 
 def test_rounds_that_are_not_stored_yet_are_not_those_of_another_attempt(monkeypatch):
-    """Who plays a task twice may see other episodes: what was learned belongs to what was stored."""
+    """Two attempts of a task may play different episodes: only the stored one counts."""
     storage = MemoryStorage()
     state = started(storage)
     first = done(learn(msgspec.json.encode(whole_task(state=state)), storage))

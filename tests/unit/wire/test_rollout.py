@@ -1,4 +1,4 @@
-"""What actors record and what evaluations count, with a scripted environment and with the toy."""
+"""The records of actors and the counts of evaluations, with a scripted environment and with the toy."""
 
 from dataclasses import replace
 
@@ -24,8 +24,8 @@ TEAM = Team(groups=(0, 1, 2))
 
 
 class Scripted:
-    """Two agents; copy e plays episodes of `lengths[e]` steps. What is seen is (100 episode + step), and agent i gets
-    (i + 1) times the number of the step."""
+    """Two agents; environment e plays episodes of `lengths[e]` steps. The observation is (100 episode + step), and
+    agent i gets (i + 1) times the number of the step."""
 
     def __init__(self, lengths):
         self.num_envs, self.lengths = len(lengths), np.array(lengths)
@@ -54,7 +54,7 @@ class Scripted:
 
 
 def zero_policy(spec, team):
-    """Every action equally likely; greedy takes the first."""
+    """A uniform policy; greedy takes the first action."""
     shapes = {
         team.groups[agent]: (kind.observation_size, kind.actions) for kind in spec.classes for agent in kind.agents
     }
@@ -67,7 +67,7 @@ def zero_policy(spec, team):
 
 
 def toy_weights(seed=3):
-    """Freshly drawn policies, sharpened so that they are far from even."""
+    """Random policies, sharpened so that they are far from uniform."""
     spec, config = registry.spec(TOY), mappo.MappoConfig(hidden=(8,))
     tensors = {}
     for group in range(3):
@@ -110,8 +110,8 @@ def sample_rollouts(rollouts, **changes):
 def test_a_cut_keeps_what_was_seen_before_the_reset_and_a_rollout_end_what_is_seen_next():
     environment = Scripted([3, 5])
     tensors = collect(environment, zero_policy(environment.spec, Team(groups=(0, 1))), 5, 1, 0, 7).tensors
-    # Copy 0 ends with step 2 and is at step 2 of its second episode when the rollout ends; copy 1 ends with the
-    # rollout.
+    # Environment 0 ends with step 2 and is at step 2 of its second episode when the rollout ends; environment 1 ends
+    # with the rollout.
     np.testing.assert_array_equal(tensors["u00007/observation/0"][1, :, :, 0].T, [[0, 1, 2, 100, 101], [0, 1, 2, 3, 4]])
     np.testing.assert_array_equal(tensors["u00007/cut"], [[2, 0], [4, 1], [4, 0]])
     np.testing.assert_array_equal(tensors["u00007/cut_observation/0"][1, :, 0], [3, 5, 102])
@@ -122,7 +122,7 @@ def test_a_cut_keeps_what_was_seen_before_the_reset_and_a_rollout_end_what_is_se
 def test_returns_are_the_sums_of_the_rewards_of_finished_episodes():
     environment = Scripted([3, 5])
     rollout = collect(environment, zero_policy(environment.spec, Team(groups=(0, 1))), 6, 1, 0, 0)
-    # Copy 0: 1 + 2 + 3 = 6 for agent 0, twice; copy 1: 15; agent 1 gets double. They end after steps 3, 5 and 6.
+    # Environment 0: 1 + 2 + 3 = 6 for agent 0, twice; environment 1: 15; agent 1 gets double. Ends after steps 3, 5, 6.
     np.testing.assert_array_equal(rollout.episodes.agent_returns(), [[6, 12], [15, 30], [6, 12]])
     assert summary([rollout.episodes]) == ((18.0, 45.0, 18.0), (9.0, 18.0), {"steps": 11 / 3})
 
@@ -162,7 +162,7 @@ def test_a_rollout_shorter_than_an_episode_is_refused():
 
 
 def test_agents_explore_as_a_task_says_and_within_their_masks():
-    # Two of agent 0's three actions are legal while it is in play, so chance takes the best one every second time.
+    # Two of agent 0's three actions are legal while it is in play, so a random choice is the best one half of the time.
     plain, _ = sample_rollouts((0,), behaviour=Behaviour(kind="epsilon", amount=0.0), rollout_length=400)
     free, _ = sample_rollouts((0,), behaviour=Behaviour(kind="epsilon", amount=1.0), rollout_length=400)
     weights = toy_weights()
@@ -223,9 +223,9 @@ def test_the_recorded_actions_played_again_give_the_recorded_observations_and_re
                         found = tensors[f"u00003/cut_{name}/{index}"][:, place]
                         np.testing.assert_array_equal(found, expected[copy])
         seen = step.observation
-    # Copies that ended by the rules need nothing after them and keep nothing.
+    # Terminated environments need and keep no next observation.
     assert sorted(map(tuple, tensors["u00003/cut"].tolist())) == cuts
-    assert cuts[0][0] < 8 and len(cuts) < 12  # a time limit, and copies that ended by the rules
+    assert cuts[0][0] < 8 and len(cuts) < 12  # a time limit, and terminated environments
 
 
 @pytest.mark.parametrize("greedy", [True, False])
@@ -233,7 +233,7 @@ def test_an_evaluation_counts_the_first_episode_of_every_environment_and_no_othe
     environment = Scripted([2, 5, 3])
     policy = zero_policy(environment.spec, Team(groups=(0, 1)))
     episodes = play(environment, policy, np.random.default_rng(0), greedy, 3)
-    # 1 + 2 = 3, 15 and 6 for agent 0, in the order of their ends; copies 0 and 2 play on uncounted.
+    # 1 + 2 = 3, 15 and 6 for agent 0, in the order of their ends; environments 0 and 2 play on uncounted.
     np.testing.assert_array_equal(np.sort(episodes.agent_returns(), axis=0), [[3, 6], [6, 12], [15, 30]])
     assert sorted(episodes.env_metrics["steps"]) == [2, 3, 5]
 
@@ -241,13 +241,13 @@ def test_an_evaluation_counts_the_first_episode_of_every_environment_and_no_othe
 def test_an_evaluation_of_fewer_episodes_does_not_favour_the_short_ones():
     environment = Scripted([5, 2, 3])
     episodes = play(environment, zero_policy(environment.spec, Team(groups=(0, 1))), np.random.default_rng(0), True, 2)
-    # The first two copies last 5 and 2 steps; the third ends second and is nobody's episode.
+    # The first two environments last 5 and 2 steps; the third ends second and does not count.
     assert episodes.env_metrics["steps"] == [2, 5]
 
 
 def test_a_figure_that_no_counted_episode_has_is_left_out():
     class Sparing(Scripted):
-        """Tells how long an episode was when it had two steps."""
+        """Reports the metric only of episodes with two steps."""
 
         def step(self, actions):
             step = super().step(actions)

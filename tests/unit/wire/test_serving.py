@@ -1,4 +1,4 @@
-"""What every function does around its work: retries, write-once objects, failures in one line, usage for the bill."""
+"""The wrapper around every function's work: retries, write-once objects, failures in one line, usage for the bill."""
 
 import msgspec
 import numpy as np
@@ -49,7 +49,7 @@ REPLY = InitialiseReply()
 
 
 class Memory:
-    """A store in memory that fails with `fault` when there is one."""
+    """A store in memory that fails with `fault` if it is set."""
 
     def __init__(self, fault=None, **objects):
         self.objects, self.fault = dict(objects), fault
@@ -68,7 +68,7 @@ class Memory:
 
 
 class Work:
-    """Stores `value` under two keys and counts its calls; raises `error` instead when there is one."""
+    """Stores `value` under two keys and counts its calls; raises `error` instead if it is set."""
 
     def __init__(self, value=1.0, error=None):
         self.value, self.error, self.calls = value, error, 0
@@ -119,7 +119,7 @@ def test_a_retry_that_finds_only_an_earlier_object_goes_on_from_there():
     again = answer(blobs, work, attempt=1)
     assert work.calls == 2
     first = len(blobs.objects[POLICIES])
-    # One look for the answer, then two conditional writes of which the first is refused and its object read.
+    # One read for the answer, then two conditional writes; the first is refused and its object read.
     usage = Usage(puts=2, gets=2, bytes_written=first + size, bytes_read=first)
     assert again == msgspec.structs.replace(done, attempt=1, usage=usage)
 
@@ -128,7 +128,7 @@ def test_the_first_writer_wins_under_every_key():
     blobs = Memory()
     done = answer(blobs, Work(1.0))
     stored = dict(blobs.objects)
-    late = answer(blobs, Work(2.0))  # attempt 0 does not look first: a race
+    late = answer(blobs, Work(2.0))  # attempt 0 does not read first: a race
     assert blobs.objects == stored
     assert late.objects == done.objects
 
@@ -223,7 +223,7 @@ def later(kind, work, **fields):
 
 
 def one_round(blobs):
-    """A first round of the toy by the functions themselves: (handler, task, answer) of each."""
+    """A first round of the toy by the real functions: (handler, task, answer) of each."""
     drawn = ask(learn, TASK, blobs)
     policies, learner = drawn.objects["policies"], drawn.objects["learner"]
     sampling = later(

@@ -1,4 +1,4 @@
-"""Rollouts that are played side by side have, to the byte, what each has when it is played alone."""
+"""Rollouts played side by side have the same bytes as each played alone."""
 
 import itertools
 
@@ -43,7 +43,7 @@ def six(sizes, seed=0):
 
 
 def logits(policy, values, blocks=1):
-    """Of ``[n, E, features]``."""
+    """Logits of ``[n, E, features]``."""
     (found,) = policy.logits(Observation((values.swapaxes(0, 1),), np.ones((values.shape[1], 6), bool)), blocks)
     return found
 
@@ -60,7 +60,7 @@ def test_a_block_of_environments_has_the_logits_that_it_has_alone(num_envs, size
         together = logits(policy, values, rollouts)
         for rollout in range(rollouts):
             own = slice(rollout * num_envs, (rollout + 1) * num_envs)
-            # The layout that an environment of the rollout's own gives.
+            # The layout of an environment of a single rollout.
             alone = values[:, own].copy(order="K")
             assert bytes_of(logits(policy, alone)) == bytes_of(together[:, own])
 
@@ -99,7 +99,7 @@ def test_a_block_of_any_size_draws_the_actions_that_it_draws_alone(rollouts, mas
 
 
 def weights(spec, team, seed=3):
-    """Freshly drawn policies, sharpened so that they are far from even."""
+    """Random policies, sharpened so that they are far from uniform."""
     tensors = {}
     for group in sorted(set(team.groups)):
         tensors |= mappo.initialise(spec, team, mappo.MappoConfig(hidden=(64, 64)), seed, group)
@@ -107,7 +107,7 @@ def weights(spec, team, seed=3):
 
 
 class Hunt(Scenario):
-    """A scenario with starts of its own, speed limits, contacts and exponentials."""
+    """A scenario with custom start states, speed limits, contacts and exponentials."""
 
     goals = 2
 
@@ -182,7 +182,7 @@ def test_environments_that_cannot_be_shared_out_equally_are_refused(blocks):
 
 
 class SideBySide:
-    """Several environments as the blocks of one: episodes of any length, masks, states and figures of their own."""
+    """Several environments as the blocks of one, each with its own episode lengths, masks, states and metrics."""
 
     def __init__(self, environments):
         self.environments, self.spec = environments, environments[0].spec
@@ -290,7 +290,7 @@ def test_no_more_environments_are_stepped_together_than_memory_is_meant_for(monk
     environments, make = [], registry.make
 
     class CountingRegistry:
-        """A registry that keeps what it made."""
+        """A registry that records the environments it made."""
 
         @staticmethod
         def make(task, num_envs):

@@ -1,4 +1,4 @@
-"""Rounds in one function give what functions of their own give, byte for byte, under any placement of these."""
+"""Whole rounds in one function give the same bytes as separate functions, under any placement of those."""
 
 import functools
 
@@ -52,7 +52,7 @@ def ask(handler, task, blobs):
 
 
 class Run:
-    """One run of the functions in a store of its own."""
+    """One run of the functions in its own store."""
 
     def __init__(self, name, scene):
         self.environment, self.team = SCENES[scene]
