@@ -1,1 +1,1 @@
-"""Measurements of the system beside what stands without it; nothing here is part of the package."""
+"""Measurements of the system and of baselines; not part of the package."""

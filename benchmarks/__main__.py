@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def machine() -> str:
-    """What the figures are of."""
+    """The measured configuration and machine."""
     return (
         "Simple spread, three agents, MAPPO with separate networks. Medians with lowest and highest of (n) repetitions,"
         " ratios within each repetition. "

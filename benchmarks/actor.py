@@ -1,5 +1,4 @@
-"""How fast one rollout is sampled on one core (environment, policy, sampling, recording), beside raw `mpe2`
-stepping."""
+"""Speed of sampling a rollout on one core (environment, policy, sampling, recording), compared with raw `mpe2`."""
 
 import argparse
 import json
@@ -51,7 +50,7 @@ def rollout(task: EnvTask, num_envs: int) -> Round:
 
 
 def adapter_stepping() -> Round:
-    """Steps our adapter at random: what it adds to `mpe2`, without policies and recording."""
+    """Steps our adapter at random, without policies and recording, to measure its overhead over `mpe2`."""
     environment = environments.make(ADAPTER, ADAPTER_NUM_ENVS)
     rng = np.random.default_rng(1)
     agents, horizon = len(environment.spec.agents), environment.spec.horizon
@@ -66,7 +65,7 @@ def adapter_stepping() -> Round:
 
 
 def raw_stepping(episodes: int = 16) -> Round:
-    """Steps `mpe2`'s `parallel_env` at random; the actions are drawn beforehand, in its favour."""
+    """Steps `mpe2`'s `parallel_env` at random; actions are drawn beforehand, which favours `mpe2`."""
     from mpe2 import simple_spread_v3
 
     environment = simple_spread_v3.parallel_env()
@@ -93,7 +92,7 @@ def rate(play: Round, seconds: float) -> float:
 
 
 def main() -> None:
-    """Prints one JSON object: rates by name, one per repetition, the subjects taken in turn."""
+    """Prints one JSON object: rates by name, one per repetition; each repetition measures every subject once."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.actor", description=__doc__)
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.4, help="of each subject in each repetition")

@@ -1,4 +1,4 @@
-"""What the emulated account costs beside this machine's workers, and the coordinator's own time in large rounds."""
+"""Overhead of the emulated account over this machine's workers, and the coordinator's time in large rounds."""
 
 import json
 import subprocess
@@ -13,16 +13,16 @@ from benchmarks.launch import environment
 from benchmarks.table import Row, quotients
 
 ON = ("--backend", "emulated")
-# A task and networks that take next to no time, so that what is left is the traffic of rollouts.
+# A task and networks with little computation, so that the traffic of rollouts dominates.
 LARGE = ("task.name=toy/signal", "algorithm.hidden=[8]", "actors.num_envs=1", "evaluation.final_episodes=4")
 ROUNDS = 40
-# What the template gives a function.
+# A function's memory in the template.
 _MEMORY_MB = 1769
 
 
 def rounds(repetitions: int) -> list[Row]:
-    """Milliseconds of a round of the default task, driven from here, with functions here and in the emulated account;
-    and seconds from the command to the first sampling task where no account runs yet."""
+    """Milliseconds of an attached round of the default task, with local functions and in the emulated account; and
+    seconds from the command to the first sampling task when no account runs yet."""
     here, there, start = [], [], []
     for seed in range(1, repetitions + 1):
         with tempfile.TemporaryDirectory() as folder:
@@ -39,7 +39,7 @@ def rounds(repetitions: int) -> list[Row]:
 
 
 def rollouts(sizes: tuple[int, ...]) -> list[Row]:
-    """Milliseconds of the coordinator's function per rollout, in detached rounds of several sizes, without starts."""
+    """Milliseconds of the coordinator function per rollout, in detached rounds of several sizes, without starts."""
     rows = []
     with tempfile.TemporaryDirectory() as folder, _account(folder):
         _detached(folder, "warm", 10)

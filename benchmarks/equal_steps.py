@@ -1,10 +1,10 @@
-"""Competing sides at equal expense: every side of one arm's runs against another's that had as many environment steps.
+"""Compares the competing sides of two arms' runs after equally many environment steps.
 
     python -m benchmarks.equal_steps BASELINE_DIR ARM OWN_DIR ARM --reference RUN [--seeds 10]
 
 Prints a markdown table: return per agent of each side against frozen random and frozen reference opponents, the paired
-difference with its 95 % interval (Student's t), and the smallest difference allowed: -10 % of what the baseline gained
-over random play.
+difference with its 95 % interval (Student's t), and the smallest allowed difference: -10 % of the baseline's gain over
+random play.
 """
 
 import argparse
@@ -21,7 +21,7 @@ EPISODES, SHARE = 3200, 0.1
 
 
 def main() -> None:
-    """Plays and prints."""
+    """Plays the episodes and prints the table."""
     options = arguments().parse_args()
     reference, seeds = load_policy(options.reference), range(1, options.seeds + 1)
     teams = [
@@ -49,7 +49,7 @@ def row(side: str, name: str, opponent: TeamPolicy | None, teams: list[list[Team
 
 
 def arguments() -> argparse.ArgumentParser:
-    """What the command takes."""
+    """The command line's parser."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("baseline", type=Path)
     parser.add_argument("baseline_arm")

@@ -1,4 +1,4 @@
-"""Measurements run in processes of their own, one at a time, each on one thread per process."""
+"""Runs each measurement in a separate process, one at a time, with one thread per process."""
 
 import json
 import os
@@ -17,7 +17,7 @@ def environment() -> dict[str, str]:
 
 
 def measured(module: str, *arguments: object) -> Any:
-    """What ``python -m benchmarks.<module>`` printed as JSON; raises `CalledProcessError` when it failed."""
+    """The JSON that ``python -m benchmarks.<module>`` prints; raises `CalledProcessError` if it fails."""
     command = [sys.executable, "-m", f"benchmarks.{module}", *map(str, arguments)]
     done = subprocess.run(command, check=True, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, text=True)
     return json.loads(done.stdout.splitlines()[-1])

@@ -1,5 +1,5 @@
-"""How long sampling and learning take for a round of the default size on one core, without functions around them, and
-how much of the learning is matrix products."""
+"""Time of sampling and learning for a round of the default size on one core, without functions, and the share of matrix
+products in learning."""
 
 import argparse
 import itertools
@@ -36,7 +36,7 @@ Shape = tuple[int, int, int]
 
 @dataclass
 class Record:
-    """One figure per repetition: `sampling_ms` and `learning_ms` of a round, `products_ms` of the learning's matrix
+    """One value per repetition: `sampling_ms` and `learning_ms` of a round, `products_ms` of the learning's matrix
     products alone, `large_gflops` of a large product.
 
     `flops` counts multiplications and additions of the round's matrix products only.
@@ -50,8 +50,8 @@ class Record:
 
 
 class Round:
-    """Sampling and learning of one round of `rollouts` rollouts of `num_envs` environments, at first with the policies
-    of round 0."""
+    """Sampling and learning of one round of `rollouts` rollouts of `num_envs` environments; starts with the policies of
+    round 0."""
 
     def __init__(self, task: EnvTask = TASK, num_envs: int = NUM_ENVS, rollouts: int = 1) -> None:
         self._task, self._envs, self._rollouts = task, num_envs, tuple(range(rollouts))
@@ -66,7 +66,7 @@ class Round:
         self._policy, self._number = Policy(self.spec, self.team, self._tensors), 1
 
     def sample(self) -> Context[PpoConfig]:
-        """The rollouts, as the stages read them."""
+        """The sampled rollouts as the input of the stages."""
         sampled: dict[str, Array] = {}
         for rollout in self._rollouts:
             environment = environments.make(self._task, self._envs)
@@ -84,12 +84,12 @@ class Round:
     def learn(
         self, context: Context[PpoConfig], groups: Sequence[int] = (), summaries: Sequence[SummaryName] = ()
     ) -> stages.Outcome:
-        """All stages for `groups`, all of them by default, which tell of their policies what `summaries` names."""
+        """Runs all stages for `groups` (default: all groups) with the learner summaries `summaries`."""
         share = Share([stage.name for stage in self._mappo.stages], groups or self.team.groups)
         return stages.run(self._mappo, self._code, context, share, summaries)
 
     def go_on(self, made: dict[str, Array]) -> None:
-        """The next round is that of the state that learning made."""
+        """Advances to the next round with the tensors `made` by learning."""
         self._tensors = {name: made[name] for name in self._tensors}
         self._policy, self._number = Policy(self.spec, self.team, self._tensors), self._number + 1
 
@@ -103,7 +103,7 @@ def networks(context: Context[PpoConfig]) -> tuple[Layers, Layers]:
 
 
 def products(layers: Layers, rows: int) -> list[Shape]:
-    """The products of one forward and backward pass; nobody asks for the slope at the inputs."""
+    """The products of one forward and backward pass, without the gradient with respect to the inputs."""
     pairs = list(itertools.pairwise(layers))
     outputs = [(rows, i, o) for i, o in pairs]
     slopes = [(rows, o, i) for i, o in pairs[1:]]
@@ -112,7 +112,7 @@ def products(layers: Layers, rows: int) -> list[Shape]:
 
 
 def round_products(context: Context[PpoConfig]) -> list[tuple[Shape, int]]:
-    """All products of a round and how often each is done; `postprocess` puts every row and cut through the critics."""
+    """All products of a round with their counts; `postprocess` runs the critics on every row and cut."""
     agents, config = len(context.spec.agents), context.config
     rows = context.batch.ended.size
     policy, critic = networks(context)
@@ -129,7 +129,7 @@ def flops(shapes: list[tuple[Shape, int]]) -> float:
 
 
 def products_alone(shapes: list[tuple[Shape, int]]) -> Callable[[], float]:
-    """Times the products and nothing else; returns milliseconds for all of them, from a few of each."""
+    """Prepares the products' operands and returns a function that times the products alone."""
     rng = np.random.default_rng(1)
     prepared = []
     for (rows, inner, columns), times in shapes:
@@ -151,7 +151,7 @@ def products_alone(shapes: list[tuple[Shape, int]]) -> Callable[[], float]:
 
 
 def large_product() -> float:
-    """GFLOP/s of a large square product: what the core can do at best."""
+    """GFLOP/s of a large square product: the core's peak."""
     square = np.ones((LARGE, LARGE), np.float32)
     began = time.perf_counter()
     square @ square

@@ -1,4 +1,4 @@
-"""Peak memory of a process and all it started: the sum of proportional set sizes, so shared pages count once."""
+"""Peak memory of a process and its descendants: the sum of proportional set sizes, so shared pages count once."""
 
 import subprocess
 import time
@@ -11,7 +11,7 @@ POLL_S = 0.05
 
 
 def peak_mib(command: Sequence[str], cwd: Path) -> float:
-    """Runs `command` and returns the highest sum seen, in MiB; looked at every `POLL_S` seconds (Linux only)."""
+    """Runs `command` and returns the highest sum in MiB, sampled every `POLL_S` seconds (Linux only)."""
     process = subprocess.Popen(command, cwd=cwd, stdout=subprocess.DEVNULL)
     peak = 0
     while process.poll() is None:
@@ -27,7 +27,7 @@ def family(root: int) -> list[int]:
     children: dict[int, list[int]] = {}
     for entry in PROCESSES.glob("[0-9]*"):
         with suppress(OSError):
-            # The command's name stands in parentheses and may hold anything; the parent follows two fields later.
+            # The command's name is in parentheses and may hold any character; the parent follows two fields later.
             parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
             children.setdefault(parent, []).append(int(entry.name))
     found = [root]
@@ -37,7 +37,7 @@ def family(root: int) -> list[int]:
 
 
 def proportional_kib(process: int) -> int:
-    """The process's PSS; 0 when it is gone."""
+    """The process's PSS in KiB; 0 if it has ended."""
     with suppress(OSError):
         for line in (PROCESSES / str(process) / "smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):

@@ -1,4 +1,4 @@
-"""What another framework does on this machine: RLlib from PyPI, installed into an environment that is removed again."""
+"""Measures another framework on this machine: RLlib from PyPI, installed into a temporary virtual environment."""
 
 import json
 import os
@@ -14,12 +14,12 @@ _SCRIPT = Path(__file__).with_name("rllib_loop.py")
 
 
 def wanted() -> bool:
-    """Whether the user asked for peers, which takes minutes and gigabytes."""
+    """Whether the user enabled peers, which take minutes and gigabytes."""
     return os.environ.get(WANTED) == "1"
 
 
 def rllib_rate() -> float:
-    """RLlib's environment steps per second in training, its start left out."""
+    """RLlib's environment steps per second in training, without its start-up."""
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         python = Path(folder) / "bin" / "python"

@@ -1,9 +1,8 @@
-"""MAPPO in one plain loop: no functions, no messages, no storage. The floor for the system's speed and the oracle for
-what it should learn.
+"""MAPPO in one plain loop without functions, messages and storage: the baseline for the system's speed and returns.
 
-Environment and actors are the system's own numpy code; the learner is torch with automatic differentiation, written
-apart from the system's. The networks of the agents are separate but run side by side, stacked in batched products,
-which is the fastest that plain torch gives at this size (separate modules take at least a quarter longer).
+Environment and actors are the system's own numpy code; the learner is an independent implementation in torch with
+automatic differentiation. The agents' separate networks are stacked in batched products, the fastest way in plain torch
+at this size (separate modules take at least a quarter longer).
 """
 
 import argparse
@@ -69,7 +68,7 @@ class Networks:
 
 @dataclass(frozen=True)
 class Episodes:
-    """One episode of E copies: `observations` ``[N, T + 1, E, F]``, the others ``[N, T, E]``."""
+    """One episode in E environments: `observations` ``[N, T + 1, E, F]``, the others ``[N, T, E]``."""
 
     observations: FloatArray
     actions: NDArray[np.int64]
@@ -86,7 +85,7 @@ class Normaliser:
         self.centre, self.scale = np.zeros((agents, 1, 1)), np.ones((agents, 1, 1))
 
     def update(self, targets: NDArray[np.float64]) -> None:
-        """Takes in ``targets [N, T, E]``."""
+        """Updates the statistics with ``targets [N, T, E]``."""
         new = np.stack([targets.mean(axis=(1, 2)), np.square(targets).mean(axis=(1, 2))])
         self._sums = NORMALISER_MEMORY * self._sums + (1 - NORMALISER_MEMORY) * new
         self._weight = NORMALISER_MEMORY * self._weight + (1 - NORMALISER_MEMORY)
@@ -130,7 +129,8 @@ class Learner:
                 self._step(*minibatch)
 
     def _advantages(self, rewards: FloatArray, raw: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Advantages and targets ``[N, T, E]``, both normalised; episodes are cut at T, so the last value counts on."""
+        """Advantages and targets ``[N, T, E]``, both normalised; episodes are truncated at T, so the last value is
+        bootstrapped."""
         values = raw * self._normaliser.scale + self._normaliser.centre
         residuals = rewards + GAMMA * values[:, 1:] - values[:, :-1]
         advantages = np.empty_like(residuals)
@@ -153,10 +153,10 @@ class Learner:
         negative_entropy = (log_p.exp() * log_p).sum(-1)
         value = self.critic(state.expand(len(advantage), -1, -1))[..., 0]
         kept = old_value + (value - old_value).clamp(-VALUE_CLIP, VALUE_CLIP)
-        # Huber's function grows with the distance, so the larger loss is that of the larger distance.
+        # The Huber loss grows with the distance, so the larger distance has the larger loss.
         distance = torch.maximum((value - target).abs(), (kept - target).abs())
         value_loss = nn.functional.huber_loss(distance, torch.zeros_like(distance), delta=HUBER, reduction="none")
-        # A mean over rows for every network: they share nothing, so the sum over networks trains each on its own.
+        # A mean over rows per network; networks share no parameters, so the sum over networks trains each separately.
         loss = (ENTROPY * negative_entropy - surrogate + value_loss).mean(dim=1).sum()
         self._adam.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -166,7 +166,7 @@ class Learner:
 
 
 def play(environment: VectorEnvironment, actors: BatchedNetwork, rng: np.random.Generator) -> Episodes:
-    """One sampled episode in every copy."""
+    """One sampled episode in every environment."""
     spec, num_envs = environment.spec, environment.num_envs
     shape = (len(spec.agents), spec.horizon, num_envs)
     observations = np.empty((shape[0], shape[1] + 1, num_envs, spec.classes[0].observation_size), np.float32)
@@ -186,7 +186,7 @@ def play(environment: VectorEnvironment, actors: BatchedNetwork, rng: np.random.
 
 
 def greedy_return(environment: VectorEnvironment, actors: BatchedNetwork, rng: np.random.Generator) -> float:
-    """Mean over copies of the undiscounted return of one greedy episode, summed over agents."""
+    """Mean over environments of the undiscounted return of one greedy episode, summed over agents."""
     total = 0.0
     seen = environment.reset(rng)
     for _ in range(environment.spec.horizon):
@@ -208,7 +208,7 @@ class Point:
 
 @dataclass
 class Record:
-    """A run: training time leaves evaluation out, the rate also the first round, which pays for torch's warm-up."""
+    """A run: training time excludes evaluation; the rate also excludes the first round with torch's warm-up."""
 
     seed: int
     env_steps: int = 0

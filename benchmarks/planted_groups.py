@@ -1,8 +1,8 @@
-"""How well planted groups of agents are found again: ``python -m benchmarks.planted_groups`` prints a markdown table.
+"""Recovery of planted groups of agents: ``python -m benchmarks.planted_groups`` prints a markdown table.
 
-Six agents learn simple spread by IPPO, each with a policy of its own. At three stages of that training, three of the
-six policies (drawn anew for every repetition) are copied twice with a little noise on the weights: three pairs of
-twins. The six copies play together, and every distance that fits their policies is asked who belongs to whom.
+Six agents learn simple spread by IPPO with separate policies. At three stages of that training, three of the six
+policies (drawn anew for every repetition) are copied twice with a little noise on the weights: three pairs of twins.
+The six copies play together, and each compared distance is used to group them.
 """
 
 import statistics
@@ -62,7 +62,7 @@ HEADER = (
 
 @dataclass
 class Found:
-    """What one distance found, one figure per repetition."""
+    """The results of one distance, one value per repetition."""
 
     kmeans: list[float] = field(default_factory=list)
     linkage: list[float] = field(default_factory=list)
@@ -80,7 +80,7 @@ def train(folder: Path, rounds: int) -> dict[str, Array]:
 
 
 def twins(tensors: Mapping[str, Array], rng: np.random.Generator) -> dict[str, Array]:
-    """Networks of six agents after `PLANTED`: three of the trained six, twice each, no copy without noise."""
+    """Networks of six agents as in `PLANTED`: three of the trained six, twice each, all with noise."""
     originals = rng.choice(AGENTS, GROUPS, replace=False)
     num_envs = {}
     for agent, planted in enumerate(PLANTED):
@@ -126,10 +126,10 @@ def compressed(samples: Array) -> Array:
 
 
 def adjusted_rand(one: Sequence[int], other: Sequence[int]) -> float:
-    """Agreement of two partitions of the same things, two at least: 1 for the same, 0 on average by chance.
+    """The adjusted Rand index of two partitions of the same items, at least two: 1 if equal, 0 on average by chance.
 
-    Hubert and Arabie, "Comparing partitions", 1985: over pairs of things kept together, (both - expected) / (mean of
-    either - expected). 1 where nothing else is possible.
+    Hubert and Arabie, "Comparing partitions", 1985: over pairs of items in one group, (both - expected) / (mean of
+    either - expected). 1 if the denominator is 0.
     """
     both = _together(list(zip(one, other, strict=True)))
     first, second, pairs = _together(one), _together(other), len(one) * (len(one) - 1) / 2
@@ -142,14 +142,14 @@ def _together(labels: Sequence[Any]) -> float:
 
 
 def separation(distance: Array, truth: Sequence[int]) -> float:
-    """The least distance across groups over the greatest within; below 1 some twins look less alike than strangers."""
+    """The least distance between groups over the greatest within; below 1 twins can be farther apart than non-twins."""
     same = np.equal.outer(truth, truth)
     within = distance[same].max()  # the diagonal is zero
     return float(distance[~same].min() / within) if within > 0 else float("inf")
 
 
 def ask(name: str, table: Array, found: Found, rng: np.random.Generator) -> None:
-    """One distance, once: adds what it found."""
+    """Groups the agents by one distance and appends the results to `found`."""
     began = time.perf_counter()
     distance = matrix(DISTANCES[name], table)
     found.seconds.append(time.perf_counter() - began)
@@ -159,8 +159,8 @@ def ask(name: str, table: Array, found: Found, rng: np.random.Generator) -> None
 
 
 def stage(rounds: int, trained: Mapping[str, Array]) -> tuple[list[tuple[str, ...]], list[float]]:
-    """Rows of the table for one stage of training, and in how many of the observations each pair of twins would act
-    the same."""
+    """Rows of the table for one stage of training, and for each pair of twins the share of observations with equal
+    greedy actions."""
     spec, team = environments.spec(TASK), Team(groups=tuple(range(AGENTS)))
     rows, alike = [], []
     for transitions in TRANSITIONS:
@@ -178,7 +178,7 @@ def stage(rounds: int, trained: Mapping[str, Array]) -> tuple[list[tuple[str, ..
 
 
 def cells(found: Found) -> Iterator[str]:
-    """The figures of one distance, in the order of the header."""
+    """The cells of one distance, in the order of the header."""
     for values in (found.kmeans, found.linkage):
         yield f"{statistics.mean(values):.2f} ({min(values):.2f})"
     yield f"{statistics.median(found.separation):.2f} ({min(found.separation):.2f})"
@@ -186,7 +186,7 @@ def cells(found: Found) -> Iterator[str]:
 
 
 def main() -> None:
-    """Trains, asks, prints; progress goes to standard error."""
+    """Trains, groups and prints the table; progress goes to standard error."""
     lines: list[tuple[str, ...]] = []
     alike = {}
     with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,6 @@
 """RLlib's PPO on `mpe2`'s simple_spread, separate networks; run as a script by an interpreter that has RLlib.
 
-Prints one JSON object. Nothing of this project is imported.
+Prints one JSON object and imports no module of this project.
 """
 
 import json
@@ -19,7 +19,7 @@ STEPS = "num_env_steps_sampled_lifetime"
 
 
 def algorithm(runners: int) -> Any:
-    """PPO with the settings of our own runs where RLlib has them."""
+    """PPO with the settings of our own runs as far as RLlib has them."""
     register_env("spread", lambda _: ParallelPettingZooEnv(simple_spread_v3.parallel_env()))
     return (
         PPOConfig()

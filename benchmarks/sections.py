@@ -1,4 +1,4 @@
-"""The sections of the table: what is measured beside what, and which bar it has to pass."""
+"""The sections of the table: measurements, their baselines and the bars that they have to pass."""
 
 import statistics
 import sys
@@ -14,20 +14,20 @@ from benchmarks.training import UNEVALUATED, command, trained
 from coordinator.pricing.prices import load_prices
 
 PLAIN_RATE = 23_000  # measured for a plain loop on a 2-core AMD EPYC; the plain loop here must not be slower by much
-INSTANCE = "c6a.large"  # what a plain loop would be rented on
+INSTANCE = "c6a.large"  # the instance type whose price the plain loop is charged
 ROLLOUTS = (10, 100, 1000)
 TARGETS = ("-46", "-36")
-# Of the plain loop's rate, for the default placement. Named here, not picked from the measurements, because the best of
-# three is luck in part.
+# Required shares of the plain loop's rate, for the default placement. The rule is fixed here because picking the best
+# of three measurements would be biased.
 BARS = {(1, "fused"): 0.9, (2, "fused"): 1.4}
-# Evaluations as often as the plain loop's, and none that nobody reads at the end.
+# Evaluations as often as the plain loop's, and a minimal final one, which is not used.
 LEARNING = ("evaluation.every=10", "evaluation.episodes=320", "evaluation.final_episodes=2")
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to measure: repetitions and steps of the timed runs, seeds and steps of the learning runs, and how long
-    each subject of the actors' comparison runs at a time."""
+    """How long to measure: repetitions and steps of the timed runs, seeds and steps of the learning runs, and seconds
+    per repetition of each subject in the actors' comparison."""
 
     repetitions: int
     steps: int
@@ -55,7 +55,7 @@ def sections() -> Iterator[tuple[str, Callable[[Effort], list[Row]]]]:
 
 
 def end_to_end(effort: Effort) -> list[Row]:
-    """Rates of the plain loop and of the system in turn, and where a round's time goes with one worker."""
+    """Rates of the plain loop and of the system in turn, and the breakdown of a round's time with one worker."""
     systems = [(workers, rule) for workers in (1, 2) for rule in ("packed", "fused", "split")]
     plain: list[float] = []
     rates: dict[tuple[int, str], list[float]] = {system: [] for system in systems}
@@ -87,9 +87,9 @@ def _over(values: list[float], base: float) -> list[float]:
 
 
 def _shares(times: list[dict[str, float]]) -> list[Row]:
-    """A round's time on one worker, by who had it; functions include reading and writing their objects.
+    """The breakdown of a round's time on one worker; functions include reading and writing their objects.
 
-    What is outside sampling and learning proper counts that reading and writing too.
+    The time outside sampling and learning proper includes that reading and writing too.
     """
     whole = [time["round"] for time in times]
     rows = [Row("round of 1,600 steps, 1 worker, packed", whole, ".1f", "ms")]
@@ -104,7 +104,7 @@ def _shares(times: list[dict[str, float]]) -> list[Row]:
 
 
 def learning(effort: Effort) -> list[Row]:
-    """Training seconds and dollars to greedy returns, the plain loop (its evaluations left out) and the system."""
+    """Training seconds and dollars to greedy returns, of the plain loop (without evaluations) and the system."""
     plain, system = [], []
     for seed in effort.seeds:
         plain.append(measured("plain_loop", "--seed", seed, "--steps", effort.learning_steps, "--json"))
@@ -127,7 +127,7 @@ def learning(effort: Effort) -> list[Row]:
 
 
 def _compared(name: str, values: list[float | None], base: list[float | None], unit: str, fmt: str) -> Row:
-    """A row of the seeds that reached the target; the name says how many did not."""
+    """A row of the seeds that reached the target; the name has the number of the others."""
     found = [value for value in values if value is not None]
     missing = len(values) - len(found)
     ratios = [a / b for a, b in zip(values, base, strict=False) if a is not None and b is not None]
@@ -136,7 +136,7 @@ def _compared(name: str, values: list[float | None], base: list[float | None], u
 
 
 def actors(effort: Effort) -> list[Row]:
-    """Actor-only rates on one core, beside raw `mpe2`."""
+    """Actor-only rates on one core, compared with raw `mpe2`."""
     rates = measured("actor", "--repetitions", effort.repetitions + 2, "--seconds", effort.seconds)
     raw = rates.pop("mpe2")
     rows = [Row("mpe2 parallel_env, random stepping, env steps/s", raw)]
@@ -152,7 +152,7 @@ def actors(effort: Effort) -> list[Row]:
 
 
 def learner(effort: Effort) -> list[Row]:
-    """The learner's computation alone, beside its matrix products alone."""
+    """The learner's computation alone, compared with its matrix products alone."""
     found = measured("learner", "--repetitions", 4 * effort.repetitions)
     whole, products = found["learning_ms"], found["products_ms"]
     rate = [found["flops"] / ms / 1e6 for ms in whole]
@@ -172,7 +172,7 @@ def learner(effort: Effort) -> list[Row]:
 
 
 def start_up(effort: Effort) -> list[Row]:
-    """From the command to the first rollout."""
+    """Seconds from the command to the first rollout."""
     rows = []
     for name, cold, most in (("cold", True, None), ("warm", False, 2.0)):
         times = [startup.seconds_to_first_rollout(2, cold) for _ in range(effort.repetitions)]
@@ -181,7 +181,7 @@ def start_up(effort: Effort) -> list[Row]:
 
 
 def peak_memory(effort: Effort) -> list[Row]:
-    """Coordinator and workers together."""
+    """Peak memory of coordinator and workers together."""
     rows = []
     for workers in (1, 2):
         with tempfile.TemporaryDirectory() as folder:
@@ -192,7 +192,7 @@ def peak_memory(effort: Effort) -> list[Row]:
 
 
 def other_frameworks(effort: Effort) -> list[Row]:
-    """RLlib, beside one more run of the system."""
+    """RLlib's rate, compared with another run of the system."""
     rate = trained(2, *UNEVALUATED, f"stop.env_steps={effort.steps}").env_steps_per_second
     rllib = peers.rllib_rate()
     return [

@@ -11,14 +11,14 @@ from pathlib import Path
 from benchmarks.launch import ROOT, environment
 from benchmarks.training import UNEVALUATED, command
 
-# A rollout is stored once all its steps are done, so what is timed ends some milliseconds after the first of them.
+# A rollout is stored after all its steps, so the measured time ends some milliseconds after the first step.
 FIRST_ROLLOUT = "runs/*/objects/rounds/*/sample/*.trajectory.safetensors"
 PATIENCE_S = 60.0
 POLL_S = 0.002
 
 
 def seconds_to_first_rollout(workers: int, cold: bool) -> float:
-    """Starts a run of one round and returns when its first rollout was stored."""
+    """Starts a run of one round and returns the seconds until its first rollout is stored."""
     if cold:
         forget(files())
     with tempfile.TemporaryDirectory() as folder:
@@ -44,7 +44,7 @@ def files() -> Iterable[Path]:
 
 
 def forget(paths: Iterable[Path]) -> None:
-    """Asks the kernel to drop the files' pages; those that a running program maps stay, so cold is a lower bound."""
+    """Drops the files' pages from the page cache; pages mapped by a running program stay, so cold is a lower bound."""
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""What it costs a learner to tell of its policy, beside training it: one learner per agent, on one core."""
+"""Cost of the learner summaries compared with training: one learner per agent, on one core."""
 
 import argparse
 import json
@@ -25,7 +25,7 @@ Times = dict[str, list[float]]
 
 
 def rows(repetitions: int) -> list[Row]:
-    """Every summary beside the learner it belongs to, scene by scene."""
+    """Rows of each scene: the learner, then its summaries."""
     found: dict[str, Times] = measured("summaries", "--repetitions", repetitions)
     table = []
     for scene, times in found.items():
@@ -38,9 +38,9 @@ def rows(repetitions: int) -> list[Row]:
 
 
 def milliseconds(round_: Round, repetitions: int) -> Times:
-    """Of the learner of agent 0 and of each of its summaries in turn, in every round of a short training.
+    """Milliseconds of the learner of agent 0 and of each of its summaries, in every round of a short training.
 
-    Processor time: what else the machine does would count for the learner, which takes long enough to be interrupted.
+    Processor time, because wall time of the long learner step would include other work of the machine.
     """
     names = sorted(mappo.SUMMARIES)
     times: Times = {"learner": [], **{name: [] for name in names}}
@@ -59,7 +59,7 @@ def milliseconds(round_: Round, repetitions: int) -> Times:
 
 
 def seen(context: Context[AlgorithmConfig], made: dict[str, Array]) -> Context[AlgorithmConfig]:
-    """The context as the stage that trains the policy sees it: with what earlier stages give, and nothing trained."""
+    """The context of the stage that trains the policy: with the outputs of earlier stages, and untrained weights."""
     passing = {name: array for name, array in made.items() if name not in context.tensors}
     return replace(context, tensors={**context.tensors, **passing})
 

@@ -1,4 +1,4 @@
-"""Where a round's time goes: one run of the whole system in this process, its functions' milliseconds added up."""
+"""Breakdown of a round's time: one run of the whole system in this process, with its functions' milliseconds summed."""
 
 import argparse
 import json
@@ -18,7 +18,7 @@ from functions.contract import Platform, Report
 
 
 class Metered:
-    """An invoker that adds up what sampling and learning took in rounds after the first, which starts the workers."""
+    """An invoker that sums the milliseconds of sampling and learning after round 1, which starts the workers."""
 
     def __init__(self, inner: Invoker) -> None:
         self._inner = inner

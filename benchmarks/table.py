@@ -1,4 +1,4 @@
-"""The one table of a run of the benchmarks, in markdown."""
+"""The markdown table of a run of the benchmarks."""
 
 import statistics
 from collections.abc import Sequence
@@ -11,9 +11,9 @@ HEADER = ("measurement", "median", "min … max", "ratio", "min … max", "again
 
 @dataclass(frozen=True)
 class Row:
-    """A measurement: one value per repetition and, where it is compared, one ratio per repetition.
+    """A measurement: one value per repetition and, if it is compared, one ratio per repetition.
 
-    `fmt` prints a value. `least` and `most` bound the median of the ratios, or of the values where there are none.
+    `fmt` formats a value. `least` and `most` bound the median of the ratios, or of the values if there are no ratios.
     """
 
     name: str
@@ -49,12 +49,12 @@ class Row:
 
 
 def spread(values: Sequence[float], fmt: str) -> str:
-    """The noise: lowest and highest value, and how many there are."""
+    """The noise: lowest and highest value, and the number of values."""
     return f"{min(values):{fmt}} … {max(values):{fmt}} ({len(values)})" if values else ""
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """The table, columns aligned so that it reads well as text too."""
+    """The table, with aligned columns."""
     return markdown_table(HEADER, [row.cells() for row in rows])
 
 

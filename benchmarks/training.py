@@ -1,4 +1,4 @@
-"""The command ``marless train`` as a user types it, and what its ``metrics.jsonl`` says of the run."""
+"""Runs the command ``marless train`` and reads its ``metrics.jsonl``."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ from coordinator.core.state import RoundLine
 from coordinator.reports.journal import read
 
 NAME = "benchmark"
-# Leaves nothing of evaluation in the rounds that are timed.
+# Keeps evaluation out of the timed rounds.
 UNEVALUATED = ("evaluation.every=1000000", "evaluation.episodes=2", "evaluation.final_episodes=2")
 
 
@@ -48,7 +48,7 @@ def command(workers: int, *settings: str) -> list[str]:
 
 
 def trained(workers: int, *settings: str) -> Training:
-    """Runs the command in a folder of its own; raises `CalledProcessError` when it failed."""
+    """Runs the command in a temporary folder; raises `CalledProcessError` if it fails."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(
             command(workers, *settings), check=True, cwd=folder, env=environment(), stdout=subprocess.DEVNULL

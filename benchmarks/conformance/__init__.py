@@ -1,1 +1,1 @@
-"""Every algorithm on the reference tasks, over seeds, beside the bars: ``python -m benchmarks.conformance``."""
+"""Every algorithm on the reference tasks, over seeds, compared with its bar: ``python -m benchmarks.conformance``."""

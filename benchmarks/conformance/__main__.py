@@ -28,7 +28,7 @@ _RESULTS = ROOT / "docs" / "results"
 
 
 def main() -> int:
-    """0 when all that ran passed what it had to, 1 when not, 130 when it was stopped."""
+    """Returns 0 if every case that ran passed its bar, 1 if not, 130 if it was stopped."""
     options = _arguments().parse_args()
     # Two runs share two cores: one thread each.
     os.environ.update(environment())
@@ -80,7 +80,7 @@ def _train(protocol: Protocol, options: argparse.Namespace, folders: Folders, si
 
 
 class Among:
-    """The cases whose names fit one of the patterns, and those that they play against."""
+    """The cases whose names match one of the patterns, and the references that they play against."""
 
     def __init__(self, protocol: Protocol, patterns: list[str]) -> None:
         self._patterns = patterns

@@ -33,7 +33,7 @@ class Folders:
         return cell.folder(self.work)
 
     def measured(self, cell: Cell) -> Path:
-        """What was measured of the run so far."""
+        """The file of the run's measurements so far."""
         return self.work / "measured" / f"{cell.run}.json"
 
     def reference(self, case: Case) -> Path:
@@ -55,12 +55,12 @@ class Campaign:
 
     @property
     def cells(self) -> list[Cell]:
-        """All that can run here."""
+        """All cells that can run here."""
         return list(self._cases)
 
     @property
     def missing(self) -> list[Cell]:
-        """Those without a record, in their order; a reference whose policies are gone is one of them."""
+        """The cells without a record in order, including a reference whose policies were deleted."""
         return [cell for cell in self._cases if not self._over(cell)]
 
     def run(self, jobs: int, stopping: Callable[[], bool]) -> None:
@@ -71,7 +71,7 @@ class Campaign:
 
         def ended(cell: Cell, code: int) -> bool:
             self._ended(cell, code, stopping())
-            # One that paused to be measured goes on at once, so that cells end one by one and their results are kept.
+            # A cell that paused for a measurement resumes at once, so that cells end, and are recorded, one by one.
             return not self._over(cell)
 
         drive(self.missing, jobs, self._ready, self._begin, ended, stopping)
@@ -90,7 +90,7 @@ class Campaign:
         return found is not None and found.status == "failed"
 
     def _ready(self, cell: Cell) -> bool:
-        """Whether the opponents that the cell is measured against have learned, or never will."""
+        """Whether the opponents that the cell is measured against have finished training or failed."""
         case = self._cases[cell]
         rivals = [
             other for other, theirs in self._cases.items() if theirs.task == case.task and theirs.treatment == REFERENCE
@@ -103,7 +103,7 @@ class Campaign:
             self._put(cell, record.failed(self._protocol.name, case, cell, "there is no reference to play against"))
             return None
         if run_status(run) != "new" and self._outdated(run):
-            # What another program began cannot be resumed, and may be worth something else.
+            # A run of another program version cannot be resumed, and its results may differ.
             shutil.rmtree(run)
             self._folders.measured(cell).unlink(missing_ok=True)
         if self._trained(cell) and self._settled(cell):
@@ -118,7 +118,7 @@ class Campaign:
         return self._cases[cell].points[len(self._measured(cell))]
 
     def _trained(self, cell: Cell) -> bool:
-        """Whether the run is where it ends or pauses, which a kill may have kept from being put down."""
+        """Whether the run has reached its end or next pause; a kill may have prevented its measurement."""
         run, points = self._folders.run(cell), self._cases[cell].points
         if run_status(run) != "finished":
             return False
@@ -127,7 +127,7 @@ class Campaign:
         return results.read(run, cell.arm.name, cell.seed).env_steps >= self._next(cell)
 
     def _settled(self, cell: Cell) -> bool:
-        """Measures a run that ends or pauses, and puts down one that is over; False for one that goes on."""
+        """Measures a run that ended or paused, and records a finished one; False for a run that continues."""
         run, case = self._folders.run(cell), self._cases[cell]
         if len(self._measured(cell)) < len(case.points):
             self._measure(cell)
@@ -171,7 +171,7 @@ class Campaign:
         replace(self._folders.measured(cell), msgspec.json.encode((*before, found)))
 
     def _put(self, cell: Cell, made: Record) -> None:
-        """Keeps the record, and of the run only what others play against."""
+        """Writes the record; of the run, keeps only the policies that other cells play against."""
         case, run = self._cases[cell], self._folders.run(cell)
         if case.treatment == REFERENCE and cell.seed == REFERENCE_SEED and made.status == "finished":
             replace(self._folders.reference(case), (run / POLICIES).read_bytes())

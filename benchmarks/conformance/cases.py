@@ -1,4 +1,4 @@
-"""A case: a task, an algorithm and what is set for both. With a seed it is a cell, which is an ordinary run."""
+"""A case: a task, an algorithm and their settings. With a seed it is a cell, which is an ordinary run."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,9 +15,9 @@ Measure = Literal["", "sides", "win"]
 Criterion = Literal["mean", "each seed", "best"]
 """What a bar is for: the mean over the seeds, every seed, or the mean of the best of the task's algorithms."""
 
-# The treatment of the run that sides are measured against: one seed that is nobody's own.
+# The treatment of the run that sides are measured against: one seed that no other case uses.
 REFERENCE, REFERENCE_SEED = "reference", 100
-# What tasks need that not everybody has, by how their names start, and the extra that brings it.
+# Optional packages of tasks by the prefix of their names, with the extra that installs them.
 _PACKAGES = {"smax/": ("jaxmarl", "smax"), "lbf/": ("lbforaging", "lbf")}
 
 
@@ -25,8 +25,8 @@ _PACKAGES = {"smax/": ("jaxmarl", "smax"), "lbf/": ("lbforaging", "lbf")}
 class Case:
     """`task` is the name in tables, such as ``simple_spread_3``; `treatment` names the settings.
 
-    At each of `points` (environment steps, ascending) training pauses to `measure`; the last is where it ends. `bar` is
-    the least absolute return of what is `criterion`; None for what is reported only.
+    At each of `points` (environment steps, ascending) training pauses to `measure`; it ends at the last. `bar` is the
+    least absolute return under `criterion`; None for cases that are only reported.
     """
 
     task: str
@@ -41,7 +41,7 @@ class Case:
 
     @property
     def arm(self) -> Arm:
-        """The case as the runner of ablations takes it."""
+        """The case as an arm of an ablation."""
         return Arm(f"{self.task}-{self.algorithm}-{self.treatment}", self.task, self.settings)
 
     @property
@@ -56,7 +56,7 @@ Block = Sequence[Case]
 
 @dataclass(frozen=True)
 class Protocol:
-    """What is trained, in this order; `name` is that of the folders."""
+    """The cases to train, in order; `name` is the folders' name."""
 
     name: str
     blocks: tuple[Block, ...]
@@ -75,7 +75,7 @@ class Protocol:
 
 
 def missing(case: Case) -> str:
-    """What the case needs and is not here, with the way to get it; '' when it can run."""
+    """The case's missing requirement, with the command that installs it; '' if the case can run."""
     if case.algorithm not in ALGORITHMS:
         return f"this version has no algorithm {case.algorithm}"
     for start, (package, extra) in _PACKAGES.items():

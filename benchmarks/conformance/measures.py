@@ -1,4 +1,4 @@
-"""What policies are worth beside their return: each side against fixed opponents, and the share of wins."""
+"""Metrics of policies beside their return: each side's return against fixed opponents, and the share of wins."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def wins(run: Path, seed: int) -> dict[str, float]:
 
 
 def _played(team: TeamPolicy, seed: int, block: int) -> Episodes:
-    """One whole episode in each of the copies."""
+    """One whole episode in each environment."""
     environment = registry.make(team.task, _NUM_ENVS)
     try:
         player, episodes = team.player(_NUM_ENVS), Episodes(_NUM_ENVS, len(team.agents))

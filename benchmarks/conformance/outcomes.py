@@ -1,4 +1,4 @@
-"""The records of a case together: what it returns over seeds, what that took, and whether it passes its bar."""
+"""The records of a case together: its returns over seeds, their cost, and whether it passes its bar."""
 
 import statistics as plain
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,35 +23,35 @@ class Outcome:
 
     @property
     def finished(self) -> list[Record]:
-        """Those that came to something, by seed."""
+        """The records of finished cells, by seed."""
         return [found for _, found in sorted(self.records.items()) if found.status == "finished"]
 
     @property
     def complete(self) -> bool:
-        """Whether every seed came to something."""
+        """Whether every seed finished."""
         return {found.seed for found in self.finished} == set(self.case.seeds)
 
     @property
     def returns(self) -> list[float]:
-        """Of each finished seed, see `value`."""
+        """The return of each finished seed, see `value`."""
         return [value for value in map(self.value, self.finished) if value is not None]
 
     def value(self, found: Record) -> float | None:
-        """The absolute metric; where two sides learn the return of the final policies, for the best one against
-        opponents that learn too may have met the worst of them."""
+        """The absolute metric; if two sides learn, the return of the final policies, because the best policies of the
+        curve may have met the weakest opponents."""
         if self.case.measure == "sides":
             return found.final
         return None if found.absolute is None else found.absolute.mean
 
     @property
     def commits(self) -> list[str]:
-        """Of the programs that trained the finished seeds, short; a + is behind one that was not as committed."""
+        """Short commits of the programs that trained the finished seeds; a + marks uncommitted changes."""
         whole = (found.commit for found in self.finished if found.commit)
         return sorted({commit[:7] + "+" * commit.endswith("+") for commit in whole})
 
     @property
     def mean(self) -> float:
-        """Over the finished seeds, of which there has to be one."""
+        """The mean return over the finished seeds, at least one."""
         return statistics.mean(self.returns)
 
     @property
@@ -61,12 +61,12 @@ class Outcome:
 
     @property
     def env_steps(self) -> int:
-        """The most that a seed took."""
+        """The largest number of steps of a finished seed."""
         return max(found.env_steps for found in self.finished)
 
     @property
     def seconds(self) -> float:
-        """Of training, mean over seeds, on one core."""
+        """Seconds of training on one core, mean over seeds."""
         return statistics.mean([found.seconds for found in self.finished])
 
     def reached(self) -> list[Point | None]:
@@ -77,7 +77,7 @@ class Outcome:
         return [next((point for point in found.curve if point.mean >= least), None) for found in self.finished]
 
     def passes(self) -> bool | None:
-        """Whether the bar is met; None while that cannot be said, or where there is none."""
+        """Whether the bar is met; None while it is unknown, or without a bar."""
         if self.case.bar is None or not self.complete:
             return False if self.case.bar is not None and len(self.records) == len(self.case.seeds) else None
         least = min(self.returns) if self.case.criterion == "each seed" else self.mean
@@ -85,7 +85,7 @@ class Outcome:
 
 
 def outcomes(protocol: Protocol, folder: Path) -> list[Outcome]:
-    """Of every case, those without records too; raises `Unreadable`."""
+    """The outcomes of all cases, including those without records; raises `Unreadable`."""
     found = []
     for case in protocol.cases:
         held = ((cell.seed, record.read(record.path(folder, protocol.name, cell))) for cell in case.cells)
@@ -94,7 +94,7 @@ def outcomes(protocol: Protocol, folder: Path) -> list[Outcome]:
 
 
 def verdict(outcome: Outcome, others: Iterable[Outcome]) -> str:
-    """What the table says of a case; `others` are of the same task and treatment."""
+    """The table's verdict on a case; `others` are of the same task and treatment."""
     case, seeds = outcome.case, len(outcome.case.seeds)
     failed = len(outcome.records) - len(outcome.finished)
     if not outcome.records:
@@ -110,12 +110,12 @@ def verdict(outcome: Outcome, others: Iterable[Outcome]) -> str:
 
 
 def best(found: Iterable[Outcome]) -> Outcome | None:
-    """The one of the highest mean."""
+    """The outcome with the highest mean; None if there are no returns."""
     return max((outcome for outcome in found if outcome.returns), key=lambda outcome: outcome.mean, default=None)
 
 
 def missed(found: list[Outcome]) -> list[Outcome]:
-    """Those that did not pass a bar that they had to pass, and those with failed seeds."""
+    """The outcomes that missed a mandatory bar, and those with failed seeds."""
     return [outcome for outcome in found if _short(outcome, _beside(outcome, found))]
 
 
@@ -129,7 +129,7 @@ def _short(outcome: Outcome, beside: list[Outcome]) -> bool:
 
 
 def typical(reached: list[Point | None]) -> tuple[float, float] | None:
-    """Environment steps and seconds to a bar, medians; None when a seed did not get there."""
+    """Median environment steps and seconds to a bar; None if a seed did not reach it."""
     points = [point for point in reached if point is not None]
     if not points or len(points) < len(reached):
         return None
@@ -160,8 +160,8 @@ def layout(found: Sequence[Outcome]) -> dict[str, dict[str, Any]]:
 
 
 def _leading(found: Sequence[Outcome]) -> list[Outcome]:
-    """Those that their algorithms are judged by, of each task one for each: of the first treatments of protocols the
-    last that is complete, for a few seeds of a long protocol say less than all of a short one; else the last."""
+    """The outcome that represents each algorithm on each task, from the first treatment of each protocol: the last
+    complete one, because a few seeds of a long protocol say less than all of a short one; else the last."""
     first: dict[tuple[str, str], str] = {}
     chosen: dict[tuple[str, str], Outcome] = {}
     for outcome in found:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _STEPS = "environment steps"
 _RETURN = "return (greedy, sum over agents)"
-# What has just begun is far below everything else: the scale is made for the rest.
+# Early returns are far below the others, so the scale leaves them out.
 _BEGINNING = 0.1
 
 Curve = tuple[FloatArray, FloatArray]

@@ -1,4 +1,4 @@
-"""What is trained: `QUICK` for every change, `FULL` against the published benchmark.
+"""The protocols: `QUICK` for every change, `FULL` against the published benchmark.
 
 Published: Papoudakis et al., "Benchmarking Multi-Agent Deep Reinforcement Learning Algorithms in Cooperative Tasks",
 NeurIPS 2021, Table 3, the best over training with shared parameters. Its spread counts rewards another way (the mean of
@@ -23,7 +23,7 @@ QUICK_STEPS = {
     "maddpg": 240_000,
     "iddpg": 240_000,
 }
-# Of an algorithm that is not named above.
+# For an algorithm that is not named above.
 QUICK_STEPS_OTHERS = 480_000
 ALGORITHMS = tuple(dict.fromkeys((*QUICK_STEPS, *registry.ALGORITHMS)))
 ON_POLICY = tuple(name for name in ALGORITHMS if not registry.ALGORITHMS[name].config().replayed_steps)
@@ -35,7 +35,7 @@ _SPREAD: Settings = {"task.name": "mpe/simple_spread", "task.agents": 3}
 
 
 def _settings(task: Settings, algorithm: str, env_steps: int, more: Settings | None = None) -> dict[str, Value]:
-    """Those of a run of `env_steps`, evaluated 50 times; off-policy agents share networks, as in the benchmark."""
+    """Settings of a run of `env_steps`, evaluated 50 times; off-policy agents share networks, as in the benchmark."""
     rounds = max(1, env_steps // (50 * 1600))
     found: dict[str, Value] = {
         **task,
@@ -106,7 +106,7 @@ def _six(treatment: str, algorithms: tuple[str, ...], env_steps: int, bar: float
 
 
 def _others(task: str, algorithms: tuple[str, ...], measure: Measure = "") -> list[Case]:
-    """Curves; in tasks with sides each side is measured where a fifth of the training is over, two fifths and so on."""
+    """Curves; in tasks with sides each side is measured after every fifth of the training."""
     cases = []
     for algorithm in algorithms:
         env_steps = _budget(algorithm, 2_000_000, 500_000)
@@ -125,13 +125,13 @@ def _others(task: str, algorithms: tuple[str, ...], measure: Measure = "") -> li
 
 
 def _reference(task: str) -> Case:
-    """Whose final policies the sides of a task play against."""
+    """The case whose final policies the sides of a task play against."""
     settings = _settings({"task.name": f"mpe/{task}"}, "mappo", 1_000_000)
     return Case(task=task, algorithm="mappo", treatment=REFERENCE, seeds=(REFERENCE_SEED,), settings=settings)
 
 
 def _battle(scenario: str) -> list[Case]:
-    """SMAX: the script of JaxMARL is the enemy."""
+    """SMAX against JaxMARL's scripted enemy."""
     cases = []
     for algorithm in ("mappo", "qmix"):
         env_steps = _budget(algorithm, 1_500_000, 750_000)
@@ -159,7 +159,7 @@ def _battle(scenario: str) -> list[Case]:
 
 
 def _foraging(field: str) -> list[Case]:
-    """The most that there is to gather is 1; the package steps one copy after another, so that steps are dear."""
+    """Foraging with a maximum return of 1; the package steps environments one after another, so steps are slow."""
     task: Settings = {"task.name": f"lbf/{field}"}
     return [
         Case(
@@ -188,7 +188,7 @@ FULL = Protocol(
         [case for scenario in ("8m", "3s5z") for case in _battle(scenario)],
         _foraging("8x8-2p-2f-coop"),
         _spread("terminal", 4_000_000, 2_000_000),
-        # Whoever was best with the 1M goes on.
+        # The best algorithm with 1M steps trains longer.
         _six("4M", ("vdn",), 4_000_000, -150.0),
     ),
 )

@@ -1,4 +1,4 @@
-"""What a cell came to, as one small JSON file that is committed."""
+"""The result of a cell, as one small JSON file that is committed."""
 
 import tomllib
 from pathlib import Path
@@ -19,20 +19,19 @@ from functions.environments.base import EnvTask
 
 
 class Measured(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the policies of so many environment steps were worth beside their return; see `measures`."""
+    """Metrics of the policies after `env_steps` beside their return; see `measures`."""
 
     env_steps: int
     figures: dict[str, float]
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A cell that is over. Returns: greedy, undiscounted, summed over agents.
+    """A finished or failed cell. Returns are greedy, undiscounted and summed over agents.
 
-    `commit` and `code_sha256` are of the program, `hyperparameters` all that the algorithm goes by on this task and how
-    many `actors.num_envs` played for it, `settings` what the case sets. `seconds` and `dollars` are of training.
-    `curve` ends with the final policies; `absolute` is of the policies after `absolute_round` rounds, the best of the
-    curve, or the final ones where several sides learned. A failed cell has `reason`, and nothing of a run that came to
-    nothing.
+    `commit` and `code_sha256` are of the program, `hyperparameters` the algorithm's resolved settings on this task with
+    `actors.num_envs`, `settings` those of the case. `seconds` and `dollars` are of training. `curve` ends with the
+    final policies; `absolute` is of the policies after `absolute_round` rounds, the best of the curve, or the final
+    ones if several sides learned. A failed cell has `reason` and no results.
     """
 
     protocol: str
@@ -79,7 +78,7 @@ def path(folder: Path, protocol: str, cell: Cell) -> Path:
 
 
 def read(file: Path) -> Record | None:
-    """What the file holds, None where there is none; raises `Unreadable`."""
+    """The record in the file, None if there is no file; raises `Unreadable`."""
     try:
         return msgspec.json.decode(file.read_bytes(), type=Record)
     except FileNotFoundError:
@@ -89,7 +88,7 @@ def read(file: Path) -> Record | None:
 
 
 def write(file: Path, record: Record) -> None:
-    """Puts it down, to survive a power loss; raises `OSError`."""
+    """Writes the record durably; raises `OSError`."""
     file.parent.mkdir(parents=True, exist_ok=True)
     replace(file, msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n", durable=True)
 
@@ -123,7 +122,7 @@ def finished(protocol: str, case: Case, cell: Cell, folder: Path, measured: tupl
 
 
 def _hyperparameters(config: dict[str, Any]) -> dict[str, Any]:
-    """Of a run's own configuration, those that depend on the task filled in; raises `KeyError` where there are none."""
+    """The hyperparameters of a run's configuration, resolved for its task; raises `KeyError` if there are none."""
     task, settings = msgspec.convert(config["task"], EnvTask), dict(config["algorithm"])
     algorithm = algorithms.algorithm(settings.pop("name"))
     resolved = algorithms.configuration(algorithm, settings).resolved(registry.spec(task))
@@ -131,7 +130,7 @@ def _hyperparameters(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def failed(protocol: str, case: Case, cell: Cell, reason: str) -> Record:
-    """The record of a cell that came to nothing."""
+    """The record of a failed cell."""
     return Record(**_identity(protocol, case, cell), status="failed", reason=reason)
 
 

@@ -1,4 +1,4 @@
-"""What the records come to, in files: conformance.json and .md, the layout of marl-eval, curves, and the tables of
+"""Writes the report files: conformance.json and .md, the layout of marl-eval, curves, and the tables of
 docs/explanation/learning.md."""
 
 from collections.abc import Sequence
@@ -20,11 +20,11 @@ _MARL_EVAL = "-marl-eval.json"
 
 
 def write(folder: Path, document: Path | None) -> list[Outcome]:
-    """Writes all files into `folder`, and the table into `document`; returns what they tell of.
+    """Writes all files into `folder`, and the table into `document`; returns the reported outcomes.
 
     Raises `Unreadable` and `OSError`.
     """
-    # The longer protocol stands last: `layout` and `_marl_eval` go by it.
+    # The longer protocol comes last: `layout` and `_marl_eval` depend on this order.
     found = [*outcomes(QUICK, folder), *outcomes(FULL, folder)]
     reported = [outcome for outcome in found if outcome.records or outcome.protocol == FULL.name]
     _json(folder / "conformance.json", layout(found))
@@ -52,8 +52,8 @@ def _summary(found: Sequence[Outcome]) -> list[str]:
 
 
 def _marl_eval(found: Sequence[Outcome]) -> dict[str, evaluations.Document]:
-    """By file name: of each task one for each protocol that trained it, for marl-eval looks for the seeds of a file's
-    first algorithm in all of them. The longer protocol's has the plain name."""
+    """Documents by file name, one for each task and protocol, because marl-eval expects the seeds of a file's first
+    algorithm for all its algorithms. The longer protocol's file has the plain name."""
     files: dict[str, evaluations.Document] = {}
     longest = {outcome.case.task: outcome.protocol for outcome in found if outcome.finished}
     for outcome in found:
@@ -68,7 +68,7 @@ def _marl_eval(found: Sequence[Outcome]) -> dict[str, evaluations.Document]:
 
 
 def _one(made: Record, value: float | None) -> evaluations.Document:
-    """One run that came to `value`: of each evaluation the mean over its episodes, all of which would be megabytes."""
+    """One run with the absolute metric `value`; evaluations hold means over episodes, to keep the file small."""
     agents = made.settings.get("task.agents")
     task = EnvTask(name=str(made.settings["task.name"]), agents=None if agents is None else int(agents))
     points = [Evaluation(step_count=point.env_steps, returns=(point.mean,)) for point in made.curve]

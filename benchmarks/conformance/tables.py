@@ -72,7 +72,7 @@ def section(found: Sequence[Outcome]) -> list[str]:
 
 
 def evaluated_side(case: Case) -> str:
-    """The side whose return a run of a competitive task is judged by; raises `ValueError` for another task."""
+    """The side whose return ranks runs of a competitive task; raises `ValueError` for another task."""
     side = sides.ranked_side(registry.spec(EnvTask(name=str(case.settings["task.name"]))), None)
     if side is None:
         raise ValueError(f"all agents of {case.task} are on one side")
@@ -98,7 +98,7 @@ def row(outcome: Outcome, beside: Sequence[Outcome]) -> tuple[str, ...]:
 
 
 def measured(found: Sequence[Outcome]) -> list[str]:
-    """What was measured beside returns, at the last point; nothing where nothing was."""
+    """The table of metrics beside returns at the last point; empty if there are none."""
     ended = [(outcome, _last(outcome)) for outcome in found if _last(outcome)]
     names = list(dict.fromkeys(name for _, parts in ended for part in parts for name in part.figures))
     if not names:
@@ -111,7 +111,7 @@ def measured(found: Sequence[Outcome]) -> list[str]:
 
 
 def inserted(text: str, table: str) -> str:
-    """`text` with `table` between its markers; raises `ValueError` where they are not."""
+    """`text` with `table` between its markers; raises `ValueError` if they are missing."""
     pattern = re.compile(f"{re.escape(_BEGIN)}.*?{re.escape(_END)}", re.DOTALL)
     if not pattern.search(text):
         raise ValueError(f"the text does not hold {_BEGIN} and {_END}")
