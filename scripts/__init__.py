@@ -1,1 +1,1 @@
-"""What make runs beside the product's own commands; run from the repository's root as ``python -m scripts.<name>``."""
+"""Programs that make runs beside the product's commands, from the repository's root as ``python -m scripts.<name>``."""

@@ -1,7 +1,6 @@
-"""Follows the steps of the learner's Dockerfile without a container engine, and lets the learner work from the result.
+"""Follows the steps of the learner's Dockerfile without a container engine, and runs the learner from the result.
 
-The context is what an engine would be sent. The base image is not here, so its Python is one of this machine, in an
-environment of its own.
+The context has the files that an engine would receive. A virtual environment of a local Python replaces the base image.
 """
 
 import os
@@ -36,8 +35,8 @@ def main() -> int:
 
 
 def follow(python: str) -> None:
-    """Takes the steps with `python`; raises `CalledProcessError` for one that fails, `ValueError` for one that makes no
-    sense, and `RuntimeError` when the learner does not work."""
+    """Follows the steps with `python`; raises `CalledProcessError` for a failed step, `ValueError` for an invalid one,
+    and `RuntimeError` if the learner does not work."""
     with tempfile.TemporaryDirectory() as folder:
         environment, context, root = (Path(folder, name) for name in ("environment", "context", "root"))
         subprocess.run([python, "-m", "venv", environment], check=True)
@@ -54,7 +53,7 @@ def follow(python: str) -> None:
 
 
 def send(folder: Path, context: Path) -> None:
-    """Copies what an engine would be sent of `folder`, which .dockerignore decides."""
+    """Copies the files of `folder` that .dockerignore does not exclude to `context`."""
     lines = (folder / ".dockerignore").read_text(encoding="utf-8").splitlines()
     patterns = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
     for name in exclude_paths(str(folder), patterns):

@@ -1,8 +1,8 @@
 """Checks the packages that `sam build` made, one folder each: ``python -m scripts.audit_packages FOLDER``.
 
-Prints sizes and import times. Fails when a package is missing, is larger than it may be, cannot do its work with
-nothing else of this machine in sight, or takes too long to import; for the last two it is built once more from the same
-pins, for this machine's processor: what sam built is for the functions' own.
+Prints sizes and import times. Fails if a package is missing, is too large, does not work isolated from this machine's
+packages, or takes too long to import; for the last two it is rebuilt from the same pins for this machine's processor,
+because sam builds for the functions' processor.
 """
 
 import platform
@@ -21,8 +21,8 @@ from infra.packaging.plugins import PackageFault
 from scripts.build import ZIPS
 from scripts.functions_at_work import Functions, account, sweep, traced, work
 
-MOST = 100_000_000  # bytes unzipped: what a function's start costs grows with them
-START_S = 0.6  # the bar for the import of the actor's entry, of processor time
+MOST = 100_000_000  # bytes unzipped: a function's start-up time grows with the size
+START_S = 0.6  # the limit on processor time to import the actor's entry
 TIMED: tuple[Function, ...] = ("actor", "coordinator")
 _ROUNDS = 7
 _EM_AARCH64 = 183  # elf.h
@@ -41,7 +41,7 @@ def main() -> int:
 
 
 def _built(function: Function) -> list[str]:
-    """Prints the size of a package that sam built; returns what is wrong with it."""
+    """Prints the size of a package that sam built; returns its defects."""
     folder = Path(sys.argv[1], function.capitalize())
     if not Path(folder, *ENTRIES[function].split(".")).with_suffix(".py").is_file():
         return [f"sam built no {function}; its Metadata in the template must say BuildMethod: makefile"]
@@ -61,7 +61,7 @@ def _arm(library: Path) -> bool:
 
 
 def _at_work(folder: Path) -> list[str]:
-    """Builds all functions for this machine, lets them work, and prints the import times; returns what is wrong.
+    """Builds all functions for this machine, runs them, and prints the import times; returns the defects.
 
     Raises `PackageFault` and `RuntimeError`.
     """

@@ -1,7 +1,7 @@
 """Builds the packages for Lambda: ``python -m scripts.build WHAT FOLDER``.
 
-WHAT is a function, for its package; `zips`, for the packages of all functions that are no images, each with an archive
-beside it; or `plugins`, for what the learner's image takes in of them.
+WHAT is a function, for its package; `zips`, for the packages of all functions without an image, each with an archive
+beside it; or `plugins`, for the plug-ins' files in the learner's image.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Parses a Dockerfile and follows its steps below a folder, without a container engine.
 
-Knows what our Dockerfiles use (Dockerfile reference, docs.docker.com): FROM, ARG, ENV, WORKDIR, COPY, RUN in its shell
-form, CMD in its exec form, comments and continued lines. A file that uses more is refused, not misread.
+Supports the instructions of our Dockerfiles (Dockerfile reference, docs.docker.com): FROM, ARG, ENV, WORKDIR, COPY, RUN
+in its shell form, CMD in its exec form, comments and continued lines. Files with others are refused.
 """
 
 import json
@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 _KNOWN = ("FROM", "ARG", "ENV", "WORKDIR", "COPY", "RUN", "CMD")
-# What the base images of Lambda set (Lambda developer guide, "Deploy Python Lambda functions with container images").
+# Variables of Lambda's base images (Lambda developer guide, "Deploy Python Lambda functions with container images").
 _BASE = {"LAMBDA_TASK_ROOT": "/var/task"}
 
 
 def steps(text: str) -> list[tuple[str, str]]:
-    """The instructions and their arguments in order; raises `ValueError` for one that is not known here."""
+    """The instructions and their arguments in order; raises `ValueError` for an unsupported one."""
     lines = (line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#"))
     whole = re.sub(r"\s*\\\n\s*", " ", "\n".join(lines))
     found = []
@@ -34,7 +34,7 @@ def steps(text: str) -> list[tuple[str, str]]:
 
 @dataclass
 class Followed:
-    """A Dockerfile being followed: absolute paths mean those below `root`, programs are those of `environment`."""
+    """A Dockerfile being followed: absolute paths are below `root`, programs are those of `environment`."""
 
     context: Path
     root: Path
@@ -44,7 +44,7 @@ class Followed:
     command: list[str] = field(default_factory=list)
 
     def follow(self, text: str, arguments: Mapping[str, str]) -> None:
-        """Takes all steps; `arguments` are the build's. Raises `CalledProcessError` when a RUN fails."""
+        """Follows all steps with the build's `arguments`; raises `CalledProcessError` if a RUN fails."""
         for instruction, rest in steps(text):
             match instruction:
                 case "ARG" | "ENV":
@@ -63,7 +63,7 @@ class Followed:
                     self.command = json.loads(rest)
 
     def below(self, path: str) -> Path:
-        """Where an absolute path of the image lies."""
+        """The local path of an absolute path of the image."""
         return self.root / path.lstrip("/")
 
     def _here(self) -> Path:
@@ -88,7 +88,7 @@ class Followed:
                     shutil.copy2(path, target)
 
     def _run(self, command: str) -> None:
-        # Paths of the image that a step reaches through a variable are moved below the root.
+        # Paths in variables are moved below the root.
         moved = {name: str(self.below(text)) if text.startswith("/") else text for name, text in self.variables.items()}
         environment = {**os.environ, **moved, **self.environment}
         subprocess.run(["/bin/sh", "-c", command], cwd=self._here(), env=environment, check=True)

@@ -1,6 +1,6 @@
 """Writes the generated pages of docs/ and the table of results in README.md: ``python -m scripts.docs``.
 
-The pages are committed; a test compares them with what this program makes.
+The pages are committed; a test compares them with this program's output.
 """
 
 import sys
@@ -9,7 +9,7 @@ from scripts.reference.pages import outdated
 
 
 def main() -> int:
-    """Writes every page that is not as it should be, and says which."""
+    """Writes every outdated page and prints its path."""
     for path, text in outdated():
         path.write_text(text, encoding="utf-8")
         print(f"wrote {path}")

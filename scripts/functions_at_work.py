@@ -1,6 +1,6 @@
-"""Runs packaged functions as Lambda would: in a fresh interpreter that imports from their package alone.
+"""Runs packaged functions as Lambda would: in a fresh interpreter that imports only from their package.
 
-Storage and table are moto's, in this process.
+Storage and table are emulated by moto in this process.
 """
 
 import json
@@ -46,14 +46,14 @@ _TEAM = Team(groups=(0, 1, 2))
 
 
 class Functions:
-    """Packages by function, started one call at a time with `python`; `environment` is what the template passes."""
+    """Packages by function, started one call at a time with `python` and the template's variables `environment`."""
 
     def __init__(self, python: str, packages: Mapping[Function, Path], environment: Mapping[str, str]) -> None:
         self._python, self._packages, self._environment = python, packages, environment
 
     def imported(self, function: Function, package: Path | None = None) -> tuple[float, float]:
-        """Seconds, and seconds of the processor, that the import of the function's entry takes, from another copy of
-        its package if one is given."""
+        """Wall and processor seconds of the import of the function's entry, from the copy `package` of its package if
+        one is given."""
         wall, processor, _ = self._start(function, package or self._packages[function])
         return wall, processor
 
@@ -62,7 +62,7 @@ class Functions:
         return self._start(function, self._packages[function], event)[2]
 
     def _start(self, function: Function, package: Path, event: bytes | None = None) -> Any:
-        """What the program above prints; raises `RuntimeError`."""
+        """The output of the program `_START`; raises `RuntimeError`."""
         call = [] if event is None else ["call"]
         # -I -S: neither the current folder nor anything installed; -B: a package is read-only on Lambda.
         command = [self._python, "-I", "-S", "-B", "-c", _START, str(package), ENTRIES[function], *call]
@@ -110,7 +110,7 @@ def account() -> Iterator[dict[str, str]]:
 
 
 def work(functions: Functions) -> None:
-    """One small task of each kind through the functions' own packages; raises `RuntimeError` when one fails."""
+    """Runs one small task of each kind with the functions' packages; raises `RuntimeError` if one fails."""
     described = _done(functions, "actor", DescribeTask(environment=TASK, **order("describe"))).reply
     assert isinstance(described, DescribeReply)
     policies = initialise(functions, described.spec)
@@ -126,13 +126,13 @@ def work(functions: Functions) -> None:
 
 
 def sweep(functions: Functions) -> None:
-    """The coordinator's own work where nothing runs; raises `RuntimeError`."""
+    """Runs the coordinator's sweep without any runs; raises `RuntimeError`."""
     if functions.call("coordinator", b'{"sweep": true}') != {"woken": 0}:
         raise RuntimeError("coordinator failed: there is no run to wake")
 
 
 def traced(environment: Mapping[str, str]) -> dict[str, str]:
-    """The same deployment with tracing, in the middle of an invocation; nobody listens for its segments."""
+    """The environment of an invocation with tracing on; no X-Ray daemon receives its segments."""
     trace = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1"
     return {**environment, "MARLESS_TRACING": "Active", "LAMBDA_TASK_ROOT": "/var/task", "_X_AMZN_TRACE_ID": trace}
 
@@ -144,7 +144,7 @@ def initialise(functions: Functions, spec: EnvSpec) -> tuple[Ref, ...]:
 
 
 def order(work: str) -> dict[str, Any]:
-    """What the tasks here have in common: members of a request for the audit's run."""
+    """The common members of the requests for the audit's run."""
     return {
         "id": keys.task_id("audit", 0, work),
         "run": "audit",

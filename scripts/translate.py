@@ -1,6 +1,6 @@
-"""The template as CloudFormation sees it, for the linters: ``python -m scripts.translate template.yaml OUTPUT``.
+"""Translates the SAM template to CloudFormation for the linters: ``python -m scripts.translate template.yaml OUTPUT``.
 
-A reference to something that does not exist passes a look at the SAM template and is found in its translation.
+Linters miss a dangling reference in the SAM template and find it in the translation.
 """
 
 import json
@@ -13,7 +13,7 @@ from samtranslator.yaml_helper import yaml_parse
 from infra.emulation.cloudformation.sam_translation import translate
 
 _REGION = "us-east-1"
-# Translation wants code that lies in S3; where, a deployment decides.
+# Translation requires code in S3; a deployment sets the actual address.
 _CODE = "s3://code/function.zip"
 
 
@@ -27,7 +27,7 @@ def main() -> None:
 
 
 def with_code_uris(document: dict[str, Any]) -> dict[str, Any]:
-    """The template with an address in S3 for every function's folder of code."""
+    """The template with an address in S3 for every function's code."""
     for resource in document["Resources"].values():
         if resource["Type"] == "AWS::Serverless::Function" and "CodeUri" in resource["Properties"]:
             resource["Properties"]["CodeUri"] = _CODE

@@ -1,10 +1,9 @@
-"""Prints hashes of the final weights of short runs, which a change of structure must not alter.
+"""Prints hashes of the final weights of short runs, which a refactoring must not alter.
 
     python -m scripts.weights [PATTERN ...] > after.json
 
-One JSON object: the run's name and its `weights_sha256`. Bytes are equal on one machine only, so both sides are made on
-the same one: this command in a checkout of the commit before, and in one of the commit after. A PATTERN picks runs by
-name.
+One JSON object: the run's name and its `weights_sha256`. Bytes are equal only on one machine, so run this command there
+for the commits before and after. A PATTERN selects runs by name.
 """
 
 import fnmatch
@@ -29,7 +28,7 @@ SMALL = (
 )
 PPO = ("algorithm.epochs=2", "algorithm.num_minibatches=2")
 REPLAY = ("algorithm.updates_per_round=3", "algorithm.batch_size=64")
-# Every full window switches sharing, every team may share and every trial passes: a merge and a split in six rounds.
+# Sharing switches at every full window, for every team, and every trial passes: a merge and a split in six rounds.
 SWITCHING = (
     "algorithm.name=ippo",
     "trend.rule=paper",
@@ -91,7 +90,7 @@ RUNS = {
 
 
 def main(patterns: list[str]) -> None:
-    """Prints the hashes of all runs, or of those that a pattern names."""
+    """Prints the hashes of all runs, or of those that match a pattern."""
     with tempfile.TemporaryDirectory() as scratch:
         chosen = [name for name in RUNS if not patterns or any(fnmatch.fnmatch(name, one) for one in patterns)]
         hashes = {name: weights_sha256(name, Path(scratch)) for name in chosen}

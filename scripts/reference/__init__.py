@@ -1,1 +1,1 @@
-"""Pages of docs/reference that are made of registries, configuration classes and docstrings, one module each."""
+"""Pages generated from registries, configuration classes and docstrings, one module each."""

@@ -15,7 +15,7 @@ from functions.environments.base import AgentClass, EnvSpec, EnvTask
 from scripts.reference import markdown
 
 SPREAD = EnvTask(name="mpe/simple_spread")
-# Where defaults depend on the environment, and an environment that is so.
+# Properties of an environment on which defaults depend, each with an example.
 VARIANTS = {
     "from six agents on": EnvTask(name="mpe/simple_spread", agents=6),
     "continuous actions": EnvTask(name="mpe/simple_spread", options={"continuous_actions": True}),
@@ -25,7 +25,7 @@ ACTIONS = {
     "multi-discrete": AgentClass("all", (0, 1), 3, 5, branches=(3, 2)),
     "continuous": AgentClass("all", (0, 1), 3, 1, low=(-1.0,), high=(1.0,)),
 }
-# Families by the package that they are in, and settings of the run whose default depends on the algorithm.
+# Families by package, and settings of the run whose default depends on the algorithm.
 COLUMNS = {"ppo": "PPO family", "value": "value methods", "ddpg": "DDPG family"}
 RUN = ("actors.num_envs", "sharing.rule", "placement.rule")
 
@@ -47,7 +47,7 @@ def page() -> str:
 
 
 def actions(spec: AlgorithmSpec) -> list[str]:
-    """The kinds of actions that an algorithm takes, found out by initialising it for each."""
+    """The kinds of actions that an algorithm supports, found by initialising it for each."""
     taken = []
     for name, kind in ACTIONS.items():
         task = EnvSpec(("a", "b"), (kind,), horizon=5)
@@ -60,7 +60,7 @@ def actions(spec: AlgorithmSpec) -> list[str]:
 
 
 def settings_of(spec: AlgorithmSpec, task: EnvTask = SPREAD) -> dict[str, Any]:
-    """The settings of an algorithm in an environment where the user sets none, by name."""
+    """An algorithm's default settings in an environment, by name."""
     return msgspec.structs.asdict(spec.config().resolved(registry.spec(task)))
 
 
@@ -76,7 +76,7 @@ def _algorithms(text: Mapping[str, Sequence[str]]) -> str:
 
 
 def _graph(spec: AlgorithmSpec) -> str:
-    """The schedule of the stages: those that wait for the same ones stand side by side."""
+    """The schedule of the stages; stages of the same depth are side by side."""
     depth: dict[str, int] = {}
     for stage in spec.stages:
         depth[stage.name] = max((depth[before] + 1 for before in stage.after), default=0)
@@ -126,7 +126,7 @@ def _run_cell(key: str, family: str) -> str:
 
 
 def _shared(own: Mapping[str, Any], whole: bool) -> list[str]:
-    """The value that most have, and what the others have."""
+    """The most frequent value, and the values of the others."""
     if not own:
         return []
     values = list(own.values())

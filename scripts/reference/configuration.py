@@ -41,7 +41,7 @@ def _sections(prefix: str, struct: msgspec.Struct) -> Iterator[tuple[str, msgspe
 
 def _table(prefix: str, struct: msgspec.Struct, known: dict[str, str]) -> str:
     dot = f"{prefix}." if prefix else ""
-    # The class of the table `algorithm` depends on a name, so only the other fields can be looked at as types.
+    # The class of the table `algorithm` depends on a name, so only the other fields have inspectable types.
     fields = [field for field in msgspec.structs.fields(struct) if f"{dot}{field.encode_name}" in known]
     rows = [_row(f"{dot}{field.encode_name}", field.type, getattr(struct, field.name), known) for field in fields]
     return markdown.table(("key", "type", "default", "meaning"), rows) if rows else ""

@@ -15,9 +15,9 @@ from scripts.reference import markdown
 from scripts.reference.algorithms import ACTIONS, actions
 
 ROOT = Path(__file__).parents[2]
-# Extras that bring no environments.
+# Extras without environments.
 OTHER_EXTRAS = {"learner", "aws", "emulated", "report", "dev", "docs"}
-# The marks of the Makefile up to which each target installs.
+# The Makefile's stamp up to which each target installs.
 TARGETS = {"make train": "use", "make test": "develop", "make conformance": "tasks"}
 _WHERE = {
     "discrete": "everywhere except below",

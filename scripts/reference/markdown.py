@@ -16,12 +16,12 @@ GENERATED = "<!-- Written by `make docs`; edit {sources} instead. -->"
 
 
 def data(name: str) -> dict[str, Any]:
-    """What a file of docs/data says."""
+    """The contents of a TOML file of docs/data."""
     return tomllib.loads((DATA / name).read_text(encoding="utf-8"))
 
 
 def page(title: str, sources: str, parts: Iterable[str]) -> str:
-    """A whole file; `sources` are what it is made of."""
+    """A whole file generated from `sources`."""
     return "\n\n".join([f"# {title}", GENERATED.format(sources=sources), *parts]) + "\n"
 
 
@@ -31,12 +31,12 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def code(text: str) -> str:
-    """In code font; nothing for nothing."""
+    """`text` in code font; '' for ''."""
     return f"`{text}`" if text else ""
 
 
 def escaped(text: str) -> str:
-    """Prose for a cell of a table: bars and placeholders in angle brackets are taken literally."""
+    """Prose for a cell of a table, with bars and angle brackets escaped."""
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 
@@ -47,7 +47,7 @@ def paragraph(documented: object) -> str:
 
 
 def value(default: Any) -> str:
-    """A default in TOML's notation; nothing for None and for what a table holds."""
+    """A default in TOML's notation; '' for None and for tables."""
     if default is None or isinstance(default, msgspec.Struct | dict):
         return ""
     if isinstance(default, bool):

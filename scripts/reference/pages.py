@@ -20,7 +20,7 @@ PAGES: dict[Path, Callable[[], str]] = {
 
 
 def outdated() -> Iterator[tuple[Path, str]]:
-    """Every page that differs from its file, with the text that it should have."""
+    """The path of every page that differs from its file, with the generated text."""
     for path, page in PAGES.items():
         text = page()
         if not path.is_file() or path.read_text(encoding="utf-8") != text:

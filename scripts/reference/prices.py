@@ -14,7 +14,7 @@ from coordinator.pricing.prices import load_prices
 from functions.contract import Usage
 from scripts.reference import markdown
 
-# A coordinator's memory and the size of a run's state, as usual.
+# A coordinator's usual memory in MB, and the usual size of a run's state in bytes.
 _MB, _STATE = 1769, 6000
 _FULL_SET = 64
 

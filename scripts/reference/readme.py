@@ -1,4 +1,4 @@
-"""The table of returns in README.md, between two markers, out of docs/results/conformance.json."""
+"""The table of returns in README.md, between two markers, from docs/results/conformance.json."""
 
 import json
 
@@ -12,14 +12,14 @@ _TASK = "simple_spread_3"
 
 
 def page() -> str:
-    """README.md with the table as it should be."""
+    """README.md with the generated table."""
     before, rest = (_ROOT / "README.md").read_text(encoding="utf-8").split(_BEGIN)
     return f"{before}{_BEGIN}\n\n{returns()}\n\n{_END}{rest.split(_END)[1]}"
 
 
 def returns() -> str:
-    """The absolute metric of every algorithm under the full protocol, the best first; raises `ValueError` where some
-    algorithm's seeds are not complete."""
+    """The absolute metric of every algorithm under the full protocol, the best first; raises `ValueError` if an
+    algorithm's seeds are incomplete."""
     measured = json.loads((_ROOT / "docs" / "results" / "conformance.json").read_bytes())[_TASK]
     entries = {spec.name: measured[spec.name] for spec in BUILT_IN}
     rows = []

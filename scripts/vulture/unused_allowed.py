@@ -1,4 +1,4 @@
-"""Names that nothing in the product uses and that stay, for vulture: each line counts as a use, each has a reason.
+"""Unused names of the product that vulture must accept: each line counts as a use, each has a reason.
 
 `make check` fails for code that only tests call.
 """
@@ -14,7 +14,7 @@ _.storage_class
 _.env_steps_per_second  # summary.json
 _.dead_letters  # of a deployment
 
-# What libraries call or read.
+# Names that libraries call or read.
 _.transient  # rich.live.Live
 _.writeable  # numpy.ndarray.flags
 _.render_mode  # PettingZoo
@@ -35,12 +35,12 @@ DataFrame
 StartResponse
 WSGIApplication
 
-# What environments offer to whoever uses them directly.
+# Members of environments for direct use.
 _.optimal_return
 _.snapshot
 _.restore
 ParallelEnvironment
 
-# To be called when bills of AWS runs are mended: durations without a function's share of a processor, and schedules.
+# For the correction of AWS bills: durations without a function's share of a processor, and schedules.
 whole_core_ms
 _.add_schedules
