@@ -1,4 +1,4 @@
-"""What actors do and what learners make of it, with real actors: memory and every kind of action."""
+"""Learners on the rollouts of real actors: recurrent policies and every kind of action."""
 
 import numpy as np
 import pytest
@@ -21,12 +21,12 @@ TEAM = Team(groups=(0, 1, 0), identity=True)
 
 
 def firsts(kind):
-    """Where every choice's actions begin."""
+    """The offset of every choice's actions."""
     return np.cumsum((0, *(kind.branches or (kind.actions,))))[:-1]
 
 
 class Wanderers:
-    """Three agents of two kinds who see noise; they die, win and run out of time by chance."""
+    """Three agents of two kinds that observe noise; deaths, wins and time limits are random."""
 
     def __init__(self, kind, num_envs):
         self.num_envs = num_envs
@@ -77,7 +77,7 @@ class Wanderers:
 
 
 def trained(environment, name, settings, rounds, steps, seed=2):
-    """Figures of every round, and the last round's context; `context.tensors` are what it began with."""
+    """Metrics of every round, and the last round's context; `context.tensors` are its initial ones."""
     algorithm = algorithms.algorithm(name)
     config = algorithms.configuration(algorithm, settings).resolved(environment.spec)
     code, spec, state, report = algorithms.implementation(algorithm), environment.spec, {}, []
@@ -110,21 +110,21 @@ def test_before_its_first_step_a_learner_finds_actions_as_likely_as_the_actor_di
         "clip_coef": 1e-4,
         "num_minibatches": 1,
     }
-    # In the last of three rounds; the figures are those before a round's only step, the ratios all 1 but for rounding.
+    # In the last of three rounds; the metrics are from before a round's only step, with ratios of 1 up to rounding.
     report, context = trained(environment, "mappo", {**settings, "epochs": 1}, rounds=3, steps=20)
     for group in ("g00", "g01"):
         assert report[-1][f"policy/clip_fraction/{group}"] == 0
         assert abs(report[-1][f"policy/kl/{group}"]) < 1e-8
         assert report[-1][f"policy/policy_grad_norm/{group}"] > 0
     assert not context.batch.alive.all()
-    # A policy that is not the actor's is found out.
+    # A policy that differs from the actor's is detected.
     more, _ = trained(environment, "mappo", {**settings, "epochs": 2}, rounds=3, steps=20)
     assert more[-1]["policy/clip_fraction/g00"] > 0.5
 
 
 class Recall:
-    """Two agents see a sign, then nothing for two steps, and are paid 1 each who then names it: a step's memory more
-    than any chance gives. Blind policies get half of it on average, whatever they do."""
+    """Two agents see a sign, then nothing for two steps, and each that then names it gets 1, which takes
+    a hidden state. Policies without one get half of it on average."""
 
     def __init__(self, num_envs):
         self.num_envs = num_envs
@@ -157,7 +157,7 @@ class Recall:
 
 
 def recalled(memory, seed):
-    """Share of right answers in the last round of training."""
+    """The share of right answers in the last round of training."""
     settings = {
         "hidden": [16],
         "recurrent": memory,
@@ -177,7 +177,7 @@ def test_a_policy_with_memory_learns_what_one_without_cannot(seed):
 
 
 REPLAYED = {"hidden": [16], "gamma": 0.95, "lr": 0.005, "updates_per_round": 40, "tau": 0.1}
-# Of both the same steps in a minibatch: an episode and one step.
+# Both have the same number of steps in a minibatch: an episode and one step.
 LONG, SHORT = (
     {"recurrent": True, "sequence_length": 4, "batch_size": 32},
     {"recurrent": False, "sequence_length": 1, "batch_size": 128},
@@ -202,15 +202,15 @@ def test_who_learns_from_replay_with_memory_learns_what_one_without_cannot(name,
 
 
 def answered(name, settings, seed):
-    """Share of signs that greedy policies name."""
+    """The share of signs that greedy policies name."""
     _, context = trained(Recall(64), name, settings, rounds=14, steps=16, seed=seed)
     policy = Policy(context.spec, context.team, context.tensors)
     return play(Recall(640), policy, np.random.default_rng(7), greedy=True, count=640).agent_returns().mean()
 
 
 class Naming:
-    """Two agents see two numbers of -1, 0 and 1 and get, at once, the share of them that they name right; or, acting in
-    numbers, less the further they are from a third of each, 0 at best."""
+    """Two agents see two numbers of -1, 0 and 1 and get, at once, the share that they name right; or, with continuous
+    actions, minus their distance from a third of each."""
 
     def __init__(self, num_envs, kind):
         self.num_envs = num_envs
@@ -246,12 +246,12 @@ def test_several_choices_are_learned_at_once(seed):
 @each_seed
 def test_numbers_are_learned_and_their_deviation_shrinks(seed):
     environment = Naming(64, {"actions": 2, "low": (-2.0, -1.0), "high": (2.0, 1.0)})
-    # Nothing here is left to chance, so the deviation shrinks for ever, and Adam's steps do not. With lr 0.01 a step
-    # soon throws means so many deviations away that no row has a gradient: about one run in three ends so, here and
+    # The task is deterministic, so the deviation shrinks for ever, and Adam's steps do not. With lr 0.01 a step
+    # soon throws means so many deviations away that no row has a gradient: about one run in three fails, here and
     # with CleanRL's `ppo_continuous_action` (Huang et al., 2022) at the same settings and a constant step.
     settings = {"lr": 0.003, "hidden": [32], "ent_coef": 0.0}
     report, context = trained(environment, "ippo", settings, rounds=40, steps=8, seed=seed)
-    # Who does not look loses 2/9 at least: the mean distance of -1/3, 0 and 1/3 from their middle. The first
+    # A blind policy loses 2/9 at least: the mean distance of -1/3, 0 and 1/3 from their middle. The first
     # deviations alone cost 0.6; 0.1 costs 0.15 √(2/π) at most, as numbers are stretched by 2 and 1, 1.5 on average.
     assert context.batch.rewards.mean() > -1 / 9
     assert np.exp(context.tensors["policy/g00/log_std"]).max() < 0.1

@@ -1,4 +1,4 @@
-"""Figures of agents beside their group's: by hand, and against those of the group in every algorithm."""
+"""Metrics of agents beside their group's: by hand, and against the group's in every algorithm."""
 
 import dataclasses
 
@@ -17,7 +17,7 @@ from functions.randomness import generator
 
 
 def test_the_explained_variance_is_that_worked_out_by_hand():
-    # Targets 0 and 2 vary by 1 around 1; of that values 0 and 1 leave 0 and 1, which vary by ¼ around ½.
+    # Targets 0 and 2 have variance 1; the residuals of values 0 and 1 are 0 and 1, with variance ¼.
     assert explained_variance(np.array([0.0, 1.0]), np.array([0.0, 2.0])) == 0.75
     assert explained_variance(np.array([7.0, 7.0]), np.array([0.0, 2.0])) == 0.0  # a constant explains nothing
     assert explained_variance(np.array([5.0, 7.0]), np.array([0.0, 2.0])) == 1.0  # but for a constant, all
@@ -29,7 +29,7 @@ def test_the_figures_of_agents_are_those_worked_out_by_hand():
     counted = np.array([[[True, True]], [[False, True]], [[False, False]]])
     rows = ByAgent.of([1, 4, 5], counted)  # two rows of agent 1, one of 4, none of 5
     assert rows.means({"kl": np.array([1.0, 3.0, 8.0])}) == {"kl": 4.0, "kl_a01": 2.0, "kl_a04": 8.0, "kl_a05": 0.0}
-    # All three: values 0, 1, 3 for targets 0, 2, 4 leave 0, 1, 1, which vary by 2/9; targets vary by 8/3.
+    # All three: values 0, 1, 3 for targets 0, 2, 4 leave 0, 1, 1 with variance 2/9; the targets' variance is 8/3.
     assert rows.explained_variance(np.array([0.0, 1, 3]), np.array([0.0, 2, 4])) == {
         "explained_variance": pytest.approx(1 - (2 / 9) / (8 / 3)), "explained_variance_a01": 0.75,
         "explained_variance_a04": 1.0, "explained_variance_a05": 0.0,
@@ -67,12 +67,12 @@ def test_of_ppo_the_agents_figures_weighted_by_rows_are_the_groups(name, recurre
         each = [found[f"{figure}_a{agent:02d}/g00"] for agent in (0, 2)]
         assert each[0] != each[1]
         assert found[f"{figure}/g00"] == pytest.approx(np.average(each, weights=living), rel=1e-12)
-        assert f"{figure}_a01/g01" not in found  # whose group's figures are its own
+        assert f"{figure}_a01/g01" not in found  # whose group's metrics are its own
     assert {f"postprocess/explained_variance_a{agent:02d}/g00" for agent in (0, 2)} <= found.keys()
 
 
 def test_an_agents_figures_are_those_that_it_has_alone():
-    """Weights that do not move, and advantages that are normalised over the group: these alone know of the other."""
+    """Fixed weights, and advantages that are normalised over the group: only these depend on the other agent."""
     settings = {"hidden": [5], "num_minibatches": 2, "epochs": 1, "lr": 1e-300, "recurrent": True}
     made = synthetic.spec("one choice", masked=True)
     context, algorithm = synthetic.context("ippo", made, settings)
@@ -91,7 +91,7 @@ def test_an_agents_figures_are_those_that_it_has_alone():
 def test_of_values_the_agents_figures_weighted_by_rows_are_the_groups(name, stage, reward):
     scene = Scene(name, PAIRED, sequence_length=3, burn_in=1, reward=reward)
     found, living = figures_of(context_of(scene), scene.algorithm, range(2)), rows_of(scene)
-    # A team's return goes on while somebody is left, and its values are learned on as many rows for everybody.
+    # A team's return lasts while one agent lives, so its values are learned on equally many rows for all.
     rows = [(living.any(axis=0) if reward == "team" else living[agent]).sum() for agent in (0, 2)]
     assert living[0].sum() != living[2].sum()
     for figure in ("td_loss", "value"):
@@ -108,7 +108,7 @@ VALUES = [("iql", "policy/value"), ("iddpg", "critic/value"), ("maddpg", "critic
 @pytest.mark.parametrize("team", [APART, TOGETHER], ids=["apart", "together"])
 @pytest.mark.parametrize(("name", "figure"), VALUES)
 def test_a_value_is_in_units_of_reward_with_the_level_and_of_living_rows(name, figure, team):
-    """Networks that give 0.3 everywhere: in units of reward the value is 0.3 of these and the level, whoever died."""
+    """Networks that return 0.3: in units of reward the value is 0.3 of these plus the level, for any deaths."""
     scene = constant(Scene(name, team), 0.3)
     outcome = report(context_of(scene), scene.algorithm, range(1, 2))
     found = {key: value for key, value in outcome.metrics.items() if key.startswith(figure)}
@@ -157,7 +157,7 @@ def context_of(scene):
 
 
 def rows_of(scene):
-    """Rows of the last update's minibatch that are learned from ``[4, T, B]``."""
+    """The rows of the last update's minibatch that count ``[4, T, B]``."""
     config = scene.config
     batch = scene.replay_buffer.sample(generator(5, 2, "replay", 1), config.batch_size, config.length)
     learned = batch.alive.copy()
@@ -171,7 +171,7 @@ def unit_of(outcome, group):
 
 
 def report(context, algorithm, updates):
-    """What the stages give and tell of these updates of a round."""
+    """The stages' results and metrics of these updates of a round."""
     code, names = algorithms.implementation(algorithm), [stage.name for stage in algorithm.stages]
     return stages.run(algorithm, code, context, Share(names, sorted(set(context.team.groups)), updates))
 

@@ -1,4 +1,4 @@
-"""The check of algorithms lets ours pass, and every planted fault fails it with a line that names the fault."""
+"""The algorithm check passes ours, and every planted fault fails it with a line that names the fault."""
 
 import sys
 from dataclasses import replace
@@ -439,7 +439,7 @@ def test_a_part_that_is_idle_is_not_there(monkeypatch):
 
 
 def report(more):
-    """What the parts have, and so many bytes more of the policy."""
+    """The parts' sizes, with extra bytes for the policy."""
 
     def part_bytes(spec, team, config, group):
         kind = spec.classes[spec.class_of[group]]

@@ -1,4 +1,4 @@
-"""Names of algorithms: the package's own, plug-ins, what is said of others, and settings on their way to functions."""
+"""Names of algorithms: built-in, plug-ins, messages for unknown ones; and settings passed to functions."""
 
 import subprocess
 import sys
@@ -131,7 +131,7 @@ def test_an_algorithm_that_cannot_be_is_refused_in_one_line_by_registry_and_comm
 
 def test_two_packages_with_one_name_are_both_named(plug_ins, monkeypatch):
     install(plug_ins, "more", "[marless.algorithms]\nhouse = house_wide:SPEC\n")
-    monkeypatch.syspath_prepend(plug_ins / "elsewhere")  # another path is looked through anew
+    monkeypatch.syspath_prepend(plug_ins / "elsewhere")  # another path is searched again
     with pytest.raises(BadRequest, match=r"several packages offer the algorithm 'house': .*; uninstall all but one"):
         registry.algorithm("house")
 

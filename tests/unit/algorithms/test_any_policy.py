@@ -1,4 +1,4 @@
-"""Policies with memory and of every kind of action: the stages against one plain computation by automatic
+"""Recurrent policies and every kind of action: the stages against one plain computation by automatic
 differentiation and torch's Adam, and that their placement changes no byte."""
 
 import dataclasses
@@ -38,7 +38,7 @@ def scene(case, **fields):
 
 
 def one_by_one(context, algorithm, wire=lambda tensors: tensors):
-    """Every stage of every group by a call of its own, which sees only what was stored before; all the figures too."""
+    """Runs every stage of every group in a separate call on stored objects only; returns all metrics too."""
     code, made, metrics = algorithms.implementation(algorithm), {}, {}
     for stage, group in itertools.product(algorithm.stages, (0, 1)):
         seen = dataclasses.replace(context, tensors=wire({**context.tensors, **made}))
@@ -68,7 +68,7 @@ def test_updates_are_those_of_one_plain_computation(case):
     assert {key for group in groups for key in group.tensors()} == {
         key for key in made if key.split("/")[0] in algorithm.parts and "steps" not in key
     }
-    for group in groups:  # what could hide an error took part
+    for group in groups:  # the cases that could hide an error occur
         assert 0.1 < metrics[f"policy/clip_fraction/g{group.group:02d}"] < 1
         assert group.policy.capped + group.critic.capped > 0
 
@@ -81,7 +81,7 @@ def test_the_made_up_round_has_every_way_in_which_a_row_can_end():
     assert (joined.terminated & joined.ended).any()
     assert joined.ended[joined.cut[:, 0], joined.cut[:, 1]].any()
     assert (~joined.ended[-1]).any()
-    assert dead[:, 4:8].all(axis=1).any()  # a stretch without a living row
+    assert dead[:, 4:8].all(axis=1).any()  # a segment without a living row
 
 
 @pytest.mark.parametrize("state_size", [5, 0])

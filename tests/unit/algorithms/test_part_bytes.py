@@ -13,7 +13,7 @@ CASES = [(task, team, group) for task in TASKS.values() for team in teams(task) 
 @pytest.mark.parametrize("recurrent", [False, True])
 @pytest.mark.parametrize("spec", registry.BUILT_IN, ids=lambda spec: spec.name)
 def test_reported_bytes_are_those_of_all_networks_and_moments(spec, recurrent):
-    """Of numbers of 4 bytes: neither how often an optimiser has stepped nor the scales of rewards and values."""
+    """Counts 4-byte numbers, without optimisers' step counts and the scales of rewards and values."""
     compared = 0
     for task, team, group in CASES:
         config = registry.configuration(spec, {"hidden": [8, 4], "recurrent": recurrent}).resolved(task)

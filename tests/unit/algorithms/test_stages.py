@@ -25,7 +25,7 @@ from functions.policies import Policy
 from functions.randomness import generator
 
 SEED, ROLLOUTS, STEPS, NUM_ENVS = 5, (2, 3), 7, 12
-OPTIONS = {"masked": True, "elimination": True, "horizon": 3}  # a rollout of 7 steps ends amid an episode
+OPTIONS = {"masked": True, "elimination": True, "horizon": 3}  # a rollout of 7 steps ends within an episode
 SEPARATE = (EnvTask(name="toy/signal", agents=3, options={**OPTIONS, "mixed": True}), Team(groups=(0, 1, 2)))
 SHARED = (EnvTask(name="toy/signal", agents=3, options=OPTIONS), Team(groups=(0, 0, 0), identity=True))
 TEAMS = pytest.mark.parametrize(("task", "team"), [SEPARATE, SHARED], ids=["separate", "shared"])
@@ -80,7 +80,7 @@ class Rollouts:
 
 
 class Network:
-    """A network of torch parameters with an optimiser of its own."""
+    """A network of torch parameters with its own optimiser."""
 
     def __init__(self, tensors, part, name, config):
         self.prefix, self.config, self.capped = f"{part}/{name}", config, 0
@@ -248,7 +248,7 @@ class Monolith:
 
 
 def one_by_one(context, algorithm, wire=lambda tensors: tensors):
-    """Every stage of every group by a call of its own, which sees only what was stored before; all the figures too."""
+    """Runs every stage of every group in a separate call on stored objects only; returns all metrics too."""
     code, made, metrics = algorithms.implementation(algorithm), {}, {}
     for stage in algorithm.stages:
         for group in sorted(set(context.team.groups)):
@@ -279,7 +279,7 @@ def test_decomposed_updates_are_those_of_one_monolithic_computation(name, task, 
             assert found.dtype == np.float64
             np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-10 * np.abs(wanted).max(), err_msg=key)
         context = dataclasses.replace(context, tensors={**context.tensors, **made})
-    for group in monolith.groups:  # what could hide an error took part
+    for group in monolith.groups:  # the cases that could hide an error occur
         assert metrics[f"policy/clip_fraction/g{group:02d}"] > 0.1
         assert monolith.policy[group].capped + monolith.critic[group].capped > 0
         assert int(made[f"policy_optimiser/g{group:02d}/steps"][0]) == 2 * 3 * 4
@@ -293,7 +293,7 @@ def test_the_round_has_every_way_in_which_a_row_can_end(task, team):
     assert (joined.terminated & ~joined.ended).any()
     assert (joined.terminated & joined.ended).any()
     assert (joined.ended[joined.cut[:, 0], joined.cut[:, 1]]).any()  # truncations
-    assert (~joined.ended[-1]).any()  # the rollout's end amid an episode
+    assert (~joined.ended[-1]).any()  # the rollout's end within an episode
     assert not all(masks.all() for masks in joined.masks)
 
 

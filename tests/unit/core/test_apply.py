@@ -35,7 +35,7 @@ def heard(plan, state, item):
 
 
 def evaluations(*means):
-    """A script whose evaluations give these means, one after the other; all else goes well."""
+    """A script whose evaluations return these means in order; every other attempt succeeds."""
     left = list(means)
 
     def script(function, request):
@@ -63,7 +63,7 @@ def test_applying_changes_no_state_and_gives_the_same_again(monkeypatch):
         for _ in range(9):
             driver.step()
         world.finish()
-    # A proposal that is let go: test_sharing_flow.py; runs that nobody drives: test_detached.py.
+    # Abandoned proposals: test_sharing_flow.py; detached runs: test_detached.py.
     elsewhere = {"Abandoned", "Lost", "CoordinatorBilled", "CompletionsBilled"}
     assert set(applied) == {event.__name__ for event in applying._HANDLERS} - elsewhere
 
@@ -155,7 +155,7 @@ def test_a_finished_round_is_a_line_of_sums_and_means():
     state = world.finish()
     first, second = world.journal
     assert (first.round, first.env_steps, second.env_steps) == (1, 20, 40)
-    # Two copies of one episode each return -1, two return -3.
+    # Two environments of one episode each return -1, two return -3.
     assert (first.episodes, first.return_mean) == (4, -2.0)
     assert first.return_sd == pytest.approx((4 / 3) ** 0.5)
     assert first.agent_returns == (-1.0, -1.0)
@@ -315,7 +315,7 @@ def wavering(state):
 
 @pytest.mark.parametrize("encoded", [ledger_items.encode_state, wavering])
 def test_every_write_is_billed_by_the_size_it_has(monkeypatch, encoded):
-    # Units of 16 bytes, so that what the write itself adds to the bill shows: its digits change the size.
+    # Units of 16 bytes, so that the write's own addition to the bill shows: its digits change the size.
     monkeypatch.setattr(bill, "write_units", lambda size: math.ceil(size / 16))
     monkeypatch.setattr(loop, "encode_state", encoded)
     world, written = World(make_plan("stop.rounds=40", "scaling.rollouts=3", "placement.rule=split")), []

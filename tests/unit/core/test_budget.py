@@ -20,7 +20,7 @@ def work_item(function, memory_mb=1769, gets=0):
 
 
 def most(plan, state):
-    """What the run costs if every waiting attempt costs its most."""
+    """The run's cost if every pending attempt costs its maximum."""
     meter = state.meter
     for slot in state.slots.values():
         if slot.waiting:
@@ -29,7 +29,7 @@ def most(plan, state):
 
 
 class Misfortune:
-    """A script that takes the next of `outcomes`, in a circle; `beyond` adds up what second deliveries cost."""
+    """A script that cycles through `outcomes`; `beyond` sums the cost of second deliveries."""
 
     def __init__(self, outcomes):
         self.outcomes, self.turn, self.beyond = outcomes, 0, Meter()
@@ -81,7 +81,7 @@ def test_the_bill_never_passes_the_cap_whatever_happens(cap, outcomes, placement
         if step in kills:
             driver = world.driver()
         going = driver.step()
-        # A second delivery is a second execution that nobody asked for: the one cost that no reservation can cover.
+        # A second delivery is an unrequested second execution: the one cost that no reservation can cover.
         assert most(plan, driver.state) <= Decimal(cap) + budget.dollars(plan, script.beyond)
         if not going:
             break

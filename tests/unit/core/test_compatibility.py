@@ -1,4 +1,4 @@
-"""What a task cannot give a configuration that looks sound on its own."""
+"""Valid configurations that are incompatible with a task."""
 
 import pytest
 
@@ -25,7 +25,7 @@ MISFITS = {
     ),
     "more than an actor can hold": (
         # By hand: a step is a flag, and 3 agents of 18 floats, an action, its log-probability, a reward and two flags:
-        # 259 bytes. With what follows an episode of 25 a copy has 6,707, and three times that is 1/6,670 of 128 MiB.
+        # 259 bytes. With its cut an episode of 25 has 6,707 bytes, and three times that is 1/6,670 of 128 MiB.
         ["actors.num_envs=6671", SMALL],
         "actors.num_envs: to play and store 6,671 copies of 25 steps an actor needs 128 MB, and"
         " functions.actor.memory_mb is 128; set at most 6,670",
@@ -38,14 +38,14 @@ MISFITS = {
         ["actors.num_envs=8", SMALL, "task.options.max_cycles=200000"],
         "is 128; not one fits: shorten episodes (such as task.options.max_cycles), or shrink what agents see",
     ),
-    # By hand: with h hidden units a policy has 24 h + 5 parameters, a critic 20 h + 1, each of 4 bytes. Who draws those
-    # of three agents holds 3 (3 policies + 4 critics).
+    # By hand: with h hidden units a policy has 24 h + 5 parameters, a critic 20 h + 1, each of 4 bytes. Drawing
+    # three agents' networks takes 3 (3 policies + 4 critics).
     "networks that no learner of theirs can draw": (
         ["algorithm.name=ippo", "algorithm.hidden=[80000]", SMALL_LEARNER],
         "functions.learner.memory_mb: a learner needs over 139 MB for networks, and it is 128; set well over 140, or"
         " shrink the networks (such as algorithm.hidden) or what agents see",
     ),
-    # One learner for all: 18 policies and critics, and 2 policies more; two copies of what was seen, 0.7 MB.
+    # One learner for all: 18 policies and critics, and 2 policies more; two copies of the observations, 0.7 MB.
     "more networks than a learner can hold": (
         ["algorithm.name=ippo", "algorithm.hidden=[60000]", "placement.rule=packed", SMALL_LEARNER],
         "a learner needs over 192 MB for networks and 1 for what they learn from, and it is 128; set well over 193, or",
@@ -54,7 +54,7 @@ MISFITS = {
         ["algorithm.name=ippo", "algorithm.hidden=[6000000]"],
         "is 1,769; none can have so much: shrink the networks",
     ),
-    # A step is 54 numbers of 4 bytes: 640,000 steps are remembered, and two copies of 1,600.
+    # A step is 54 numbers of 4 bytes: the replay buffer has 640,000 steps, plus two copies of 1,600.
     "more of the past than a learner can hold": (
         ["algorithm.name=vdn", "algorithm.buffer_size=1000000", SMALL_LEARNER],
         "for networks and 132 for what they learn from, and it is 128; set well over 134, or learn from less"
@@ -115,7 +115,7 @@ FITS = {
 }
 
 
-# One agent that chooses and one that acts in numbers.
+# One agent with discrete and one with continuous actions.
 BOTH = EnvSpec(
     agents=("a", "b"),
     classes=(AgentClass("a", (0,), 3, 2), AgentClass("b", (1,), 3, 2, low=(0.0, 0.0), high=(1.0, 1.0))),

@@ -1,4 +1,4 @@
-"""The controller as a whole; its rules have tests of their own."""
+"""The controller as a whole; each rule has separate tests."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ SPEC = EnvSpec(
     horizon=5,
 )
 APART = Team(groups=(0, 1, 2, 3, 4), identity=True)
-# Under this threshold every full window flips: slopes of normalised returns are far below 100.
+# Under this threshold every full window flips: gradients of normalised returns are far below 100.
 ALWAYS = ("trend.rule=paper", "trend.gamma=100.0", "trend.window=3")
 DYNAMIC = (*ALWAYS, "sharing.rule=dynamic", "sharing.start=apart")
 
@@ -35,7 +35,7 @@ def settings(*overrides):
 
 
 def round_signals(probabilities=(0.1, 0.1, 0.9, 0.9, 0.1), returns=(1.0, 2.0, 3.0, 4.0, 5.0), **metrics):
-    """A round in which agent i takes its first action with `probabilities[i]`, whatever it observes."""
+    """A round in which agent i takes its first action with `probabilities[i]` for every observation."""
     tables = {
         f"behaviour/{agent_name(agent)}": pack_table(np.tile([p, 1 - p], (16, 1)))
         for agent, p in enumerate(probabilities)
@@ -44,7 +44,7 @@ def round_signals(probabilities=(0.1, 0.1, 0.9, 0.9, 0.1), returns=(1.0, 2.0, 3.
 
 
 def after(rounds, config, team=APART, controller=None, show=round_signals):
-    """The last thought of some equal rounds."""
+    """The controller's decision after some equal rounds."""
     controller, decision = controller or initial_state(config), None
     for round_ in range(rounds):
         decision = plan_next_round(config, SPEC, team, controller, show(), round_, overhead=10.0)
@@ -60,7 +60,7 @@ def test_nothing_is_proposed_before_the_window_is_full():
 
 def test_agents_that_act_alike_are_to_share_and_classes_never_mix():
     proposal = after(3, settings(*DYNAMIC)).proposal
-    # The adversary acts as agents 0 and 1 do, and is of another class.
+    # The adversary acts like agents 0 and 1, and belongs to another class.
     assert proposal.kind == "share"
     assert proposal.team.groups == (0, 0, 2, 2, 4)
     assert proposal.team.identity
@@ -90,7 +90,7 @@ def test_while_sharing_a_decline_gives_every_agent_a_copy_of_its_own():
     decision = after(3, config, team=shared, controller=replace(initial_state(config), shared=True, times=1))
     assert decision.proposal.kind == "split"
     assert decision.proposal.team.groups == (0, 1, 2, 3, 4)
-    # Agent 2 and the adversary learn alone already and are left alone.
+    # Agent 2 and the adversary already learn alone and stay unchanged.
     assert decision.proposal.bases == {0: 0, 1: 0, 3: 0}
     assert decision.proposal.margin is None
 
@@ -98,7 +98,7 @@ def test_while_sharing_a_decline_gives_every_agent_a_copy_of_its_own():
 def test_the_margin_of_a_trial_is_a_share_of_what_the_run_has_gained():
     config = settings(*DYNAMIC, "sharing.margin=0.25")
     controller = replace(initial_state(config), lowest=-5.0, highest=7.0)
-    # The rounds return 15 in all, so the run has gone from -5 to 15.
+    # The rounds return 15 in all, so the run rose from -5 to 15.
     assert after(3, config, controller=controller).proposal.margin == pytest.approx(5.0)
     assert after(3, settings(*DYNAMIC, "sharing.trial=false")).proposal.margin is None
 

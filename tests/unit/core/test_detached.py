@@ -1,4 +1,4 @@
-"""A detached run ends with the same bytes whatever becomes of its events and its functions."""
+"""A detached run ends with the same bytes even if events or functions are lost."""
 
 import functools
 
@@ -20,7 +20,7 @@ def undisturbed(placement="fused"):
 
 
 def same(world, expected):
-    """What may never differ: weights, final returns, figures of the rounds but time and money."""
+    """The parts that must be equal: weights, final returns, and the rounds' metrics except time and cost."""
     assert world.state.status == "finished"
     assert world.weights == expected.weights
     assert world.state.final == expected.state.final
@@ -46,7 +46,7 @@ def events(placement="fused", stride=1):
     return range(1, undisturbed(placement).written + 1, stride)
 
 
-# After every so many writes and events: some in the quick tests, all under conformance.
+# After every n-th write and event: some in the quick tests, all under conformance.
 STRIDES = pytest.mark.parametrize("stride", [5, pytest.param(1, marks=pytest.mark.conformance)])
 
 
@@ -79,7 +79,7 @@ def test_any_event_may_be_dropped(stride):
 
 
 def stopped():
-    """A run that stands still after its first round."""
+    """A run that is paused after its first round."""
     world = World()
     world.events.append(WAKE)
     while world.events:
@@ -108,7 +108,7 @@ def test_a_run_that_goes_on_is_not_taken_up_again_by_a_late_event():
 
 
 class Forged(World):
-    """A run in which somebody adds `member` to every set of tasks first."""
+    """A run in which a forged `member` is first in every set of tasks."""
 
     def __init__(self, member):
         super().__init__()
@@ -161,7 +161,7 @@ def test_what_a_later_driver_stored_is_not_deleted_by_one_that_slept():
 
 
 class Slept:
-    """A ledger for a driver that is overtaken right after its commit."""
+    """A ledger whose driver loses its lease right after its commit."""
 
     def __init__(self, world):
         self.ledger = world.ledger

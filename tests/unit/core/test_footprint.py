@@ -1,4 +1,4 @@
-"""What a function must hold at the least, by hand; `tests/rounds` has it beside what functions really held."""
+"""The lower bound of a function's memory, by hand; `tests/rounds` compares it with measurements."""
 
 from dataclasses import replace
 
@@ -11,19 +11,19 @@ from functions.algorithms import registry
 from functions.environments import registry as environments
 from functions.environments.base import AgentClass, EnvSpec
 
-# Three agents that see 18 numbers and choose one of 5 actions, in episodes of 25 steps: with h hidden units a policy
-# has 24 h + 5 parameters, and a critic of what an agent sees 20 h + 1. Of 4 bytes each.
+# Three agents with 18 inputs and 5 actions, in episodes of 25 steps: with h hidden units a policy
+# has 24 h + 5 parameters, and a critic of one agent's observation 20 h + 1, of 4 bytes each.
 SPREAD = environments.spec(load(None, []).task)
 ROLLOUTS = 1000
 POLICY, CRITIC = 4 * (24 * ROLLOUTS + 5), 4 * (20 * ROLLOUTS + 1)
 BOTH = POLICY + CRITIC
-# What three agents see in 1,600 steps, and side by side as a state.
+# Three agents' observations in 1,600 steps, and again concatenated as a state.
 SEEN = 1600 * 3 * 18 * 4
 ROUND = 2 * SEEN
 
 
 def alike(count, size=18, horizon=25, **more):
-    """So many agents of one class."""
+    """Agents of one class."""
     agents = tuple(range(count))
     names = tuple(f"agent_{agent}" for agent in agents)
     return EnvSpec(names, (AgentClass("all", agents, size, 5),), horizon=horizon, **more)
@@ -36,13 +36,13 @@ def footprint_of(kind, *settings, spec=SPREAD):
 
 @pytest.mark.parametrize("rule", ["packed", "auto", "whole"])
 def test_one_learner_for_all_holds_every_network_before_and_after_the_update(rule):
-    """And, at the last policy, two more of that: its gradient and the scratch of its step."""
+    """And, at the last policy, two more copies of it: its gradient and the scratch of its step."""
     found = footprint_of("learner", "algorithm.name=ippo", f"placement.rule={rule}")
     assert found == (3 * 3 * BOTH + 3 * 3 * BOTH + 2 * POLICY, ROUND)
 
 
 def test_a_learner_of_one_group_holds_less_than_whoever_draws_the_networks_of_all():
-    """Who draws them holds them without their moments, which are zeros, and an object of all but the policies."""
+    """The function that draws them holds no moments, which are zeros, and one object of all but the policies."""
     for rule in ("fused", "split"):
         found = footprint_of("learner", "algorithm.name=ippo", f"placement.rule={rule}", "actors.num_envs=1")
         assert found == (3 * (BOTH + 2 * BOTH + CRITIC), 0)
@@ -51,7 +51,7 @@ def test_a_learner_of_one_group_holds_less_than_whoever_draws_the_networks_of_al
 def test_a_learner_of_one_group_holds_its_own_networks():
     alone = alike(1)
     assert footprint_of("learner", "algorithm.name=ippo", spec=alone) == (3 * BOTH + 3 * BOTH + 2 * POLICY, ROUND // 3)
-    # A learner of the critic alone, of the policy alone: the larger has three of its own, and five more.
+    # A learner of the critic alone, of the policy alone: the larger holds three of its own, and five more.
     assert footprint_of("learner", "algorithm.name=ippo", "placement.rule=split", spec=alone) == (
         8 * POLICY,
         ROUND // 3,
@@ -59,7 +59,7 @@ def test_a_learner_of_one_group_holds_its_own_networks():
 
 
 def test_a_second_update_makes_a_third_copy_of_the_network_whose_turn_it_is():
-    value = 4 * ((18 + 3) * ROLLOUTS + ROLLOUTS + 5 * ROLLOUTS + 5)  # with the identity of three agents that share
+    value = 4 * ((18 + 3) * ROLLOUTS + ROLLOUTS + 5 * ROLLOUTS + 5)  # with the one-hot identity of three sharing agents
     once, often = (
         footprint_of("learner", "algorithm.name=iql", f"algorithm.updates_per_round={n}", "stop.rounds=1")
         for n in (1, 9)
@@ -72,7 +72,7 @@ def test_a_second_update_makes_a_third_copy_of_the_network_whose_turn_it_is():
 @pytest.mark.parametrize(
     ("limits", "rounds"),
     [
-        (["stop.rounds=400"], 62),  # 62 rounds of 1,600 steps are 99,200 of the 100,000 that are remembered
+        (["stop.rounds=400"], 62),  # 62 rounds of 1,600 steps are 99,200 of the buffer's 100,000
         (["stop.rounds=10"], 10),
         (["stop.env_steps=3201"], 3),
         (["stop.env_steps=3200", "stop.rounds=40"], 2),
@@ -99,7 +99,7 @@ def test_who_plays_holds_a_policy_for_every_group_and_one_for_every_agent():
 
 
 def test_where_many_share_one_policy_playing_in_the_learner_takes_the_most():
-    # What 40 agents see beside their identities, and a bias.
+    # Forty agents' observations beside their identities, and a bias.
     policy, critic = 4 * ((58 + 1) * ROLLOUTS + 5 * ROLLOUTS + 5), 4 * ((58 + 1) * ROLLOUTS + ROLLOUTS + 1)
     settings = ("algorithm.name=ippo", "sharing.rule=all", "placement.rule=whole")
     found = footprint_of("learner", *settings, spec=alike(40, horizon=1))
@@ -108,7 +108,7 @@ def test_where_many_share_one_policy_playing_in_the_learner_takes_the_most():
 
 def test_a_side_that_does_not_learn_counts_nothing():
     tag = environments.spec(load(None, ["task.name=mpe/simple_tag"]).task)
-    # Three predators see 16 numbers each, and the prey that is left 14.
+    # Three predators observe 16 numbers each, and the one prey 14.
     for learns, sees, side in ((3, 16, 1), (1, 14, 0)):
         policy = 4 * ((sees + 1) * ROLLOUTS + 5 * ROLLOUTS + 5)
         settings = ("task.name=mpe/simple_tag", "algorithm.name=ippo", f"opponents.side={side}")

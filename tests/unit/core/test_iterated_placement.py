@@ -1,4 +1,4 @@
-"""Stages that run many times a round: who runs them when, their requests, and that nobody waits for nothing."""
+"""Stages that run many times a round: their placement, order and requests, without needless waiting."""
 
 import functools
 
@@ -20,12 +20,12 @@ from functions.algorithms.base import StageSpec
 from functions.algorithms.value import iql, qmix, vdn
 from functions.contract import InitialiseTask, LearnTask, Platform, WholeTask
 
-# Agents 0 and 1 value, a team mixes: utility -> mix -> policy.
+# Agents 0 and 1 have utilities, the team mixes them: utility -> mix -> policy.
 MIXED = qmix.SPEC.stages
 GRAPHS = {
     "one stage": iql.SPEC.stages,
     "mixed": MIXED,
-    # As in an actor-critic whose critics see all: actions go up, everything else is a group's own.
+    # As in an actor-critic with central critics: groups share their actions, all else is per group.
     "coupled": (
         StageSpec("actions", (), "group", (), ()),
         StageSpec("critic", ("actions",), "group", (), (), couples=True),
@@ -102,7 +102,7 @@ def test_stages_that_need_nothing_of_each_other_run_side_by_side_in_every_update
 @given(groups=st.sets(st.integers(0, 20), min_size=1).map(sorted).map(tuple), updates=st.integers(1, 5))
 @settings(max_examples=15, deadline=None, derandomize=True)
 def test_every_stage_runs_for_every_group_in_every_update_once_and_in_order(rule, graph, groups, updates):
-    """A stage needs those before it in its update, of all groups where it couples them, and the update before."""
+    """A stage needs its update's earlier stages, of all groups if it couples them, and the update before."""
     stages = {stage.name: stage for stage in GRAPHS[graph]}
     done, names = set(), []
     for wave in LEARNER_PLACEMENTS[rule](GRAPHS[graph], groups, updates):
@@ -114,7 +114,7 @@ def test_every_stage_runs_for_every_group_in_every_update_once_and_in_order(rule
                 for name in work.stages:
                     whose = groups if stages[name].couples or stages[name].scope == "team" else work.groups
                     needed = {(update, earlier, group) for earlier in stages[name].after for group in whose}
-                    # A group's own networks, and all that goes into what couples it with others, are an update older.
+                    # The group's networks, and inputs of stages that couple groups, come from the update before.
                     own = {(update - 1, other, group) for other in stages for group in work.groups if update}
                     assert needed | own <= before | inside
                     inside |= {(update, name, group) for group in work.groups}
@@ -137,7 +137,7 @@ SETTINGS = (
 
 @functools.cache
 def asked(name, rule):
-    """The requests of a run, in order, of two agents that learn apart."""
+    """The requests of a run in order, of two agents without sharing."""
     world = World(make_plan(f"algorithm.name={name}", f"placement.rule={rule}", *SETTINGS))
     world.finish()
     return world.invoker.asked
@@ -169,8 +169,8 @@ def test_every_wave_reads_what_the_wave_before_it_wrote_and_nothing_older(name):
             kinds = {f"{where[1]}/policy/g{group:02d}.{kind}" for kind in ("policies", "learner")}
             assert made(request.state, where[0]) == kinds
         else:
-            # Parts of the mixing network and the normaliser; those of a group that is not its side's first were never
-            # made by anybody, and the state says where they would be.
+            # Parts of the mixing network and the normaliser; those of a group that is not its side's first are never
+            # stored, and the state has their keys.
             assert made(request.state, where[0]) == {f"{where[1]}/mix.learner"}
         now = f"learn/{update:05d}"
         utilities = {f"{now}/utility/g{group:02d}.tensors" for group in (0, 1)}
@@ -194,7 +194,7 @@ def test_who_has_all_stages_or_the_only_one_goes_through_all_updates(name, rule)
 
 
 def test_exploration_is_part_of_the_task_and_falls_with_the_steps(monkeypatch):
-    """Epsilon from 1 to 0.5 in 80 steps; a round has 20. Rounds that go on together know it of each."""
+    """Epsilon from 1 to 0.5 in 80 steps; a round has 20. A task of several rounds has it for each."""
     more = ("algorithm.epsilon_steps=80", "algorithm.epsilon_end=0.5", "evaluation.every=9", "placement.rounds=4")
     behaviours = {}
     monkeypatch.setattr(simulated, "objects", marked_rollouts.objects)
@@ -220,7 +220,7 @@ def test_the_settings_of_a_value_method_travel_to_who_draws_its_networks():
     ) == ("qmix", 60, 3)
 
 
-# -- what a round is taken to be, against what it is
+# -- the planner's model of a round, against a round
 
 COUNTED = (
     "task.name=toy/signal", "algorithm.buffer_size=10000", "algorithm.updates_per_round=3", "algorithm.batch_size=8",

@@ -1,4 +1,4 @@
-"""Who drives a run: one process or the cloud, never both."""
+"""A run's lease: either one process or the cloud drives it."""
 
 import pytest
 from simulated import MemoryLedger

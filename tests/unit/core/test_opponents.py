@@ -1,4 +1,4 @@
-"""Agents that do not learn beside agents that do: who acts how, and that neither is disturbed by the other."""
+"""Fixed opponents beside learning agents: their actions, and that neither changes the other's."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def team(acting=None, agents=(2,), groups=(0, 1, 2), identity=False):
 
 
 def acted(spec, who, tensors, behaviour, noisy=True, num_envs=64, masks=None):
-    """What `who` does in two steps from the start."""
+    """The actions of agents `who` in two steps from the start."""
     policy, values = Policy(spec, who, tensors), observed(spec, 2, num_envs)
     noise, hidden, choices = draws(spec, 2, num_envs, np.random.default_rng(4)), None, []
     for t in range(2):
@@ -53,7 +53,7 @@ def test_opponents_that_draw_do_what_they_did_as_learners_to_the_last_bit(spec, 
 
 @pytest.mark.parametrize("acting", ["drawn", "greedy", "random"])
 def test_learners_act_the_same_whoever_plays_against_them(acting):
-    """Agent 2 is of the class of agent 0, and its network is of another shape."""
+    """Agent 2 belongs to agent 0's class, and its network has another shape."""
     tensors, other = tensors_of(SPEC, team(), (8,)), tensors_of(SPEC, team(), (5, 7), recurrent=False)
     wider = {**{name: array for name, array in tensors.items() if "g02" not in name}}
     wider |= {name: array for name, array in other.items() if "g02" in name}
@@ -113,7 +113,7 @@ def test_only_those_who_learn_have_to_behave_as_the_run_does():
 @pytest.mark.parametrize("before", [False, True])
 @pytest.mark.parametrize("after", [False, True])
 def test_a_network_that_is_taken_out_of_its_team_acts_as_it_did(recurrent, before, after):
-    """In `before` agents 0 and 2 share a network, distinguished by their one-hots or not at all."""
+    """In `before` agents 0 and 2 share a network, with or without one-hots."""
     shared = team(groups=(0, 1, 0), identity=before)
     tensors, apart = tensors_of(SPEC, shared, (8,), recurrent), {}
     for agent in range(3):
@@ -125,8 +125,8 @@ def test_a_network_that_is_taken_out_of_its_team_acts_as_it_did(recurrent, befor
 
 
 def chase(prey):
-    """Networks of one linear layer: chasers go where the prey is (numbers 12 and 13 of what they see), the prey does
-    always the same."""
+    """Networks of one linear layer: chasers move towards the prey (numbers 12 and 13 of their observation), the prey
+    always takes the same action."""
     tensors = {}
     for agent, features in enumerate((16, 16, 16, 14)):
         weight, bias = np.zeros((features, 5), np.float32), np.zeros(5, np.float32)
@@ -150,7 +150,7 @@ def stored(blobs, key, tensors):
 
 @pytest.mark.parametrize(("side", "agents", "prey"), [(0, (3,), 2), (1, (0, 1, 2), 0)])
 def test_evaluations_against_chance_give_what_cross_play_gives(side, agents, prey):
-    """Neither the same starts nor the same draws: the means differ by less than four of their standard errors."""
+    """Starts and draws differ, so the means agree only within four of their standard errors."""
     spec, blobs = registry.spec(TAG), Blobs()
     tensors, who = chase(prey), Team(groups=(0, 1, 2, 3))
     against = Team(groups=who.groups, opponents=Opponents(agents=agents, acting="random"))
@@ -164,7 +164,7 @@ def test_evaluations_against_chance_give_what_cross_play_gives(side, agents, pre
     error = np.hypot(found.std(), expected.std()) / 1600**0.5
     assert abs(found.mean() - expected.mean()) < 4 * error
     undivided = evaluate(EvaluateTask(**{**fields(task), "team": who}), blobs)[1].returns
-    assert abs(found.mean() - np.mean(undivided)) > 4 * error  # so that the first bound says something
+    assert abs(found.mean() - np.mean(undivided)) > 4 * error  # so that the first bound is meaningful
 
 
 def fields(task):

@@ -1,5 +1,5 @@
-"""What lines of metrics, and the end of a run, say of sides, of the environment's metrics and of exploration, over
-whole runs with scripted functions."""
+"""Sides, environment metrics and exploration in metrics.jsonl and at the end of a run, over whole runs with scripted
+functions."""
 
 import msgspec
 import pytest
@@ -116,7 +116,7 @@ def test_a_run_that_goes_on_has_no_final_figures_any_more():
 
 
 def remembering(storage):
-    """A script in which tasks of several rounds also store what was played in them."""
+    """A script in which tasks of several rounds also store their rollouts."""
 
     def script(function, request):
         item = answered(function, request)

@@ -1,4 +1,4 @@
-"""Sharing switched on and off in the middle of a run, by the real driver on scripted functions."""
+"""Sharing switched on and off during a run, by the real driver on scripted functions."""
 
 import msgspec
 import numpy as np
@@ -18,7 +18,7 @@ from functions.contract import (
 )
 from functions.keys import agent_name
 
-# Every full window flips: no slope of normalised returns comes near 100.
+# Every full window flips: no gradient of normalised returns is near 100.
 DYNAMIC = (
     "trend.rule=paper",
     "trend.gamma=100.0",
@@ -30,12 +30,12 @@ DYNAMIC = (
 
 
 def alike():
-    """Tables of agents that all act alike."""
+    """Tables of agents that all act identically."""
     return {f"behaviour/{agent_name(agent)}": pack_table(np.full((4, 3), 1 / 3)) for agent in (0, 1)}
 
 
 def alike_replies(new=-1.0, old=-1.0):
-    """A script whose agents act alike and whose trials return `new` and `old`."""
+    """A script whose agents act identically and whose trials return `new` and `old`."""
 
     def script(function, request):
         # The first round is worse than the others, so the run has gained ten points.
@@ -143,7 +143,7 @@ def test_every_placement_comes_to_the_same_groups(placement, inline_objects):
     assert world.missing(state) == set()
 
 
-# Every so many of a driver's steps a kill comes after: few in the quick tests, more under conformance.
+# The driver is killed after every n-th step: few in the quick tests, more under conformance.
 FEW_KILLS, MANY_KILLS = 13, pytest.param(3, marks=pytest.mark.conformance)
 
 

@@ -1,4 +1,4 @@
-"""Who is on which side, and what each side got: by hand."""
+"""Agents by side, and each side's return: by hand."""
 
 import pytest
 from simulated import SPEC

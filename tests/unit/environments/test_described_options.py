@@ -1,4 +1,4 @@
-"""What docs/data/environments.toml says of environments, against the code and the packages that make them."""
+"""The entries of docs/data/environments.toml against the code and the packages of the environments."""
 
 import inspect
 import re
@@ -22,7 +22,7 @@ from scripts.reference import environments, markdown
 ROOT = Path(__file__).parents[3]
 TEXT = markdown.data("environments.toml")
 BUILT_IN = sorted({*registry.names()} - entry_points(group=registry.GROUP).names)
-# Of the tasks that an option is told to be of, one to try it with.
+# For each documented set of tasks, one task to try an option with.
 ONE = {
     "lbf/…": "lbf/8x8-2p-3f",
     "rware/…": "rware/tiny-2ag",
@@ -42,7 +42,7 @@ OPTIONS = [
 SWITCHES = ("joint_actions", "rebuild")
 OURS = [row for row in OPTIONS if row[3] in BUILT_IN or row[0] == "repeatable"]
 CHECKED = [*OURS, *(row for row in OPTIONS if row[0] in SWITCHES)]
-# Of each type as it is told, what is none of it.
+# A value of a wrong type for each documented type.
 WRONG = {
     "true or false": "x",
     "number": "x",
@@ -55,7 +55,7 @@ EXAMPLES = sorted({*TEXT["pettingzoo"], *(name for family in TEXT["families"].va
 
 
 def installed_by(name):
-    """The marks of tests of a task by what installs its package: those of SMAX are slow to begin."""
+    """The marks of a task's tests by its package's extra: SMAX is slow to start."""
     large = name.startswith("pettingzoo:") and any(f".{part}" in name for part in ("sisl", "pistonball"))
     return [pytest.mark.conformance] * name.startswith("smax/") + [pytest.mark.packages] * large
 
@@ -92,7 +92,7 @@ def starcraft(monkeypatch):
 @pytest.mark.filterwarnings("ignore")
 def test_every_name_in_the_text_is_a_task(starcraft, name):
     assert registry.known(name)
-    # Which maps SMAC has says nobody but SMAC.
+    # Only SMAC knows its maps.
     if not name.startswith("smac/"):
         assert spec(name).agents
 
@@ -108,7 +108,7 @@ def test_the_number_of_agents_can_be_chosen_where_the_least_is_documented(name):
 
 
 def known_options(name):
-    """What the code of a built-in task takes."""
+    """The options of a built-in task's code."""
     if name.startswith("mpe/"):
         with pytest.raises(BadRequest, match="there are: ") as refused:
             registry.make(EnvTask(name=name, options={"no option": 1}), 1)
@@ -133,13 +133,13 @@ def test_every_option_of_the_adapters_is_documented():
 
 
 def played(name, **options):
-    """What random play gives: the same numbers for the same task."""
+    """The outputs of seeded random play."""
     try:
         environment = registry.make(EnvTask(name=name, options=options), 16)
     except MissingExtra as missing:
         pytest.skip(str(missing))
     rng, outputs = np.random.default_rng(0), [environment.spec]
-    # The second reset tells of what goes on through resets.
+    # The second reset shows state that survives resets.
     for _ in range(2):
         seen = environment.reset(np.random.default_rng(1))
         for _ in range(14):
@@ -192,12 +192,12 @@ def test_what_is_not_of_the_documented_type_is_refused(starcraft, option, kind, 
 
 
 def said(found):
-    """A package's own default as the table writes it."""
+    """A package's default in the table's notation."""
     return "none" if found is None else str(getattr(found, "name", found)).lower()
 
 
 def check_options_of_a_package(documented, own, left):
-    """`documented` are defaults by option as the table has them, `own` the package's, `left` what no option can say."""
+    """`documented` are the table's defaults by option, `own` the package's; no option sets the parameters `left`."""
     assert documented.keys() == own.keys() - left
     assert {option: default for option, default in documented.items() if default != "by name"} == {
         option: said(own[option]) for option, default in documented.items() if default != "by name"
@@ -245,11 +245,11 @@ def test_what_a_name_of_foraging_says_is_documented_so(option):
 @pytest.mark.conformance
 @pytest.mark.skipif(find_spec("jaxmarl") is None, reason="JaxMARL is not installed")
 def test_options_and_maps_of_smax_are_jaxmarls():
-    registry.spec(EnvTask(name="smax/3m"))  # sets jax up
+    registry.spec(EnvTask(name="smax/3m"))  # configures jax
     from jaxmarl.environments import smax
 
     own = defaults(smax.SMAX.__init__) | defaults(smax.HeuristicEnemySMAX.__init__)
-    # What is a list, what the map says, and what the task says.
+    # Parameters that are lists, that the map sets, and that the task sets.
     left = {option for option in own if option.startswith(("unit_type_", "smacv2_", "num_"))} | {
         "scenario",
         "action_type",

@@ -1,4 +1,4 @@
-"""Every environment passes the suite, and the suite names what a broken one does."""
+"""Every environment passes the suite, and the suite names a broken one's fault."""
 
 import dataclasses
 
@@ -196,7 +196,7 @@ def test_numbers_may_not_be_forbidden():
 
 
 class Strict(Painted):
-    """Refuses actions outside its promise, and notes which it was given."""
+    """Refuses actions outside its action space, and records the actions."""
 
     given = None
 
@@ -248,7 +248,7 @@ def test_arrays_that_are_reused_are_named():
 
 
 class Sticky(Broken):
-    """Remembers how often it was reset."""
+    """Counts its resets."""
 
     resets = 0
 
@@ -266,7 +266,7 @@ class Fixed(Broken):
 
 
 class Coupled(Broken):
-    """Pays by what the agents of copy 0 do."""
+    """Pays by the actions of environment 0's agents."""
 
     def step(self, actions):
         return stepped(rewards=lambda s: s.rewards + actions[0][0, 0])(super().step(actions))

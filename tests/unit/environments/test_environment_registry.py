@@ -1,4 +1,4 @@
-"""Names of environments: the package's own, plug-ins, and what is said of others."""
+"""Names of environments: built-in, plug-ins, and messages for unknown ones."""
 
 import subprocess
 import sys

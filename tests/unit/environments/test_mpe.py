@@ -33,7 +33,7 @@ CASES = [
 
 
 def larger(name):
-    """The task with more agents than by default, where it can have more."""
+    """The task with more agents than by default, if it has the option."""
     return EnvTask(name=name, agents=9 if name in (*FREE, *CHASES) else None)
 
 
@@ -101,7 +101,7 @@ def test_adversaries_are_one_side_and_the_others_another(name):
 
 
 def final_state(name, *actions, **options):
-    """The step in which the agents of one copy act so from rest, and the state after it."""
+    """A step with these actions from rest in one environment, and the state after it."""
     engine = make(EnvTask(name=name, options=options), num_envs=1)
     engine.reset(np.random.default_rng(0))
     return engine.step(tuple(np.array([chosen]) for chosen in actions)), engine.snapshot()
@@ -140,7 +140,7 @@ def test_a_wrong_guess_of_the_secret_costs_two_and_the_good_get_what_eve_pays(ev
     engine.restore(WorldState(state.position, state.velocity, np.array([[0, 1]]), state.said, cycle=0))
     step = engine.step((np.array([[eve]]), np.array([[bob, 2]])))
     assert tuple(step.rewards[0]) == expected
-    assert step.observation.values[0][0, 0].tolist() == [0, 0, 1, 0]  # what Alice said
+    assert step.observation.values[0][0, 0].tolist() == [0, 0, 1, 0]  # Alice's message
     assert step.observation.values[1][0].tolist() == [[0, 1, 0, 0, 0, 0, 1, 0], [1, 0, 0, 0, 0, 1, 0, 0]]
 
 

@@ -1,4 +1,4 @@
-"""PettingZoo environments through our protocol, ours through PettingZoo's, and what is said when either cannot be."""
+"""PettingZoo environments through our protocol, ours through PettingZoo's, and the errors of both adapters."""
 
 import sys
 import warnings
@@ -227,7 +227,7 @@ def test_a_fault_says_in_which_line_the_environment_failed():
 
 
 class Uneven:
-    """Gives numpy what it cannot take."""
+    """Returns observations that numpy cannot convert."""
 
     def step(self):
         return np.stack([np.zeros(2), np.zeros(3)])
@@ -242,7 +242,7 @@ def test_the_line_of_a_fault_is_the_environment_s_and_not_numpy_s_or_ours():
 
 
 class Loud:
-    """Says more than a line can hold."""
+    """Raises an error longer than a line."""
 
     def step(self):
         raise RuntimeError("no " * 1000)

@@ -1,4 +1,4 @@
-"""PettingZoo's own families, and others of its interface, through the adapter, where their packages are installed."""
+"""PettingZoo's families, and others with its interface, through the adapter, if their packages are installed."""
 
 import pytest
 
@@ -40,7 +40,7 @@ FAMILIES = [
         True,
     ),
 ]
-# Which of the packages `make test` does not install.
+# Packages that `make test` does not install.
 LARGE = {"pymunk", "Box2D"}
 ROWS = [
     pytest.param(*row, id=row[0], marks=[pytest.mark.packages] if LARGE.intersection(row[1]) else [])
@@ -61,7 +61,7 @@ def test_a_family_keeps_every_promise_with_its_defaults(name, packages, options,
 @pytest.mark.filterwarnings("ignore")
 def test_knights_that_are_not_made_anew_remember_the_last_episode():
     pytest.importorskip("pygame")
-    # Once this fails the family's default can go.
+    # Once this fails, remove the family's default.
     task = EnvTask(name=f"pettingzoo:{KNIGHTS}", options={"max_cycles": 12})
     with pytest.raises(AssertionError, match="reset leaves something behind"):
         check(lambda num_envs: registry.make(task, num_envs), episodes=1, random_starts=False)

@@ -1,4 +1,4 @@
-"""Every kind of observation and action of a PettingZoo environment in our arrays, and what is said of the others."""
+"""Every supported observation and action space of PettingZoo in our arrays, and the errors for others."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def the_class(**options):
 
 
 def done(environment):
-    """What the agents of copy 0 were given to do in its last step."""
+    """The actions of environment 0's agents in its last step."""
     return list(environment._envs[0]._guard.environment.done[-1].values())
 
 

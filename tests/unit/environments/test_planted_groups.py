@@ -58,7 +58,7 @@ def test_separation_is_the_least_between_over_the_most_within():
 
 
 def test_components_keep_what_varies_and_forget_units():
-    # The first two features are the same but for their units, the last never changes; the third is independent.
+    # The first two features differ only in units, the last never changes; the third is independent.
     rng = np.random.default_rng(1)
     shared, alone = rng.normal(size=(2, 2, 50))
     samples = np.stack([shared, 1000 * shared + 3, alone, np.full_like(shared, 7), *np.zeros((2, 2, 50))], axis=-1)

@@ -1,4 +1,4 @@
-"""SMAC and SMACv2 behind our protocol, played with a stand-in that has their interface; no StarCraft runs here."""
+"""SMAC and SMACv2 behind our protocol, on a stand-in with their interface; StarCraft does not run."""
 
 import random
 import sys
@@ -29,7 +29,7 @@ def duel(num_envs=1, **options):
 
 
 def play(environment, *moves):
-    """The steps that follow from a list of the team's actions for each, the same in every copy."""
+    """The steps for a list of the team's actions, the same in every environment."""
     environment.reset(np.random.default_rng(0))
     return [environment.step((np.array([move] * environment.num_envs),)) for move in moves]
 
@@ -75,14 +75,14 @@ def test_a_fallen_unit_terminates_and_leaves_its_part_of_the_reward_to_the_other
 def test_a_fallen_unit_sees_zeros_and_has_the_no_op_alone(world):
     _, step = play(duel(obs_timestep_number=True), [STOP, STOP], [STOP, STOP])
     assert step.observation.alive.tolist() == [[False, True]]
-    # The stand-in, like SMAC, shows the time to the dead; the living one sees where it is, its health, the enemy's.
+    # As in SMAC, dead agents observe the time; the living one observes its position, its health and the enemy's.
     np.testing.assert_allclose(step.observation.values[0], [[[0, 0, 0, 0], [1, 2, 3, 0.4]]], rtol=1e-6)
     assert step.observation.values[0].dtype == np.float32
     assert step.observation.masks[0].astype(int).tolist() == [[[1, 0, 0, 0, 0, 0, 0], [0, 1, 1, 0, 0, 0, 1]]]
 
 
 def test_the_time_limit_truncates_and_leaves_the_living_to_be_bootstrapped(world):
-    # Everybody walks out of reach, where nothing happens any more.
+    # All units walk out of reach, where nothing more happens.
     environment = registry.make(EnvTask(name="smac/3m"), 1)
     seen = environment.reset(np.random.default_rng(3))
     for _ in range(12):
@@ -130,7 +130,7 @@ def test_a_reset_starts_every_game_anew_with_a_seed_of_its_generator(world):
     environment = duel(num_envs=2)
     for _ in range(2):
         environment.reset(np.random.default_rng(5))
-    seeds = [built["seed"] for built in world.built[1:]]  # the first was only asked for its sizes
+    seeds = [built["seed"] for built in world.built[1:]]  # the first was only queried for its sizes
     assert seeds[:2] == seeds[2:] == np.random.default_rng(5).integers(2**31, size=2).tolist()
     assert (world.launches, len(world.running)) == (4, 2)
 

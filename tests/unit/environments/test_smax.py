@@ -1,5 +1,5 @@
-"""SMAX behind our protocol. What needs JaxMARL is slow and runs in `make conformance` alone, what is said without it
-always."""
+"""SMAX behind our protocol. Tests with JaxMARL are slow and run only in `make conformance`; tests of errors
+without it always run."""
 
 import subprocess
 import sys
@@ -26,7 +26,7 @@ def needs_jaxmarl(test):
 def test_without_jaxmarl_one_line_says_how_to_get_it(monkeypatch, package):
     if package == "jaxmarl" and find_spec("jax") is None:
         pytest.skip("without jax, jaxmarl is not asked for")
-    # Parts of it that another test has loaded would be found without it.
+    # Modules that another test has loaded would be found without it.
     for part in [name for name in sys.modules if name.startswith(f"{package}.")]:
         monkeypatch.delitem(sys.modules, part)
     monkeypatch.setitem(sys.modules, package, None)
@@ -86,7 +86,7 @@ def test_the_sizes_are_jaxmarls(name, allies, enemies):
     assert kind.actions == 5 + enemies
     # Of all units 10 features, team and type.
     assert spec.state_size == 12 * (allies + enemies)
-    # JaxMARL's limit is 100, but it looks at the time before it counts the step.
+    # JaxMARL's limit is 100, but it checks the time before it counts the step.
     assert (spec.horizon, spec.masked) == (101, True)
 
 
@@ -111,14 +111,14 @@ def test_what_jaxmarl_does_not_have_is_refused_in_one_line(name, agents, options
 
 
 def waiting(seen):
-    """Stand, and shoot the first enemy in reach, all the same one."""
+    """All stand still and shoot the same enemy, the first in reach."""
     shots = seen.masks[0][:, :, FIRST_ENEMY:]
     return (np.where(shots.any(axis=2), FIRST_ENEMY + shots.argmax(axis=2), STOP),)
 
 
 def episodes(environment, seed, act):
-    """Per finished episode of every copy: the team's return, the env metric `win`, whether it was cut, its last
-    moment."""
+    """Per finished episode of every environment: the team's return, the env metric `win`, whether it was cut, its last
+    step."""
     seen, done = environment.reset(np.random.default_rng(seed)), []
     returns = np.zeros(environment.num_envs)
     for _ in range(environment.spec.horizon):
@@ -138,7 +138,7 @@ def test_a_battle_won_is_worth_two_and_a_battle_lost_less_than_one():
     won = [value for value, win, _, _ in done if win]
     lost = [value for value, win, _, _ in done if not win]
     assert won and lost
-    # The whole health of the enemy, and 1 for the victory; nobody heals.
+    # The enemy's whole health, and 1 for the victory; no unit heals.
     np.testing.assert_allclose(won, 2.0, atol=1e-5)
     assert max(lost) < 1.0
     assert not any(cut or alive for _, _, cut, alive in done)
@@ -176,7 +176,7 @@ def test_the_fallen_leave_their_part_to_those_who_stand():
 
 
 def in_maps(state, units=6):
-    """JaxMARL's state, ten numbers for each unit and then two more, with places as parts of the map, 32 by 32."""
+    """JaxMARL's state, ten numbers per unit and then two more, with positions as fractions of the map, 32 by 32."""
     found = np.array(state)
     found[: 10 * units].reshape(units, 10)[:, 1:3] /= 32
     return found

@@ -1,4 +1,4 @@
-"""The toy's rules, and that the best return is what its derivation says."""
+"""The toy's rules, and its derived best return."""
 
 import itertools
 
@@ -18,7 +18,7 @@ def right_answers(observation, environment):
 
 
 def play(environment, seed, player):
-    """Returns [E], summed over agents, of the first episode of every copy, and its length [E]."""
+    """Returns [E], summed over agents, of the first episode of every environment, and its length [E]."""
     observation = environment.reset(np.random.default_rng(seed))
     returns, lengths = np.zeros(environment.num_envs), np.zeros(environment.num_envs, dtype=int)
     running = np.ones(environment.num_envs, dtype=bool)
@@ -56,8 +56,8 @@ def test_no_sequence_of_joint_actions_beats_the_best_return_and_only_one_reaches
 
 
 def test_random_answers_get_the_return_worked_out_by_hand():
-    # Two agents, three signals: each is right with q = 1/3, somebody is with p = 1 - (2/3)^2 = 5/9, and the copy goes
-    # on. A step gives 2q = 2/3 on average, so the mean is 2/3 (1 + p + ... + p^4) = 2/3 (1 - p^5) / (1 - p) = 1.42061.
+    # Two agents, three signals: each is right with q = 1/3, one is with p = 1 - (2/3)^2 = 5/9, and the episode
+    # goes on. A step gives 2q = 2/3 on average: a mean of 2/3 (1 + p + ... + p^4) = 2/3 (1 - p^5) / (1 - p) = 1.42061.
     actions = np.random.default_rng(6)
     num_envs = 20_000
     returns, _ = play(toy.make(task(2), num_envs), 5, lambda *_: (actions.integers(3, size=(num_envs, 2)),))

@@ -1,4 +1,4 @@
-"""Gymnasium environments of several agents as tasks: an own one always, level-based foraging and warehouses where their
+"""Gymnasium environments of several agents as tasks: one defined here, and level-based foraging and warehouses if their
 packages are installed."""
 
 import sys
@@ -17,7 +17,7 @@ from functions.environments.pettingzoo.tuple_environment import TupleEnvironment
 
 
 class Pot(gymnasium.Env):
-    """Two agents see what is in the pot, at first less than 1, and put in 0, 1 or 2; done at 6, or after `steps`."""
+    """Two agents observe the pot's content, at first less than 1, and add 0, 1 or 2; done at 6, or after `steps`."""
 
     def __init__(self, steps=4, share=1.0):
         self.steps, self.share = steps, share

@@ -1,4 +1,4 @@
-"""What the coordinator's place adds to a round."""
+"""The coordinator's cost per round, by its placement."""
 
 from dataclasses import replace as changed
 

@@ -1,4 +1,4 @@
-"""How large the messages of real functions are, against what the planner reckons with."""
+"""The sizes of real functions' messages, against the planner's estimates."""
 
 import msgspec
 import pytest
@@ -17,7 +17,7 @@ from functions.evaluator import handler as evaluator
 from functions.learner import handler as learner
 
 HANDLERS = {"actor": actor.handle, "learner": learner.handle, "evaluator": evaluator.handle}
-# Three agents of real tasks that begin apart, share after the first full window and are split again by the next.
+# Three agents of real tasks that start apart, share after the first full window and are split by the next.
 FLIPPING = ("trend.rule=paper", "trend.gamma=100.0", "trend.window=3", "sharing.rule=dynamic", "sharing.start=apart")
 EASY = ("sharing.epsilon=10", "sharing.confidence=0.5", "sharing.trial=false", "sharing.distil_steps=1")
 SMALL = ("evaluation.episodes=4", "evaluation.final_episodes=4", "actors.num_envs=8", "stop.rounds=7")
@@ -78,7 +78,7 @@ def test_no_message_of_a_round_is_larger_than_the_planner_reckons_with(placement
     for request, most_asked, most_answered, asked, answered in found:
         assert asked <= most_asked, type(request)
         assert answered <= most_answered, type(request)
-    # Nor does it reckon with much more: beside what is around every message, the largest of each fill most of it.
+    # The estimates are tight: beside the fixed overhead, the largest messages fill most of them.
     assert max(item[3] / (item[1] - ENVELOPE_BYTES) for item in found) > 0.7
     assert max(item[4] / (item[2] - ENVELOPE_BYTES) for item in found) > 0.5
 
@@ -93,6 +93,6 @@ def test_what_a_user_sets_is_kept_as_far_as_messages_of_deployed_functions_hold_
     )
     assert (here.rounds, here.inline_objects) == (100, True)
     # 100 rollouts of 64 copies end an episode each: 100 x (64 + 2) x 25 bytes and 2 KB more of returns a round, four KB
-    # of figures; a third more again in the header of what is carried.
+    # of figures; a third more again in the header of inline objects.
     assert deployed.inline_objects and 10 < deployed.rounds < 20
     assert (detached.rounds, detached.inline_objects) == (100, False)

@@ -33,7 +33,7 @@ from functions.algorithms.ppo.ppo import PPO_STAGES
 
 PRICES = load_prices()
 MEMORY = {"actor": 1769, "learner": 1769}
-# By hand: two agents on their own, three rollouts of ten steps.
+# By hand: two agents without sharing, three rollouts of ten steps.
 TWO = Workload(
     agents=2,
     members={0: 1, 1: 1},
@@ -222,7 +222,7 @@ def test_a_whole_task_that_was_seen_takes_what_it_took():
 
 
 def test_a_placement_that_was_seen_off_the_line_is_forecast_with_its_ratio():
-    # Carried, packed learners took half of what the line says.
+    # With inline objects, packed learners took half of the fitted line's time.
     timings = SEEN | {"learn@packed+inline": Fit(count=1.0, sx=10.0, sxx=100.0, sy=5.0, sxy=50.0)}
     inlined = forecast(round_placement("packed", 3, inline_objects=True), TWO, timings, PRICES)
     assert inlined.longest_s == pytest.approx({"actor": 0.0113, "learner": 0.0037})
@@ -394,7 +394,7 @@ def test_the_distance_of_checkpoints_is_youngs():
 @settings(max_examples=50, deadline=None)
 def test_no_other_distance_costs_less(saved, once):
     cost = {every: saved / every + 0.001 * every / 2 * once for every in range(1, 101)}
-    # Rounding to the next whole number instead of the better one costs next to nothing.
+    # Rounding to the nearest integer instead of the better one costs almost nothing.
     assert cost[checkpoint_interval(saved, once)] <= 1.07 * min(cost.values())
 
 
@@ -502,9 +502,9 @@ def test_objects_are_inlined_only_where_the_largest_message_holds_them():
 
 
 def test_what_makes_another_team_must_fit_into_a_message_too():
-    # What fills a message when it is in base64.
+    # The bytes that fill a message in base64.
     message = SYNCHRONOUS_BYTES * 3 / 4
-    # Its answer has networks for every agent: of one group of two, twice what there is.
+    # Its answer has networks for every agent: for one group of two, twice the present ones.
     shared = replace(TWO, members={0: 2}, policy_bytes=0.6 * message)
     assert any(item.inline_objects for item in options(shared, TERMS))
     assert not any(item.inline_objects for item in options(replace(shared, regroups=True), TERMS))
@@ -527,13 +527,13 @@ def test_rounds_go_on_together_only_as_far_as_their_answer_fits():
         77,
     }
     assert fitting_rounds(workload, patient, inline_objects=False) == 77
-    # With a megabyte of state in the answer less is left, and an object repeats what the answer says.
+    # With a megabyte of state in the answer less space is left, and an object repeats the answer.
     state = replace(workload, policy_bytes=2**20)
     left = SYNCHRONOUS_BYTES - 4696 - (2**20 + 800) * 4 / 3
     assert fitting_rounds(state, patient, inline_objects=True) == int(left // (a_round * 7 / 3)) == 25
     # Where answers are stored, only the header of an object limits them.
     assert fitting_rounds(workload, replace(patient, can_inline=False), inline_objects=False) == 100
-    # Agents that share networks have figures of their own, 320 bytes each, where a group is one less.
+    # Agents that share networks have separate metrics, 320 bytes each, for one group less.
     shared = replace(workload, members={0: 2})
     assert fitting_rounds(shared, patient, inline_objects=False) == (SYNCHRONOUS_BYTES - 4696) // (
         a_round - 3 * 640 + 2 * 320
@@ -579,7 +579,7 @@ def test_functions_that_are_deployed_keep_their_memory():
     found = plan(5, TWO, SEEN, deployed)
     assert (found.rule, found.memory_mb) == ("whole", {"learner": 3000})
     assert plan(5, TWO, SEEN, known).memory_mb["learner"] < 3000
-    # Another size, from before a deployment, is left.
+    # Another size, from before a deployment, is ignored.
     assert plan(5, TWO, SEEN, deployed, current=round_placement("packed", 3)).memory_mb == {"learner": 3000}
 
 
@@ -675,7 +675,7 @@ def test_no_task_is_planned_that_would_near_its_time_out():
     for limit, expected in ((0.15, ("whole", 4)), (0.149, ("whole", 1)), (0.037, ("packed", 1))):
         found = plan(2, TWO, SEEN, replace(TERMS, timeout_s={"actor": 60.0, "learner": limit}))
         assert (found.rule, found.rounds_per_task) == expected
-        # Nor is one kept.
+        # A present one is not kept either.
         four = round_placement(
             "whole", 3, rounds=4, inline_objects=True, memory_mb={"learner": 1769}, checkpoint_every=100
         )
@@ -721,7 +721,7 @@ def test_a_placement_is_left_only_for_one_that_saves_enough():
     best = plan(5, workload, SEEN, TERMS)
     assert best.rule == "whole" and not best.inline_objects
     packed = forecast(round_placement("packed", 3), workload, SEEN, PRICES).dollars
-    # A task seen to take so long that one for all is 3 % cheaper than packed, then 7 %.
+    # A measured task time at which one task for all is 3 % cheaper than packed, then 7 %.
     for saving, expected in ((0.03, round_placement("packed", 3)), (0.07, best)):
         rest = forecast(best, workload, SEEN, PRICES)
         ms = ((1 - saving) * packed - (rest.dollars - rest.compute)) / (gb_seconds(1) * 1.33334e-5)

@@ -1,4 +1,4 @@
-"""What functions are taken to need elsewhere, for an estimate."""
+"""Estimates of functions' times on other platforms."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from coordinator.estimation.platforms import Call, DeployedFunctions, Invocation
 from coordinator.pricing.latency import EMULATED, EXPRESS, STANDARD, Latency
 from functions.contract import Usage
 
-# Round numbers: 30 ms a PUT, 20 a GET, 10 a megabyte, 1 s of INIT after 300 ms that nobody pays for.
+# Round numbers: 30 ms a PUT, 20 a GET, 10 a megabyte, 1 s of INIT after 300 unbilled ms.
 LATENCY = Latency(
     put=30, get=20, per_mb=10, ledger=5, invoke=25, event=60, hand_over=15, away=40, cold=300, init=1000, turn=40
 )
@@ -36,7 +36,7 @@ def test_a_share_of_a_vcpu_lengthens_work_and_start_but_not_waiting():
     half = there(memory_mb={"actor": 884.5})
     [ran], _ = half.wave(calls("actor", 100.0, usage=Usage(gets=1)))
     assert ran == InvocationTime(duration_ms=2 * 100 + 20, init_ms=2 * 1000)
-    # Where the bill stretches what whole cores took, the platform does not.
+    # The bill scales the times of whole cores, the platform does not.
     [whole], _ = there(memory_mb={"actor": 884.5}, mb_per_vcpu=None).wave(calls("actor", 100.0))
     assert whole == InvocationTime(duration_ms=100.0, init_ms=1000.0)
 
@@ -45,7 +45,7 @@ def test_every_environment_starts_once_and_there_are_as_many_as_the_widest_wave(
     platform = there(width=3)
     starts = [[took.init_ms > 0 for took in platform.wave(calls("actor", *[1.0] * tasks))[0]] for tasks in (2, 1, 5, 4)]
     assert starts == [[True, True], [False], [False, False, True, False, False], [False] * 4]
-    # Another function has environments of its own, in the same wave.
+    # Another function has separate environments, in the same wave.
     ran, _ = platform.wave([*calls("actor", 1.0), *calls("learner", 1.0, 1.0)])
     assert [took.init_ms for took in ran] == [0.0, 1000.0, 1000.0]
 

@@ -49,7 +49,7 @@ def test_the_line_is_the_non_negative_least_squares_of_scipy(data):
     _, expected = nnls(np.stack([root, root * sizes], axis=1), root * ms)
     overhead, slope = line(seen(*data), "sample")
     assert overhead >= 0 and slope >= 0
-    # The same error, for where it is flat many lines are as good.
+    # Compares errors: near the optimum many lines are equally good.
     assert np.linalg.norm(root * (ms - overhead - slope * sizes)) == pytest.approx(expected, rel=1e-6, abs=1e-6)
 
 
@@ -78,7 +78,7 @@ def test_a_round_counts_once_however_many_tasks_it_is_spread_over():
     often = seen((5, 100.0))
     for _ in range(8):
         often = add_observation(often, "sample", 5, 10.0, weight=1 / 8)
-    # 100 has 0.9 of a weight, the eight tasks one together, within what is forgotten during the round.
+    # 100 has 0.9 of a weight, the eight tasks one together, up to the decay during the round.
     assert predict(often, "sample", 5) == pytest.approx((90.0 + 10.0) / 1.9, rel=0.03)
 
 
@@ -111,6 +111,6 @@ def test_what_was_measured_on_a_share_of_a_core_is_learnt_as_on_a_whole_one():
     # 512 MB buy 512 / 1769 of a vCPU: 345.5 ms there are 100 ms alone; more than one vCPU shortens nothing.
     assert whole_core_ms(345.5078125, 512, 1769) == pytest.approx(100.0)
     assert whole_core_ms(100.0, 3538, 1769) == 100.0
-    # What is learnt so is billed as it was measured.
+    # Times learned this way are billed as measured.
     timings = seen((4, whole_core_ms(690.2, 512, 1769)))
     assert billed_ms(predict(timings, "sample", 4), 0, 512, 1769) == 691

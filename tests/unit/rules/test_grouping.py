@@ -19,7 +19,7 @@ def symmetric(seed, agents):
 
 
 def planted(sizes, seed, apart=10.0):
-    """Distances of points around far centres, shuffled, and who belongs where."""
+    """Distances of points around far centres, shuffled, and the true groups."""
     rng = np.random.default_rng(seed)
     truth = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
     points = rng.normal(size=(len(truth), 2)) * 0.1 + apart * np.eye(len(sizes))[truth][:, :2]
@@ -107,8 +107,8 @@ def test_ties_go_to_the_lowest_agents():
 
 
 def test_the_mean_weighs_agents_and_not_merges():
-    # {0, 1, 2} forms first: its mean distance to 3 is (4 + 4 + 1) / 3 = 3, so 3 joins 4 at 2.9 (were the two merges
-    # weighed alike it would be 2.5, and 3 would join the others).
+    # {0, 1, 2} forms first: its mean distance to 3 is (4 + 4 + 1) / 3 = 3, so 3 joins 4 at 2.9 (with equal weights
+    # for the two merges it would be 2.5, and 3 would join the others).
     distance = np.full((5, 5), 9.0)
     distance[:3, :3] = [[0, 0.1, 0.2], [0.1, 0, 0.2], [0.2, 0.2, 0]]
     distance[3, :3] = distance[:3, 3] = [4, 4, 1]

@@ -41,7 +41,7 @@ RULES = SCALING_RULES.built_in
 PAPER = Bounds(most=50, least=9, beta=0.5, overhead=0.0)
 # The same six times as large, where I_min = I_max / N is a whole number.
 SIX, THREE = (Bounds(most=300, least=300 // agents, beta=0.5, overhead=0.0) for agents in (6, 3))
-HIGH, LOW = (4.0, 1.0), (1.0, 4.0)  # S = 1, so the policy asks for I_max; S = 0, so it asks for I_min
+HIGH, LOW = (4.0, 1.0), (1.0, 4.0)  # S = 1, so the policy requests I_max; S = 0, so it requests I_min
 
 ratio = st.floats(0, CONVEX)
 window = st.lists(ratio, min_size=1, max_size=10).map(tuple)
@@ -84,7 +84,7 @@ def asked(*policies):
 
 
 def curved(*ratios):
-    """What the groups 0, 1, ... measured in a round with these ratios."""
+    """The signals of groups 0, 1, ... in a round with these ratios."""
     return {group: Signal(largest=ratio, smallest=-1.0) for group, ratio in enumerate(ratios)}
 
 
@@ -136,7 +136,7 @@ def test_a_window_that_shows_no_change_explores(flat):
     assert share(flat) == 1.0
 
 
-# --- what is remembered ---
+# --- window ---
 
 
 def test_a_group_keeps_its_last_ratios_in_order():
@@ -344,7 +344,7 @@ def driven(rule, limits, policies, ratios):
 
 
 def noise(rounds):
-    """Ratios that mean nothing, positive, with the spread of a normal distribution."""
+    """Random positive ratios without information, with the spread of a normal distribution."""
     return 100 + np.random.default_rng(3).standard_normal((rounds, 6))
 
 
@@ -412,7 +412,7 @@ def test_pure_noise_gets_as_many_rollouts_as_the_rest_of_a_round_costs(square):
     assert chosen("gns", remembered([noisy(5.0, square)], "gns"), limits) == 20
 
 
-@pytest.mark.parametrize("trace", [0.0, -1.0])  # an unbiased estimate of nothing may be negative
+@pytest.mark.parametrize("trace", [0.0, -1.0])  # an unbiased estimate of zero may be negative
 def test_a_gradient_without_noise_gets_the_fewest(trace):
     limits = Bounds(most=50, least=9, beta=0.5, overhead=10.0)
     assert chosen("gns", remembered([noisy(trace, 2.0)], "gns"), limits) == 9
@@ -440,7 +440,7 @@ def test_a_control_is_the_same_for_the_same_generator_and_reads_only_the_past(ru
         [{0: Signal(largest=a, smallest=-b, trace=c, square=d)} for a, b, c, d in signals.tolist()], rule
     )
     limits = Bounds(most=500, least=1, beta=0.5, overhead=90.0)
-    # Other present values, in windows of the same length: what the true rule would go by.
+    # Other present values, in windows of the same length, on which the true rule would depend.
     other = msgspec.structs.replace(history, convexity={0: (1.0,) * 10}, trace=1.0, square=1e-9, rounds=3)
     got = [chosen(rule, history, limits, address) for address in range(20)]
     assert got == [chosen(rule, history, limits, address) for address in range(20)]
@@ -459,7 +459,7 @@ def test_every_round_of_the_past_is_as_likely_to_be_taken_for_the_present():
 
 
 def test_the_order_of_the_past_does_not_matter_on_average():
-    """What a control gives does not depend on when a value was measured: rising and falling ratios give it the same."""
+    """A control's result does not depend on the order of values: rising and falling ratios give the same."""
     limits = Bounds(most=1000, least=1, beta=1.0, overhead=0.0)
     means = []
     for values in (range(1, 41), range(40, 0, -1)):
@@ -472,7 +472,7 @@ def test_the_order_of_the_past_does_not_matter_on_average():
 
 
 def test_a_control_keeps_the_length_of_every_window():
-    """A group that has just come back has one ratio and explores, however many rounds there are to draw from."""
+    """A group that has just returned has one ratio and explores, for any number of rounds to draw from."""
     rounds = [curved(float(value), float(value)) for value in range(30)]
     history = remembered([*rounds, curved(30.0), curved(31.0, 31.0)], "shuffled:paper")
     limits = Bounds(most=50, least=9, beta=0.0, overhead=0.0)
@@ -494,7 +494,7 @@ def test_on_noise_a_control_does_as_its_rule_does(policies):
 
 
 def test_rounds_that_fell_together_stay_together():
-    """Two policies with the same ratios ask for the same in every order, so average and largest wish are one."""
+    """Two policies with the same ratios request the same in every order, so average and maximum are equal."""
     history = remembered([curved(float(v), float(v)) for v in range(10)], "shuffled:paper")
     limits = Bounds(most=90, least=1, beta=1.0, overhead=0.0)
     assert {chosen("shuffled:paper", history, limits, address) for address in range(300)} == {1, *range(10, 91, 10)}

@@ -107,7 +107,7 @@ def test_agents_that_are_the_same_have_no_distance(name, data):
 def test_the_way_round_a_third_agent_is_never_shorter(name, data):
     distances = matrix(DISTANCES[name], data.draw(TABLES[name]))
     detours = distances[:, :, np.newaxis] + distances[np.newaxis]
-    # A root turns rounding of 1e-16 into 1e-8.
+    # A square root turns rounding of 1e-16 into 1e-8.
     assert (distances[:, np.newaxis] <= detours + 1e-7).all()
 
 
@@ -184,7 +184,7 @@ def test_kernel_densities_are_scipys(width):
     densities = [scipy.stats.gaussian_kde(samples.T) for samples in tables]
 
     def left_out(agent):
-        """Own log-densities with the same kernels, from all samples but the one looked at."""
+        """Leave-one-out log-densities with the same kernels."""
         kernel = scipy.stats.multivariate_normal(np.zeros(width), densities[agent].covariance)
         at = [[kernel.pdf(x - y) for j, y in enumerate(tables[agent]) if j != i] for i, x in enumerate(tables[agent])]
         return np.log(np.mean(at, axis=1))
@@ -265,7 +265,7 @@ def test_every_observation_can_be_drawn_more_than_once(observation):
 
 
 def test_all_pairs_are_bounded_by_the_same_draws():
-    # Agents 1 and 2 are the same, so agent 0 is as far from the one as from the other in every draw.
+    # Agents 1 and 2 are equal, so agent 0 is equally far from both in every draw.
     tables = np.random.default_rng(8).dirichlet(np.ones(3), (3, 30))
     tables[2] = tables[1]
     bound = upper(DISTANCES["jsd"], tables, 0.9, np.random.default_rng(9), resamples=20)

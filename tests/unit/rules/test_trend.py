@@ -117,7 +117,7 @@ FALLING, FLAT, RISING = np.array([0.5, 0.4, 0.3]), np.array([0.5, 0.4, 0.5]), np
 
 @pytest.mark.parametrize(
     "rule, gamma, flips",
-    [  # slopes -0.1, 0, 0.1
+    [  # gradients -0.1, 0, 0.1
         ("paper", 0.15, (True, True, True)),
         ("paper", 0.05, (True, True, False)),
         ("paper", 0.0, (True, False, False)),

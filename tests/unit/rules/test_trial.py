@@ -129,7 +129,7 @@ def test_a_wider_margin_never_turns_a_commit_down(sample, margin, look, more):
 
 @pytest.fixture
 def quick(monkeypatch):
-    """Thousands of trials ask for the same few quantiles."""
+    """Caches quantiles: thousands of trials use the same few."""
     monkeypatch.setattr(trial, "t_quantile", functools.cache(t_quantile))
 
 
