@@ -11,7 +11,7 @@ import pytest
 import marless
 from coordinator.cli.app import main
 
-# Names that notebooks and plug-ins rely on; one that goes, or changes its meaning, is a breaking change.
+# Names that notebooks and plug-ins rely on; removing one or changing its meaning is a breaking change.
 PUBLIC = {
     "marless": "ConfigError Run RunFailed UserError estimate evaluate load_policy open_run resume train",
     "marless.algorithms": "PPO_PARTS PPO_STAGES PPO_SUMMARIES CriticView Merging Ppo PpoConfig"

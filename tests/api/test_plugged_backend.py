@@ -1,4 +1,4 @@
-"""A back-end of another package, used as a user would."""
+"""A user's back-end from another package."""
 
 import pytest
 from installed_plug_ins import install

@@ -1,4 +1,4 @@
-"""Rules of another package, used as a user would."""
+"""A user's rules from another package."""
 
 import os
 from pathlib import Path

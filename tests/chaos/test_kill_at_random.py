@@ -11,13 +11,13 @@ from killed_runs import OPTIONS, Process, gone, same
 
 pytestmark = pytest.mark.conformance
 
-# The moments are drawn anew every time; set this to draw those of a failure again.
+# Every run draws new moments; set this to repeat those of a failure.
 SEED = int(os.environ.get("CHAOS_SEED", random.SystemRandom().randrange(2**32)))
 
 
 @pytest.fixture(scope="module")
 def lasts(tmp_path_factory):
-    """How many seconds the driver takes when nobody disturbs it."""
+    """The driver's duration in seconds without interruptions."""
     start = time.monotonic()
     Process(tmp_path_factory.mktemp("lasts")).end()
     return time.monotonic() - start

@@ -7,7 +7,7 @@ import pytest
 from driver import train
 from killed_runs import OPTIONS, Process, gone, same
 
-# Every round's two updates are from the last three rounds, and each writes the priorities that the next draws by.
+# Each round's two updates use the last three rounds; each writes the priorities for the next one's draws.
 REPLAYED = (
     *OPTIONS,
     "algorithm.name=qmix",

@@ -25,7 +25,7 @@ def noise(rng, rho, heavy):
 
 
 def share(rows, first=FEWEST, kind=lambda found: True):
-    """How many of the runs a look at every tenth round warns of."""
+    """The share of runs with a warning, checked every tenth round."""
     looks = range(first, ROUNDS + 1, 10)
     found = [any((seen := plateau(row[:rounds])) and kind(seen) for rounds in looks) for row in rows]
     return float(np.mean(found))
@@ -37,14 +37,14 @@ def allowed(rate):
 
 
 def flat(found):
-    """Whether it is said that the return rises no more, not that it never rose."""
+    """Whether the warning reports that the return stopped rising, not that it never rose."""
     return found.rounds <= found.of / 2
 
 
 @pytest.mark.parametrize(("rho", "heavy"), NOISES)
 def test_runs_that_improve_are_seldom_called_flat(rho, heavy):
     rng = np.random.default_rng(11)
-    slow = TIME ** -math.log2(0.9)  # at any time the last half has brought a tenth of all
+    slow = TIME ** -math.log2(0.9)  # at any time the last half has gained a tenth of the total
     for spread in (0.003, 0.03, 0.3):
         rates = [share(level + spread * noise(rng, rho, heavy), kind=flat) for level in (slow, TIME)]
         print(f"rho {rho} heavy {heavy} spread {spread}: slowly {rates[0]:.3f}, in a straight line {rates[1]:.3f}")

@@ -1,4 +1,4 @@
-"""Training on mpe2 through the PettingZoo adapter is worth as much as training on the batched engine."""
+"""Training on mpe2 through the PettingZoo adapter is equivalent to training on the batched engine."""
 
 import os
 

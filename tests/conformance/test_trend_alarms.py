@@ -1,6 +1,6 @@
-"""The rule `significant` keeps its promise: false alarms and power, measured over the whole chain from raw returns.
+"""The rule `significant` meets its guarantee: false alarms and power, measured over the whole chain from raw returns.
 
-Run as a program it remakes `coordinator.rules.trend.CRITICAL` (minutes).
+As a program it recomputes `coordinator.rules.trend.CRITICAL` (minutes).
 """
 
 import math
@@ -33,14 +33,14 @@ def noise(rng, size, rho, kind):
 
 
 def windows_of(raw, window):
-    """What `trend.values` gives at every round with a full window: ``[series, rounds - window + 1, window]``."""
+    """`trend.values` at every round with a full window: ``[series, rounds - window + 1, window]``."""
     low, high = (extreme.accumulate(raw, axis=1)[:, window - 1 :] for extreme in (np.minimum, np.maximum))
     rounds = sliding_window_view(raw, window, axis=1)
     return ((rounds - low[..., np.newaxis]) / (high - low)[..., np.newaxis]).mean(axis=2)
 
 
 def steepest(raw, window, first=0):
-    """The greatest steepness that each of the series shows from its `first` full window on."""
+    """The greatest steepness of each series from its `first` full window on."""
     chunks = np.array_split(raw, -(-len(raw) // CHUNK))
     return np.concatenate([trend.steepness(windows_of(chunk, window)[:, first:]).max(axis=1) for chunk in chunks])
 
@@ -106,7 +106,7 @@ def power(rng, fall, window, rho, kind, alpha):
     return (steepest(raw, window, first=10) > trend.critical(window, alpha)).mean()
 
 
-# The worst of all noises, for falls of 0.05 and 0.1 per round. Five rounds are too few to tell a fall from noise.
+# The worst noise, for falls of 0.05 and 0.1 per round. Five rounds are too few to distinguish a fall from noise.
 LEAST_POWER = {5: (0.0, 0.05), 10: (0.2, 0.9), 15: (0.85, 0.99), 20: (0.98, 0.99)}
 
 
@@ -121,7 +121,7 @@ def test_declines_are_found():
 
 
 def test_the_table_can_be_remade():
-    """Within four standard errors of the quantile: the tabulated values are exceeded as often as they should."""
+    """Within four standard errors of the quantile: the tabulated values are exceeded at the nominal rate."""
     series = 16_000
     rng = np.random.default_rng(13)
     for window in trend.CRITICAL:

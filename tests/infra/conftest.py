@@ -42,7 +42,7 @@ def start(tmp_path):
 
 @pytest.fixture
 def give_up_after(service, monkeypatch):
-    """Makes clients from now on call a service at most so many times."""
+    """Limits new clients to `attempts` calls of a service."""
 
     def limit(attempts):
         monkeypatch.setattr(clients, "ATTEMPTS", attempts)

@@ -14,7 +14,7 @@ _CALLS = 0
 
 
 def handler(event, context):
-    """`{"do": NAME, ...}`: the deed's result; without a deed, who and what ran."""
+    """`{"do": NAME, ...}`: the action's result; without an action, the process and environment."""
     global _CALLS
     _CALLS += 1
     return _DEEDS[event.get("do", "describe")](event, context)
@@ -63,14 +63,14 @@ def die_later(event, context):
 
 
 def hang(event, context):
-    """Never ends, and neither does the process it starts; both ids go into the file."""
+    """Never ends, nor does the process it starts; writes both ids into the file."""
     other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     note(event, f"{os.getpid()} {other.pid}")
     time.sleep(600)
 
 
 def meet(event, context):
-    """Says that it is there, then waits until it may go on: two FIFOs."""
+    """Signals its start, then waits for permission to end: two FIFOs."""
     Path(event["here"]).write_text("here")
     Path(event["go"]).read_text()
     return os.getpid()
@@ -89,7 +89,7 @@ def append(event, context):
 
 
 def again(event, context):
-    """Notes that it ran, and has the function run again, `most` times at most; returns the innermost error's code."""
+    """Records its run and invokes the function again, at most `most` times; returns the innermost error's code."""
     from botocore.exceptions import ClientError
 
     note(event, os.environ["_X_AMZN_TRACE_ID"])
@@ -112,7 +112,7 @@ def client():
 
 
 def note(event, text):
-    """One line at the end of the file, whole."""
+    """Appends one line to the file, atomically."""
     descriptor = os.open(event["file"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(descriptor, f"{text}\n".encode())
     os.close(descriptor)

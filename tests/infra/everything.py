@@ -19,7 +19,7 @@ LISTS = {
 
 
 def everything(cloud):
-    """What there is, by kind; kinds of which there is nothing are left out."""
+    """The account's contents by kind; empty kinds are left out."""
     found = {kind: _listed(cloud, *how) for kind, how in LISTS.items()}
     stacks = cloud.client("cloudformation").describe_stacks()["Stacks"]
     found["stacks"] = {stack["StackName"] for stack in stacks}
@@ -33,7 +33,7 @@ def everything(cloud):
 
 
 def objects(cloud, bucket):
-    """The objects of a bucket with their versions, delete markers and uploads that never ended."""
+    """The objects of a bucket with their versions, delete markers and unfinished uploads."""
     client = cloud.client("s3")
     for page in client.get_paginator("list_object_versions").paginate(Bucket=bucket):
         for one in [*page.get("Versions", []), *page.get("DeleteMarkers", [])]:

@@ -14,12 +14,12 @@ from infra.emulation.middleware.atomic import Atomic
 Environ = dict[str, Any]
 Start = Callable[..., Any]
 App = Callable[[Environ, Start], Iterable[bytes]]
-# What is done in the place of an answer: with the request and the app that would give one.
+# Replaces an answer; gets the request and the app that would answer it.
 Deed = Callable[[Environ, Start, App], Iterable[bytes]]
 
 
 class StandIn:
-    """Requests are answered by the first deed that waits for their operation, else by `app`."""
+    """The first queued handler for a request's operation answers it, else `app`."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -33,7 +33,7 @@ class StandIn:
         return Cloud("us-east-1", self.address, ("AKIDEXAMPLE", "secret", None))
 
     def do(self, operation: str, *deeds: Deed) -> None:
-        """The next requests of `operation` (an S3 method, a DynamoDB operation) meet these, one each; and no others."""
+        """These answer the next requests of `operation` (an S3 method, a DynamoDB operation), one each."""
         self._waiting = [(operation, deque(deeds))]
         self.seen.clear()
 
@@ -47,7 +47,7 @@ class StandIn:
 
 
 def answer(status: str, body: bytes = b"", *headers: tuple[str, str]) -> Deed:
-    """Answers in the service's place."""
+    """Answers in place of the service."""
 
     def deed(environ: Environ, start: Start, app: App) -> Iterable[bytes]:
         start(status, list(headers))
@@ -66,13 +66,13 @@ def json_error(status: str, name: str, message: str = "said AWS") -> Deed:
 
 
 def lost(environ: Environ, start: Start, app: App) -> Iterable[bytes]:
-    """Does what was asked, and ends the connection without a word."""
+    """Executes the request and closes the connection without an answer."""
     b"".join(app(environ, lambda *_: None))
     raise ConnectionAbortedError
 
 
 def unheard(environ: Environ, start: Start, app: App) -> Iterable[bytes]:
-    """Ends the connection, and does nothing of what was asked."""
+    """Closes the connection without executing the request."""
     raise ConnectionAbortedError
 
 
@@ -93,7 +93,7 @@ def _length(headers: list[tuple[str, str]], body: bytes) -> list[tuple[str, str]
     return [pair for pair in headers if pair[0].lower() != "content-length"] + [("Content-Length", str(len(body)))]
 
 
-# The first half of a body, and then the end of the connection, or nothing more.
+# The first half of a body, then the connection closes or stalls.
 torn = changed(lambda headers, body: ([*_length(headers, body), ("Connection", "close")], body[: len(body) // 2]))
 stalled = changed(lambda headers, body: (_length(headers, body), body[: len(body) // 2]))
 flipped = changed(lambda headers, body: (headers, bytes([body[0] ^ 1]) + body[1:]))
@@ -101,7 +101,7 @@ flipped = changed(lambda headers, body: (headers, bytes([body[0] ^ 1]) + body[1:
 
 @contextmanager
 def standing(app: App) -> Iterator[StandIn]:
-    """A stand-in before `app`, on a port of its own."""
+    """A stand-in before `app`, on its own port."""
     service = StandIn(app)
     server = listen(service)
     server.daemon_threads = True
@@ -115,7 +115,7 @@ def standing(app: App) -> Iterator[StandIn]:
 
 
 def moto() -> App:
-    """S3 and DynamoDB as the emulated account has them."""
+    """S3 and DynamoDB as in the emulated account."""
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
     return Atomic(DomainDispatcherApplication(create_backend_app))

@@ -22,7 +22,7 @@ LOST = {"PreconditionFailed", "ConditionalCheckFailedException"}
 
 @contextmanager
 def served(app):
-    """A cloud of `app` at an address of its own, with a bucket and a table."""
+    """A cloud of `app` at its own address, with a bucket and a table."""
     server = listen(app)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     cloud = Cloud("us-east-1", f"http://127.0.0.1:{server.server_port}", ("AKIAOPERATOR", "secret", None))
@@ -42,7 +42,7 @@ def served(app):
 
 @pytest.fixture
 def gap(monkeypatch):
-    """Makes the moment between moto's look and its write long enough for others to look, too."""
+    """Lengthens the time between moto's check and its write, so that other requests check meanwhile."""
     put_object, filter_of = S3Backend.put_object, table.get_filter_expression
 
     def late_put_object(*arguments, **named):
@@ -64,7 +64,7 @@ def gap(monkeypatch):
 
 
 def winners(write):
-    """How many of the writers succeed that begin `write(writer)` at once."""
+    """The number of writers that succeed when all call `write(writer)` at once."""
     together = threading.Barrier(WRITERS)
 
     def one(writer):
@@ -165,7 +165,7 @@ def test_a_deletion_of_many_keys_waits_for_a_write_of_one():
         writing = pool.submit(app, put, None)
         assert begun.wait(10)
         deleting = pool.submit(app, delete, None)
-        assert app(get, None) == []  # reads wait for nobody
+        assert app(get, None) == []  # reads take no lock
         assert not deleted.wait(0.2)
         go_on.set()
         assert (writing.result(), deleting.result()) == ([], [])

@@ -27,7 +27,7 @@ FUNCTIONS = {"actor": ACTOR, "learner": "marless-one-Learner"}
 
 
 def ended(payload, log="", failed=False):
-    """Lambda's answer to an invocation that has ended (API reference, "Invoke")."""
+    """Lambda's answer to a completed invocation (API reference, "Invoke")."""
     headers = [("X-Amz-Log-Result", base64.b64encode(log.encode()).decode())] if log else []
     return answer("200 OK", payload, *headers, *([("X-Amz-Function-Error", "Unhandled")] if failed else []))
 
@@ -41,7 +41,7 @@ def throttle():
 
 
 class Service:
-    """Answers invocations with 'yes', and remembers them."""
+    """Answers invocations with 'yes', and records them."""
 
     def __init__(self):
         self.lock, self.requests = threading.Lock(), []
@@ -323,7 +323,7 @@ def test_threads_start_as_they_are_needed_and_end_at_the_close(service, invoker)
     before = len(invoker_threads())
     for _ in range(5):
         ask(invoker)
-    assert len(invoker_threads()) - before <= 2  # a report may come before its thread is free again
+    assert len(invoker_threads()) - before <= 2  # a report may arrive before its thread is free again
     mine = invoker_threads()
     invoker.close()
     for thread in mine:

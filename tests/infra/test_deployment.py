@@ -55,7 +55,7 @@ def cloud(account):
 
 @pytest.fixture
 def inside(tmp_path):
-    """An account in this process, for what no client can bring about; it shares moto's memory with other tests."""
+    """An account in this process, for states that no client can cause; it shares moto's memory with other tests."""
     folder = AccountFolder(tmp_path / "inside")
     folder.make()
     made = EmulatedAccount(folder, "us-east-1", (tmp_path,), 2, False)
@@ -70,7 +70,7 @@ def inside(tmp_path):
 
 
 def impossible(after="Objects"):
-    """The template with a resource that cannot be made, once `after` is there."""
+    """The template with a resource that cannot be created, after `after` exists."""
     return template.text().replace("\nOutputs:", IMPOSSIBLE.format(after=after))
 
 
@@ -118,7 +118,7 @@ def test_versions_are_published_of_what_changed_and_those_before_stay(cloud):
     first, said = deploy(cloud, NAME, {}), []
     assert deploy(cloud, NAME, {}, say=said.append) == first
     assert said[-1] == f"stack {STACK} is up to date"
-    # Spelling out what holds anyway, and what no function is made of, publishes nothing.
+    # Explicit defaults, and parameters that no function depends on, publish nothing.
     usual = {key: value for key, value in template.defaults(template.text()).items() if key != "LearnerImage"}
     beside = {"MonthlyBudget": "7", "EventAge": "600", "LogRetention": "7", "WorkerConcurrency": "2"}
     assert deploy(cloud, NAME, {**usual, **beside, "AlarmEmail": "someone@example.com"}).functions == first.functions
@@ -134,7 +134,7 @@ def test_versions_are_published_of_what_changed_and_those_before_stay(cloud):
 
     deploy(cloud, NAME, {"Code": "another"})
     assert versions(cloud) == {**of_every(["1", "2"]), "learner": ["1", "2", "3"]}
-    # As it was at first is not as it was last.
+    # The first configuration differs from the latest one.
     deploy(cloud, NAME, {})
     assert versions(cloud) == {**of_every(["1", "2", "3"]), "learner": ["1", "2", "3", "4"]}
 
@@ -150,7 +150,7 @@ def test_the_release_of_a_function_changes_exactly_when_its_versions_would():
     made = {name: (name, _Anything()) for name in plain["Resources"]}
 
     def looks(parameters):
-        # SAM itself puts the image in.
+        # SAM itself inserts the image.
         translated = translated_with(parameters) if "LearnerImage" in parameters else plain
         scope = Scope(translated, {**usual, **parameters, "AWS::StackName": STACK}, made)
         names = [role.capitalize() for role in ROLES]
@@ -268,7 +268,7 @@ def test_teardown_leaves_an_empty_account_and_does_no_harm_twice(cloud):
             client.delete_object(Bucket=made.bucket, Key=key)
     client.create_multipart_upload(Bucket=made.bucket, Key="tenants/c")
     assert len(list(objects(cloud, made.bucket))) == 9  # two objects and two markers of each key, an upload
-    # What Lambda and its users make beside the stack.
+    # Resources that Lambda and its users create outside the stack.
     cloud.client("logs").create_log_group(logGroupName=f"/aws/lambda/{STACK}-actor")
     cloud.client("ecr").create_repository(repositoryName=f"marless/{NAME}")
     client.create_bucket(Bucket=f"marless-artifacts-{ACCOUNT_NUMBER}-us-east-1-{NAME}")
@@ -284,7 +284,7 @@ def test_teardown_leaves_an_empty_account_and_does_no_harm_twice(cloud):
 
 
 def test_what_belongs_to_another_tenant_stays(cloud):
-    neighbours = [f"{NAME}-actor", f"{NAME}2"]  # whose stack's names begin like those of the other's parts
+    neighbours = [f"{NAME}-actor", f"{NAME}2"]  # names that share prefixes with the stack's resources
     for neighbour in neighbours:
         made = deploy(cloud, neighbour, {})
         cloud.client("s3").put_object(Bucket=made.bucket, Key="tenants/x", Body=b"1", IfNoneMatch="*")
@@ -315,7 +315,7 @@ def test_what_s3_will_not_delete_is_named_and_all_else_goes(cloud):
     assert left[1:] == [f"S3 Bucket {made.bucket} ({why})"]
     assert left[0].startswith(f"stack {STACK}: DELETE_FAILED, Objects (AWS::S3::Bucket): ")
     assert everything(cloud).keys() == {"stacks", "buckets", "objects"}
-    # Runs may be in there, so nothing but a teardown touches it.
+    # The bucket may contain runs, so only a teardown changes the stack.
     with pytest.raises(DeploymentFault, match=r"is DELETE_FAILED and cannot be changed: .* with `marless teardown`"):
         deploy(cloud, NAME, {})
 

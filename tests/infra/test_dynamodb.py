@@ -62,7 +62,7 @@ def _calm(service):
 
 
 def versions(spill, item="state"):
-    """The versions of an item of which there are objects."""
+    """The versions of an item that have objects."""
     return [int(key.removeprefix(f"ledger/{item}/").split("-")[0]) for key in spill.list(f"ledger/{item}/")]
 
 
@@ -76,7 +76,7 @@ def fault(action):
 def test_an_item_says_when_it_was_written(ledger):
     before = time.time()
     ledger.commit("state", SMALL, 0)
-    # Kept to the millisecond.
+    # Stored to the millisecond.
     assert before - 0.001 <= ledger.load("state").at <= time.time() + 0.001
 
 
@@ -85,7 +85,7 @@ def test_an_item_says_when_it_was_written(ledger):
 def test_the_body_and_the_run_s_name_give_an_item_s_size_whatever_its_version_and_time(
     service, spill, run, tenant, item
 ):
-    # The bill of a run (coordinator.core.budget) goes by it; the size itself is worked out by DynamoDB's own rule.
+    # A run's bill (coordinator.core.budget) depends on it; the size follows DynamoDB's own rule.
     ledger, version = DynamoLedger(service.cloud, TABLE, f"run/{tenant}/{run}", spill), 0
     for _ in range(12):
         version = ledger.commit(item, SMALL, version)
@@ -194,7 +194,7 @@ def test_a_stale_commit_does_not_take_away_the_winner_s_object(service, opened, 
 
 
 class Mortal:
-    """Storage whose owner dies at a call."""
+    """Storage whose process dies at a call."""
 
     def __init__(self, storage, at):
         self._storage, self._at = storage, at
@@ -215,7 +215,7 @@ def test_who_dies_before_the_item_changes_leaves_it_as_it_was(service, opened, l
         dying.commit("state", LARGE + b"2", 1)
     assert ledger.load("state").body == LARGE
     assert versions(spill) == [1, 2]
-    # The next ones go their way, and tidy up.
+    # The next commits succeed, and clean up.
     assert ledger.commit("state", LARGE + b"3", 1) == 2
     assert ledger.commit("state", LARGE + b"4", 2) == 3
     assert versions(spill) == [3]

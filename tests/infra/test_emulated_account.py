@@ -22,7 +22,7 @@ LIMIT_S = 30.0
 
 
 def until(holds):
-    """Waits for what another process brings about."""
+    """Waits for a condition that another process causes."""
     give_up = time.monotonic() + LIMIT_S
     while not holds():
         assert time.monotonic() < give_up
@@ -30,12 +30,12 @@ def until(holds):
 
 
 def children(pid):
-    """The processes that `pid` started and that still run."""
+    """The running child processes of `pid`."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
-        except OSError:  # gone meanwhile
+        except OSError:  # ended meanwhile
             continue
         if int(parent) == pid and state != "Z":
             found.append(int(folder.name))
@@ -43,7 +43,7 @@ def children(pid):
 
 
 def runs(pid):
-    """Whether there is such a process, and it is not one that only waits to be collected."""
+    """Whether the process exists and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -58,7 +58,7 @@ def answers(cloud):
 
 
 def with_deeds(cloud):
-    """A deployment whose actor does what a test says; its ARN."""
+    """Deploys a test-controlled actor; returns its ARN."""
     text = template.text().replace("infra.entry.actor.handler", "deeds.handler")
     return deploy(cloud, "default", {}, template=text).functions["actor"]
 
@@ -103,14 +103,14 @@ def test_an_account_that_is_killed_is_noticed_and_its_functions_with_it(start, t
         worker = call(first.cloud, function)["pid"]
         os.kill(first.whereabouts.pid, signal.SIGKILL)
         until(lambda: not runs(first.whereabouts.pid))
-        assert (folder / "account.json").exists()  # what it left says nothing any more
+        assert (folder / "account.json").exists()  # its file is stale
         until(lambda: accounts.find(folder) is None)
         until(lambda: not runs(worker))
         with start() as second:
             assert second.whereabouts.pid != first.whereabouts.pid
             assert second.whereabouts.secret != first.whereabouts.secret
             assert answers(second.cloud)
-            first.stop()  # of an account that is gone: this one is not meant
+            first.stop()  # of the ended account: must not stop this one
             assert answers(second.cloud)
 
 

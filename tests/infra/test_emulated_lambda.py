@@ -56,7 +56,7 @@ class Quiet(WSGIRequestHandler):
 
 
 class Service:
-    """The emulated service behind a port of its own, and what it handed to its callbacks."""
+    """The emulated service on its own port, and the arguments of its callbacks."""
 
     def __init__(self, **limits):
         self.logs, self.buried, self.sessions = [], [], []
@@ -108,14 +108,14 @@ def serving(**limits):
 
 @pytest.fixture(scope="module")
 def shared():
-    """One service for all tests that leave it as it was."""
+    """One service for all tests that do not change it."""
     with serving() as service:
         service.lambdas.publish(DEEDS)
         yield service
 
 
 class Meeting:
-    """A deed that says when it runs and waits until it may end."""
+    """An action that signals its start and waits for permission to end."""
 
     def __init__(self, folder):
         self.here, self.go = folder / "here", folder / "go"
@@ -136,7 +136,7 @@ def meeting(tmp_path):
 
 
 def wait_for_end(pid, limit_s=10.0):
-    """Returns when the process is gone."""
+    """Returns when the process has ended."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -155,7 +155,7 @@ def wait_until(true, limit_s=10.0):
 
 
 def refusal(call, **arguments):
-    """Status, code and body of the error that the SDK makes of the answer."""
+    """Status, code and body of the SDK's error for the answer."""
     with pytest.raises(ClientError) as caught:
         call(**arguments)
     response = caught.value.response
@@ -225,7 +225,7 @@ def test_a_published_version_does_not_change():
     registry.publish(DEEDS)
     with pytest.raises(ValueError, match="version 1 of deeds is published"):
         registry.publish(replace(DEEDS, memory_mb=256))
-    registry.publish(replace(DEEDS, reserved_concurrency=7, max_retries=2))  # these stand beside the versions
+    registry.publish(replace(DEEDS, reserved_concurrency=7, max_retries=2))  # listed beside the versions
     assert registry.reserved("deeds") == 7
 
 
@@ -339,7 +339,7 @@ def test_the_machine_s_limit_makes_calls_wait_and_ends_what_is_idle(meeting):
         first = threads.submit(service.invoke, **meeting.event)
         meeting.begun()
         second = threads.submit(service.invoke, name="other")
-        wait_until(lambda: service.lambdas._pool._waiting)  # throttled it is not
+        wait_until(lambda: service.lambdas._pool._waiting)  # it is queued, not throttled
         assert not second.done()
         meeting.release()
         pid = first.result()["Payload"]
@@ -353,7 +353,7 @@ def test_an_environment_that_cannot_be_started_is_a_fault_of_the_service(tmp_pat
         for _ in range(2):
             assert refusal(service.client.invoke, FunctionName="deeds")[:2] == (500, "ServiceException")
         service.lambdas.publish(replace(DEEDS, version="2"))
-        assert service.invoke()["Payload"]["calls"] == 1  # the place is free again
+        assert service.invoke()["Payload"]["calls"] == 1  # the slot is free again
 
 
 @pytest.mark.parametrize(("patience_s", "first"), [(60.0, "deeds"), (0.0, "other")])
@@ -376,14 +376,14 @@ def test_a_free_environment_goes_to_its_own_version_unless_another_call_has_wait
     assert (tmp_path / "order").read_text().split()[0] == first
 
 
-# How an invocation ends
+# Ends of invocations
 
 
 def test_an_error_of_the_function_is_its_answer():
     with serving() as service:
         service.lambdas.publish(DEEDS)
         answer = service.invoke(do="fail", text="no such thing")
-        assert service.invoke()["Payload"]["calls"] == 2  # the environment lives on
+        assert service.invoke()["Payload"]["calls"] == 2  # the environment survives
     assert (answer["StatusCode"], answer["FunctionError"]) == (200, "Unhandled")
     assert answer["Payload"]["errorType"] == "ValueError"
     assert answer["Payload"]["errorMessage"] == "no such thing"
@@ -506,7 +506,7 @@ def test_a_cold_start_is_billed_with_its_init():
 
 
 def test_report_lines_are_those_that_lambda_wrote():
-    """Lines that the service itself has written, of a time-out after a cold start and of a function out of memory."""
+    """Lines written by the AWS service: a time-out after a cold start, and a function out of memory."""
     assert platform_log.report("1f60b20c", 3000.0, 402.04, 128, 73, ErrorStatus("timeout", "Sandbox.Timedout")) == (
         "REPORT RequestId: 1f60b20c\tDuration: 3000.00 ms\tBilled Duration: 3403 ms\tMemory Size: 128 MB\t"
         "Max Memory Used: 73 MB\tInit Duration: 402.04 ms\tStatus: timeout"
@@ -530,7 +530,7 @@ def test_memory_that_was_used_is_reported():
     with serving() as service:
         service.lambdas.publish(DEEDS)
         assert service.invoke(do="swell", mib=100)["Payload"] == 100 << 20
-        log = service.invoke()["Log"]  # the most that the environment ever held
+        log = service.invoke()["Log"]  # the environment's peak so far
     assert 100 < int(re.search(r"Max Memory Used: (\d+) MB", log)[1]) < 250
 
 
@@ -559,7 +559,7 @@ def test_functions_run_though_their_log_cannot_be_written(caplog):
 
 
 def sized(length):
-    """An event of so many bytes that asks for nothing."""
+    """An event of `length` bytes that requests no action."""
     head, foot = b'{"do":"nothing","x":"', b'"}'
     return head + b"a" * (length - len(head) - len(foot)) + foot
 
@@ -627,7 +627,7 @@ def test_a_call_too_many_is_throttled(meeting, reserved, limit, reason):
 
 
 def test_a_reservation_is_not_for_others(meeting):
-    """101 executions, one of them reserved for another function: 100 run at once, and the reserved one still can."""
+    """101 executions, one reserved for another function: 100 run at once, and the reserved one can still start."""
     with serving(concurrency=101) as service, ThreadPoolExecutor(1) as threads:
         service.lambdas.publish(replace(DEEDS, reserved_concurrency=1))
         service.lambdas.publish(replace(DEEDS, name="other"))
@@ -798,7 +798,7 @@ def test_a_function_that_may_call_itself_goes_on(loop):
         assert service.buried == []
 
 
-# The door
+# Authentication
 
 
 def test_a_dry_run_runs_nothing(shared):
@@ -875,7 +875,7 @@ def test_strangers_at_the_runtime_api_do_no_harm(meeting):
         assert isinstance(call.result()["Payload"], int)
 
 
-# The end
+# Shutdown
 
 
 def test_closing_ends_what_runs_and_turns_away_who_waits(tmp_path, meeting):
@@ -910,7 +910,7 @@ lambdas.publish(FunctionVersion("deeds", "1", "deeds.handler", (Path({str(HERE)!
 print(lambdas.invoke("deeds", None, b'{{"do": "describe"}}').payload.decode(), flush=True)
 lambdas.invoke("deeds", None, b'{{"do": "hang", "file": {json.dumps(str(tmp_path / "pids"))}}}')
 """
-    variables = {**os.environ, "TMPDIR": str(tmp_path)}  # what a killed emulator leaves behind stays in there
+    variables = {**os.environ, "TMPDIR": str(tmp_path)}  # files that a killed emulator leaves stay inside
     emulator = subprocess.Popen(
         [sys.executable, "-c", source], stdout=subprocess.PIPE, cwd=HERE.parents[1], env=variables
     )

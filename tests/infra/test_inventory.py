@@ -13,7 +13,7 @@ OPTIONS = {"Tracing": "Active", "AlarmEmail": "someone@example.com", "WorkerConc
 
 CODE = {role: f"s3://code/{role}.zip" for role in ROLES}
 
-# Types that live in another resource and cannot outlive it.
+# Types that are part of another resource and deleted with it.
 GO_WITH_ANOTHER = frozenset(
     {
         "AWS::S3::BucketPolicy",
@@ -36,7 +36,7 @@ def strange(resources):
 
 
 def with_more(at, *lines):
-    """The resources of a template that has more lines after the line `at`."""
+    """The resources of the template with more lines after the line `at`."""
     text = template.text()
     assert text.count(f"{at}\n") == 1
     longer = text.replace(f"{at}\n", "\n".join([at, *lines, ""]))

@@ -45,7 +45,7 @@ def _calm(service):
 
 
 def fault(action):
-    """The one line that an action ends with."""
+    """The one-line error of an action."""
     with pytest.raises(StorageFault) as caught:
         action()
     assert "\n" not in str(caught.value)
@@ -76,7 +76,7 @@ def test_an_object_s_hash_is_beside_it(service, storage, prefix):
 
 def test_listing_and_deleting_know_more_than_one_page(service, storage, prefix):
     keys = [f"rounds/{number:04}" for number in range(1001)]
-    for key in keys:  # past the service's door, which would take seconds
+    for key in keys:  # bypasses the service's authentication, which would take seconds
         s3_backends["123456789012"]["aws"].put_object(BUCKET, f"{prefix}/{key}", b"")
     assert storage.list("rounds/") == keys
     service.do("")
@@ -123,7 +123,7 @@ def test_a_lost_reply_leaves_the_object_and_says_that_the_key_is_taken(service, 
 
 
 def test_a_function_to_which_no_word_of_success_comes_answers_all_the_same(service, storage):
-    """What callers of `put` make of a key that is taken by themselves; see `functions.serving`."""
+    """Callers of `put` handle a key that they took themselves; see `functions.serving`."""
     request = InitialiseTask(
         id="run/000000/initialise",
         run="run",
@@ -181,7 +181,7 @@ def test_what_could_not_be_deleted_just_now_is_deleted_again(service, storage, p
     service.do("POST", answer("200 OK", f"<DeleteResult>{kept}</DeleteResult>".encode()))
     storage.delete(["a", "b"])
     assert service.seen == ["POST", "POST"]
-    # The second request names only what the first left over.
+    # The second request names only the keys that the first did not delete.
     assert storage.list("") == ["a"]
 
 

@@ -38,13 +38,13 @@ SWEEP = b'{"sweep": true}'
 @pytest.fixture(scope="module")
 def variables() -> Iterator[dict[str, str]]:
     with account() as variables:
-        # Powertools takes a machine without it for a developer's.
+        # Without it Powertools assumes a developer's machine.
         yield {**variables, "LAMBDA_TASK_ROOT": str(ROOT)}
 
 
 @pytest.fixture
 def daemon() -> Iterator[socket.socket]:
-    """Where the daemon of Lambda would listen; what a function sent before it ended lies there."""
+    """The socket of Lambda's X-Ray daemon, which buffers what a function sent before it ended."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listening:
         listening.bind(("127.0.0.1", 0))
         listening.setblocking(False)
@@ -52,7 +52,7 @@ def daemon() -> Iterator[socket.socket]:
 
 
 def call(entry: str, event: bytes, variables: Mapping[str, str], *trace: str) -> Any:
-    """The answer of an entry that was just started, and whether the SDK and what it patches with were imported."""
+    """The answer of an entry in a new process, and whether the SDK and its patching library were imported."""
     command = [sys.executable, "-c", _PROGRAM, entry, *trace]
     done = subprocess.run(command, input=event, env=dict(variables), cwd=ROOT, capture_output=True, timeout=60)
     assert done.returncode == 0, done.stderr.decode()

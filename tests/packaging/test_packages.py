@@ -30,14 +30,14 @@ SETTINGS = {
     "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1769",
 }
 OWNERS = importlib.metadata.packages_distributions()
-# What a registry imports when a task names it.
+# Modules that a registry imports when a task names them.
 ENVIRONMENTS = {*registry.BUILT_IN.values(), *(family.module for family in registry.FAMILIES.values())}
 ALGORITHMS = {spec.implementation for spec in BUILT_IN}
 
 
 @pytest.fixture(scope="module")
 def offline(tmp_path_factory):
-    """pip finds a made-up wheel of every pin, and nothing else."""
+    """pip finds a fake wheel for every pin, and nothing else."""
     folder = tmp_path_factory.mktemp("index")
     files = {
         "botocore": {"botocore/data/s3/1/service-2.json.gz": "{}", "botocore/data/ec2/1/service-2.json.gz": "{}"},
@@ -56,7 +56,7 @@ def offline(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def plugins(tmp_path_factory):
-    """Plug-ins of every kind but a ready wheel."""
+    """Plug-ins of every kind except a prebuilt wheel."""
     folder = tmp_path_factory.mktemp("plugins")
     (folder / "meadow").mkdir()
     (folder / "meadow" / "__init__.py").write_text("GRASS = 1")
@@ -79,7 +79,7 @@ def actor(packages):
 
 
 def loaded(function):
-    """The modules, and top-level modules of others, that a fresh interpreter has after importing what runs later."""
+    """Our modules, and others' top-level modules, in a fresh interpreter after it imports the deferred modules."""
     program = f"""
 import importlib, json, sys
 importlib.import_module({ENTRIES[function]!r})

@@ -1,4 +1,4 @@
-"""The wheel is the whole product: what it installs works outside the source tree, on this machine and emulated AWS."""
+"""The wheel is complete: its installation works outside the source tree, locally and in the emulated account."""
 
 import json
 import os
@@ -28,7 +28,7 @@ marless train --backend emulated --detach {SETTINGS} --run detached
 marless watch detached
 marless teardown --backend emulated --yes
 """
-# Prints what the installed program knows of itself.
+# Prints the installed program's root, version and data files.
 _INSTALLED = """
 import json, sys
 from coordinator.reports import provenance
@@ -44,7 +44,7 @@ json.dump({
     "files": {function: [str(file) for file in sources(ROOT, entry).files] for function, entry in ENTRIES.items()},
 }, sys.stdout)
 """
-# The Python of the tests, and a later one where this machine has one.
+# The tests' Python, and a later one if installed.
 _LATER = next(filter(None, (interpreter(f"3.{minor}") for minor in range(sys.version_info.minor + 1, 16))), None)
 
 
@@ -60,7 +60,7 @@ def wheel(tmp_path_factory):
 
 
 def require_whole_product(installed):
-    """Runs the commands; a run has the same weights wherever its functions and its coordinator run."""
+    """Runs the commands; checks that a run has the same weights on every back-end."""
     try:
         said = installed(COMMANDS, timeout=600)
     finally:
@@ -74,7 +74,7 @@ def require_whole_product(installed):
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
-    """The wheel in an environment of its own, which borrows the packages that it needs."""
+    """The wheel in a virtual environment that reuses this one's packages."""
     environment = FreshEnvironment(tmp_path_factory.mktemp("installed"))
     environment.borrow_packages()
     environment(f"python -m pip install --quiet --no-compile --no-deps --no-index --ignore-installed {wheel}")

@@ -13,7 +13,7 @@ _OPEN = '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":"*",
 
 
 def attacks(tenant: str) -> Iterator[Attack]:
-    """Requests about the resources of a tenant's stack, and of the account around it."""
+    """Requests for the resources of a tenant's stack and of its account."""
     for service, operations in {
         "s3": {**_on_objects(tenant), **_on_bucket(tenant)},
         "dynamodb": _on_table(tenant),
@@ -29,7 +29,7 @@ def attacks(tenant: str) -> Iterator[Attack]:
 
 
 def _on_objects(tenant: str) -> dict[str, dict[str, Any]]:
-    """Beside reading and writing them; whether there is such an object makes no difference."""
+    """Requests other than reading and writing; whether the object exists makes no difference."""
     policies = {"Bucket": bucket(tenant), "Key": f"tenants/{tenant}/runs/r/{POLICIES}"}
     trajectory = {"Bucket": bucket(tenant), "Key": f"tenants/{tenant}/runs/r/{TRAJECTORY}"}
     tags = {"Tagging": {"TagSet": [{"Key": "public", "Value": "yes"}]}}
@@ -78,7 +78,7 @@ def _on_bucket(tenant: str) -> dict[str, dict[str, Any]]:
 
 
 def _on_table(tenant: str) -> dict[str, dict[str, Any]]:
-    """Beside the items of one's own partitions."""
+    """Requests outside the role's own partitions."""
     name = {"TableName": table(tenant)}
     arn = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{table(tenant)}"
     read = {"Statement": f'SELECT * FROM "{table(tenant)}"'}
@@ -103,7 +103,7 @@ def _on_table(tenant: str) -> dict[str, dict[str, Any]]:
 
 
 def _on_functions(tenant: str) -> dict[str, dict[str, Any]]:
-    """Beside calling those that one may call."""
+    """Requests other than permitted invocations."""
     coordinator, actor = (function(tenant, name, "") for name in ("coordinator", "actor"))
     named = {"FunctionName": coordinator}
     public = {"StatementId": "all", "Action": "lambda:InvokeFunction", "Principal": "*"}
@@ -123,7 +123,7 @@ def _on_functions(tenant: str) -> dict[str, dict[str, Any]]:
         "put_function_concurrency": {**named, "ReservedConcurrentExecutions": 0},
         "put_function_event_invoke_config": {**named, "MaximumRetryAttempts": 2},
         "delete_function": named,
-        # A function without a qualifier is what nobody pinned.
+        # Without a qualifier the unpublished code runs.
         "invoke": {**named, "Payload": b"{}"},
     }
 
@@ -142,7 +142,7 @@ def _on_queue(tenant: str) -> dict[str, dict[str, Any]]:
 
 
 def _on_logs(tenant: str) -> dict[str, dict[str, Any]]:
-    """Beside writing into one's own."""
+    """Requests other than writing into the role's own log."""
     group = {"logGroupName": f"/marless/{tenant}/evaluator"}
     stream = {**group, "logStreamName": "s"}
     return {

@@ -26,7 +26,7 @@ KINDS = (POLICIES, OPPONENTS, LEARNER, TENSORS, WHOLE, PLAYED, TRAJECTORY, DESCR
 
 
 class Asking:
-    """One who asks: `place`, and the role's name."""
+    """A caller: `place`, and the role's name."""
 
     def __init__(self, place: Place, who: str) -> None:
         self._place, self._who = place, who
@@ -46,13 +46,13 @@ def address(where: str) -> dict[str, str]:
 
 
 def fresh(where: str) -> dict[str, str]:
-    """The same place in a run of its own, where nothing is."""
+    """The same place in a new run without objects."""
     at = address(where)
     return {**at, "Key": at["Key"].replace("/runs/r/", f"/runs/{uuid.uuid4()}/")}
 
 
 def held(asking: Asking, where: str) -> dict[str, str]:
-    """The same, with an object there."""
+    """The same place, with an object."""
     at = fresh(where)
     asking.operator("s3").put_object(**at, Body=b"first", **ONCE)
     return at
@@ -101,14 +101,14 @@ def delete(asking: Asking, where: str) -> None:
 
 
 def delete_many(asking: Asking, where: str) -> None:
-    """A deletion of several keys, the first of which is the asking tenant's own."""
+    """A deletion of several keys, the first of which is the caller's own."""
     own, at = held(asking, f"{where.partition(':')[0]}:alpha/{TRAJECTORY}"), held(asking, where)
     objects = [{"Key": own["Key"]}, {"Key": at["Key"]}]
     asking.client("s3").delete_objects(Bucket=at["Bucket"], Delete={"Objects": objects})
 
 
 def copy(asking: Asking, where: str) -> None:
-    """A copy from there to a key that the role may write."""
+    """A copy from the place to a key that the role may write."""
     source, target = held(asking, where), fresh(f"alpha:alpha/{TRAJECTORY}")
     asking.client("s3").copy_object(**target, CopySource=source)
 
@@ -188,7 +188,7 @@ def query(asking: Asking, where: str) -> None:
 
 
 def batch(asking: Asking, where: str) -> None:
-    """A batch whose first key is the asking tenant's own."""
+    """A batch whose first key is the caller's own."""
     name, key = key_of(where)
     own = {"scope": {"S": "tell/alpha/r/1/0/0"}, "item": {"S": "set"}}
     asking.client("dynamodb").batch_get_item(RequestItems={name: {"Keys": [own, key]}})
@@ -200,7 +200,7 @@ def transact(asking: Asking, where: str) -> None:
 
 
 def transact_updates(asking: Asking, where: str) -> None:
-    """Two updates at once, the first of which the asking role may do."""
+    """Two updates at once, the first of which is allowed."""
     name, key = key_of(where)
     own = {"scope": {"S": f"tell/alpha/{uuid.uuid4()}/1/0/0"}, "item": {"S": "set"}}
     update = {"UpdateExpression": "SET a = :a", "ExpressionAttributeValues": {":a": {"N": "1"}}}

@@ -33,7 +33,7 @@ def policy(*statements: dict[str, Any]) -> dict[str, Any]:
 
 
 def decision(document: Any, action: str, resource: str = "arn:aws:s3:::b/k", **context: Any) -> str:
-    """What a policy says; context keys have ``__`` for their colon and ``_`` for a hyphen."""
+    """A policy's decision; context keys have ``__`` for their colon and ``_`` for a hyphen."""
     known = {
         name.replace("__", ":").replace("_", "-"): tuple([value] if isinstance(value, str) else value)
         for name, value in context.items()
@@ -45,7 +45,7 @@ def under(condition: dict[str, Any], **context: Any) -> str:
     return decision(policy(statement("Allow", "s3:GetObject", Condition=condition)), "s3:GetObject", **context)
 
 
-# ---- What policies say ----
+# ---- Policies ----
 
 
 def test_a_denial_counts_more_than_a_permission_wherever_it_stands() -> None:
@@ -436,11 +436,11 @@ def test_the_authorization_sees_the_keys_that_are_stored(place: Place, monkeypat
     assert len(stored) == len(KEYS)
 
 
-# ---- Requests that try to be two things ----
+# ---- Ambiguous requests ----
 
 
 def send(place: Place, service: str, method: str, path: str, body: bytes = b"", **headers: str) -> int:
-    """A request by the writer as it stands here; the status of the answer. ``_`` in names of headers is a hyphen."""
+    """Sends the writer's request verbatim; returns the status. ``_`` in names of headers is a hyphen."""
     made = place.authorization.issue(WRITER, "sly")
     scope = f"{made.key}/20260101/{REGION}/{service}/aws4_request"
     signed = {
@@ -450,7 +450,7 @@ def send(place: Place, service: str, method: str, path: str, body: bytes = b"", 
         **{name.replace("_", "-"): value for name, value in headers.items()},
     }
     connection = http.client.HTTPConnection(place.endpoint.removeprefix("http://"), timeout=10)
-    # The path goes out as it stands, '#' and all.
+    # The path is sent verbatim, including '#'.
     connection.putrequest(method, path, skip_host="Host" in signed)
     for name, value in signed.items():
         connection.putheader(name, value)
@@ -483,7 +483,7 @@ def test_an_honest_request_passes(place: Place) -> None:
         ("dynamodb", "POST", "/?Action=Scan", OWN, JSON),
         ("dynamodb", "POST", "/", b'{"TableName":"ledger","Key":{"scope":{"S":"own/&Action=Scan&"}}}', JSON),
         ("dynamodb", "POST", "/", b'{"TableName":"ledger","Key":{"scope":{"S":"own/&%41ction=Scan&"}}}', JSON),
-        # a body of another kind, another target, another key than the one that counts
+        # a body of another kind, another target, another key than the effective one
         ("dynamodb", "POST", "/", OWN, {**JSON, "Content_Type": "application/x-www-form-urlencoded"}),
         ("dynamodb", "POST", "/", OWN, {**JSON, "X_Amz_Target": "Logs_20140328.GetItem"}),
         (
@@ -495,7 +495,7 @@ def test_an_honest_request_passes(place: Place) -> None:
         ),
         ("dynamodb", "POST", "/", OWN.replace(b'"}}}', b'"},"scope":{"S":"other/1"}}}'), JSON),
         ("dynamodb", "POST", "/", b'{"TableName":"ledger","Key":{"Scope":{"S":"own/1"}}}', JSON),
-        # a query that ends early after authorization, or begins elsewhere
+        # a query that ends early after authorization, or starts elsewhere
         ("s3", "PUT", "/shelf/own/1?x-id=#&partNumber=1&uploadId=1", b"x", {}),
         ("s3", "GET", "/shelf/own/1#/../../other/1", b"", {}),
         ("s3", "PUT", "/shelf/own/1?partNumber=1", b"x", {}),
@@ -507,10 +507,10 @@ def test_an_honest_request_passes(place: Place) -> None:
         ("s3", "GET", "/own/1", b"", {"Host": "shelf.s3.amazonaws.com"}),
         ("s3", "GET", "/shelf/own/1", b"", {"Host": "other.localhost.example"}),
         ("s3", "GET", "/shelf%2Fown/1", b"", {}),
-        # forms, which moto takes for uploads
+        # forms, which moto treats as uploads
         ("s3", "POST", "/shelf", b"key=other/9&file=x", {"Content_Type": "application/x-www-form-urlencoded"}),
         ("s3", "PUT", "/shelf/own/6", b"--b--", {"Content_Type": "multipart/form-data; boundary=b"}),
-        # what nobody has permissions for
+        # actions for which no role has permissions
         ("s3", "PUT", "/shelf/own/6", b"x", {"X_Amz_Grant_Read": "uri=everybody"}),
         ("s3", "PUT", "/shelf/own/6", b"x", {"X_Amz_Copy_Source": "/shelf/own/1?versionId=1;/other/1"}),
         ("s3", "PUT", "/shelf/own/6", b"x", {"X_Amz_Copy_Source": "http://x/shelf/other/1"}),

@@ -12,7 +12,7 @@ from functions.contract import Answer, Request
 from infra.emulation.iam.policies import ServiceAction, judge
 from infra.emulation.iam.role_policies import Rules
 
-# Every full window looks like a decline, everybody looks like everybody: groups are tried, and formed.
+# Every full window counts as a decline and all agents as similar: groups are tried, and formed.
 REGROUPING = (
     "trend.rule=paper",
     "trend.gamma=100.0",
@@ -33,7 +33,7 @@ RUNS = {
 
 
 class Witnessed(World):
-    """A run that notes what each function asked of storage: (function, action, key)."""
+    """A run that records each function's storage requests: (function, action, key)."""
 
     def __init__(self, *overrides: str) -> None:
         super().__init__(*overrides)
@@ -47,7 +47,7 @@ class Witnessed(World):
 
 
 class Noting:
-    """The run's storage as one function has it."""
+    """The run's storage for one function."""
 
     def __init__(self, world: Witnessed, function: str) -> None:
         self._world, self._function = world, function
@@ -58,7 +58,7 @@ class Noting:
 
     def put(self, key: str, body: bytes) -> None:
         self._world.seen.add((self._function, "s3:PutObject", key))
-        # Another attempt reads what lies there.
+        # Another attempt reads the existing object.
         self._world.seen.add((self._function, "s3:GetObject", key))
         self._world.storage.put(key, body)
 

@@ -59,7 +59,7 @@ WRITES = {
 
 
 def own_objects() -> Iterator[Question]:
-    """Every role and every kind of object, in its own tenant's runs."""
+    """Every role and every kind of object, in the role's own tenant's runs."""
     for who, kind in product(ROLES, KINDS):
         at = f"alpha:alpha/{kind}"
         yield who, asking.get, at, kind in READS[who]
@@ -68,7 +68,7 @@ def own_objects() -> Iterator[Question]:
 
 
 def others_objects() -> Iterator[Question]:
-    """Another tenant's keys, in its bucket and in one's own, and one's own in its bucket."""
+    """Another tenant's keys in its bucket and in alpha's, and alpha's keys in its bucket."""
     for who, place in product(ROLES, ("beta:beta", "alpha:beta", "beta:alpha")):
         kinds = sorted(WRITES[who])[:1]
         for kind, ask in product(kinds, (asking.get, asking.head, asking.put, asking.delete, asking.copy_part)):
@@ -76,7 +76,7 @@ def others_objects() -> Iterator[Question]:
         yield who, asking.list_under, f"{place}/rounds/", NO
 
 
-# Who does what where, and whether that is allowed.
+# Role, action, place, and whether it is allowed.
 OBJECTS: list[Question] = [
     ("Actor", asking.head, f"alpha:alpha/{POLICIES}", YES),
     ("Actor", asking.put_tagged, f"alpha:alpha/{TRAJECTORY}", YES),
@@ -90,14 +90,14 @@ OBJECTS: list[Question] = [
     ("Actor", asking.upload_once, f"alpha:alpha/{POLICIES}", NO),
     ("Coordinator", asking.delete_many, f"alpha:alpha/{LEARNER}", YES),
     ("Coordinator", asking.delete_many, f"alpha:beta/{LEARNER}", NO),
-    # Who has to tell a missing object from a forbidden one may list.
+    # A role that must distinguish missing from forbidden objects may list.
     ("Actor", asking.list_under, "alpha:alpha/rounds/000001/", YES),
     ("Actor", asking.list_under, "alpha:alpha/ledger/", NO),
     ("Actor", asking.list_all, "alpha", NO),
     ("Coordinator", asking.list_under, "alpha:alpha/rounds/", YES),
     ("Coordinator", asking.list_under, "alpha:alpha/ledger/state/", YES),
     ("Coordinator", asking.list_all, "alpha", NO),
-    # Nobody replaces an object, and nobody writes without a condition.
+    # No role replaces an object or writes without a condition.
     ("Actor", asking.put_always, f"alpha:alpha/{TRAJECTORY}", NO),
     ("Actor", asking.overwrite, f"alpha:alpha/{TRAJECTORY}", NO),
     ("Learner", asking.overwrite, f"alpha:alpha/{POLICIES}", NO),
@@ -116,7 +116,7 @@ OBJECTS: list[Question] = [
 ]
 
 ITEMS: list[Question] = [
-    # Workers report the end of a task, and do not see the ledger.
+    # Workers report the end of a task, and cannot read the ledger.
     ("Actor", asking.add_member, "alpha:tell/alpha2/r/1/0/0", NO),
     ("Actor", asking.add_member, "alpha:tell/alpha", NO),
     ("Actor", asking.add_member, "alpha:live/alpha", NO),
@@ -147,7 +147,7 @@ ITEMS: list[Question] = [
     ("Coordinator", asking.transact, "alpha:run/beta/r", NO),
 ]
 
-# What anybody may call, on a published version or an alias; beta's functions are nobody's here.
+# The functions each role may call, on a published version or an alias; none of beta's.
 CALLED = {
     "Actor": {"coordinator"},
     "Learner": {"coordinator"},
@@ -166,7 +166,7 @@ def calls() -> Iterator[Question]:
 
 
 def lines_and_letters() -> Iterator[Question]:
-    """Logs and dead letters: one's own, and only to write."""
+    """Logs and dead letters: write-only, and only the role's own."""
     for who, other in product(ROLES, ROLES):
         yield who, asking.log, f"alpha/{other.lower()}", who == other
     for who in ROLES:
@@ -252,7 +252,7 @@ def test_requests_that_did_not_come_over_tls_are_refused_to_everybody(place: Pla
 
 
 class _with_header:  # noqa: N801
-    """Every request of a client has one more header."""
+    """Adds a header to every request of a client."""
 
     def __init__(self, client: Any, name: str, value: str) -> None:
         self._client, self._name, self._value = client, name, value

@@ -19,7 +19,7 @@ HANDLERS = {
     "Evaluator": "infra.entry.evaluator.handler",
     "Coordinator": "coordinator.drive.handler.handler",
 }
-# Actions that Lambda needs of every role, and what each role may do beside them.
+# Actions that Lambda needs in every role, and each role's further actions.
 OF_ALL = {
     "logs:CreateLogStream",
     "logs:PutLogEvents",
@@ -46,7 +46,7 @@ def source() -> dict[str, Any]:
 
 
 def of_type(type_: str, **parameters: str) -> dict[str, dict[str, Any]]:
-    """The resources of a type in tenant alpha's stack, as far as they can be resolved without being made."""
+    """The resources of a type in tenant alpha's stack, resolved as far as possible without creating them."""
     return dict(resources(scope("alpha", **parameters), type_))
 
 
@@ -103,7 +103,7 @@ def test_parameters_are_bounded_as_lambda_bounds_them() -> None:
     + [(tenant, False) for tenant in ("", "-a", "A", "a/b", "a*", "a b", "ü", "a" * 32, "a\n")],
 )
 def test_a_tenant_has_a_name_that_is_safe_in_keys_and_policies(tenant: str, allowed: bool) -> None:
-    # CloudFormation holds parameters to the whole pattern.
+    # CloudFormation matches parameters against the whole pattern.
     assert bool(re.fullmatch(source()["Parameters"]["Tenant"]["AllowedPattern"], tenant)) is allowed
 
 
@@ -244,11 +244,11 @@ def test_traces_may_be_sent_where_they_are_wanted(tracing: str, granted: bool) -
     functions = [of for _, of in resources(stack, "AWS::Lambda::Function")]
     modes = {stack.resolve(of["TracingConfig"]["Mode"]) for of in functions if "TracingConfig" in of}
     assert modes == ({tracing} if granted else set())
-    # What infra.entry.tracing looks at.
+    # The variable that infra.entry.tracing reads.
     assert {stack.resolve(of["Environment"]["Variables"]["MARLESS_TRACING"]) for of in functions} == {tracing}
 
 
-# ---- What is stored ----
+# ---- Storage ----
 
 
 def test_the_bucket_is_closed_and_encrypted_and_forgets_what_is_left_behind() -> None:
@@ -263,7 +263,7 @@ def test_the_bucket_is_closed_and_encrypted_and_forgets_what_is_left_behind() ->
     assert {rule["Status"] for rule in rules.values()} == {"Enabled"}
     assert rules["forgotten-trajectories"]["TagFilters"] == [{"Key": "marless-kind", "Value": "trajectory"}]
     assert rules["torn-uploads"]["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": 1}
-    # Policies and learner state are a run's results: no rule takes them.
+    # Policies and learner state are a run's results: no lifecycle rule deletes them.
     expiring = [rule for rule in rules.values() if "ExpirationInDays" in rule]
     assert [rule["Id"] for rule in expiring] == ["forgotten-trajectories"]
 
@@ -292,7 +292,7 @@ def test_logs_are_each_functions_own_and_are_not_kept_for_ever() -> None:
     assert len({json.dumps(group["LogGroupName"]) for group in logs.values()}) == len(ROLES)
 
 
-# ---- What is watched ----
+# ---- Monitoring ----
 
 
 def test_alarms_watch_every_function_the_dead_letters_and_the_money() -> None:

@@ -51,7 +51,7 @@ def queue(tenant: str) -> str:
 
 
 def scope(tenant: str, **parameters: str) -> Scope:
-    """The template of a tenant's stack, translated, with names for what its policies speak of."""
+    """The template of a tenant's stack, translated, with names for the resources in its policies."""
     translated = _translated(tuple((name, parameters[name]) for name in sorted(_LOOKED_THROUGH & parameters.keys())))
     defaults = {name: of["Default"] for name, of in translated["Parameters"].items() if "Default" in of}
     pseudo = {
@@ -73,7 +73,7 @@ def scope(tenant: str, **parameters: str) -> Scope:
     return Scope(translated, {**defaults, **pseudo, "Tenant": tenant, **parameters}, made)
 
 
-# What SAM itself looks at; all else it passes on as a reference.
+# The parameters that SAM itself reads; it passes on all others as references.
 _LOOKED_THROUGH = {"ActorMemory", "Release", "Tracing"}
 
 
@@ -110,7 +110,7 @@ def resources(stack: Scope, type_: str) -> list[tuple[str, dict[str, Any]]]:
 
 
 def rules_of(stack: Scope, rules: Rules | None = None) -> Rules:
-    """The policies of a stack's roles and bucket, added to `rules` where they are given."""
+    """The policies of a stack's roles and bucket, added to `rules` if given."""
     rules = rules or Rules()
     for arn, documents in roles_of(stack).items():
         for number, document in enumerate(documents):
@@ -125,13 +125,13 @@ def rules_of(stack: Scope, rules: Rules | None = None) -> Rules:
 
 @dataclass
 class Place:
-    """The account: where it is, its authorization, and clients for whoever asks."""
+    """The account: its address, its authorization, and clients for every role."""
 
     endpoint: str
     authorization: IamAuthorization
 
     def __post_init__(self) -> None:
-        # One session for everybody: it reads each service's model once.
+        # One session for all: it reads each service's model once.
         self._session = get_session()
         self._clients: dict[tuple[str, ...], Any] = {}
 
@@ -163,7 +163,7 @@ class Place:
 
 
 def functions_before(app: Any) -> Any:
-    """Stands where the emulated Lambda stands: answers invocations, without a function."""
+    """Replaces the emulated Lambda: answers invocations without a function."""
 
     def answer(environ: dict[str, Any], start: Any) -> Any:
         if not environ["PATH_INFO"].endswith("/invocations"):

@@ -1,4 +1,4 @@
-"""The plain loop is an oracle, so its parts are held against numbers worked out by hand."""
+"""The plain loop is an oracle, so its parts are tested against numbers worked out by hand."""
 
 import numpy as np
 import pytest

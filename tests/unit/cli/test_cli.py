@@ -1,4 +1,4 @@
-"""The small parts of the command line: what it writes, reads and says."""
+"""Small parts of the command line: its files, input and messages."""
 
 import json
 import sys

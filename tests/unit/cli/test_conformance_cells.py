@@ -1,4 +1,4 @@
-"""The harness of `make conformance`: what is declared, what runs and is recorded, and what is made of the records."""
+"""The harness of `make conformance`: declarations, runs, records and the evaluation of records."""
 
 import json
 from dataclasses import replace
@@ -342,7 +342,7 @@ def a_campaign(folder, records, *blocks):
 
 def test_cells_run_once_and_a_failed_one_is_recorded_as_failed(tmp_path):
     good, bad = a_case(seeds=(1,)), a_case("iql", seeds=(1,), settings={"task.options": "{continuous_actions = true}"})
-    # What another program began cannot be resumed: it begins anew.
+    # A run started by another program version cannot be resumed: it starts again.
     left = tmp_path / "work" / "runs" / good.cells[0].run
     left.mkdir(parents=True)
     (left / "plan.json").write_text('{"code_sha256": "another"}')
@@ -363,7 +363,7 @@ def test_cells_run_once_and_a_failed_one_is_recorded_as_failed(tmp_path):
 
 
 def test_a_run_that_ended_unseen_is_put_down_without_training_again(tmp_path, monkeypatch):
-    """As a kill leaves it that comes between the end of a run and its record."""
+    """The state after a kill between the end of a run and its record."""
     case, records = a_case(seeds=(1,)), []
     spawned = []
     spawn = campaign.spawn
@@ -417,7 +417,7 @@ def test_patterns_pick_cases_and_those_that_they_play_against():
 
 
 class EveryOtherWins:
-    """The task with a win in every second copy, whatever is played there."""
+    """The task with a win in every second environment, for any actions."""
 
     def __init__(self, environment):
         self._environment = environment
@@ -440,5 +440,5 @@ def test_wins_are_the_share_of_episodes_that_were_won(tmp_path, monkeypatch):
     monkeypatch.setattr(registry, "make", lambda task, num_envs: EveryOtherWins(make(task, num_envs)))
     found = measures.wins(tmp_path, seed=1)
     assert found["win"] == 0.5
-    # Networks that have learned nothing are worth about as much as random play, -80.
+    # Untrained networks return about as much as random play, -80.
     assert -160 < found["return"] < -40

@@ -1,4 +1,4 @@
-"""What a function or the coordinator does not need, it does not load: its start is paid on every cold invocation."""
+"""Functions and the coordinator import only the modules they need: every cold start pays for imports."""
 
 import json
 import subprocess

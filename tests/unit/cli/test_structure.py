@@ -1,4 +1,4 @@
-"""The tree as its reader finds it: rooms of a size that can be overseen, and imports without circles."""
+"""The source tree: folders of limited size, and no circular imports."""
 
 import ast
 from collections import Counter
@@ -17,7 +17,7 @@ def modules():
 
 
 def imports(path, known):
-    """The product's modules that a file imports, in functions and under TYPE_CHECKING too."""
+    """The product's modules that a file imports, including those in functions and under TYPE_CHECKING."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -36,6 +36,6 @@ def test_no_folder_holds_more_than_twenty_python_files():
 
 def test_imports_have_no_circles_lazy_ones_included():
     known = modules()
-    # A package's own import of what is below it, for its public names, is no circle: what is below imports siblings.
+    # A package's import of its own submodules, for its public names, is no circle: submodules import siblings.
     graph = {name: imports(path, known.keys()) - {name} for name, path in known.items()}
-    TopologicalSorter(graph).prepare()  # raises `CycleError` with the circle
+    TopologicalSorter(graph).prepare()  # raises `CycleError` for a circle

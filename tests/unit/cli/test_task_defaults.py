@@ -1,4 +1,4 @@
-"""Families of tasks have defaults of their own, which give way to what the user says."""
+"""Families of tasks have their own defaults, which the user's settings override."""
 
 import msgspec
 import pytest
@@ -38,7 +38,7 @@ def test_battles_are_fought_for_the_team_with_a_long_horizon_and_shared_networks
 
 
 def test_an_algorithm_is_given_only_settings_that_it_has():
-    # Who learns from replay shares networks anyway.
+    # Off-policy algorithms share networks by default.
     replayed = {key: value for key, value in BATTLES.items() if key != "sharing.rule"}
     for name in ("iql", "vdn", "qmix"):
         assert changed("task.name=smax/8m", f"algorithm.name={name}") == {**replayed, "algorithm.n_step": 20}
@@ -100,7 +100,7 @@ def test_engines_of_ours_have_the_general_defaults():
 def test_a_printed_configuration_keeps_its_values_whatever_task_it_is_then_for(name):
     config = load(None, (f"algorithm.name={name}",))
     document = msgspec.to_builtins(config)
-    # All that its algorithm has, which is what a run's configuration is filled in from.
+    # All options of its algorithm, from which a run's configuration is completed.
     known = flat(config).keys() & {key for keys in FAMILIES.values() for key in keys}
     assert ("algorithm.n_step" in known) == (name in ("iql", "vdn", "qmix"))
     assert fill_defaults({**document, "task": {"name": "smax/8m"}}, known) == {**document, "task": {"name": "smax/8m"}}

@@ -1,4 +1,4 @@
-"""Pages that `make docs` writes: each is as the code makes it, and names everything that is registered."""
+"""Pages that `make docs` writes: each is up to date and names everything that is registered."""
 
 import re
 

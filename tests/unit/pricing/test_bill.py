@@ -25,7 +25,7 @@ quick = settings(max_examples=50, deadline=None)
 
 
 def reservation(function, memory_mb, timeout_s, puts, gets, prices, architecture="arm", mb_per_vcpu=None):
-    """What a cap must set aside for one attempt: the bill of losing it."""
+    """The reserve of a budget cap for one attempt: the bill of losing it."""
     return bill(Meter().add_lost(function, memory_mb, timeout_s, puts, gets, mb_per_vcpu), prices, architecture).total
 
 

@@ -88,7 +88,7 @@ def test_an_item_is_written_by_the_kilobyte_and_read_by_four(size, writes, reads
 
 
 def test_a_write_is_billed_by_the_larger_of_before_and_after():
-    # A state of 9,000 bytes takes the place of one of 12,500: 13 units; the other way round as many.
+    # A state of 9,000 bytes replaces one of 12,500: 13 units; the reverse costs the same.
     assert Meter().add_commit(9000, before=12500) == Meter().add_commit(12500, before=9000) == Meter(write_units=13)
 
 
@@ -213,13 +213,13 @@ def in_table(item, body, version, run="r"):
 @pytest.mark.parametrize("run", ["r", "simple_spread-mappo-s1-20260101-120000"])
 def test_an_item_is_billed_with_its_names_and_what_stands_beside_its_body(run):
     # Names: scope 5, item 4, version 7, at 2, write 5, body 4. Values: "run/default/r" 13, "state" 5, a version of two
-    # digits 2, 13 digits 8, a mark as long as it takes for 100 bytes beside body and run, 46, and a body of 1,000.
+    # digits 2, 13 digits 8, a mark of 46 that makes 100 bytes beside body and run, and a body of 1,000.
     assert in_table("state", bytes(1000), 12) == 27 + 13 + 5 + 2 + 8 + 46 + 1000
     plan = replace(promising(make_plan(), fixed_sizes=True), run=run)
     for item in ("state", "checkpoint", "line/000012"):
         assert item_bytes(plan, 1000) == in_table(item, bytes(1000), 12, run)
     assert item_bytes(promising(plan, fixed_sizes=False), 1000) == 1000
-    # 9,000 bytes in the place of 12,500: (12,500 + 101) / 1,024 = 12.3.
+    # 9,000 bytes replace 12,500: (12,500 + 101) / 1,024 = 12.3.
     assert write_units(written_bytes(replace(plan, run="r"), 9000, before=12500)) == 13
 
 
@@ -234,7 +234,7 @@ def test_a_turn_of_the_coordinator_is_billed_with_what_it_read_first():
 
 
 def overheard(world):
-    """Bytes of the answers and units of the writes of a run to come: of the larger item, before or after."""
+    """Records the bytes of answers and the units of writes of the next run: of the larger item, before or after."""
     answers, written, sizes = [], [], {}
     wait, commit = world.invoker.wait, world.ledger.commit
 
@@ -278,15 +278,15 @@ def test_the_bill_of_a_deployed_run_is_as_by_hand():
     assert found["coordinator compute"].dollars == 0
     assert found["lambda requests"].dollars == 6 * Decimal("0.0000002")
     assert found["s3 puts"].dollars == 12 * Decimal("0.000005")
-    # Six functions read three objects each; the checkpoint at the end looks for the two that it keeps.
+    # Six functions read three objects each; the checkpoint at the end checks for the two that it keeps.
     assert len(state.checkpointed) == 2
     assert found["s3 gets"].dollars == (18 + 2) * Decimal("0.0000004")
-    # What lies about is listed when a run begins.
+    # Leftover objects are listed when a run starts.
     assert found["s3 lists"].dollars == Decimal("0.000005")
     # Nine writes of the state's item and one of the checkpoint's; there was no state and no checkpoint to be read.
     assert len(written) == 10 and found["ledger writes"].dollars == sum(written) * Decimal("0.000000625")
     assert found["ledger reads"].dollars == 2 * Decimal("0.000000125")
-    # The answers leave the region, for whoever asked.
+    # The answers leave the region, to the driver.
     assert found["data transfer out"].quantity == Decimal(sum(answers)) / 2**30 > 0
     # Data between S3 and functions of its region is free.
     assert found["s3 upload"].quantity == Decimal(6 * 4096) / 2**30 and found["s3 upload"].dollars == 0

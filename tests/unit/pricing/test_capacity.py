@@ -1,4 +1,4 @@
-"""What the emulated account counts for DynamoDB, by hand, after the developer guide's pages on sizes and capacity."""
+"""The emulated account's DynamoDB units, by hand, after the developer guide's pages on sizes and capacity."""
 
 import pytest
 

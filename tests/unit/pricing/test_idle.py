@@ -1,4 +1,4 @@
-"""What a deployment costs while nothing runs."""
+"""The cost of an idle deployment."""
 
 from decimal import Decimal
 
@@ -24,7 +24,7 @@ def test_a_month_of_sweeps_is_as_by_hand():
     assert found["sweep reads"] == Decimal("0.0054")
     assert found["sweep logs"] == Decimal(43_200) / 2**20 / 2
     assert found["logs kept"] == Decimal(43_200) / 2**20 * Decimal("0.03")
-    # That is all where nothing else stands: less than five cents.
+    # That is the total without other resources: less than five cents.
     assert total(idle_month(PRICES, Deployment(1024, 0, 0, 0, sweep_ms=20))) == sum(found.values()) < Decimal("0.05")
 
 

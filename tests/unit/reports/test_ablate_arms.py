@@ -1,4 +1,4 @@
-"""Arms, their crosses, and the settings that they put over the user's."""
+"""Arms, their products, and the settings with which they override the user's."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Cells: their order, how they stand, the commands that run them, and the loop that runs them side by side."""
+"""Cells: their order, their status, the commands that run them, and the loop that runs them in parallel."""
 
 import signal
 import subprocess
@@ -58,7 +58,7 @@ def test_the_reason_of_a_failure_is_what_the_command_said(log, says):
 
 
 class Made:
-    """A process that ends after `polls` looks; a signal ends it if it `listens`."""
+    """A process that ends after `polls` polls; a signal ends it if it `listens`."""
 
     def __init__(self, polls=1, code=0, listens=True):
         self.polls, self.code, self.listens, self.signals = polls, code, listens, []
@@ -172,7 +172,7 @@ PAPER, MEAN = ARMS["marless"], ARMS["constant-mean"]
 
 
 class Scripted:
-    """Runs that finish with so many rollouts per round, or fail where None is due, instead of training."""
+    """Fake runs that finish with these numbers of rollouts per round, or fail for None."""
 
     def __init__(self, monkeypatch, folder, rollouts):
         self.folder, self.rollouts, self.words = folder, rollouts, []

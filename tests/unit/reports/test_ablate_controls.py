@@ -1,4 +1,4 @@
-"""An arm against its control: what of its saving is its signal."""
+"""An arm against its control: the share of its saving that is due to its signal."""
 
 import json
 import math
@@ -44,7 +44,7 @@ def test_a_single_pair_has_a_ratio_and_nothing_that_is_sure():
         ((0.5, 0.9), 0.4, "exact", "saves"),
         ((1.1, 1.5), 0.4, "exact", "costs"),
         ((0.7, 1.1), 0.2, "exact", "open"),
-        # The control spends more than it is known to have spent, so the ratio can only be lower.
+        # The control spends more than the known amount, so the ratio can only be lower.
         ((0.5, 0.9), 0.4, "at most", "saves"),
         ((1.1, 1.5), 0.4, "at most", "open"),
         ((0.5, 0.9), 0.4, "at least", "open"),
@@ -93,13 +93,13 @@ def test_a_control_that_is_the_baseline_leaves_all_to_the_signal_and_one_that_is
     tested, base = [a * b for a, b in pairs], [b for _, b in pairs]
     none, everything = savings(tested, tested, base), savings(tested, base, base)
     if none is not None:
-        # However unlike the seeds are, a sure saving stays one without any of them.
+        # For any spread of seeds, a certain saving stays certain without any one of them.
         assert (none.signal, *none.ci90) == pytest.approx((0, 0, 0), abs=1e-9)
         assert (everything.signal, *everything.ci90) == pytest.approx((1, 1, 1))
 
 
 def some_arms(tested, control, noise=NOISE):
-    """The baseline, marless at `tested` times its dollars and shuffled at `control` times, unlike from seed to seed."""
+    """The baseline, marless at `tested` times its dollars and shuffled at `control` times, with different seeds."""
     arms = {"marless-minus": {}, "marless": {}, "shuffled": {}}
     for seed, factor in enumerate(noise, start=1):
         for name, times in zip(arms, (1.0, tested * factor, control), strict=True):
@@ -160,7 +160,7 @@ def test_seeds_that_one_of_the_two_has_not_are_left_out():
     del arms["marless"][1], arms["shuffled"][5], arms["marless-minus"][3]
     [found] = compare(arms, random=-80.0).controls
     assert found.runs == found.dollars.runs == 3
-    # The baseline has but seeds 2 and 4 of these.
+    # Of these the baseline has only seeds 2 and 4.
     assert found.savings.tested == pytest.approx(1 - 0.5 * stats.gmean([NOISE[1], NOISE[3]]))
     arms["shuffled"] = {1: arms["shuffled"][1]}
     assert compare(arms, random=-80.0).controls == ()
@@ -188,7 +188,7 @@ def test_a_signal_that_saves_is_reported_with_what_is_left_without_it():
 def test_a_control_that_misses_the_target_leaves_at_most_so_much():
     arms = some_arms(0.5, 0.8)
     arms["shuffled"] = {seed: stuck(run) for seed, run in arms["shuffled"].items()}
-    # It spends 0.8 times the baseline's dollars in all; the baseline gets to the target with 0.82 of its own.
+    # It spends 0.8 times the baseline's dollars in all; the baseline reaches the target with 0.82 of its own dollars.
     left = (1 - 0.8 / 0.82) / (1 - 0.5 * stats.gmean(NOISE))
     found = the_section(arms)
     assert f"different: at most {100 * left:.0f} % of the saving" in found.conclusions[0]

@@ -1,4 +1,4 @@
-"""The pictures of an ablation: what they are drawn from, and that they can be drawn of whatever runs there are."""
+"""An ablation's pictures: their data, and drawing them from incomplete sets of runs."""
 
 import itertools
 import struct

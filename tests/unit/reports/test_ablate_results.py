@@ -1,4 +1,4 @@
-"""What a cell's files say of it, and how arms compare."""
+"""Results from a cell's files, and comparisons of arms."""
 
 import csv
 import io
@@ -27,7 +27,7 @@ def test_a_run_is_read_from_its_files(tmp_path):
     ]
     found = read(a_folder(tmp_path / "run", lines, final=-41.0, code="xyz"), "ours", 3)
     assert (found.arm, found.seed, found.rounds, found.env_steps, found.code) == ("ours", 3, 4, 400, "xyz")
-    # Of training, as the last round says, and not the bill of 0.0336 dollars that the whole run has.
+    # The cost of training from the last round, not the whole run's bill of 0.0336 dollars.
     assert (found.dollars, found.seconds) == (0.04, 4.0)
     assert found.functions == pytest.approx(0.001 + 0.002 + 0.0005 + 0.0001)
     assert (found.rollouts, found.learners, found.sharing, found.flips, found.rejected) == (6.0, 5.0, 0.5, 2, 1)
@@ -92,7 +92,7 @@ def test_dollars_are_counted_until_the_target_is_first_passed(goal, dollars):
 def test_the_target_is_four_fifths_of_what_the_baseline_gained():
     runs = [a_result(final_return=-40.0), a_result(final_return=-20.0)]
     assert target(runs, random=-80.0) == pytest.approx(-80 + 0.8 * 50)
-    # Without a return of random play the first evaluation is where it starts; here it is -80 too.
+    # Without a random-play return the first evaluation is the start; here it is -80 too.
     assert target(runs, random=None) == pytest.approx(-80 + 0.8 * 50)
 
 
@@ -220,7 +220,7 @@ def same(base):
 def test_runs_that_never_reach_the_target_are_counted_and_stand_with_all_they_spent():
     found = compare(arms(same, same, flat())).comparisons[1].reach
     assert (found.bound, found.reached, found.runs) == ("at least", 2, 3)
-    # The third run spent all its 0.3 dollars, the baseline got there earlier; the others are equal.
+    # The third run spent all its 0.3 dollars, the baseline reached the target earlier; the others are equal.
     base = arms(same)["baseline"]
     there = dollars_until(base[3].curve, target(list(base.values()), None))
     assert found.ratio.value == pytest.approx((0.3 / there) ** (1 / 3))

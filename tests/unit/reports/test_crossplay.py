@@ -1,4 +1,4 @@
-"""One side against the other: returns that can be worked out by hand, and agreement with the evaluator."""
+"""One side against the other: returns worked out by hand, and agreement with the evaluator."""
 
 import numpy as np
 import pytest
@@ -48,7 +48,7 @@ def test_a_team_against_itself_gets_what_the_evaluator_says():
 
 
 def perfect(task=MIXED):
-    """Agents of toy/signal that always name what they see."""
+    """Agents of toy/signal that always name the sign they see."""
     return a_team(task, [np.eye(3), np.eye(4)])[0]
 
 
@@ -101,7 +101,7 @@ def test_what_cannot_be_played_is_refused():
 
 
 def test_policies_with_identities_get_the_acting_agent():
-    # One layer whose rows for the identity alone decide: agent 1 always takes action 3, whatever it sees.
+    # One layer in which only the identity's rows are nonzero: agent 1 always takes action 3.
     spec = registry.spec(ADVERSARY)
     kinds = [spec.classes[index] for index in spec.class_of]
     networks = [np.zeros((kind.observation_size + 3, kind.actions)) for kind in kinds]
@@ -160,7 +160,7 @@ def test_agents_of_one_class_on_two_sides_act_each_as_its_own_team():
     for own, other, side, gets in ((2, 1, "red", 2), (2, 1, "blue", 2), (0, 2, "red", 0)):
         match = _Match(Duel(5), always[own], side, always[other], np.random.default_rng(0))
         assert match.play(np.random.default_rng(0), 5).tolist() == [gets] * 5
-    # Against chance, the side that is played by a team is untouched by what is drawn for the other.
+    # Against random play, the other side's draws do not change the team's side.
     match = _Match(Duel(5), always[1], "blue", None, np.random.default_rng(0))
     assert match.play(np.random.default_rng(0), 5).tolist() == [1.0] * 5
     match = _Match(Duel(3000), None, "red", always[1], np.random.default_rng(0))

@@ -1,4 +1,4 @@
-"""When a run is said to stand still: by hand where there is no noise, and how often it is wrong where there is."""
+"""The plateau warning: by hand without noise, and its error rates with noise."""
 
 import math
 
@@ -23,7 +23,7 @@ def noise(rng, series, rho, heavy, rounds=ROUNDS):
 
 
 def ever(series):
-    """Whether a look at every tenth round finds a plateau."""
+    """Whether a check at every tenth round finds a plateau."""
     return any(plateau(series[:rounds]) for rounds in range(FEWEST, len(series) + 1, 10))
 
 
@@ -40,7 +40,7 @@ def test_a_run_that_stays_where_it_is_is_on_a_plateau_and_one_that_rises_is_not(
     # The points are means of 6 rounds, the first of rounds 4 to 9 (from 0), the last 30 of them all at 200.
     assert plateau(rises) == Plateau(rounds=180, of=400, rise=0.0, gain=200.0 - 6.5)
     assert plateau(np.arange(400.0)) is None
-    assert plateau(np.sqrt(np.arange(400.0))) is None  # the last half brings 0.29 of the gain
+    assert plateau(np.sqrt(np.arange(400.0))) is None  # the last half has 0.29 of the gain
 
 
 def test_a_run_that_falls_does_not_rise():
@@ -66,11 +66,11 @@ def test_where_returns_begin_and_in_what_unit_they_are_does_not_matter():
     assert (scaled.rise, scaled.gain) == (pytest.approx(50 * found.rise), pytest.approx(50 * found.gain))
 
 
-# The worst of noises for false alarms and for power; the rest is a conformance test.
+# The worst noises for false alarms and for power; the others are in the conformance test.
 @pytest.mark.parametrize(("rho", "heavy"), [(0.6, True), (0.0, False)])
 def test_a_run_that_still_improves_is_seldom_warned_of(rho, heavy):
     rng, time = np.random.default_rng(7), np.arange(1, ROUNDS + 1) / ROUNDS
-    slow = time ** -math.log2(0.9)  # the last half always brings a tenth of all there is
+    slow = time ** -math.log2(0.9)  # the last half always has a tenth of the total gain
     assert share(slow + 0.02 * noise(rng, 40, rho, heavy)) <= 0.1
     assert share(time + 0.1 * noise(rng, 40, rho, heavy)) <= 0.1
 

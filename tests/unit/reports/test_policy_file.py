@@ -1,4 +1,4 @@
-"""A trained team as one file: it plays like the policies it was made from, without torch, and garbage is refused."""
+"""A trained team as one file: it plays like its source policies, without torch, and invalid files are refused."""
 
 import subprocess
 import sys
@@ -76,7 +76,7 @@ def test_the_file_holds_the_policies_alone_and_equal_teams_give_equal_bytes(tmp_
     body = export(header, tensors)
     assert export(header, more) == body
     assert sorted(codec.decode(body, FILE)) == sorted(tensors)
-    assert load_policy(saved(tmp_path, ALONE, tensors) / FILE).agents == SPEC.agents  # the file itself will do
+    assert load_policy(saved(tmp_path, ALONE, tensors) / FILE).agents == SPEC.agents  # the file itself suffices
 
 
 GARBAGE = {
@@ -117,7 +117,7 @@ def test_observations_come_as_the_environment_gives_them(tmp_path):
     kind = AgentClass("player", (0,), 6, 2, first_action=3)
     spec = EnvSpec(agents=("player",), classes=(kind,), horizon=1)
     weight = np.zeros((6, 2), np.float32)
-    weight[5, 1] = 1.0  # the last number of the box speaks for the second action
+    weight[5, 1] = 1.0  # the last number of the box favours the second action
     tensors = {"policy/g00/w0": weight, "policy/g00/b0": np.zeros(2, np.float32)}
     (tmp_path / FILE).write_bytes(export(TeamFile(task=TASK, spec=spec, team=Team(groups=(0,))), tensors))
     policy = load_policy(tmp_path)

@@ -1,4 +1,4 @@
-"""Which program made a run."""
+"""The program version that made a run."""
 
 import shutil
 import subprocess
@@ -12,7 +12,7 @@ from functions.environments.base import EnvTask
 
 @pytest.fixture
 def checkout(tmp_path, monkeypatch):
-    """A folder with a program and a page beside it, both committed; the place of the program."""
+    """A folder with a program and a page, both committed; returns the program's path."""
     if shutil.which("git") is None:
         pytest.skip("there is no git")
     for name in (*provenance.PACKAGES, "docs"):
@@ -33,7 +33,7 @@ def checkout(tmp_path, monkeypatch):
     ("infra/two.py", "+"),
 ])  # fmt: skip
 def test_a_plus_stands_behind_a_commit_that_the_program_is_not(checkout, file, mark):
-    code_sha256 = provenance.code_sha256.__wrapped__  # as a new process takes it
+    code_sha256 = provenance.code_sha256.__wrapped__  # as in a new process
     before, sha256 = provenance.commit(), code_sha256()
     assert len(before) == 40
     (checkout / file).write_text("2")

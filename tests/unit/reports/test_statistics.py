@@ -141,7 +141,7 @@ def test_paired_equivalence_holds_just_where_the_interval_lies_within_the_margin
 
 
 def test_pairs_without_any_spread_are_equivalent_within_the_margin_only():
-    # The values lie far apart; the pairs all differ by a half.
+    # The values differ widely; all pairs differ by a half.
     assert tost_paired([1, 9], [1.5, 9.5], 0.6).p_value == 0
     assert tost_paired([1, 9], [1.5, 9.5], 0.4).p_value == 1
 

@@ -1,4 +1,4 @@
-"""Loaded teams whose agents remember, or act in numbers or several choices, play as players do."""
+"""Loaded teams with recurrent policies, continuous actions or several choices play as players do."""
 
 import numpy as np
 import pytest
