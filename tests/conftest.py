@@ -1,4 +1,4 @@
-"""Functions run in the tests' own process, and runs draw no picture, where process and picture are not the point."""
+"""Functions run in the tests' process and runs draw no picture, except in tests of processes and pictures."""
 
 import gc
 import os
@@ -15,10 +15,10 @@ from functions.data import replay_loading
 from infra.local.files import FileStorage
 from infra.local.processes import WorkerPool
 
-# Nothing that collecting makes is garbage; looking for some takes as long as collecting.
+# Test collection makes no garbage; the collector would double its time.
 gc.disable()
 
-# Commands that tests start draw no picture either.
+# Commands in subprocesses draw no picture either.
 _WITHOUT_PICTURES = Path(__file__).parent / "support/without_pictures"
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(_WITHOUT_PICTURES), os.environ.get("PYTHONPATH")]))
 
@@ -43,7 +43,7 @@ def pytest_collection_modifyitems(items):
 def _pool(workers, blobs_root, modules):
     if workers > 1:
         return WorkerPool(workers, blobs_root, modules)
-    replay_loading._kept.clear()  # a new process remembers nothing of other runs
+    replay_loading._kept.clear()  # a new process has no cache of other runs
     return InlineInvoker(FileStorage(blobs_root))
 
 
@@ -56,7 +56,7 @@ DRAW = curve.draw
 
 @pytest.fixture(scope="module", autouse=True)
 def _short_runs():
-    """Starting a process and drawing a picture take longer than most runs of the tests last."""
+    """Starting a process and drawing a picture take longer than most test runs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(local, "WorkerPool", _pool)
         patch.setattr(curve, "draw", _no_picture)
@@ -65,13 +65,13 @@ def _short_runs():
 
 @pytest.fixture
 def processes(monkeypatch):
-    """Worker processes, also where there is one."""
+    """Worker processes, even for one worker."""
     monkeypatch.setattr(local, "WorkerPool", WorkerPool)
 
 
 @pytest.fixture
 def no_processes(monkeypatch):
-    """Functions run in this process, however many workers a run has."""
+    """Functions run in this process, for any number of workers."""
     monkeypatch.setattr(local, "WorkerPool", lambda workers, *where: _pool(1, *where))
 
 

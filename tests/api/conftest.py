@@ -1,4 +1,4 @@
-"""Runs in a folder of their own."""
+"""Fixtures that give each test its own working folder."""
 
 import pytest
 

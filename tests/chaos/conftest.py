@@ -1,4 +1,4 @@
-"""The run that nothing disturbs, for all kill tests."""
+"""The undisturbed reference run of all kill tests."""
 
 import pytest
 from driver import train

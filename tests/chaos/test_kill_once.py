@@ -1,4 +1,4 @@
-"""The quick half of the kill tests: one kill of each kind, each followed by the same weights as without it."""
+"""The quick half of the kill tests: one kill of each kind; the weights equal those of an undisturbed run."""
 
 import os
 import signal

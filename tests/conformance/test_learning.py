@@ -1,4 +1,4 @@
-"""The bars that a run must reach, over seeds, none dropped. Returns: greedy, sum over agents, 3,200 fresh episodes."""
+"""Returns that training must reach, over all seeds. Returns: greedy, sum over agents, 3,200 fresh episodes."""
 
 import json
 

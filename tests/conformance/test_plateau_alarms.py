@@ -1,4 +1,4 @@
-"""The warning of a plateau keeps what `coordinator.reports.plateau` promises: false alarms and power on simulated
+"""The plateau warning keeps what `coordinator.reports.plateau` promises: false alarms and power on simulated
 shapes."""
 
 import math

@@ -44,7 +44,7 @@ def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
 
 @pytest.fixture
 def run() -> str:
-    """The name of a run that nobody else has; what runs of the emulated account keep apart."""
+    """A unique run name, which separates tests in the shared emulated account."""
     return str(uuid.uuid4())
 
 
@@ -140,14 +140,14 @@ def invoker(invokers: Backend) -> Iterator[Any]:
 
 @pytest.fixture
 def pool(local_invokers: Backend) -> Iterator[WorkerPool]:
-    """For what only local processes must show."""
+    """A pool for tests specific to local processes."""
     with local_invokers.open() as client:
         yield client
 
 
 @pytest.fixture
 def python() -> Iterator[Run]:
-    """Runs source text in another process that imports what this one can; whatever still runs at the end is killed."""
+    """Runs source text in another process that imports what this one can; kills what still runs at the end."""
     started: list[subprocess.Popen[str]] = []
 
     def run(source: str) -> "subprocess.Popen[str]":

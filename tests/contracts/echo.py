@@ -1,6 +1,6 @@
-"""A function whose task says what to do, for the invokers' suites.
+"""The function that the invokers' suites invoke; its task names an action.
 
-A task is JSON: the deed, its argument, and the time-out that a function on Lambda keeps by itself. So is an answer.
+A task is JSON: the action, its argument, and a time-out, which Lambda itself enforces. An answer is JSON too.
 """
 
 import ctypes

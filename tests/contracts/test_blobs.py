@@ -1,4 +1,4 @@
-"""What every storage adapter promises: `functions.ports.Blobs` and `coordinator.drive.ports.Storage`."""
+"""The contract of every storage adapter: `functions.ports.Blobs` and `coordinator.drive.ports.Storage`."""
 
 import threading
 from pathlib import Path

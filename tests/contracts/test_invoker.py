@@ -1,4 +1,4 @@
-"""What every invoker promises: `coordinator.drive.ports.Invoker`. The deeds a task may ask for are in `echo`."""
+"""The contract of every invoker, `coordinator.drive.ports.Invoker`. `echo` lists the actions of tasks."""
 
 import os
 import time

@@ -1,6 +1,6 @@
-"""What only invokers of Lambda must show, with functions that really run; for the rest see `test_invoker`.
+"""Behaviour specific to Lambda invokers, with real functions; `test_invoker` has the common contract.
 
-What they make of a service that is slow, mute or full is in tests/infra/test_awslambda.py.
+Slow, unresponsive and throttling services are in tests/infra/test_awslambda.py.
 """
 
 import time

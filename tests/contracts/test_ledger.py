@@ -1,4 +1,4 @@
-"""What every ledger adapter promises: `coordinator.drive.ports.Ledger`."""
+"""The contract of every ledger adapter: `coordinator.drive.ports.Ledger`."""
 
 import shutil
 import sqlite3

@@ -1,4 +1,4 @@
-"""What only the invoker for local processes must show; what every invoker promises is in `test_invoker`."""
+"""Behaviour specific to the invoker for local processes; `test_invoker` has the common contract."""
 
 import os
 import signal

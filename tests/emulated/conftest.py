@@ -28,11 +28,11 @@ class Place:
         self.look_after(deployment)
 
     def look_after(self, deployment):
-        """Counts the deployment's detached runs among those that go on."""
+        """Adds the deployment's detached runs to the running ones."""
         self._live.append(self.deployed(deployment).live)
 
     def deployed(self, deployment=None):
-        """What runs there are made of."""
+        """The deployment's record."""
         found = deployment or self.deployment
         return Deployed(Settings(found.bucket, found.table, found.tenant), self.cloud)
 
@@ -41,7 +41,7 @@ class Place:
         return self.account.cloud
 
     def inject(self, *rules):
-        """Adds faults; without any, takes all away."""
+        """Adds faults; without arguments, removes all."""
         body = json.dumps(rules).encode() if rules else None
         request = urllib.request.Request(
             self.account.whereabouts.endpoint + PATH, body, method="POST" if rules else "DELETE"
@@ -49,16 +49,16 @@ class Place:
         urllib.request.urlopen(request).close()
 
     def struck(self):
-        """What the faults did."""
+        """The faults' effects so far."""
         with urllib.request.urlopen(self.account.whereabouts.endpoint + PATH) as reply:
             return json.load(reply)
 
     def live(self):
-        """Names of the detached runs that go on."""
+        """Names of the unfinished detached runs."""
         return {name for listing in self._live for name, _ in listing.items("")}
 
     def sweep(self, kind="Event"):
-        """What the schedule does every minute; over when this returns if `kind` is RequestResponse."""
+        """The schedule's sweep; finished on return if `kind` is RequestResponse."""
         self.cloud.client("lambda").invoke(
             FunctionName=self.deployment.functions["coordinator"], InvocationType=kind, Payload=b'{"sweep": true}'
         )
@@ -91,7 +91,7 @@ def marless(place, capfd, monkeypatch):
 
 @pytest.fixture
 def finished(place, marless):
-    """Waits for detached runs to end; `sweeping` lets the schedule come every few seconds instead of every minute."""
+    """Waits for detached runs to end; `sweeping` sweeps every few seconds instead of every minute."""
 
     def wait(*names, sweeping=False, limit_s=120.0):
         until, waiting = time.monotonic() + limit_s, set(names)

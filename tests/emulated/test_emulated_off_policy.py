@@ -1,4 +1,4 @@
-"""Learning from earlier rounds in the emulated account: the bytes of a run on this machine, whatever happens."""
+"""Off-policy runs in the emulated account: the same bytes as a local run, with and without failures."""
 
 import pytest
 from emulated_runs import detach, same, summary

@@ -1,4 +1,4 @@
-"""A run in the emulated account has the bytes of a run on this machine, driven or detached, whatever happens."""
+"""A run in the emulated account has the bytes of a local run, driven or detached, with and without failures."""
 
 import json
 import os

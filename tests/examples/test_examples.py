@@ -1,4 +1,4 @@
-"""The examples run as they stand, with fewer rounds."""
+"""The examples run unmodified, with fewer rounds."""
 
 import importlib
 import os

@@ -1,4 +1,4 @@
-"""The emulated account that tests share; it ends with the tests, however they end."""
+"""The emulated account that tests share; it ends with the test process."""
 
 import dataclasses
 import os
@@ -36,7 +36,7 @@ def account(tmp_path_factory):
 
 @pytest.fixture
 def start(tmp_path):
-    """Starts an account of the test's own."""
+    """Starts an account for one test."""
     return lambda **settings: living(tmp_path / "account", **settings)
 
 

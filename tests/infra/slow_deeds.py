@@ -1,4 +1,4 @@
-"""A handler whose module takes too long to import, the first time or, where SLOW_ALWAYS is set, every time."""
+"""A handler whose module takes too long to import the first time, or every time if SLOW_ALWAYS is set."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""An HTTP service in the place of AWS that fails as a test configures it, and otherwise forwards to an app."""
+"""An HTTP service in place of AWS that fails as a test configures it, and otherwise forwards to an app."""
 
 import threading
 from collections import deque

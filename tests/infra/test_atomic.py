@@ -1,4 +1,4 @@
-"""Conditional writes that race: one wins, which moto alone does not promise."""
+"""Of racing conditional writes exactly one wins, which moto alone does not guarantee."""
 
 import threading
 import time

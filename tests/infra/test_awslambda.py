@@ -1,6 +1,6 @@
 """Invocations of Lambda, against a service with scripted responses.
 
-What every invoker promises is in tests/contracts, and runs there against real functions.
+The contract of every invoker is in tests/contracts, tested against real functions.
 """
 
 import base64

@@ -268,7 +268,7 @@ def test_a_list_overtaken_between_item_and_object_has_the_new_version(service, o
 
 
 def test_every_read_sees_all_that_was_written_before(service, ledger):
-    """Reads of DynamoDB are eventually consistent unless asked otherwise (developer guide, "Read consistency")."""
+    """Reads of DynamoDB are eventually consistent by default (developer guide, "Read consistency")."""
     asked = []
 
     def listen(environ, start, app):

@@ -1,4 +1,4 @@
-"""The emulated account of a folder: only one at a time, found, detected when gone, removed without a trace."""
+"""The emulated account of a folder: at most one runs, commands find it, detect its end and remove it completely."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The emulated Lambda service, with real processes of awslambdaric behind it and real SDK clients before it."""
+"""The emulated Lambda service, with real awslambdaric processes and real SDK clients."""
 
 import base64
 import json
@@ -798,7 +798,7 @@ def test_a_function_that_may_call_itself_goes_on(loop):
         assert service.buried == []
 
 
-# Authentication
+# Other requests
 
 
 def test_a_dry_run_runs_nothing(shared):

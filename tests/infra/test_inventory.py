@@ -1,4 +1,4 @@
-"""Every type and property of the template is either honoured by the emulated account or excused by name."""
+"""Every type and property of the template is implemented by the emulated account or listed as an exception."""
 
 import pytest
 

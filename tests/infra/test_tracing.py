@@ -1,6 +1,6 @@
-"""Tracing is an option: a deployment without it does not import its SDK, one with it works with any listener.
+"""Tracing is an option: a deployment without it does not import its SDK; one with it works with and without a listener.
 
-Segments are the X-Ray developer guide's, "Sending trace data to X-Ray" and "X-Ray segment documents".
+Segments follow the X-Ray developer guide, "Sending trace data to X-Ray" and "X-Ray segment documents".
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Wheels and projects made up for tests, so that pip has something to install without a network."""
+"""Fake wheels and projects that pip installs without a network."""
 
 import zipfile
 

@@ -1,4 +1,4 @@
-"""The learner's image: its Dockerfile as it is read and followed without a container engine."""
+"""The learner's image: its Dockerfile, parsed and executed without a container engine."""
 
 import subprocess
 from pathlib import Path

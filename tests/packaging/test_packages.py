@@ -1,4 +1,4 @@
-"""Functions' packages: their contents, exclusions and refusals; pip finds made-up wheels, without a network."""
+"""Functions' packages: their contents, exclusions and refusals; pip installs fake wheels, without a network."""
 
 import importlib.metadata
 import json

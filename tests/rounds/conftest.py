@@ -5,7 +5,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def train(tmp_path_factory):
-    """Trains a small run and remembers it: the same overrides and workers again give the same `Trained`."""
+    """Trains a small run and caches it by overrides and workers."""
     from driver import SMALL
     from driver import train as drive
 

@@ -1,4 +1,4 @@
-"""Ablations of tiny runs through the command line: what they leave, how they stop and go on, what they refuse."""
+"""Ablations of tiny runs through the command line: their files, stopping and resuming, and refusals."""
 
 import csv
 import json

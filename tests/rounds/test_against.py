@@ -1,4 +1,4 @@
-"""`marless evaluate --against`: each side of a run's policies, opponents that do not learn on the others."""
+"""`marless evaluate --against`: each side of a run's policies against fixed opponents."""
 
 import json
 import os

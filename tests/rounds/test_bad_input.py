@@ -1,4 +1,4 @@
-"""Whatever is wrong, a user reads one line: the command is refused, or the run stops and can go on."""
+"""Every error is one line to the user: the command is refused, or the run stops and is resumable."""
 
 import os
 import shutil

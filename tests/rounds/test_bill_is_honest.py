@@ -1,4 +1,4 @@
-"""The bill against an account that the test keeps itself, of everything that went through the run's ports."""
+"""The bill against the test's own count of everything that went through the run's ports."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""No bill passes the cap, whatever the functions do."""
+"""No bill exceeds the budget cap, with and without failures."""
 
 import os
 import subprocess

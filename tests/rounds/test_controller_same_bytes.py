@@ -1,4 +1,4 @@
-"""What the controller decides depends on configuration and seed alone, wherever the round runs and whatever fails."""
+"""The controller's decisions depend on configuration and seed alone, not on placement or failures."""
 
 import pytest
 from driver import CONTROLLER, FLIPPING, SMALL

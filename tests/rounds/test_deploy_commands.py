@@ -1,4 +1,4 @@
-"""Deploying, training, looking at logs and tearing down, by the commands that users type, in real emulated accounts."""
+"""The commands that deploy, train, print logs and tear down, in emulated accounts."""
 
 import json
 import re

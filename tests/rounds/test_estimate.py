@@ -1,4 +1,4 @@
-"""What a run would cost and take on every back-end, from one calibration on this machine."""
+"""Estimates of a run's cost and duration on every back-end, from one local calibration."""
 
 import json
 from decimal import Decimal

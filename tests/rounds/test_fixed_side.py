@@ -1,4 +1,4 @@
-"""Runs in which one side does not learn: the same bytes wherever they run, and nothing of the run it came from."""
+"""Runs with one fixed side: the same bytes on every back-end, and no access to the run that trained that side."""
 
 import json
 import shlex

@@ -1,4 +1,4 @@
-"""What is learned from earlier rounds is learned from the same ones wherever rounds run and whatever fails."""
+"""Off-policy learners read the same earlier rounds under any placement and after any failure."""
 
 import pytest
 from driver import SMALL

@@ -1,4 +1,4 @@
-"""Environments and algorithms of one's own, and the guides to them, done to the letter in a folder of their own."""
+"""Users' environments and algorithms, and the guides to them, followed literally in a separate folder."""
 
 import json
 import os

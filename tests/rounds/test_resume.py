@@ -1,4 +1,4 @@
-"""What a resumed run trusts, and where it goes on."""
+"""The files that a resumed run trusts, and the point from which it continues."""
 
 from contextlib import ExitStack
 

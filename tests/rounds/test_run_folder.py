@@ -1,4 +1,4 @@
-"""What a run leaves in its folder, and that stops, resumes and numbers of workers leave the same."""
+"""The files in a run's folder, which are the same after stops and resumes and for any number of workers."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The weights depend on the configuration of the learning and the seed, on nothing else."""
+"""The weights depend only on the learning configuration and the seed."""
 
 import pytest
 from driver import SMALL

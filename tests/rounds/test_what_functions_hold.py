@@ -1,4 +1,4 @@
-"""What functions really hold is more than the least that the coordinator counts before a run, and not far more."""
+"""Functions' measured memory exceeds the coordinator's lower bound, but not by much."""
 
 import tracemalloc
 

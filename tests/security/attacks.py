@@ -1,4 +1,4 @@
-"""Attacks of foreign code with the credentials of the function that runs it; all must fail."""
+"""Attacks by third-party code with the credentials of the function that runs it; all must fail."""
 
 from collections.abc import Iterator
 from typing import Any

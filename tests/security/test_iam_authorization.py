@@ -1,6 +1,6 @@
-"""IAM authorization in the emulated account: policy evaluation, and that services read a request as it does.
+"""IAM authorization in the emulated account: policy evaluation, and services that agree with it about each request.
 
-Expected answers are the IAM user guide's: "Policy evaluation logic", "Condition operators", "Set operators".
+Expected decisions follow the IAM user guide: "Policy evaluation logic", "Condition operators", "Set operators".
 """
 
 import http.client

@@ -1,4 +1,4 @@
-"""Whole detached runs, with real functions, need no more of storage than their roles allow."""
+"""The roles allow every storage request of whole detached runs with real functions."""
 
 import functools
 

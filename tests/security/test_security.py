@@ -1,6 +1,6 @@
 """Permissions of the roles of two tenants' stacks, tested over real clients, with IAM authorization of every request.
 
-Everybody who asks is of tenant alpha. A place is ``<tenant of the bucket>:<tenant of the key>/<rest of the key>``.
+Every caller belongs to tenant alpha. A place is ``<tenant of the bucket>:<tenant of the key>/<rest of the key>``.
 """
 
 import http.client
@@ -108,7 +108,7 @@ OBJECTS: list[Question] = [
     ("operator", asking.put, f"alpha:alpha/{POLICIES}", YES),
     ("operator", asking.upload, f"alpha:alpha/{POLICIES}", NO),
     ("operator", asking.upload_once, f"alpha:alpha/{POLICIES}", YES),
-    # Copies read what they copy, and cannot be conditional; their parts need not be.
+    # A copy needs read permission and cannot be conditional; parts of a copy need no condition.
     ("Actor", asking.copy, f"alpha:alpha/{POLICIES}", NO),
     ("Actor", asking.copy_part, f"alpha:alpha/{POLICIES}", YES),
     ("Actor", asking.copy_part, f"alpha:alpha/{LEARNER}", NO),

@@ -1,4 +1,4 @@
-"""Finished runs as an ablation finds them, made up: folders with the files that are read, and `Result`s without any."""
+"""Fake finished runs for ablations: folders with the files that are read, and `Result`s without files."""
 
 import msgspec
 import numpy as np

@@ -1,4 +1,4 @@
-"""The command line as tests call it, and a run small enough for a fraction of a second."""
+"""The command line for tests, and a run that takes a fraction of a second."""
 
 from dataclasses import dataclass
 

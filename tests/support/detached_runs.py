@@ -1,4 +1,4 @@
-"""A detached run without a cloud: its ports in memory, its functions real, its events in a queue that can do harm.
+"""A detached run without a cloud: ports in memory, real functions, and a queue that can drop or repeat events.
 
 Every write and every event of any function has a number, in the order in which they happen. `World.run` can kill a
 function right after (or right before) any of them, drop an event, or deliver all events twice.
@@ -40,7 +40,7 @@ WAKE = "wake"
 
 
 class Death(BaseException):
-    """The function that runs is gone."""
+    """The running function is killed."""
 
 
 class World:
@@ -78,7 +78,7 @@ class World:
         return result
 
     def run(self, deadly=None, dropped=None, most=2000):
-        """Delivers events until the run has ended; when there are none left, time passes and the sweep comes."""
+        """Delivers events until the run has ended; when none are left, time advances and the sweep runs."""
         self.deadly, self.dropped = deadly, dropped
         self.events.append(WAKE)
         for _ in range(most):
@@ -149,7 +149,7 @@ class World:
 
 
 class Storage:
-    """Objects in memory, every put an event of the world."""
+    """Objects in memory; every put is an event of the world."""
 
     def __init__(self, world):
         self.world, self.dict = world, MemoryStorage()
@@ -165,7 +165,7 @@ class Storage:
 
 
 class Ledger(MemoryLedger):
-    """Items in memory, every commit an event of the world, with its time."""
+    """Items in memory; every commit is an event of the world, with its time."""
 
     def __init__(self, world):
         self.world = world
@@ -180,7 +180,7 @@ class Ledger(MemoryLedger):
 
 
 class Sender:
-    """Functions that nobody waits for."""
+    """Asynchronous invocations."""
 
     def __init__(self, world):
         self.world, self.queue = world, []

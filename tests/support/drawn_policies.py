@@ -19,7 +19,7 @@ SHARED = Team(groups=(0, 1, 0), identity=True)
 
 
 def tensors_of(spec, team, hidden, recurrent=True, dtype=np.float32, gaussian=True, seed=0):
-    """Random networks by tensor name; where one remembers, its last hidden layer does."""
+    """Random networks by tensor name; a recurrent one has its last hidden layer as GRU."""
     rng, tensors = np.random.default_rng(seed), {}
 
     def add(group, weight, bias, shape):

@@ -1,4 +1,4 @@
-"""Trains in a folder, from the start or from where its ledger stands: `train` here, or as a process of its own.
+"""Trains in a folder, from the start or from its ledger: `train` in this process, or as a program.
 
     python driver.py FOLDER WORKERS key=value ...
 
@@ -30,9 +30,9 @@ from functions.contract import NoSuchObject, Platform
 
 # A run of a fraction of a second.
 SMALL = ("actors.num_envs=8", "evaluation.every=2", "evaluation.episodes=4", "evaluation.final_episodes=4")
-# Sharing is switched on and off by every full window: no slope of normalised returns comes near 100.
+# Sharing is switched on and off by every full window: no gradient of normalised returns is near 100.
 FLIPPING = ("trend.rule=paper", "trend.gamma=100.0", "trend.window=3", "sharing.rule=dynamic", "sharing.start=apart")
-# Every team may share, and every trial passes.
+# Every team is allowed to share, and every trial passes.
 EASY = ("sharing.epsilon=1.0", "sharing.margin=10.0", "sharing.trial_episodes=16", "sharing.distil_steps=5")
 CONTROLLER = (
     *FLIPPING,
@@ -47,7 +47,7 @@ CONTROLLER = (
 
 @dataclass(frozen=True)
 class Trained:
-    """What a driver left: its last state, the lines of metrics.jsonl, the hash of the weights, the bill."""
+    """The result of a driver: its last state, the lines of metrics.jsonl, the hash of the weights, the bill."""
 
     state: State
     lines: list[RoundLine]
@@ -84,7 +84,7 @@ def train(
 
 
 def _weights(state: State, storage: Storage) -> str:
-    """'' where the newest objects were on their way in messages when the driver was left."""
+    """'' if the newest objects existed only in messages when the driver was dropped."""
     try:
         return weights_sha256(state, storage)
     except NoSuchObject:

@@ -1,4 +1,4 @@
-"""Runs of the command line in an emulated account: started detached, and compared with what others gave."""
+"""Runs of the command line in an emulated account: started detached, and compared with local runs."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Virtual environments of their own for tests of an installed program, and commands in them."""
+"""Virtual environments for tests of an installed program, and commands in them."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Plug-ins of `tests/plug_ins` as `pip install --editable` leaves them."""
+"""Plug-ins of `tests/plug_ins` as `pip install --editable` installs them."""
 
 import tomllib
 from pathlib import Path

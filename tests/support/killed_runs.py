@@ -1,4 +1,4 @@
-"""The driver in a process that tests kill, interrupt or stop, and whether its run arrives where another did."""
+"""The driver in a process that tests kill, interrupt or stop, and a comparison of its run with another."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ DRIVER = Path(driver.__file__)
 
 
 class Process:
-    """The driver in a process of its own; with `hold` it stops itself when it has asked for what follows that round."""
+    """The driver in its own process; with `hold` it stops itself when it has invoked the work after that round."""
 
     def __init__(self, folder, hold=None, options=OPTIONS):
         hold_setting = {} if hold is None else {"HOLD": str(hold)}
@@ -46,7 +46,7 @@ class Process:
             self._process.send_signal(number)
 
     def end(self):
-        """What it says last, '' if nothing."""
+        """Its last output line, '' if there is none."""
         try:
             output, _ = self._process.communicate(timeout=60)
         finally:
@@ -66,7 +66,7 @@ def processes():
 
 
 def gone(pids, within_s=5.0):
-    """Whether none of the processes is left after a while; a zombie is one that nobody has buried yet."""
+    """Whether all of the processes end within the limit; a zombie counts as ended."""
     until = time.monotonic() + within_s
     while any(pid in pids and not state.startswith("Z") for pid, _, state in processes()):
         if time.monotonic() > until:
@@ -76,7 +76,7 @@ def gone(pids, within_s=5.0):
 
 
 def same(trained, undisturbed):
-    """Whether the run arrived where the other did: weights, evaluations, and every round recorded once."""
+    """Whether both runs have the same weights and evaluations, and each round is recorded once."""
     assert trained.sha256 == undisturbed.sha256
     assert trained.state.final == undisturbed.state.final
     assert [line.round for line in trained.lines] == list(range(1, 9))

@@ -1,6 +1,6 @@
-"""Rollouts made by hand: every number in them is a mark that says where it stands, and what should follow it.
+"""Hand-made rollouts: every number in them encodes its own position and what should follow it.
 
-And the objects that simulated functions store of the rounds that they play.
+Also the objects that simulated functions store for the rounds that they play.
 """
 
 import numpy as np
@@ -72,7 +72,7 @@ def rollout(number, spec, fates=FATES, dtype=np.float64):
 
 
 def followed(fates, t, e):
-    """What comes after a step: `on`, a `cut`, or the `end` of an episode."""
+    """What follows a step: `on`, a `cut`, or the `end` of an episode."""
     fate, last = fates[e][t], t == len(fates[e]) - 1
     return {"t": "end", "c": "cut"}.get(fate, "cut" if last else "on")
 

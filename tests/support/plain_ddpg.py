@@ -14,7 +14,7 @@ SMALLEST = np.finfo(np.float32).tiny
 
 
 class Agents:
-    """All groups' networks through rounds; `own` is what the round itself played."""
+    """All groups' networks over rounds; `own` is the round's own data."""
 
     def __init__(self, spec, team, config, centralised, seed, tensors, own):
         self.spec, self.team, self.config, self.centralised, self.seed = spec, team, config, centralised, seed
@@ -36,7 +36,7 @@ class Agents:
         return generator(self.seed, round_, "replay", update)
 
     def update(self, batch, round_, update):
-        """One update of everybody; every target is made before anybody steps."""
+        """One update of all agents; all targets are computed before any network is updated."""
         self.look_at(batch)
         self.noise = {g: self.gumbel(g, round_, update) for g in self.groups}
         after = {a: self.policy_after(a) for a in range(len(self.spec.agents))}
@@ -129,7 +129,7 @@ class Agents:
         return t == 0 or bool(self.batch.ended[t - 1, e])
 
     def policy_after(self, agent):
-        """The target policy's action after each step by (t, e), where something comes after."""
+        """The target policy's action after each step by (t, e), where the step has a successor."""
         network, found = self.policy_target[self.team.groups[agent]], {}
         for e in range(self.num_envs):
             hidden = network.empty(1)
@@ -149,11 +149,11 @@ class Agents:
         return found
 
     def detached_after_burn_in(self, hidden, t):
-        """The hidden state where learning begins is taken as it is."""
+        """The hidden state at the first learned step is detached."""
         return hidden.detach() if t == self.config.burn_in else hidden
 
     def followed(self, t, e):
-        """Whether anything was seen after the step in the same episode."""
+        """Whether the episode has an observation after the step."""
         return self.cut(t, e) is not None or (t < self.steps - 1 and not self.batch.ended[t, e])
 
     def policy_now(self, agent, t, e, output):
@@ -169,7 +169,7 @@ class Agents:
     # Learning.
 
     def rows(self, group, whose):
-        """Agent, step and environment of the rows that count: where one of the agents `whose` gives is alive."""
+        """Agent, step and environment of the rows that count: one of the agents that `whose` returns is alive."""
         steps = itertools.product(self.members(group), range(self.config.burn_in, self.steps), range(self.num_envs))
         return {(a, t, e): None for a, t, e in steps if any(self.batch.alive[other, t, e] for other in whose(a))}
 

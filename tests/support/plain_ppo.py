@@ -63,7 +63,7 @@ class Network:
 
 
 class Group:
-    """One group's whole update, agent by agent, stretch by stretch."""
+    """One group's whole update, agent by agent, segment by segment."""
 
     def __init__(self, context, algorithm, group):
         self.context, self.group, self.config = context, group, context.config
@@ -78,7 +78,7 @@ class Group:
         self.side = {agent: [other for other in range(3) if sides[other] == sides[agent]] for agent in self.agents}
 
     def counts(self, part, agent, t, e):
-        """Whether a network learns from the agent's step; the critic of a team's return does until nobody is left."""
+        """Whether a network learns from the agent's step; a team return's critic does until all agents are dead."""
         who = self.side[agent] if part == "critic" and self.config.reward == "team" else [agent]
         return any(self.context.batch.alive[other, t, e] for other in who)
 
@@ -100,7 +100,7 @@ class Group:
         inputs = batch.of(batch.observations, agent), batch.of(batch.cut_observations, agent)
         if part == "critic" and self.centralised:
             inputs = batch.state, batch.cut_state
-        elif part == "critic":  # nothing, where the agent is not there to see
+        elif part == "critic":  # zeros if the agent is dead
             left = (batch.alive[agent] & ~batch.terminated[agent])[tuple(batch.cut.T)]
             inputs = inputs[0] * batch.alive[agent][..., None], inputs[1] * left[:, None]
         return [
@@ -170,7 +170,7 @@ class Group:
         return found
 
     def pieces(self, network, part):
-        """What is shuffled: ``(agent, copy, steps, state before)``; living rows alone, or living stretches."""
+        """The shuffled units ``(agent, environment, steps, state before)``: single living rows or living segments."""
         batch = self.context.batch
         steps, num_envs = batch.ended.shape
         if not self.config.recurrent:
@@ -184,7 +184,7 @@ class Group:
         with torch.no_grad():
             for agent in self.agents:
                 inputs, _ = self._inputs(part, agent)
-                # As it was left by the step before: an episode's begin is seen when the stretch is unrolled.
+                # The state after the step before; unrolling the segment resets it at an episode's start.
                 after = network.unrolled(inputs, self.begins, network.empty(num_envs))[2]
                 before[agent] = torch.cat([network.empty(num_envs)[None], after])
         chunks = [
@@ -207,7 +207,7 @@ class Group:
             yield from (order[start:end] for start, end in itertools.pairwise(bounds))
 
     def loss_of(self, pieces, network, loss):
-        """The mean over the living rows of some pieces, each unrolled alone."""
+        """The mean over the living rows of some units, each unrolled alone."""
         part, losses, every = network.part, [], {agent: self._inputs(network.part, agent)[0] for agent in self.agents}
         for agent, e, steps, state in pieces:
             outputs, _, _ = network.unrolled(

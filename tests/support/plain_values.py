@@ -1,4 +1,4 @@
-"""Q-learning of a team as one would write it with automatic differentiation: all networks at once, no stages.
+"""A plain implementation of a team's Q-learning with automatic differentiation: all networks at once, no stages.
 
 Everything is computed step by step from the rollouts themselves; from the algorithms it takes only the addresses of
 minibatches (see `sample_uniformly`) and the tensors to start from. Doubles throughout.
@@ -9,7 +9,7 @@ import torch
 
 from functions.randomness import generator
 
-torch.set_num_threads(1)  # nothing here is large enough for two
+torch.set_num_threads(1)  # the arrays are too small for a second thread to pay
 
 
 def address(context):
@@ -117,7 +117,7 @@ class Minibatch:
 
 
 def network(p, x, h):
-    """A perceptron of ReLU layers; with a GRU for its last hidden layer where it has one."""
+    """A perceptron of ReLU layers; the last hidden layer may be a GRU."""
     last = sum(name.startswith("w") for name in p) - 1
     for k in range(last):
         x = torch.relu(x @ p[f"w{k}"] + p[f"b{k}"])
@@ -209,7 +209,7 @@ class Plain:
         self.chase(context.round * config.updates_per_round + context.update + 1)
 
     def seen(self, context, length, groups):
-        """The minibatch of groups that learn together, and what all agents' values in it are."""
+        """The minibatch of groups that learn together, and all agents' values in it."""
         config = self.config
         if config.priority:
             priorities = self.priorities.setdefault(groups, [1.0] * count_segments(self.rollouts, length))
@@ -268,7 +268,7 @@ class Plain:
         return rewards / scale, level / scale
 
     def returns(self, side):
-        """The side's return from each of its steps of the round, until all of it are dead or the episode is cut."""
+        """The side's return from each step of the round, until all its agents are dead or the episode is cut."""
         steps, num_envs = self.rollouts[0]["ended"].shape
         starts = [(self.rollouts[0], 0, env) for env in range(num_envs)]
         batch = Minibatch(self.spec, self.team, starts, steps, self.config.time_limit, self.config.burn_in)
@@ -308,7 +308,7 @@ class Plain:
         return self.lost(batch, torch.stack(errors), learned)
 
     def joint_loss(self, batch, taken, future, side):
-        """VDN and QMIX: the side's joint value towards the side's return while anybody is alive."""
+        """VDN and QMIX: the side's joint value towards the side's return while one of its agents is alive."""
         head = f"g{min(self.team.groups[agent] for agent in side):02d}"
         counted = torch.stack([batch.learned[a] for a in side]).any(dim=0)
         rewards, offset = self.scaled(f"normaliser/{head}", self.side_rewards(batch, side[0]), counted, [side])
@@ -332,7 +332,7 @@ class Plain:
         return self.lost(batch, joint - target, counted)
 
     def walk(self, batch, rewards, t, b, playing, value):
-        """Discounted rewards while somebody plays on, and the value of the remaining agents where the walk ends."""
+        """Discounted rewards while an agent is alive, and the value of the remaining agents at the last step."""
         total, gamma = 0.0, self.config.gamma
         for k in range(self.config.n_step):
             total = total + gamma**k * rewards[t + k, b]
@@ -361,7 +361,7 @@ class Plain:
 
     @property
     def tensors(self):
-        """By the names that they are stored under."""
+        """The tensors by the names under which they are stored."""
         found = {f"{key}/{name}": t.detach().numpy() for key, p in self.online.items() for name, t in p.items()}
         for key, p in self.target.items():
             found |= {f"{target_of(key)}/{name}": tensor.numpy() for name, tensor in p.items()}

@@ -1,4 +1,4 @@
-"""Every test that learns holds for all of these seeds: the first is a quick test, the others are under conformance."""
+"""The seeds of every learning test: the first runs in the quick suite, the others in the conformance suite."""
 
 import pytest
 

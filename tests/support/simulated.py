@@ -59,7 +59,7 @@ def promising(plan, **fields):
 
 
 def objects(request):
-    """What a task stores: its kinds and references to made-up bodies."""
+    """The objects that a task stores: kinds and references to fake bodies."""
     match request:
         case DescribeTask() | EvaluateTask():
             kinds = []
@@ -74,7 +74,7 @@ def objects(request):
 
 
 def reply(request, returns=-1.0):
-    """A reply of the right form; every episode gives `returns`."""
+    """A well-formed reply; every episode returns `returns`."""
     match request:
         case DescribeTask():
             return DescribeReply(spec=SPEC)
@@ -95,7 +95,7 @@ def reply(request, returns=-1.0):
 
 
 def sample_reply(request, returns):
-    """What the rollouts of a request give when every episode gives `returns`."""
+    """The answer to a request's rollouts if every episode returns `returns`."""
     each = request.num_envs * request.rollout_length // SPEC.horizon
     episodes = each * len(request.rollouts)
     steps = request.num_envs * len(request.rollouts) * request.rollout_length
@@ -107,7 +107,7 @@ def sample_reply(request, returns):
 
 
 def report(function, request, answer=None, outcome="answered", duration_ms=10.0, init_ms=0.0):
-    """How the platform reports an attempt; `answer` None where it gave none."""
+    """The platform's report of an attempt; `answer` is None if the attempt gave none."""
     body = _ENCODER.encode(answer) if answer else b""
     return Report(
         id=request.id,
@@ -122,7 +122,7 @@ def report(function, request, answer=None, outcome="answered", duration_ms=10.0,
 
 
 def answered(function, request, returns=-1.0, usage=None, **timing):
-    """The report of an attempt that went well."""
+    """The report of a successful attempt."""
     made = objects(request)
     usage = usage or Usage(puts=0 if request.inline_objects else len(made), gets=1)
     inlined = {ref.key: ref.key.encode() for ref in made.values()} if request.inline_objects else {}
@@ -138,14 +138,14 @@ def answered(function, request, returns=-1.0, usage=None, **timing):
 
 
 def failed(function, request, again=True, message="it raised"):
-    """The report of an attempt that says what went wrong."""
+    """The report of a failed attempt, with its error."""
     kind = "environment" if again else "not_finite"
     answer = Failed(id=request.id, attempt=request.attempt, kind=kind, message=message, again=again)
     return report(function, request, answer)
 
 
 def well(function, request):
-    """The script in which nothing ever goes wrong."""
+    """The script in which every attempt succeeds."""
     return [answered(function, request)]
 
 
@@ -196,7 +196,7 @@ class MemoryLedger(dict):
 
 
 class ScriptedInvoker:
-    """Answers each attempt with the reports that `script` gives it, one a second; `asked` lists the requests."""
+    """Answers each attempt with `script`'s reports, one a second; `asked` lists the requests."""
 
     def __init__(self, script, storage):
         self.script, self.storage = script, storage
@@ -237,7 +237,7 @@ class Lines(list):
 
 
 class World:
-    """The outside of one run, which outlives its drivers."""
+    """The ports of one run, which outlive its drivers."""
 
     def __init__(self, plan, script=well):
         self.plan = plan
@@ -245,7 +245,7 @@ class World:
         self.invoker = ScriptedInvoker(script, self.storage)
 
     def driver(self):
-        """A new driver that has taken up the run; nobody hears of what an earlier one asked."""
+        """A new driver that has resumed the run; replies to an earlier driver's requests are dropped."""
         self.invoker.close()
         ports = Ports(self.storage, self.ledger, self.invoker, self.journal)
         driver = Driver(self.plan, ports, lambda: self.invoker.now)

@@ -1,4 +1,4 @@
-"""Rounds made up at random, for agents of any kind; nobody played them, and rows end in every way in which they can."""
+"""Random synthetic rounds for agents of any kind, with every way in which a row can end."""
 
 import itertools
 from dataclasses import replace
@@ -21,7 +21,7 @@ KINDS = {
 
 
 def spec(kind, masked=False, sides=(), state_size=5):
-    """Three agents: two of this kind, one that makes one choice; without a state of the task's own for size 0."""
+    """Three agents: two of this kind, one with a single choice; no global state for size 0."""
     return EnvSpec(
         agents=("a", "b", "c"),
         classes=(
@@ -47,7 +47,7 @@ def episodes(rng, agents, steps, num_envs):
 
 
 def _acted(rng, kind, shape, masked):
-    """Random legal actions, what was legal, and log-probabilities beside those of a policy that has learnt nothing."""
+    """Random legal actions, their masks, and log-probabilities close to those of an untrained policy."""
     legal, report = np.ones((*shape, kind.actions), bool), 0.1 * rng.standard_normal(shape)
     if kind.continuous:
         normal = rng.standard_normal((*shape, kind.actions))
@@ -66,7 +66,7 @@ def _acted(rng, kind, shape, masked):
 
 
 def rollout_of(spec, rng, steps, num_envs, precision=np.float64):
-    """A rollout as actors name it; agents that are gone see, do and get something, too."""
+    """A rollout with actors' tensor names; dead agents have observations, actions and rewards, too."""
     agents, shape = len(spec.agents), (steps, num_envs)
     terminated, alive, ended, truncated = episodes(rng, agents, *shape)
     cut = np.argwhere(truncated | ((np.arange(steps) == steps - 1)[:, None] & ~ended))
@@ -111,7 +111,7 @@ def meddled(spec, rollout):
 
 
 def joined(spec, rollout, rollouts=1):
-    """A batch of one rollout, labelled as `rollouts`."""
+    """A batch of one rollout, labelled `rollouts`."""
     return replace(
         join(spec, {f"{rollout_prefix(0)}/{name}": array for name, array in rollout.items()}, (0,)), rollouts=rollouts
     )

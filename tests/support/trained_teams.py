@@ -47,7 +47,7 @@ def invoke_learner(task, storage):
 
 
 def returned(task, policy):
-    """The return of one greedy episode, summed over agents; for tasks in which nothing is drawn."""
+    """The return of one greedy episode, summed over agents; for deterministic tasks."""
     environment = registry.make(task, 1)
     seen, total = environment.reset(np.random.default_rng(0)), 0.0
     for _ in range(environment.spec.horizon):

@@ -1,4 +1,4 @@
-"""Rollouts made up at random and a team that learns from them: `Scene`, for tests of off-policy learning."""
+"""Random rollouts and a team that learns from them: `Scene`, for tests of off-policy learning."""
 
 import numpy as np
 from synthetic import episodes
@@ -12,7 +12,7 @@ from functions.environments.base import AgentClass, EnvSpec
 from functions.learner import stages
 
 STEPS, NUM_ENVS, ROLLOUTS, FIRST = 6, 3, 3, 2
-TIGHT, WIDE = 0.05, 1e9  # caps of norms that bind for every network, and for none
+TIGHT, WIDE = 0.05, 1e9  # gradient-norm caps that clip every network, and none
 
 
 def spec(sides=(), masked=True, state_size=3):
@@ -101,7 +101,7 @@ class Scene:
         return Context(self.spec, self.team, self.config, 5, round_, batch, tensors, self.replay_buffer, update)
 
     def run(self, rule="packed", rounds=2, stored=lambda tensors: tensors):
-        """The tensors after some rounds, work placed by a rule; `stored` changes them between works."""
+        """The tensors after some rounds, with tasks placed by a rule; `stored` changes them between tasks."""
         return self.learned(rule, rounds, stored)[0]
 
     def learned(self, rule="packed", rounds=2, stored=lambda tensors: tensors):

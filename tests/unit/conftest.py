@@ -1,4 +1,4 @@
-"""Property tests are not timed: how long an example takes says more about the machine than about the code."""
+"""Property tests are not timed: an example's time depends more on the machine than on the code."""
 
 from hypothesis import settings
 

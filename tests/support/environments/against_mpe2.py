@@ -34,7 +34,7 @@ MODULES = {
 
 @dataclass(frozen=True)
 class Case:
-    """A task of ours; `counts` are what mpe2 is told where we are told `agents`."""
+    """A task of ours; `counts` are mpe2's options for our option `agents`."""
 
     name: str
     agents: int | None = None
@@ -82,7 +82,7 @@ FIXED = [
 
 
 def random_actions(engine, rng):
-    """Choices, or numbers among which are zeros, ones and agents that keep quite still."""
+    """Choices, or numbers that include zeros, ones and agents at rest."""
     actions = []
     for kind in engine.spec.classes:
         shape = (engine.num_envs, len(kind.agents))
@@ -98,7 +98,7 @@ def random_actions(engine, rng):
 
 
 def crowded(engine, rng, every=1):
-    """The state, but in every so many-th copy the bodies are so close that they overlap, and move."""
+    """The state, with overlapping, moving bodies in some environments."""
     state = engine.snapshot()
     position, velocity = state.position.copy(), state.velocity.copy()
     some = position[::every]
@@ -109,7 +109,7 @@ def crowded(engine, rng, every=1):
 
 
 def place(name, world, state, copy):
-    """Puts the start of one copy into a world of mpe2."""
+    """Copies the start of one environment into an mpe2 world."""
     for body, position in zip([*world.agents, *world.landmarks], state.position[copy], strict=True):
         body.state.p_pos = position.copy()
     for agent, velocity in zip(world.agents, state.velocity[copy], strict=True):
@@ -118,7 +118,7 @@ def place(name, world, state, copy):
 
 
 def single_out(name, world, goals):
-    """Makes `goals` what the scenario's own start would have drawn."""
+    """Sets `goals` to what the scenario's own reset would have drawn."""
     if name == "mpe/simple_reference":
         for agent, goal in zip(world.agents, goals, strict=True):
             agent.goal_b = goal
@@ -135,7 +135,7 @@ def single_out(name, world, goals):
 
 
 def assert_equals(case, engine, reference, rng):
-    """Plays one episode in every copy from where `engine` stands, and each again in `reference`.
+    """Plays one episode in every environment from `engine`'s state, and each again in `reference`.
 
     Rewards, observations and messages are equal to the last bit, and so are positions and velocities but for
     forces below 1e-300: the engine avoids slow denormals in exp there, and mpe2 has zeros.
@@ -157,7 +157,7 @@ def assert_equals(case, engine, reference, rng):
 
 
 def actions_by_agent(spec, actions, copy):
-    """What each agent does in one copy, by name."""
+    """Each agent's action in one environment, by name."""
     given = {}
     for kind, chosen in zip(spec.classes, actions, strict=True):
         for agent, action in zip(kind.agents, chosen[copy], strict=True):

@@ -1,4 +1,4 @@
-"""Environments that a run meets once and must survive: `pettingzoo:bad_environments:<name>`; two agents, five steps."""
+"""Environments whose fault a run must survive: `pettingzoo:bad_environments:<name>`; two agents, five steps."""
 
 import os
 import time
@@ -38,7 +38,7 @@ class NotANumber(Sound):
 
 
 class Forges(Sound):
-    """Puts an object of its own where the run `forged` will store its first trajectory."""
+    """Writes an object under the key at which the run `forged` will store its first trajectory."""
 
     def reward(self, action):
         path = Path("runs/forged/objects/rounds/000000/sample/00000-00000.trajectory.safetensors")

@@ -1,4 +1,4 @@
-"""Environments that go wrong: `pettingzoo:faulty_environments:<name>`; two agents, episodes of five steps."""
+"""Environments that fail: `pettingzoo:faulty_environments:<name>`; two agents, episodes of five steps."""
 
 import os
 import random
@@ -8,12 +8,12 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 from pettingzoo import ParallelEnv
 
-# How often a step goes wrong in the environments that do not always do; not seeded, as faults are not.
+# The probability that a step of the intermittent environments fails; not seeded, as real faults are not.
 _RARELY = 0.005
 
 
 class Sound(ParallelEnv):
-    """Goes well: the reward is 1 for action 1."""
+    """Never fails: the reward is 1 for action 1."""
 
     render_mode = None
 
@@ -47,14 +47,14 @@ class Sound(ParallelEnv):
         return {agent: np.zeros(2, np.float32) for agent in self.agents}
 
     def fault(self):
-        """What goes wrong."""
+        """The fault."""
 
     def reward(self, action):
         return float(action)
 
 
 class Hangs(Sound):
-    """Never comes back from a step."""
+    """Every step hangs."""
 
     def fault(self):
         time.sleep(3600)
@@ -68,7 +68,7 @@ class Raises(Sound):
 
 
 class Dies(Sound):
-    """Now and then takes its whole process along."""
+    """Occasionally kills its process."""
 
     def fault(self):
         if random.SystemRandom().random() < _RARELY:
@@ -76,7 +76,7 @@ class Dies(Sound):
 
 
 class Stalls(Sound):
-    """Now and then never comes back from a step."""
+    """A step occasionally hangs."""
 
     def fault(self):
         if random.SystemRandom().random() < _RARELY:

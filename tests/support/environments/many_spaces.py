@@ -1,4 +1,4 @@
-"""A small PettingZoo environment for every kind of space: what its agents may see and do is chosen by name."""
+"""A small PettingZoo environment for every kind of space: observation and action spaces are chosen by name."""
 
 import itertools
 import types
@@ -35,9 +35,9 @@ DEEDS = {
 
 
 class Studio(ParallelEnv):
-    """`count` agents that see samples of one space, and whose actions, which must be legal, are kept in `done`.
+    """`count` agents that observe samples of one space; their actions, which must be legal, are kept in `done`.
 
-    `does` names what they do, with a bar between where they differ.
+    `does` names their action spaces, separated by bars where they differ.
     An episode is `max_cycles` steps; a step pays 1. `masked` masks, of as many places as there are actions, allow all
     but the places in `forbidden`, a digit each.
     """

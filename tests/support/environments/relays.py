@@ -1,4 +1,4 @@
-"""PettingZoo environments that run and stop in ways of every kind: `relay(KIND)`, and with `fault` they go wrong."""
+"""PettingZoo environments with every kind of interface and episode end: `relay(KIND)`; with `fault` they fail."""
 
 import types
 
@@ -71,7 +71,7 @@ class Relay(ParallelEnv):
 
 
 class Speaking(Relay):
-    """A relay with a state of its own."""
+    """A relay with a global state."""
 
     def state(self):
         return np.array([[self.steps, len(self.agents)]])
@@ -129,13 +129,13 @@ FAULTS = {
 
 
 class Stateful(Relay):
-    """Calls something else its state, as some games of PettingZoo do."""
+    """Its attribute `state` is something else, as in some games of PettingZoo."""
 
     state: types.MappingProxyType = types.MappingProxyType({"runner_0": 3})
 
 
 class LengthInside(Relay):
-    """Keeps its length in the game inside, as some games of PettingZoo do."""
+    """Its length is an attribute of the inner game, as in some games of PettingZoo."""
 
     def __init__(self, **options):
         super().__init__(max_cycles=0)
@@ -143,7 +143,7 @@ class LengthInside(Relay):
 
 
 class Mute(Relay):
-    """Takes its length and does not tell it."""
+    """Accepts its length as an option and does not expose it."""
 
     def __init__(self, max_cycles):
         super().__init__(max_cycles=0)
@@ -164,7 +164,7 @@ class Pictured(Relay):
 
 
 class Tired(Relay):
-    """Forgets with `reset` how far it ran, unless it is made anew."""
+    """Observations are multiplied by the number of resets of this instance."""
 
     ran = 0
 

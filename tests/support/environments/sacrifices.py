@@ -1,4 +1,4 @@
-"""A game in which it pays for the team that one of it dies early: `pettingzoo:sacrifices:game`."""
+"""A game in which an agent's early death pays for the team: `pettingzoo:sacrifices:game`."""
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
@@ -7,7 +7,7 @@ from pettingzoo import ParallelEnv
 
 class Game(ParallelEnv):
     """Two steps. In the first the martyr may take 1 for itself, or die for nothing; in the second the heir gets 5 if
-    it died. What the heir does makes no difference."""
+    it died. The heir's actions have no effect."""
 
     render_mode = None
 

@@ -1,4 +1,4 @@
-"""SMAC's and SMACv2's published interface over a battle in plain Python, odd corners included.
+"""SMAC's and SMACv2's published interface over a battle in plain Python, including its peculiarities.
 
 Units stand on a line and reach `REACH` steps. Allies act first: 0 no-op (the dead), 1 stop, 2 back, 3 forward, 4 and 5
 never possible, 6 + e shoots enemy e. Then every living enemy hits the first living ally in reach. All do damage 1.
@@ -11,7 +11,7 @@ import numpy as np
 
 REACH = 3
 MAPS = {
-    # Everybody starts in reach, with the same health in every episode: figures by hand.
+    # All units start in reach, with the same health in every episode, so that results can be computed by hand.
     "duel": {"n_agents": 2, "n_enemies": 1, "limit": 5, "start": (0, 0), "health": (2, 3)},
     "3m": {"n_agents": 3, "n_enemies": 3, "limit": 12, "start": (0, 6), "health": (2, 2)},
     "10gen_terran": {"limit": 12, "start": (0, 6), "health": (2, 2)},
@@ -27,7 +27,7 @@ class CannotResetException(Exception):
 
 
 class World:
-    """What the games of a test share: how StarCraft is installed, and what became of it."""
+    """State shared by a test's games: how StarCraft is installed, and the processes that were started."""
 
     def __init__(self):
         self.running = set()
@@ -82,7 +82,7 @@ class StarCraft2Env:
         if self.world.launch_error is not None:
             raise self.world.launch_error
         self.world.launches += 1
-        # A process that was there is forgotten, not ended.
+        # An existing process is forgotten, not ended.
         self._process = self.world.launches
         self.world.running.add(self._process)
         self._draws = random.Random(self._seed)
@@ -184,7 +184,7 @@ class StartPositions:
 
 
 class EitherPositions:
-    """A distribution that holds others."""
+    """A distribution that contains others."""
 
     def __init__(self, config):
         self.rng = np.random.default_rng()
@@ -236,7 +236,7 @@ class StarCraftCapabilityEnvWrapper:
 
 
 class SMACv2Env(StarCraft2Env):
-    """SMACv2's environment: who sees what depends on the process's two generators."""
+    """SMACv2's environment: visibility depends on the process's two generators."""
 
     def reset(self, episode_config=None):
         if episode_config["ally_start_positions"]["item"][0] == 6:

@@ -1,3 +1,3 @@
-"""Stands for a matplotlib that is not installed."""
+"""Simulates a missing matplotlib."""
 
 raise ModuleNotFoundError("No module named 'matplotlib'", name="matplotlib")

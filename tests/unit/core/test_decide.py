@@ -131,7 +131,7 @@ def test_the_absolute_metric_takes_ten_times_the_episodes_in_parts_of_the_users_
     [
         ("stop.rounds=0", 0, "rounds"),
         ("stop.rounds=3", 3, "rounds"),
-        ("stop.env_steps=25", 3, "env_steps"),  # 2 copies x 5 steps a round: 10, 20, 30
+        ("stop.env_steps=25", 3, "env_steps"),  # 2 environments x 5 steps a round: 10, 20, 30
         ("stop.seconds=3", None, "seconds"),
         ("stop.dollars=0.002", None, "dollars"),
     ],

@@ -42,7 +42,7 @@ def test_an_environment_keeps_every_promise(task):
 
 
 class Broken:
-    """The toy with one promise broken: `change_seen` and `change_step` replace what it returns."""
+    """The toy with one violation of the protocol: `change_seen` and `change_step` replace what it returns."""
 
     def __init__(self, num_envs, change_seen=None, change_step=None, options=None, spec=None):
         task = EnvTask(name="toy/signal", options={"horizon": 4} | (options or {}))
@@ -129,7 +129,7 @@ def test_a_broken_promise_is_named(broken, message):
 
 
 class Painted(Broken):
-    """Several choices or numbers, with one promise broken."""
+    """Several choices or numbers, with one violation of the protocol."""
 
     def __init__(self, num_envs, kind=None, does="several choices", masked=False, sides=(), **changes):
         super().__init__(num_envs, **changes)

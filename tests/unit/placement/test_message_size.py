@@ -92,7 +92,7 @@ def test_what_a_user_sets_is_kept_as_far_as_messages_of_deployed_functions_hold_
         for fields in ({}, {"fixed_sizes": True}, {"fixed_sizes": True, "can_inline": False})
     )
     assert (here.rounds, here.inline_objects) == (100, True)
-    # 100 rollouts of 64 copies end an episode each: 100 x (64 + 2) x 25 bytes and 2 KB more of returns a round, four KB
-    # of figures; a third more again in the header of inline objects.
+    # 100 rollouts end 64 episodes each: 100 x (64 + 2) x 25 bytes and 2 KB more of returns a round, four KB
+    # of metrics; a third more again in the header of inline objects.
     assert deployed.inline_objects and 10 < deployed.rounds < 20
     assert (detached.rounds, detached.inline_objects) == (100, False)

@@ -619,8 +619,8 @@ def test_answers_that_leave_the_region_are_paid_for():
         )
         for inline_objects in (False, True)
     )
-    # The trajectories' 3,000 bytes, the state's 1,200, and in their headers what sampling (2,198 bytes) and learning
-    # (3,840 + 384) tell, in base64, at $0.09 a GB, and done again after losses.
+    # The trajectories' 3,000 bytes, the state's 1,200, and in their headers the reports of sampling (2,198 bytes) and
+    # learning (3,840 + 384), in base64, at $0.09 a GB, and done again after losses.
     base64_bytes = (4200 + 2198 + 4224) * 4 / 3
     assert inlined.coordination == pytest.approx(1.05 * (stored.coordination + base64_bytes * 0.09 / 2**30), abs=1e-10)
 
