@@ -67,7 +67,7 @@ def test_driven_from_here_the_cloud_adds_logs_starts_and_waiting(found):
 
 def test_detached_the_coordinator_is_a_function_and_answers_lie_in_storage(found):
     (there, _), (gone, bill) = found[THERE], found[GONE]
-    # A turn begins the run and one follows each of its ten waves: describe, initialise, two a round, two evaluations.
+    # One turn starts the run and one follows each of its ten waves: describe, initialise, two a round, two evaluations.
     assert gone.meter.coordinator.invocations == 11
     # It is started once, for a second; 40 ms of work and 65 of waiting each time.
     assert gone.meter.coordinator.billed_ms == 11 * 105 + 1000

@@ -1,4 +1,4 @@
-"""The families of the built-in algorithms, by what they can do."""
+"""The families of the built-in algorithms, by capability."""
 
 from functions.algorithms.base import AlgorithmSpec
 from functions.algorithms.registry import BUILT_IN

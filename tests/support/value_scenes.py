@@ -62,7 +62,7 @@ TOGETHER = Team(groups=(0, 1, 0, 1), identity=True)
 
 
 class Scene:
-    """Some rollouts, a team, and the tensors that it begins with; targets and moments are not those of round 0, and the
+    """Some rollouts, a team, and its initial tensors; targets and moments are not those of round 0, and the
     scale of rewards is only where this is the `first` update."""
 
     def __init__(

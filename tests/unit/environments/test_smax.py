@@ -81,7 +81,7 @@ def test_the_sizes_are_jaxmarls(name, allies, enemies):
     spec = registry.spec(EnvTask(name=f"smax/{name}"))
     (kind,) = spec.classes
     assert spec.agents == tuple(f"ally_{i}" for i in range(allies))
-    # 13 features of every other unit and 10 of one's own; four moves, stop, and every enemy.
+    # 13 features of every other unit and 10 of the agent's own; four moves, stop, and every enemy.
     assert kind.observation_size == 13 * (allies - 1 + enemies) + 10
     assert kind.actions == 5 + enemies
     # Of all units 10 features, team and type.

@@ -56,7 +56,7 @@ def test_no_sequence_of_joint_actions_beats_the_best_return_and_only_one_reaches
 
 
 def test_random_answers_get_the_return_worked_out_by_hand():
-    # Two agents, three signals: each is right with q = 1/3, one is with p = 1 - (2/3)^2 = 5/9, and the episode
+    # Two agents, three signals: each is right with q = 1/3, at least one with p = 1 - (2/3)^2 = 5/9, and the episode
     # goes on. A step gives 2q = 2/3 on average: a mean of 2/3 (1 + p + ... + p^4) = 2/3 (1 - p^5) / (1 - p) = 1.42061.
     actions = np.random.default_rng(6)
     num_envs = 20_000

@@ -155,7 +155,7 @@ def test_what_nothing_can_be_learned_from_is_not_drawn_again_unless_there_is_not
 
 
 def test_groups_that_draw_by_other_priorities_learn_from_other_rows():
-    """The buffer caches the last minibatch only; another one is drawn anew."""
+    """The buffer caches the last minibatch only; another one is drawn again."""
     agent = Alone(batch_size=2)
     agent.hold(0, {(0, 0): rollout(10, 11, 12, 13)})
     drawn = [Draw(np.array(indices), np.ones(2)).minibatch(agent.context(0)) for indices in ([0, 1], [3, 2], [0, 1])]

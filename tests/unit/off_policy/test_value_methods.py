@@ -55,7 +55,7 @@ def values(task, name, cells, seed, **settings):
     return outputs(policy, cells) + np.array(each)[:, None, None]
 
 
-# -- what can be learned
+# -- learnable tasks
 
 
 @each_seed
@@ -215,7 +215,7 @@ def test_exploring_falls_in_a_straight_line_and_then_stays(name):
     assert [behaviour.amount for behaviour in behaviours] == pytest.approx([0.9, 0.7, 0.5, 0.1, 0.1])
 
 
-# -- what they learn from
+# -- learning data
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_where_time_limits_are_ends_one_jump_does_not_decide_the_gradient(name, 
     assert config.resolved(registry.spec(TWO_STEP)).huber_delta == huber
 
 
-# -- what is refused
+# -- refusals
 
 
 REFUSED = {

@@ -313,7 +313,7 @@ def test_a_forecast_is_the_bill_of_its_operations_and_its_compute(
     saved = bill(Layout(workload).checkpointing(place), PRICES, architecture, storage)
     assert found.requests == pytest.approx(again * float(paid.requests))
     assert found.storage + found.ledger == pytest.approx(again * float(paid.storage) + float(saved.storage))
-    # With one function at a time the wall clock is what is billed, up to a millisecond for each task.
+    # With one function at a time the wall-clock time is the billed time, up to a millisecond for each task.
     tasks = next(line.quantity for line in paid.lines if line.name == "lambda requests")
     most = Meter(actor=Charge(mb_ms=math.ceil(1769 * (found.seconds * 1000 + float(tasks)))))
     least = Meter(actor=Charge(mb_ms=math.floor(1769 * found.seconds * 1000)))
