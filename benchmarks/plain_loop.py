@@ -134,10 +134,10 @@ class Learner:
         values = raw * self._normaliser.scale + self._normaliser.centre
         residuals = rewards + GAMMA * values[:, 1:] - values[:, :-1]
         advantages = np.empty_like(residuals)
-        inlined = np.zeros_like(residuals[:, 0])
+        advantage = np.zeros_like(residuals[:, 0])
         for t in reversed(range(residuals.shape[1])):
-            inlined = residuals[:, t] + GAMMA * LAMBDA * inlined
-            advantages[:, t] = inlined
+            advantage = residuals[:, t] + GAMMA * LAMBDA * advantage
+            advantages[:, t] = advantage
         targets = advantages + values[:, :-1]
         self._normaliser.update(targets)
         targets = (targets - self._normaliser.centre) / self._normaliser.scale

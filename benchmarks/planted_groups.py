@@ -82,14 +82,14 @@ def train(folder: Path, rounds: int) -> dict[str, Array]:
 def twins(tensors: Mapping[str, Array], rng: np.random.Generator) -> dict[str, Array]:
     """Networks of six agents as in `PLANTED`: three of the trained six, twice each, all with noise."""
     originals = rng.choice(AGENTS, GROUPS, replace=False)
-    num_envs = {}
+    networks = {}
     for agent, planted in enumerate(PLANTED):
         original = f"policy/{group_name(int(originals[planted]))}/"
         for name in sorted(name for name in tensors if name.startswith(original)):
             weights = tensors[name]
             noise = NOISE * weights.std() * rng.standard_normal(weights.shape)
-            num_envs[name.replace(original, f"policy/{group_name(agent)}/")] = (weights + noise).astype(np.float32)
-    return num_envs
+            networks[name.replace(original, f"policy/{group_name(agent)}/")] = (weights + noise).astype(np.float32)
+    return networks
 
 
 def played(policy: Policy, transitions: int, address: int) -> tuple[Array, Array]:

@@ -1,10 +1,9 @@
 """Functions run in the tests' process and runs draw no picture, except in tests of processes and pictures."""
 
 import gc
-import os
 from collections import Counter
-from pathlib import Path
 
+import drawing_commands
 import pytest
 
 from coordinator.backends import local
@@ -18,9 +17,7 @@ from infra.local.processes import WorkerPool
 # Test collection makes no garbage; the collector would double its time.
 gc.disable()
 
-# Commands in subprocesses draw no picture either.
-_WITHOUT_PICTURES = Path(__file__).parent / "support/without_pictures"
-os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(_WITHOUT_PICTURES), os.environ.get("PYTHONPATH")]))
+drawing_commands.without_pictures()
 
 
 def pytest_collection_finish(session):

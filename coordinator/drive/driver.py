@@ -115,7 +115,7 @@ class Driver:
         """
         record = self._ports.ledger.load(STATE)
         if version not in (None, record.version if record else 0):
-            raise StaleVersion("somebody else went on with the run")
+            raise StaleVersion("another driver continued the run")
         if record is not None:
             self._version, self._item_size, self._committed = (
                 record.version,
@@ -381,7 +381,7 @@ class Driver:
             kept.add(self._plan.opponents.policies.key)
         unfinished = [key for key in listed if key not in kept and not self._half_written(key)]
         if unfinished and (record := self._ports.ledger.load(STATE)) is not None and record.version != self._version:
-            raise StaleVersion("somebody else went on with the run")
+            raise StaleVersion("another driver continued the run")
         self._ports.storage.delete(unfinished)
 
     def _half_written(self, key: str) -> bool:

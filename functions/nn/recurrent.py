@@ -119,7 +119,7 @@ class Trace(NamedTuple):
     def hidden(self) -> Array:
         """The hidden states; raises `ValueError` for a feed-forward network."""
         if self.unrolled is None:
-            raise ValueError("a network without memory has no hidden state")
+            raise ValueError("a network without a GRU has no hidden state")
         return self.unrolled.hidden
 
 

@@ -17,7 +17,7 @@ _ITEM = "set"
 
 
 class DynamoCompletions:
-    """The sets of one run under `scope` (``tell/<tenant>/<run>``); safe for any number of threads and processes.
+    """The sets of one run under `scope` (``sets/<tenant>/<run>``); safe for any number of threads and processes.
 
     `ADD` to a set is idempotent, so the SDK may repeat it when a reply is lost.
     """

@@ -39,7 +39,7 @@ class Settings:
 
     def completions(self, run: str) -> str:
         """The prefix of the partition keys of a run's completion sets."""
-        return f"tell/{self.tenant}/{run}"
+        return f"sets/{self.tenant}/{run}"
 
     @property
     def live(self) -> str:

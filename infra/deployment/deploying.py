@@ -71,7 +71,7 @@ def _put(cloud: Cloud, stacks: Stacks, name: str, body: str, parameters: Mapping
             if after is None or after.status not in _SUCCEEDED:
                 raise DeploymentFault(_failure(stacks, name, after))
             return after
-    raise DeploymentFault(f"somebody else keeps changing stack {name}; wait for their end and deploy again")
+    raise DeploymentFault(f"another process keeps changing stack {name}; wait until it ends and deploy again")
 
 
 def _ready(cloud: Cloud, stacks: Stacks, name: str, say: Say) -> Stack | None:
@@ -96,7 +96,7 @@ def _ready(cloud: Cloud, stacks: Stacks, name: str, say: Say) -> Stack | None:
 
 def _failure(stacks: Stacks, name: str, stack: Stack | None) -> str:
     if stack is None:
-        return f"stack {name} was deleted by somebody else while it was deployed; deploy again"
+        return f"stack {name} was deleted by another process while it was deployed; deploy again"
     return f"stack {name} is {stack.status}: {stacks.why(stack.id)}"
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from commands import SMALL, Commands
+from drawing_commands import with_pictures
 
 from coordinator.ablation.arms import ARMS
 
@@ -30,7 +31,11 @@ def everything(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ablation")
     command = ["ablate", *TINY, "--seeds", "2", "--random", "0", "--jobs", "2"]
     done = subprocess.run(
-        [sys.executable, "-m", "coordinator.cli.app", *command], cwd=folder, capture_output=True, text=True
+        [sys.executable, "-m", "coordinator.cli.app", *command],
+        cwd=folder,
+        env=with_pictures(),
+        capture_output=True,
+        text=True,
     )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.splitlines(), folder / "ablations" / "signal-mappo"

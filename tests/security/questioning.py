@@ -190,7 +190,7 @@ def query(asking: Asking, where: str) -> None:
 def batch(asking: Asking, where: str) -> None:
     """A batch whose first key is the caller's own."""
     name, key = key_of(where)
-    own = {"scope": {"S": "tell/alpha/r/1/0/0"}, "item": {"S": "set"}}
+    own = {"scope": {"S": "sets/alpha/r/1/0/0"}, "item": {"S": "set"}}
     asking.client("dynamodb").batch_get_item(RequestItems={name: {"Keys": [own, key]}})
 
 
@@ -202,7 +202,7 @@ def transact(asking: Asking, where: str) -> None:
 def transact_updates(asking: Asking, where: str) -> None:
     """Two updates at once, the first of which is allowed."""
     name, key = key_of(where)
-    own = {"scope": {"S": f"tell/alpha/{uuid.uuid4()}/1/0/0"}, "item": {"S": "set"}}
+    own = {"scope": {"S": f"sets/alpha/{uuid.uuid4()}/1/0/0"}, "item": {"S": "set"}}
     update = {"UpdateExpression": "SET a = :a", "ExpressionAttributeValues": {":a": {"N": "1"}}}
     items = [{"Update": {"TableName": name, "Key": one, **update}} for one in (own, key)]
     asking.client("dynamodb").transact_write_items(TransactItems=items)

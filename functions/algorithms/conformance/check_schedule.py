@@ -24,8 +24,8 @@ def check_placements(
             )
         _require_same(expected, found.state, rule)
         packed = packed or found
-        require(found.metrics == packed.metrics, f"placement {rule} reports other figures than packed")
-        require(found.tables == packed.tables, f"placement {rule} tells other summaries than packed")
+        require(found.metrics == packed.metrics, f"placement {rule} reports other metrics than packed")
+        require(found.tables == packed.tables, f"placement {rule} reports other summaries than packed")
 
 
 def check_whole(

@@ -97,8 +97,8 @@ def _check_kind(result: object) -> None:
         finite = array.dtype.kind != "f" or bool(np.isfinite(array).all())
         require(finite, f"{name} holds NaN or infinity")
     for name, value in result.metrics.items():
-        require(isinstance(value, float | int), f"the figure {name} is a {type(value).__name__}, not a float")
-        require(bool(np.isfinite(value)), f"the figure {name} is NaN or infinite")
+        require(isinstance(value, float | int), f"the metric {name} is a {type(value).__name__}, not a float")
+        require(bool(np.isfinite(value)), f"the metric {name} is NaN or infinite")
 
 
 def _check_result(now: _Round, stage: StageSpec, group: int, result: StageResult) -> None:

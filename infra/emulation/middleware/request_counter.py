@@ -204,7 +204,7 @@ class RequestCounter:
 
 
 def _of_item(key: Item, operation: str, by: str) -> RequestKind:
-    """Scopes are ``run/<tenant>/<run>``, ``tell/<tenant>/<run>/<set>`` and ``live/<tenant>``, whose items are runs."""
+    """Scopes are ``run/<tenant>/<run>``, ``sets/<tenant>/<run>/<set>`` and ``live/<tenant>``, whose items are runs."""
     scope, item = key["scope"]["S"].split("/"), key["item"]["S"]
     if scope[0] == "live":
         return RequestKind(item, "dynamodb", operation, "live", by)

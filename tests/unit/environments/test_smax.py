@@ -7,6 +7,7 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from drawing_commands import with_pictures
 
 from functions.contract import BadRequest, MissingExtra
 from functions.environments import conformance, registry
@@ -67,7 +68,9 @@ def test_jax_starts_silently_on_one_thread_and_leaves_the_settings_of_the_proces
         "threads = [path.read_text().strip() for path in Path('/proc/self/task').glob('*/comm')]\n"
         "print(same, jax.default_backend(), sum('XLAEigen' in name for name in threads))"
     )
-    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
+    completed = subprocess.run(
+        [sys.executable, "-c", code], env=with_pictures(), capture_output=True, text=True, check=True, timeout=300
+    )
     one_thread = "1" if sys.platform == "linux" else "0"
     assert completed.stdout == f"True cpu {one_thread}\n"
 

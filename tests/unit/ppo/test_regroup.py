@@ -288,7 +288,7 @@ def test_after_lessons_the_merged_policy_acts_as_every_member_did(name):
     together, agreeing = legal_divergence(found, state, rollouts)
     assert metrics["distil_kl_before/g00"] == pytest.approx(apart, rel=1e-4)
     assert metrics["distil_kl_after/g00"] == pytest.approx(together, rel=1e-3, abs=1e-6)
-    assert apart > 0.3
+    assert apart > 0.1
     # The task shows three different observations, so one network can be all three policies. By Pinsker's inequality
     # the total variation is then at most 0.7 % (root mean square).
     assert together < 1e-4

@@ -112,7 +112,8 @@ def test_many_values_have_the_interquartile_mean_and_a_bootstrap_interval():
     expected = stats.bootstrap(
         (values,), lambda x, axis: stats.trim_mean(x, 0.25, axis), method="percentile", n_resamples=4000, rng=2
     ).confidence_interval
-    assert found.ci95 == pytest.approx((expected.low, expected.high), abs=0.15)
+    # With other seeds the two bootstraps' ends differed by at most 5 % of the interval.
+    assert found.ci95 == pytest.approx((expected.low, expected.high), abs=0.1 * (expected.high - expected.low))
     assert estimate(values, "x") == found
 
 

@@ -208,15 +208,16 @@ def test_with_many_samples_the_divergence_is_that_of_the_gaussians(means, sds):
         tables = np.stack([rng.normal(mean, sd, (1000, 1)) for mean, sd in zip(means, sds, strict=True)])
         estimates.append(matrix(DISTANCES["kde-kl"], tables)[0, 1])
     expected = (kl(0, 1) + kl(1, 0)) / 2
-    assert abs(np.mean(estimates) - expected) < 3 * scipy.stats.sem(estimates)
+    # Student's t with 7 degrees of freedom is beyond 6 once in 2,000 times.
+    assert abs(np.mean(estimates) - expected) < 6 * scipy.stats.sem(estimates)
     assert np.mean(estimates) == pytest.approx(expected, rel=0.25)
 
 
 def test_twins_look_no_further_apart_for_being_compared_with_their_own_samples():
-    # With an agent's own sample left in, the estimate for two equal densities of 50 samples is about +0.1.
+    # With an agent's own sample left in, the estimate for two equal densities of 50 samples is about +0.3.
     rng = np.random.default_rng(3)
     estimates = [DISTANCES["kde-kl"].contributions(rng.normal(size=(2, 50, 2)))[0, 1].mean() for _ in range(100)]
-    assert abs(np.mean(estimates)) < 4 * scipy.stats.sem(estimates)
+    assert abs(np.mean(estimates)) < 0.1
 
 
 def test_the_divergence_does_not_depend_on_where_zero_is():
