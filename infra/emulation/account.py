@@ -109,7 +109,7 @@ def _arguments(
 def _spawn(folder: AccountFolder, arguments: list[str], lifeline: int | None) -> str:
     """Starts the process and waits until it answers or ends; returns its error message, if any.
 
-    A full disk keeps it from writing that into its log.
+    A full disk keeps the process from writing the error into its log.
     """
     ready_reader, ready_writer = os.pipe()
     inherited = [ready_writer] if lifeline is None else [ready_writer, lifeline]

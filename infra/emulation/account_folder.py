@@ -88,7 +88,7 @@ class AccountFolder:
         new.replace(self._whereabouts)
 
     def forget(self) -> None:
-        """Removes whereabouts that hold no longer."""
+        """Removes outdated whereabouts."""
         self._whereabouts.unlink(missing_ok=True)
 
     def whereabouts(self) -> Whereabouts | None:

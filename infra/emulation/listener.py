@@ -71,7 +71,7 @@ class _Connection(MotoRequestHandler):
             self.wfile.write(text)
 
     def log_request(self, *_: object) -> None:
-        """Not a line for every request."""
+        """Logs nothing."""
 
 
 def _unwritten(_: bytes) -> None:
@@ -79,7 +79,7 @@ def _unwritten(_: bytes) -> None:
 
 
 def _length(environ: dict[str, Any]) -> tuple[int, ...]:
-    """How much to read: a body without a length is chunked and ends by itself."""
+    """The length of the body; a body without one is chunked and marks its end."""
     return () if environ.get("wsgi.input_terminated") else (int(environ.get("CONTENT_LENGTH") or 0),)
 
 

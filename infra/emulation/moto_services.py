@@ -1,6 +1,6 @@
 """moto's services by the name that their requests are signed with.
 
-moto finds out for itself whom a request is for, but looks through its own folder on the disk to do so, every time.
+moto's own dispatch lists its folder on disk for every request; a lookup by signing name is faster.
 """
 
 import threading
@@ -10,7 +10,7 @@ from moto.moto_server.werkzeug_app import create_backend_app
 
 from infra.emulation.wsgi import App, Environ, Start, reply, service
 
-# By signing name ("Service endpoints", API references), what moto calls them. Lambda's data plane, CloudFormation and
+# By signing name ("Service endpoints", API references), moto's names. Lambda's data plane, CloudFormation and
 # STS are answered before a request comes here.
 _SERVICES = {
     "dynamodb": "dynamodb",

@@ -1,7 +1,7 @@
 """The process of an emulated account: ``python -m infra.emulation.server FOLDER``.
 
 moto keeps buckets, tables, queues and roles; our own Lambda runs the functions; our own CloudFormation makes stacks.
-One server on a free port of 127.0.0.1 answers for all of them. FOLDER/account.json says where, once it does.
+One server on a free port of 127.0.0.1 answers for all of them. Once it answers, FOLDER/account.json has its address.
 """
 
 import argparse
@@ -117,7 +117,7 @@ def _claim(folder: AccountFolder) -> bool:
 
 
 def _parse_arguments() -> argparse.Namespace:
-    """What the command line says."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(description="Run an emulated account.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--region", default="us-east-1")
@@ -166,7 +166,7 @@ def main() -> int:
     _wait_for_end(chosen.lifeline)
     folder.forget()
     account.close()
-    # All that is left to do is to give back memory, which the system does at once and Python piece by piece.
+    # Only memory is left to free, which the system does faster than Python.
     logging.shutdown()
     os._exit(0)
 

@@ -9,7 +9,7 @@ Environ = dict[str, Any]
 Start = Callable[..., Any]
 App = Callable[[Environ, Start], Iterable[bytes]]
 
-# A request says in its signature for whom it is meant (AWS Signature Version 4, "Credential").
+# A request's signature names its service (AWS Signature Version 4, "Credential").
 _SCOPE = re.compile(r"Credential=[^/,\s]+/\d+/[^/,\s]+/([^/,\s]+)/aws4_request")
 
 
@@ -31,7 +31,7 @@ def operation(environ: Environ) -> str:
 
 def body(environ: Environ) -> bytes:
     """The request's whole body, which later readers can read again."""
-    # The server hands over bodies that it has read to their end, so that a connection can be used again.
+    # The server reads bodies to their end first, so that the connection can be reused.
     stream = environ["wsgi.input"]
     if not isinstance(stream, io.BytesIO):
         stream = environ["wsgi.input"] = io.BytesIO(stream.read(int(environ.get("CONTENT_LENGTH") or 0)))

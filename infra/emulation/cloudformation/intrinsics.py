@@ -14,15 +14,15 @@ _VARIABLE = re.compile(r"\$\{(!?)([^}]+)\}")
 
 
 class Unresolved(Exception):
-    """A template asks for what it does not define; the message says for what."""
+    """A template refers to an undefined name; the message has the name."""
 
 
 @dataclass
 class Scope:
-    """What the names in a template stand for.
+    """The values of the names in a template.
 
-    `parameters`: parameters and pseudo parameters. `made`: of each resource that exists, what `Ref` gives, and its
-    attributes.
+    `parameters`: parameters and pseudo parameters. `made`: the value of `Ref` and the attributes of each existing
+    resource.
     """
 
     template: Mapping[str, Any]
@@ -30,7 +30,7 @@ class Scope:
     made: Mapping[str, tuple[str, Mapping[str, str]]] = field(default_factory=dict)
 
     def resolve(self, value: Any) -> Any:
-        """`value` with every function in it replaced by what it gives; raises `Unresolved`."""
+        """`value` with every function in it replaced by its value; raises `Unresolved`."""
         found = self._resolve(value)
         return None if found is _NO_VALUE else found
 

@@ -1,7 +1,7 @@
 """The parts of a template that the emulated account honours: each resource type and property, and how.
 
-An entry says who honours it: `moto`, through the service's API; `lambda`, ours; `iam`, ours; or nobody, and
-then why not (`static`). A stack that asks for anything else fails by name, so nothing is lost unseen.
+An entry names the part that honours it: `moto`, through the service's API; our `lambda`; our `iam`; or none, with the
+reason (`static`). A stack with anything else fails with its name, so nothing is ignored silently.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -138,7 +138,7 @@ def paths(properties: Any, at: str = "") -> Iterator[str]:
             yield from paths(choice, at)
     elif properties != {"Ref": "AWS::NoValue"}:
         parts = () if called or at.endswith(_WHOLE) else _parts(properties, at)
-        if not parts and properties not in ({}, []):  # what is empty sets nothing
+        if not parts and properties not in ({}, []):  # an empty value sets nothing
             yield at
         for part, value in parts:
             yield from paths(value, part)

@@ -21,10 +21,9 @@ class TranslationFailed(Exception):
 
 
 def translate(text: str, parameters: Mapping[str, str], region: str) -> dict[str, Any]:
-    """The CloudFormation template that the SAM template `text` (YAML) stands for; raises `TranslationFailed`.
+    """The CloudFormation template of the SAM template `text` (YAML); raises `TranslationFailed`.
 
-    `parameters` are needed because SAM looks through references to them, for one when it names a function's version
-    after its settings.
+    `parameters` are needed because SAM resolves references to them, for example in the name of a function's version.
     """
     from boto3 import Session
     from samtranslator.model.exceptions import InvalidDocumentException
@@ -44,7 +43,7 @@ def translate(text: str, parameters: Mapping[str, str], region: str) -> dict[str
 
 
 def prepare() -> None:
-    """Imports what a translation needs."""
+    """Imports the translator."""
     translate(_SMALLEST, {}, "us-east-1")
 
 

@@ -43,7 +43,7 @@ class Event:
 
 @dataclass
 class Stack:
-    """A stack as it stands. `template` is translated; `resources` are in the order in which they were made."""
+    """A stack. `template` is translated; `resources` are in the order in which they were made."""
 
     name: str
     id: str

@@ -1,8 +1,8 @@
 """Stack operations on translated templates, for the kinds of resources that our template has.
 
-moto has a CloudFormation too. It drops the types and properties that it does not know without a word, tells nothing of
-single resources, rolls nothing back, publishes a function's next version before it has updated the function, and
-imports most of moto. Here every resource is made through its service's own API, and what is not emulated fails by name.
+moto has a CloudFormation too. It ignores unknown types and properties silently, reports no single resources, rolls
+nothing back, publishes a function's next version before it has updated the function, and imports most of moto. Here
+every resource is made through its service's own API, and a resource that is not emulated fails with its name.
 Statuses, their order and the policies `Retain` follow the CloudFormation user guide: "Stack status codes", "Stack
 failure options" and "DeletionPolicy attribute".
 """

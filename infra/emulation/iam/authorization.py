@@ -1,12 +1,12 @@
 """IAM authorization: WSGI middleware that checks every request against the policies of its signer.
 
-What AWS does before a service sees a request is done here: the signer's key stands for a role session, and the role's
-policies, the session's own policy and the bucket's policy are judged together (IAM user guide, "Policy evaluation
-logic"), and who assumes a role must be trusted by it. What cannot be mapped to an action, or a policy that cannot be
-read, is refused; so is a deletion of several objects as a whole, where S3 would refuse only some of them.
+As on AWS, a request is authorized before its service sees it: the signer's key identifies a role session; the role's
+policies, the session's policy and the bucket's policy are evaluated together (IAM user guide, "Policy evaluation
+logic"), and a role's trust policy must allow those who assume it. A request without a known action, or under an
+unreadable policy, is refused; so is a whole deletion of several objects, of which S3 would refuse only some.
 
-The operator's key stands for the account's administrator: it may do all that no bucket policy denies. Signatures are
-not verified; what proves a session is its token, which nobody else is told. Presigned addresses, permission boundaries
+The operator's key is the administrator's: it may do all that no bucket policy denies. Signatures are not verified; a
+session is proven by its token, which only its holder has. Presigned addresses, permission boundaries
 and organisations' policies are not emulated.
 
 There is no TLS on the way to an emulated account, so every request counts as one that came over it, unless its header
@@ -57,7 +57,7 @@ class Credentials(NamedTuple):
 
 @dataclass(frozen=True)
 class _Caller:
-    """Whom a key stands for. `names` are what policies may call it, the name in error messages last.
+    """The owner of a key. `names` are its principals in policies; error messages have the last one.
 
     `role` is None for the operator; `session` is the session's own policy, None where it has none.
     """
@@ -134,7 +134,7 @@ class IamAuthorization:
         return made
 
     def _refusal(self, environ: Environ, by: Signer, caller: _Caller, actions: list[ServiceAction] | None) -> str:
-        """Why the caller may not, in the words of AWS; '' if it may."""
+        """AWS's message if the caller is not authorized, else ''."""
         if actions is None:
             if caller.role is None:
                 return ""

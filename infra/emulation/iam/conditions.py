@@ -51,9 +51,9 @@ _ARN_COLONS = 5
 
 
 def like(text: str, value: str, context: Mapping[str, Sequence[str]]) -> bool:
-    """Whether `value` is what `text` says: ``*`` is any characters, ``?`` one, ``${key}`` what `context` has for it.
+    """Whether `value` matches `text`: ``*`` is any characters, ``?`` one, ``${key}`` the key's value in `context`.
 
-    What stands for a variable counts letter by letter; where it stands for nothing, nothing fits.
+    A variable's value is matched literally; without a value nothing matches.
     """
     values = _variables(text, context)
     return values is not None and _pattern(text, values, False, False).fullmatch(value) is not None
@@ -73,7 +73,7 @@ def action_like(text: str, action: str) -> bool:
 
 
 def plain(text: str, context: Mapping[str, Sequence[str]]) -> str | None:
-    """`text` with its variables replaced, and no wildcards; None where one of them stands for nothing."""
+    """`text` with its variables replaced, and no wildcards; None if one has no value."""
     if "${" not in text:
         return text
     values = _variables(text, context)
@@ -84,7 +84,7 @@ def plain(text: str, context: Mapping[str, Sequence[str]]) -> str | None:
 
 
 def _variables(text: str, context: Mapping[str, Sequence[str]]) -> tuple[str, ...] | None:
-    """What the variables in `text` stand for, in order; None where one of them stands for nothing."""
+    """The values of the variables in `text`, in order; None if one has no value."""
     if "${" not in text:
         return ()
     found = [_variable(token[1], context) for token in _TOKEN.finditer(text) if token[2] is None]
@@ -116,7 +116,7 @@ def _pattern(text: str, values: tuple[str, ...], arn: bool, any_case: bool) -> "
 
 
 class NotEmulated(Exception):
-    """A policy uses what is not emulated; the message says what. Whatever it decides goes against the caller."""
+    """A policy uses an element that is not emulated, which the message names; it then decides against the caller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class Condition:
     if_exists: bool = False
 
     def holds(self, context: Context) -> bool:
-        """Whether the request is as the condition says; raises `NotEmulated`."""
+        """Whether the request meets the condition; raises `NotEmulated`."""
         given = context.get(self.key)
         if self.test is None:
             return (not given) == (self.values[0].lower() == "true")

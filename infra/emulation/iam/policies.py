@@ -1,7 +1,7 @@
 """Evaluates IAM policies for a request. Pure.
 
 Rules: IAM user guide, "Policy evaluation logic", "IAM JSON policy elements reference" and "How IAM roles differ from
-resource-based policies". What cannot be read is held against the caller: a statement that it touches denies.
+resource-based policies". An unreadable element counts against the caller: its statement denies.
 """
 
 import json
@@ -32,7 +32,7 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement, read. `principals` are of resource policies; `not_emulated` is what of it is not emulated."""
+    """A parsed statement. `principals` are of resource policies; `not_emulated` are elements that are not emulated."""
 
     allows: bool
     actions: tuple[str, ...]
@@ -65,7 +65,7 @@ class Policy:
         self._about: dict[str, tuple[Statement, ...]] = {}
 
     def about(self, action: str) -> tuple[Statement, ...]:
-        """The statements about an action. There are few actions, and they are asked again and again."""
+        """The statements about an action. Cached, because the same few actions recur."""
         found = self._about.get(action)
         if found is None:
             found = tuple(statement for statement in self._statements if statement.names_action(action))
@@ -132,7 +132,7 @@ _ELEMENTS = {"Sid", "Effect", "Action", "NotAction", "Resource", "NotResource", 
 
 
 def _unreadable(given: Document, not_emulated: str) -> Statement:
-    """As much as can be read of it: it denies what it is about."""
+    """The readable part of a statement, which denies."""
     sid = str(given.get("Sid", "")) if isinstance(given, Mapping) else ""
     try:
         return Statement(False, _texts(given["Action"]), _texts(given["Resource"]), sid=sid, not_emulated=not_emulated)

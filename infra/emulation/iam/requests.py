@@ -45,7 +45,7 @@ _QUEUE_ACTIONS = {
 
 
 class Signer(NamedTuple):
-    """Who signed a request, for which service in which region (AWS Signature Version 4)."""
+    """The signer of a request, its service and its region (AWS Signature Version 4)."""
 
     key: str
     region: str
@@ -53,7 +53,7 @@ class Signer(NamedTuple):
 
 
 class Account(NamedTuple):
-    """The emulated account: its number, and what the partition keys of its tables are called."""
+    """The emulated account: its number, and the names of its tables' partition keys."""
 
     number: str
     partition_keys: Mapping[str, str] = {}

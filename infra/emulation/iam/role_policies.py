@@ -1,6 +1,6 @@
 """The policies of the emulated account's roles and buckets, as its stacks define them.
 
-moto drops conditions that it does not know, so its copies of policies are never asked.
+moto drops conditions that it does not know, so its copies of policies are never used.
 """
 
 from collections.abc import Collection, Mapping
@@ -39,7 +39,7 @@ class Rules:
         self._roles[role] = {kept: policy for kept, policy in self._roles.get(role, {}).items() if kept != name}
 
     def drop_role(self, arn: str) -> None:
-        """Forgets a role; its credentials are worthless from then on."""
+        """Removes a role; its credentials are invalid from then on."""
         self._roles.pop(arn, None)
         self._trust.pop(arn, None)
 
@@ -48,15 +48,15 @@ class Rules:
         self._buckets[bucket] = read(document, of_resource=True)
 
     def drop_bucket_policy(self, bucket: str) -> None:
-        """The bucket has no policy any more."""
+        """Removes the bucket's policy."""
         self._buckets.pop(bucket, None)
 
     def put_table(self, name: str, partition_key: str) -> None:
-        """What the partition key of a table is called, which conditions on LeadingKeys need."""
+        """Sets the name of a table's partition key, which conditions on LeadingKeys need."""
         self._partition_keys[name] = partition_key
 
     def drop_table(self, name: str) -> None:
-        """Forgets a table."""
+        """Removes a table."""
         self._partition_keys.pop(name, None)
 
     def has_role(self, arn: str) -> bool:

@@ -14,7 +14,7 @@ from infra.emulation.wsgi import Environ, body
 
 # Buckets are named in the path, not in the host.
 _HOST = re.compile(r"(?:localhost|\d+\.\d+\.\d+\.\d+|\[[0-9a-f:]+\])(?::\d+)?")
-# Path and query as they were sent: what may be read in two ways is not read.
+# Path and query as they were sent: an ambiguous one is refused.
 _BUCKET = r"(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])"
 _PATH = re.compile(rf"/(?:{_BUCKET}(?:/(?P<key>[^?#]*))?)?(?:\?[^#]*)?")
 _COPIED = re.compile(rf"/?{_BUCKET}/(?P<key>[^?#;]+)(?:\?versionId=(?P<version>[\w.-]+))?")
@@ -96,7 +96,7 @@ def s3_actions(environ: Environ) -> list[ServiceAction] | None:
 
 
 def missing(action: ServiceAction) -> ServiceAction:
-    """What S3 asks for before it says that a key holds nothing: the right to list, with the key as the prefix."""
+    """The action that S3 requires before it reports a missing key: to list with the key as prefix."""
     bucket, _, key = action.resource.partition("/")
     return ServiceAction("s3:ListBucket", bucket, {"s3:prefix": (key,)})
 
@@ -157,7 +157,7 @@ def _on_object(environ: Environ, arn: str, method: str, given: Mapping[str, str]
 
 
 def _creation(environ: Environ, arn: str, whole: bool) -> list[ServiceAction] | None:
-    """What is asked by writing an object, or with `whole` False a part of one, or the beginning of an upload."""
+    """The actions of writing an object, or with `whole` False of a part or of the start of an upload."""
     tags = _tags(environ.get("HTTP_X_AMZ_TAGGING", ""))
     source = environ.get("HTTP_X_AMZ_COPY_SOURCE")
     copied = _copied(source) if source is not None else []

@@ -70,7 +70,7 @@ class Environment:
         function, request_id = self.function, invocation.request_id
         log = self._output.take()
         if not self._fresh and not self._warm(request_id):
-            self._restart()  # it ended after its last answer; nobody has to know
+            self._restart()  # it ended after its last answer, which is no error
         init_ms, ready = self._initialise(request_id, log) if self._fresh else (None, True)
         log.append(platform_log.start(request_id, function.version))
         began = time.monotonic()

@@ -7,7 +7,7 @@ from infra.emulation.lambda_service.schedules import Schedules
 
 
 def kinds(clients: Clients, known: functions.Functions, schedules: Schedules, rules: Rules) -> dict[str, Kind]:
-    """What makes the resources of each type."""
+    """The maker of the resources of each type."""
     return {
         "AWS::S3::Bucket": storage.Bucket(clients),
         "AWS::S3::BucketPolicy": storage.BucketPolicy(rules),

@@ -31,7 +31,7 @@ _BESIDE_VERSIONS = ("ReservedConcurrentExecutions", "RecursiveLoop", "Tags")
 class Functions:
     """The settings of the stacks' functions by name, and their published versions.
 
-    The code that runs is `code`, folders on this machine, whatever a template says.
+    The code that runs is `code`, folders on this machine; the template's code is ignored.
     """
 
     def __init__(self, lambdas: Lambdas, code: tuple[Path, ...]) -> None:
@@ -102,7 +102,7 @@ class Functions:
 
 
 def frozen(settings: Properties) -> Properties:
-    """What of a function's properties its versions keep (Lambda developer guide, "Manage Lambda function versions")."""
+    """The properties that a function's versions keep (Lambda developer guide, "Manage Lambda function versions")."""
     return {name: value for name, value in settings.items() if name not in _BESIDE_VERSIONS}
 
 
@@ -122,7 +122,7 @@ def _version(name: str, version: str, settings: Properties, code: tuple[Path, ..
 
 
 def _handler(settings: Properties) -> str:
-    """An image says in its command what a zip's `Handler` says."""
+    """The handler: an image's command, or a zip's `Handler`."""
     return str(settings.get("Handler") or settings["ImageConfig"]["Command"][0])
 
 
@@ -201,11 +201,11 @@ class Version:
         equal = self._functions.equal(function)
         pages = client.get_paginator("list_versions_by_function").paginate(FunctionName=function)
         if equal is not None and equal in pages.search("Versions[].Version"):
-            # Lambda answers with the version that there is, CloudFormation with these words.
+            # Lambda returns the existing version, CloudFormation fails with this message.
             raise ValueError(
                 f"A version for this Lambda function exists ( {equal} ). Modify the function to create a new version."
             )
-        if self._functions.published(function):  # so that moto, which knows less of a function, sees a change
+        if self._functions.published(function):  # so that moto, which compares fewer properties, sees a change
             client.update_function_configuration(FunctionName=function)
         created = client.publish_version(FunctionName=function)
         self._functions.publish(function, created["Version"])
@@ -263,7 +263,7 @@ class EventInvokeConfig:
 
 
 class Permission:
-    """AWS::Lambda::Permission: who else may invoke a function."""
+    """AWS::Lambda::Permission: other principals that may invoke a function."""
 
     fixed = frozenset({"Action", "FunctionName", "Principal", "SourceArn"})
 

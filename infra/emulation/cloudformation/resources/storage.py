@@ -200,7 +200,7 @@ class LogGroup:
 
 
 class BucketPolicy:
-    """AWS::S3::BucketPolicy. It is not moto's, which takes every `Deny` for one without conditions."""
+    """AWS::S3::BucketPolicy. moto's own ignores the conditions of a `Deny`."""
 
     fixed = frozenset({"Bucket"})
 
