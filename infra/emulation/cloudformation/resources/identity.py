@@ -9,7 +9,7 @@ from infra.emulation.iam.role_policies import Rules
 
 
 class Role:
-    """AWS::IAM::Role with policies of its own."""
+    """AWS::IAM::Role with inline policies."""
 
     fixed = frozenset[str]()
 
@@ -46,7 +46,7 @@ class Role:
 
 
 class Policy:
-    """AWS::IAM::Policy: one more policy for several roles."""
+    """AWS::IAM::Policy: an inline policy added to several roles."""
 
     fixed = frozenset({"PolicyName", "Roles"})
 
@@ -66,7 +66,7 @@ class Policy:
             _drop_policy(self._clients, self._rules, role, properties["PolicyName"])
 
     def _roles(self, properties: Properties) -> list[str]:
-        """The ARNs of the roles, of those that are still there."""
+        """The ARNs of the roles that still exist."""
         client = self._clients("iam")
         found = []
         for name in properties["Roles"]:
