@@ -44,7 +44,7 @@ class Account:
     def stop(self) -> None:
         """Ends the account with its functions and data; idempotent. Raises `AccountFault`."""
         for number, patience_s in ((signal.SIGTERM, _STOP_S), (signal.SIGKILL, _STOP_S)):
-            # The lock identifies the process: another one with that number does not hold it.
+            # The lock shows that the process id still belongs to the account and was not reused.
             if self.folder.whereabouts() not in (None, self.whereabouts) or not self.folder.alive():
                 return
             with suppress(ProcessLookupError):

@@ -59,7 +59,7 @@ class AccountFolder:
         self._whereabouts = self.root / "account.json"
 
     def make(self) -> None:
-        """Makes the folder, accessible to its owner only because it will hold credentials."""
+        """Creates the folder with mode 0700, because it will hold credentials."""
         self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def starting(self) -> Lock:

@@ -146,7 +146,7 @@ class Condition:
         return any(results) if self.every is False else all(results)
 
     def _without(self) -> bool:
-        """Whether it holds for an absent key. ForAllValues holds, ForAnyValue only with IfExists."""
+        """Whether the condition holds for an absent key: ForAllValues does, ForAnyValue only with IfExists."""
         if self.every is not None:
             return self.every or self.if_exists
         return self.negated or self.if_exists

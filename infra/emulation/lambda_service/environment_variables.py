@@ -33,7 +33,7 @@ def variables(
     that select CPU instructions.
 
     AWS documentation, "Working with Lambda environment variables": a function may set those before `own`, but not those
-    after it. AWS_ENDPOINT_URL is specific to the emulation: by default SDK calls of a function stay in it.
+    after it. AWS_ENDPOINT_URL is specific to the emulation: it directs the SDK's calls to the emulated account.
     AWS_EXECUTION_ENV names the actual interpreter. `home` replaces the environment's own /tmp.
     """
     key, secret, token = account.credentials(function.role_arn, function.name)

@@ -1,6 +1,6 @@
 """Reading from the emulated account's CloudWatch Logs: WSGI middleware that answers FilterLogEvents.
 
-moto keeps the log groups. Their events are kept here, which saves a request to moto per event and bounds their memory.
+moto keeps the log groups. Their events are kept here, which saves a request to moto per event and limits memory use.
 Requests and answers follow the API reference, "FilterLogEvents".
 """
 
