@@ -339,7 +339,7 @@ def _schedule(target: Mapping[str, Any], period_s: float) -> Schedule:
 
 
 def rate(expression: str) -> float:
-    """Seconds per event of ``rate(5 minutes)`` (EventBridge user guide, "Rate expressions"); raises `ValueError`."""
+    """Period in seconds of ``rate(5 minutes)`` (EventBridge user guide, "Rate expressions"); raises `ValueError`."""
     inside = expression.removeprefix("rate(").removesuffix(")").split()
     if len(inside) != 2 or not inside[0].isdigit() or inside[1].removesuffix("s") not in _UNITS_S:
         raise ValueError(f"the emulated account knows schedules like rate(5 minutes), not {expression}")
