@@ -44,7 +44,7 @@ class Account:
     def stop(self) -> None:
         """Ends the account with its functions and data; idempotent. Raises `AccountFault`."""
         for number, patience_s in ((signal.SIGTERM, _STOP_S), (signal.SIGKILL, _STOP_S)):
-            # The lock identifies the process: another one with that number does not hold it.
+            # The lock shows that the process id still belongs to the account and was not reused.
             if self.folder.whereabouts() not in (None, self.whereabouts) or not self.folder.alive():
                 return
             with suppress(ProcessLookupError):
@@ -55,7 +55,7 @@ class Account:
 
 
 def find(root: Path) -> Account | None:
-    """The folder's running account; None where there is none."""
+    """Returns the folder's running account, or None if none runs."""
     folder = AccountFolder(root)
     whereabouts = folder.whereabouts()
     return Account(folder, whereabouts) if whereabouts else None
@@ -69,11 +69,11 @@ def start(
     faults: bool = False,
     lifeline: int | None = None,
 ) -> Account:
-    """The folder's account, started if it does not run; it outlives this process.
+    """Returns the folder's account and starts it if it does not run; it outlives this process.
 
-    Functions import from `code` and from where this module is installed; `processes` of them run at once. With
-    `lifeline`, the reading end of a pipe, the account ends when the other end is closed. `faults` are for tests, see
-    `infra.emulation.middleware.faults`. Two that start at once get the same account. Raises `AccountFault`.
+    Functions import from `code` and from where this module is installed; at most `processes` of them run at once. If
+    `lifeline`, the read end of a pipe, is given, the account ends when the write end closes. `faults` allows the fault
+    injection of `infra.emulation.middleware.faults`. Concurrent callers get the same account. Raises `AccountFault`.
     """
     folder = AccountFolder(root)
     lock = folder.starting()
@@ -109,7 +109,7 @@ def _arguments(
 def _spawn(folder: AccountFolder, arguments: list[str], lifeline: int | None) -> str:
     """Starts the process and waits until it answers or ends; returns its error message, if any.
 
-    A full disk keeps the process from writing the error into its log.
+    The message comes through the pipe because on a full disk the process cannot write it into its log.
     """
     ready_reader, ready_writer = os.pipe()
     inherited = [ready_writer] if lifeline is None else [ready_writer, lifeline]
@@ -121,7 +121,7 @@ def _spawn(folder: AccountFolder, arguments: list[str], lifeline: int | None) ->
             stderr=log,
             env=_environment(),
             pass_fds=inherited,
-            start_new_session=True,  # Ctrl-C in the terminal is for the command alone
+            start_new_session=True,  # Ctrl-C in the terminal must not end the account
         )
     os.close(ready_writer)
     try:
@@ -132,7 +132,7 @@ def _spawn(folder: AccountFolder, arguments: list[str], lifeline: int | None) ->
 
 
 def _environment() -> dict[str, str]:
-    """The environment variables of the account's process: none that lead its calls to AWS or through a proxy."""
+    """The environment variables of the account's process, without those for AWS access or a proxy."""
     kept = {
         name: value
         for name, value in os.environ.items()

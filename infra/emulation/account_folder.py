@@ -1,7 +1,7 @@
 """The folder of an emulated account: its lock, and the address of its account.
 
-An account holds a lock on a file in its folder. The kernel releases a lock when its holder dies, however it dies,
-so nothing that a killed account leaves behind is ever taken for a living one.
+An account holds a lock on a file in its folder. The kernel releases the lock when the holding process ends, even if it
+is killed, so the files of a killed account are never mistaken for a running one.
 """
 
 import fcntl
@@ -15,7 +15,7 @@ ACCOUNT_NUMBER = "123456789012"
 
 
 class Whereabouts(msgspec.Struct, frozen=True):
-    """Where an account answers, and the operator's keys to it."""
+    """An account's endpoint, region, process id and operator credentials."""
 
     endpoint: str
     region: str
@@ -25,14 +25,14 @@ class Whereabouts(msgspec.Struct, frozen=True):
 
 
 class Lock:
-    """A file that one holder at a time can lock; the lock ends with `release`, or with the process."""
+    """An exclusive lock on a file; it ends with `release` or with the process."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._descriptor: int | None = None
 
     def take(self, wait: bool = False) -> bool:
-        """Whether the lock is ours now."""
+        """Tries to take the lock, or waits for it with `wait`; returns whether it was taken."""
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -59,19 +59,19 @@ class AccountFolder:
         self._whereabouts = self.root / "account.json"
 
     def make(self) -> None:
-        """Makes the folder, for its owner alone: it will hold keys."""
+        """Creates the folder with mode 0700, because it will hold credentials."""
         self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def starting(self) -> Lock:
-        """Held while an account is started, so that only one starts."""
+        """The lock held during a start, so that only one account starts."""
         return Lock(self.root / "starting.lock")
 
     def living(self) -> Lock:
-        """Held by the account for as long as it lives."""
+        """The lock that the account holds while it runs."""
         return Lock(self.root / "living.lock")
 
     def alive(self) -> bool:
-        """Whether an account lives here."""
+        """Whether an account runs in this folder."""
         if not self.root.is_dir():
             return False
         lock = self.living()
@@ -80,7 +80,7 @@ class AccountFolder:
         return not free
 
     def write_whereabouts(self, whereabouts: Whereabouts) -> None:
-        """Writes the whereabouts atomically, readable by the folder's owner alone."""
+        """Writes the whereabouts atomically, readable by the folder's owner only."""
         new = self._whereabouts.with_suffix(".new")
         new.unlink(missing_ok=True)
         with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -92,7 +92,7 @@ class AccountFolder:
         self._whereabouts.unlink(missing_ok=True)
 
     def whereabouts(self) -> Whereabouts | None:
-        """Of the account that lives here; None while there is none, or it does not answer yet."""
+        """The running account's whereabouts; None if no account runs, or it does not answer yet."""
         with suppress(FileNotFoundError, NotADirectoryError, msgspec.MsgspecError):
             whereabouts = msgspec.json.decode(self._whereabouts.read_bytes(), type=Whereabouts)
             return whereabouts if self.alive() else None

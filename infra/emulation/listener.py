@@ -17,16 +17,16 @@ _FAILED = b"the emulated account failed; its log tells more"
 class _Connection(MotoRequestHandler):
     """One client's connection.
 
-    Werkzeug closes every connection after one answer, because it cannot know where the next request begins. Here a
-    request is read to its end first, so the connection can be used again, which saves a client most of a call's time.
+    Werkzeug closes every connection after one answer, because it cannot know where the next request begins. This
+    class first reads a request to its end, so the connection can be reused, which saves most of a call's latency.
     """
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-    wbufsize = 1 << 16  # head and body leave together
+    wbufsize = 1 << 16  # sends head and body together
 
     def handle_expect_100(self) -> bool:
-        """Sends "100 Continue" at once: the client waits a second for it."""
+        """Sends "100 Continue" at once, because the client waits up to a second for it."""
         going_on = super().handle_expect_100()
         self.wfile.flush()
         return going_on
@@ -71,7 +71,7 @@ class _Connection(MotoRequestHandler):
             self.wfile.write(text)
 
     def log_request(self, *_: object) -> None:
-        """Logs nothing."""
+        """Suppresses the log line of each request."""
 
 
 def _unwritten(_: bytes) -> None:
@@ -79,10 +79,10 @@ def _unwritten(_: bytes) -> None:
 
 
 def _length(environ: dict[str, Any]) -> tuple[int, ...]:
-    """The length of the body; a body without one is chunked and marks its end."""
+    """The number of bytes to read; empty for a chunked body, which ends by itself."""
     return () if environ.get("wsgi.input_terminated") else (int(environ.get("CONTENT_LENGTH") or 0),)
 
 
 def listen(app: App) -> BaseWSGIServer:
-    """A server on a free port of 127.0.0.1; `serve_forever` serves, each connection on its own thread."""
+    """Returns a server on a free port of 127.0.0.1; `serve_forever` runs it with one thread per connection."""
     return make_server("127.0.0.1", 0, app, threaded=True, request_handler=_Connection)

@@ -1,6 +1,6 @@
-"""moto's services by the name that their requests are signed with.
+"""moto's services by signing name.
 
-moto's own dispatch lists its folder on disk for every request; a lookup by signing name is faster.
+moto can determine a request's service itself, but searches its own folder on the disk for every request.
 """
 
 import threading
@@ -10,8 +10,8 @@ from moto.moto_server.werkzeug_app import create_backend_app
 
 from infra.emulation.wsgi import App, Environ, Start, reply, service
 
-# By signing name ("Service endpoints", API references), moto's names. Lambda's data plane, CloudFormation and
-# STS are answered before a request comes here.
+# moto's service names by signing name ("Service endpoints", API references). Outer middleware answers the requests to
+# Lambda's data plane, CloudFormation and STS.
 _SERVICES = {
     "dynamodb": "dynamodb",
     "ecr": "ecr",
@@ -27,7 +27,7 @@ _SERVICES = {
 
 
 class MotoServices:
-    """Hands every request to its service; the first one for a service loads it."""
+    """Dispatches every request to its service; the first request to a service loads it."""
 
     def __init__(self) -> None:
         self._apps: dict[str, App] = {}

@@ -1,7 +1,7 @@
 """The process of an emulated account: ``python -m infra.emulation.server FOLDER``.
 
 moto keeps buckets, tables, queues and roles; our own Lambda runs the functions; our own CloudFormation makes stacks.
-One server on a free port of 127.0.0.1 answers for all of them. Once it answers, FOLDER/account.json has its address.
+One server on a free port of 127.0.0.1 answers for all services. FOLDER/account.json holds its endpoint once it answers.
 """
 
 import argparse
@@ -38,12 +38,12 @@ from infra.emulation.middleware.request_counter import RequestCounter
 from infra.emulation.moto_services import MotoServices
 from infra.emulation.wsgi import App, Environ, Start
 
-# A process that checks whether an account runs here holds its lock for a moment.
+# A process that checks whether an account runs holds the account's lock for a moment, so taking it is retried.
 _CLAIM_S = 2.0
 
 
 class EmulatedAccount:
-    """Everything of an account, behind one server."""
+    """All services of an account behind one server."""
 
     def __init__(
         self, folder: AccountFolder, region: str, code: tuple[Path, ...], processes: int, faults: bool
@@ -66,11 +66,11 @@ class EmulatedAccount:
         self._server.app = Faults(RequestCounter(app)) if faults else app
 
     def serve(self) -> None:
-        """Begins to answer, on background threads."""
+        """Starts to answer requests on background threads."""
         threading.Thread(target=self._server.serve_forever, name="listener", daemon=True).start()
 
     def close(self) -> None:
-        """Ends all functions."""
+        """Stops all schedules and functions."""
         self._schedules.close()
         self._lambdas.close()
 
@@ -97,7 +97,7 @@ def _key() -> str:
 
 
 def _wait_for_end(lifeline: int | None) -> None:
-    """Returns at SIGTERM or SIGINT, or when the far end of the pipe `lifeline` closes."""
+    """Returns at SIGTERM or SIGINT, or when the write end of the pipe `lifeline` closes."""
     woken, waker = os.pipe()
     os.set_blocking(waker, False)
     signal.set_wakeup_fd(waker)
@@ -107,7 +107,7 @@ def _wait_for_end(lifeline: int | None) -> None:
 
 
 def _claim(folder: AccountFolder) -> bool:
-    """Whether the folder is ours from now on, until this process ends."""
+    """Takes the folder's lock until this process ends; returns False if another account holds it."""
     give_up, lock = time.monotonic() + _CLAIM_S, folder.living()
     while not lock.take():
         if time.monotonic() > give_up:
@@ -166,7 +166,7 @@ def main() -> int:
     _wait_for_end(chosen.lifeline)
     folder.forget()
     account.close()
-    # Only memory is left to free, which the system does faster than Python.
+    # Skips the interpreter's shutdown: the operating system frees the process's memory faster than Python does.
     logging.shutdown()
     os._exit(0)
 

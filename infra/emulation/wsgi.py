@@ -9,7 +9,7 @@ Environ = dict[str, Any]
 Start = Callable[..., Any]
 App = Callable[[Environ, Start], Iterable[bytes]]
 
-# A request's signature names its service (AWS Signature Version 4, "Credential").
+# The credential scope of a signature names the service (AWS Signature Version 4, "Credential").
 _SCOPE = re.compile(r"Credential=[^/,\s]+/\d+/[^/,\s]+/([^/,\s]+)/aws4_request")
 
 
@@ -18,20 +18,20 @@ class Dropped(ConnectionAbortedError):
 
 
 def service(environ: Environ) -> str:
-    """The service that a request is signed for; '' when it is not signed."""
+    """The service that a request is signed for; '' if it is unsigned."""
     found = _SCOPE.search(environ.get("HTTP_AUTHORIZATION", ""))
     return found[1].lower() if found else ""
 
 
 def operation(environ: Environ) -> str:
-    """The operation that a request of a JSON service names, the method of one that names none."""
+    """The operation in the header X-Amz-Target of a JSON service's request, else the HTTP method."""
     target: str = environ.get("HTTP_X_AMZ_TARGET", "")
     return target.rpartition(".")[2] or str(environ["REQUEST_METHOD"])
 
 
 def body(environ: Environ) -> bytes:
-    """The request's whole body, which later readers can read again."""
-    # The server reads bodies to their end first, so that the connection can be reused.
+    """The request's whole body; later readers of `environ` can still read it."""
+    # The server has already read the body to its end, so that the connection can be reused.
     stream = environ["wsgi.input"]
     if not isinstance(stream, io.BytesIO):
         stream = environ["wsgi.input"] = io.BytesIO(stream.read(int(environ.get("CONTENT_LENGTH") or 0)))
@@ -41,6 +41,6 @@ def body(environ: Environ) -> bytes:
 def reply(
     start: Start, status: str, text: bytes, kind: str = "application/json", *headers: tuple[str, str]
 ) -> Iterable[bytes]:
-    """Answers with `text`."""
+    """Answers with the body `text` of the content type `kind`."""
     start(status, [("Content-Type", kind), ("Content-Length", str(len(text))), *headers])
     return [text]

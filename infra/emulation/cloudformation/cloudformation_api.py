@@ -1,6 +1,6 @@
 """CloudFormation's API: WSGI middleware that answers its calls from `Stacks` and forwards all other requests.
 
-Calls and answers are those of the service's query API (CloudFormation API reference).
+Requests and answers follow the service's query API (CloudFormation API reference).
 """
 
 import re
@@ -24,7 +24,7 @@ Fields = Mapping[str, str]
 
 
 class CloudFormation:
-    """Answers for `stacks` before `app` sees the request."""
+    """Answers CloudFormation's requests from `stacks`; `app` gets all other requests."""
 
     def __init__(self, app: App, stacks: Stacks, region: str) -> None:
         self._app, self._stacks, self._region = app, stacks, region
@@ -92,7 +92,7 @@ class CloudFormation:
 
     def _resources(self, fields: Fields) -> Any:
         stack = self._stacks.find(fields["StackName"])
-        # The last event of each resource, deleted ones included, has its status.
+        # The last event of each resource has its status, even after a deletion.
         last = {event.logical: event for event in stack.events if event.logical != stack.name}
         return {
             "StackResourceSummaries": [
@@ -149,7 +149,7 @@ def _document(name: str, value: Any) -> bytes:
 
 
 def _xml(value: Any) -> Iterable[str]:
-    """A response in the query protocol: lists of `member`, None values omitted."""
+    """The XML of a response in the query protocol: list items are `member` elements, None values are omitted."""
     if isinstance(value, Mapping):
         for name, item in value.items():
             if item is not None:
@@ -166,7 +166,7 @@ class InvalidParameters(Exception):
 
 
 def values(defined: Mapping[str, Mapping[str, Any]], given: Mapping[str, str]) -> dict[str, str]:
-    """Every parameter's value as text, the defaults among them; raises `InvalidParameters`."""
+    """Every parameter's value or default as text; raises `InvalidParameters`."""
     if strange := sorted(given.keys() - defined.keys()):
         raise InvalidParameters(f"Parameters: [{', '.join(strange)}] do not exist in the template")
     chosen = {name: str(of["Default"]) for name, of in defined.items() if "Default" in of} | dict(given)
@@ -179,7 +179,7 @@ def values(defined: Mapping[str, Mapping[str, Any]], given: Mapping[str, str]) -
 
 
 def _complaint(of: Mapping[str, Any], value: str) -> str:
-    """The constraint that a value violates, '' if none."""
+    """The constraint that a value violates; '' if none."""
     if "AllowedValues" in of and value not in map(str, of["AllowedValues"]):
         return f"must be one of AllowedValues: [{', '.join(map(str, of['AllowedValues']))}]"
     if "AllowedPattern" in of and not re.fullmatch(of["AllowedPattern"], value):

@@ -1,4 +1,4 @@
-"""The intrinsic functions of CloudFormation templates, as far as ours uses them. Pure.
+"""The intrinsic functions of CloudFormation that our template uses. Pure.
 
 Rules: CloudFormation user guide, "Intrinsic function reference" and "Pseudo parameters reference".
 """
@@ -14,15 +14,15 @@ _VARIABLE = re.compile(r"\$\{(!?)([^}]+)\}")
 
 
 class Unresolved(Exception):
-    """A template refers to an undefined name; the message has the name."""
+    """A template uses an undefined name or a function that is not emulated; the message names it."""
 
 
 @dataclass
 class Scope:
     """The values of the names in a template.
 
-    `parameters`: parameters and pseudo parameters. `made`: the value of `Ref` and the attributes of each existing
-    resource.
+    `parameters` holds parameters and pseudo parameters; `made` holds the value of `Ref` and the attributes of each
+    existing resource.
     """
 
     template: Mapping[str, Any]
@@ -30,12 +30,12 @@ class Scope:
     made: Mapping[str, tuple[str, Mapping[str, str]]] = field(default_factory=dict)
 
     def resolve(self, value: Any) -> Any:
-        """`value` with every function in it replaced by its value; raises `Unresolved`."""
+        """`value` with every intrinsic function replaced by its result; raises `Unresolved`."""
         found = self._resolve(value)
         return None if found is _NO_VALUE else found
 
     def holds(self, condition: str) -> bool:
-        """Whether the template's condition of that name is true."""
+        """Whether the template's condition of that name is true; raises `Unresolved`."""
         try:
             return self._test(self.template.get("Conditions", {})[condition])
         except KeyError:
@@ -112,7 +112,7 @@ class Scope:
 
 
 def function(value: Any) -> str | None:
-    """The name of the intrinsic function that `value` calls, None if it calls none."""
+    """The name of the intrinsic function that `value` calls; None if it calls none."""
     if isinstance(value, dict) and len(value) == 1:
         name = next(iter(value))
         if name == "Ref" or str(name).startswith("Fn::"):
@@ -121,7 +121,7 @@ def function(value: Any) -> str | None:
 
 
 def names(value: Any) -> Iterator[str]:
-    """The names, of resources or parameters, that `value` depends on."""
+    """The names of the resources and parameters that `value` depends on."""
     if isinstance(value, list):
         for item in value:
             yield from names(item)

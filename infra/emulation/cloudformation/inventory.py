@@ -1,7 +1,7 @@
-"""The parts of a template that the emulated account honours: each resource type and property, and how.
+"""The resource types and properties that the emulated account supports.
 
-An entry names the part that honours it: `moto`, through the service's API; our `lambda`; our `iam`; or none, with the
-reason (`static`). A stack with anything else fails with its name, so nothing is ignored silently.
+An entry names the part that implements the property: `moto` through the service's API, our `lambda`, or our `iam`;
+`static` gives the reason why it has no effect. A stack with any other type or property fails; the error names it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import Any
 
 from infra.emulation.cloudformation.intrinsics import function
 
-# Their values are documents in another language, or names that the template defines.
+# The values of these properties are not checked: documents in another language, or names that the template chooses.
 _WHOLE = ("AssumeRolePolicyDocument", "PolicyDocument", "Environment.Variables")
 
 _NO_TIME = "static: time does not pass for objects here, an account lives for hours"
@@ -130,15 +130,15 @@ INVENTORY: Mapping[str, Mapping[str, str]] = {
 
 
 def paths(properties: Any, at: str = "") -> Iterator[str]:
-    """The paths of all properties that are set: ``Rules[].Status``. Of intrinsic functions only the alternatives of a
-    choice are followed."""
+    """The paths of all properties that are set, such as ``Rules[].Status``. Of intrinsic functions only the
+    alternatives of `Fn::If` are followed."""
     called = function(properties)
     if called == "Fn::If":
         for choice in properties["Fn::If"][1:]:
             yield from paths(choice, at)
     elif properties != {"Ref": "AWS::NoValue"}:
         parts = () if called or at.endswith(_WHOLE) else _parts(properties, at)
-        if not parts and properties not in ({}, []):  # an empty value sets nothing
+        if not parts and properties not in ({}, []):  # an empty value sets no property
             yield at
         for part, value in parts:
             yield from paths(value, part)
@@ -166,7 +166,7 @@ _ATTRIBUTES = {
 
 
 def missing(definition: Mapping[str, Any], properties: Any) -> list[str]:
-    """The parts of a resource's definition with these `properties` that are not honoured."""
+    """The unsupported parts of a resource's definition with these resolved `properties`."""
     attributes = [
         f"{definition['Type']} {name}: {value}" if name in _ATTRIBUTES else f"{definition['Type']} {name}"
         for name, value in definition.items()
@@ -176,7 +176,7 @@ def missing(definition: Mapping[str, Any], properties: Any) -> list[str]:
 
 
 def unknown(type_: str, properties: Any) -> list[str]:
-    """The unknown parts of a resource: its type, else paths of properties, sorted."""
+    """The unsupported parts of a resource: its type, or else the sorted paths of its properties."""
     if type_ not in INVENTORY:
         return [type_]
     return sorted({f"{type_} {path}" for path in paths(properties)} - {f"{type_} {path}" for path in INVENTORY[type_]})

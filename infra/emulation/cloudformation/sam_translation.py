@@ -1,7 +1,7 @@
-"""The SAM translation, which CloudFormation does on AWS: done here, without network or credentials.
+"""The SAM translation that CloudFormation does on AWS, without network or credentials.
 
-The translator takes a third of the time that the whole account needs to be imported. It is imported when it is needed,
-or, by `prepare`, once the account answers, while its starter prepares to deploy.
+The translator takes a third of the account's import time. So it is imported at the first translation or by `prepare`,
+which runs once the account answers, while its caller prepares to deploy.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from samtranslator.model.exceptions import InvalidDocumentException
 
-# Translation asks IAM for the ARNs of AWS's own policies; their form is known.
+# Translation reads the ARNs of AWS's managed policies from IAM; here they are composed.
 _PARTITION = "aws"
 
 
@@ -21,9 +21,10 @@ class TranslationFailed(Exception):
 
 
 def translate(text: str, parameters: Mapping[str, str], region: str) -> dict[str, Any]:
-    """The CloudFormation template of the SAM template `text` (YAML); raises `TranslationFailed`.
+    """Translates the SAM template `text` (YAML) into a CloudFormation template; raises `TranslationFailed`.
 
-    `parameters` are needed because SAM resolves references to them, for example in the name of a function's version.
+    `parameters` are needed because SAM resolves references to them, for example when it derives the logical id of a
+    function's version from its settings.
     """
     from boto3 import Session
     from samtranslator.model.exceptions import InvalidDocumentException
@@ -43,11 +44,11 @@ def translate(text: str, parameters: Mapping[str, str], region: str) -> dict[str
 
 
 def prepare() -> None:
-    """Imports the translator."""
+    """Imports the modules of a translation and loads its data."""
     translate(_SMALLEST, {}, "us-east-1")
 
 
-# One function makes the translator read all that it reads only once.
+# Translating one function makes the translator load all data that it reads once.
 _SMALLEST = """
 Transform: AWS::Serverless-2016-10-31
 Resources:
@@ -58,7 +59,7 @@ Resources:
 
 
 def _parsed(text: str) -> Any:
-    """The document, with functions like ``!Ref`` spelled out."""
+    """The YAML document with short forms like ``!Ref`` as full intrinsic functions."""
     import yaml  # type: ignore[import-untyped]
 
     return yaml.load(text, Loader=_loader())
@@ -66,7 +67,7 @@ def _parsed(text: str) -> Any:
 
 @cache
 def _loader() -> Any:
-    """PyYAML's safe loader, the one in C where there is one, which is ten times as fast."""
+    """PyYAML's safe loader, in C if available, which is ten times as fast."""
     import yaml
     from samtranslator.yaml_helper import intrinsics_multi_constructor
 
@@ -78,7 +79,7 @@ def _loader() -> Any:
 
 
 class _Managed(dict[str, str]):
-    """ARNs of managed policies by their names (IAM user guide, "AWS managed policies")."""
+    """ARNs of managed policies by name (IAM user guide, "AWS managed policies")."""
 
     def __missing__(self, name: str) -> str:
         folder = "service-role/" if name.startswith("AWSLambda") else ""

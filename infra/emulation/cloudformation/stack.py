@@ -18,7 +18,7 @@ _LONGEST = {"AWS::S3::Bucket": 63, "AWS::IAM::Role": 64, "AWS::Lambda::Function"
 
 @dataclass(frozen=True)
 class Resource:
-    """A resource of a stack. `properties` are resolved; `kept` and `kept_when_replaced` are its policies `Retain`."""
+    """A resource of a stack. `properties` are resolved; `kept` and `kept_when_replaced` are its `Retain` policies."""
 
     logical: str
     type: str
@@ -43,7 +43,7 @@ class Event:
 
 @dataclass
 class Stack:
-    """A stack. `template` is translated; `resources` are in the order in which they were made."""
+    """A stack's current state. `template` is translated; `resources` are in order of creation."""
 
     name: str
     id: str
@@ -67,7 +67,7 @@ class Stack:
     def enter(self, status: str, reason: str = "") -> None:
         """Sets the stack's next status and records its event."""
         self.record(self.name, STACK_TYPE, self.id, status, reason)
-        # Set last: readers that see the status find all events before it.
+        # Set last, so that readers of the status find all earlier events.
         self.status, self.reason = status, reason
 
     def record(self, logical: str, type_: str, physical: str, status: str, reason: str = "") -> None:
@@ -80,7 +80,7 @@ def stack_id(region: str, account: str, name: str) -> str:
 
 
 def physical_name(stack: str, logical: str, type_: str) -> str:
-    """A new name as CloudFormation makes them: stack, logical id and twelve random characters."""
+    """A new name in CloudFormation's form: stack, logical id and twelve random characters."""
     end = f"-{logical}-{''.join(secrets.choice(_SUFFIX) for _ in range(12))}"
     name = f"{stack[: _LONGEST.get(type_, 255) - len(end)]}{end}"
     return name.lower() if type_ == "AWS::S3::Bucket" else name

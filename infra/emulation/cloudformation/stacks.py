@@ -1,8 +1,8 @@
-"""Stack operations on translated templates, for the kinds of resources that our template has.
+"""Stack operations on translated templates, for the resource types of our template.
 
-moto has a CloudFormation too. It ignores unknown types and properties silently, reports no single resources, rolls
-nothing back, publishes a function's next version before it has updated the function, and imports most of moto. Here
-every resource is made through its service's own API, and a resource that is not emulated fails with its name.
+moto's CloudFormation is not used: it silently drops unknown types and properties, reports no events of single
+resources, does not roll back, publishes a function's next version before it updates the function, and imports most of
+moto. Here every resource is created through its service's API, and an error names each part that is not emulated.
 Statuses, their order and the policies `Retain` follow the CloudFormation user guide: "Stack status codes", "Stack
 failure options" and "DeletionPolicy attribute".
 """
@@ -27,7 +27,7 @@ _SETTLED = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
 
 
 class Invalid(Exception):
-    """A request that CloudFormation refuses; the message is its own."""
+    """A request that CloudFormation refuses; the message is CloudFormation's."""
 
     code = "ValidationError"
 
@@ -39,11 +39,11 @@ class Exists(Invalid):
 
 
 class _Failed(Exception):
-    """A resource could not be made, changed or deleted; the message names it and says why."""
+    """A resource could not be created or updated, or the template is invalid; the message says why."""
 
 
 class Stacks:
-    """The stacks of one region of an account. Operations go on in the background, one at a time for each stack."""
+    """The stacks of one region of an account. Operations run in the background, one at a time for each stack."""
 
     def __init__(self, kinds: Mapping[str, Kind], region: str, account: str) -> None:
         self._kinds, self._region, self._account = kinds, region, account
@@ -51,18 +51,18 @@ class Stacks:
         self._lock = threading.Lock()
 
     def all(self) -> list[Stack]:
-        """All stacks, deleted ones included, oldest first."""
+        """All stacks, including deleted ones, oldest first."""
         return list(self._stacks.values())
 
     def find(self, name: str) -> Stack:
-        """The stack of that id, or the living one of that name; raises `Invalid`."""
+        """The stack with that id, or the existing one with that name; raises `Invalid`."""
         for stack in self.all():
             if name == stack.id or (name == stack.name and not stack.gone):
                 return stack
         raise Invalid(f"Stack with id {name} does not exist")
 
     def create(self, name: str, template: Template, parameters: Mapping[str, str]) -> Stack:
-        """Begins to create a stack; raises `Invalid`."""
+        """Starts to create a stack; raises `Invalid`."""
         with self._lock:
             if any(stack.name == name and not stack.gone for stack in self.all()):
                 raise Exists(f"Stack [{name}] already exists")
@@ -73,7 +73,7 @@ class Stacks:
         return stack
 
     def update(self, name: str, template: Template, parameters: Mapping[str, str]) -> Stack:
-        """Begins to update a stack; raises `Invalid`, also when nothing would change."""
+        """Starts to update a stack; raises `Invalid`, also if nothing would change."""
         with self._lock:
             stack = self.find(name)
             if stack.status not in _SETTLED:
@@ -85,7 +85,7 @@ class Stacks:
         return stack
 
     def delete(self, name: str) -> None:
-        """Begins to delete a stack; a missing stack is ignored, as by CloudFormation."""
+        """Starts to delete a stack; a missing stack is ignored, as by CloudFormation; raises `Invalid`."""
         with self._lock:
             stack = next((s for s in self.all() if name in (s.name, s.id) and not s.gone), None)
             if stack is None:
@@ -138,7 +138,7 @@ class Stacks:
         stack.enter("DELETE_FAILED" if failure else "DELETE_COMPLETE", failure)
 
     def _apply(self, stack: Stack, template: Template, parameters: Mapping[str, str], replaced: list[Resource]) -> None:
-        """Creates and updates the template's resources, deletes none; adds the replaced ones to `replaced`.
+        """Creates and updates the template's resources; deletes none; appends the replaced ones to `replaced`.
 
         Raises `_Failed`.
         """
@@ -160,7 +160,7 @@ class Stacks:
             raise _Failed(f"Template error: {error}") from error
 
     def _settle(self, stack: Stack, logical: str, definition: Mapping[str, Any], scope: Scope) -> Resource:
-        """Creates, updates or keeps the resource."""
+        """Creates, updates, replaces or keeps the resource; raises `_Failed`."""
         type_, before = definition["Type"], stack.resources.get(logical)
         doing = "UPDATE" if before else "CREATE"
         physical = before.made.id if before else ""
@@ -188,7 +188,7 @@ class Stacks:
         return Resource(logical, type_, made, wanted, *policies)
 
     def _clean(self, stack: Stack, replaced: list[Resource]) -> None:
-        """Deletes resources that the template dropped or replaced; a failed deletion is recorded and left behind."""
+        """Deletes resources that the update dropped or replaced; a resource that cannot be deleted is left behind."""
         scope = Scope(stack.template, self._parameters(stack, stack.template, stack.parameters))
         wanted = set(_order(stack.template, scope))
         dropped = [resource for logical, resource in stack.resources.items() if logical not in wanted]
@@ -200,7 +200,7 @@ class Stacks:
                 self._drop(stack, resource)
 
     def _remove(self, stack: Stack, resources: list[Resource]) -> str:
-        """Deletes the resources, the last made first; returns the failures, '' if there are none."""
+        """Deletes the resources in reverse order of creation; returns the failures, '' if there are none."""
         failed: list[str] = []
         for resource in reversed(resources):
             if reason := self._drop(stack, resource):
@@ -235,7 +235,7 @@ class Stacks:
 
 
 class _Made(Mapping[str, Any]):
-    """The stack's resources as the functions of its template see them."""
+    """The stack's resources in the form of `Scope.made`."""
 
     def __init__(self, stack: Stack) -> None:
         self._resources = stack.resources
@@ -252,7 +252,7 @@ class _Made(Mapping[str, Any]):
 
 
 def _order(template: Template, scope: Scope) -> list[str]:
-    """The resources whose condition holds, each after those it depends on."""
+    """The resources whose condition holds, each after its dependencies."""
     resources = template["Resources"]
     wanted = {
         logical: definition

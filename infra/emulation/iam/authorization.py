@@ -1,16 +1,16 @@
 """IAM authorization: WSGI middleware that checks every request against the policies of its signer.
 
-As on AWS, a request is authorized before its service sees it: the signer's key identifies a role session; the role's
-policies, the session's policy and the bucket's policy are evaluated together (IAM user guide, "Policy evaluation
-logic"), and a role's trust policy must allow those who assume it. A request without a known action, or under an
-unreadable policy, is refused; so is a whole deletion of several objects, of which S3 would refuse only some.
+The access key identifies a role session. The role's policies, the session policy and the bucket policy are evaluated
+together (IAM user guide, "Policy evaluation logic"), and AssumeRole also needs the role's trust policy to allow the
+caller. A role's request is refused if it cannot be mapped to actions, and any request if a matching statement cannot be
+read. A deletion of several objects is refused as a whole, where S3 would refuse only some of them.
 
-The operator's key is the administrator's: it may do all that no bucket policy denies. Signatures are not verified; a
-session is proven by its token, which only its holder has. Presigned addresses, permission boundaries
-and organisations' policies are not emulated.
+The operator's key belongs to the account's administrator, who is limited only by bucket policies and trust policies.
+Signatures are not verified; a session is authenticated by its secret token. Presigned URLs, permission boundaries and
+service control policies are not emulated.
 
-There is no TLS on the way to an emulated account, so every request counts as one that came over it, unless its header
-`X-Emulated-Secure-Transport` says `false`, which is for tests.
+An emulated account has no TLS, so every request counts as sent over TLS, unless its header
+`X-Emulated-Secure-Transport` is `false`, which tests use.
 """
 
 import hmac
@@ -37,18 +37,18 @@ _log = logging.getLogger(__name__)
 
 _LETTERS = string.ascii_uppercase + string.digits
 _PLAIN_HTTP = "HTTP_X_EMULATED_SECURE_TRANSPORT"
-# moto's management and instance metadata: closed to all, whatever service is named.
+# Paths of moto's management API and instance metadata, closed to roles whatever service signed the request.
 _CLOSED = ("/moto-api", "/latest/", "/favicon.ico")
 # API_AssumeRole, DurationSeconds.
 _SESSION_S = 3600
 
 
 class UnknownRole(LookupError):
-    """There is no such role in the account."""
+    """The account has no such role."""
 
 
 class Credentials(NamedTuple):
-    """What signs requests."""
+    """An access key with its secret and session token."""
 
     key: str
     secret: str
@@ -57,9 +57,9 @@ class Credentials(NamedTuple):
 
 @dataclass(frozen=True)
 class _Caller:
-    """The owner of a key. `names` are its principals in policies; error messages have the last one.
+    """The identity of an access key. `names` are its names in policies, the one for error messages last.
 
-    `role` is None for the operator; `session` is the session's own policy, None where it has none.
+    `known` holds its context keys. `role` is None for the operator; `session` is the session policy, None without one.
     """
 
     names: tuple[str, ...]
@@ -71,7 +71,7 @@ class _Caller:
 
 
 class IamAuthorization:
-    """Forwards to `app` the requests that `rules` allow; safe for any number of threads."""
+    """Forwards the requests that `rules` allow to `app`; thread-safe."""
 
     def __init__(self, app: App, operator_key: str, rules: Rules, account: str = "123456789012") -> None:
         self._app, self._operator_key, self._rules = app, operator_key, rules
@@ -108,9 +108,9 @@ class IamAuthorization:
         tags: Mapping[str, str] | None = None,
         duration_s: float = float("inf"),
     ) -> Credentials:
-        """New credentials for a session of the role with the ARN `role`, as AssumeRole gives them.
+        """Issues credentials for a session of the role with the ARN `role`, as AssumeRole does.
 
-        `policy` bounds the session further; raises `UnknownRole`.
+        `policy` is the session policy, which can only restrict the role's permissions; raises `UnknownRole`.
         """
         if not self._rules.has_role(role):
             raise UnknownRole(role)
@@ -134,7 +134,7 @@ class IamAuthorization:
         return made
 
     def _refusal(self, environ: Environ, by: Signer, caller: _Caller, actions: list[ServiceAction] | None) -> str:
-        """AWS's message if the caller is not authorized, else ''."""
+        """AWS's error message for the first action that the caller may not perform; '' if all are allowed."""
         if actions is None:
             if caller.role is None:
                 return ""
@@ -151,7 +151,7 @@ class IamAuthorization:
         return ""
 
     def _verdict(self, environ: Environ, by: Signer, caller: _Caller, action: ServiceAction) -> Verdict:
-        """All policies together: one denial is enough, and the session's policy has to allow what another does."""
+        """The verdict of all policies: any deny is final, and a session policy must also allow the action."""
         context = {
             **caller.known,
             "aws:requestedregion": (by.region,),
@@ -177,7 +177,7 @@ class IamAuthorization:
         return bound if bound.decision == "deny" else given
 
     def _trusted(self, caller: _Caller, action: ServiceAction, context: Context) -> Verdict:
-        """The verdict of the role's trust policy on the caller; it binds administrators, too."""
+        """The verdict of the role's trust policy on the caller; it also applies to administrators."""
         number = self._account.number
         names = (*caller.names, f"arn:aws:iam::{number}:root", number)
         decision = judge(self._rules.of_trust(action.resource), action, context, names)
@@ -190,7 +190,7 @@ class IamAuthorization:
     def _get(
         self, environ: Environ, start: Start, by: Signer, caller: _Caller, action: ServiceAction
     ) -> Iterable[bytes]:
-        """An object, for a role: only callers that may list the bucket learn that it is missing."""
+        """Answers a role's GetObject: a missing object is a 403 for callers that may not list the bucket."""
         hidden = False
 
         def answer(status: str, headers: Any, exc_info: Any = None) -> Any:
@@ -253,7 +253,7 @@ def _xml(fields: Mapping[str, Any]) -> str:
 
 
 def _sts_answer(start: Start, action: str, fields: Mapping[str, Any]) -> Iterable[bytes]:
-    """An answer of STS's query API."""
+    """Answers in the form of STS's query API."""
     inner = f"<{action}Result>{_xml(fields)}</{action}Result>"
     text = f'<{action}Response xmlns="https://sts.amazonaws.com/doc/2011-06-15/">{inner}</{action}Response>'
     return reply(start, "200 OK", text.encode(), "text/xml")

@@ -1,4 +1,4 @@
-"""The conditions of IAM policies, as far as they are emulated. Pure.
+"""The emulated conditions of IAM policies. Pure.
 
 Rules: IAM user guide, "IAM JSON policy elements: Condition operators", "Single-valued vs. multivalued context keys",
 "Set operators for multivalued context keys" and "IAM policy elements: Variables and tags".
@@ -14,8 +14,8 @@ from typing import Any
 Context = Mapping[str, Sequence[str]]
 """What is known of a request: condition keys, in lower case, to their values."""
 
-# The keys that requests are described by here. One that is not among them would always seem to be absent, which some
-# operators take for a yes.
+# The context keys that requests can have here. Any other key would always seem absent, and some operators match an
+# absent key.
 _KNOWN = frozenset(
     {
         "aws:principalaccount",
@@ -46,21 +46,21 @@ Test = Callable[[str, str, Context], bool]
 
 _TOKEN = re.compile(r"\$\{([^}]*)\}|(.)", re.DOTALL)
 _LITERAL = ("*", "?", "$")
-# Wildcards do not reach over the colons of an ARN, but for what comes after the fifth.
+# Wildcards do not match the first five colons of an ARN.
 _ARN_COLONS = 5
 
 
 def like(text: str, value: str, context: Mapping[str, Sequence[str]]) -> bool:
     """Whether `value` matches `text`: ``*`` is any characters, ``?`` one, ``${key}`` the key's value in `context`.
 
-    A variable's value is matched literally; without a value nothing matches.
+    Wildcards in a variable's value are literal; a text with an undefined variable matches nothing.
     """
     values = _variables(text, context)
     return values is not None and _pattern(text, values, False, False).fullmatch(value) is not None
 
 
 def arn_like(text: str, value: str, context: Mapping[str, Sequence[str]]) -> bool:
-    """As `like`, for ARNs: their parts are compared one by one. ``*`` alone is every ARN."""
+    """As `like`, for ARNs, which are compared part by part; ``*`` alone matches every ARN."""
     if text == "*":
         return True
     values = _variables(text, context)
@@ -68,12 +68,12 @@ def arn_like(text: str, value: str, context: Mapping[str, Sequence[str]]) -> boo
 
 
 def action_like(text: str, action: str) -> bool:
-    """As `like`, for actions: upper and lower case are the same, and there are no variables; no action has a ``$``."""
+    """As `like`, for actions: case-insensitive and without variables; a text with ``$`` matches no action."""
     return "$" not in text and _pattern(text, (), False, True).fullmatch(action) is not None
 
 
 def plain(text: str, context: Mapping[str, Sequence[str]]) -> str | None:
-    """`text` with its variables replaced, and no wildcards; None if one has no value."""
+    """`text` with its variables replaced and without wildcards; None if a variable is undefined."""
     if "${" not in text:
         return text
     values = _variables(text, context)
@@ -84,7 +84,7 @@ def plain(text: str, context: Mapping[str, Sequence[str]]) -> str | None:
 
 
 def _variables(text: str, context: Mapping[str, Sequence[str]]) -> tuple[str, ...] | None:
-    """The values of the variables in `text`, in order; None if one has no value."""
+    """The values of the variables in `text`, in order; None if one is undefined."""
     if "${" not in text:
         return ()
     found = [_variable(token[1], context) for token in _TOKEN.finditer(text) if token[2] is None]
@@ -96,7 +96,7 @@ def _variable(name: str, context: Mapping[str, Sequence[str]]) -> str | None:
         return name
     key, comma, default = (part.strip() for part in name.partition(","))
     values = context.get(key.lower(), ())
-    # A key with several values is none for a variable.
+    # A variable cannot use a key with several values.
     return values[0] if len(values) == 1 else default.strip("'") if comma else None
 
 
@@ -116,14 +116,14 @@ def _pattern(text: str, values: tuple[str, ...], arn: bool, any_case: bool) -> "
 
 
 class NotEmulated(Exception):
-    """A policy uses an element that is not emulated, which the message names; it then decides against the caller."""
+    """A policy uses a feature that is not emulated; the message names it. The request is then denied."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One operator on one key. `negated` holds where `test` fails; `every`: of a key with many values, all must hold.
+    """One operator on one key. With `negated` it holds if `test` fails. `test` None is the operator Null.
 
-    `test` None is the operator Null.
+    `every` is the set operator: True for ForAllValues, False for ForAnyValue, None without one.
     """
 
     key: str
@@ -134,7 +134,7 @@ class Condition:
     if_exists: bool = False
 
     def holds(self, context: Context) -> bool:
-        """Whether the request meets the condition; raises `NotEmulated`."""
+        """Whether the condition holds for the request's `context`; raises `NotEmulated`."""
         given = context.get(self.key)
         if self.test is None:
             return (not given) == (self.values[0].lower() == "true")
@@ -146,7 +146,7 @@ class Condition:
         return any(results) if self.every is False else all(results)
 
     def _without(self) -> bool:
-        """For a key that the request does not have. ForAllValues holds then, ForAnyValue never does."""
+        """Whether the condition holds for an absent key: ForAllValues does, ForAnyValue only with IfExists."""
         if self.every is not None:
             return self.every or self.if_exists
         return self.negated or self.if_exists
@@ -159,7 +159,7 @@ class Condition:
 
 
 def conditions(block: Mapping[str, Mapping[str, Any]]) -> tuple[Condition, ...]:
-    """The conditions of a statement's block, all of which must hold; raises `NotEmulated`."""
+    """The conditions of a statement's Condition block, which must all hold; raises `NotEmulated`."""
     return tuple(_condition(name, key, wanted) for name, keys in block.items() for key, wanted in keys.items())
 
 

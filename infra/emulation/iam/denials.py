@@ -16,7 +16,7 @@ from infra.emulation.wsgi import Environ, Start, reply
 
 
 class _Codes(NamedTuple):
-    """What S3, services with a query API, and all others call an error."""
+    """An error's code for S3, for services with a query API, and for all others."""
 
     s3: str
     query: str
@@ -40,7 +40,7 @@ _SENTENCES = {
 
 
 def deny(environ: Environ, start: Start, service: str, why: Denial, message: str = "") -> Iterable[bytes]:
-    """Answers for `service` that the request is refused; `message` is for `DENIED`."""
+    """Answers for `service` that the request is refused; `message` is the text of `DENIED`."""
     text, codes, request = message or _SENTENCES[why], why.value, str(uuid.uuid4())
     if environ.get("HTTP_SMITHY_PROTOCOL") == "rpc-v2-cbor":
         cbor = _cbor({"__type": f"com.amazonaws.{service}#{codes.other}", "message": text})
@@ -51,7 +51,7 @@ def deny(environ: Environ, start: Start, service: str, why: Denial, message: str
     if environ.get("CONTENT_TYPE", "").startswith("application/x-www-form-urlencoded") and service != "s3":
         return reply(start, "403 Forbidden", _query(codes.query, text, request), "text/xml")
     if service in ("s3", ""):
-        # An answer to HEAD has no body, but says how long one would be.
+        # An answer to HEAD has no body, but the Content-Length of one.
         return reply(start, "403 Forbidden", _s3(codes.s3, text, request), "application/xml")
     document = msgspec.json.encode({"message": text})
     return reply(start, "403 Forbidden", document, "application/json", ("x-amzn-ErrorType", codes.other))
@@ -72,7 +72,7 @@ def _query(code: str, message: str, request: str) -> bytes:
 
 
 def _cbor(fields: dict[str, str]) -> bytes:
-    """A small map of texts (RFC 8949, 3.1)."""
+    """Encodes a map of fewer than 24 texts as CBOR (RFC 8949, 3.1)."""
     pairs = b"".join(_cbor_text(name) + _cbor_text(value) for name, value in fields.items())
     return bytes([0xA0 + len(fields)]) + pairs
 

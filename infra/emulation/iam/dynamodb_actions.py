@@ -1,7 +1,7 @@
 """The service actions of a request to DynamoDB. Pure.
 
 Source: Service Authorization Reference, "Actions, resources, and condition keys for Amazon DynamoDB"; developer guide,
-"Using IAM policy conditions for fine-grained access control": LeadingKeys are the partition keys that a request names.
+"Using IAM policy conditions for fine-grained access control": LeadingKeys are the request's partition key values.
 """
 
 import re
@@ -28,7 +28,7 @@ _Item = Mapping[str, msgspec.Raw]
 
 
 class _OfItem(msgspec.Struct):
-    """An operation on one item, in a request of its own or in a transaction."""
+    """An operation on one item, as a single request or in a transaction."""
 
     table: str = msgspec.field(name="TableName")
     key: _Item = msgspec.field(name="Key", default={})
@@ -71,8 +71,8 @@ class _OfTransaction(msgspec.Struct):
 
 
 def dynamodb_actions(operation: str, text: bytes, tables: str, keys: Mapping[str, str]) -> list[ServiceAction] | None:
-    """Its service actions; None where they cannot be determined. `tables` is the prefix of every table's ARN, `keys`
-    the partition key's name by table; requests to other tables have no leading key."""
+    """The service actions of a request; None if they cannot be determined. `tables` is the prefix of every table's ARN,
+    `keys` the partition key's name by table; requests to other tables have no leading key."""
     try:
         if operation in ("GetItem", "PutItem", "UpdateItem", "DeleteItem"):
             return [_of_item(operation, msgspec.json.decode(text, type=_OfItem), tables, keys)]
@@ -104,7 +104,7 @@ def _of_many(operation: str, text: bytes, tables: str, keys: Mapping[str, str]) 
 
 
 def _of_item(operation: str, of: _OfItem, tables: str, keys: Mapping[str, str]) -> ServiceAction:
-    # Only a put has its key among all that it writes; what else a request says is of no effect.
+    # A put's key is part of its item; all other operations name it in Key.
     item = of.item if operation == "PutItem" else of.key
     found = _on_items(f"dynamodb:{operation}", of.table, [item], tables, keys)
     return found._replace(context={**found.context, "dynamodb:returnvalues": (of.returned,)}) if of.returned else found
@@ -123,7 +123,7 @@ def _of_query(of: _OfQuery, tables: str, keys: Mapping[str, str]) -> ServiceActi
 
 
 def _queried(of: _OfQuery, partition_key: str | None) -> str | None:
-    """The partition that is read, if the expression names one, once."""
+    """The partition key value of a query, if the expression compares the partition key exactly once."""
     named = [name for name in _NAME.findall(of.condition) if of.names.get(name, name) == partition_key]
     compared = [(name, value) for name, value in _EQUAL.findall(of.condition) if name in named]
     return _value(of.values.get(compared[0][1])) if len(named) == len(compared) == 1 else None
@@ -132,14 +132,14 @@ def _queried(of: _OfQuery, partition_key: str | None) -> str | None:
 def _on_items(action: str, table: str, items: Iterable[_Item], tables: str, keys: Mapping[str, str]) -> ServiceAction:
     partition_key = keys.get(_name(table, tables), "")
     values = [_value(item.get(partition_key)) for item in items]
-    # Where one of several keys is not known, none is: a condition must not hold for the others alone.
+    # If one of several keys is unknown, all are left out, so that no condition holds for the known keys only.
     known = tuple(value for value in values if value is not None)
     context = {"dynamodb:leadingkeys": known} if known and len(known) == len(values) else {}
     return ServiceAction(action, _resource(table, None, tables), context)
 
 
 def _value(attribute: msgspec.Raw | None) -> str | None:
-    """An attribute's value; numbers and bytes as they stand in the request."""
+    """An attribute's value as text, numbers and bytes as in the request; None for other types."""
     if attribute is None:
         return None
     typed: Mapping[str, Any] = msgspec.json.decode(attribute, type=dict[str, Any])
@@ -148,7 +148,7 @@ def _value(attribute: msgspec.Raw | None) -> str | None:
 
 
 def _name(table: str, tables: str) -> str:
-    """A table may be called by its ARN; raises `ValueError` for one that is not of this account and region."""
+    """A table's name, also from its ARN; raises `ValueError` for a table outside this account and region."""
     name = table.removeprefix(tables)
     if not _TABLE.fullmatch(name):
         raise ValueError(table)

@@ -1,7 +1,7 @@
 """Evaluates IAM policies for a request. Pure.
 
 Rules: IAM user guide, "Policy evaluation logic", "IAM JSON policy elements reference" and "How IAM roles differ from
-resource-based policies". An unreadable element counts against the caller: its statement denies.
+resource-based policies". A statement with parts that cannot be read denies the requests that it matches.
 """
 
 import json
@@ -32,7 +32,7 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A parsed statement. `principals` are of resource policies; `not_emulated` are elements that are not emulated."""
+    """A parsed statement. Only resource policies have `principals`; `not_emulated` says which part is not emulated."""
 
     allows: bool
     actions: tuple[str, ...]
@@ -53,19 +53,19 @@ class Statement:
         return any(arn_like(text, resource, context) for text in self.resources) != self.other_resources
 
     def names_caller(self, callers: Sequence[str]) -> bool:
-        """Whether the statement covers a caller of these names; an identity policy always covers its identity."""
+        """Whether the statement covers a caller with these names; without `principals` it covers every caller."""
         return not self.principals or any(name in self.principals for name in ("*", *callers))
 
 
 class Policy:
-    """A policy document, read."""
+    """A parsed policy document."""
 
     def __init__(self, statements: Iterable[Statement]) -> None:
         self._statements = tuple(statements)
         self._about: dict[str, tuple[Statement, ...]] = {}
 
     def about(self, action: str) -> tuple[Statement, ...]:
-        """The statements about an action. Cached, because the same few actions recur."""
+        """The statements about an action; cached, because few actions recur often."""
         found = self._about.get(action)
         if found is None:
             found = tuple(statement for statement in self._statements if statement.names_action(action))
@@ -84,10 +84,10 @@ def read(document: Document | str, of_resource: bool = False) -> Policy:
 
 
 def judge(policies: Iterable[Policy], action: ServiceAction, context: Context, callers: Sequence[str] = ()) -> Verdict:
-    """What the policies together say: a denial counts more than any permission.
+    """The combined verdict of the policies: an explicit deny overrides any allow.
 
-    `context` is all that is known of the request, the context of `action` included. `callers` are the names of the
-    caller, for the policies of resources.
+    `context` holds all context keys of the request, including those of `action`. `callers` are the caller's names for
+    resource-based policies.
     """
     found = Verdict("nothing")
     for statement in (statement for policy in policies for statement in policy.about(action.action)):
@@ -132,7 +132,7 @@ _ELEMENTS = {"Sid", "Effect", "Action", "NotAction", "Resource", "NotResource", 
 
 
 def _unreadable(given: Document, not_emulated: str) -> Statement:
-    """The readable part of a statement, which denies."""
+    """A statement that denies the actions and resources that can be read from `given`, or else everything."""
     sid = str(given.get("Sid", "")) if isinstance(given, Mapping) else ""
     try:
         return Statement(False, _texts(given["Action"]), _texts(given["Resource"]), sid=sid, not_emulated=not_emulated)
@@ -145,13 +145,13 @@ def _conditions(given: Document) -> tuple[Condition, ...]:
 
 
 def _principals(given: Any) -> tuple[str, ...]:
-    """Of a resource's policy: whom a statement is about. Services are not callers here."""
+    """The principals of a resource policy's statement. Services are left out, because they are never callers here."""
     if given == "*":
         return ("*",)
     strange = set(given) - {"AWS", "Service"}
     if strange:
         raise NotEmulated(f"principals of the kind {', '.join(sorted(strange))} are not emulated")
-    # A statement whose principals are services alone matches no caller; an empty tuple would match all.
+    # A statement with only service principals matches no caller; an empty tuple would match all.
     return _texts(given.get("AWS", [])) or ("-",)
 
 

@@ -1,7 +1,7 @@
 """The service actions of a request to AWS: the actions on resources that policies must allow. Pure.
 
-A request that is not exactly of a known form is refused. This must be strict: the service that answers the authorized
-request must read the same actions in it.
+A request that does not exactly have a known form is refused. This must be strict, because the service that answers the
+authorized request must interpret it as the same actions.
 
 Sources: Service Authorization Reference (actions, resources, condition keys of each service) and the API references.
 """
@@ -45,7 +45,7 @@ _QUEUE_ACTIONS = {
 
 
 class Signer(NamedTuple):
-    """The signer of a request, its service and its region (AWS Signature Version 4)."""
+    """A signature's access key and its region and service (AWS Signature Version 4)."""
 
     key: str
     region: str
@@ -60,13 +60,13 @@ class Account(NamedTuple):
 
 
 def signer(environ: Environ) -> Signer | None:
-    """As its header says; None for a request that is not signed so, a presigned address included."""
+    """The signer in the Authorization header; None without such a signature, for example for a presigned URL."""
     found = _SIGNED.match(environ.get("HTTP_AUTHORIZATION", ""))
     return Signer(found["key"], found["region"], found["service"]) if found else None
 
 
 def service_actions(environ: Environ, by: Signer, account: Account) -> list[ServiceAction] | None:
-    """All service actions of a request; empty where every caller is allowed, None where they cannot be determined."""
+    """All service actions of a request; empty if every caller is allowed, None if they cannot be determined."""
     match by.service:
         case "s3":
             return s3_actions(environ)
@@ -80,7 +80,7 @@ def service_actions(environ: Environ, by: Signer, account: Account) -> list[Serv
 
 
 def _of_json_service(environ: Environ, by: Signer, account: Account) -> list[ServiceAction] | None:
-    """Services with one address: the operation is in a header, what it is about in a JSON body."""
+    """The actions for services with one URL: the operation is in a header, the resource in the JSON body."""
     prefix, _, operation = environ.get("HTTP_X_AMZ_TARGET", "").partition(".")
     text = body(environ)
     if prefix != _TARGETS[by.service] or not _is_call(environ, "application/x-amz-json-1.") or _names_action(text):
@@ -145,7 +145,7 @@ def _of_sts(environ: Environ) -> list[ServiceAction] | None:
 
 
 def _is_call(environ: Environ, kind: str) -> bool:
-    """Whether it is a call to a service with one address, with a body of this kind."""
+    """Whether it is a call to a service with one URL, with a body of the content type `kind`."""
     return (
         environ["REQUEST_METHOD"] == "POST"
         and environ["PATH_INFO"] == "/"
@@ -156,5 +156,5 @@ def _is_call(environ: Environ, kind: str) -> bool:
 
 
 def _names_action(text: bytes) -> bool:
-    """Whether a body that should be JSON names an action as a form would, which moto believes before the header."""
+    """Whether a body names an action in form encoding, which moto prefers to the header even if JSON is declared."""
     return b"&" in text and any(name == b"Action" for name, _ in parse_qsl(text, keep_blank_values=True))

@@ -12,14 +12,14 @@ from xml.etree import ElementTree
 from infra.emulation.iam.policies import ServiceAction
 from infra.emulation.wsgi import Environ, body
 
-# Buckets are named in the path, not in the host.
+# Path-style requests only: the host must not name a bucket.
 _HOST = re.compile(r"(?:localhost|\d+\.\d+\.\d+\.\d+|\[[0-9a-f:]+\])(?::\d+)?")
-# Path and query as they were sent: an ambiguous one is refused.
+# Path and query as sent, before decoding; an ambiguous form does not match.
 _BUCKET = r"(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])"
 _PATH = re.compile(rf"/(?:{_BUCKET}(?:/(?P<key>[^?#]*))?)?(?:\?[^#]*)?")
 _COPIED = re.compile(rf"/?{_BUCKET}/(?P<key>[^?#;]+)(?:\?versionId=(?P<version>[\w.-]+))?")
 
-# Parameters that change nothing about what is allowed.
+# Query parameters that do not affect the required permissions.
 _PLAIN = frozenset({"x-id", "partNumber", "max-parts", "part-number-marker"})
 _LISTING = frozenset(
     {
@@ -56,8 +56,8 @@ _OF_VERSION = {
     "PutObjectTagging": "PutObjectVersionTagging",
     "DeleteObjectTagging": "DeleteObjectVersionTagging",
 }
-# Headers that policies may look at. A copy's condition is none: the user guide ("Enforce conditional writes") has S3
-# answer 501 to it, and moto would copy without a look at it.
+# Headers that become context keys. A copy's If-None-Match does not: S3 answers 501 to it (user guide, "Enforce
+# conditional writes"), and moto would ignore it.
 _HEADERS = {
     "HTTP_X_AMZ_COPY_SOURCE": "s3:x-amz-copy-source",
     "HTTP_X_AMZ_SERVER_SIDE_ENCRYPTION": "s3:x-amz-server-side-encryption",
@@ -65,7 +65,7 @@ _HEADERS = {
     "HTTP_X_AMZ_ACL": "s3:x-amz-acl",
     "HTTP_IF_MATCH": "s3:if-match",
 }
-# Headers that need further permissions and that the program does not send.
+# Headers that need further permissions; the program does not send them, so they are refused.
 _REFUSED = frozenset(
     {
         "HTTP_X_AMZ_BYPASS_GOVERNANCE_RETENTION",
@@ -78,7 +78,7 @@ Context = Mapping[str, Sequence[str]]
 
 
 def s3_actions(environ: Environ) -> list[ServiceAction] | None:
-    """Its service actions; None where they cannot be determined."""
+    """The service actions of a request; None if they cannot be determined."""
     path = _PATH.fullmatch(environ.get("RAW_URI", ""))
     query = parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
     if path is None or not _HOST.fullmatch(environ.get("HTTP_HOST", "")) or _is_form(environ):
@@ -96,13 +96,13 @@ def s3_actions(environ: Environ) -> list[ServiceAction] | None:
 
 
 def missing(action: ServiceAction) -> ServiceAction:
-    """The action that S3 requires before it reports a missing key: to list with the key as prefix."""
+    """The action that S3 requires before it reports a missing key: ListBucket with the key as the prefix."""
     bucket, _, key = action.resource.partition("/")
     return ServiceAction("s3:ListBucket", bucket, {"s3:prefix": (key,)})
 
 
 def _is_form(environ: Environ) -> bool:
-    """A form is another way to say what is wanted, one that moto takes."""
+    """Whether the body is a form, from which moto would also read the request."""
     kind: str = environ.get("CONTENT_TYPE", "")
     return kind.lower().startswith(("multipart/", "application/x-www-form-urlencoded"))
 
@@ -125,7 +125,7 @@ def _on_bucket(environ: Environ, arn: str, method: str, given: Mapping[str, str]
 
 
 def _deletions(arn: str, text: bytes) -> list[ServiceAction] | None:
-    """Every key of a DeleteObjects."""
+    """One action for each key of a DeleteObjects; None for an invalid or empty body."""
     root = _xml(text)
     if root is None or not root.tag.endswith("Delete"):
         return None
@@ -143,7 +143,7 @@ def _on_object(environ: Environ, arn: str, method: str, given: Mapping[str, str]
     kinds = given.keys() - _PLAIN - {"versionId"}
     kind = next(iter(kinds), "")
     action = _ON_OBJECT.get((method, kind))
-    # A part has a number, and nothing else that is written has.
+    # A PUT with uploadId is a part and needs a part number; no other PUT may have one.
     if len(kinds) > 1 or (method == "PUT" and (kind == "uploadId") != ("partNumber" in given)):
         return None
     if action is not None and "versionId" in given:
@@ -157,7 +157,7 @@ def _on_object(environ: Environ, arn: str, method: str, given: Mapping[str, str]
 
 
 def _creation(environ: Environ, arn: str, whole: bool) -> list[ServiceAction] | None:
-    """The actions of writing an object, or with `whole` False of a part or of the start of an upload."""
+    """The actions for writing an object, or with `whole` False for writing a part or starting an upload."""
     tags = _tags(environ.get("HTTP_X_AMZ_TAGGING", ""))
     source = environ.get("HTTP_X_AMZ_COPY_SOURCE")
     copied = _copied(source) if source is not None else []
@@ -168,7 +168,7 @@ def _creation(environ: Environ, arn: str, whole: bool) -> list[ServiceAction] | 
         **{key: (environ[header],) for header, key in _HEADERS.items() if header in environ},
         **_tag_context(tags),
     }
-    # The only value there is; of another one moto takes no notice.
+    # `*` is the only valid value; moto ignores any other.
     if environ.get("HTTP_IF_NONE_MATCH") == "*" and source is None:
         context["s3:if-none-match"] = ("*",)
     found = [ServiceAction("s3:PutObject", arn, context), *copied]
@@ -188,7 +188,7 @@ def _copied(source: str) -> list[ServiceAction] | None:
 
 
 def _tags(header: str) -> dict[str, str] | None:
-    """The tags of the header x-amz-tagging, which has the form of a query."""
+    """The tags in the header x-amz-tagging, which has the form of a query string; None if a key is repeated."""
     pairs = parse_qsl(header, keep_blank_values=True)
     return dict(pairs) if len(dict(pairs)) == len(pairs) else None
 
@@ -213,7 +213,7 @@ def _tag_context(tags: Mapping[str, str]) -> Context:
 
 
 def _xml(text: bytes) -> ElementTree.Element | None:
-    # A document type is the place of entities, which no SDK sends.
+    # Refuses a document type, which could define entities; no SDK sends one.
     if b"<!" in text:
         return None
     try:

@@ -12,8 +12,8 @@ from infra.emulation.lambda_service.environments import Invocation
 from infra.emulation.lambda_service.invocation_result import Refused, unavailable
 from infra.emulation.lambda_service.versions import Target
 
-# AWS documentation, "How Lambda handles errors and retries with asynchronous invocation": a throttled event waits 1 s
-# at first and at most 5 minutes, one that failed 1 minute and then 2. The order is the same here, in shorter times.
+# AWS documentation, "How Lambda handles errors and retries with asynchronous invocation": a throttled event waits from
+# 1 s to 5 minutes, a failed event 1 minute and then 2. The waits here follow the same order but are shorter.
 THROTTLED_FIRST_S, THROTTLED_LONGEST_S = 0.1, 5.0
 FAILED_S = 1.0
 
@@ -37,23 +37,23 @@ class Event:
         return self.born + self.target.function.max_event_age_s - time.monotonic()
 
     def throttled(self, refused: Refused) -> float:
-        """Counts a throttle (or a fault of the service); seconds until the next attempt, or until it is too old."""
+        """Counts a throttle or a service fault; returns the seconds until the next attempt, at most `left_s`."""
         self.refused = refused
         pause = min(THROTTLED_LONGEST_S, THROTTLED_FIRST_S * 2.0 ** min(self.throttles, 32))
         self.throttles += 1
         return max(0.0, min(pause, self.left_s()))
 
     def failed(self) -> float | None:
-        """Counts an error of the function; seconds until the next attempt, `None` when it has had all of them."""
+        """Counts a function error; returns the seconds until the next attempt, or `None` if no retry is left."""
         self.failures += 1
         return FAILED_S * self.failures if self.failures <= self.target.function.max_retries else None
 
 
 class EventQueue:
-    """Hands due events to `attempt` on `width` threads.
+    """Calls `attempt` with due events on `width` threads.
 
-    `attempt` returns the seconds after which the event comes again, or `None` when it is done with. Events are kept in
-    memory: closing the queue drops them.
+    `attempt` returns the seconds until the event's next attempt, or `None` if the event is finished. Events are kept in
+    memory: stopping the queue drops them.
     """
 
     def __init__(self, attempt: Callable[[Event], float | None], width: int) -> None:
@@ -72,14 +72,14 @@ class EventQueue:
             self._changed.notify()
 
     def stop(self) -> None:
-        """No further attempt begins; what is queued is dropped."""
+        """Drops queued events; no further attempt begins."""
         with self._changed:
             self._closed = True
             self._due.clear()
             self._changed.notify_all()
 
     def join(self) -> None:
-        """Waits for the attempts under way, after `stop`."""
+        """Waits for running attempts to end; call it after `stop`."""
         for thread in self._threads:
             thread.join()
 
@@ -94,7 +94,7 @@ class EventQueue:
                 self.put(event, after_s)
 
     def _take(self) -> Event | None:
-        """The next due event, when it is due; `None` when the queue is closed."""
+        """Waits for the next due event and returns it; `None` if the queue is closed."""
         with self._changed:
             while not self._closed:
                 wait_s = self._due[0][0] - time.monotonic() if self._due else None

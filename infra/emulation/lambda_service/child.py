@@ -1,7 +1,7 @@
-"""The process of one execution environment: awslambdaric, which dies with the emulated account.
+"""The process of one execution environment: awslambdaric, which ends with the emulated account.
 
-Started as ``python -P child.py LIFELINE HANDLER``, LIFELINE being a pipe's descriptor. It imports nothing of this
-project: what `infra` is in here is for the function's own code to say.
+Started as ``python -P child.py LIFELINE HANDLER``, where LIFELINE is a pipe's descriptor. It imports nothing from this
+project, because the function's code may bring another `infra` package.
 """
 
 import os

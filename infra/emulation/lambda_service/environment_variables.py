@@ -14,10 +14,10 @@ Credentials = Callable[[str, str], tuple[str, str, str]]
 
 @dataclass(frozen=True)
 class AccountContext:
-    """What all functions share: region, account number, endpoint, and the source of their roles' credentials.
+    """The settings that all functions share: region, account number, endpoint, and the source of role credentials.
 
-    `credentials(role_arn, session_name)` returns access key, secret and token, which must hold for `pool.LIFETIME_S`
-    and the longest time-out.
+    `credentials(role_arn, session_name)` returns access key, secret and token, which must be valid for
+    `pool.LIFETIME_S` plus the longest time-out.
     """
 
     region: str
@@ -29,12 +29,12 @@ class AccountContext:
 def variables(
     function: FunctionVersion, account: AccountContext, log_stream: str, home: Path, runtime_api: str
 ) -> dict[str, str]:
-    """The whole environment of the function's process; of this process's own it has only PATH and what
-    decides how this processor calculates.
+    """All environment variables of the function's process; from this process it inherits only PATH and the variables
+    that select CPU instructions.
 
-    AWS documentation, "Working with Lambda environment variables": the second group may be set by the function, the
-    last one may not. AWS_ENDPOINT_URL belongs to the emulation: nothing a function does by default leaves it.
-    AWS_EXECUTION_ENV names the interpreter that really runs. `home` takes the place of the environment's own /tmp.
+    AWS documentation, "Working with Lambda environment variables": a function may set those before `own`, but not those
+    after it. AWS_ENDPOINT_URL is specific to the emulation: it directs the SDK's calls to the emulated account.
+    AWS_EXECUTION_ENV names the actual interpreter. `home` replaces the environment's own /tmp.
     """
     key, secret, token = account.credentials(function.role_arn, function.name)
     folders = [str(folder) for folder in function.code]

@@ -1,8 +1,8 @@
-"""Execution environments: one process of awslambdaric each, started cold, used again warm, killed at a time-out.
+"""Execution environments: one awslambdaric process each, started cold, reused warm, killed at a time-out.
 
-The phases and what is written about them follow the AWS documentation, "Understanding the Lambda execution environment
-lifecycle". Not emulated: freezing between invocations, the share of processor that memory buys, and the memory limit
-(the REPORT line tells what was really used).
+The phases and their log lines follow the AWS documentation, "Understanding the Lambda execution environment
+lifecycle". Not emulated: freezing between invocations, CPU in proportion to memory, and the memory limit (the REPORT
+line has the memory that was actually used).
 """
 
 import shutil
@@ -28,7 +28,7 @@ INIT_LIMIT_S = 10.0
 
 @dataclass(frozen=True)
 class Invocation:
-    """One event on its way to a function."""
+    """One event for a function."""
 
     request_id: str
     payload: bytes
@@ -47,7 +47,7 @@ class Execution:
 
 
 class Environment:
-    """One environment of one version. `run` and `close` are for the thread that owns it, `kill` is for any."""
+    """An environment of one version. Only the owning thread calls `run` and `close`; any thread may call `kill`."""
 
     def __init__(self, function: FunctionVersion, account: AccountContext) -> None:
         self.function = function
@@ -66,11 +66,11 @@ class Environment:
             raise
 
     def run(self, invocation: Invocation) -> Execution:
-        """Hands the event to the process; returns when it has answered, died, or used up its time."""
+        """Sends the event to the process; returns when the process has answered, died, or timed out."""
         function, request_id = self.function, invocation.request_id
         log = self._output.take()
         if not self._fresh and not self._warm(request_id):
-            self._restart()  # it ended after its last answer, which is no error
+            self._restart()  # the process ended after its last answer; replaced silently
         init_ms, ready = self._initialise(request_id, log) if self._fresh else (None, True)
         log.append(platform_log.start(request_id, function.version))
         began = time.monotonic()
@@ -88,7 +88,7 @@ class Environment:
         return Execution(result.payload, result.failed, log, reusable=result.error_status is None)
 
     def kill(self) -> None:
-        """Kills the process group for good; the thread in `run` notices."""
+        """Kills the process group permanently; a thread in `run` then returns."""
         with self._lock:
             if not self._doomed:
                 self._doomed = True
@@ -121,17 +121,17 @@ class Environment:
                 self._process = self._start()
 
     def _warm(self, request_id: str) -> bool:
-        """Whether the process lives and has asked for its next event."""
+        """Whether the process lives and has requested its next event."""
         result = self._await_next(request_id, time.monotonic() + INIT_LIMIT_S)
         return result is None and self._process.alive()
 
     def _initialise(self, request_id: str, log: list[str]) -> tuple[float | None, bool]:
-        """The INIT phase: its duration in ms (None for a failed one), and whether it succeeded."""
+        """Waits for the INIT phase; returns its duration in ms (None if it failed), and whether it succeeded."""
         result = self._await_next(request_id, self._process.started + INIT_LIMIT_S)
         return self._initialised(result, "init", log), result is None
 
     def _initialise_again(self, request_id: str, until: float, log: list[str]) -> InvocationResult | None:
-        """Lambda repeats a failed INIT within the invocation, in the function's own time."""
+        """Repeats a failed INIT within the invocation, as Lambda does; the function's time-out includes it."""
         self._restart()
         result = self._await_next(request_id, until)
         self._initialised(result, "invoke", log)
@@ -150,7 +150,7 @@ class Environment:
         return None
 
     def _await_next(self, request_id: str, until: float) -> InvocationResult | None:
-        """`None` when the process asks for an event, else how it ended instead."""
+        """Waits until the process requests an event; returns `None` then, or the result if it failed instead."""
         while self._next is None:
             pending = self._receive(request_id, until)
             if isinstance(pending, InvocationResult):
@@ -165,7 +165,7 @@ class Environment:
         return None
 
     def _converse(self, invocation: Invocation, until: float) -> InvocationResult:
-        """Sends the event, and waits for the answer that belongs to it."""
+        """Sends the event and waits for its answer."""
         pending, self._next = self._next, None
         assert pending is not None
         left_s = until - time.monotonic()
@@ -193,7 +193,7 @@ class Environment:
         return InvocationResult(answer.request.body, failed=answer.request.path.endswith("/error"))
 
     def _receive(self, request_id: str, until: float) -> RuntimeRequest | InvocationResult:
-        """The next request of the process, or how it ended instead."""
+        """The next request of the process, or the result if it ended or timed out."""
         try:
             pending = self._api.receive(until, self._process.alive)
         except TimeoutError:

@@ -1,7 +1,6 @@
 """Results of invocations and refusals by the service, with Lambda's error documents.
 
-The error documents and their types are those that Lambda returns; AWS documentation, "Troubleshoot invocation issues
-in Lambda".
+Source: AWS documentation, "Troubleshoot invocation issues in Lambda".
 """
 
 from collections.abc import Mapping
@@ -20,7 +19,7 @@ class _Error(msgspec.Struct, rename="camel"):
 
 @dataclass(frozen=True)
 class InvocationResult:
-    """The answer's payload, whether it is an error, why the platform had to end it, and what it logged about that."""
+    """The answer's payload and whether it is an error; the platform's reason and log lines if it ended the call."""
 
     payload: bytes
     failed: bool = False
@@ -61,7 +60,7 @@ def _failure(
 
 
 class Refused(Exception):
-    """An error answer: HTTP status, the error's name (header x-amzn-ErrorType) and the body's members."""
+    """An error answer: HTTP status, error name (header x-amzn-ErrorType) and the body's members."""
 
     def __init__(self, status: int, code: str, body: Mapping[str, str]) -> None:
         self.message = body.get("message") or body["Message"]
@@ -72,7 +71,7 @@ class Refused(Exception):
 
 
 def throttled(reserved: bool) -> Refused:
-    """No concurrency is left: the function's own reservation, or what functions without one share."""
+    """The concurrency is used up: the function's own reservation, or the account's unreserved concurrency."""
     limit = "ReservedFunctionConcurrentInvocationLimitExceeded" if reserved else "ConcurrentInvocationLimitExceeded"
     return Refused(429, "TooManyRequestsException", {"Reason": limit, "Type": "User", "message": "Rate Exceeded."})
 
@@ -104,5 +103,5 @@ def recursive() -> Refused:
 
 
 def unavailable(message: str) -> Refused:
-    """A fault of the service itself; asynchronous events are tried again."""
+    """A fault of the service itself; asynchronous events are retried."""
     return Refused(500, "ServiceException", {"Type": "Server", "Message": message})

@@ -35,7 +35,7 @@ _JSON = msgspec.json.Decoder(msgspec.Raw)
 
 @dataclass(frozen=True)
 class Result:
-    """The service's answer: HTTP status 200, 202 or 204, and for 200 the function's answer and the end of its log."""
+    """The service's answer: HTTP status 200, 202 or 204; with 200 the function's answer and the end of its log."""
 
     status: int
     request_id: str
@@ -48,7 +48,7 @@ class Result:
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """An abandoned event: the queue's ARN, the event, and the attributes that Lambda puts on the message.
+    """An abandoned event: the queue's ARN, the event, and the attributes that Lambda adds to the message.
 
     AWS documentation, "Adding a dead-letter queue": RequestID, ErrorCode (a number), ErrorMessage.
     """
@@ -69,13 +69,12 @@ class _Error(msgspec.Struct, rename="camel"):
 
 
 class Lambdas:
-    """All functions of one region of the account; safe for any number of threads.
+    """All functions of one region of the account; thread-safe.
 
-    `log(group, stream, lines)` gets each invocation's log before its caller gets the answer, in the order of the
-    stream. `bury` gets events that were given up. Both are called from many threads. `concurrency` is the account's
-    limit. At most `most_processes` environments exist at once, which is this machine's limit and not the account's: a
-    call beyond it waits, an asynchronous one in the queue. An environment that nobody used for `idle_s` seconds is
-    ended.
+    `log(group, stream, lines)` receives each invocation's log before the caller gets the answer, in the order of the
+    stream. `bury` receives abandoned events. Both are called from many threads. `concurrency` is the account's limit.
+    At most `most_processes` environments exist at once, a limit of this machine and not of the account: further
+    calls wait, asynchronous ones in the queue. Environments idle for `idle_s` seconds are ended.
     """
 
     def __init__(
@@ -92,12 +91,12 @@ class Lambdas:
         self._registry = Registry(account.region, account.number, concurrency)
         self._concurrency = Concurrency(self._registry)
         self._pool = Pool(account, most_processes, idle_s)
-        # More threads could only wait for a process.
+        # Further threads would only wait for a process.
         self._queue = EventQueue(self._attempt, most_processes)
         self._closing = False
 
     def publish(self, function: FunctionVersion) -> None:
-        """Publishes the version; `live` and the bare name resolve to it. `ValueError` if AWS would refuse it."""
+        """Publishes the version; `live` and the bare name resolve to it. Raises `ValueError` if AWS would refuse it."""
         self._registry.publish(function)
 
     def remove(self, name: str) -> None:
@@ -106,14 +105,14 @@ class Lambdas:
         self._pool.retire(name)
 
     def check(self, name: str, qualifier: str | None = None) -> Result:
-        """A dry run: raises `Refused` where there is no such function."""
+        """A dry run; raises `Refused` if there is no such function."""
         target = self._registry.resolve(name, qualifier)
         return Result(204, str(uuid.uuid4()), target.function.version, follow(None, target.unqualified_arn).header)
 
     def invoke(self, name: str, qualifier: str | None, payload: bytes, trace: str | None = None) -> Result:
-        """Runs the function and returns its answer, errors of its own among them; raises `Refused`.
+        """Runs the function and returns its answer, which may be a function error; raises `Refused`.
 
-        `name` is a name or an ARN, perhaps with a qualifier; `trace` is the caller's X-Amzn-Trace-Id.
+        `name` is a name or an ARN with an optional qualifier; `trace` is the caller's X-Amzn-Trace-Id.
         """
         event = self._accept(name, qualifier, payload, trace, LONGEST_REQUEST, "RequestResponse")
         if event.endless:
@@ -130,13 +129,13 @@ class Lambdas:
         )
 
     def submit(self, name: str, qualifier: str | None, payload: bytes, trace: str | None = None) -> Result:
-        """Queues the event for the version that the name stands for now, and returns at once; raises `Refused`."""
+        """Queues the event for the version that the name currently resolves to; raises `Refused`."""
         event = self._accept(name, qualifier, payload, trace, LONGEST_EVENT, "Event")
         self._queue.put(event)
         return Result(202, event.invocation.request_id, event.target.function.version, event.invocation.trace)
 
     def account_settings(self) -> dict[str, dict[str, int]]:
-        """The members of the API's GetAccountSettings answer; code sizes are the documented quotas."""
+        """The members of a GetAccountSettings answer; code sizes are the documented quotas."""
         limit = {
             "TotalCodeSize": 80_530_636_800,
             "CodeSizeUnzipped": 262_144_000,
@@ -147,7 +146,7 @@ class Lambdas:
         return {"AccountLimit": limit, "AccountUsage": {"TotalCodeSize": 0, "FunctionCount": self._registry.count()}}
 
     def close(self) -> None:
-        """Kills every environment and drops what is queued; nothing runs any more when it returns."""
+        """Kills every environment and drops queued events; no function runs when it returns."""
         self._closing = True
         self._queue.stop()
         self._pool.close()
@@ -192,11 +191,11 @@ class Lambdas:
     def _write(self, function: FunctionVersion, stream: str, lines: list[str]) -> None:
         try:
             self._log(function.log_group, stream, lines)
-        except Exception:  # Lambda too runs functions whose log cannot be written
+        except Exception:  # as on Lambda, an unwritable log does not fail the invocation
             _log.exception("cannot write the log of %s", function.name)
 
     def _attempt(self, event: Event) -> float | None:
-        """One attempt at an asynchronous event; see `EventQueue`."""
+        """Attempts an asynchronous event once; see `EventQueue`."""
         if not self._registry.current(event.target.function):
             return None
         try:

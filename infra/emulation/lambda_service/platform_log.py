@@ -1,4 +1,4 @@
-"""The lines that Lambda itself writes into a function's log, and the captured output of its process.
+"""The lines that Lambda itself writes to a function's log, and the captured output of its process.
 
 AWS documentation, "Viewing CloudWatch logs for Lambda functions" and "Understanding the Lambda execution environment
 lifecycle" (INIT_REPORT).
@@ -14,14 +14,14 @@ from typing import Literal
 
 TAIL_BYTES = 4096  # API_Invoke, LogResult: "the last 4 KB of the execution log"
 
-# Of one invocation's output no more than this is handed on, its end.
+# Only this many bytes at the end of an invocation's output are logged.
 LONGEST = 4 << 20
 _TRIM = 1 << 20
 
 
 @dataclass(frozen=True)
 class ErrorStatus:
-    """Why an invocation or an initialisation did not end as it should."""
+    """The reason why an invocation or an initialisation failed."""
 
     status: Literal["timeout", "error"]
     error_type: str
@@ -39,7 +39,7 @@ def end(request_id: str) -> str:
 
 
 def billed_ms(duration_ms: float, init_ms: float | None) -> int:
-    """Whole milliseconds to pay: INIT is billed too, for every kind of function, since August 2025.
+    """Billed duration in whole milliseconds; since August 2025 INIT is billed for every kind of function.
 
     AWS Compute Blog, "AWS Lambda standardizes billing for INIT Phase".
     """
@@ -54,8 +54,8 @@ def report(
     peak_mb: int,
     error_status: ErrorStatus | None,
 ) -> str:
-    """The REPORT line; `init_ms` for a cold start that went well, `error_status` for what the platform had to end."""
-    # Rounded first, so that the printed numbers add up to the billed number.
+    """The REPORT line; `init_ms` after a successful cold start, `error_status` if the platform ended the invocation."""
+    # Rounded first, so that the printed durations add up to the billed duration.
     duration_ms = round(duration_ms, 2)
     init_ms = None if init_ms is None else round(init_ms, 2)
     fields = [
@@ -72,7 +72,7 @@ def report(
 
 
 def init_report(init_ms: float, phase: Literal["init", "invoke"], error_status: ErrorStatus) -> str:
-    """The line about an initialisation that failed; one that went well shows in the REPORT line."""
+    """The line for a failed initialisation; the REPORT line covers a successful one."""
     return f"INIT_REPORT Init Duration: {init_ms:.2f} ms\tPhase: {phase}\t{error_status}"
 
 
@@ -82,22 +82,22 @@ def timed_out(request_id: str, timeout_s: float) -> str:
 
 
 def tail(lines: list[str]) -> bytes:
-    """The last 4 KB of the log of an invocation."""
+    """The last 4 KB of an invocation's log."""
     return "".join(f"{line}\n" for line in lines).encode()[-TAIL_BYTES:]
 
 
 class Output:
-    """The file behind a process's output: it never fills up like a pipe, and is whole when a process ends."""
+    """The file that captures a process's output: unlike a pipe it never blocks the writer or loses output."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # closed with the environment
         self.descriptor = self._file.fileno()
-        # Processes append, so the file can be emptied under them.
+        # Processes append, so the file can be truncated while they write.
         fcntl.fcntl(self.descriptor, fcntl.F_SETFL, fcntl.fcntl(self.descriptor, fcntl.F_GETFL) | os.O_APPEND)
         self._taken = 0
 
     def take(self) -> list[str]:
-        """The lines since the last time; a line that awslambdaric broke with carriage returns stays one event."""
+        """The lines since the last call; a line that awslambdaric broke with carriage returns stays one event."""
         size = os.fstat(self.descriptor).st_size
         if size == self._taken:
             return []

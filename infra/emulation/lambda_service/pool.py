@@ -1,9 +1,9 @@
 """Concurrency limits, and the pool of execution environments on this machine, kept warm and bounded.
 
-On AWS nothing but the account's concurrency limits the number of environments. Here every one is a process of this
-machine, so there are at most `most` of them. A call beyond that waits for a free one although its function's
-concurrency would let it run at once; its time-out begins when it has one. A function that waits for another one
-keeps its own environment meanwhile, so chains of synchronous calls longer than `most` end in time-outs.
+On AWS only the account's concurrency limits the number of environments. Here every environment is a process on this
+machine, so there are at most `most` of them. A call beyond that waits for a free environment even if its function's
+concurrency allows it to run; its time-out starts when it has an environment. A function that waits for another
+function keeps its environment, so chains of synchronous calls longer than `most` end in time-outs.
 """
 
 import threading
@@ -17,10 +17,10 @@ from infra.emulation.lambda_service.environments import Environment
 from infra.emulation.lambda_service.invocation_result import throttled
 from infra.emulation.lambda_service.versions import FunctionVersion, Registry
 
-# Lambda replaces environments every few hours, too; their credentials expire.
+# Lambda also replaces environments every few hours, because their credentials expire.
 LIFETIME_S = 2 * 3600.0
-# A call for a version that has a free environment goes before older calls, which would have to end that environment,
-# until the oldest has waited this long: versions that take turns would otherwise start a process for every call.
+# A call that can reuse an idle environment runs before older calls, which would have to replace that environment, until
+# the oldest call has waited this long. Otherwise alternating versions would start a process for every call.
 PATIENCE_S = 2.0
 
 
@@ -29,7 +29,7 @@ class Closed(Exception):
 
 
 class _Call:
-    """A call that waits; when `ready`, it has an environment, or may start one, or the pool is closed."""
+    """A waiting call. `ready` is set when it has an environment, may start one, or the pool is closed."""
 
     def __init__(self, function: FunctionVersion) -> None:
         self.function = function
@@ -41,22 +41,22 @@ class _Call:
 
 
 class Pool:
-    """At most `most` environments; those idle for `idle_s` seconds are ended."""
+    """Holds at most `most` environments and ends those idle for `idle_s` seconds."""
 
     def __init__(self, account: AccountContext, most: int, idle_s: float) -> None:
         self._account, self._most, self._idle_s = account, most, idle_s
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
-        self._reserved = 0  # taken: idle, in use, or about to start
+        self._reserved = 0  # environments that are idle, in use, or about to start
         self._idle: list[tuple[float, Environment]] = []  # oldest first
-        self._busy: dict[Environment, bool] = {}  # true: not to be used again
+        self._busy: dict[Environment, bool] = {}  # true: must not be reused
         self._waiting: deque[_Call] = deque()
         self._closed = False
         self._keeper = threading.Thread(target=self._keep, name="environments", daemon=True)
         self._keeper.start()
 
     def take(self, function: FunctionVersion) -> Environment:
-        """An environment for one invocation, warm if there is one; waits for room. Raises `Closed` or `OSError`."""
+        """Returns an environment, warm if possible; waits while the pool is full. Raises `Closed` or `OSError`."""
         call = _Call(function)
         with self._lock:
             self._waiting.append(call)
@@ -69,7 +69,7 @@ class Pool:
         return call.environment or self._start(function)
 
     def give_back(self, environment: Environment, reusable: bool) -> None:
-        """Ends the caller's use of the environment."""
+        """Returns the environment to the pool, which keeps it for reuse or ends it."""
         with self._lock:
             retired = self._busy.pop(environment)
             young = time.monotonic() - environment.born < LIFETIME_S
@@ -82,7 +82,7 @@ class Pool:
             self._leave()
 
     def retire(self, name: str) -> None:
-        """Ends a function's environments, those in use when they are given back."""
+        """Ends a function's idle environments now, and its busy ones when they are given back."""
         with self._lock:
             for environment in self._busy:
                 self._busy[environment] |= environment.function.name == name
@@ -131,7 +131,7 @@ class Pool:
             self._leave()
 
     def _serve(self) -> None:
-        """Grants what can be granted; under the lock."""
+        """Grants as many waiting calls as possible; the caller holds the lock."""
         while self._waiting:
             call = self._first()
             if not self._grant(call):
@@ -148,7 +148,7 @@ class Pool:
         return next((call for call in self._waiting if call.function in warm), oldest)
 
     def _grant(self, call: _Call) -> bool:
-        """A warm environment, the last one used first; else a free place; else the place of the one idle longest."""
+        """Grants the most recently used warm environment, else a free slot, else the slot of the longest-idle one."""
         for entry in reversed(self._idle):
             if entry[1].function == call.function:
                 self._idle.remove(entry)
@@ -164,7 +164,7 @@ class Pool:
         return False
 
     def _keep(self) -> None:
-        """Ends what has been idle for too long; runs until the pool is closed."""
+        """Ends environments that were idle for too long; runs until the pool is closed."""
         while True:
             with self._changed:
                 if self._closed:
@@ -178,7 +178,7 @@ class Pool:
 
 
 class Concurrency:
-    """Counts invocations under way; safe for any number of threads."""
+    """Counts running invocations and enforces the concurrency limits; thread-safe."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -187,7 +187,7 @@ class Concurrency:
 
     @contextmanager
     def one(self, name: str) -> Iterator[None]:
-        """One invocation of the function `name`; raises `Refused` at once where there is no room for it."""
+        """Counts one invocation of the function `name`; raises `Refused` if its concurrency is used up."""
         with self._lock:
             reserved = self._registry.reserved(name)
             if reserved is None:

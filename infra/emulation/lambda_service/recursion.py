@@ -1,11 +1,11 @@
 """Recursion detection: the trace header, and the number of runs of each function in it.
 
 AWS documentation, "Use Lambda recursive loop detection to prevent infinite loops": a function that has been invoked
-about 16 times in one chain of requests is stopped at its next invocation. The chain is carried by the X-Ray trace
-header, which an AWS SDK inside a function passes on by itself. How the service counts is not public. Here every
-function has an entry of its own in the header's `Lineage`, ``<hash>:<n>``, n being how often it ran earlier in the
-chain. So functions that call each other in turns are each counted by their own runs, a chain ends where a caller sends
-no header, and only chains of Lambda invocations are seen, not those that go through queues or buckets.
+about 16 times in one chain of requests is stopped at its next invocation. The X-Ray trace header identifies the chain;
+an AWS SDK inside a function forwards it. How the service counts is not public. Here every function has an entry
+``<hash>:<n>`` in the header's `Lineage`, where n is the number of its earlier runs in the chain. So functions that call
+each other are counted separately, a chain ends where a caller sends no header, and only chains of Lambda invocations
+are detected, not those through queues or buckets.
 """
 
 import hashlib
@@ -14,13 +14,13 @@ import time
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-# The most runs of one function in one chain; the next one is refused.
+# The maximum number of runs of one function in one chain; the next run is refused.
 MOST_RUNS = 16
 
 
 @dataclass(frozen=True)
 class Trail:
-    """The trace header that an invocation hands on, and how often its function ran earlier in the chain."""
+    """The trace header that an invocation forwards, and the number of its function's earlier runs in the chain."""
 
     header: str
     runs_before: int
@@ -31,7 +31,7 @@ class Trail:
 
 
 def follow(header: str | None, arn: str) -> Trail:
-    """The trail of the next invocation of the function `arn` (unqualified) by a caller who sent `header`, if any."""
+    """The trail of the next invocation of the function `arn` (unqualified), given the caller's `header`, if any."""
     fields = _fields(header or "")
     root = fields.get("Root") or f"1-{int(time.time()):08x}-{secrets.token_hex(12)}"
     runs = _runs(fields.get("Lineage", ""))
@@ -43,12 +43,12 @@ def follow(header: str | None, arn: str) -> Trail:
 
 
 def _fields(header: str) -> dict[str, str]:
-    # The Python SDK quotes what is not allowed everywhere in a header, '|' among it.
+    # The Python SDK percent-encodes some characters of the header, such as '|'.
     parts = (part.strip().partition("=") for part in unquote(header).split(";"))
     return {name: value for name, _, value in parts if value}
 
 
 def _runs(hops: str) -> dict[str, int]:
-    """Runs before the last one by function; entries of another form are ignored."""
+    """The counts of `Lineage` by function hash; malformed entries are ignored."""
     entries = (entry.partition(":") for entry in hops.split("|"))
     return {function: int(count) for function, _, count in entries if count.isdecimal()}

@@ -1,8 +1,8 @@
 """The runtime process of one execution environment, and the Lambda Runtime API that it calls.
 
-The thread that has an invocation holds the conversation itself: it waits for what the process asks next, and answers.
-No further thread is needed, and time-outs are plain. The requests are those of the AWS documentation, "Using the Lambda
-runtime API for custom runtimes".
+The thread of an invocation itself waits for the requests of the process and answers them, which needs no further thread
+and keeps time-outs simple. The requests are those of the AWS documentation, "Using the Lambda runtime API for custom
+runtimes".
 """
 
 import os
@@ -22,7 +22,7 @@ PREFIX = "/2018-06-01/runtime/"
 # The Lambda quotas page says 6 MB; the service's own message names this number of bytes.
 LONGEST_BODY = 6_291_556
 
-# How long a process's end may go unseen: without a closing connection, and without any connection.
+# Poll intervals for the end of a process: with connections open, and without any.
 _POLL_S, _BRIEF_POLL_S = 0.05, 0.005
 # awslambdaric repeats an error's description in a header of up to 1 MiB.
 _LONGEST_HEAD = 2 << 20
@@ -32,12 +32,12 @@ CHILD = Path(__file__).with_name("child.py")
 
 
 class Garbled(Exception):
-    """The bytes of a connection are not an HTTP request of a runtime."""
+    """A connection's bytes are not a valid HTTP request of a runtime."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """One request; `oversize` is the length that a body too long to be read was announced with, else 0."""
+    """One request; `oversize` is the Content-Length of a body that is too long and was not read, else 0."""
 
     method: str
     path: str
@@ -46,9 +46,9 @@ class Request:
 
 
 def take(data: bytearray) -> Request | None:
-    """The request at the start of `data`, cut out of it; `None` while it is not whole. Raises `Garbled`.
+    """Removes the first request from `data` and returns it; `None` while it is incomplete. Raises `Garbled`.
 
-    A body longer than `LONGEST_BODY` is not waited for.
+    A body longer than `LONGEST_BODY` is not read.
     """
     end = data.find(b"\r\n\r\n", 0, _LONGEST_HEAD)
     if end < 0:
@@ -84,7 +84,7 @@ class _Connection:
         self.data = bytearray()
 
     def fill(self) -> bool:
-        """Reads what has arrived; false when nothing more will come."""
+        """Reads the available bytes; returns False if the connection has closed."""
         try:
             piece = self.channel.recv(_PIECE)
         except OSError:
@@ -95,14 +95,14 @@ class _Connection:
 
 @dataclass(frozen=True)
 class RuntimeRequest:
-    """A request of the process, to be answered."""
+    """An unanswered request of the process."""
 
     request: Request
     connection: _Connection
 
 
 class RuntimeApi:
-    """The Runtime API of one environment; belongs to one thread at a time."""
+    """The Runtime API of one environment; only one thread at a time may use it."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -113,9 +113,9 @@ class RuntimeApi:
         self.address = f"{host}:{port}"
 
     def receive(self, until: float, alive: Callable[[], bool]) -> RuntimeRequest | None:
-        """The next request, or `None` when the process has ended without one.
+        """The next request, or `None` if the process has ended without one.
 
-        Raises `TimeoutError` at `until` (monotonic seconds); what has arrived by then still counts.
+        Raises `TimeoutError` at `until` (monotonic seconds), unless a complete request has arrived by then.
         """
         while True:
             left, running = until - time.monotonic(), alive()
@@ -137,7 +137,7 @@ class RuntimeApi:
         headers: Mapping[str, str] | None = None,
         timeout_s: float = 1.0,
     ) -> None:
-        """Sends an answer; a process that does not read it shows by its next request, or by none."""
+        """Sends an answer. Errors of the connection are ignored: `receive` detects a process that has ended."""
         fields = {"Content-Type": "application/json", "Content-Length": str(len(body)), **(headers or {})}
         head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
         channel = request.connection.channel
@@ -148,7 +148,7 @@ class RuntimeApi:
             self._drop(request.connection)
 
     def hang_up(self) -> None:
-        """Ends the conversation with one process; another one may begin its own."""
+        """Closes all connections of the current process; a new process may connect."""
         while self._connections:
             self._drop(self._connections[-1])
 
@@ -193,14 +193,14 @@ class RuntimeApi:
 
 
 class RuntimeProcess:
-    """A running handler; `output` is the descriptor that it prints to."""
+    """A running handler; it prints to the descriptor `output`."""
 
     def __init__(self, handler: str, folder: Path, variables: Mapping[str, str], output: int) -> None:
         self.started = time.monotonic()
         far, lifeline = os.pipe()
         try:
             self._process = subprocess.Popen(
-                # -P: only PYTHONPATH decides what can be imported, not where child.py lies.
+                # -P: imports come from PYTHONPATH only, not from the folder of child.py.
                 [sys.executable, "-P", str(CHILD), str(far), handler],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -208,7 +208,7 @@ class RuntimeProcess:
                 cwd=folder,
                 env=variables,
                 pass_fds=(far,),
-                start_new_session=True,  # Ctrl-C in the terminal is for the account alone
+                start_new_session=True,  # Ctrl-C in the terminal reaches only the account
             )
         except OSError:
             os.close(lifeline)
@@ -221,7 +221,7 @@ class RuntimeProcess:
         return self._process.poll() is None
 
     def end(self) -> str:
-        """How the process ended, in Lambda's words; waits for it."""
+        """Waits for the process to end; returns Lambda's message for its exit."""
         status = self._process.wait()
         if status == 0:
             return "Runtime exited without providing a reason"
@@ -229,7 +229,7 @@ class RuntimeProcess:
         return f"Runtime exited with error: {f'signal: {name}' if name else f'exit status {status}'}"
 
     def peak_mb(self) -> int:
-        """Peak memory of the process, MiB; 0 for a dead one, and where the system does not report it."""
+        """Peak memory of the process in MiB; 0 if the process has ended or the system does not report it."""
         try:
             status = Path(f"/proc/{self._process.pid}/status").read_bytes()
             start = status.index(b"VmHWM:") + 6
@@ -238,14 +238,14 @@ class RuntimeProcess:
         return round(int(status[start : status.index(b"kB", start)]) / 1024)
 
     def kill(self) -> None:
-        """Ends the process and its group; for any thread, as long as `close` has not been called."""
+        """Kills the process and its group; any thread may call it before `close`."""
         try:
             os.killpg(self._process.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
             self._process.kill()
 
     def close(self) -> None:
-        """Ends the process and waits for its end. Twice is harmless."""
+        """Kills the process and waits for its end; idempotent."""
         if self._lifeline is not None:
             self.kill()
             self._process.wait()

@@ -1,4 +1,4 @@
-"""Scheduled invocations, as by EventBridge rules with a rate."""
+"""Scheduled invocations, like EventBridge rules with a rate."""
 
 import heapq
 import itertools
@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Schedule:
-    """Every `period_s` seconds the function (a name or an ARN) gets the event `payload`, the first after one period."""
+    """Invokes the function (a name or an ARN) with `payload` every `period_s` seconds, first after one period."""
 
     function: str
     qualifier: str | None
@@ -24,7 +24,7 @@ class Schedule:
 
 
 class Schedules:
-    """Fires schedules on a background thread; safe for any number of threads. Missed periods are skipped."""
+    """Fires schedules on a background thread; thread-safe. Missed periods are skipped."""
 
     def __init__(self, lambdas: Lambdas) -> None:
         self._lambdas = lambdas
@@ -37,7 +37,7 @@ class Schedules:
         self._thread.start()
 
     def put(self, name: str, schedule: Schedule) -> None:
-        """Begins a schedule; replaces the one of the same name."""
+        """Starts a schedule and replaces one of the same name; raises `ValueError` if its period is not positive."""
         if not schedule.period_s > 0:
             raise ValueError("a schedule's period is longer than nothing")
         with self._changed:
@@ -50,7 +50,7 @@ class Schedules:
             self._schedules.pop(name, None)
 
     def close(self) -> None:
-        """Ends all schedules; nothing is fired any more when it returns. Twice is harmless."""
+        """Ends all schedules; none fires after it returns. Idempotent."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -68,7 +68,7 @@ class Schedules:
                 _log.warning("the schedule of %s was not followed: %s", schedule.function, refused)
 
     def _take(self) -> Schedule | None:
-        """The next schedule that is due, when it is due, planned anew; `None` when all is closed."""
+        """Waits for the next due schedule, plans its next run and returns it; `None` after `close`."""
         with self._changed:
             while not self._closed:
                 if not self._due:

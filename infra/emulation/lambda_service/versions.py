@@ -10,7 +10,7 @@ from infra.emulation.lambda_service.invocation_result import invalid, not_found
 
 LIVE = "live"
 LATEST = "$LATEST"
-# "Configuring reserved concurrency for a function": so much of the account's concurrency stays unreserved.
+# "Configuring reserved concurrency for a function": the least concurrency of the account that stays unreserved.
 LEAST_UNRESERVED = 100
 # API_Invoke, FunctionName: a name, a partial ARN or an ARN, each with or without a qualifier.
 _NAME = re.compile(
@@ -23,9 +23,9 @@ _NAME = re.compile(
 class FunctionVersion:
     """One published version of a function.
 
-    `code` are the folders that PYTHONPATH names, the first one LAMBDA_TASK_ROOT. `reserved_concurrency`,
-    `max_retries`, `max_event_age_s` and `recursion_allowed` are settings that on AWS live beside the versions: they
-    may differ when the same version is published again.
+    `code` holds the folders in PYTHONPATH; the first is LAMBDA_TASK_ROOT. `reserved_concurrency`, `max_retries`,
+    `max_event_age_s` and `recursion_allowed` are not part of a version on AWS: they may differ when the same version
+    is published again.
     """
 
     name: str
@@ -44,13 +44,13 @@ class FunctionVersion:
     recursion_allowed: bool = False
 
     def frozen(self) -> "FunctionVersion":
-        """The part that no later publication may change."""
+        """The immutable part of the version; settings that may change are reset."""
         return replace(self, reserved_concurrency=None, max_retries=0, max_event_age_s=0.0, recursion_allowed=False)
 
 
 @dataclass(frozen=True)
 class Target:
-    """The version that a caller's name resolves to, and the ARN by which it was called."""
+    """The version that a caller's name resolves to, and the ARN of that name with and without qualifier."""
 
     function: FunctionVersion
     arn: str
@@ -58,7 +58,7 @@ class Target:
 
 
 class Registry:
-    """The functions of one region of an account; safe for any number of threads."""
+    """The functions of one region of an account; thread-safe."""
 
     def __init__(self, region: str, account: str, concurrency: int) -> None:
         self._prefix = f"arn:aws:lambda:{region}:{account}:function:"
@@ -68,10 +68,10 @@ class Registry:
         self._newest: dict[str, FunctionVersion] = {}
 
     def publish(self, function: FunctionVersion) -> None:
-        """Makes `function` the newest version of its name, which the alias `live` and `$LATEST` point at.
+        """Makes `function` the newest version of its name; the alias `live` and `$LATEST` point to it.
 
-        Raises `ValueError` for a version that differs from the one published under its number, and for a reservation
-        that leaves less than 100 to the functions without one.
+        Raises `ValueError` if the same version number was published with other content, or if the reservation leaves
+        less than 100 to the functions without one.
         """
         with self._lock:
             before = self._versions.get(function.name, {}).get(function.version)
@@ -87,13 +87,13 @@ class Registry:
             self._newest[function.name] = function
 
     def remove(self, name: str) -> None:
-        """Forgets all versions of a function; a missing function is ignored."""
+        """Removes all versions of a function; a missing function is ignored."""
         with self._lock:
             self._versions.pop(name, None)
             self._newest.pop(name, None)
 
     def resolve(self, name: str, qualifier: str | None) -> Target:
-        """Resolves a name, a partial ARN or an ARN, each perhaps with a qualifier; raises `Refused`."""
+        """Resolves a name, a partial ARN or an ARN, each with an optional qualifier; raises `Refused`."""
         match = _NAME.fullmatch(name)
         if match is None:
             raise invalid(f"{name[:200]} is not the name or ARN of a function")
@@ -110,18 +110,18 @@ class Registry:
         return Target(function, arn, unqualified)
 
     def current(self, function: FunctionVersion) -> bool:
-        """Whether the version is still there."""
+        """Whether the version still exists."""
         with self._lock:
             return self._versions.get(function.name, {}).get(function.version) is not None
 
     def reserved(self, name: str) -> int | None:
-        """The concurrency kept for a function and its limit; `None` where it shares the account's."""
+        """A function's reserved concurrency, which is also its limit; `None` if it has no reservation."""
         with self._lock:
             newest = self._newest.get(name)
             return newest.reserved_concurrency if newest else None
 
     def unreserved(self) -> int:
-        """The concurrency that functions without a reservation share."""
+        """The concurrency shared by functions without a reservation."""
         with self._lock:
             return self._concurrency - self._reserved()
 

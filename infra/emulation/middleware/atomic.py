@@ -1,8 +1,8 @@
 """Serialises writes: WSGI middleware that makes moto's conditional writes atomic, as on S3 and DynamoDB.
 
-On AWS a conditional write looks and writes at once (S3 user guide, "Conditional requests"; DynamoDB developer guide,
-"Condition expressions"). moto looks first and writes later, and its server runs requests on threads, so several writers
-can find the same condition true. Reads pass freely.
+On AWS a conditional write checks and writes atomically (S3 user guide, "Conditional requests"; DynamoDB developer
+guide, "Condition expressions"). moto checks first and writes later, and its server runs requests on threads, so several
+writers can find the same condition true. Reads take no lock.
 """
 
 from collections.abc import Iterable
@@ -13,16 +13,16 @@ from zlib import crc32
 
 from infra.emulation.wsgi import App, Environ, Start, operation, service
 
-# Writers of different keys rarely meet on one of so many locks.
+# With this many locks, writers of different keys rarely share one.
 _LOCKS = 64
 _TABLE_READS = frozenset({"GetItem", "BatchGetItem", "TransactGetItems", "Query", "Scan"})
 
 
 class Atomic:
-    """Lets writes to one object, and writes to tables, through to `app` one after the other.
+    """Forwards writes to one object, and all writes to tables, to `app` one at a time.
 
-    An object has the lock of its key. Tables share one lock: their writes take no turns anyway, because moto is Python
-    and holds the interpreter while it works on them.
+    An object's lock is chosen by its key. All tables share one lock: moto's writes to them do not run in parallel
+    anyway, because they hold the GIL.
     """
 
     def __init__(self, app: App) -> None:
@@ -34,7 +34,7 @@ class Atomic:
         with ExitStack() as held:
             for lock in self._needed(environ):
                 held.enter_context(lock)
-            # Moto may do its work only when the answer is taken.
+            # moto may do its work only while the answer is iterated.
             return list(self._app(environ, start))
 
     def _needed(self, environ: Environ) -> list[Lock]:
@@ -44,5 +44,5 @@ class Atomic:
         if meant_for != "s3" or name in ("GET", "HEAD"):
             return []
         if name == "POST" and "delete" in parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True):
-            return self._objects  # of many keys at once, always in the same order
+            return self._objects  # many keys: all locks, always in the same order
         return [self._objects[crc32(environ["PATH_INFO"].encode()) % _LOCKS]]

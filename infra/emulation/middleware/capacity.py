@@ -1,7 +1,7 @@
-"""DynamoDB's item sizes and capacity units, by its documentation. Pure.
+"""DynamoDB's item sizes and capacity units. Pure.
 
-Developer guide, "DynamoDB item sizes and formats" and "DynamoDB read and write operations". It shares nothing with the
-bill of a run, which it is there to check.
+Developer guide, "DynamoDB item sizes and formats" and "DynamoDB read and write operations". It shares no code with the
+bill of a run, because tests check the bill with it.
 """
 
 import base64
@@ -11,12 +11,12 @@ from typing import Any
 Value = Mapping[str, Any]
 Item = Mapping[str, Value]
 
-# A list or map, and each element of one.
+# Bytes of a list or map itself, and of each element in addition to its value.
 _COLLECTION, _ELEMENT = 3, 1
 
 
 def item_size(item: Item) -> int:
-    """Bytes of an item: the names of its attributes and their values."""
+    """Bytes of an item: its attributes' names and values."""
     return sum(len(name.encode()) + value_size(value) for name, value in item.items())
 
 
@@ -27,17 +27,17 @@ def value_size(value: Value) -> int:
 
 
 def write_units(size: int) -> int:
-    """A unit for every kilobyte begun, one at least."""
+    """One unit per started kilobyte, at least one."""
     return max(1, -(-size // 1024))
 
 
 def read_units(size: int, consistent: bool) -> float:
-    """A unit for every four kilobytes begun, one at least; half of that where the read may be out of date."""
+    """One unit per started four kilobytes, at least one; half of that for eventually consistent reads."""
     return max(1, -(-size // 4096)) * (1.0 if consistent else 0.5)
 
 
 def _number(text: str) -> int:
-    """A byte for two significant digits and one more; another for the sign of a negative number."""
+    """One byte per two significant digits, plus one, plus one for the sign of a negative number."""
     digits = text.lstrip("+-").replace(".", "").strip("0")
     return -(-len(digits) // 2) + 1 + text.startswith("-")
 

@@ -1,8 +1,7 @@
 """Fault injection for tests: WSGI middleware that answers chosen requests with errors of AWS.
 
-Rules are added by ``POST /_marless/faults`` with a JSON list of `Rule`, in front of those that are there, and taken
-away by ``DELETE``; ``GET`` tells what has happened since. The path exists only where the account was started with
-faults allowed.
+``POST /_marless/faults`` with a JSON list of `Rule` adds rules before the existing ones; ``DELETE`` removes all rules;
+``GET`` returns the faults injected since then. The path exists only if the account was started with faults allowed.
 """
 
 import os
@@ -25,23 +24,23 @@ PATH = "/_marless/faults"
 Fault = Literal[
     "slow_down", "conflict", "throttle", "too_many", "error", "delay", "drop", "lost_reply", "twice", "swallow", "kill"
 ]
-# What changes anything, as opposed to reads: methods of S3 and Lambda, operations of DynamoDB.
+# The requests that change state: methods of S3 and Lambda, operations of DynamoDB.
 WRITE = "write"
 _WRITES = ("PUT", "DELETE", "POST", "PutItem", "UpdateItem", "DeleteItem")
 
 
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What happens to the next `count` requests that it fits.
+    """A fault for the next `count` matching requests.
 
-    `service` as in signatures (s3, dynamodb, lambda). `action` is the operation of a JSON service, else the HTTP
-    method; `write` fits whatever changes anything. `key` is a part of the path, or of the body of a request to DynamoDB
-    or Lambda. '' fits all. With `functions`, only what functions ask for fits, not what the operator does. `skip`
-    requests that fit go free first. `delay_s` is for `delay`.
+    `service` is the signing name (s3, dynamodb, lambda). `action` is the operation of a JSON service, else the HTTP
+    method; `write` matches every write. `key` is a part of the path, or of the body of a request to DynamoDB or Lambda.
+    '' matches everything. With `functions`, only requests of functions match, not the operator's. The first `skip`
+    matching requests pass unchanged. `delay_s` is for `delay`.
 
-    `slow_down`: S3's 503. `conflict`: S3's 409 for a conditional write that meets another. `throttle`: DynamoDB's.
-    `too_many`: Lambda's 429. `error`: a 500. `drop`: the connection ends before anything is done; `lost_reply`: after.
-    `twice`: it is done twice. `swallow`: an event is accepted and forgotten. `kill`: it is done, and the function that
-    asked for it is killed before it hears of that.
+    `slow_down`: S3's 503. `conflict`: S3's 409 for conflicting conditional writes. `throttle`: DynamoDB's throttling.
+    `too_many`: Lambda's 429. `error`: a 500. `drop`: the connection closes before the request is executed;
+    `lost_reply`: after it. `twice`: the request is executed twice. `swallow`: an event is accepted and dropped. `kill`:
+    the request is executed, and the process that sent it is killed before the answer.
     """
 
     service: str
@@ -68,7 +67,7 @@ _JSON = "application/json"
 
 
 class Faults:
-    """Applies the rules before `app` sees a request."""
+    """Applies the rules to each request before `app` gets it."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -109,7 +108,7 @@ class Faults:
             return reply(start, "200 OK", msgspec.json.encode(self._injected))
 
     def _due(self, environ: Environ) -> Rule | None:
-        """The first rule that fits, counted."""
+        """Returns the first matching rule and counts its use; None if no rule applies."""
         if not self._rules:
             return None
         meant_for, action = service(environ), operation(environ)
@@ -134,14 +133,14 @@ def _fits(rule: Rule, meant_for: str, action: str, environ: Environ) -> bool:
         return False
     if rule.action == WRITE and (action not in _WRITES or not meant_for):
         return False
-    # Access keys of roles begin so (IAM user guide, "Understanding unique ID prefixes").
+    # The prefix of temporary access keys (IAM user guide, "Understanding unique ID prefixes").
     if rule.functions and "Credential=ASIA" not in environ.get("HTTP_AUTHORIZATION", ""):
         return False
     return _touches(environ, rule.key)
 
 
 def _kill(environ: Environ) -> None:
-    """Ends the process that made the request, if it is still there."""
+    """Kills the process that sent the request, if it still runs."""
     if pid := process_of(int(environ["REMOTE_PORT"]), int(environ["SERVER_PORT"])):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -186,9 +185,9 @@ _ANSWERS: dict[str, Callable[[Start], Iterable[bytes]]] = {
 
 
 def process_of(port: int, server_port: int) -> int | None:
-    """The process that connected from `port` of 127.0.0.1 to `server_port` of it; None where it has gone.
+    """The process that connected from `port` to `server_port` on 127.0.0.1; None if it no longer runs.
 
-    The kernel lists connections with the inodes of their sockets (proc(5), /proc/net/tcp), and what each process holds.
+    The kernel lists each connection's socket inode (proc(5), /proc/net/tcp) and each process's open sockets.
     """
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         fields = line.split()

@@ -1,7 +1,7 @@
 """Reading from the emulated account's CloudWatch Logs: WSGI middleware that answers FilterLogEvents.
 
-moto keeps the log groups themselves; their events do not have to travel to it one by one, and are forgotten here before
-they fill this machine's memory. Calls and answers are those of the API reference, "FilterLogEvents".
+moto keeps the log groups. Their events are kept here, which saves a request to moto per event and limits memory use.
+Requests and answers follow the API reference, "FilterLogEvents".
 """
 
 import json
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from infra.emulation.wsgi import App, Environ, Start, body, operation, reply, service
 
-# What is remembered of each group; its file holds more.
+# The events kept in memory for each group; its file holds more.
 _MOST_EVENTS = 50_000
 # API_FilterLogEvents, limit.
 _PAGE = 10_000
@@ -24,7 +24,7 @@ _KIND = "application/x-amz-json-1.1"
 
 Write = Callable[[str, str, list[str]], None]
 
-# A file that has grown so large makes room; the one before it is kept.
+# A log file larger than this is renamed to `.log.1`, which replaces the previous one.
 _LARGEST = 16 << 20
 
 
@@ -36,7 +36,7 @@ class LogFiles:
         self._lock = threading.Lock()
 
     def write(self, group: str, stream: str, lines: list[str]) -> None:
-        """Appends lines to the group's file, whole."""
+        """Appends the lines to the group's file without interleaving other writers' lines."""
         path = self.path(group)
         with self._lock:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -58,7 +58,7 @@ class _Event(NamedTuple):
 
 
 class LogEvents:
-    """The newest events of every log group, on their way to `write`; safe for any number of threads."""
+    """Keeps the newest events of every log group and forwards them to `write`; thread-safe."""
 
     def __init__(self, write: Write) -> None:
         self._write = write
@@ -66,7 +66,7 @@ class LogEvents:
         self._lock, self._ids = threading.Lock(), count()
 
     def write(self, group: str, stream: str, lines: list[str]) -> None:
-        """Takes in the events of one invocation."""
+        """Records the events of one invocation."""
         at_ms = int(time.time() * 1000)
         with self._lock:
             kept = self._groups.setdefault(group, deque(maxlen=_MOST_EVENTS))
@@ -74,7 +74,7 @@ class LogEvents:
         self._write(group, stream, lines)
 
     def since(self, group: str, at_ms: int, first: int) -> list[_Event] | None:
-        """Events from `at_ms` and from the id `first` on; None for a group without events."""
+        """Events from the time `at_ms` and the id `first` on; None for a group without events."""
         with self._lock:
             kept = self._groups.get(group)
             return None if kept is None else [event for event in kept if event.at_ms >= at_ms and event.id >= first]
@@ -86,7 +86,7 @@ class LogEvents:
 
 
 class LogsApi:
-    """Answers for `events` before `app` sees the request; groups without events are the app's."""
+    """Answers FilterLogEvents from `events`; `app` gets requests about groups without events, and all others."""
 
     def __init__(self, app: App, events: LogEvents) -> None:
         self._app, self._events = app, events

@@ -1,9 +1,9 @@
-"""Counts the requests that an emulated account gets, for tests of the bill: WSGI middleware that changes nothing.
+"""Counts the requests to an emulated account for tests of the bill: WSGI middleware that changes no request.
 
 ``GET /_marless/requests`` returns a `Count` of every run's requests since the last ``DELETE``, by service and
-operation, and the `Call`s of functions; REPORT lines are in the functions' logs. The path exists only where the account
-was started with faults allowed. Requests are counted as AWS bills them: S3 bills every answer below 500, client errors
-included (user guide, "Billing for Amazon S3 error responses"); DynamoDB bills writes whose condition failed, too
+operation, and the `Call`s of functions; REPORT lines are in the functions' logs. The path exists only if the account
+was started with faults allowed. Requests are counted as AWS bills them: S3 bills every answer below 500, including
+client errors (user guide, "Billing for Amazon S3 error responses"); DynamoDB also bills writes whose condition failed
 (developer guide, "DynamoDB read and write operations"); Lambda bills accepted requests.
 """
 
@@ -29,12 +29,12 @@ _PREFIX = re.compile(r"tenants/[^/]+/runs/(?P<run>[^/]+)/.*")
 _DELETED = re.compile(rb"<Key>(tenants/[^<]+)</Key>")
 _INVOKED = re.compile(r"/2015-03-31/functions/(?P<name>[^/]+)/invocations/?")
 _REFUSED = b"ConditionalCheckFailedException"
-# Access keys of roles begin so (IAM user guide, "Understanding unique ID prefixes").
+# The prefix of temporary access keys (IAM user guide, "Understanding unique ID prefixes").
 _ROLE = "Credential=ASIA"
 
 
 class RequestKind(NamedTuple):
-    """Requests that count together. `by`: a function, or the operator. `name`: what kind of object or item."""
+    """The key by which requests are grouped. `by`: function or operator. `name`: the kind of object or item."""
 
     run: str
     service: str
@@ -44,7 +44,7 @@ class RequestKind(NamedTuple):
 
 
 class Count(msgspec.Struct, frozen=True):
-    """So many requests, the units that DynamoDB bills for them, and bytes of bodies: objects, events, answers."""
+    """The number of requests of a kind, the capacity units that DynamoDB bills, and the bytes of their bodies."""
 
     run: str
     service: str
@@ -57,7 +57,7 @@ class Count(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, frozen=True):
-    """An invocation that was accepted; `waited`: its caller waited for the answer of `answer` bytes."""
+    """An accepted invocation; `waited` is True if its caller waited for the answer of `answer` bytes."""
 
     run: str
     function: str
@@ -90,7 +90,7 @@ class _Sum:
 
 
 class RequestCounter:
-    """Counts what passes through to `app`."""
+    """Counts the requests to `app`."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -121,7 +121,7 @@ class RequestCounter:
             counts = [Count(*kind, sum_.requests, sum_.units, sum_.bytes) for kind, sum_ in self._sums.items()]
             totals = msgspec.json.encode(RequestTotals(counts, self._calls))
             if environ["REQUEST_METHOD"] == "DELETE":
-                # The sizes of items are kept, for the items stand.
+                # Keeps the item sizes, because the items still exist.
                 self._sums.clear()
                 self._calls.clear()
         return reply(start, "200 OK", totals)
@@ -176,10 +176,10 @@ class RequestCounter:
         self._add(_of_item(key, name, by), read_units(size, request.get("ConsistentRead", False)), size)
 
     def _written(self, name: str, key: Item, request: Any, found: Any, done: bool) -> tuple[int, int]:
-        """The item's size after the write, and the units: the larger of before and after counts."""
+        """The item's size after the write, and the units of the larger of its sizes before and after."""
         place = (key["scope"]["S"], key["item"]["S"])
         before = self._items.get(place, 0)
-        # What is put is known even if it was refused; what an update leaves is in its answer (ReturnValues ALL_NEW).
+        # The item of a refused put is known, too; the answer to an update has the new item (ReturnValues ALL_NEW).
         after: Item = request.get("Item") or found.get("Attributes", {}) if name != "DeleteItem" else {}
         size = item_size(after) if done or name == "PutItem" else before
         if done:
@@ -187,7 +187,7 @@ class RequestCounter:
         return size, write_units(max(before, size))
 
     def _count_batch(self, request: Any, found: Any, by: str) -> None:
-        """Every item counts as one read, whether it exists or not."""
+        """Every requested item counts as one read, even a missing one."""
         [(table, wanted)] = request["RequestItems"].items()
         sizes = {(item["scope"]["S"], item["item"]["S"]): item_size(item) for item in found["Responses"][table]}
         for key in wanted["Keys"]:
@@ -204,7 +204,7 @@ class RequestCounter:
 
 
 def _of_item(key: Item, operation: str, by: str) -> RequestKind:
-    """Scopes are ``run/<tenant>/<run>``, ``sets/<tenant>/<run>/<set>`` and ``live/<tenant>``, whose items are runs."""
+    """Scopes are ``run/<tenant>/<run>``, ``sets/<tenant>/<run>/<set>``, and ``live/<tenant>`` with one item per run."""
     scope, item = key["scope"]["S"].split("/"), key["item"]["S"]
     if scope[0] == "live":
         return RequestKind(item, "dynamodb", operation, "live", by)

@@ -1,4 +1,4 @@
-"""All kinds of resources by type."""
+"""The handlers of all resource types."""
 
 from infra.emulation.cloudformation.resources import functions, identity, monitoring, storage
 from infra.emulation.cloudformation.resources.kind import Clients, Kind
@@ -7,7 +7,7 @@ from infra.emulation.lambda_service.schedules import Schedules
 
 
 def kinds(clients: Clients, known: functions.Functions, schedules: Schedules, rules: Rules) -> dict[str, Kind]:
-    """The maker of the resources of each type."""
+    """The handler of each resource type."""
     return {
         "AWS::S3::Bucket": storage.Bucket(clients),
         "AWS::S3::BucketPolicy": storage.BucketPolicy(rules),

@@ -24,14 +24,14 @@ from infra.emulation.lambda_service.versions import LIVE, FunctionVersion
 _UNITS_S = {"minute": 60.0, "hour": 3600.0, "day": 86_400.0}
 # The defaults (API_PutFunctionEventInvokeConfig).
 _MAX_RETRIES, _MAX_EVENT_AGE_S = 2, 21_600.0
-# Set for the function as a whole (API_PutFunctionConcurrency, API_PutFunctionRecursionConfig, API_TagResource).
+# Function-level settings (API_PutFunctionConcurrency, API_PutFunctionRecursionConfig, API_TagResource).
 _BESIDE_VERSIONS = ("ReservedConcurrentExecutions", "RecursiveLoop", "Tags")
 
 
 class Functions:
     """The settings of the stacks' functions by name, and their published versions.
 
-    The code that runs is `code`, folders on this machine; the template's code is ignored.
+    Functions always run the code in the folders `code` on this machine; the template's code location is ignored.
     """
 
     def __init__(self, lambdas: Lambdas, code: tuple[Path, ...]) -> None:
@@ -43,12 +43,12 @@ class Functions:
         self._versions: dict[tuple[str, str], FunctionVersion] = {}
 
     def set(self, name: str, settings: Properties) -> None:
-        """The function's settings, which its next version will have."""
+        """Sets the function's settings; its next version will have them."""
         self._settings[name] = settings
         self._announce(name)
 
     def publish(self, name: str, version: str) -> None:
-        """Publishes a version with the present settings; raises `ValueError` where Lambda would refuse it."""
+        """Publishes a version with the current settings; raises `ValueError` if Lambda would refuse it."""
         self._published[name] = version, frozen(self._settings[name])
         made = _version(name, version, self._settings[name], self._code)
         self._versions[name, version] = made
@@ -59,7 +59,7 @@ class Functions:
         return name in self._published
 
     def equal(self, name: str) -> str | None:
-        """The version that was published last, if the function has not changed since."""
+        """The last published version, if the function has not changed since; else None."""
         version, settings = self._published.get(name, (None, {}))
         return version if settings == frozen(self._settings[name]) else None
 
@@ -69,12 +69,12 @@ class Functions:
         self._announce(name)
 
     def invoke_asynchronously(self, name: str, qualifier: str, settings: Properties) -> None:
-        """Sets the treatment of asynchronous events: the properties of AWS::Lambda::EventInvokeConfig."""
+        """Sets the properties of AWS::Lambda::EventInvokeConfig: retries and age of asynchronous events."""
         self._asynchronous[name, qualifier] = settings
         self._announce(name)
 
     def remove(self, name: str) -> None:
-        """Forgets the function."""
+        """Removes the function."""
         self._settings.pop(name, None)
         self._published.pop(name, None)
         self._live.pop(name, None)
@@ -87,7 +87,7 @@ class Functions:
             self._lambdas.publish(self._beside(self._live[name]))
 
     def _beside(self, version: FunctionVersion) -> FunctionVersion:
-        """The version with what is set beside it: for the function, for it alone, or else for the alias."""
+        """The version with the function's settings and its own event settings, or else those of the alias `live`."""
         settings = self._settings[version.name]
         said = (self._asynchronous.get((version.name, qualifier)) for qualifier in (version.version, LIVE))
         events: Properties = next((kept for kept in said if kept), {})
@@ -102,7 +102,7 @@ class Functions:
 
 
 def frozen(settings: Properties) -> Properties:
-    """The properties that a function's versions keep (Lambda developer guide, "Manage Lambda function versions")."""
+    """The properties that a version freezes (Lambda developer guide, "Manage Lambda function versions")."""
     return {name: value for name, value in settings.items() if name not in _BESIDE_VERSIONS}
 
 
@@ -122,7 +122,7 @@ def _version(name: str, version: str, settings: Properties, code: tuple[Path, ..
 
 
 def _handler(settings: Properties) -> str:
-    """The handler: an image's command, or a zip's `Handler`."""
+    """The handler: the property `Handler`, or for an image its command."""
     return str(settings.get("Handler") or settings["ImageConfig"]["Command"][0])
 
 
@@ -167,7 +167,7 @@ class Function:
 
 
 def _configuration(wanted: Properties) -> dict[str, Any]:
-    """The function's configuration for moto, which describes functions and runs none."""
+    """The function's configuration for moto, which describes functions but does not run them."""
     return {
         "Role": wanted["Role"],
         "Handler": _handler(wanted),
@@ -189,7 +189,7 @@ _PLACEHOLDER = _placeholder()
 
 
 class Version:
-    """AWS::Lambda::Version: the function as it is now."""
+    """AWS::Lambda::Version: the function's current settings."""
 
     fixed = frozenset({"FunctionName"})
 
@@ -201,11 +201,11 @@ class Version:
         equal = self._functions.equal(function)
         pages = client.get_paginator("list_versions_by_function").paginate(FunctionName=function)
         if equal is not None and equal in pages.search("Versions[].Version"):
-            # Lambda returns the existing version, CloudFormation fails with this message.
+            # Lambda returns the existing version; CloudFormation fails with this message.
             raise ValueError(
                 f"A version for this Lambda function exists ( {equal} ). Modify the function to create a new version."
             )
-        if self._functions.published(function):  # so that moto, which compares fewer properties, sees a change
+        if self._functions.published(function):  # moto keeps fewer settings and may otherwise see no change
             client.update_function_configuration(FunctionName=function)
         created = client.publish_version(FunctionName=function)
         self._functions.publish(function, created["Version"])
@@ -219,7 +219,7 @@ class Version:
 
 
 class Alias:
-    """AWS::Lambda::Alias; there is only `live`."""
+    """AWS::Lambda::Alias; only the alias `live` is supported."""
 
     fixed = frozenset({"FunctionName", "Name"})
 
@@ -259,11 +259,11 @@ class EventInvokeConfig:
         self._functions.invoke_asynchronously(after["FunctionName"], after["Qualifier"], after)
 
     def delete(self, made: Made, properties: Properties) -> None:
-        """Deleted with its function."""
+        """Does nothing: the settings are deleted with the function."""
 
 
 class Permission:
-    """AWS::Lambda::Permission: other principals that may invoke a function."""
+    """AWS::Lambda::Permission: allows a service to invoke a function."""
 
     fixed = frozenset({"Action", "FunctionName", "Principal", "SourceArn"})
 
@@ -285,7 +285,7 @@ class Permission:
 
 
 def _split(name: str) -> dict[str, str]:
-    """Splits an ARN into the function's name and its qualifier, as moto's API takes them."""
+    """Splits an ARN into the function's name and qualifier for moto's API."""
     parts = name.split(":")
     if len(parts) < 7:
         return {"FunctionName": name}
@@ -339,7 +339,7 @@ def _schedule(target: Mapping[str, Any], period_s: float) -> Schedule:
 
 
 def rate(expression: str) -> float:
-    """Seconds between two events of ``rate(5 minutes)`` (EventBridge user guide, "Rate expressions")."""
+    """Period in seconds of ``rate(5 minutes)`` (EventBridge user guide, "Rate expressions"); raises `ValueError`."""
     inside = expression.removeprefix("rate(").removesuffix(")").split()
     if len(inside) != 2 or not inside[0].isdigit() or inside[1].removesuffix("s") not in _UNITS_S:
         raise ValueError(f"the emulated account knows schedules like rate(5 minutes), not {expression}")

@@ -46,7 +46,7 @@ class Role:
 
 
 class Policy:
-    """AWS::IAM::Policy: one more policy for several roles."""
+    """AWS::IAM::Policy: an inline policy added to several roles."""
 
     fixed = frozenset({"PolicyName", "Roles"})
 

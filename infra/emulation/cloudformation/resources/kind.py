@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 Properties = Mapping[str, Any]
-# A botocore client of the service, made once.
+# Returns the cached botocore client of a service.
 Clients = Callable[[str], Any]
 
 
@@ -25,7 +25,7 @@ class Kind(Protocol):
     """The properties that need another resource when they change ("Update requires: Replacement")."""
 
     def create(self, name: str, wanted: Properties) -> Made:
-        """Creates one; `name` is the default where `wanted` has none."""
+        """Creates a resource; `name` is its default name if `wanted` has none."""
         ...
 
     def update(self, made: Made, before: Properties, after: Properties) -> None:
@@ -33,13 +33,13 @@ class Kind(Protocol):
         ...
 
     def delete(self, made: Made, properties: Properties) -> None:
-        """Deletes it; a missing resource is ignored."""
+        """Deletes the resource; a missing resource is ignored."""
         ...
 
 
 @contextmanager
 def delete_on_failure(kind: Kind, made: Made, wanted: Properties) -> Iterator[Made]:
-    """Deletes a half-created resource when the block fails: the stack does not know it yet."""
+    """Deletes a partly created resource if the block fails, because the stack does not know it yet."""
     try:
         yield made
     except Exception:
@@ -49,5 +49,5 @@ def delete_on_failure(kind: Kind, made: Made, wanted: Properties) -> Iterator[Ma
 
 
 def changed_properties(before: Properties, after: Properties) -> dict[str, Any]:
-    """The properties that differ, with their new values; None for those that are no longer there."""
+    """The changed properties with their new values; None for removed ones."""
     return {key: after.get(key) for key in {**before, **after} if before.get(key) != after.get(key)}

@@ -50,7 +50,7 @@ class Alarm:
 
 
 def _typed(wanted: Properties) -> dict[str, Any]:
-    """An alarm's properties with a number where a parameter gives text."""
+    """An alarm's properties with the threshold as a number, because parameters are text."""
     return {**wanted, "Threshold": float(wanted["Threshold"])}
 
 

@@ -26,7 +26,7 @@ class Bucket:
     def create(self, name: str, wanted: Properties) -> Made:
         client = self._clients("s3")
         region = client.meta.region_name
-        # S3 refuses its oldest region as a constraint (API_CreateBucket, LocationConstraint).
+        # S3 refuses us-east-1 as a location constraint (API_CreateBucket, LocationConstraint).
         place = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
         client.create_bucket(Bucket=name, **place)
         with delete_on_failure(self, Made(name, {"Arn": f"arn:aws:s3:::{name}"}), wanted) as made:
@@ -85,7 +85,7 @@ _SPELT_BY_THE_API = {"ServerSideEncryptionByDefault": "ApplyServerSideEncryption
 
 
 def _rule(rule: Properties) -> dict[str, Any]:
-    """A rule of a bucket's life cycle as the API takes it (API_LifecycleRule)."""
+    """A bucket's lifecycle rule in the form of the API (API_LifecycleRule)."""
     tags = rule.get("TagFilters", [])
     chosen = {"And": {"Tags": tags}} if len(tags) > 1 else {"Tag": tags[0]} if tags else {"Prefix": ""}
     given = {"ID": rule["Id"], "Status": rule["Status"], "Filter": chosen}
@@ -135,7 +135,7 @@ class Table:
 
 
 def _encryption(value: Properties) -> dict[str, Any]:
-    """Which key encrypts a table, as the API takes it."""
+    """A table's SSESpecification in the form of the API."""
     return {"Enabled": value["SSEEnabled"]}
 
 
@@ -165,7 +165,7 @@ class Queue:
 
 
 def _attributes(wanted: Properties) -> dict[str, str]:
-    """A queue's properties as the API takes them: as text."""
+    """A queue's properties as text, the form of the API."""
     return {name: json.dumps(value) if isinstance(value, bool) else str(value) for name, value in wanted.items()}
 
 
@@ -200,7 +200,7 @@ class LogGroup:
 
 
 class BucketPolicy:
-    """AWS::S3::BucketPolicy. moto's own ignores the conditions of a `Deny`."""
+    """AWS::S3::BucketPolicy. moto does not get the policy, because it ignores the conditions of a `Deny`."""
 
     fixed = frozenset({"Bucket"})
 
