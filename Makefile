@@ -61,9 +61,9 @@ test-kernels: $(STAMPS)/develop ## the quick tests under other kernels of x86 pr
 check: $(STAMPS)/develop ## style, types, directions of imports, code that nothing uses, the template
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy --strict functions coordinator infra marless $(if $(wildcard benchmarks/*.py),benchmarks) $(wildcard scripts/*.py)
+	@$(BIN)/mypy --strict functions coordinator infra aws_emulator marless $(if $(wildcard benchmarks/*.py),benchmarks) $(wildcard scripts/*.py)
 	@$(BIN)/lint-imports --no-logo
-	@$(BIN)/vulture functions coordinator infra marless scripts/vulture/unused_allowed.py
+	@$(BIN)/vulture functions coordinator infra aws_emulator marless scripts/vulture/unused_allowed.py
 	@$(BIN)/cfn-lint template.yaml
 
 # Both parts run, whatever the first one says.

@@ -10,7 +10,7 @@ from typing import Any
 
 from samtranslator.yaml_helper import yaml_parse
 
-from infra.emulation.cloudformation.sam_translation import translate
+from aws_emulator.cloudformation.sam_translation import translate
 
 _REGION = "us-east-1"
 # Translation requires code in S3; a deployment sets the actual address.

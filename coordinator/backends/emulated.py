@@ -66,25 +66,25 @@ class EmulatedBackend(RemoteBackend):
         """See `RemoteBackend.deploy`; the account that is started stays."""
         if request.plugins:
             raise UserError("--plugin is for AWS; functions of the emulated account import what this program can")
-        from coordinator.cloud.emulated_account import start
+        from coordinator.cloud.emulated_account import cloud_at, start
         from coordinator.cloud.stack_parameters import renewed
         from infra.deployment import deploy
 
-        cloud = start(request.region).cloud
+        cloud = cloud_at(start(request.region).whereabouts)
         parameters = renewed(cloud, request.tenant, request.parameters)
         return deploy(cloud, request.tenant, parameters, say=request.report)
 
     def teardown(self, tenant: str, region: str | None, remove: "Callable[[Cloud, str], int]") -> int:
         """See `RemoteBackend.teardown`; the account ends when nothing else is in it."""
-        from coordinator.cloud.emulated_account import account_folder, end, stacks
-        from infra.emulation import account
+        from aws_emulator import account
+        from coordinator.cloud.emulated_account import account_folder, cloud_at, end, stacks
 
         folder, code = account_folder(), FINISHED
         running = account.find(folder)
         if running is None:
             raise UserError(f"no emulated account runs in {folder}; there is nothing to remove")
         if stacks(running):
-            code = remove(running.cloud, f"the emulated account in {folder}")
+            code = remove(cloud_at(running.whereabouts), f"the emulated account in {folder}")
         if not stacks(running):
             end(running)
             print("the emulated account has ended")

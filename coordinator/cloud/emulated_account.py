@@ -3,6 +3,10 @@
 import sys
 from pathlib import Path
 
+from aws_emulator import account as accounts
+from aws_emulator.account import Account, AccountFault
+from aws_emulator.account_folder import Lock, Whereabouts
+from aws_emulator.settings import AccountSettings
 from coordinator.cloud.deployments import deployed_in
 from coordinator.cloud.stack_parameters import renewed
 from coordinator.drive.ledger_items import load_state
@@ -10,13 +14,11 @@ from coordinator.errors import UserError
 from coordinator.extras import require
 from coordinator.reports import provenance
 from coordinator.runs.folder import ROOT, RunFolder, all_runs
+from functions import kernels
 from functions.contract import StorageFault
 from infra.aws.clients import Cloud
 from infra.aws.errors import storage_errors
 from infra.deployment import DeploymentFault, deploy, describe, stack_name
-from infra.emulation import account as accounts
-from infra.emulation.account import Account, AccountFault
-from infra.emulation.account_folder import Lock
 
 BACKEND = "emulated"
 REGION = "us-east-1"
@@ -40,7 +42,12 @@ def cloud_of(folder: Path) -> Cloud:
             "the emulated account of this folder runs no more, and what it held is gone; what a finished run left"
             " is in its folder (summary.json, policies.safetensors)"
         )
-    return running.cloud
+    return cloud_at(running.whereabouts)
+
+
+def cloud_at(where: Whereabouts) -> Cloud:
+    """Clients with the operator's credentials."""
+    return Cloud(region=where.region, endpoint=where.endpoint, credentials=(where.key, where.secret, None))
 
 
 def ensure_deployed(tenant: str, region: str | None) -> None:
@@ -56,7 +63,7 @@ def ensure_deployed(tenant: str, region: str | None) -> None:
     lock = Lock(account_folder() / "deploying.lock")
     lock.take(wait=True)
     try:
-        _deploy(running.cloud, tenant)
+        _deploy(cloud_at(running.whereabouts), tenant)
     finally:
         lock.release()
 
@@ -70,7 +77,10 @@ def start(region: str | None) -> Account:
         print_note(f"starting an emulated AWS account in {folder}")
         try:
             # Tasks may lie in the current folder, as on this machine; our own packages come first.
-            running = accounts.start(folder, region or REGION, code=(provenance.ROOT, Path.cwd()))
+            settings = AccountSettings(
+                region=region or REGION, code=(provenance.ROOT, Path.cwd()), inherited=kernels.VARIABLES
+            )
+            running = accounts.start(folder, settings)
         except AccountFault as fault:
             raise UserError(str(fault)) from fault
     there = running.whereabouts.region
@@ -106,7 +116,8 @@ def end(running: Account) -> None:
 def stacks(running: Account) -> list[str]:
     """The names of the stacks in it; raises `StorageFault`."""
     with storage_errors("list", "stacks"):
-        return [stack["StackName"] for stack in running.cloud.client("cloudformation").describe_stacks()["Stacks"]]
+        client = cloud_at(running.whereabouts).client("cloudformation")
+        return [stack["StackName"] for stack in client.describe_stacks()["Stacks"]]
 
 
 def print_note(line: str) -> None:

@@ -1,7 +1,6 @@
 """Ends a process and its process group when the process that needs it has ended.
 
-It imports only the standard library: an execution environment runs it from its file, see
-`infra.emulation.lambda_service.child`.
+`aws_emulator` has a copy, because it imports nothing from this project.
 """
 
 import fcntl

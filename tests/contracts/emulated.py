@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from aws_emulator import account
+from aws_emulator.settings import AccountSettings
+from coordinator.cloud.emulated_account import cloud_at
 from infra.aws.clients import Cloud
-from infra.emulation import account
 
 _HERE = Path(__file__).resolve().parent
 
@@ -47,10 +49,11 @@ class Emulated:
 def emulated(folder: Path) -> Iterator[Emulated]:
     """Starts an account in `folder`, and ends it with all its functions, at the latest with this process."""
     far, lifeline = os.pipe()
-    started = account.start(folder, code=(_HERE,), lifeline=far)
+    started = account.start(folder, AccountSettings(code=(_HERE,)), lifeline=far)
     os.close(far)
-    made = _deploy(started.cloud, _TEMPLATE)
-    yield Emulated(started.cloud, made["Objects"], made["Runs"], made["Role"])
+    cloud = cloud_at(started.whereabouts)
+    made = _deploy(cloud, _TEMPLATE)
+    yield Emulated(cloud, made["Objects"], made["Runs"], made["Role"])
     started.stop()
     os.close(lifeline)
 

@@ -10,13 +10,18 @@ import pytest
 from commands import Commands
 from emulated_runs import summary
 
-from coordinator.cloud.emulated_account import account_folder
+from aws_emulator import account
+from aws_emulator.middleware.faults import PATH
+from aws_emulator.settings import AccountSettings
+from coordinator.cloud.emulated_account import account_folder, cloud_at
 from coordinator.reports import provenance
+from functions import kernels
 from infra.aws.detached import Deployed
 from infra.aws.settings import Settings
 from infra.deployment import deploy
-from infra.emulation import account
-from infra.emulation.middleware.faults import PATH
+
+# Functions inherit what selects CPU instructions, as in accounts that a command starts.
+SETTINGS = AccountSettings(processes=20, inherited=kernels.VARIABLES, faults=True)
 
 
 class Place:
@@ -38,7 +43,7 @@ class Place:
 
     @property
     def cloud(self):
-        return self.account.cloud
+        return cloud_at(self.account.whereabouts)
 
     def inject(self, *rules):
         """Adds faults; without arguments, removes all."""
@@ -71,9 +76,9 @@ def place(tmp_path_factory):
     os.chdir(home)
     reading, writing = os.pipe()
     account_folder().parent.mkdir()
-    found = account.start(account_folder().absolute(), processes=20, faults=True, lifeline=reading)
+    found = account.start(account_folder().absolute(), SETTINGS, lifeline=reading)
     try:
-        deployment = deploy(found.cloud, "default", {"Code": provenance.code_sha256()})
+        deployment = deploy(cloud_at(found.whereabouts), "default", {"Code": provenance.code_sha256()})
         yield Place(home, found, deployment)
     finally:
         found.stop()

@@ -1,6 +1,6 @@
 """The bill of a run, line by line, against the emulated account's own request counter.
 
-`infra/emulation/middleware/request_counter.py` counts requests by AWS's billing rules, independently of the
+`aws_emulator/middleware/request_counter.py` counts requests by AWS's billing rules, independently of the
 bill; REPORT lines give what Lambda bills. What a bill leaves out is named in docs/explanation/cost.md, "Not included",
 and measured here.
 """
@@ -12,7 +12,7 @@ from decimal import Decimal
 
 import pytest
 
-from infra.emulation.middleware.request_counter import PATH
+from aws_emulator.middleware.request_counter import PATH
 
 ROLES = ("actor", "learner", "evaluator", "coordinator")
 # For each task, 50 ms at 1,769 MB: rounding, the runtime's work around the handler, and an environment's work after

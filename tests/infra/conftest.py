@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from aws_emulator import account as accounts
+from aws_emulator.settings import AccountSettings
 from infra.aws import clients
-from infra.emulation import account as accounts
 
 HERE = Path(__file__).parent
 
@@ -18,7 +19,7 @@ def living(folder, **settings):
     """An account in `folder` that cannot outlive this process."""
     far, lifeline = os.pipe()
     try:
-        started = accounts.start(folder, code=(HERE,), lifeline=far, **settings)
+        started = accounts.start(folder, AccountSettings(code=(HERE,), **settings), lifeline=far)
     finally:
         os.close(far)
     try:

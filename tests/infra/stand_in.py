@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
+from aws_emulator.listener import listen
+from aws_emulator.middleware.atomic import Atomic
 from infra.aws.clients import Cloud
-from infra.emulation.listener import listen
-from infra.emulation.middleware.atomic import Atomic
 
 Environ = dict[str, Any]
 Start = Callable[..., Any]

@@ -11,10 +11,10 @@ from botocore.exceptions import ClientError
 from moto.dynamodb.models import table
 from moto.s3.models import S3Backend
 
+from aws_emulator.listener import listen
+from aws_emulator.middleware.atomic import Atomic
+from aws_emulator.moto_services import MotoServices
 from infra.aws.clients import Cloud
-from infra.emulation.listener import listen
-from infra.emulation.middleware.atomic import Atomic
-from infra.emulation.moto_services import MotoServices
 
 WRITERS, ROUNDS = 40, 6
 LOST = {"PreconditionFailed", "ConditionalCheckFailedException"}

@@ -9,17 +9,19 @@ import pytest
 from everything import everything, objects
 from moto.s3.models import s3_backends
 
+from aws_emulator import account as accounts
+from aws_emulator.account_folder import ACCOUNT_NUMBER, AccountFolder
+from aws_emulator.cloudformation.intrinsics import Scope
+from aws_emulator.cloudformation.resources import storage
+from aws_emulator.cloudformation.resources.functions import frozen
+from aws_emulator.cloudformation.sam_translation import translate
+from aws_emulator.server import EmulatedAccount
+from aws_emulator.settings import AccountSettings
+from coordinator.cloud.emulated_account import cloud_at
 from functions.contract import StorageFault
 from infra.aws.clients import Cloud
 from infra.deployment import ROLES, DeploymentFault, deploy, describe, stack_name, teardown, template
 from infra.deployment.stack import Stacks
-from infra.emulation import account as accounts
-from infra.emulation.account_folder import ACCOUNT_NUMBER, AccountFolder
-from infra.emulation.cloudformation.intrinsics import Scope
-from infra.emulation.cloudformation.resources import storage
-from infra.emulation.cloudformation.resources.functions import frozen
-from infra.emulation.cloudformation.sam_translation import translate
-from infra.emulation.server import EmulatedAccount
 
 NAME = "someone"
 STACK = "marless-someone"
@@ -39,7 +41,7 @@ def account(tmp_path_factory):
     far, lifeline = os.pipe()
     started = accounts.start(tmp_path_factory.mktemp("deployments"), lifeline=far)
     os.close(far)
-    yield started.cloud
+    yield cloud_at(started.whereabouts)
     started.stop()
     os.close(lifeline)
 
@@ -58,10 +60,9 @@ def inside(tmp_path):
     """An account in this process, for states that no client can cause; it shares moto's memory with other tests."""
     folder = AccountFolder(tmp_path / "inside")
     folder.make()
-    made = EmulatedAccount(folder, "us-east-1", (tmp_path,), 2, False)
+    made = EmulatedAccount(folder, AccountSettings(code=(tmp_path,), processes=2))
     made.serve()
-    where = made.whereabouts
-    cloud = Cloud(region=where.region, endpoint=where.endpoint, credentials=(where.key, where.secret, None))
+    cloud = cloud_at(made.whereabouts)
     before = everything(cloud)
     yield cloud
     teardown(cloud, NAME)

@@ -9,12 +9,12 @@ import uuid
 import pytest
 from stand_in import answer, json_error, lost, moto, standing, unheard
 
+from aws_emulator.middleware.capacity import item_size
 from coordinator.core.budget import BESIDE_BODY
 from functions.contract import StaleVersion, StorageFault
 from infra.aws import dynamodb
 from infra.aws.dynamodb import DynamoLedger
 from infra.aws.s3 import S3Storage
-from infra.emulation.middleware.capacity import item_size
 
 BUCKET, TABLE = "objects", "runs"
 SMALL, LARGE = b"s", b"L" * (dynamodb.LARGEST + 1)

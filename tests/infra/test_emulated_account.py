@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
+from aws_emulator import account as accounts
+from aws_emulator.account import AccountFault
+from coordinator.cloud.emulated_account import cloud_at
 from infra.deployment import deploy, template
-from infra.emulation import account as accounts
-from infra.emulation.account import AccountFault
 
 LIMIT_S = 30.0
 
@@ -74,10 +75,10 @@ def test_an_account_is_started_once_found_and_stopped(start, tmp_path):
     with start() as first:
         second = accounts.start(folder)
         assert first.whereabouts == second.whereabouts == accounts.find(folder).whereabouts
-        assert answers(second.cloud)
+        assert answers(cloud_at(second.whereabouts))
         second.stop()
         until(lambda: accounts.find(folder) is None)
-        assert not answers(first.cloud)
+        assert not answers(cloud_at(first.whereabouts))
         assert not runs(first.whereabouts.pid)
         second.stop()
 
@@ -88,7 +89,7 @@ def test_two_that_start_at_once_get_one_account(tmp_path):
         one, other = pool.map(lambda _: accounts.start(folder), range(2))
     try:
         assert one.whereabouts == other.whereabouts
-        command = [sys.executable, "-m", "infra.emulation.server", str(folder), "--code=."]
+        command = [sys.executable, "-m", "aws_emulator.server", str(folder), "--code=."]
         third = subprocess.run(command, capture_output=True, text=True, check=False)
         assert third.returncode == 1
         assert third.stderr == f"an emulated account lives in {folder} already\n"
@@ -99,8 +100,8 @@ def test_two_that_start_at_once_get_one_account(tmp_path):
 def test_an_account_that_is_killed_is_noticed_and_its_functions_with_it(start, tmp_path):
     folder = tmp_path / "account"
     with start() as first:
-        function = with_deeds(first.cloud)
-        worker = call(first.cloud, function)["pid"]
+        function = with_deeds(cloud_at(first.whereabouts))
+        worker = call(cloud_at(first.whereabouts), function)["pid"]
         os.kill(first.whereabouts.pid, signal.SIGKILL)
         until(lambda: not runs(first.whereabouts.pid))
         assert (folder / "account.json").exists()  # its file is stale
@@ -109,9 +110,9 @@ def test_an_account_that_is_killed_is_noticed_and_its_functions_with_it(start, t
         with start() as second:
             assert second.whereabouts.pid != first.whereabouts.pid
             assert second.whereabouts.secret != first.whereabouts.secret
-            assert answers(second.cloud)
+            assert answers(cloud_at(second.whereabouts))
             first.stop()  # of the ended account: must not stop this one
-            assert answers(second.cloud)
+            assert answers(cloud_at(second.whereabouts))
 
 
 def test_no_process_and_no_file_is_left_when_an_account_stops(start, tmp_path, monkeypatch):
@@ -119,8 +120,8 @@ def test_no_process_and_no_file_is_left_when_an_account_stops(start, tmp_path, m
     scratch.mkdir()
     monkeypatch.setenv("TMPDIR", str(scratch))
     with start() as started:
-        function = with_deeds(started.cloud)
-        worker, keeper = call(started.cloud, function)["pid"], started.whereabouts.pid
+        function = with_deeds(cloud_at(started.whereabouts))
+        worker, keeper = call(cloud_at(started.whereabouts), function)["pid"], started.whereabouts.pid
         left = [*children(keeper), *children(worker)]
         assert worker in left
         started.stop()
@@ -132,7 +133,7 @@ def test_an_account_ends_with_whoever_needs_it(tmp_path):
     far, lifeline = os.pipe()
     started = accounts.start(tmp_path / "account", lifeline=far)
     os.close(far)
-    assert answers(started.cloud)
+    assert answers(cloud_at(started.whereabouts))
     os.close(lifeline)
     until(lambda: not runs(started.whereabouts.pid))
     assert accounts.find(tmp_path / "account") is None
@@ -172,7 +173,7 @@ def test_nothing_of_the_users_aws_environment_reaches_functions(start, tmp_path,
             patched.setenv(name, value)
         started = held.enter_context(start())
         patched.undo()
-        seen = call(started.cloud, with_deeds(started.cloud), do="variables")
+        seen = call(cloud_at(started.whereabouts), with_deeds(cloud_at(started.whereabouts)), do="variables")
     assert not set(theirs.values()) & set(seen.values())
     assert seen["AWS_ACCESS_KEY_ID"].startswith("ASIA")  # of the function's role
     assert seen["AWS_REGION"] == "us-east-1"
@@ -193,7 +194,7 @@ def test_a_full_disk_is_named(tmp_path):
     script = """
 import resource, sys
 from pathlib import Path
-from infra.emulation import account
+from aws_emulator import account
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 try:
     account.start(Path(sys.argv[1]))
@@ -224,4 +225,4 @@ def test_neither_a_proxy_nor_a_profile_that_is_missing_keeps_anybody_out(start, 
         monkeypatch.setenv("AWS_PROFILE", "of-nobody")
         for name in ("http_proxy", "HTTP_PROXY"):
             monkeypatch.setenv(name, "http://127.0.0.1:9")
-        assert found.cloud.client("sts").get_caller_identity()["Account"] == "123456789012"
+        assert cloud_at(found.whereabouts).client("sts").get_caller_identity()["Account"] == "123456789012"

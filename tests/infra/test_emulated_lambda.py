@@ -23,16 +23,17 @@ from botocore.httpsession import URLLib3Session
 from werkzeug.serving import WSGIRequestHandler, make_server
 from werkzeug.wrappers import Response
 
+from aws_emulator.lambda_service import async_events, environments, platform_log, pool, runtime
+from aws_emulator.lambda_service.environment_variables import AccountContext
+from aws_emulator.lambda_service.invocation_result import Refused
+from aws_emulator.lambda_service.lambda_api import LambdaApi
+from aws_emulator.lambda_service.lambdas import Lambdas
+from aws_emulator.lambda_service.platform_log import ErrorStatus, Output
+from aws_emulator.lambda_service.recursion import follow
+from aws_emulator.lambda_service.schedules import Schedule, Schedules
+from aws_emulator.lambda_service.versions import FunctionVersion, Registry
+from functions import kernels
 from infra.aws.clients import Cloud
-from infra.emulation.lambda_service import async_events, environments, platform_log, pool, runtime
-from infra.emulation.lambda_service.environment_variables import AccountContext
-from infra.emulation.lambda_service.invocation_result import Refused
-from infra.emulation.lambda_service.lambda_api import LambdaApi
-from infra.emulation.lambda_service.lambdas import Lambdas
-from infra.emulation.lambda_service.platform_log import ErrorStatus, Output
-from infra.emulation.lambda_service.recursion import follow
-from infra.emulation.lambda_service.schedules import Schedule, Schedules
-from infra.emulation.lambda_service.versions import FunctionVersion, Registry
 
 HERE = Path(__file__).parent
 ARN = "arn:aws:lambda:us-east-1:123456789012:function:deeds"
@@ -63,7 +64,7 @@ class Service:
         self.letter = threading.Event()
         self.server = make_server("127.0.0.1", 0, self.answer, threaded=True, request_handler=Quiet)
         self.endpoint = f"http://127.0.0.1:{self.server.server_port}"
-        account = AccountContext("us-east-1", "123456789012", self.endpoint, self.credentials)
+        account = AccountContext("us-east-1", "123456789012", self.endpoint, self.credentials, kernels.VARIABLES)
         self.lambdas = Lambdas(account, lambda *log: self.logs.append(log), self.bury, **limits)
         self.front = LambdaApi(Response("another service"), self.lambdas)
         threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
@@ -901,9 +902,9 @@ def test_closing_ends_what_runs_and_turns_away_who_waits(tmp_path, meeting):
 def test_environments_die_with_an_emulator_that_is_killed(tmp_path):
     source = f"""
 from pathlib import Path
-from infra.emulation.lambda_service.lambdas import Lambdas
-from infra.emulation.lambda_service.environment_variables import AccountContext
-from infra.emulation.lambda_service.versions import FunctionVersion
+from aws_emulator.lambda_service.lambdas import Lambdas
+from aws_emulator.lambda_service.environment_variables import AccountContext
+from aws_emulator.lambda_service.versions import FunctionVersion
 account = AccountContext("us-east-1", "123456789012", "http://127.0.0.1:9", lambda role, session: ("k", "s", "t"))
 lambdas = Lambdas(account, lambda *log: None, print)
 lambdas.publish(FunctionVersion("deeds", "1", "deeds.handler", (Path({str(HERE)!r}),), timeout_s=600.0))

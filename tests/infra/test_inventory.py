@@ -2,12 +2,12 @@
 
 import pytest
 
+from aws_emulator.cloudformation.inventory import INVENTORY, missing, paths, unknown
+from aws_emulator.cloudformation.resources.catalogue import kinds
+from aws_emulator.cloudformation.sam_translation import translate
 from infra.deployment import template
 from infra.deployment.leftovers import LISTINGS, LOGICAL_IDS
 from infra.deployment.stack import ROLES
-from infra.emulation.cloudformation.inventory import INVENTORY, missing, paths, unknown
-from infra.emulation.cloudformation.resources.catalogue import kinds
-from infra.emulation.cloudformation.sam_translation import translate
 
 OPTIONS = {"Tracing": "Active", "AlarmEmail": "someone@example.com", "WorkerConcurrency": "5", "Release": "0" * 64}
 

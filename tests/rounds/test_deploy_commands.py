@@ -11,10 +11,10 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 from commands import SMALL, Commands
 
+from aws_emulator import account
 from coordinator.cli.app import main
-from coordinator.cloud.emulated_account import account_folder
+from coordinator.cloud.emulated_account import account_folder, cloud_of
 from infra.deployment import describe
-from infra.emulation import account
 
 ON = ("--backend", "emulated")
 
@@ -47,7 +47,7 @@ def there(deployed, monkeypatch, capfd):
 
 
 def deployment(tenant="default"):
-    return describe(account.find(account_folder()).cloud, f"marless-{tenant}")
+    return describe(cloud_of(account_folder()), f"marless-{tenant}")
 
 
 def small(marless, name, *settings):
@@ -69,7 +69,7 @@ def test_a_deployment_is_made_kept_renewed_and_removed_without_a_trace(marless, 
     # A published version is immutable, so a run that began earlier is not affected.
     assert "learner      version 2, 1,769 MB, 60 s" in changed.out
 
-    there = account.find(account_folder()).cloud
+    there = cloud_of(account_folder())
     gone = marless("teardown", *ON, "--yes")
     assert gone.code == 0
     assert gone.out[-2:] == [

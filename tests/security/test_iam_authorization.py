@@ -12,10 +12,10 @@ import pytest
 from botocore.exceptions import ClientError
 from two_tenants import ACCOUNT, OPERATOR, REGION, Place, account
 
-from infra.emulation.iam.authorization import UnknownRole
-from infra.emulation.iam.policies import ServiceAction, judge, read
-from infra.emulation.iam.requests import Account, service_actions, signer
-from infra.emulation.iam.role_policies import Rules
+from aws_emulator.iam.authorization import UnknownRole
+from aws_emulator.iam.policies import ServiceAction, judge, read
+from aws_emulator.iam.requests import Account, service_actions, signer
+from aws_emulator.iam.role_policies import Rules
 
 READER = f"arn:aws:iam::{ACCOUNT}:role/reader"
 WRITER = f"arn:aws:iam::{ACCOUNT}:role/writer"
@@ -427,7 +427,7 @@ def test_the_authorization_sees_the_keys_that_are_stored(place: Place, monkeypat
         return found
 
     place.operator("s3").create_bucket(Bucket="odd-keys")
-    monkeypatch.setattr("infra.emulation.iam.authorization.service_actions", noting)
+    monkeypatch.setattr("aws_emulator.iam.authorization.service_actions", noting)
     for key in KEYS:
         place.operator("s3").put_object(Bucket="odd-keys", Key=key, Body=b"x")
     monkeypatch.undo()

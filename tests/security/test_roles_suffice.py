@@ -7,10 +7,10 @@ import pytest
 from detached_runs import HANDLES, WAKE, World
 from two_tenants import TENANTS, bucket, function, role, rules_of, scope, table
 
+from aws_emulator.iam.policies import ServiceAction, judge
+from aws_emulator.iam.role_policies import Rules
 from functions.completion import completion_report, report_completion
 from functions.contract import Answer, Request
-from infra.emulation.iam.policies import ServiceAction, judge
-from infra.emulation.iam.role_policies import Rules
 
 # Every full window counts as a decline and all agents as similar: groups are tried, and formed.
 REGROUPING = (

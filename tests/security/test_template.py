@@ -10,7 +10,7 @@ import yaml
 from samtranslator.yaml_helper import yaml_parse
 from two_tenants import ROLES, TEMPLATE, resources, roles_of, scope
 
-from infra.emulation.cloudformation.intrinsics import Scope
+from aws_emulator.cloudformation.intrinsics import Scope
 from infra.packaging.packages import ENTRIES
 
 HANDLERS = {

@@ -14,11 +14,11 @@ from botocore.session import get_session
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from samtranslator.yaml_helper import yaml_parse
 
-from infra.emulation.cloudformation.intrinsics import Scope
-from infra.emulation.cloudformation.sam_translation import translate
-from infra.emulation.iam.authorization import IamAuthorization
-from infra.emulation.iam.role_policies import Rules
-from infra.emulation.listener import listen
+from aws_emulator.cloudformation.intrinsics import Scope
+from aws_emulator.cloudformation.sam_translation import translate
+from aws_emulator.iam.authorization import IamAuthorization
+from aws_emulator.iam.role_policies import Rules
+from aws_emulator.listener import listen
 from scripts.translate import with_code_uris
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "template.yaml"

@@ -6,7 +6,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-PACKAGES = ("functions", "coordinator", "infra", "marless")
+PACKAGES = ("functions", "coordinator", "infra", "aws_emulator", "marless")
 MOST = 20
 
 

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from simulated import World, answered, make_plan, promising
 
+from aws_emulator.middleware.capacity import item_size
 from coordinator.core.apply import apply
 from coordinator.core.budget import item_bytes, written_bytes
 from coordinator.core.events import CoordinatorBilled
@@ -31,7 +32,6 @@ from coordinator.pricing.bill import (
 from coordinator.pricing.prices import load_prices
 from functions.completion import CompletionReport, gather_reports, report_completion, set_name
 from functions.contract import ReportTo, Usage
-from infra.emulation.middleware.capacity import item_size
 
 PRICES = load_prices()
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from infra.emulation.middleware.capacity import item_size, read_units, value_size, write_units
+from aws_emulator.middleware.capacity import item_size, read_units, value_size, write_units
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,197 @@
+"""CloudFormation's API: WSGI middleware that answers its calls from `Stacks` and forwards all other requests.
+
+Requests and answers follow the service's query API (CloudFormation API reference).
+"""
+
+import re
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Any
+from urllib.parse import parse_qsl
+from xml.sax.saxutils import escape
+
+from aws_emulator.cloudformation.sam_translation import TranslationFailed, translate
+from aws_emulator.cloudformation.stack import Event, Stack
+from aws_emulator.cloudformation.stacks import Invalid, Stacks
+from aws_emulator.wsgi import App, Environ, Start, body, reply, service
+
+_NAMESPACE = "http://cloudformation.amazonaws.com/doc/2010-05-15/"
+# API_CreateStack, TemplateBody.
+LONGEST_TEMPLATE = 51_200
+
+Fields = Mapping[str, str]
+
+
+class CloudFormation:
+    """Answers CloudFormation's requests from `stacks`; `app` gets all other requests."""
+
+    def __init__(self, app: App, stacks: Stacks, region: str) -> None:
+        self._app, self._stacks, self._region = app, stacks, region
+        self._calls: dict[str, Callable[[Fields], Any]] = {
+            "CreateStack": self._create,
+            "UpdateStack": self._update,
+            "DeleteStack": self._delete,
+            "DescribeStacks": self._describe,
+            "DescribeStackEvents": self._events,
+            "ListStacks": self._list,
+            "ListStackResources": self._resources,
+        }
+
+    def __call__(self, environ: Environ, start: Start) -> Iterable[bytes]:
+        if service(environ) != "cloudformation":
+            return self._app(environ, start)
+        fields = dict(parse_qsl(body(environ).decode(), keep_blank_values=True))
+        action = fields.get("Action", "")
+        try:
+            if action not in self._calls:
+                raise Invalid(f"the emulated account does not know {action}")
+            result = self._calls[action](fields)
+        except (Invalid, TranslationFailed, InvalidParameters) as error:
+            wrong = {"Type": "Sender", "Code": getattr(error, "code", Invalid.code), "Message": str(error)}
+            text = _document("ErrorResponse", {"Error": wrong, "RequestId": str(uuid.uuid4())})
+            return reply(start, "400 Bad Request", text, "text/xml")
+        text = _document(f"{action}Response", {f"{action}Result": result})
+        return reply(start, "200 OK", text, "text/xml")
+
+    def _create(self, fields: Fields) -> Any:
+        return {"StackId": self._stacks.create(fields["StackName"], *self._wanted(fields)).id}
+
+    def _update(self, fields: Fields) -> Any:
+        return {"StackId": self._stacks.update(fields["StackName"], *self._wanted(fields)).id}
+
+    def _wanted(self, fields: Fields) -> tuple[dict[str, Any], dict[str, str]]:
+        text, parameters = fields["TemplateBody"], _parameters(fields)
+        if len(text.encode()) > LONGEST_TEMPLATE:
+            raise Invalid(
+                "1 validation error detected: Value at 'templateBody' failed to satisfy constraint: "
+                f"Member must have length less than or equal to {LONGEST_TEMPLATE}"
+            )
+        if "CAPABILITY_AUTO_EXPAND" not in fields.values():
+            raise Invalid("Requires capabilities : [CAPABILITY_AUTO_EXPAND]")
+        template = translate(text, parameters, self._region)
+        return template, values(template.get("Parameters", {}), parameters)
+
+    def _delete(self, fields: Fields) -> Any:
+        self._stacks.delete(fields["StackName"])
+        return {}
+
+    def _describe(self, fields: Fields) -> Any:
+        named = fields.get("StackName")
+        found = [self._stacks.find(named)] if named else [stack for stack in self._stacks.all() if not stack.gone]
+        return {"Stacks": [_described(stack) for stack in found]}
+
+    def _events(self, fields: Fields) -> Any:
+        stack = self._stacks.find(fields["StackName"])
+        return {"StackEvents": [_event(stack, event) for event in reversed(stack.events)]}
+
+    def _list(self, fields: Fields) -> Any:
+        wanted = {value for name, value in fields.items() if name.startswith("StackStatusFilter.")}
+        found = [stack for stack in reversed(self._stacks.all()) if not wanted or stack.status in wanted]
+        return {"StackSummaries": [_summary(stack) for stack in found]}
+
+    def _resources(self, fields: Fields) -> Any:
+        stack = self._stacks.find(fields["StackName"])
+        # The last event of each resource has its status, even after a deletion.
+        last = {event.logical: event for event in stack.events if event.logical != stack.name}
+        return {
+            "StackResourceSummaries": [
+                {
+                    "LogicalResourceId": event.logical,
+                    "PhysicalResourceId": event.physical,
+                    "ResourceType": event.type,
+                    "ResourceStatus": event.status,
+                    "LastUpdatedTimestamp": event.at,
+                }
+                for event in last.values()
+            ]
+        }
+
+
+def _parameters(fields: Fields) -> dict[str, str]:
+    key, value = "Parameters.member.{}.ParameterKey", "Parameters.member.{}.ParameterValue"
+    numbers = [name.split(".")[2] for name in fields if name.endswith(".ParameterKey")]
+    return {fields[key.format(number)]: fields[value.format(number)] for number in numbers}
+
+
+def _summary(stack: Stack) -> dict[str, Any]:
+    return {
+        "StackId": stack.id,
+        "StackName": stack.name,
+        "CreationTime": stack.created,
+        "StackStatus": stack.status,
+        "StackStatusReason": stack.reason or None,
+    }
+
+
+def _described(stack: Stack) -> dict[str, Any]:
+    parameters = [{"ParameterKey": key, "ParameterValue": value} for key, value in stack.parameters.items()]
+    outputs = [{"OutputKey": key, "OutputValue": value} for key, value in stack.outputs.items()]
+    return {**_summary(stack), "Parameters": parameters, "Outputs": outputs}
+
+
+def _event(stack: Stack, event: Event) -> dict[str, Any]:
+    return {
+        "StackId": stack.id,
+        "StackName": stack.name,
+        "EventId": event.id,
+        "LogicalResourceId": event.logical,
+        "PhysicalResourceId": event.physical,
+        "ResourceType": event.type,
+        "Timestamp": event.at,
+        "ResourceStatus": event.status,
+        "ResourceStatusReason": event.reason or None,
+    }
+
+
+def _document(name: str, value: Any) -> bytes:
+    return f'<{name} xmlns="{_NAMESPACE}">{"".join(_xml(value))}</{name}>'.encode()
+
+
+def _xml(value: Any) -> Iterable[str]:
+    """The XML of a response in the query protocol: list items are `member` elements, None values are omitted."""
+    if isinstance(value, Mapping):
+        for name, item in value.items():
+            if item is not None:
+                yield f"<{name}>{''.join(_xml(item))}</{name}>"
+    elif isinstance(value, list):
+        for item in value:
+            yield f"<member>{''.join(_xml(item))}</member>"
+    else:
+        yield escape(value.isoformat() if isinstance(value, datetime) else str(value))
+
+
+class InvalidParameters(Exception):
+    """Parameters are missing, unknown or not allowed; the message is CloudFormation's."""
+
+
+def values(defined: Mapping[str, Mapping[str, Any]], given: Mapping[str, str]) -> dict[str, str]:
+    """Every parameter's value or default as text; raises `InvalidParameters`."""
+    if strange := sorted(given.keys() - defined.keys()):
+        raise InvalidParameters(f"Parameters: [{', '.join(strange)}] do not exist in the template")
+    chosen = {name: str(of["Default"]) for name, of in defined.items() if "Default" in of} | dict(given)
+    if missing := sorted(defined.keys() - chosen.keys()):
+        raise InvalidParameters(f"Parameters: [{', '.join(missing)}] must have values")
+    for name, value in chosen.items():
+        if complaint := _complaint(defined[name], value):
+            raise InvalidParameters(f"Parameter '{name}' {complaint}")
+    return chosen
+
+
+def _complaint(of: Mapping[str, Any], value: str) -> str:
+    """The constraint that a value violates; '' if none."""
+    if "AllowedValues" in of and value not in map(str, of["AllowedValues"]):
+        return f"must be one of AllowedValues: [{', '.join(map(str, of['AllowedValues']))}]"
+    if "AllowedPattern" in of and not re.fullmatch(of["AllowedPattern"], value):
+        return f"failed to satisfy constraint: {of.get('ConstraintDescription', of['AllowedPattern'])}"
+    if of["Type"] != "Number":
+        return ""
+    try:
+        number = float(value)
+    except ValueError:
+        return "must be a number"
+    if "MinValue" in of and number < float(of["MinValue"]):
+        return f"must be a number not less than {of['MinValue']}"
+    if "MaxValue" in of and number > float(of["MaxValue"]):
+        return f"must be a number not greater than {of['MaxValue']}"
+    return ""

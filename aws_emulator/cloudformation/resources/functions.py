@@ -1,0 +1,346 @@
+"""Lambda functions, versions, aliases and triggers: moto describes them, our Lambda service runs them."""
+
+import io
+import zipfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from aws_emulator.cloudformation.resources.kind import (
+    Clients,
+    Made,
+    Properties,
+    changed_properties,
+    delete_on_failure,
+)
+from aws_emulator.lambda_service.lambdas import Lambdas
+from aws_emulator.lambda_service.schedules import Schedule, Schedules
+from aws_emulator.lambda_service.versions import LIVE, FunctionVersion
+
+_UNITS_S = {"minute": 60.0, "hour": 3600.0, "day": 86_400.0}
+# The defaults (API_PutFunctionEventInvokeConfig).
+_MAX_RETRIES, _MAX_EVENT_AGE_S = 2, 21_600.0
+# Function-level settings (API_PutFunctionConcurrency, API_PutFunctionRecursionConfig, API_TagResource).
+_BESIDE_VERSIONS = ("ReservedConcurrentExecutions", "RecursiveLoop", "Tags")
+
+
+class Functions:
+    """The settings of the stacks' functions by name, and their published versions.
+
+    Functions always run the code in the folders `code` on this machine; the template's code location is ignored.
+    """
+
+    def __init__(self, lambdas: Lambdas, code: tuple[Path, ...]) -> None:
+        self._lambdas, self._code = lambdas, code
+        self._settings: dict[str, Properties] = {}
+        self._published: dict[str, tuple[str, Properties]] = {}
+        self._asynchronous: dict[tuple[str, str], Properties] = {}
+        self._live: dict[str, FunctionVersion] = {}
+        self._versions: dict[tuple[str, str], FunctionVersion] = {}
+
+    def set(self, name: str, settings: Properties) -> None:
+        """Sets the function's settings; its next version will have them."""
+        self._settings[name] = settings
+        self._announce(name)
+
+    def publish(self, name: str, version: str) -> None:
+        """Publishes a version with the current settings; raises `ValueError` if Lambda would refuse it."""
+        self._published[name] = version, frozen(self._settings[name])
+        made = _version(name, version, self._settings[name], self._code)
+        self._versions[name, version] = made
+        self._lambdas.publish(self._beside(made))
+
+    def published(self, name: str) -> bool:
+        """Whether a version of the function was ever published."""
+        return name in self._published
+
+    def equal(self, name: str) -> str | None:
+        """The last published version, if the function has not changed since; else None."""
+        version, settings = self._published.get(name, (None, {}))
+        return version if settings == frozen(self._settings[name]) else None
+
+    def point(self, name: str, version: str) -> None:
+        """Points the alias `live` at the version."""
+        self._live[name] = self._versions[name, version]
+        self._announce(name)
+
+    def invoke_asynchronously(self, name: str, qualifier: str, settings: Properties) -> None:
+        """Sets the properties of AWS::Lambda::EventInvokeConfig: retries and age of asynchronous events."""
+        self._asynchronous[name, qualifier] = settings
+        self._announce(name)
+
+    def remove(self, name: str) -> None:
+        """Removes the function."""
+        self._settings.pop(name, None)
+        self._published.pop(name, None)
+        self._live.pop(name, None)
+        self._asynchronous = {key: kept for key, kept in self._asynchronous.items() if key[0] != name}
+        self._versions = {key: kept for key, kept in self._versions.items() if key[0] != name}
+        self._lambdas.remove(name)
+
+    def _announce(self, name: str) -> None:
+        if name in self._live:
+            self._lambdas.publish(self._beside(self._live[name]))
+
+    def _beside(self, version: FunctionVersion) -> FunctionVersion:
+        """The version with the function's settings and its own event settings, or else those of the alias `live`."""
+        settings = self._settings[version.name]
+        said = (self._asynchronous.get((version.name, qualifier)) for qualifier in (version.version, LIVE))
+        events: Properties = next((kept for kept in said if kept), {})
+        reserved = settings.get("ReservedConcurrentExecutions")
+        return replace(
+            version,
+            reserved_concurrency=None if reserved is None else int(reserved),
+            recursion_allowed=settings.get("RecursiveLoop") == "Allow",
+            max_retries=int(events.get("MaximumRetryAttempts", _MAX_RETRIES)),
+            max_event_age_s=float(events.get("MaximumEventAgeInSeconds", _MAX_EVENT_AGE_S)),
+        )
+
+
+def frozen(settings: Properties) -> Properties:
+    """The properties that a version freezes (Lambda developer guide, "Manage Lambda function versions")."""
+    return {name: value for name, value in settings.items() if name not in _BESIDE_VERSIONS}
+
+
+def _version(name: str, version: str, settings: Properties, code: tuple[Path, ...]) -> FunctionVersion:
+    return FunctionVersion(
+        name=name,
+        version=version,
+        handler=_handler(settings),
+        code=code,
+        memory_mb=int(settings.get("MemorySize", 128)),
+        timeout_s=float(settings.get("Timeout", 3)),
+        environment=_variables(settings),
+        role_arn=settings["Role"],
+        log_group=settings.get("LoggingConfig", {}).get("LogGroup", f"/aws/lambda/{name}"),
+        dead_letter_arn=settings.get("DeadLetterConfig", {}).get("TargetArn"),
+    )
+
+
+def _handler(settings: Properties) -> str:
+    """The handler: the property `Handler`, or for an image its command."""
+    return str(settings.get("Handler") or settings["ImageConfig"]["Command"][0])
+
+
+def _variables(settings: Properties) -> dict[str, str]:
+    return {key: str(value) for key, value in settings.get("Environment", {}).get("Variables", {}).items()}
+
+
+class Function:
+    """AWS::Lambda::Function."""
+
+    fixed = frozenset({"FunctionName", "PackageType"})
+
+    def __init__(self, clients: Clients, functions: Functions) -> None:
+        self._clients, self._functions = clients, functions
+
+    def create(self, name: str, wanted: Properties) -> Made:
+        client, name = self._clients("lambda"), wanted.get("FunctionName", name)
+        created = client.create_function(FunctionName=name, Code={"ZipFile": _PLACEHOLDER}, **_configuration(wanted))
+        with delete_on_failure(self, Made(name, {"Arn": created["FunctionArn"]}), wanted) as made:
+            self._reserve(name, wanted)
+            self._functions.set(name, wanted)
+        return made
+
+    def update(self, made: Made, before: Properties, after: Properties) -> None:
+        if _configuration(before) != _configuration(after):
+            self._clients("lambda").update_function_configuration(FunctionName=made.id, **_configuration(after))
+        if "ReservedConcurrentExecutions" in changed_properties(before, after):
+            self._reserve(made.id, after)
+        self._functions.set(made.id, after)
+
+    def delete(self, made: Made, properties: Properties) -> None:
+        self._functions.remove(made.id)
+        with suppress(self._clients("lambda").exceptions.ResourceNotFoundException):
+            self._clients("lambda").delete_function(FunctionName=made.id)
+
+    def _reserve(self, name: str, wanted: Properties) -> None:
+        client, reserved = self._clients("lambda"), wanted.get("ReservedConcurrentExecutions")
+        if reserved is not None:
+            client.put_function_concurrency(FunctionName=name, ReservedConcurrentExecutions=int(reserved))
+        elif "ReservedConcurrentExecutions" in client.get_function_concurrency(FunctionName=name):
+            client.delete_function_concurrency(FunctionName=name)
+
+
+def _configuration(wanted: Properties) -> dict[str, Any]:
+    """The function's configuration for moto, which describes functions but does not run them."""
+    return {
+        "Role": wanted["Role"],
+        "Handler": _handler(wanted),
+        "Runtime": wanted.get("Runtime", "python3.12"),
+        "MemorySize": int(wanted.get("MemorySize", 128)),
+        "Timeout": int(wanted.get("Timeout", 3)),
+        "Environment": {"Variables": _variables(wanted)},
+    }
+
+
+def _placeholder() -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("README", "The emulated account runs the program from its folders.\n")
+    return packed.getvalue()
+
+
+_PLACEHOLDER = _placeholder()
+
+
+class Version:
+    """AWS::Lambda::Version: the function's current settings."""
+
+    fixed = frozenset({"FunctionName"})
+
+    def __init__(self, clients: Clients, functions: Functions) -> None:
+        self._clients, self._functions = clients, functions
+
+    def create(self, name: str, wanted: Properties) -> Made:
+        function, client = wanted["FunctionName"], self._clients("lambda")
+        equal = self._functions.equal(function)
+        pages = client.get_paginator("list_versions_by_function").paginate(FunctionName=function)
+        if equal is not None and equal in pages.search("Versions[].Version"):
+            # Lambda returns the existing version; CloudFormation fails with this message.
+            raise ValueError(
+                f"A version for this Lambda function exists ( {equal} ). Modify the function to create a new version."
+            )
+        if self._functions.published(function):  # moto keeps fewer settings and may otherwise see no change
+            client.update_function_configuration(FunctionName=function)
+        created = client.publish_version(FunctionName=function)
+        self._functions.publish(function, created["Version"])
+        return Made(created["FunctionArn"], {"Version": created["Version"]})
+
+    def update(self, made: Made, before: Properties, after: Properties) -> None:
+        """A published version does not change."""
+
+    def delete(self, made: Made, properties: Properties) -> None:
+        """Versions are deleted with their function, not before: runs may be pinned to them."""
+
+
+class Alias:
+    """AWS::Lambda::Alias; only the alias `live` is supported."""
+
+    fixed = frozenset({"FunctionName", "Name"})
+
+    def __init__(self, clients: Clients, functions: Functions) -> None:
+        self._clients, self._functions = clients, functions
+
+    def create(self, name: str, wanted: Properties) -> Made:
+        if wanted["Name"] != LIVE:
+            raise ValueError(f"the emulated account knows one alias, {LIVE}")
+        created = self._clients("lambda").create_alias(**wanted)
+        self._functions.point(wanted["FunctionName"], wanted["FunctionVersion"])
+        return Made(created["AliasArn"])
+
+    def update(self, made: Made, before: Properties, after: Properties) -> None:
+        self._clients("lambda").update_alias(**after)
+        self._functions.point(after["FunctionName"], after["FunctionVersion"])
+
+    def delete(self, made: Made, properties: Properties) -> None:
+        with suppress(self._clients("lambda").exceptions.ResourceNotFoundException):
+            self._clients("lambda").delete_alias(FunctionName=properties["FunctionName"], Name=properties["Name"])
+
+
+class EventInvokeConfig:
+    """AWS::Lambda::EventInvokeConfig."""
+
+    fixed = frozenset({"FunctionName", "Qualifier"})
+
+    def __init__(self, functions: Functions) -> None:
+        self._functions = functions
+
+    def create(self, name: str, wanted: Properties) -> Made:
+        made = Made(f"{wanted['FunctionName']}|{wanted['Qualifier']}")
+        self.update(made, {}, wanted)
+        return made
+
+    def update(self, made: Made, before: Properties, after: Properties) -> None:
+        self._functions.invoke_asynchronously(after["FunctionName"], after["Qualifier"], after)
+
+    def delete(self, made: Made, properties: Properties) -> None:
+        """Does nothing: the settings are deleted with the function."""
+
+
+class Permission:
+    """AWS::Lambda::Permission: allows a service to invoke a function."""
+
+    fixed = frozenset({"Action", "FunctionName", "Principal", "SourceArn"})
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+
+    def create(self, name: str, wanted: Properties) -> Made:
+        given = {key: wanted[key] for key in self.fixed if key in wanted}
+        self._clients("lambda").add_permission(StatementId=name[-100:], **{**given, **_split(wanted["FunctionName"])})
+        return Made(name[-100:])
+
+    def update(self, made: Made, before: Properties, after: Properties) -> None:
+        """Never called: every change replaces the permission."""
+
+    def delete(self, made: Made, properties: Properties) -> None:
+        client, function = self._clients("lambda"), _split(properties["FunctionName"])
+        with suppress(client.exceptions.ResourceNotFoundException):
+            client.remove_permission(StatementId=made.id, **function)
+
+
+def _split(name: str) -> dict[str, str]:
+    """Splits an ARN into the function's name and qualifier for moto's API."""
+    parts = name.split(":")
+    if len(parts) < 7:
+        return {"FunctionName": name}
+    return {"FunctionName": parts[6], **({"Qualifier": parts[7]} if len(parts) > 7 else {})}
+
+
+class Rule:
+    """AWS::Events::Rule with a rate and functions as its targets."""
+
+    fixed = frozenset[str]()
+
+    def __init__(self, clients: Clients, schedules: Schedules) -> None:
+        self._clients, self._schedules = clients, schedules
+
+    def create(self, name: str, wanted: Properties) -> Made:
+        return Made(name, {"Arn": self._put(name, wanted)})
+
+    def update(self, made: Made, before: Properties, after: Properties) -> None:
+        self._forget(made.id, before)
+        self._put(made.id, after)
+
+    def delete(self, made: Made, properties: Properties) -> None:
+        client = self._clients("events")
+        with suppress(client.exceptions.ResourceNotFoundException):
+            self._forget(made.id, properties)
+            client.delete_rule(Name=made.id)
+
+    def _put(self, name: str, wanted: Properties) -> str:
+        client, targets = self._clients("events"), wanted.get("Targets", [])
+        period_s = rate(wanted["ScheduleExpression"])
+        described = {key: wanted[key] for key in ("ScheduleExpression", "Description") if key in wanted}
+        arn = client.put_rule(Name=name, **described)["RuleArn"]
+        if targets:
+            kept = [{key: target[key] for key in ("Id", "Arn", "Input") if key in target} for target in targets]
+            client.put_targets(Rule=name, Targets=kept)
+        for target in targets:
+            self._schedules.put(f"{name}/{target['Id']}", _schedule(target, period_s))
+        return str(arn)
+
+    def _forget(self, name: str, properties: Properties) -> None:
+        targets = [target["Id"] for target in properties.get("Targets", [])]
+        for target in targets:
+            self._schedules.remove(f"{name}/{target}")
+        if targets:
+            self._clients("events").remove_targets(Rule=name, Ids=targets)
+
+
+def _schedule(target: Mapping[str, Any], period_s: float) -> Schedule:
+    event = target.get("Input") or msgspec.json.encode({"source": "aws.events"}).decode()
+    return Schedule(function=target["Arn"], qualifier=None, payload=event.encode(), period_s=period_s)
+
+
+def rate(expression: str) -> float:
+    """Period in seconds of ``rate(5 minutes)`` (EventBridge user guide, "Rate expressions"); raises `ValueError`."""
+    inside = expression.removeprefix("rate(").removesuffix(")").split()
+    if len(inside) != 2 or not inside[0].isdigit() or inside[1].removesuffix("s") not in _UNITS_S:
+        raise ValueError(f"the emulated account knows schedules like rate(5 minutes), not {expression}")
+    return int(inside[0]) * _UNITS_S[inside[1].removesuffix("s")]

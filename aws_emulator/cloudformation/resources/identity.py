@@ -1,0 +1,90 @@
+"""Roles and their policies: moto describes them, IAM authorization enforces them."""
+
+import json
+from contextlib import suppress
+from typing import Any
+
+from aws_emulator.cloudformation.resources.kind import Clients, Made, Properties, delete_on_failure
+from aws_emulator.iam.role_policies import Rules
+
+
+class Role:
+    """AWS::IAM::Role with inline policies."""
+
+    fixed = frozenset[str]()
+
+    def __init__(self, clients: Clients, rules: Rules) -> None:
+        self._clients, self._rules = clients, rules
+
+    def create(self, name: str, wanted: Properties) -> Made:
+        trust = json.dumps(wanted["AssumeRolePolicyDocument"])
+        role = self._clients("iam").create_role(RoleName=name, AssumeRolePolicyDocument=trust)["Role"]
+        self._rules.put_trust(role["Arn"], wanted["AssumeRolePolicyDocument"])
+        with delete_on_failure(self, Made(name, {"Arn": role["Arn"], "RoleId": role["RoleId"]}), wanted) as made:
+            self.update(made, {}, wanted)
+        return made
+
+    def update(self, made: Made, before: Properties, after: Properties) -> None:
+        old, new = _policies(before), _policies(after)
+        if before.get("AssumeRolePolicyDocument") not in (None, after["AssumeRolePolicyDocument"]):
+            trust = json.dumps(after["AssumeRolePolicyDocument"])
+            self._clients("iam").update_assume_role_policy(RoleName=made.id, PolicyDocument=trust)
+            self._rules.put_trust(made.attributes["Arn"], after["AssumeRolePolicyDocument"])
+        for name in old.keys() - new.keys():
+            _drop_policy(self._clients, self._rules, made.attributes["Arn"], name)
+        for name, document in new.items():
+            if old.get(name) != document:
+                _put_policy(self._clients, self._rules, made.attributes["Arn"], name, document)
+
+    def delete(self, made: Made, properties: Properties) -> None:
+        client = self._clients("iam")
+        self._rules.drop_role(made.attributes["Arn"])
+        with suppress(client.exceptions.NoSuchEntityException):
+            for name in client.list_role_policies(RoleName=made.id)["PolicyNames"]:
+                client.delete_role_policy(RoleName=made.id, PolicyName=name)
+            client.delete_role(RoleName=made.id)
+
+
+class Policy:
+    """AWS::IAM::Policy: an inline policy added to several roles."""
+
+    fixed = frozenset({"PolicyName", "Roles"})
+
+    def __init__(self, clients: Clients, rules: Rules) -> None:
+        self._clients, self._rules = clients, rules
+
+    def create(self, name: str, wanted: Properties) -> Made:
+        self.update(Made(name), {}, wanted)
+        return Made(name)
+
+    def update(self, made: Made, before: Properties, after: Properties) -> None:
+        for role in self._roles(after):
+            _put_policy(self._clients, self._rules, role, after["PolicyName"], after["PolicyDocument"])
+
+    def delete(self, made: Made, properties: Properties) -> None:
+        for role in self._roles(properties):
+            _drop_policy(self._clients, self._rules, role, properties["PolicyName"])
+
+    def _roles(self, properties: Properties) -> list[str]:
+        """The ARNs of the roles that still exist."""
+        client = self._clients("iam")
+        found = []
+        for name in properties["Roles"]:
+            with suppress(client.exceptions.NoSuchEntityException):
+                found.append(client.get_role(RoleName=name)["Role"]["Arn"])
+        return found
+
+
+def _policies(properties: Properties) -> dict[str, Any]:
+    return {policy["PolicyName"]: policy["PolicyDocument"] for policy in properties.get("Policies", [])}
+
+
+def _put_policy(clients: Clients, rules: Rules, role: str, name: str, document: Any) -> None:
+    called = role.rpartition("/")[2]
+    clients("iam").put_role_policy(RoleName=called, PolicyName=name, PolicyDocument=json.dumps(document))
+    rules.put_policy(role, name, document)
+
+
+def _drop_policy(clients: Clients, rules: Rules, role: str, name: str) -> None:
+    rules.drop_policy(role, name)
+    clients("iam").delete_role_policy(RoleName=role.rpartition("/")[2], PolicyName=name)

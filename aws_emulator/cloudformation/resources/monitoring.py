@@ -1,0 +1,74 @@
+"""Monitoring resources: alarms, their topics, and dashboards."""
+
+from typing import Any
+
+from aws_emulator.cloudformation.resources.kind import Clients, Made, Properties, delete_on_failure
+
+
+class Topic:
+    """AWS::SNS::Topic with its subscriptions; no message is sent."""
+
+    fixed = frozenset({"Subscription"})
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+
+    def create(self, name: str, wanted: Properties) -> Made:
+        client = self._clients("sns")
+        arn = client.create_topic(Name=name)["TopicArn"]
+        with delete_on_failure(self, Made(arn, {"TopicArn": arn, "TopicName": arn.rpartition(":")[2]}), wanted) as made:
+            for subscription in wanted.get("Subscription", []):
+                client.subscribe(TopicArn=arn, Protocol=subscription["Protocol"], Endpoint=subscription["Endpoint"])
+        return made
+
+    def update(self, made: Made, before: Properties, after: Properties) -> None:
+        """Never called: every change replaces the topic."""
+
+    def delete(self, made: Made, properties: Properties) -> None:
+        self._clients("sns").delete_topic(TopicArn=made.id)
+
+
+class Alarm:
+    """AWS::CloudWatch::Alarm."""
+
+    fixed = frozenset[str]()
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+
+    def create(self, name: str, wanted: Properties) -> Made:
+        client = self._clients("cloudwatch")
+        client.put_metric_alarm(**{**_typed(wanted), "AlarmName": name})
+        arn = client.describe_alarms(AlarmNames=[name])["MetricAlarms"][0]["AlarmArn"]
+        return Made(name, {"Arn": arn})
+
+    def update(self, made: Made, before: Properties, after: Properties) -> None:
+        self._clients("cloudwatch").put_metric_alarm(**{**_typed(after), "AlarmName": made.id})
+
+    def delete(self, made: Made, properties: Properties) -> None:
+        self._clients("cloudwatch").delete_alarms(AlarmNames=[made.id])
+
+
+def _typed(wanted: Properties) -> dict[str, Any]:
+    """An alarm's properties with the threshold as a number, because parameters are text."""
+    return {**wanted, "Threshold": float(wanted["Threshold"])}
+
+
+class Dashboard:
+    """AWS::CloudWatch::Dashboard."""
+
+    fixed = frozenset({"DashboardName"})
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+
+    def create(self, name: str, wanted: Properties) -> Made:
+        made = Made(wanted.get("DashboardName", name))
+        self.update(made, {}, wanted)
+        return made
+
+    def update(self, made: Made, before: Properties, after: Properties) -> None:
+        self._clients("cloudwatch").put_dashboard(DashboardName=made.id, DashboardBody=after["DashboardBody"])
+
+    def delete(self, made: Made, properties: Properties) -> None:
+        self._clients("cloudwatch").delete_dashboards(DashboardNames=[made.id])

@@ -1,0 +1,280 @@
+"""Stack operations on translated templates, for the resource types of our template.
+
+moto's CloudFormation is not used: it silently drops unknown types and properties, reports no events of single
+resources, does not roll back, publishes a function's next version before it updates the function, and imports most of
+moto. Here every resource is created through its service's API, and an error names each part that is not emulated.
+Statuses, their order and the policies `Retain` follow the CloudFormation user guide: "Stack status codes", "Stack
+failure options" and "DeletionPolicy attribute".
+"""
+
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from aws_emulator.cloudformation import intrinsics
+from aws_emulator.cloudformation.intrinsics import Scope
+from aws_emulator.cloudformation.inventory import missing
+from aws_emulator.cloudformation.resources.kind import Kind
+from aws_emulator.cloudformation.stack import Resource, Stack, physical_name, stack_id
+
+Template = Mapping[str, Any]
+_SETTLED = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
+
+
+class Invalid(Exception):
+    """A request that CloudFormation refuses; the message is CloudFormation's."""
+
+    code = "ValidationError"
+
+
+class Exists(Invalid):
+    """The stack exists already."""
+
+    code = "AlreadyExistsException"
+
+
+class _Failed(Exception):
+    """A resource could not be created or updated, or the template is invalid; the message says why."""
+
+
+class Stacks:
+    """The stacks of one region of an account. Operations run in the background, one at a time for each stack."""
+
+    def __init__(self, kinds: Mapping[str, Kind], region: str, account: str) -> None:
+        self._kinds, self._region, self._account = kinds, region, account
+        self._stacks: dict[str, Stack] = {}
+        self._lock = threading.Lock()
+
+    def all(self) -> list[Stack]:
+        """All stacks, including deleted ones, oldest first."""
+        return list(self._stacks.values())
+
+    def find(self, name: str) -> Stack:
+        """The stack with that id, or the existing one with that name; raises `Invalid`."""
+        for stack in self.all():
+            if name == stack.id or (name == stack.name and not stack.gone):
+                return stack
+        raise Invalid(f"Stack with id {name} does not exist")
+
+    def create(self, name: str, template: Template, parameters: Mapping[str, str]) -> Stack:
+        """Starts to create a stack; raises `Invalid`."""
+        with self._lock:
+            if any(stack.name == name and not stack.gone for stack in self.all()):
+                raise Exists(f"Stack [{name}] already exists")
+            stack = Stack(name, stack_id(self._region, self._account, name))
+            self._stacks[stack.id] = stack
+            stack.enter("CREATE_IN_PROGRESS", "User Initiated")
+        _begin(self._creating, stack, template, parameters)
+        return stack
+
+    def update(self, name: str, template: Template, parameters: Mapping[str, str]) -> Stack:
+        """Starts to update a stack; raises `Invalid`, also if nothing would change."""
+        with self._lock:
+            stack = self.find(name)
+            if stack.status not in _SETTLED:
+                raise Invalid(f"Stack:{stack.id} is in {stack.status} state and can not be updated.")
+            if (stack.template, stack.parameters) == (template, parameters):
+                raise Invalid("No updates are to be performed.")
+            stack.enter("UPDATE_IN_PROGRESS", "User Initiated")
+        _begin(self._updating, stack, template, parameters)
+        return stack
+
+    def delete(self, name: str) -> None:
+        """Starts to delete a stack; a missing stack is ignored, as by CloudFormation; raises `Invalid`."""
+        with self._lock:
+            stack = next((s for s in self.all() if name in (s.name, s.id) and not s.gone), None)
+            if stack is None:
+                return
+            if stack.busy:
+                raise Invalid(f"Stack [{stack.id}] cannot be deleted while in status {stack.status}")
+            stack.enter("DELETE_IN_PROGRESS", "User Initiated")
+        _begin(self._deleting, stack)
+
+    def _creating(self, stack: Stack, template: Template, parameters: Mapping[str, str]) -> None:
+        stack.template, stack.parameters = template, parameters
+        try:
+            self._apply(stack, template, parameters, [])
+        except _Failed as error:
+            stack.enter("ROLLBACK_IN_PROGRESS", str(error))
+            failure = self._remove(stack, list(stack.resources.values()))
+            stack.enter("ROLLBACK_FAILED" if failure else "ROLLBACK_COMPLETE", failure)
+        else:
+            stack.enter("CREATE_COMPLETE")
+
+    def _updating(self, stack: Stack, template: Template, parameters: Mapping[str, str]) -> None:
+        replaced: list[Resource] = []
+        try:
+            self._apply(stack, template, parameters, replaced)
+        except _Failed as error:
+            self._roll_back(stack, str(error), replaced)
+            return
+        stack.template, stack.parameters = template, parameters
+        stack.enter("UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
+        self._clean(stack, replaced)
+        stack.enter("UPDATE_COMPLETE")
+
+    def _roll_back(self, stack: Stack, reason: str, replaced: list[Resource]) -> None:
+        stack.enter("UPDATE_ROLLBACK_IN_PROGRESS", reason)
+        replacing = [stack.resources[before.logical] for before in replaced]
+        stack.resources |= {before.logical: before for before in replaced}
+        try:
+            self._apply(stack, stack.template, stack.parameters, [])
+        except _Failed as error:
+            stack.enter("UPDATE_ROLLBACK_FAILED", str(error))
+            return
+        self._clean(stack, replacing)
+        stack.enter("UPDATE_ROLLBACK_COMPLETE")
+
+    def _deleting(self, stack: Stack) -> None:
+        kept = [resource for resource in stack.resources.values() if resource.kept]
+        for resource in kept:
+            stack.record(resource.logical, resource.type, resource.made.id, "DELETE_SKIPPED")
+        failure = self._remove(stack, [resource for resource in stack.resources.values() if not resource.kept])
+        stack.enter("DELETE_FAILED" if failure else "DELETE_COMPLETE", failure)
+
+    def _apply(self, stack: Stack, template: Template, parameters: Mapping[str, str], replaced: list[Resource]) -> None:
+        """Creates and updates the template's resources; deletes none; appends the replaced ones to `replaced`.
+
+        Raises `_Failed`.
+        """
+        scope = Scope(template, self._parameters(stack, template, parameters), _Made(stack))
+        try:
+            for logical in _order(template, scope):
+                before = stack.resources.get(logical)
+                after = stack.resources[logical] = self._settle(stack, logical, template["Resources"][logical], scope)
+                if before is not None and before.made.id != after.made.id:
+                    replaced.append(before)
+            stack.outputs = {
+                name: str(scope.resolve(output["Value"]))
+                for name, output in template.get("Outputs", {}).items()
+                if "Condition" not in output or scope.holds(output["Condition"])
+            }
+        except CycleError as error:
+            raise _Failed(f"Circular dependency between resources: [{', '.join(error.args[1])}]") from error
+        except (intrinsics.Unresolved, KeyError) as error:
+            raise _Failed(f"Template error: {error}") from error
+
+    def _settle(self, stack: Stack, logical: str, definition: Mapping[str, Any], scope: Scope) -> Resource:
+        """Creates, updates, replaces or keeps the resource; raises `_Failed`."""
+        type_, before = definition["Type"], stack.resources.get(logical)
+        doing = "UPDATE" if before else "CREATE"
+        physical = before.made.id if before else ""
+        try:
+            wanted = scope.resolve(definition.get("Properties", {}))
+            if strange := missing(definition, wanted):
+                raise ValueError(f"the emulated account does not know {', '.join(strange)}")
+            kind = self._kinds[type_]
+            if before is not None and before.properties == wanted:
+                made = before.made
+            elif before is not None and all(before.properties.get(p) == wanted.get(p) for p in kind.fixed):
+                stack.record(logical, type_, physical, "UPDATE_IN_PROGRESS")
+                kind.update(before.made, before.properties, wanted)
+                made = before.made
+                stack.record(logical, type_, made.id, "UPDATE_COMPLETE")
+            else:
+                stack.record(logical, type_, physical, f"{doing}_IN_PROGRESS")
+                made = kind.create(physical_name(stack.name, logical, type_), wanted)
+                stack.record(logical, type_, made.id, f"{doing}_COMPLETE")
+        except Exception as error:
+            reason = _reason(error)
+            stack.record(logical, type_, physical, f"{doing}_FAILED", reason)
+            raise _Failed(f"The following resource(s) failed to {doing.lower()}: [{logical}]. {reason}") from error
+        policies = (definition.get(policy) == "Retain" for policy in ("DeletionPolicy", "UpdateReplacePolicy"))
+        return Resource(logical, type_, made, wanted, *policies)
+
+    def _clean(self, stack: Stack, replaced: list[Resource]) -> None:
+        """Deletes resources that the update dropped or replaced; a resource that cannot be deleted is left behind."""
+        scope = Scope(stack.template, self._parameters(stack, stack.template, stack.parameters))
+        wanted = set(_order(stack.template, scope))
+        dropped = [resource for logical, resource in stack.resources.items() if logical not in wanted]
+        self._remove(stack, [resource for resource in dropped if not resource.kept])
+        for resource in dropped:
+            stack.resources.pop(resource.logical, None)
+        for resource in replaced:
+            if not resource.kept_when_replaced:
+                self._drop(stack, resource)
+
+    def _remove(self, stack: Stack, resources: list[Resource]) -> str:
+        """Deletes the resources in reverse order of creation; returns the failures, '' if there are none."""
+        failed: list[str] = []
+        for resource in reversed(resources):
+            if reason := self._drop(stack, resource):
+                failed.append(f"[{resource.logical}] {reason}")
+            else:
+                del stack.resources[resource.logical]
+        return f"The following resource(s) failed to delete: {'; '.join(failed)}" if failed else ""
+
+    def _drop(self, stack: Stack, resource: Resource) -> str:
+        stack.record(resource.logical, resource.type, resource.made.id, "DELETE_IN_PROGRESS")
+        try:
+            self._kinds[resource.type].delete(resource.made, resource.properties)
+        except Exception as error:
+            reason = _reason(error)
+            stack.record(resource.logical, resource.type, resource.made.id, "DELETE_FAILED", reason)
+            return reason
+        stack.record(resource.logical, resource.type, resource.made.id, "DELETE_COMPLETE")
+        return ""
+
+    def _parameters(self, stack: Stack, template: Template, given: Mapping[str, str]) -> dict[str, Any]:
+        defaults = {name: of["Default"] for name, of in template.get("Parameters", {}).items() if "Default" in of}
+        return {
+            **defaults,
+            **given,
+            "AWS::AccountId": self._account,
+            "AWS::Region": self._region,
+            "AWS::Partition": "aws",
+            "AWS::URLSuffix": "amazonaws.com",
+            "AWS::StackName": stack.name,
+            "AWS::StackId": stack.id,
+        }
+
+
+class _Made(Mapping[str, Any]):
+    """The stack's resources in the form of `Scope.made`."""
+
+    def __init__(self, stack: Stack) -> None:
+        self._resources = stack.resources
+
+    def __getitem__(self, logical: str) -> tuple[str, Mapping[str, str]]:
+        made = self._resources[logical].made
+        return made.id, made.attributes
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._resources)
+
+    def __len__(self) -> int:
+        return len(self._resources)
+
+
+def _order(template: Template, scope: Scope) -> list[str]:
+    """The resources whose condition holds, each after its dependencies."""
+    resources = template["Resources"]
+    wanted = {
+        logical: definition
+        for logical, definition in resources.items()
+        if "Condition" not in definition or scope.holds(definition["Condition"])
+    }
+    sorter: TopologicalSorter[str] = TopologicalSorter()
+    for logical, definition in wanted.items():
+        said = definition.get("DependsOn", [])
+        needed = {*([said] if isinstance(said, str) else said), *intrinsics.names(definition.get("Properties", {}))}
+        sorter.add(logical, *(name for name in wanted if name in needed))
+    return list(sorter.static_order())
+
+
+def _begin(work: Callable[..., None], stack: Stack, *arguments: Any) -> None:
+    threading.Thread(target=work, args=(stack, *arguments), name=f"stack-{stack.name}", daemon=True).start()
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ClientError):
+        return f"{error.response['Error'].get('Message', '')} ({error.response['Error'].get('Code', '')})"
+    if not isinstance(error, ValueError | intrinsics.Unresolved):
+        traceback.print_exception(error, file=sys.stderr)
+        return f"{type(error).__name__}: {error}"
+    return str(error)

@@ -1,0 +1,259 @@
+"""IAM authorization: WSGI middleware that checks every request against the policies of its signer.
+
+The access key identifies a role session. The role's policies, the session policy and the bucket policy are evaluated
+together (IAM user guide, "Policy evaluation logic"), and AssumeRole also needs the role's trust policy to allow the
+caller. A role's request is refused if it cannot be mapped to actions, and any request if a matching statement cannot be
+read. A deletion of several objects is refused as a whole, where S3 would refuse only some of them.
+
+The operator's key belongs to the account's administrator, who is limited only by bucket policies and trust policies.
+Signatures are not verified; a session is authenticated by its secret token. Presigned URLs, permission boundaries and
+service control policies are not emulated.
+
+An emulated account has no TLS, so every request counts as sent over TLS, unless its header
+`X-Emulated-Secure-Transport` is `false`, which tests use.
+"""
+
+import hmac
+import logging
+import secrets
+import string
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
+from xml.sax.saxutils import escape
+
+from aws_emulator.iam.conditions import Context
+from aws_emulator.iam.denials import Denial, deny
+from aws_emulator.iam.policies import Document, Policy, ServiceAction, Verdict, judge, read
+from aws_emulator.iam.requests import Account, Signer, service_actions, signer
+from aws_emulator.iam.role_policies import Rules
+from aws_emulator.iam.s3_actions import missing
+from aws_emulator.wsgi import App, Environ, Start, body, reply
+
+_log = logging.getLogger(__name__)
+
+_LETTERS = string.ascii_uppercase + string.digits
+_PLAIN_HTTP = "HTTP_X_EMULATED_SECURE_TRANSPORT"
+# Paths of moto's management API and instance metadata, closed to roles whatever service signed the request.
+_CLOSED = ("/moto-api", "/latest/", "/favicon.ico")
+# API_AssumeRole, DurationSeconds.
+_SESSION_S = 3600
+
+
+class UnknownRole(LookupError):
+    """The account has no such role."""
+
+
+class Credentials(NamedTuple):
+    """An access key with its secret and session token."""
+
+    key: str
+    secret: str
+    token: str
+
+
+@dataclass(frozen=True)
+class _Caller:
+    """The identity of an access key. `names` are its names in policies, the one for error messages last.
+
+    `known` holds its context keys. `role` is None for the operator; `session` is the session policy, None without one.
+    """
+
+    names: tuple[str, ...]
+    known: Mapping[str, Sequence[str]]
+    role: str | None = None
+    session: Policy | None = None
+    token: str = ""
+    expires: float = float("inf")
+
+
+class IamAuthorization:
+    """Forwards the requests that `rules` allow to `app`; thread-safe."""
+
+    def __init__(self, app: App, operator_key: str, rules: Rules, account: str = "123456789012") -> None:
+        self._app, self._operator_key, self._rules = app, operator_key, rules
+        self._account = Account(account, rules.partition_keys)
+        arn = f"arn:aws:iam::{account}:user/operator"
+        self._operator = _Caller((arn,), {"aws:principalarn": (arn,), "aws:principalaccount": (account,)})
+        self._sessions: dict[str, _Caller] = {}
+
+    def __call__(self, environ: Environ, start: Start) -> Iterable[bytes]:
+        by = signer(environ)
+        if by is None:
+            return deny(environ, start, "", Denial.UNSIGNED)
+        caller = self._operator if by.key == self._operator_key else self._sessions.get(by.key)
+        if caller is None or not _same(caller.token, environ.get("HTTP_X_AMZ_SECURITY_TOKEN", "")):
+            return deny(environ, start, by.service, Denial.UNKNOWN_KEY)
+        if time.monotonic() >= caller.expires:
+            return deny(environ, start, by.service, Denial.EXPIRED)
+        actions = None if environ["PATH_INFO"].startswith(_CLOSED) else service_actions(environ, by, self._account)
+        refused = self._refusal(environ, by, caller, actions)
+        if refused:
+            _log.info("refused: %s", refused)
+            return deny(environ, start, by.service, Denial.DENIED, refused)
+        if by.service == "sts" and actions is not None:
+            return self._of_sts(environ, start, caller)
+        if actions and actions[0].action == "s3:GetObject" and caller.role is not None:
+            return self._get(environ, start, by, caller, actions[0])
+        return self._app(environ, start)
+
+    def issue(
+        self,
+        role: str,
+        session: str,
+        policy: Document | str | None = None,
+        tags: Mapping[str, str] | None = None,
+        duration_s: float = float("inf"),
+    ) -> Credentials:
+        """Issues credentials for a session of the role with the ARN `role`, as AssumeRole does.
+
+        `policy` is the session policy, which can only restrict the role's permissions; raises `UnknownRole`.
+        """
+        if not self._rules.has_role(role):
+            raise UnknownRole(role)
+        made = Credentials(f"ASIA{_random(16)}", secrets.token_urlsafe(30), secrets.token_urlsafe(120))
+        name, number = role.rpartition("/")[2], self._account.number
+        known = {
+            "aws:principalarn": (role,),
+            "aws:principalaccount": (number,),
+            "aws:principaltype": ("AssumedRole",),
+            "aws:userid": (f"AROA{name.upper()}:{session}",),
+            **{f"aws:principaltag/{key.lower()}": (value,) for key, value in (tags or {}).items()},
+        }
+        self._sessions[made.key] = _Caller(
+            names=(role, f"arn:aws:sts::{number}:assumed-role/{name}/{session}"),
+            known=known,
+            role=role,
+            session=None if policy is None else read(policy),
+            token=made.token,
+            expires=time.monotonic() + duration_s,
+        )
+        return made
+
+    def _refusal(self, environ: Environ, by: Signer, caller: _Caller, actions: list[ServiceAction] | None) -> str:
+        """AWS's error message for the first action that the caller may not perform; '' if all are allowed."""
+        if actions is None:
+            if caller.role is None:
+                return ""
+            what = environ.get("HTTP_X_AMZ_TARGET") or f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}"
+            return f"User: {caller.names[-1]} is not authorized to perform: {by.service}, {what}, an unknown action"
+        for action in actions:
+            verdict = self._verdict(environ, by, caller, action)
+            if verdict.decision != "allow":
+                why = verdict.why or f"because no identity-based policy allows the {action.action} action"
+                return (
+                    f"User: {caller.names[-1]} is not authorized to perform: {action.action} "
+                    f'on resource: "{action.resource}" {why}'
+                )
+        return ""
+
+    def _verdict(self, environ: Environ, by: Signer, caller: _Caller, action: ServiceAction) -> Verdict:
+        """The verdict of all policies: any deny is final, and a session policy must also allow the action."""
+        context = {
+            **caller.known,
+            "aws:requestedregion": (by.region,),
+            "aws:securetransport": ("false" if environ.get(_PLAIN_HTTP, "").lower() == "false" else "true",),
+            **action.context,
+        }
+        given = Verdict("allow") if caller.role is None else judge(self._rules.of_role(caller.role), action, context)
+        if given.decision == "deny":
+            return given
+        if action.action == "sts:AssumeRole" and given.decision == "allow":
+            given = self._trusted(caller, action, context)
+        if action.action.startswith("s3:"):
+            bucket = action.resource.removeprefix("arn:aws:s3:::").partition("/")[0]
+            own = judge(self._rules.of_bucket(bucket), action, context, caller.names)
+            if own.decision == "deny":
+                return Verdict("deny", f"{own.why} in a resource-based policy")
+            given = own if given.decision == "nothing" else given
+        if caller.session is None:
+            return given
+        bound = judge([caller.session], action, context)
+        if bound.decision == "nothing":
+            return Verdict("nothing", f"because no session policy allows the {action.action} action")
+        return bound if bound.decision == "deny" else given
+
+    def _trusted(self, caller: _Caller, action: ServiceAction, context: Context) -> Verdict:
+        """The verdict of the role's trust policy on the caller; it also applies to administrators."""
+        number = self._account.number
+        names = (*caller.names, f"arn:aws:iam::{number}:root", number)
+        decision = judge(self._rules.of_trust(action.resource), action, context, names)
+        return (
+            decision
+            if decision.why
+            else decision._replace(why=f"because no resource-based policy allows the {action.action} action")
+        )
+
+    def _get(
+        self, environ: Environ, start: Start, by: Signer, caller: _Caller, action: ServiceAction
+    ) -> Iterable[bytes]:
+        """Answers a role's GetObject: a missing object is a 403 for callers that may not list the bucket."""
+        hidden = False
+
+        def answer(status: str, headers: Any, exc_info: Any = None) -> Any:
+            nonlocal hidden
+            hidden = (
+                status.startswith("404") and self._verdict(environ, by, caller, missing(action)).decision != "allow"
+            )
+            # moto returns its response and writes nothing through this callable.
+            return (lambda _: None) if hidden else start(status, headers, exc_info)
+
+        found = self._app(environ, answer)
+        if not hidden:
+            return found
+        _drop(found)
+        return deny(environ, start, by.service, Denial.DENIED, self._refusal(environ, by, caller, [missing(action)]))
+
+    def _of_sts(self, environ: Environ, start: Start, caller: _Caller) -> Iterable[bytes]:
+        fields = dict(parse_qsl(body(environ).decode("latin-1")))
+        if fields["Action"] == "GetCallerIdentity":
+            arn, user = caller.names[-1], caller.known.get("aws:userid", ("AIDAOPERATOR",))[0]
+            return _sts_answer(
+                start, "GetCallerIdentity", {"Arn": arn, "UserId": user, "Account": self._account.number}
+            )
+        duration_s, session = int(fields.get("DurationSeconds", _SESSION_S)), fields.get("RoleSessionName", "")
+        tags = {
+            fields[f"Tags.member.{number}.Key"]: fields.get(f"Tags.member.{number}.Value", "")
+            for number in range(1, 51)
+            if f"Tags.member.{number}.Key" in fields
+        }
+        made = self.issue(fields["RoleArn"], session, fields.get("Policy"), tags, duration_s)
+        until = (datetime.now(UTC) + timedelta(seconds=duration_s)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        credentials = {
+            "AccessKeyId": made.key,
+            "SecretAccessKey": made.secret,
+            "SessionToken": made.token,
+            "Expiration": until,
+        }
+        return _sts_answer(start, "AssumeRole", {"Credentials": {**credentials, "Expiration": until}})
+
+
+def _drop(answer: Iterable[bytes]) -> None:
+    close = getattr(answer, "close", None)
+    if close:
+        close()
+
+
+def _random(letters: int) -> str:
+    return "".join(secrets.choice(_LETTERS) for _ in range(letters))
+
+
+def _same(left: str, right: str) -> bool:
+    return hmac.compare_digest(left.encode(), right.encode())
+
+
+def _xml(fields: Mapping[str, Any]) -> str:
+    return "".join(
+        f"<{name}>{_xml(value) if isinstance(value, Mapping) else escape(value)}</{name}>"
+        for name, value in fields.items()
+    )
+
+
+def _sts_answer(start: Start, action: str, fields: Mapping[str, Any]) -> Iterable[bytes]:
+    """Answers in the form of STS's query API."""
+    inner = f"<{action}Result>{_xml(fields)}</{action}Result>"
+    text = f'<{action}Response xmlns="https://sts.amazonaws.com/doc/2011-06-15/">{inner}</{action}Response>'
+    return reply(start, "200 OK", text.encode(), "text/xml")

@@ -1,0 +1,159 @@
+"""The service actions of a request to DynamoDB. Pure.
+
+Source: Service Authorization Reference, "Actions, resources, and condition keys for Amazon DynamoDB"; developer guide,
+"Using IAM policy conditions for fine-grained access control": LeadingKeys are the request's partition key values.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from aws_emulator.iam.policies import ServiceAction
+
+_TABLE = re.compile(r"[\w.-]{3,255}")
+_EQUAL = re.compile(r"(#?[A-Za-z_][\w-]*)\s*=\s*(:\w+)")
+_NAME = re.compile(r"(?<!:)#?\b[A-Za-z_][\w-]*")
+_OF_TABLE = ("Scan", "DescribeTable", "DescribeTimeToLive", "DescribeContinuousBackups")
+_IN_TRANSACTION = {
+    "Put": "PutItem",
+    "Update": "UpdateItem",
+    "Delete": "DeleteItem",
+    "ConditionCheck": "ConditionCheckItem",
+    "Get": "GetItem",
+}
+
+_Item = Mapping[str, msgspec.Raw]
+
+
+class _OfItem(msgspec.Struct):
+    """An operation on one item, as a single request or in a transaction."""
+
+    table: str = msgspec.field(name="TableName")
+    key: _Item = msgspec.field(name="Key", default={})
+    item: _Item = msgspec.field(name="Item", default={})
+    returned: str | None = msgspec.field(name="ReturnValues", default=None)
+
+
+class _OfQuery(msgspec.Struct):
+    table: str = msgspec.field(name="TableName")
+    index: str | None = msgspec.field(name="IndexName", default=None)
+    condition: str = msgspec.field(name="KeyConditionExpression", default="")
+    names: Mapping[str, str] = msgspec.field(name="ExpressionAttributeNames", default={})
+    values: Mapping[str, msgspec.Raw] = msgspec.field(name="ExpressionAttributeValues", default={})
+
+
+class _OfTable(msgspec.Struct):
+    table: str = msgspec.field(name="TableName")
+    index: str | None = msgspec.field(name="IndexName", default=None)
+
+
+class _Keys(msgspec.Struct):
+    keys: Sequence[_Item] = msgspec.field(name="Keys")
+
+
+class _OfGetBatch(msgspec.Struct):
+    tables: Mapping[str, _Keys] = msgspec.field(name="RequestItems")
+
+
+class _Written(msgspec.Struct):
+    key: _Item = msgspec.field(name="Key", default={})
+    item: _Item = msgspec.field(name="Item", default={})
+
+
+class _OfWriteBatch(msgspec.Struct):
+    tables: Mapping[str, Sequence[Mapping[str, _Written]]] = msgspec.field(name="RequestItems")
+
+
+class _OfTransaction(msgspec.Struct):
+    items: Sequence[Mapping[str, _OfItem]] = msgspec.field(name="TransactItems")
+
+
+def dynamodb_actions(operation: str, text: bytes, tables: str, keys: Mapping[str, str]) -> list[ServiceAction] | None:
+    """The service actions of a request; None if they cannot be determined. `tables` is the prefix of every table's ARN,
+    `keys` the partition key's name by table; requests to other tables have no leading key."""
+    try:
+        if operation in ("GetItem", "PutItem", "UpdateItem", "DeleteItem"):
+            return [_of_item(operation, msgspec.json.decode(text, type=_OfItem), tables, keys)]
+        if operation == "Query":
+            return [_of_query(msgspec.json.decode(text, type=_OfQuery), tables, keys)]
+        if operation in _OF_TABLE:
+            of = msgspec.json.decode(text, type=_OfTable)
+            return [ServiceAction(f"dynamodb:{operation}", _resource(of.table, of.index, tables))]
+        return _of_many(operation, text, tables, keys)
+    except (msgspec.MsgspecError, ValueError, KeyError):
+        return None
+
+
+def _of_many(operation: str, text: bytes, tables: str, keys: Mapping[str, str]) -> list[ServiceAction] | None:
+    action = f"dynamodb:{operation}"
+    if operation == "BatchGetItem":
+        tables_read = msgspec.json.decode(text, type=_OfGetBatch).tables.items()
+        return [_on_items(action, table, of.keys, tables, keys) for table, of in tables_read]
+    if operation == "BatchWriteItem":
+        written = msgspec.json.decode(text, type=_OfWriteBatch).tables.items()
+        return [
+            _on_items(action, table, [_of_write(name, of) for one in all_ for name, of in one.items()], tables, keys)
+            for table, all_ in written
+        ]
+    if operation in ("TransactGetItems", "TransactWriteItems"):
+        items = msgspec.json.decode(text, type=_OfTransaction).items
+        return [_of_item(_IN_TRANSACTION[name], of, tables, keys) for one in items for name, of in one.items()]
+    return None
+
+
+def _of_item(operation: str, of: _OfItem, tables: str, keys: Mapping[str, str]) -> ServiceAction:
+    # A put's key is part of its item; all other operations name it in Key.
+    item = of.item if operation == "PutItem" else of.key
+    found = _on_items(f"dynamodb:{operation}", of.table, [item], tables, keys)
+    return found._replace(context={**found.context, "dynamodb:returnvalues": (of.returned,)}) if of.returned else found
+
+
+def _of_write(name: str, of: _Written) -> _Item:
+    return {"PutRequest": of.item, "DeleteRequest": of.key}[name]
+
+
+def _of_query(of: _OfQuery, tables: str, keys: Mapping[str, str]) -> ServiceAction:
+    resource = _resource(of.table, of.index, tables)
+    leading = None if of.index else _queried(of, keys.get(_name(of.table, tables)))
+    return ServiceAction(
+        "dynamodb:Query", resource, {"dynamodb:leadingkeys": (leading,)} if leading is not None else {}
+    )
+
+
+def _queried(of: _OfQuery, partition_key: str | None) -> str | None:
+    """The partition key value of a query, if the expression compares the partition key exactly once."""
+    named = [name for name in _NAME.findall(of.condition) if of.names.get(name, name) == partition_key]
+    compared = [(name, value) for name, value in _EQUAL.findall(of.condition) if name in named]
+    return _value(of.values.get(compared[0][1])) if len(named) == len(compared) == 1 else None
+
+
+def _on_items(action: str, table: str, items: Iterable[_Item], tables: str, keys: Mapping[str, str]) -> ServiceAction:
+    partition_key = keys.get(_name(table, tables), "")
+    values = [_value(item.get(partition_key)) for item in items]
+    # If one of several keys is unknown, all are left out, so that no condition holds for the known keys only.
+    known = tuple(value for value in values if value is not None)
+    context = {"dynamodb:leadingkeys": known} if known and len(known) == len(values) else {}
+    return ServiceAction(action, _resource(table, None, tables), context)
+
+
+def _value(attribute: msgspec.Raw | None) -> str | None:
+    """An attribute's value as text, numbers and bytes as in the request; None for other types."""
+    if attribute is None:
+        return None
+    typed: Mapping[str, Any] = msgspec.json.decode(attribute, type=dict[str, Any])
+    kind, value = next(iter(typed.items()), ("", None))
+    return value if len(typed) == 1 and kind in ("S", "N", "B") and isinstance(value, str) else None
+
+
+def _name(table: str, tables: str) -> str:
+    """A table's name, also from its ARN; raises `ValueError` for a table outside this account and region."""
+    name = table.removeprefix(tables)
+    if not _TABLE.fullmatch(name):
+        raise ValueError(table)
+    return name
+
+
+def _resource(table: str, index: str | None, tables: str) -> str:
+    return f"{tables}{_name(table, tables)}" + (f"/index/{index}" if index else "")

@@ -1,0 +1,140 @@
+"""Published versions of functions, and the resolution of names and ARNs to them."""
+
+import re
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from aws_emulator.lambda_service.invocation_result import invalid, not_found
+
+LIVE = "live"
+LATEST = "$LATEST"
+# "Configuring reserved concurrency for a function": the least concurrency of the account that stays unreserved.
+LEAST_UNRESERVED = 100
+# API_Invoke, FunctionName: a name, a partial ARN or an ARN, each with or without a qualifier.
+_NAME = re.compile(
+    r"(?:(?:arn:aws[a-z-]*:lambda:(?P<region>[a-z0-9-]+):)?(?P<account>\d{12}):function:)?"
+    r"(?P<name>[A-Za-z0-9_-]{1,64})(?::(?P<qualifier>\$LATEST|[A-Za-z0-9_-]+))?"
+)
+
+
+@dataclass(frozen=True)
+class FunctionVersion:
+    """One published version of a function.
+
+    `code` holds the folders in PYTHONPATH; the first is LAMBDA_TASK_ROOT. `reserved_concurrency`, `max_retries`,
+    `max_event_age_s` and `recursion_allowed` are not part of a version on AWS: they may differ when the same version
+    is published again.
+    """
+
+    name: str
+    version: str
+    handler: str
+    code: tuple[Path, ...]
+    memory_mb: int = 128
+    timeout_s: float = 3.0
+    environment: Mapping[str, str] = field(default_factory=dict)
+    role_arn: str = ""
+    log_group: str = ""
+    dead_letter_arn: str | None = None
+    reserved_concurrency: int | None = None
+    max_retries: int = 0
+    max_event_age_s: float = 21_600.0
+    recursion_allowed: bool = False
+
+    def frozen(self) -> "FunctionVersion":
+        """The immutable part of the version; settings that may change are reset."""
+        return replace(self, reserved_concurrency=None, max_retries=0, max_event_age_s=0.0, recursion_allowed=False)
+
+
+@dataclass(frozen=True)
+class Target:
+    """The version that a caller's name resolves to, and the ARN of that name with and without qualifier."""
+
+    function: FunctionVersion
+    arn: str
+    unqualified_arn: str
+
+
+class Registry:
+    """The functions of one region of an account; thread-safe."""
+
+    def __init__(self, region: str, account: str, concurrency: int) -> None:
+        self._prefix = f"arn:aws:lambda:{region}:{account}:function:"
+        self._region, self._account, self._concurrency = region, account, concurrency
+        self._lock = threading.Lock()
+        self._versions: dict[str, dict[str, FunctionVersion]] = {}
+        self._newest: dict[str, FunctionVersion] = {}
+
+    def publish(self, function: FunctionVersion) -> None:
+        """Makes `function` the newest version of its name; the alias `live` and `$LATEST` point to it.
+
+        Raises `ValueError` if the same version number was published with other content, or if the reservation leaves
+        less than 100 to the functions without one.
+        """
+        with self._lock:
+            before = self._versions.get(function.name, {}).get(function.version)
+            if before is not None and before.frozen() != function.frozen():
+                raise ValueError(f"version {function.version} of {function.name} is published and cannot change")
+            left = self._concurrency - self._reserved(function)
+            if function.reserved_concurrency and left < LEAST_UNRESERVED:
+                raise ValueError(
+                    f"Specified ReservedConcurrentExecutions for function {function.name} decreases account's "
+                    f"UnreservedConcurrentExecution below its minimum value of [{LEAST_UNRESERVED}]."
+                )
+            self._versions.setdefault(function.name, {})[function.version] = function
+            self._newest[function.name] = function
+
+    def remove(self, name: str) -> None:
+        """Removes all versions of a function; a missing function is ignored."""
+        with self._lock:
+            self._versions.pop(name, None)
+            self._newest.pop(name, None)
+
+    def resolve(self, name: str, qualifier: str | None) -> Target:
+        """Resolves a name, a partial ARN or an ARN, each with an optional qualifier; raises `Refused`."""
+        match = _NAME.fullmatch(name)
+        if match is None:
+            raise invalid(f"{name[:200]} is not the name or ARN of a function")
+        own = match["qualifier"]
+        if own and qualifier and own != qualifier:
+            raise invalid("The derived qualifier from the function name does not match the specified qualifier.")
+        qualifier = own or qualifier
+        unqualified = f"{self._prefix}{match['name']}"
+        arn = f"{unqualified}:{qualifier}" if qualifier else unqualified
+        here = match["region"] in (None, self._region) and match["account"] in (None, self._account)
+        function = self._find(match["name"], qualifier) if here else None
+        if function is None:
+            raise not_found(f"Function not found: {arn if here else name}")
+        return Target(function, arn, unqualified)
+
+    def current(self, function: FunctionVersion) -> bool:
+        """Whether the version still exists."""
+        with self._lock:
+            return self._versions.get(function.name, {}).get(function.version) is not None
+
+    def reserved(self, name: str) -> int | None:
+        """A function's reserved concurrency, which is also its limit; `None` if it has no reservation."""
+        with self._lock:
+            newest = self._newest.get(name)
+            return newest.reserved_concurrency if newest else None
+
+    def unreserved(self) -> int:
+        """The concurrency shared by functions without a reservation."""
+        with self._lock:
+            return self._concurrency - self._reserved()
+
+    def count(self) -> int:
+        with self._lock:
+            return len(self._newest)
+
+    def _reserved(self, coming: FunctionVersion | None = None) -> int:
+        functions = {**self._newest, coming.name: coming} if coming else self._newest
+        return sum(function.reserved_concurrency or 0 for function in functions.values())
+
+    def _find(self, name: str, qualifier: str | None) -> FunctionVersion | None:
+        with self._lock:
+            if qualifier in (None, LATEST, LIVE):
+                return self._newest.get(name)
+            return self._versions.get(name, {}).get(str(qualifier))

@@ -1,0 +1,31 @@
+"""The settings of an emulated account, as its starter gives them to its process."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class AccountSettings:
+    """`code`: the folders that functions import from, besides the one that this package lies in. `processes`: the most
+    functions that run at once on this machine; further ones wait. `inherited`: environment variables that functions
+    take over from the account's process. `faults`: whether tests may inject faults, see `middleware.faults`.
+    """
+
+    region: str = "us-east-1"
+    code: tuple[Path, ...] = ()
+    processes: int = 8
+    inherited: tuple[str, ...] = ()
+    faults: bool = False
+
+    def arguments(self) -> list[str]:
+        """The command-line arguments of the account's process."""
+        return [
+            f"--region={self.region}",
+            f"--processes={self.processes}",
+            *(f"--code={path.absolute()}" for path in self.code),
+            *(f"--inherit={name}" for name in self.inherited),
+            *(["--faults"] if self.faults else []),
+        ]
+
+
+DEFAULTS = AccountSettings()
