@@ -6,6 +6,7 @@ bill of a run, because tests check the bill with it.
 
 import base64
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any
 
 Value = Mapping[str, Any]
@@ -37,9 +38,10 @@ def read_units(size: int, consistent: bool) -> float:
 
 
 def _number(text: str) -> int:
-    """One byte per two significant digits, plus one, plus one for the sign of a negative number."""
-    digits = text.lstrip("+-").replace(".", "").strip("0")
-    return -(-len(digits) // 2) + 1 + text.startswith("-")
+    """One byte per two significant digits, plus one, plus one for the sign of a negative number; ``1e10`` has one."""
+    number = Decimal(text).as_tuple()
+    digits = "".join(map(str, number.digits)).strip("0")
+    return -(-len(digits) // 2) + 1 + number.sign
 
 
 def _binary(text: str) -> int:

@@ -19,6 +19,13 @@ from aws_emulator.middleware.capacity import item_size, read_units, value_size, 
         ({"N": "0.0012"}, 2),
         ({"N": "1763745894.123"}, 8),
         ({"N": "-123"}, 4),
+        ({"N": "0"}, 1),
+        # One digit, whatever the exponent: 1 is one byte, and one more.
+        ({"N": "1e10"}, 2),
+        ({"N": "-1E-10"}, 3),
+        # 1234 and 15.
+        ({"N": "12.340e+3"}, 3),
+        ({"N": "1.5E20"}, 2),
         ({"SS": ["a", "bcd"]}, 4),
         ({"NS": ["12", "345"]}, 5),
         ({"BS": ["AAAA", "AA=="]}, 4),
