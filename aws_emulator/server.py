@@ -54,7 +54,9 @@ class EmulatedAccount:
         rules = Rules()
         context = AccountContext(region, ACCOUNT_NUMBER, endpoint, self._credentials, settings.inherited)
         logs = LogEvents(LogFiles(folder.functions).write)
-        self._lambdas = Lambdas(context, logs.write, self._bury, most_processes=settings.processes)
+        self._lambdas = Lambdas(
+            context, logs.write, self._bury, concurrency=settings.concurrency, most_processes=settings.processes
+        )
         self._schedules = Schedules(self._lambdas)
         made = kinds(self._client, Functions(self._lambdas, settings.code), self._schedules, rules)
         app: App = LogsApi(Atomic(MotoServices()), logs)
@@ -119,6 +121,7 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--region", default="us-east-1")
     parser.add_argument("--code", type=Path, action="append", required=True, help="folders that functions import from")
+    parser.add_argument("--concurrency", type=int, default=1000, help="the account's concurrent executions")
     parser.add_argument("--processes", type=int, default=8, help="functions that run at once on this machine")
     parser.add_argument("--inherit", action="append", default=[], help="environment variables that functions inherit")
     parser.add_argument("--faults", action="store_true", help="let tests inject faults")
@@ -152,7 +155,12 @@ def main() -> int:
         return 1
     folder.forget()
     settings = AccountSettings(
-        chosen.region, tuple(chosen.code), chosen.processes, tuple(chosen.inherit), chosen.faults
+        region=chosen.region,
+        code=tuple(chosen.code),
+        concurrency=chosen.concurrency,
+        processes=chosen.processes,
+        inherited=tuple(chosen.inherit),
+        faults=chosen.faults,
     )
     account = EmulatedAccount(folder, settings)
     account.serve()

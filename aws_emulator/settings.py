@@ -6,13 +6,16 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class AccountSettings:
-    """`code`: the folders that functions import from, besides the one that this package lies in. `processes`: the most
-    functions that run at once on this machine; further ones wait. `inherited`: environment variables that functions
-    take over from the account's process. `faults`: whether tests may inject faults, see `middleware.faults`.
+    """`code`: the folders that functions import from, besides the one that this package lies in. `concurrency`: the
+    account's quota of concurrent executions; further ones are throttled. 1,000 is Lambda's default, new accounts have
+    as few as 10 (developer guide, "Lambda quotas"). `processes`: the most functions that run at once on this machine;
+    further ones wait. `inherited`: environment variables that functions take over from the account's process.
+    `faults`: whether tests may inject faults, see `middleware.faults`.
     """
 
     region: str = "us-east-1"
     code: tuple[Path, ...] = ()
+    concurrency: int = 1000
     processes: int = 8
     inherited: tuple[str, ...] = ()
     faults: bool = False
@@ -21,6 +24,7 @@ class AccountSettings:
         """The command-line arguments of the account's process."""
         return [
             f"--region={self.region}",
+            f"--concurrency={self.concurrency}",
             f"--processes={self.processes}",
             *(f"--code={path.absolute()}" for path in self.code),
             *(f"--inherit={name}" for name in self.inherited),

@@ -72,9 +72,9 @@ class Lambdas:
     """All functions of one region of the account; thread-safe.
 
     `log(group, stream, lines)` receives each invocation's log before the caller gets the answer, in the order of the
-    stream. `bury` receives abandoned events. Both are called from many threads. `concurrency` is the account's limit.
-    At most `most_processes` environments exist at once, a limit of this machine and not of the account: further
-    calls wait, asynchronous ones in the queue. Environments idle for `idle_s` seconds are ended.
+    stream. `bury` receives abandoned events. Both are called from many threads. `concurrency` is the account's quota:
+    calls beyond it are throttled. At most `most_processes` environments exist at once, a limit of this machine and not
+    of the account: further calls wait. Environments idle for `idle_s` seconds are ended.
     """
 
     def __init__(
@@ -91,13 +91,19 @@ class Lambdas:
         self._registry = Registry(account.region, account.number, concurrency)
         self._concurrency = Concurrency(self._registry)
         self._pool = Pool(account, most_processes, idle_s)
-        # Further threads would only wait for a process.
-        self._queue = EventQueue(self._attempt, most_processes)
+        # Events alone can use up a small quota, and one more is throttled. Of a large quota this machine uses a
+        # fraction: further threads would only wait for a process.
+        small = concurrency <= 2 * most_processes
+        self._queue = EventQueue(self._attempt, concurrency + 1 if small else most_processes)
         self._closing = False
 
     def publish(self, function: FunctionVersion) -> None:
         """Publishes the version; `live` and the bare name resolve to it. Raises `ValueError` if AWS would refuse it."""
         self._registry.publish(function)
+
+    def reserve(self, name: str, concurrency: int | None) -> None:
+        """Sets or removes the function's reserved concurrency. Raises `ValueError` if AWS would refuse it."""
+        self._registry.reserve(name, concurrency)
 
     def remove(self, name: str) -> None:
         """Removes a function with all its versions and environments; its queued events are dropped."""

@@ -10,7 +10,8 @@ from aws_emulator.lambda_service.invocation_result import invalid, not_found
 
 LIVE = "live"
 LATEST = "$LATEST"
-# "Configuring reserved concurrency for a function": the least concurrency of the account that stays unreserved.
+# "Configuring reserved concurrency for a function": the least concurrency of the account that stays unreserved. The
+# message of an account with a lower quota names that quota instead, so that nothing can be reserved there.
 LEAST_UNRESERVED = 100
 # API_Invoke, FunctionName: a name, a partial ARN or an ARN, each with or without a qualifier.
 _NAME = re.compile(
@@ -23,9 +24,8 @@ _NAME = re.compile(
 class FunctionVersion:
     """One published version of a function.
 
-    `code` holds the folders in PYTHONPATH; the first is LAMBDA_TASK_ROOT. `reserved_concurrency`, `max_retries`,
-    `max_event_age_s` and `recursion_allowed` are not part of a version on AWS: they may differ when the same version
-    is published again.
+    `code` holds the folders in PYTHONPATH; the first is LAMBDA_TASK_ROOT. `max_retries`, `max_event_age_s` and
+    `recursion_allowed` are not part of a version on AWS: they may differ when the same version is published again.
     """
 
     name: str
@@ -38,14 +38,13 @@ class FunctionVersion:
     role_arn: str = ""
     log_group: str = ""
     dead_letter_arn: str | None = None
-    reserved_concurrency: int | None = None
     max_retries: int = 0
     max_event_age_s: float = 21_600.0
     recursion_allowed: bool = False
 
     def frozen(self) -> "FunctionVersion":
         """The immutable part of the version; settings that may change are reset."""
-        return replace(self, reserved_concurrency=None, max_retries=0, max_event_age_s=0.0, recursion_allowed=False)
+        return replace(self, max_retries=0, max_event_age_s=0.0, recursion_allowed=False)
 
 
 @dataclass(frozen=True)
@@ -66,29 +65,41 @@ class Registry:
         self._lock = threading.Lock()
         self._versions: dict[str, dict[str, FunctionVersion]] = {}
         self._newest: dict[str, FunctionVersion] = {}
+        self._reserved: dict[str, int] = {}
 
     def publish(self, function: FunctionVersion) -> None:
         """Makes `function` the newest version of its name; the alias `live` and `$LATEST` point to it.
 
-        Raises `ValueError` if the same version number was published with other content, or if the reservation leaves
-        less than 100 to the functions without one.
+        Raises `ValueError` if the same version number was published with other content.
         """
         with self._lock:
             before = self._versions.get(function.name, {}).get(function.version)
             if before is not None and before.frozen() != function.frozen():
                 raise ValueError(f"version {function.version} of {function.name} is published and cannot change")
-            left = self._concurrency - self._reserved(function)
-            if function.reserved_concurrency and left < LEAST_UNRESERVED:
-                raise ValueError(
-                    f"Specified ReservedConcurrentExecutions for function {function.name} decreases account's "
-                    f"UnreservedConcurrentExecution below its minimum value of [{LEAST_UNRESERVED}]."
-                )
             self._versions.setdefault(function.name, {})[function.version] = function
             self._newest[function.name] = function
 
-    def remove(self, name: str) -> None:
-        """Removes all versions of a function; a missing function is ignored."""
+    def reserve(self, name: str, concurrency: int | None) -> None:
+        """Sets a function's reserved concurrency (API_PutFunctionConcurrency); None removes it.
+
+        Raises `ValueError` if less than 100 would be left to the functions without a reservation.
+        """
         with self._lock:
+            reserved = {kept: count for kept, count in self._reserved.items() if kept != name}
+            if concurrency is not None:
+                reserved[name] = concurrency
+            least = min(LEAST_UNRESERVED, self._concurrency)
+            if concurrency and self._concurrency - sum(reserved.values()) < least:
+                raise ValueError(
+                    f"Specified ReservedConcurrentExecutions for function {name} decreases account's "
+                    f"UnreservedConcurrentExecution below its minimum value of [{least}]."
+                )
+            self._reserved = reserved
+
+    def remove(self, name: str) -> None:
+        """Removes all versions of a function and its reservation; a missing function is ignored."""
+        with self._lock:
+            self._reserved.pop(name, None)
             self._versions.pop(name, None)
             self._newest.pop(name, None)
 
@@ -117,21 +128,16 @@ class Registry:
     def reserved(self, name: str) -> int | None:
         """A function's reserved concurrency, which is also its limit; `None` if it has no reservation."""
         with self._lock:
-            newest = self._newest.get(name)
-            return newest.reserved_concurrency if newest else None
+            return self._reserved.get(name)
 
     def unreserved(self) -> int:
         """The concurrency shared by functions without a reservation."""
         with self._lock:
-            return self._concurrency - self._reserved()
+            return self._concurrency - sum(self._reserved.values())
 
     def count(self) -> int:
         with self._lock:
             return len(self._newest)
-
-    def _reserved(self, coming: FunctionVersion | None = None) -> int:
-        functions = {**self._newest, coming.name: coming} if coming else self._newest
-        return sum(function.reserved_concurrency or 0 for function in functions.values())
 
     def _find(self, name: str, qualifier: str | None) -> FunctionVersion | None:
         with self._lock:

@@ -1,5 +1,6 @@
 """Starts, deploys to and ends the emulated account of a folder of runs."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -24,6 +25,8 @@ BACKEND = "emulated"
 REGION = "us-east-1"
 # The emulated account of a folder of runs.
 FOLDER = ".emulated"
+CONCURRENCY = "MARLESS_EMULATED_CONCURRENCY"
+"""The environment variable with the concurrent executions of an account that a command starts."""
 
 # Accounts that this process started for a run of its own.
 _started: list[Account] = []
@@ -71,14 +74,17 @@ def ensure_deployed(tenant: str, region: str | None) -> None:
 def start(region: str | None) -> Account:
     """The running account, started if necessary; raises `UserError`."""
     require(BACKEND, "the emulated account")
-    folder = account_folder()
+    folder, concurrency = account_folder(), _wanted_concurrency()
     running = accounts.find(folder)
     if running is None:
         print_note(f"starting an emulated AWS account in {folder}")
         try:
             # Tasks may lie in the current folder, as on this machine; our own packages come first.
             settings = AccountSettings(
-                region=region or REGION, code=(provenance.ROOT, Path.cwd()), inherited=kernels.VARIABLES
+                region=region or REGION,
+                code=(provenance.ROOT, Path.cwd()),
+                concurrency=concurrency or AccountSettings.concurrency,
+                inherited=kernels.VARIABLES,
             )
             running = accounts.start(folder, settings)
         except AccountFault as fault:
@@ -86,6 +92,8 @@ def start(region: str | None) -> Account:
     there = running.whereabouts.region
     if region not in (None, there):
         raise UserError(f"the emulated account in {folder} is in {there}; leave --region out, or end the account first")
+    if concurrency is not None:
+        _require_concurrency(running, concurrency)
     return running
 
 
@@ -136,6 +144,28 @@ def _deploy(cloud: Cloud, tenant: str) -> None:
         deploy(cloud, tenant, renewed(cloud, tenant, {"Code": code}))
     except DeploymentFault as fault:
         raise UserError(str(fault)) from fault
+
+
+def _wanted_concurrency() -> int | None:
+    """The account's concurrent executions that the user set, if any; raises `UserError`."""
+    text = os.environ.get(CONCURRENCY)
+    if not text:
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise UserError(f"{CONCURRENCY}: {text!r} is not a whole number above 0")
+    return int(text)
+
+
+def _require_concurrency(running: Account, wanted: int) -> None:
+    """Raises `UserError` when the account was started with another concurrency."""
+    with storage_errors("ask", "the emulated account for its quotas"):
+        settings = cloud_at(running.whereabouts).client("lambda").get_account_settings()
+    there = settings["AccountLimit"]["ConcurrentExecutions"]
+    if there != wanted:
+        raise UserError(
+            f"{CONCURRENCY}: the emulated account in {account_folder()} was started with {there:,} concurrent"
+            f" executions, not {wanted:,}; unset the variable, or end the account first"
+        )
 
 
 def _needed(run: str) -> bool:

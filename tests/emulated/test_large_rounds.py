@@ -5,9 +5,11 @@ import subprocess
 import sys
 
 import pytest
-from commands import SMALL
+from commands import SMALL, Commands
 from emulated_runs import summary
 
+from aws_emulator import account
+from coordinator.cloud.emulated_account import CONCURRENCY, account_folder
 from coordinator.reports import provenance
 from infra.deployment import deploy
 
@@ -82,3 +84,28 @@ def test_a_round_of_a_thousand_rollouts_loses_and_doubles_none(place, marless, f
     for name in ("far-thousand", "near-thousand"):
         all_once(place, name, "thousand", 1000)
     assert len(place.struck()) == 400
+
+
+@pytest.fixture
+def new_account(tmp_path, capfd, monkeypatch):
+    """The command line in a folder whose account has the ten concurrent executions of new accounts."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(CONCURRENCY, "10")
+    yield Commands(capfd)
+    if running := account.find(account_folder()):
+        running.stop()
+
+
+@pytest.mark.conformance
+def test_ten_concurrent_executions_are_enough_for_two_runs_of_two_hundred_rollouts(tmp_path, new_account):
+    settings = ("actors.num_envs=1", "stop.rounds=1", "scaling.rollouts=200")
+    assert new_account.train("local", *settings).code == 0
+    # The detached run alone has more work than the account runs at once, so calls of the driven one are throttled.
+    assert new_account.train("far", *settings, "--backend", "emulated", "--detach").code == 0
+    assert new_account.train("near", *settings, "--backend", "emulated").code == 0
+    assert new_account("watch", "far").code == 0
+    weights = {name: summary(tmp_path, name)["weights_sha256"] for name in ("local", "far", "near")}
+    assert set(weights.values()) == {weights["local"]}
+    for name in ("far", "near"):
+        (line,) = (tmp_path / "runs" / name / "metrics.jsonl").read_text().splitlines()
+        assert json.loads(line)["rollouts"] == 200

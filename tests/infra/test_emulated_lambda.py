@@ -226,17 +226,30 @@ def test_a_published_version_does_not_change():
     registry.publish(DEEDS)
     with pytest.raises(ValueError, match="version 1 of deeds is published"):
         registry.publish(replace(DEEDS, memory_mb=256))
-    registry.publish(replace(DEEDS, reserved_concurrency=7, max_retries=2))  # listed beside the versions
-    assert registry.reserved("deeds") == 7
+    registry.publish(replace(DEEDS, max_retries=2))  # set beside the versions
+    assert registry.resolve("deeds", "1").function.max_retries == 2
 
 
 def test_a_hundred_executions_stay_unreserved():
     registry = Registry("us-east-1", "123456789012", 1000)
-    registry.publish(replace(DEEDS, reserved_concurrency=900))
-    registry.publish(replace(DEEDS, reserved_concurrency=900))
-    with pytest.raises(ValueError, match=r"below its minimum value of \[100\]"):
-        registry.publish(replace(DEEDS, name="other", reserved_concurrency=1))
-    assert registry.unreserved() == 100
+    registry.reserve("deeds", 900)
+    registry.reserve("deeds", 900)
+    with pytest.raises(ValueError, match=r"function other .* below its minimum value of \[100\]"):
+        registry.reserve("other", 1)
+    assert (registry.unreserved(), registry.reserved("other")) == (100, None)
+    registry.reserve("deeds", 899)
+    registry.reserve("other", 1)
+    registry.reserve("deeds", None)
+    registry.remove("other")
+    assert registry.unreserved() == 1000
+
+
+def test_an_account_of_ten_executions_reserves_none():
+    registry = Registry("us-east-1", "123456789012", 10)
+    with pytest.raises(ValueError, match=r"below its minimum value of \[10\]"):
+        registry.reserve("deeds", 1)
+    registry.reserve("deeds", 0)  # which only stops the function
+    assert registry.unreserved() == 10
 
 
 # Environments
@@ -615,7 +628,8 @@ def test_a_payload_that_is_no_json_is_refused(shared):
 )
 def test_a_call_too_many_is_throttled(meeting, reserved, limit, reason):
     with serving(concurrency=limit) as service, ThreadPoolExecutor(1) as threads:
-        service.lambdas.publish(replace(DEEDS, reserved_concurrency=reserved))
+        service.lambdas.publish(DEEDS)
+        service.lambdas.reserve("deeds", reserved)
         first = threads.submit(service.invoke, **meeting.event)
         meeting.begun()
         status, code, response = refusal(service.client.invoke, FunctionName="deeds")
@@ -627,10 +641,35 @@ def test_a_call_too_many_is_throttled(meeting, reserved, limit, reason):
         assert service.invoke()["StatusCode"] == 200
 
 
+def test_the_quota_of_the_account_throttles_and_the_machine_s_limit_does_not(meeting, tmp_path):
+    """Two executions in the account, one process: one runs, one waits for the process, all others are throttled."""
+    notes = tmp_path / "notes"
+    with serving(concurrency=2, most_processes=1) as service:
+        service.lambdas.publish(DEEDS)
+        service.submit(**meeting.event)
+        meeting.begun()
+        for text in ("second", "third"):
+            service.submit(do="append", file=str(notes), text=text)
+        wait_until(lambda: service.lambdas._pool._waiting)
+        status, code, response = refusal(service.client.invoke, FunctionName="deeds")
+        assert (status, code, response["Reason"]) == (
+            429,
+            "TooManyRequestsException",
+            "ConcurrentInvocationLimitExceeded",
+        )
+        assert service.client.get_account_settings()["AccountLimit"]["ConcurrentExecutions"] == 2
+        time.sleep(0.3)  # longer than the first pause of an event that is throttled
+        assert (len(service.lambdas._pool._waiting), notes.exists()) == (1, False)
+        meeting.release()
+        wait_until(lambda: notes.exists() and len(notes.read_text().splitlines()) == 2)
+        assert service.buried == []
+
+
 def test_a_reservation_is_not_for_others(meeting):
     """101 executions, one reserved for another function: 100 run at once, and the reserved one can still start."""
     with serving(concurrency=101) as service, ThreadPoolExecutor(1) as threads:
-        service.lambdas.publish(replace(DEEDS, reserved_concurrency=1))
+        service.lambdas.publish(DEEDS)
+        service.lambdas.reserve("deeds", 1)
         service.lambdas.publish(replace(DEEDS, name="other"))
         assert service.client.get_account_settings()["AccountLimit"]["UnreservedConcurrentExecutions"] == 100
         first = threads.submit(service.invoke, **meeting.event)
@@ -642,7 +681,8 @@ def test_a_reservation_is_not_for_others(meeting):
 
 def test_a_reservation_of_none_stops_a_function():
     with serving() as service:
-        service.lambdas.publish(replace(DEEDS, reserved_concurrency=0))
+        service.lambdas.publish(DEEDS)
+        service.lambdas.reserve("deeds", 0)
         assert refusal(service.client.invoke, FunctionName="deeds")[:2] == (429, "TooManyRequestsException")
 
 
@@ -660,7 +700,8 @@ def test_an_event_is_accepted_at_once_and_runs_once(tmp_path, shared):
 def test_a_throttled_event_comes_again(meeting, tmp_path):
     notes = tmp_path / "notes"
     with serving() as service:
-        service.lambdas.publish(replace(DEEDS, reserved_concurrency=1))
+        service.lambdas.publish(DEEDS)
+        service.lambdas.reserve("deeds", 1)
         service.submit(**meeting.event)
         meeting.begun()
         service.submit(do="append", file=str(notes), text="second")
@@ -672,7 +713,8 @@ def test_a_throttled_event_comes_again(meeting, tmp_path):
 
 def test_an_event_that_is_throttled_until_it_is_too_old_becomes_a_dead_letter():
     with serving() as service:
-        service.lambdas.publish(replace(DEEDS, reserved_concurrency=0, max_event_age_s=0.5))
+        service.lambdas.publish(replace(DEEDS, max_event_age_s=0.5))
+        service.lambdas.reserve("deeds", 0)
         began = time.monotonic()
         request = service.submit(do="describe")["ResponseMetadata"]["RequestId"]
         assert service.letter.wait(10)
@@ -711,7 +753,8 @@ def test_pauses_between_attempts_grow_and_end_with_the_event():
 def test_a_thousand_events_run_once_each_in_a_few_processes(tmp_path):
     notes = tmp_path / "notes"
     with serving(most_processes=3) as service:
-        service.lambdas.publish(replace(DEEDS, reserved_concurrency=50))
+        service.lambdas.publish(DEEDS)
+        service.lambdas.reserve("deeds", 50)
         for index in range(1000):
             event = {"do": "append", "file": str(notes), "text": str(index)}
             service.lambdas.submit("deeds", "live", json.dumps(event).encode())

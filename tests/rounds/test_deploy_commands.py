@@ -13,7 +13,7 @@ from commands import SMALL, Commands
 
 from aws_emulator import account
 from coordinator.cli.app import main
-from coordinator.cloud.emulated_account import account_folder, cloud_of
+from coordinator.cloud.emulated_account import CONCURRENCY, account_folder, cloud_at, cloud_of
 from infra.deployment import describe
 
 ON = ("--backend", "emulated")
@@ -131,6 +131,34 @@ def test_a_detached_run_is_not_torn_down_by_accident(marless):
     removed = marless("teardown", *ON, "--yes")
     assert removed.code == 0, removed.err
     assert "and 1 run with all data: far" in removed.out
+
+
+def test_an_account_of_ten_executions_keeps_its_quota_and_reserves_none(marless, monkeypatch):
+    monkeypatch.setenv(CONCURRENCY, "10")
+    assert marless("deploy", *ON).code == 0
+    running = account.find(account_folder())
+    quotas = cloud_at(running.whereabouts).client("lambda").get_account_settings()["AccountLimit"]
+    assert quotas["ConcurrentExecutions"] == quotas["UnreservedConcurrentExecutions"] == 10
+    refused = marless("deploy", *ON, "--concurrency", "1")
+    assert refused.code == 2
+    assert "below its minimum value of [10]" in refused.err[-1]
+    monkeypatch.setenv(CONCURRENCY, "20")
+    other = marless("deploy", *ON)
+    assert (other.code, other.err) == (
+        2,
+        [
+            f"marless: {CONCURRENCY}: the emulated account in runs/.emulated was started with 10 concurrent executions,"
+            " not 20; unset the variable, or end the account first"
+        ],
+    )
+
+
+@pytest.mark.parametrize("quota", ["0", "ten", "-1", "1.5"])
+def test_a_quota_that_is_no_number_starts_no_account(marless, monkeypatch, quota):
+    monkeypatch.setenv(CONCURRENCY, quota)
+    said = marless("deploy", *ON)
+    assert (said.code, said.err) == (2, [f"marless: {CONCURRENCY}: {quota!r} is not a whole number above 0"])
+    assert account.find(account_folder()) is None
 
 
 @pytest.mark.conformance

@@ -47,6 +47,10 @@ class Functions:
         self._settings[name] = settings
         self._announce(name)
 
+    def reserve(self, name: str, concurrency: int | None) -> None:
+        """Sets or removes the function's reserved concurrency; raises `ValueError` if Lambda would refuse it."""
+        self._lambdas.reserve(name, concurrency)
+
     def publish(self, name: str, version: str) -> None:
         """Publishes a version with the current settings; raises `ValueError` if Lambda would refuse it."""
         self._published[name] = version, frozen(self._settings[name])
@@ -91,10 +95,8 @@ class Functions:
         settings = self._settings[version.name]
         said = (self._asynchronous.get((version.name, qualifier)) for qualifier in (version.version, LIVE))
         events: Properties = next((kept for kept in said if kept), {})
-        reserved = settings.get("ReservedConcurrentExecutions")
         return replace(
             version,
-            reserved_concurrency=None if reserved is None else int(reserved),
             recursion_allowed=settings.get("RecursiveLoop") == "Allow",
             max_retries=int(events.get("MaximumRetryAttempts", _MAX_RETRIES)),
             max_event_age_s=float(events.get("MaximumEventAgeInSeconds", _MAX_EVENT_AGE_S)),
@@ -160,6 +162,7 @@ class Function:
 
     def _reserve(self, name: str, wanted: Properties) -> None:
         client, reserved = self._clients("lambda"), wanted.get("ReservedConcurrentExecutions")
+        self._functions.reserve(name, None if reserved is None else int(reserved))
         if reserved is not None:
             client.put_function_concurrency(FunctionName=name, ReservedConcurrentExecutions=int(reserved))
         elif "ReservedConcurrentExecutions" in client.get_function_concurrency(FunctionName=name):
