@@ -1,6 +1,7 @@
 """An HTTP listener that keeps connections open, for a WSGI application that runs on threads."""
 
 import io
+import socket
 import sys
 import traceback
 from collections.abc import Callable
@@ -9,7 +10,8 @@ from typing import Any
 from moto.moto_server.werkzeug_app import MotoRequestHandler
 from werkzeug.serving import BaseWSGIServer, make_server
 
-from aws_emulator.wsgi import App
+from aws_emulator.network import RECEIVED, Crossing, Network
+from aws_emulator.wsgi import App, Environ
 
 _FAILED = b"the emulated account failed; its log tells more"
 
@@ -21,6 +23,8 @@ class _Connection(MotoRequestHandler):
     class first reads a request to its end, so the connection can be reused, which saves most of a call's latency.
     """
 
+    network: Network
+
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     wbufsize = 1 << 16  # sends head and body together
@@ -31,13 +35,26 @@ class _Connection(MotoRequestHandler):
         self.wfile.flush()
         return going_on
 
+    def handle_one_request(self) -> None:
+        """Waits for a request and answers it."""
+        if self.network.listen(self.connection):
+            super().handle_one_request()
+        else:
+            self.close_connection = True
+
     def run_wsgi(self) -> None:
         environ = self.make_environ()
-        length = _length(environ)
-        whole = environ["wsgi.input"].read(*length)
-        if length and len(whole) < length[0]:  # the client died while it sent
+        try:
+            with self.network.crossing(environ, self.connection) as crossing:
+                self._run(environ, crossing)
+        except ConnectionError:
             self.close_connection = True
-            return
+
+    def _run(self, environ: Environ, crossing: Crossing) -> None:
+        length = _length(environ)
+        whole = crossing.receive(environ["wsgi.input"], length)
+        if length is not None and len(whole) < length:
+            raise ConnectionResetError("the client died while it sent")
         environ |= {"wsgi.input": io.BytesIO(whole), "CONTENT_LENGTH": str(len(whole))}
         environ.pop("HTTP_TRANSFER_ENCODING", None)
         response: list[Any] = []
@@ -49,14 +66,14 @@ class _Connection(MotoRequestHandler):
         try:
             text = b"".join(self.server.app(environ, start))
         except ConnectionError:
-            self.close_connection = True
-            return
+            raise
         except Exception:
             traceback.print_exc(file=sys.stderr)
             response[:], text = ["500 Internal Server Error", [("Content-Type", "text/plain")]], _FAILED
-        self._answer(response[0], response[1], text)
+        crossing.executed()
+        self._answer(response[0], response[1], text, crossing)
 
-    def _answer(self, status: str, headers: list[tuple[str, str]], text: bytes) -> None:
+    def _answer(self, status: str, headers: list[tuple[str, str]], text: bytes, crossing: Crossing) -> None:
         code, _, reason = status.partition(" ")
         self.send_response(int(code), reason)
         named = set()
@@ -68,7 +85,7 @@ class _Connection(MotoRequestHandler):
             self.send_header("Content-Length", str(len(text)))
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(text)
+            crossing.send(self.wfile.write, text)
 
     def log_request(self, *_: object) -> None:
         """Suppresses the log line of each request."""
@@ -78,11 +95,15 @@ def _unwritten(_: bytes) -> None:
     raise NotImplementedError("applications return what they answer")
 
 
-def _length(environ: dict[str, Any]) -> tuple[int, ...]:
-    """The number of bytes to read; empty for a chunked body, which ends by itself."""
-    return () if environ.get("wsgi.input_terminated") else (int(environ.get("CONTENT_LENGTH") or 0),)
+def _length(environ: Environ) -> int | None:
+    """The number of bytes to read; None for a chunked body, which ends by itself."""
+    return None if environ.get("wsgi.input_terminated") else int(environ.get("CONTENT_LENGTH") or 0)
 
 
-def listen(app: App) -> BaseWSGIServer:
-    """Returns a server on a free port of 127.0.0.1; `serve_forever` runs it with one thread per connection."""
-    return make_server("127.0.0.1", 0, app, threaded=True, request_handler=_Connection)
+def listen(app: App, network: Network | None = None) -> BaseWSGIServer:
+    """Returns a server on a free port of 127.0.0.1, behind a perfect network unless another one is given;
+    `serve_forever` runs it with one thread per connection."""
+    handler = type("Connection", (_Connection,), {"network": network or Network()})
+    server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=handler)
+    server.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVED)
+    return server

@@ -35,6 +35,7 @@ from aws_emulator.middleware.faults import Faults
 from aws_emulator.middleware.log_events import LogEvents, LogFiles, LogsApi
 from aws_emulator.middleware.request_counter import RequestCounter
 from aws_emulator.moto_services import MotoServices
+from aws_emulator.network import Network
 from aws_emulator.settings import AccountSettings
 from aws_emulator.wsgi import App, Environ, Start
 
@@ -46,7 +47,8 @@ class EmulatedAccount:
     """All services of an account behind one server."""
 
     def __init__(self, folder: AccountFolder, settings: AccountSettings) -> None:
-        self._server = listen(_drop_early_request)
+        network = Network()
+        self._server = listen(_drop_early_request, network)
         endpoint = f"http://127.0.0.1:{self._server.server_port}"
         region, key, secret = settings.region, _key(), secrets.token_urlsafe(30)
         self._client = Clients(endpoint, region, key, secret)
@@ -62,7 +64,7 @@ class EmulatedAccount:
         app: App = LogsApi(Atomic(MotoServices()), logs)
         app = CloudFormation(app, Stacks(made, region, ACCOUNT_NUMBER), region)
         app = self._authorization = IamAuthorization(LambdaApi(app, self._lambdas), key, rules, ACCOUNT_NUMBER)
-        self._server.app = Faults(RequestCounter(app)) if settings.faults else app
+        self._server.app = Faults(RequestCounter(app), network) if settings.faults else app
 
     def serve(self) -> None:
         """Starts to answer requests on background threads."""

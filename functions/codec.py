@@ -12,6 +12,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from functions.contract import SCHEMA, CorruptObject, Ref, Table, TaskHeader
+from functions.ports import Blobs
 
 Tensors = dict[str, NDArray[Any]]
 
@@ -57,6 +58,11 @@ def verified(ref: Ref, body: bytes) -> bytes:
     if hashlib.sha256(body).hexdigest() != ref.sha256:
         raise CorruptObject(f"{ref.key} is not the object the run recorded (its hash differs)")
     return body
+
+
+def fetch(blobs: Blobs, ref: Ref) -> bytes:
+    """The object's bytes; raises `CorruptObject` when its size or hash is not that of `ref`, and as `Blobs.get`."""
+    return verified(ref, blobs.get(ref.key, ref.size))
 
 
 def tensors_sha256(tensors: Mapping[str, NDArray[Any]]) -> str:

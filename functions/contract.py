@@ -3,7 +3,7 @@
 Messages are frozen, tagged and refuse unknown fields. This module holds data only; handlers define what messages do.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import msgspec
 
@@ -424,6 +424,10 @@ class ForeignObject(Exception):
 
 class CorruptObject(Exception):
     """The object's bytes do not match its reference or its format."""
+
+    @classmethod
+    def of_size(cls, key: str, size: int, expected: int) -> Self:
+        return cls(f"{key} is not the object the run recorded (it has {size:,} bytes instead of {expected:,})")
 
 
 class NotFinite(Exception):

@@ -11,8 +11,11 @@ class Blobs(Protocol):
     no access to other runs.
     """
 
-    def get(self, key: str) -> bytes:
-        """The object's bytes; raises `NoSuchObject`, or `StorageFault` when the store cannot be read."""
+    def get(self, key: str, size: int | None = None) -> bytes:
+        """The object's bytes; raises `NoSuchObject`, or `StorageFault` when the store cannot be read.
+
+        An object that does not have `size` bytes is not read, because it may fill the memory: raises `CorruptObject`.
+        """
 
     def put(self, key: str, body: bytes) -> None:
         """Stores `body` whole or not at all.

@@ -105,9 +105,9 @@ class Counted:
         self._blobs = blobs
         self._puts = self._gets = self._written = self._read = 0
 
-    def get(self, key: str) -> bytes:
+    def get(self, key: str, size: int | None = None) -> bytes:
         self._gets += 1
-        body = self._blobs.get(key)
+        body = self._blobs.get(key, size)
         self._read += len(body)
         return body
 
@@ -128,9 +128,9 @@ class Inlined:
     def __init__(self, objects: Mapping[str, bytes], blobs: Blobs) -> None:
         self._objects, self._blobs = objects, blobs
 
-    def get(self, key: str) -> bytes:
+    def get(self, key: str, size: int | None = None) -> bytes:
         body = self._objects.get(key)
-        return self._blobs.get(key) if body is None else body
+        return self._blobs.get(key, size) if body is None else body
 
     def put(self, key: str, body: bytes) -> None:
         self._blobs.put(key, body)
@@ -140,7 +140,7 @@ def read(blobs: Blobs, refs: tuple[Ref, ...]) -> Tensors:
     """The tensors of several objects; raises `CorruptObject` when one does not match its reference."""
     tensors: Tensors = {}
     for ref in refs:
-        tensors |= codec.decode(codec.verified(ref, blobs.get(ref.key)), ref.key)
+        tensors |= codec.decode(codec.fetch(blobs, ref), ref.key)
     return tensors
 
 

@@ -17,6 +17,9 @@ from urllib.parse import quote
 
 import msgspec
 
+from aws_emulator import network
+from aws_emulator.network import Network
+from aws_emulator.tcp_table import inode
 from aws_emulator.wsgi import App, Dropped, Environ, Start, body, operation, reply, service
 
 PATH = "/_account/faults"
@@ -69,8 +72,8 @@ _JSON = "application/json"
 class Faults:
     """Applies the rules to each request before `app` gets it."""
 
-    def __init__(self, app: App) -> None:
-        self._app = app
+    def __init__(self, app: App, network: Network) -> None:
+        self._app, self._network = app, network
         self._lock = threading.Lock()
         self._rules: list[Rule] = []
         self._injected: list[InjectedFault] = []
@@ -78,6 +81,8 @@ class Faults:
     def __call__(self, environ: Environ, start: Start) -> Iterable[bytes]:
         if environ["PATH_INFO"] == PATH:
             return self._manage(environ, start)
+        if environ["PATH_INFO"] == network.PATH:
+            return self._network.manage(environ, start)
         rule = self._due(environ)
         if rule is None:
             return self._app(environ, start)
@@ -185,16 +190,9 @@ _ANSWERS: dict[str, Callable[[Start], Iterable[bytes]]] = {
 
 
 def process_of(port: int, server_port: int) -> int | None:
-    """The process that connected from `port` to `server_port` on 127.0.0.1; None if it no longer runs.
-
-    The kernel lists each connection's socket inode (proc(5), /proc/net/tcp) and each process's open sockets.
-    """
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        fields = line.split()
-        here, there = (int(address.rpartition(":")[2], 16) for address in fields[1:3])
-        if (here, there) == (port, server_port):
-            return _holder(f"socket:[{fields[9]}]")
-    return None
+    """The process connected from `port` of 127.0.0.1 to `server_port`; None if it has ended."""
+    found = inode(port, server_port)
+    return _holder(f"socket:[{found}]") if found else None
 
 
 def _holder(socket: str) -> int | None:

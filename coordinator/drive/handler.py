@@ -75,7 +75,7 @@ class Coordinator:
         outside, started = self._deployed.outside(run), time.time()
         current, version = lease.read(outside.ledger)
         if current.holder != lease.CLOUD:
-            if not current.taken("", time.time()):  # a process that holds it may be about to hand it over
+            if not current.taken("", outside.ledger.now()):  # a process that holds it may be about to hand it over
                 self._unlist(run, outside)
             return {"run": run, "left": current.holder or "nobody"}
         try:

@@ -60,9 +60,10 @@ def write(ledger: Ledger, lease: Lease, version: int) -> int:
     return ledger.commit(LEASE, _ENCODER.encode(lease), version)
 
 
-def take(ledger: Ledger, holder: str, now: float) -> int:
+def take(ledger: Ledger, holder: str, clock: Callable[[], float]) -> int:
     """Makes the process `holder` the driver and returns the lease's version; raises `LeaseHeld`."""
     lease, version = read(ledger)
+    now = clock()  # a ledger knows its clock once it was read
     if lease.taken(holder, now):
         raise LeaseHeld(_describe_holder(lease))
     return _write_or_refuse(ledger, Lease(holder=holder, until=now + KEPT_S), version)
@@ -100,7 +101,7 @@ class Keeper:
 
     def __init__(self, ledger: Ledger, holder: str, clock: Callable[[], float]) -> None:
         self._ledger, self._holder, self._clock = ledger, holder, clock
-        self._version = take(ledger, holder, clock())
+        self._version = take(ledger, holder, clock)
         self._renewed = clock()
 
     def renew(self) -> None:

@@ -55,7 +55,7 @@ def find_damaged(storage: Storage, refs: Iterable[Ref]) -> str:
     """What is wrong with the first missing or damaged object; '' when all are intact."""
     for ref in refs:
         try:
-            codec.verified(ref, storage.get(ref.key))
+            codec.fetch(storage, ref)
         except CorruptObject as error:
             return str(error)
         except NoSuchObject:

@@ -34,6 +34,9 @@ class Ledger(Protocol):
     def persist(self) -> None:
         """Returns once all commits so far would survive a power loss."""
 
+    def now(self) -> float:
+        """Seconds since 1970 by the ledger's own clock, which all machines that open it share."""
+
     def close(self) -> None: ...
 
 

@@ -151,7 +151,7 @@ def _for_rounds(done: Done, reply: WholeReply, rounds: int, duration_ms: float) 
 class _Objects:
     """Storage that discards objects."""
 
-    def get(self, key: str) -> bytes:
+    def get(self, key: str, size: int | None = None) -> bytes:
         raise NoSuchObject(key)
 
     def put(self, key: str, body: bytes) -> None:
@@ -183,6 +183,9 @@ class _Items:
 
     def persist(self) -> None:
         """Nothing is persisted."""
+
+    def now(self) -> float:
+        return self._clock()
 
     def close(self) -> None:
         """Nothing to release."""

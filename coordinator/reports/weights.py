@@ -18,7 +18,7 @@ def gather(state: State, blobs: Blobs) -> Tensors:
     """
     found: Tensors = {}
     for index, ref in enumerate(state.objects):
-        tensors = codec.decode(codec.verified(ref, blobs.get(ref.key)), ref.key)
+        tensors = codec.decode(codec.fetch(blobs, ref), ref.key)
         found |= {name: array for name, array in tensors.items() if state.parts.get(_part(name)) == index}
     return found
 

@@ -1,7 +1,5 @@
 """Hands a run over to the coordinator in the cloud."""
 
-import time
-
 from coordinator.backends import registry
 from coordinator.backends.base import Connection
 from coordinator.config.schema import RunConfig
@@ -25,7 +23,7 @@ def detach(folder: RunFolder, config: RunConfig, identity: Identity, backend: Co
     ledger, outside = backend.ledger, platform.deployed(folder.path, deployment_ref)
     coordinator = deployment_ref.functions["coordinator"]
     try:
-        version = lease.take(ledger, this_process(), time.time())
+        version = lease.take(ledger, this_process(), ledger.now)
         run_manifest.write(ledger, manifest_of(identity, deployment_ref, config, backend, detached=True))
         listed, record = outside.live.load(identity.run), ledger.load(STATE)
         outside.live.commit(identity.run, coordinator.encode(), listed.version if listed else 0)

@@ -61,7 +61,7 @@ class Documents:
         assert team is not None
         tensors: codec.Tensors = {}
         for ref in refs:
-            tensors |= codec.decode(codec.verified(ref, self._storage.get(ref.key)), ref.key)
+            tensors |= codec.decode(codec.fetch(self._storage, ref), ref.key)
         return export(header_of(self._plan, state.env_spec, team), tensors)
 
     def _bill_and_summary(

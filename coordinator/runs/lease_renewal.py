@@ -2,7 +2,6 @@
 
 import os
 import socket
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
@@ -28,7 +27,7 @@ def renew_lease(identity: Identity, config: RunConfig, backend: Connection) -> I
         yield lambda: None
         return
     try:
-        keeper = lease.Keeper(backend.ledger, this_process(), time.time)
+        keeper = lease.Keeper(backend.ledger, this_process(), backend.ledger.now)
     except lease.LeaseHeld as held:
         raise UserError(str(held)) from held
     try:

@@ -55,7 +55,7 @@ def load_team(folder: RunFolder) -> tuple[Stored, TeamPolicy]:
     with temporary_download(folder) as (found, temporary):
         objects, tensors, team = FileStorage(temporary / "objects"), codec.Tensors(), found.kept.team
         for ref in found.kept.policies:
-            tensors |= codec.decode(codec.verified(ref, objects.get(ref.key)), ref.key)
+            tensors |= codec.decode(codec.fetch(objects, ref), ref.key)
     assert team is not None
     return found, TeamPolicy(header_of(found.plan, found.kept.env_spec, team), tensors)
 
@@ -67,7 +67,7 @@ def _download_policies(folder: RunFolder, found: Stored, target: Path) -> None:
         return
     objects = FileStorage(target)
     for ref in found.kept.policies:
-        objects.put(ref.key, codec.verified(ref, found.storage.get(ref.key)))
+        objects.put(ref.key, codec.fetch(found.storage, ref))
 
 
 def link_objects(objects: Path, target: Path, refs: Iterable[Ref]) -> None:

@@ -1,6 +1,5 @@
 """A run as it is stored, for commands that only read; they lock and write nothing, and its folder may be read-only."""
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -69,7 +68,7 @@ def look(folder: RunFolder) -> Iterator[Stored]:
         if state is None:
             raise UserError(f"{folder.name} has not begun")
         held = None if identity.deployment_ref is None else lease.read(backend.ledger)[0]
-        driven = folder.driven() if held is None else held.taken("", time.time())
+        driven = folder.driven() if held is None else held.taken("", backend.ledger.now())
         plan, checkpoint = plan_of(identity, config, backend), load_state(backend.ledger, CHECKPOINT)
         yield Stored(plan, identity, state, checkpoint, backend.storage, driven, held.problem if held else "")
     finally:

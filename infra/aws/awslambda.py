@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from io import BytesIO
 from queue import Empty, SimpleQueue
 from threading import Event, Semaphore, Thread
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
+    ConnectionClosedError,
     ConnectTimeoutError,
     EndpointConnectionError,
     HTTPClientError,
@@ -29,6 +31,8 @@ from infra.aws.lambda_reply import LARGEST, LARGEST_EVENT, SMALLER, InvocationRe
 _ANSWER_S = 16 * 60.0
 # A throttled call is retried for at least this long before it counts as failed: throttled calls are not billed.
 PATIENCE_S = 60.0
+# The most time to connect, and to send a piece of a request (`_invoke`), while 256 others share a slow line.
+_CONNECT_S = 30.0
 # Lambda only queues an event, so it answers at once.
 _ACCEPT_S = 10.0
 
@@ -40,7 +44,15 @@ _TURNED_AWAY = (
     "ResourceConflictException",
     "ResourceNotReadyException",
 )
-_UNSENT = (ConnectTimeoutError, EndpointConnectionError, ProxyConnectionError)
+
+
+class _SentInPart(ConnectionClosedError):  # type: ignore[misc]  # published without type information
+    """The connection broke before the whole request was sent, so Lambda cannot have started the function."""
+
+    fmt = "the connection broke while the request was being sent: {error}"
+
+
+_UNSENT = (ConnectTimeoutError, EndpointConnectionError, ProxyConnectionError, _SentInPart)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +143,7 @@ class LambdaInvoker:
 
     def _ask(self, call: _Call) -> Report:
         began = time.monotonic()
-        reply = self._client.invoke(FunctionName=call.name, LogType="Tail", Payload=call.body)
+        reply = _invoke(self._client, call, LogType="Tail")
         payload = reply["Payload"].read()
         log = base64.b64decode(reply.get("LogResult", "")).decode(errors="replace")
         end = parse_result("FunctionError" in reply, payload, log)
@@ -186,7 +198,7 @@ class EventInvoker:
 
         try:
             retry(
-                lambda: self._client.invoke(FunctionName=call.name, InvocationType="Event", Payload=call.body),
+                lambda: _invoke(self._client, call, InvocationType="Event"),
                 passing,
                 until(deadline),
             )
@@ -201,10 +213,25 @@ def _client(cloud: Cloud, connections: int, answer_s: float) -> Any:
         return cloud.client(
             "lambda",
             retries={"mode": "standard", "total_max_attempts": 1},
+            connect_timeout=_CONNECT_S,
             read_timeout=answer_s,
             max_pool_connections=connections,
-            tcp_keepalive=True,  # networks drop connections that are idle for minutes
         )
+
+
+def _invoke(client: Any, call: _Call, **how: str) -> Any:
+    """Lambda's response; raises `_SentInPart` for a request that was not sent whole.
+
+    The body is a file, so it is sent in pieces, and the connect time-out, which counts while a request is sent, allows
+    for each piece instead of for all 6 MB. What was read of the file was sent or is about to be.
+    """
+    body = BytesIO(call.body)
+    try:
+        return client.invoke(FunctionName=call.name, Payload=body, **how)
+    except HTTPClientError as error:
+        if body.tell() < len(call.body):
+            raise _SentInPart(error=error) from error
+        raise
 
 
 def _turned_away(error: Exception) -> bool:
@@ -214,7 +241,8 @@ def _turned_away(error: Exception) -> bool:
 
 def _unclear(error: Exception) -> bool:
     """Whether the function may have been started."""
-    return _status(error) >= 500 or isinstance(error, (HTTPClientError, IncompleteReadError))
+    broke = isinstance(error, (HTTPClientError, IncompleteReadError)) and not isinstance(error, _UNSENT)
+    return broke or _status(error) >= 500
 
 
 def _status(error: Exception) -> int:

@@ -1,7 +1,10 @@
 """Clients for AWS services, or for an endpoint that emulates them, with this project's settings."""
 
 import os
+import socket
+import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from threading import Lock
@@ -15,6 +18,19 @@ from botocore.session import Session, get_session
 ATTEMPTS = 8
 CONNECT_S = 5.0
 READ_S = 60.0
+
+if sys.platform == "darwin":
+    _IDLE = socket.TCP_KEEPALIVE
+else:
+    _IDLE = socket.TCP_KEEPIDLE
+# Keepalive probes begin after 45 s of silence and end a dead connection a minute later. NAT gateways forget silent
+# connections after 350 s (VPC user guide, "NAT gateway basics"), home routers sooner; with the kernel's default the
+# first probe comes after two hours (tcp(7)).
+_KEEPALIVE = [
+    (socket.IPPROTO_TCP, _IDLE, 45),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 15),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4),
+]
 
 # With a given endpoint and keys the user's AWS configuration is not read, so errors in it do no harm.
 # Name in the file, name in the environment, default, conversion (`botocore.configprovider`).
@@ -62,13 +78,14 @@ class Cloud:
             "connect_timeout": CONNECT_S,
             "read_timeout": READ_S,
             "max_pool_connections": 64,
+            "tcp_keepalive": True,
             "s3": {"addressing_style": "path" if self.endpoint else "auto"},
             # An emulator is local and not reachable through a proxy.
             **({"proxies": {}} if self.endpoint else {}),
             **settings,
         }
         key, secret, token = self.credentials or (None, None, None)
-        return self._session.create_client(
+        client = self._session.create_client(
             service,
             region_name=self.region,
             endpoint_url=self.endpoint,
@@ -77,6 +94,11 @@ class Cloud:
             aws_session_token=token,
             config=Config(**chosen),
         )
+        # `Config` has no setting for the intervals (botocore issue 2916). The list is the one that new sockets get; a
+        # botocore that keeps it elsewhere uses the kernel's intervals.
+        with suppress(AttributeError):
+            client._endpoint.http_session._socket_options.extend(_KEEPALIVE)
+        return client
 
     @cached_property
     def _clients(self) -> dict[str, Any]:

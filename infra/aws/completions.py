@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from infra.aws.backoff import pauses
 from infra.aws.clients import Cloud
 from infra.aws.errors import storage_errors
 
@@ -51,12 +52,15 @@ class DynamoCompletions:
                     "ConsistentRead": True,
                 }
             }
+            breaks = pauses()
             while waiting:
                 with storage_errors("read", self._table):
                     reply = self._client.batch_get_item(RequestItems=waiting)
                 for item in reply["Responses"].get(self._table, []):
                     found[item["scope"]["S"]] = _members(item)
-                waiting = reply.get("UnprocessedKeys")
+                # "We strongly recommend that you use an exponential backoff algorithm" (API reference, BatchGetItem).
+                if waiting := reply.get("UnprocessedKeys"):
+                    time.sleep(next(breaks))
         return [found.get(self._key(name)["scope"]["S"], frozenset()) for name in names]
 
     def _key(self, name: str) -> dict[str, dict[str, str]]:

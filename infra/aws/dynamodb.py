@@ -4,6 +4,7 @@ import hashlib
 import secrets
 import time
 from contextlib import suppress
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -40,6 +41,7 @@ class DynamoLedger:
     def __init__(self, cloud: Cloud, table: str, scope: str, spill: S3Storage) -> None:
         self._table, self._scope, self._spill = table, scope, spill
         self._partition = len(scope) - len(scope.rpartition("/")[2])
+        self._ahead_s = 0.0  # how far DynamoDB's clock is ahead of this machine's
         self._spilled: set[str] = set()  # items whose last version known here has its body in an object
         with storage_errors("open", f"the table {table}"):
             self._client = cloud.client("dynamodb")
@@ -49,6 +51,8 @@ class DynamoLedger:
         for _ in range(_READS):
             with storage_errors("read", self._at(item)):
                 reply = self._client.get_item(TableName=self._table, Key=self._key(item), ConsistentRead=True)
+            date = parsedate_to_datetime(reply["ResponseMetadata"]["HTTPHeaders"]["date"])
+            self._ahead_s = date.timestamp() - time.time()
             found: _Item | None = reply.get("Item")
             if found is None:
                 return None
@@ -128,6 +132,10 @@ class DynamoLedger:
 
     def persist(self) -> None:
         """Does nothing: DynamoDB's accepted writes are durable."""
+
+    def now(self) -> float:
+        """Seconds since 1970 by DynamoDB's clock, as of the last `load`, to the second: clocks of machines differ."""
+        return time.time() + self._ahead_s
 
     def close(self) -> None:
         """Closes the connections; idempotent."""

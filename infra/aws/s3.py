@@ -15,7 +15,7 @@ from botocore.exceptions import (
     ResponseStreamingError,
 )
 
-from functions.contract import KeyTaken, NoSuchObject, StorageFault
+from functions.contract import CorruptObject, KeyTaken, NoSuchObject, StorageFault
 from infra.aws.backoff import few, retry
 from infra.aws.clients import Cloud
 from infra.aws.errors import code, explain, storage_errors
@@ -65,13 +65,15 @@ class S3Storage:
         with storage_errors("open", f"s3://{bucket}"):
             self._client = cloud.client("s3")
 
-    def get(self, key: str) -> bytes:
-        """The object's bytes; raises `NoSuchObject` or `StorageFault`."""
+    def get(self, key: str, size: int | None = None) -> bytes:
+        """The object's bytes; raises `NoSuchObject` or `StorageFault`, and `CorruptObject` for another size."""
         name = self._name(key)
 
         def read() -> bytes:
             reply = self._client.get_object(Bucket=self._bucket, Key=name)
             with closing(reply["Body"]) as body:
+                if size is not None and reply["ContentLength"] != size:
+                    raise CorruptObject.of_size(key, reply["ContentLength"], size)
                 try:
                     return bytes(body.read())
                 except _TORN as error:

@@ -9,7 +9,7 @@ from io import FileIO
 from itertools import count
 from pathlib import Path
 
-from functions.contract import KeyTaken, NoSuchObject, StorageFault
+from functions.contract import CorruptObject, KeyTaken, NoSuchObject, StorageFault
 from infra.object_keys import check_key, check_prefix
 
 _ADVICE = {
@@ -37,11 +37,13 @@ class FileStorage:
         self._writer = secrets.token_hex(6)
         self._serial = count()
 
-    def get(self, key: str) -> bytes:
-        """The object's bytes; raises `NoSuchObject` or `StorageFault`."""
+    def get(self, key: str, size: int | None = None) -> bytes:
+        """The object's bytes; raises `NoSuchObject` or `StorageFault`, and `CorruptObject` for another size."""
         path = self._path(key)
         try:
             with FileIO(path) as file:
+                if size is not None and (found := os.fstat(file.fileno()).st_size) != size:
+                    raise CorruptObject.of_size(key, found, size)
                 return bytes(file.readall() or b"")
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             raise NoSuchObject(key) from None

@@ -88,6 +88,10 @@ class SqliteLedger:
             for path in (self._path.with_name(f"{self._path.name}-wal"), self._path.parent):
                 sync(path)
 
+    def now(self) -> float:
+        """Seconds since 1970 by this machine's clock."""
+        return time.time()
+
     def close(self) -> None:
         """Closes the file; idempotent."""
         self._connection.close()

@@ -27,6 +27,7 @@ _.log_request
 _.compress_type  # zipfile.ZipInfo
 _.create_system
 _.external_attr
+_.fmt  # botocore.exceptions.BotoCoreError
 __getattr__  # Python
 
 # Names in annotations that are strings.

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from functions.contract import KeyTaken, NoSuchObject, StorageFault
+from functions.contract import CorruptObject, KeyTaken, NoSuchObject, StorageFault
 from infra.local.files import FileStorage
 
 # A writer process: on a line of input it puts fifty keys as fast as it can and prints those that it created.
@@ -39,6 +39,15 @@ def test_an_object_larger_than_any_buffer_comes_back_whole(blobs):
     body = bytes(range(256)) * 40_000
     blobs.put("large", body)
     assert blobs.get("large") == body
+
+
+def test_an_object_of_another_size_is_not_read(blobs, monkeypatch):
+    """Code of the tenant can store 5 GB under a key; a function that reads them dies without a word."""
+    blobs.put("key", b"12345")
+    assert blobs.get("key", 5) == b"12345"
+    monkeypatch.setattr("botocore.response.StreamingBody.read", lambda *_: pytest.fail("it was read"))
+    with pytest.raises(CorruptObject, match="it has 5 bytes instead of 4"):
+        blobs.get("key", 4)
 
 
 @pytest.mark.parametrize("second", [b"other", b"first"])

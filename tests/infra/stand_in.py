@@ -9,6 +9,7 @@ from typing import Any
 
 from aws_emulator.listener import listen
 from aws_emulator.middleware.atomic import Atomic
+from aws_emulator.network import Network
 from infra.aws.clients import Cloud
 
 Environ = dict[str, Any]
@@ -27,6 +28,7 @@ class StandIn:
         self._lock = threading.Lock()
         self.seen: list[str] = []
         self.address = ""
+        self.network = Network()
 
     @cached_property  # a session reads the services' models once
     def cloud(self) -> Cloud:
@@ -103,7 +105,7 @@ flipped = changed(lambda headers, body: (headers, bytes([body[0] ^ 1]) + body[1:
 def standing(app: App) -> Iterator[StandIn]:
     """A stand-in before `app`, on its own port."""
     service = StandIn(app)
-    server = listen(service)
+    server = listen(service, service.network)
     server.daemon_threads = True
     service.address = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, daemon=True)

@@ -5,6 +5,7 @@ import io
 import json
 import time
 import uuid
+from types import SimpleNamespace
 
 import pytest
 from stand_in import answer, json_error, lost, moto, standing, unheard
@@ -13,6 +14,7 @@ from aws_emulator.middleware.capacity import item_size
 from coordinator.core.budget import BESIDE_BODY
 from functions.contract import StaleVersion, StorageFault
 from infra.aws import dynamodb
+from infra.aws.completions import DynamoCompletions
 from infra.aws.dynamodb import DynamoLedger
 from infra.aws.s3 import S3Storage
 
@@ -344,3 +346,33 @@ def test_throttling_without_end_says_to_wait(service, opened, give_up_after):
     ledger = opened()
     service.do("GetItem", json_error("400 Bad Request", "ProvisionedThroughputExceededException"))
     assert "wait a minute and go on with `marless resume`" in fault(lambda: ledger.load("state"))
+
+
+def test_machines_with_different_clocks_agree_on_the_time(ledger, monkeypatch):
+    true = time.time
+    ledger.commit("state", SMALL, 0)
+    ledger.load("state")
+    here = ledger.now()
+    with monkeypatch.context() as patched:
+        patched.setattr("infra.aws.dynamodb.time", SimpleNamespace(time=lambda: true() + 3600.0))
+        ledger.load("state")
+        elsewhere = ledger.now()
+    # The header `Date` has whole seconds.
+    assert abs(here - true()) < 2.0 and abs(elsewhere - true()) < 2.0
+
+
+def test_sets_that_dynamodb_did_not_process_are_asked_for_again_after_a_pause(service, monkeypatch):
+    sets, pauses = DynamoCompletions(service.cloud, TABLE, "sets/default/busy"), []
+    sets.add("one", b"member")
+    monkeypatch.setattr("infra.aws.completions.time.sleep", pauses.append)
+
+    def unprocessed(environ, start, app):
+        wanted = json.loads(environ["wsgi.input"].read())["RequestItems"]
+        start("200 OK", [("Content-Type", "application/x-amz-json-1.0")])
+        return [json.dumps({"Responses": {}, "UnprocessedKeys": wanted}).encode()]
+
+    service.do("BatchGetItem", *[unprocessed] * 5)
+    assert sets.read(["one"]) == [{b"member"}]
+    assert len(pauses) == 5
+    # Full jitter: the n-th pause is uniform up to 0.05 s times 2^n.
+    assert all(0 <= pause <= 0.05 * 2**n for n, pause in enumerate(pauses))

@@ -52,9 +52,9 @@ class Noting:
     def __init__(self, world: Witnessed, function: str) -> None:
         self._world, self._function = world, function
 
-    def get(self, key: str) -> bytes:
+    def get(self, key: str, size: int | None = None) -> bytes:
         self._world.seen.add((self._function, "s3:GetObject", key))
-        return self._world.storage.get(key)
+        return self._world.storage.get(key, size)
 
     def put(self, key: str, body: bytes) -> None:
         self._world.seen.add((self._function, "s3:PutObject", key))

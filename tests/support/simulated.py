@@ -1,6 +1,7 @@
 """Runs without functions: ports in memory, and an invoker that answers as a test scripts it."""
 
 import dataclasses
+import time
 from collections.abc import Callable, Iterable
 
 import msgspec
@@ -152,7 +153,7 @@ def well(function, request):
 class MemoryStorage(dict):
     """Objects in memory."""
 
-    def get(self, key):
+    def get(self, key, size=None):
         if key not in self:
             raise NoSuchObject(key)
         return self[key]
@@ -190,6 +191,9 @@ class MemoryLedger(dict):
 
     def persist(self):
         pass
+
+    def now(self):
+        return time.time()
 
     def close(self):
         pass

@@ -48,7 +48,7 @@ def _stop_in_cloud(folder: RunFolder) -> int:
         ledger = backend.ledger
         if not lease.ask_to_stop(ledger):
             held, _ = lease.read(ledger)
-            who = held.holder if held.taken("", time.time()) else ""
+            who = held.holder if held.taken("", ledger.now()) else ""
             raise UserError(f"{folder.name} is driven by {who}; stop it there" if who else _not_trained(folder))
         manifest = run_manifest.read(ledger)
         if manifest is not None:

@@ -72,7 +72,7 @@ def _behind(folder: RunFolder, state: State) -> str:
 
 def _object(found: Stored, ref: Ref) -> str:
     try:
-        codec.verified(ref, found.storage.get(ref.key))
+        codec.fetch(found.storage, ref)
     except CorruptObject as error:
         return str(error)
     except NoSuchObject:

@@ -77,7 +77,7 @@ class Watch:
             held, _ = lease.read(self._backend.ledger)
             state = load_state(self._backend.ledger) or State()
             self._show(state)
-            if not held.taken("", time.time()):
+            if not held.taken("", self._backend.ledger.now()):
                 return self._ended(state, held.problem)
             if self._signals.received:
                 name = self._folder.name

@@ -12,36 +12,36 @@ def test_a_second_process_is_refused_and_learns_who_drives():
     ledger = MemoryLedger()
     Keeper(ledger, "process 1 on a", lambda: 0.0)
     with pytest.raises(LeaseHeld, match="process 1 on a"):
-        lease.take(ledger, "process 2 on b", KEPT_S - 1)
+        lease.take(ledger, "process 2 on b", lambda: KEPT_S - 1)
 
 
 def test_a_process_that_died_is_followed_when_its_hold_has_ended():
     ledger = MemoryLedger()
     Keeper(ledger, "one", lambda: 0.0)
-    lease.take(ledger, "two", KEPT_S)
+    lease.take(ledger, "two", lambda: KEPT_S)
     assert lease.read(ledger)[0].holder == "two"
 
 
 def test_the_cloud_holds_a_run_until_it_lets_go():
     ledger = MemoryLedger()
-    lease.hand_over(ledger, lease.take(ledger, "one", 0.0), resume=7)
+    lease.hand_over(ledger, lease.take(ledger, "one", lambda: 0.0), resume=7)
     assert lease.read(ledger)[0] == Lease(holder=CLOUD, resume=7)
     with pytest.raises(LeaseHeld, match="marless watch"):
-        lease.take(ledger, "one", 1e12)
+        lease.take(ledger, "one", lambda: 1e12)
     lease.clear(ledger, "it could not")
     assert lease.read(ledger)[0] == Lease(problem="it could not")
-    lease.take(ledger, "one", 0.0)
+    lease.take(ledger, "one", lambda: 0.0)
 
 
 def test_of_two_processes_that_hand_a_run_over_only_its_holder_can():
     ledger = MemoryLedger()
-    first = lease.take(ledger, "one", 0.0)
-    second = lease.take(ledger, "two", KEPT_S)
+    first = lease.take(ledger, "one", lambda: 0.0)
+    second = lease.take(ledger, "two", lambda: KEPT_S)
     with pytest.raises(LeaseHeld):
         lease.hand_over(ledger, first, None)
     lease.hand_over(ledger, second, None)
     with pytest.raises(LeaseHeld, match="marless watch"):
-        lease.take(ledger, "three", 1e12)
+        lease.take(ledger, "three", lambda: 1e12)
 
 
 def test_a_hold_is_renewed_now_and_then_and_outlives_its_first_end():
@@ -53,15 +53,15 @@ def test_a_hold_is_renewed_now_and_then_and_outlives_its_first_end():
         keeper.renew()
     assert ledger.commits - writes == 200 // RENEW_S
     with pytest.raises(LeaseHeld):
-        lease.take(ledger, "two", now[0])
+        lease.take(ledger, "two", lambda: now[0])
     keeper.release()
-    lease.take(ledger, "two", now[0])
+    lease.take(ledger, "two", lambda: now[0])
 
 
 def test_a_process_that_slept_too_long_hears_that_it_was_followed():
     ledger, now = MemoryLedger(), [0.0]
     keeper = Keeper(ledger, "one", lambda: now[0])
-    lease.take(ledger, "two", KEPT_S + 1)
+    lease.take(ledger, "two", lambda: KEPT_S + 1)
     now[0] = KEPT_S + 2
     with pytest.raises(StaleVersion):
         keeper.renew()
@@ -74,7 +74,7 @@ def test_only_the_cloud_is_asked_to_stop():
     assert not lease.ask_to_stop(ledger)
     Keeper(ledger, "one", lambda: 0.0)
     assert not lease.ask_to_stop(ledger)
-    lease.hand_over(ledger, lease.take(ledger, "one", 0.0), None)
+    lease.hand_over(ledger, lease.take(ledger, "one", lambda: 0.0), None)
     assert lease.ask_to_stop(ledger)
     assert lease.read(ledger)[0].stop
 
@@ -87,4 +87,4 @@ def test_of_two_that_take_at_once_one_is_refused():
             return super().commit(item, body, version)
 
     with pytest.raises(LeaseHeld, match="just begun"):
-        lease.take(Racing(), "one", 0.0)
+        lease.take(Racing(), "one", lambda: 0.0)

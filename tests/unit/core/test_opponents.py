@@ -139,7 +139,7 @@ def chase(prey):
 
 
 class Blobs(dict):
-    def get(self, key):
+    def get(self, key, size=None):
         return self[key]
 
 

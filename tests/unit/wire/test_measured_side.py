@@ -17,7 +17,7 @@ COMPETING = msgspec.structs.replace(simulated.SPEC, agents=("a", "b", "c"), side
 
 
 class Blobs(dict):
-    def get(self, key):
+    def get(self, key, size=None):
         return self[key]
 
     def put(self, key, body):

@@ -52,9 +52,9 @@ class Stored(MemoryStorage):
         super().__init__()
         self.asked = []
 
-    def get(self, key):
+    def get(self, key, size=None):
         self.asked.append(key)
-        return super().get(key)
+        return super().get(key, size)
 
 
 def played(*numbers, rollouts=(0, 1)):

@@ -54,7 +54,7 @@ class Memory:
     def __init__(self, fault=None, **objects):
         self.objects, self.fault = dict(objects), fault
 
-    def get(self, key):
+    def get(self, key, size=None):
         if key not in self.objects:
             raise NoSuchObject(key)
         return self.objects[key]

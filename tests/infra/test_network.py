@@ -1,0 +1,178 @@
+"""The adapters over a network that is slow, lossy and forgetful, between them and a service that answers 'yes'.
+
+Whole runs over it are in tests/emulated/test_bad_networks.py.
+"""
+
+import socket
+import sys
+import threading
+import time
+
+import pytest
+from stand_in import standing
+
+from aws_emulator import tcp_table
+from aws_emulator.network import Conditions
+from infra.aws import awslambda, clients
+from infra.aws.awslambda import EventInvoker, LambdaInvoker
+from infra.aws.clients import Cloud
+
+FUNCTIONS = {"actor": "marless-one-actor:7"}
+# The largest request that Lambda takes; the kernel's buffers hold half of it.
+LARGE = b'"' + b"x" * (6 * 1024 * 1024 - 2) + b'"'
+TIMEOUT_S = 300.0
+CALLS = {
+    "s3": lambda client: client.head_bucket(Bucket="any"),
+    "dynamodb": lambda client: client.list_tables(),
+    "lambda": lambda client: client.list_functions(),
+}
+ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the kernel's table of connections is Linux's")
+
+
+class Service:
+    """Answers 'yes', and counts what it executed."""
+
+    def __init__(self):
+        self.lock, self.executed = threading.Lock(), 0
+
+    def __call__(self, environ, start):
+        with self.lock:
+            self.executed += 1
+        start("202 Accepted" if environ.get("HTTP_X_AMZ_INVOCATION_TYPE") == "Event" else "200 OK", [])
+        return [b'"yes"']
+
+
+@pytest.fixture
+def app():
+    return Service()
+
+
+@pytest.fixture
+def service(app):
+    with standing(app) as service:
+        yield service
+
+
+@pytest.fixture
+def invoke(service):
+    """Invokes the actor `count` times at once and returns the reports."""
+    made = []
+
+    def call(body=b"{}", count=1):
+        invoker = LambdaInvoker(service.cloud, FUNCTIONS, count)
+        made.append(invoker)
+        return ask(invoker, body, count)
+
+    yield call
+    for invoker in made:
+        invoker.close()
+
+
+def ask(invoker, body, count=1):
+    for number in range(count):
+        invoker.invoke("actor", str(number), 0, body, TIMEOUT_S)
+    reports = []
+    while len(reports) < count:
+        new = invoker.wait(20.0)
+        assert new, f"only {len(reports)} reports of {count} came"
+        reports += new
+    return reports
+
+
+def billed_at_the_time_out(reports):
+    return sum(report.duration_ms == TIMEOUT_S * 1000 for report in reports)
+
+
+def test_a_large_request_may_take_longer_than_the_connect_time_out(service, app, invoke, monkeypatch):
+    monkeypatch.setattr(awslambda, "_CONNECT_S", 0.3)
+    service.network.conditions = Conditions(bytes_per_s=6e6)
+    (report,) = invoke(LARGE)
+    assert (report.outcome, app.executed) == ("answered", 1)
+    assert 1000 < report.duration_ms < TIMEOUT_S * 1000
+
+
+def test_requests_that_share_a_slow_line_all_arrive(service, app, invoke):
+    service.network.conditions = Conditions(bytes_per_s=4e6)
+    reports = invoke(b'"' + b"x" * 100_000 + b'"', count=32)
+    assert {report.outcome for report in reports} == {"answered"}
+    assert app.executed == 32
+
+
+def test_a_request_that_broke_while_it_was_sent_is_sent_again_and_not_billed(service, app, invoke):
+    service.network.conditions = Conditions(tear=0.5)
+    reports = [report for _ in range(12) for report in invoke(LARGE)]
+    torn = service.network.happened["tear"]
+    assert {report.outcome for report in reports} == {"answered"}
+    assert torn > 0 and app.executed == 12
+    assert billed_at_the_time_out(reports) == 0
+
+
+def test_an_event_that_broke_while_it_was_sent_is_sent_again(service, app):
+    service.network.conditions = Conditions(tear=0.5)
+    events = EventInvoker(service.cloud, FUNCTIONS, 4)
+    for number in range(12):
+        events.invoke("actor", str(number), 0, LARGE[:1_000_000], TIMEOUT_S)
+    assert events.flush(30.0) == []
+    assert service.network.happened["tear"] > 0
+    assert app.executed == 12
+
+
+@pytest.mark.parametrize("kind", ["drop", "lose"])
+def test_a_request_that_was_sent_whole_may_have_run_and_is_billed(service, app, invoke, kind):
+    service.network.conditions = Conditions(**{kind: 1.0})
+    reports = invoke()
+    assert [report.outcome for report in reports] == ["crash"]
+    assert billed_at_the_time_out(reports) == 1
+    assert app.executed == (kind == "lose")
+
+
+def test_a_network_delays_and_counts(service, invoke):
+    service.network.conditions = Conditions(latency_s=0.2)
+    began = time.monotonic()
+    reports = [report for _ in range(10) for report in invoke()]
+    # Ten delays uniform in 0 to 0.2 s: their sum is below 0.2 s once in 3.6 million times (Irwin-Hall, 1/10!).
+    assert time.monotonic() - began > 0.2
+    assert service.network.happened["latency"] == len(reports) == 10
+
+
+@ON_LINUX
+def test_a_connection_that_is_silent_for_long_is_kept_by_probes(service, app):
+    service.network.conditions = Conditions(forget_after_s=0.05)
+    invoker = LambdaInvoker(service.cloud, FUNCTIONS, 1)
+    for _ in range(3):
+        assert [report.outcome for report in ask(invoker, b"{}")] == ["answered"]
+        time.sleep(0.1)
+    assert service.network.happened == {"kept": 2} and app.executed == 3
+    invoker.close()
+
+
+@ON_LINUX
+def test_without_probes_in_time_a_silent_connection_is_forgotten(service, app, monkeypatch):
+    monkeypatch.setattr(clients, "_KEEPALIVE", [])
+    monkeypatch.setattr(awslambda, "_ANSWER_S", 0.3)
+    service.network.conditions = Conditions(forget_after_s=0.05)
+    invoker = LambdaInvoker(service.cloud, FUNCTIONS, 1)
+    ask(invoker, b"{}")
+    time.sleep(0.1)
+    reports = ask(invoker, b"{}")
+    assert billed_at_the_time_out(reports) == 1
+    assert service.network.happened == {"forgotten": 1} and app.executed == 1
+    invoker.close()
+
+
+@ON_LINUX
+@pytest.mark.parametrize("name", CALLS)
+def test_the_kernel_probes_the_connections_of_every_client(name):
+    """Before a NAT gateway forgets them, 350 s after the last packet, and before most home routers do."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        client = Cloud("us-east-1", f"http://127.0.0.1:{port}", ("a", "b", None)).client(name)
+        asking = threading.Thread(target=CALLS[name], args=(client,))
+        asking.start()
+        connection, (_, own_port) = server.accept()
+        with connection:
+            connection.recv(1)
+            assert 0 < tcp_table.next_probe_s(own_port, port) <= 60
+            connection.recv(65536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
+        asking.join()
