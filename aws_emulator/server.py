@@ -20,6 +20,7 @@ from aws_emulator.account_folder import ACCOUNT_NUMBER, AccountFolder, Whereabou
 from aws_emulator.clients import Clients
 from aws_emulator.cloudformation import sam_translation
 from aws_emulator.cloudformation.cloudformation_api import CloudFormation
+from aws_emulator.cloudformation.prerequisites import Packages
 from aws_emulator.cloudformation.resources.catalogue import kinds
 from aws_emulator.cloudformation.resources.functions import Functions
 from aws_emulator.cloudformation.stacks import Stacks
@@ -62,7 +63,8 @@ class EmulatedAccount:
         self._schedules = Schedules(self._lambdas)
         made = kinds(self._client, Functions(self._lambdas, settings.code), self._schedules, rules)
         app: App = LogsApi(Atomic(MotoServices()), logs)
-        app = CloudFormation(app, Stacks(made, region, ACCOUNT_NUMBER), region)
+        packages = Packages(settings.runtime, settings.architecture)
+        app = CloudFormation(app, Stacks(made, region, ACCOUNT_NUMBER, packages), region)
         app = self._authorization = IamAuthorization(LambdaApi(app, self._lambdas), key, rules, ACCOUNT_NUMBER)
         self._server.app = Faults(RequestCounter(app), network) if settings.faults else app
 
@@ -125,6 +127,8 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument("--code", type=Path, action="append", required=True, help="folders that functions import from")
     parser.add_argument("--concurrency", type=int, default=1000, help="the account's concurrent executions")
     parser.add_argument("--processes", type=int, default=8, help="functions that run at once on this machine")
+    parser.add_argument("--runtime", default="", help="the runtime that packages are built for, like python3.12")
+    parser.add_argument("--architecture", default="", help="the processor that packages are built for, like arm64")
     parser.add_argument("--inherit", action="append", default=[], help="environment variables that functions inherit")
     parser.add_argument("--faults", action="store_true", help="let tests inject faults")
     parser.add_argument("--lifeline", type=int, help="descriptor of a pipe; the account ends with its other end")
@@ -161,6 +165,8 @@ def main() -> int:
         code=tuple(chosen.code),
         concurrency=chosen.concurrency,
         processes=chosen.processes,
+        runtime=chosen.runtime,
+        architecture=chosen.architecture,
         inherited=tuple(chosen.inherit),
         faults=chosen.faults,
     )

@@ -9,14 +9,17 @@ class AccountSettings:
     """`code`: the folders that functions import from, besides the one that this package lies in. `concurrency`: the
     account's quota of concurrent executions; further ones are throttled. 1,000 is Lambda's default, new accounts have
     as few as 10 (developer guide, "Lambda quotas"). `processes`: the most functions that run at once on this machine;
-    further ones wait. `inherited`: environment variables that functions take over from the account's process.
-    `faults`: whether tests may inject faults, see `middleware.faults`.
+    further ones wait. `runtime` and `architecture`: what functions' packages are built for, in Lambda's names; '' is
+    unknown, and a stack with functions for another is refused. `inherited`: environment variables that functions take
+    over from the account's process. `faults`: whether tests may inject faults, see `middleware.faults`.
     """
 
     region: str = "us-east-1"
     code: tuple[Path, ...] = ()
     concurrency: int = 1000
     processes: int = 8
+    runtime: str = ""
+    architecture: str = ""
     inherited: tuple[str, ...] = ()
     faults: bool = False
 
@@ -26,6 +29,8 @@ class AccountSettings:
             f"--region={self.region}",
             f"--concurrency={self.concurrency}",
             f"--processes={self.processes}",
+            f"--runtime={self.runtime}",
+            f"--architecture={self.architecture}",
             *(f"--code={path.absolute()}" for path in self.code),
             *(f"--inherit={name}" for name in self.inherited),
             *(["--faults"] if self.faults else []),

@@ -49,7 +49,7 @@ INVENTORY: Mapping[str, Mapping[str, str]] = {
         "RetentionInDays": "static: functions write their logs to files beside the account, which go with it",
     },
     "AWS::IAM::Role": {
-        "AssumeRolePolicyDocument": "moto",
+        "AssumeRolePolicyDocument": "iam",
         "Policies[].PolicyName": "iam",
         "Policies[].PolicyDocument": "iam",
     },
@@ -70,8 +70,8 @@ INVENTORY: Mapping[str, Mapping[str, str]] = {
         "Code.S3Bucket": "static: the program runs from its folders",
         "Code.S3Key": "static: the program runs from its folders",
         "Code.ImageUri": "static: the program runs from its folders",
-        "Runtime": "static: this interpreter runs the program",
-        "Architectures[]": "static: this machine's",
+        "Runtime": "static: this interpreter runs the program; one that the packages are not built for is refused",
+        "Architectures[]": "static: this machine's; one that the packages are not built for is refused",
         "TracingConfig.Mode": _NO_WIRE,
         "Description": "static: words",
         "Tags[].Key": "static: SAM's mark of its own resources",
@@ -89,7 +89,7 @@ INVENTORY: Mapping[str, Mapping[str, str]] = {
         "Action": "static: schedules call functions directly",
         "FunctionName": "static: schedules call functions directly",
         "Principal": "static: schedules call functions directly",
-        "SourceArn": "static: schedules call functions directly",
+        "SourceArn": "static: schedules call functions directly; a rule without a permission is refused",
     },
     "AWS::Events::Rule": {
         "ScheduleExpression": "lambda",

@@ -17,7 +17,7 @@ _PARTITION = "aws"
 
 
 class TranslationFailed(Exception):
-    """The template is not a valid SAM template; the message says where."""
+    """The template is not YAML or not a valid SAM template; the message says where."""
 
 
 def translate(text: str, parameters: Mapping[str, str], region: str) -> dict[str, Any]:
@@ -59,10 +59,14 @@ Resources:
 
 
 def _parsed(text: str) -> Any:
-    """The YAML document with short forms like ``!Ref`` as full intrinsic functions."""
+    """The YAML document with short forms like ``!Ref`` as full intrinsic functions; raises `TranslationFailed`."""
     import yaml  # type: ignore[import-untyped]
 
-    return yaml.load(text, Loader=_loader())
+    try:
+        return yaml.load(text, Loader=_loader())
+    except yaml.MarkedYAMLError as error:
+        where = f"(line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1})"
+        raise TranslationFailed(f"Template format error: YAML not well-formed. {where}") from error
 
 
 @cache

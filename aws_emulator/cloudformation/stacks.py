@@ -19,10 +19,12 @@ from botocore.exceptions import ClientError
 from aws_emulator.cloudformation import intrinsics
 from aws_emulator.cloudformation.intrinsics import Scope
 from aws_emulator.cloudformation.inventory import missing
+from aws_emulator.cloudformation.prerequisites import Packages, unmet
 from aws_emulator.cloudformation.resources.kind import Kind
 from aws_emulator.cloudformation.stack import Resource, Stack, physical_name, stack_id
 
 Template = Mapping[str, Any]
+_UNKNOWN = Packages()
 _SETTLED = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
 
 
@@ -43,10 +45,13 @@ class _Failed(Exception):
 
 
 class Stacks:
-    """The stacks of one region of an account. Operations run in the background, one at a time for each stack."""
+    """The stacks of one region of an account. Operations run in the background, one at a time for each stack.
 
-    def __init__(self, kinds: Mapping[str, Kind], region: str, account: str) -> None:
-        self._kinds, self._region, self._account = kinds, region, account
+    `packages` is what functions' packages were built for.
+    """
+
+    def __init__(self, kinds: Mapping[str, Kind], region: str, account: str, packages: Packages = _UNKNOWN) -> None:
+        self._kinds, self._region, self._account, self._packages = kinds, region, account, packages
         self._stacks: dict[str, Stack] = {}
         self._lock = threading.Lock()
 
@@ -144,11 +149,13 @@ class Stacks:
         """
         scope = Scope(template, self._parameters(stack, template, parameters), _Made(stack))
         try:
-            for logical in _order(template, scope):
+            wanted = _order(template, scope)
+            for logical in wanted:
                 before = stack.resources.get(logical)
                 after = stack.resources[logical] = self._settle(stack, logical, template["Resources"][logical], scope)
                 if before is not None and before.made.id != after.made.id:
                     replaced.append(before)
+            self._require_prerequisites(stack, [stack.resources[logical] for logical in wanted])
             stack.outputs = {
                 name: str(scope.resolve(output["Value"]))
                 for name, output in template.get("Outputs", {}).items()
@@ -158,6 +165,14 @@ class Stacks:
             raise _Failed(f"Circular dependency between resources: [{', '.join(error.args[1])}]") from error
         except (intrinsics.Unresolved, KeyError) as error:
             raise _Failed(f"Template error: {error}") from error
+
+    def _require_prerequisites(self, stack: Stack, resources: list[Resource]) -> None:
+        """Raises `_Failed` if a function or a rule could not work, which is known when all resources exist."""
+        others = [resource for other in self.all() if other is not stack for resource in other.resources.values()]
+        for resource, reason in unmet(resources, others, self._packages):
+            doing = stack.status.partition("_")[0]
+            stack.record(resource.logical, resource.type, resource.made.id, f"{doing}_FAILED", reason)
+            raise _Failed(_failed(doing, resource.logical, reason))
 
     def _settle(self, stack: Stack, logical: str, definition: Mapping[str, Any], scope: Scope) -> Resource:
         """Creates, updates, replaces or keeps the resource; raises `_Failed`."""
@@ -183,7 +198,7 @@ class Stacks:
         except Exception as error:
             reason = _reason(error)
             stack.record(logical, type_, physical, f"{doing}_FAILED", reason)
-            raise _Failed(f"The following resource(s) failed to {doing.lower()}: [{logical}]. {reason}") from error
+            raise _Failed(_failed(doing, logical, reason)) from error
         policies = (definition.get(policy) == "Retain" for policy in ("DeletionPolicy", "UpdateReplacePolicy"))
         return Resource(logical, type_, made, wanted, *policies)
 
@@ -269,6 +284,10 @@ def _order(template: Template, scope: Scope) -> list[str]:
 
 def _begin(work: Callable[..., None], stack: Stack, *arguments: Any) -> None:
     threading.Thread(target=work, args=(stack, *arguments), name=f"stack-{stack.name}", daemon=True).start()
+
+
+def _failed(doing: str, logical: str, reason: str) -> str:
+    return f"The following resource(s) failed to {doing.lower()}: [{logical}]. {reason}"
 
 
 def _reason(error: Exception) -> str:

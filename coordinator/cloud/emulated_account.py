@@ -20,6 +20,7 @@ from functions.contract import StorageFault
 from infra.aws.clients import Cloud
 from infra.aws.errors import storage_errors
 from infra.deployment import DeploymentFault, deploy, describe, stack_name
+from infra.packaging import packages
 
 BACKEND = "emulated"
 REGION = "us-east-1"
@@ -84,6 +85,8 @@ def start(region: str | None) -> Account:
                 region=region or REGION,
                 code=(provenance.ROOT, Path.cwd()),
                 concurrency=concurrency or AccountSettings.concurrency,
+                runtime=packages.RUNTIME,
+                architecture=packages.ARCHITECTURE,
                 inherited=kernels.VARIABLES,
             )
             running = accounts.start(folder, settings)

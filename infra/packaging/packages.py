@@ -23,6 +23,9 @@ Machine = Literal["aarch64", "x86_64"]
 ROOT = Path(__file__).resolve().parents[2]
 PINS = Path(__file__).with_name("constraints-functions.txt")
 PYTHON = "3.12"
+MACHINE: Machine = "aarch64"
+RUNTIME, ARCHITECTURE = f"python{PYTHON}", "arm64"
+"""Lambda's names of the Python and the machine that packages are built for."""
 LIMIT = 262_144_000  # bytes of an unzipped package
 
 ENTRIES: dict[Function, str] = {
@@ -58,7 +61,7 @@ _PRUNED = (
 
 
 def build(
-    targets: Mapping[Function, Path], plugins: Sequence[str] = (), machine: Machine = "aarch64", python: str = PYTHON
+    targets: Mapping[Function, Path], plugins: Sequence[str] = (), machine: Machine = MACHINE, python: str = PYTHON
 ) -> bool:
     """Fills the empty or new folder of each function with its package; returns whether the sources were compiled.
 

@@ -101,6 +101,21 @@ _TEMPLATE = {
                     }
                 ],
             },
+            Policies=[
+                {
+                    "PolicyName": "logs",
+                    "PolicyDocument": {
+                        "Version": "2012-10-17",
+                        "Statement": [
+                            {
+                                "Effect": "Allow",
+                                "Action": ["logs:CreateLogStream", "logs:PutLogEvents"],
+                                "Resource": "*",
+                            }
+                        ],
+                    },
+                }
+            ],
         ),
     },
     "Outputs": {

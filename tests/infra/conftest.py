@@ -35,6 +35,12 @@ def account(tmp_path_factory):
         yield started
 
 
+@pytest.fixture(scope="session")
+def account_in():
+    """Starts an account in a folder, for a module."""
+    return living
+
+
 @pytest.fixture
 def start(tmp_path):
     """Starts an account for one test."""

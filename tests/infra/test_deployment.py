@@ -338,8 +338,9 @@ def test_a_policy_of_the_bucket_against_deletion_goes_with_the_stack(cloud):
 
 
 def test_missing_permission_is_one_line_and_changes_nothing(cloud):
-    trusting = f"AWS: arn:aws:iam::{ACCOUNT_NUMBER}:root"
-    deploy(cloud, NAME, {}, template=template.text().replace("Service: lambda.amazonaws.com", trusting, 1))
+    trusting = "Principal: {Service: lambda.amazonaws.com, AWS: " + f"arn:aws:iam::{ACCOUNT_NUMBER}:root" + "}"
+    text = re.sub(r"Principal:\s+Service: lambda.amazonaws.com", trusting, template.text(), count=1)
+    deploy(cloud, NAME, {}, template=text)
     there = everything(cloud)
     role = next(name for name in there["roles"] if "ActorRole" in name)
     given = cloud.client("sts").assume_role(

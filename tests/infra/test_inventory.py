@@ -4,7 +4,7 @@ import pytest
 
 from aws_emulator.cloudformation.inventory import INVENTORY, missing, paths, unknown
 from aws_emulator.cloudformation.resources.catalogue import kinds
-from aws_emulator.cloudformation.sam_translation import translate
+from aws_emulator.cloudformation.sam_translation import TranslationFailed, translate
 from infra.deployment import template
 from infra.deployment.leftovers import LISTINGS, LOGICAL_IDS
 from infra.deployment.stack import ROLES
@@ -88,6 +88,12 @@ def test_every_entry_says_who_honours_it_or_why_nobody_has_to():
 
 def test_every_type_of_the_inventory_can_be_made():
     assert kinds(None, None, None, None).keys() == INVENTORY.keys()
+
+
+def test_a_template_that_is_no_yaml_is_refused_with_the_place():
+    with pytest.raises(TranslationFailed) as refused:
+        translate("Resources:\n  One: [\n", {}, "us-east-1")
+    assert str(refused.value) == "Template format error: YAML not well-formed. (line 3, column 1)"
 
 
 def test_a_type_that_is_not_emulated_is_named():

@@ -1,0 +1,156 @@
+"""A stack whose functions or schedules could not work on AWS is refused by name; the shipped template is not."""
+
+import pytest
+
+from coordinator.cloud.emulated_account import cloud_at
+from infra.deployment import DeploymentFault, deploy, template
+from infra.packaging import packages
+
+STACK = "marless-someone"
+WRITE_LOG = """              - Sid: WriteOwnLog
+                Effect: Allow
+                Action: [logs:CreateLogStream, logs:PutLogEvents]
+                Resource: !GetAtt ActorLogs.Arn
+"""
+SEND = """              - Sid: LeaveDeadLetters
+                Effect: Allow
+                Action: sqs:SendMessage
+                Resource: !GetAtt DeadLetters.Arn
+"""
+RULE = """
+  Nightly:
+    Type: AWS::Events::Rule
+    Properties:
+      ScheduleExpression: rate(1 day)
+      Targets:
+        - Id: Nightly
+          Arn: !Ref CoordinatorAliaslive
+"""
+# The permission that SAM writes for the sweep is for another rule; this one is for another function.
+PERMISSION = """
+  NightlyPermission:
+    Type: AWS::Lambda::Permission
+    Properties:
+      Action: lambda:InvokeFunction
+      FunctionName: {function}
+      Principal: {principal}
+      SourceArn: !GetAtt Nightly.Arn
+"""
+
+# A policy that is attached to the role after the function exists.
+ATTACHED = """
+  Attached:
+    Type: AWS::IAM::Policy
+    DependsOn: Actor
+    Properties:
+      PolicyName: attached
+      Roles: [!Ref ActorRole]
+      PolicyDocument:
+        Version: "2012-10-17"
+        Statement: {Effect: Allow, Action: "sqs:*", Resource: !GetAtt DeadLetters.Arn}
+"""
+
+
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory, account_in):
+    built = {"runtime": packages.RUNTIME, "architecture": packages.ARCHITECTURE}
+    with account_in(tmp_path_factory.mktemp("prerequisites"), **built) as started:
+        yield cloud_at(started.whereabouts)
+
+
+def changed(*replacements):
+    """The shipped template, each of whose first occurrences of a text is replaced."""
+    text = template.text()
+    for old, new in replacements:
+        assert old in text
+        text = text.replace(old, new, 1)
+    return text
+
+
+def refusal(cloud, text, parameters=None):
+    """The reason why the template is refused."""
+    with pytest.raises(DeploymentFault) as refused:
+        deploy(cloud, "someone", parameters or {}, template=text)
+    status, _, reason = str(refused.value).partition(": ")
+    assert status == f"stack {STACK} is ROLLBACK_COMPLETE"
+    return reason
+
+
+def with_rule(permission=""):
+    return changed(("\nOutputs:", f"{RULE}{permission}\nOutputs:"))
+
+
+ACTOR = "Actor (AWS::Lambda::Function): "
+NIGHTLY = (
+    "Nightly (AWS::Events::Rule): no AWS::Lambda::Permission lets events.amazonaws.com call the target arn:aws:lambda"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "named"),
+    [
+        pytest.param(
+            changed(("Service: lambda.amazonaws.com", "Service: ecs-tasks.amazonaws.com")),
+            f"{ACTOR}The role defined for the function cannot be assumed by Lambda: ",
+            f":role/{STACK}-ActorRole-",
+            id="trust",
+        ),
+        pytest.param(
+            changed((WRITE_LOG, WRITE_LOG.replace("logs:PutLogEvents", "logs:GetLogEvents"))),
+            f"{ACTOR}its log would be lost: ",
+            f"lacks logs:PutLogEvents on log group /marless/{STACK}/actor",
+            id="log",
+        ),
+        pytest.param(
+            changed((WRITE_LOG, WRITE_LOG.replace("ActorLogs", "LearnerLogs"))),
+            f"{ACTOR}its log would be lost: ",
+            f"lacks logs:CreateLogStream on log group /marless/{STACK}/actor",
+            id="log-of-another",
+        ),
+        pytest.param(
+            changed((SEND, "")),
+            f"{ACTOR}The provided execution role does not have permissions to call SendMessage on SQS: ",
+            f"{STACK}-DeadLetters-",
+            id="dead-letters",
+        ),
+        pytest.param(
+            changed(("Runtime: python3.12", "Runtime: python3.9")),
+            f"{ACTOR}Runtime is python3.9, and the packages are built for python3.12",
+            "",
+            id="runtime",
+        ),
+        pytest.param(
+            changed(("Architectures: [arm64]", "Architectures: [x86_64]")),
+            f"{ACTOR}Architectures is x86_64, and the packages are built for arm64",
+            "",
+            id="architecture",
+        ),
+        pytest.param(with_rule(), NIGHTLY, ":function:marless-someone-coordinator:live", id="permission"),
+        pytest.param(
+            with_rule(PERMISSION.format(function="!Ref ActorAliaslive", principal="events.amazonaws.com")),
+            NIGHTLY,
+            ":function:marless-someone-coordinator:live",
+            id="permission-for-another-function",
+        ),
+        pytest.param(
+            with_rule(PERMISSION.format(function="!Ref CoordinatorAliaslive", principal="sns.amazonaws.com")),
+            NIGHTLY,
+            ":function:marless-someone-coordinator:live",
+            id="permission-of-another-service",
+        ),
+    ],
+)
+def test_a_template_that_could_not_work_on_aws_is_refused_by_name(cloud, text, start, named):
+    reason = refusal(cloud, text)
+    assert reason.startswith(start), reason
+    assert named in reason
+    assert "\n" not in reason
+
+
+def test_the_shipped_template_is_deployed_and_an_update_that_could_not_work_is_rolled_back(cloud):
+    before = deploy(cloud, "someone", {})
+    with pytest.raises(DeploymentFault, match=r"is UPDATE_ROLLBACK_COMPLETE: Actor .* does not trust lambda"):
+        deploy(cloud, "someone", {}, template=changed(("Service: lambda", "Service: ecs-tasks")))
+    permission = PERMISSION.format(function="!Ref CoordinatorAliaslive", principal="events.amazonaws.com")
+    right = changed((SEND, ""), ("\nOutputs:", f"{RULE}{permission}{ATTACHED}\nOutputs:"))
+    assert deploy(cloud, "someone", {}, template=right).functions == before.functions
