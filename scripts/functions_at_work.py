@@ -33,13 +33,15 @@ from infra.aws.clients import Cloud
 from infra.packaging.packages import ENTRIES, Function
 
 _START = """
-import json, sys, time
+import json, sys, time, types
+context = types.SimpleNamespace(function_name="audit", function_version="1", memory_limit_in_mb="1769",
+                                invoked_function_arn="arn", aws_request_id="1")
 wall, processor = time.perf_counter(), time.process_time()
 sys.path.insert(0, sys.argv[1])
 from importlib import import_module
 handler = import_module(sys.argv[2]).handler
 took = time.perf_counter() - wall, time.process_time() - processor
-print(json.dumps([*took, handler(json.load(sys.stdin), None) if len(sys.argv) > 3 else None]))
+print(json.dumps([*took, handler(json.load(sys.stdin), context) if len(sys.argv) > 3 else None]))
 """
 TASK = EnvTask(name="mpe/simple_spread", agents=3)
 _TEAM = Team(groups=(0, 1, 2))

@@ -25,7 +25,7 @@ from coordinator.drive.lease import Lease
 from coordinator.drive.ledger_items import STATE, LedgerJournal, Unresumable
 from functions.contract import StaleVersion, StorageFault
 from infra.aws.detached import Deployed, Outside, deployed
-from infra.entry.tracing import traced
+from infra.entry.instrumentation import instrumented
 from infra.local.own_process import OwnTime
 
 # The most characters of a problem in a lease.
@@ -43,7 +43,10 @@ class Coordinator:
         self._time = OwnTime()
 
     def __call__(self, event: dict[str, Any], context: Any) -> dict[str, Any]:
-        """Wakes every live run, or takes a turn of one run; returns the outcome for the log."""
+        """Wakes every live run, or takes a turn of one run; returns the outcome.
+
+        Raises what another turn may not meet; a run that can never go on is let go, with its problem in its lease.
+        """
         self._time.begin()
         if event.get("sweep"):
             # A sweep is billed to the deployment, not to a run.
@@ -84,9 +87,13 @@ class Coordinator:
             # Another turn was quicker and does the same work.
             return {"run": run, "overtaken": True}
         except Exception as error:
-            if current.stop or _for_good(error, outside, started):
-                self._let_go(run, outside, version, f"{type(error).__name__}: {error}")
-            raise
+            if not (current.stop or _for_good(error, outside, started)):
+                raise  # the next sweep takes another turn
+            problem = f"{type(error).__name__}: {error}"
+            self._log.exception(problem)
+            self._let_go(run, outside, version, problem)
+            self._count_failed_run()
+            return {"run": run, "problem": problem}
 
     def _take_turn(self, outside: Outside, current: Lease, version: int) -> dict[str, Any]:
         manifest = run_manifest.read(outside.ledger)
@@ -105,7 +112,13 @@ class Coordinator:
         self._emit_metrics(plan, result)
         if after.status != "running" or not (dispatching or any(slot.waiting for slot in after.slots.values())):
             self._let_go(plan.run, outside, version, "")
+        if after.status == "failed":
+            self._count_failed_run()
         return {"run": plan.run, "round": after.round, "phase": after.phase, "status": after.status}
+
+    def _count_failed_run(self) -> None:
+        self._metrics.add_metric(name="FailedRuns", unit=MetricUnit.Count, value=1)
+        self._metrics.flush_metrics()
 
     def _let_go(self, run: str, outside: Outside, version: int, problem: str) -> None:
         """Releases the lease unless the user has written it since it was read."""
@@ -144,4 +157,4 @@ def _for_good(error: Exception, outside: Outside, started: float) -> bool:
     return record is None or record.at < started
 
 
-handler = traced(Coordinator(os.environ), os.environ)
+handler = instrumented(Coordinator(os.environ), os.environ)

@@ -33,6 +33,8 @@ class _Error(msgspec.Struct):
 
 
 _ERRORS = msgspec.json.Decoder(_Error)
+# An answer begins with other members (`functions.contract.Answer`).
+_REPORTED_ERROR = b'{"errorType"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,11 @@ class Metering:
 
 
 def parse_result(failed: bool, payload: bytes, log: str) -> InvocationResult:
-    """`failed`: whether Lambda reported a function error; `log`: the end of the invocation's log, 4 KB at most."""
-    if not failed:
+    """`failed`: whether Lambda reported a function error; `log`: the end of the invocation's log, 4 KB at most.
+
+    A payload of `reported_error` is an error although Lambda reported none.
+    """
+    if not failed and not payload.startswith(_REPORTED_ERROR):
         return InvocationResult("answered", payload)
     try:
         error = _ERRORS.decode(payload)
@@ -69,6 +74,11 @@ def parse_result(failed: bool, payload: bytes, log: str) -> InvocationResult:
     if error.type in _TIMEOUTS or "Task timed out after" in error.message:
         return InvocationResult("timeout", detail=detail)
     return InvocationResult("crash", detail=f"{error.type}: {detail}" if error.type else detail)
+
+
+def reported_error(error: Exception) -> dict[str, str]:
+    """The reply of an invocation that reports by itself how its attempt ended, in the form of Lambda's own errors."""
+    return {"errorType": type(error).__name__, "errorMessage": str(error)}
 
 
 def metering(log: str) -> Metering | None:

@@ -3,7 +3,7 @@
 import os
 
 from functions.learner.handler import handle
-from infra.entry.tracing import traced
+from infra.entry.instrumentation import instrumented
 from infra.entry.worker import Worker
 
-handler = traced(Worker(handle), os.environ)
+handler = instrumented(Worker(handle), os.environ)

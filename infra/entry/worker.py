@@ -3,11 +3,14 @@
 An event is a request as JSON. Without `report_to` the invocation is synchronous and returns the answer. With it the
 invocation is asynchronous: the answer is stored, and its end is reported to a completion set, whose last member wakes
 the coordinator.
+
+An attempt that times out or crashes is reported in the same way, and the invocation then returns normally. So Lambda
+counts an error, and keeps the event as a dead letter, only where the end could not be reported.
 """
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from math import ceil
 from types import FrameType
@@ -22,6 +25,7 @@ from functions.contract import Answer, Failed, Request
 from functions.ports import Blobs
 from infra.aws.clients import Cloud
 from infra.aws.completions import DynamoCompletions, wake
+from infra.aws.lambda_reply import reported_error
 from infra.aws.s3 import S3Storage
 from infra.aws.settings import Settings
 from infra.local.own_process import OwnTime, peak_mb
@@ -58,7 +62,8 @@ class Worker:
         self._time = OwnTime()
 
     def __call__(self, event: dict[str, Any], context: Any) -> Any:
-        """The answer, or for asynchronous calls an acknowledgement of the completion report."""
+        """The answer, or the error that ended the attempt (`lambda_reply.reported_error`); for asynchronous calls an
+        acknowledgement of the completion report."""
         self._time.begin()
         body = msgspec.json.encode(event)
         request = _REQUESTS.decode(body)
@@ -66,21 +71,26 @@ class Worker:
         if request.report_to is None:
             # A synchronous caller reads the metering from the log.
             self._time.waive()
-            return msgspec.json.decode(self._answer(body, request))
         try:
-            answer = _ANSWERS.decode(self._answer(body, request))
+            with _limited(request.timeout_s):
+                answer = self._handle(body, self._objects(request.run))
+            end = _ANSWERS.decode(answer)
         except Exception as error:
-            self._report(request, self._lost(request, error))
-            raise
-        self._report(request, completion_report(answer, *self._time.take(), peak_mb()))
+            return self._end(request, self._lost(request, error), reported_error(error))
+        self._remark(end)
+        if request.report_to is None:
+            return msgspec.json.decode(answer)
+        return self._end(request, completion_report(end, *self._time.take(), peak_mb()), {})
+
+    def _end(self, request: Request, report: CompletionReport, reply: Mapping[str, str]) -> Mapping[str, Any]:
+        """Reports an end: to the completion set, or to a synchronous caller by the reply, which is returned."""
+        if request.report_to is None:
+            return reply
+        if report_completion(self._sets(request.run), request.report_to, report):
+            self._lambda = self._lambda or self._cloud.client("lambda")
+            wake(self._lambda, request.report_to.coordinator, self._settings.tenant, request.run)
         self._time.end()
         return {"reported": True}
-
-    def _answer(self, body: bytes, request: Request) -> bytes:
-        with _limited(request.timeout_s):
-            answer = self._handle(body, self._objects(request.run))
-        self._remark(_ANSWERS.decode(answer))
-        return answer
 
     def _objects(self, run: str) -> S3Storage:
         if run not in self._storage:
@@ -93,15 +103,12 @@ class Worker:
             self._completions[run] = DynamoCompletions(self._cloud, self._settings.table, scope)
         return self._completions[run]
 
-    def _report(self, request: Request, report: CompletionReport) -> None:
-        assert request.report_to is not None
-        if report_completion(self._sets(request.run), request.report_to, report):
-            self._lambda = self._lambda or self._cloud.client("lambda")
-            wake(self._lambda, request.report_to.coordinator, self._settings.tenant, request.run)
-
     def _lost(self, request: Request, error: Exception) -> CompletionReport:
-        """The report of an attempt that ended without an answer."""
+        """The report of an attempt that ended without an answer, which is logged and counted."""
         kind: Literal["timeout", "crash"] = "timeout" if isinstance(error, AttemptTimedOut) else "crash"
+        message = f"{type(error).__name__}: {error}"
+        self._log.error(message, extra={"kind": kind, "attempt": request.attempt}, exc_info=kind == "crash")
+        self._count_failure()
         duration_ms, start_ms = self._time.take()
         return CompletionReport(
             attempt=request.attempt,
@@ -109,15 +116,20 @@ class Worker:
             start_ms=ceil(start_ms),
             peak_mb=ceil(peak_mb()),
             kind=kind,
-            message=f"{type(error).__name__}: {error}"[:LONGEST_MESSAGE],
+            message=message[:LONGEST_MESSAGE],
             again=True,
         )
 
     def _remark(self, answer: Answer) -> None:
-        """Logs and counts failures; Lambda's own log lines show successes at no extra cost."""
+        """Logs and counts failures. Lambda's own log lines show successes at no extra cost; with LogLevel=DEBUG there
+        is a line for each, which names the task that they belong to."""
         if not isinstance(answer, Failed):
+            self._log.debug("answered", extra={"attempt": answer.attempt})
             return
         self._log.error(answer.message, extra={"kind": answer.kind, "attempt": answer.attempt})
+        self._count_failure()
+
+    def _count_failure(self) -> None:
         self._metrics.add_metric(name="Failures", unit=MetricUnit.Count, value=1)
         self._metrics.flush_metrics()
 

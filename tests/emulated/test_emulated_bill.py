@@ -145,3 +145,27 @@ def test_a_detached_run_is_billed_what_the_account_counted(place, marless, finis
         calls, off_s = counted.invocations(role), counted.gb_s(role) - bill[f"{role} compute"]
         assert calls and abs(off_s) < calls * UNSEEN_GB_S, role
     assert bill["data transfer out"] == 0
+
+
+def test_an_attempt_that_timed_out_is_billed_what_it_took_and_is_no_dead_letter(place, marless, finished):
+    limit = ("functions.evaluator.timeout_s=0.01", "evaluation.every=9", "evaluation.final_episodes=8192")
+    before = letters(place)
+    said = marless.train("too-slow", *limit, "--backend", "emulated", "--detach")
+    assert said.code == 0, said.err
+    finished("too-slow")
+    said = marless("watch", "too-slow")
+    assert said.code == 1
+    assert (
+        "final/000 of round 4 failed after 3 attempts, last: the evaluator ran longer than its time-out" in said.err[0]
+    )
+    bill, counted = billed(place, "too-slow"), Counted(place, "too-slow")
+    calls, off_s = counted.invocations("evaluator"), counted.gb_s("evaluator") - bill["evaluator compute"]
+    assert calls >= 3 and abs(off_s) < calls * UNSEEN_GB_S
+    assert letters(place) == before
+
+
+def letters(place):
+    """Dead letters in the queue."""
+    sqs, name = place.cloud.client("sqs"), "ApproximateNumberOfMessages"
+    found = sqs.get_queue_attributes(QueueUrl=place.deployment.dead_letters, AttributeNames=[name])
+    return int(found["Attributes"][name])

@@ -19,12 +19,19 @@ from scripts.functions_at_work import TASK, account, order
 
 # What Lambda's runtime does: it imports the entry, then sets the trace header for each event.
 _PROGRAM = """
-import importlib, json, os, sys
+import importlib, json, os, sys, types
+context = types.SimpleNamespace(
+    function_name="marless-default-actor",
+    function_version="7",
+    memory_limit_in_mb="1769",
+    invoked_function_arn="arn:aws:lambda:us-east-1:123456789012:function:marless-default-actor:7",
+    aws_request_id="52fdfc07-2182-154f-163f-5f0f9a621d72",
+)
 handler = importlib.import_module(sys.argv[1]).handler
 if len(sys.argv) > 2:
     os.environ["_X_AMZN_TRACE_ID"] = sys.argv[2]
 try:
-    answer = handler(json.load(sys.stdin), None)
+    answer = handler(json.load(sys.stdin), context)
 except Exception as error:
     answer = type(error).__name__
 print(json.dumps([answer, "aws_xray_sdk" in sys.modules, "wrapt" in sys.modules]))

@@ -244,7 +244,7 @@ def test_traces_may_be_sent_where_they_are_wanted(tracing: str, granted: bool) -
     functions = [of for _, of in resources(stack, "AWS::Lambda::Function")]
     modes = {stack.resolve(of["TracingConfig"]["Mode"]) for of in functions if "TracingConfig" in of}
     assert modes == ({tracing} if granted else set())
-    # The variable that infra.entry.tracing reads.
+    # The variable that infra.entry.instrumentation reads.
     assert {stack.resolve(of["Environment"]["Variables"]["MARLESS_TRACING"]) for of in functions} == {tracing}
 
 

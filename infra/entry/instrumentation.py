@@ -1,0 +1,29 @@
+"""Logs and traces of an invocation: fields of every line, and X-Ray (parameters LogLevel and Tracing)."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from aws_lambda_powertools import Logger, Tracer
+
+Handler = Callable[[dict[str, Any], Any], Any]
+
+
+def instrumented(handler: Handler, environment: Mapping[str, str]) -> Handler:
+    """Wraps `handler` so that every line of its logger names the invocation: request id, function, version, cold start.
+
+    The request id also stands in Lambda's own START, END and REPORT lines. What an earlier invocation added to the
+    logger is removed. With tracing on, X-Ray traces the invocation and its calls to AWS; traces leave out answers,
+    which may be long. The SDK raises no error without a trace header or an X-Ray daemon (AWS X-Ray SDK for Python,
+    "Configuring the recorder").
+    """
+    log = Logger()
+
+    @log.inject_lambda_context(clear_state=True)
+    def invocation(event: dict[str, Any], context: Any) -> Any:
+        log.append_keys(function_version=context.function_version)
+        return handler(event, context)
+
+    if environment.get("MARLESS_TRACING") != "Active":
+        return invocation
+    # An instance of Tracer imports the SDK, which is slow.
+    return Tracer(patch_modules=["botocore"]).capture_lambda_handler(invocation, capture_response=False)

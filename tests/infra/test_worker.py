@@ -1,0 +1,143 @@
+"""An attempt that times out or crashes is reported; only an end that cannot be reported is an error of the function.
+
+The worker runs in this process; storage and table are emulated.
+"""
+
+import json
+import time
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+from aws_lambda_powertools import Logger
+
+from functions.completion import CompletionReport, set_name
+from functions.contract import DescribeReply, DescribeTask, Done, ReportTo, StorageFault
+from functions.environments.base import EnvSpec
+from infra.aws.clients import Cloud
+from infra.aws.completions import DynamoCompletions
+from infra.aws.lambda_reply import InvocationResult, parse_result
+from infra.entry.instrumentation import instrumented
+from infra.entry.worker import Worker
+from scripts.functions_at_work import TASK, account, order
+
+
+def slow(body, blobs):
+    time.sleep(60)
+
+
+def crash(body, blobs):
+    raise ValueError("no such landmark")
+
+
+def context(request_id):
+    """Of Lambda's context object what is logged (Lambda developer guide, "Python context object")."""
+    return SimpleNamespace(
+        function_name="marless-default-actor",
+        function_version="7",
+        memory_limit_in_mb="1769",
+        invoked_function_arn="arn:aws:lambda:us-east-1:123456789012:function:marless-default-actor:7",
+        aws_request_id=request_id,
+    )
+
+
+@pytest.fixture(scope="module")
+def variables():
+    with account() as variables:
+        yield variables
+
+
+@pytest.fixture
+def serving(variables, monkeypatch):
+    """Serves an event with a new worker around a handle; further events with the same one."""
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+    def of(handle):
+        handler = instrumented(Worker(handle), {})
+
+        def serve(request_id="r-1", **fields):
+            limit = {"timeout_s": 0.4} if handle is slow else {}
+            task = DescribeTask(environment=TASK, **{**order("describe"), **limit, **fields})
+            return handler(json.loads(msgspec.json.encode(task)), context(request_id))
+
+        return serve
+
+    return of
+
+
+def members(table, ask):
+    sets = DynamoCompletions(Cloud.here(), table, "sets/default/audit")
+    return [msgspec.msgpack.decode(one[1:], type=CompletionReport) for one in sets.read([set_name(ask, 0, 0)])[0]]
+
+
+@pytest.mark.parametrize(
+    ("handle", "kind", "message"),
+    [(slow, "timeout", "AttemptTimedOut: no answer within 0.4 s"), (crash, "crash", "ValueError: no such landmark")],
+)
+def test_an_attempt_without_an_answer_is_reported_once_and_the_function_returns(
+    serving, variables, handle, kind, message
+):
+    ask = {slow: 1, crash: 2}[handle]
+    # The second of two tasks wakes the coordinator; there is none here.
+    reply = serving(handle)(report_to=ReportTo(ask=ask, index=0, count=2, coordinator="c:1"))
+    assert reply == {"reported": True}
+    (report,) = members(variables["MARLESS_TABLE"], ask)
+    assert (report.kind, report.message, report.again, report.attempt) == (kind, message, True, 0)
+    assert (kind == "timeout") is (report.duration_ms >= 400)
+
+
+def test_an_end_that_cannot_be_reported_is_an_error_of_the_function(serving, monkeypatch):
+    monkeypatch.setenv("MARLESS_TABLE", "no-such-table")
+    with pytest.raises(StorageFault):
+        serving(crash)(report_to=ReportTo(ask=3, index=0, count=2, coordinator="c:1"))
+
+
+def test_the_time_that_a_report_takes_is_on_the_next_report(serving, variables, monkeypatch):
+    add = DynamoCompletions.add
+
+    def delayed(self, name, member):
+        time.sleep(1.0)
+        return add(self, name, member)
+
+    monkeypatch.setattr(DynamoCompletions, "add", delayed)
+    serve = serving(crash)
+    for ask in (4, 5):
+        serve(report_to=ReportTo(ask=ask, index=0, count=2, coordinator="c:1"))
+    (first,), (second,) = members(variables["MARLESS_TABLE"], 4), members(variables["MARLESS_TABLE"], 5)
+    # It also creates the clients, which takes a while.
+    assert first.duration_ms < 1000 <= second.duration_ms
+
+
+@pytest.mark.parametrize(
+    ("handle", "end"),
+    [
+        (slow, InvocationResult("timeout", detail="no answer within 0.4 s")),
+        (crash, InvocationResult("crash", detail="ValueError: no such landmark")),
+    ],
+)
+def test_a_caller_that_waits_reads_the_end_in_the_reply(serving, handle, end):
+    assert parse_result(False, json.dumps(serving(handle)()).encode(), log="") == end
+
+
+def test_an_answer_is_never_taken_for_an_error():
+    spec = EnvSpec(agents=("errorType",), classes=(), horizon=1)
+    answer = msgspec.json.encode(Done(id="errorType", attempt=0, reply=DescribeReply(spec=spec)))
+    assert parse_result(False, answer, log="") == InvocationResult("answered", answer)
+
+
+def test_a_line_names_its_invocation_and_nothing_of_the_one_before(serving, capsys, monkeypatch):
+    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "logged")  # a service's logger keeps its first stream
+    serve = serving(crash)
+    serve("r-1")
+    Logger().append_keys(left="behind")
+    serve("r-2", id="another/000001/describe")
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    first, second = (line for line in lines if line.get("level") == "ERROR")
+    assert (first["function_request_id"], second["function_request_id"]) == ("r-1", "r-2")
+    assert (first["correlation_id"], second["correlation_id"]) == ("audit/000000/describe", "another/000001/describe")
+    assert {line["function_version"] for line in (first, second)} == {"7"}
+    assert "left" not in second
+    assert "ValueError: no such landmark" in first["exception"]
+    failures = [line["Failures"] for line in lines if "_aws" in line]
+    assert failures == [[1.0], [1.0]]
