@@ -1,8 +1,9 @@
 """Execution environments: one awslambdaric process each, started cold, reused warm, killed at a time-out.
 
 The phases and their log lines follow the AWS documentation, "Understanding the Lambda execution environment
-lifecycle". Not emulated: freezing between invocations, CPU in proportion to memory, and the memory limit (the REPORT
-line has the memory that was actually used).
+lifecycle". Not emulated: freezing between invocations, and CPU in proportion to memory. A process that uses more than
+the function's memory is killed at the next look at it: every 50 ms, and at its answer. Where the system does not report
+memory, which is so on macOS, it is not killed.
 """
 
 import shutil
@@ -82,7 +83,12 @@ class Environment:
         log += [*self._output.take(), *result.log, platform_log.end(request_id)]
         log.append(
             platform_log.report(
-                request_id, duration_ms, init_ms, function.memory_mb, self._peak_mb, result.error_status
+                request_id,
+                duration_ms,
+                init_ms,
+                function.memory_mb,
+                min(self._peak_mb, function.memory_mb),
+                result.error_status,
             )
         )
         return Execution(result.payload, result.failed, log, reusable=result.error_status is None)
@@ -115,7 +121,7 @@ class Environment:
         with self._lock:
             self._process.kill()
             self._api.hang_up()
-            self._next, self._fresh = None, True
+            self._next, self._fresh, self._peak_mb = None, True, 0
             if not self._doomed:
                 self._process.close()
                 self._process = self._start()
@@ -195,10 +201,23 @@ class Environment:
     def _receive(self, request_id: str, until: float) -> RuntimeRequest | InvocationResult:
         """The next request of the process, or the result if it ended or timed out."""
         try:
-            pending = self._api.receive(until, self._process.alive)
+            pending = self._api.receive(until, self._lives)
         except TimeoutError:
             return invocation_result.timed_out(request_id, self.function.timeout_s)
-        return pending or invocation_result.exited(request_id, self._process.end())
+        if pending is not None and self._within_memory():
+            return pending
+        return invocation_result.exited(request_id, self._process.end(), not self._within_memory())
+
+    def _lives(self) -> bool:
+        return self._within_memory() and self._process.alive()
+
+    def _within_memory(self) -> bool:
+        """Whether the process has used no more than the function's memory; otherwise kills it."""
+        self._measure()
+        within = self._peak_mb <= self.function.memory_mb
+        if not within:
+            self._process.kill()
+        return within
 
     def _measure(self) -> None:
-        self._peak_mb = max(self._peak_mb, self._process.peak_mb())
+        self._peak_mb = max(self._peak_mb, self._process.used_mb(self.function.memory_mb))

@@ -4,7 +4,7 @@ Source: AWS documentation, "Troubleshoot invocation issues in Lambda".
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import msgspec
@@ -33,9 +33,12 @@ def timed_out(request_id: str, timeout_s: float) -> InvocationResult:
     return _failure("timeout", "Sandbox.Timedout", f"RequestId: {request_id} Error: {message}", (line,))
 
 
-def exited(request_id: str, how: str) -> InvocationResult:
+def exited(request_id: str, how: str, out_of_memory: bool = False) -> InvocationResult:
+    """The process ended; where it was out of memory, only the REPORT line says so."""
     message = f"RequestId: {request_id} Error: {how}"
-    return _failure("error", "Runtime.ExitError", message, (message, "Runtime.ExitError"))
+    result = _failure("error", "Runtime.ExitError", message, (message, "Runtime.ExitError"))
+    status = ErrorStatus("error", "Runtime.OutOfMemory") if out_of_memory else result.error_status
+    return replace(result, error_status=status)
 
 
 def init_failed(body: bytes) -> InvocationResult:

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 
+from aws_emulator.lambda_service import memory
+
 PREFIX = "/2018-06-01/runtime/"
 # The Lambda quotas page says 6 MB; the service's own message names this number of bytes.
 LONGEST_BODY = 6_291_556
@@ -228,14 +230,9 @@ class RuntimeProcess:
         name = (signal.strsignal(-status) or str(-status)).lower() if status < 0 else ""
         return f"Runtime exited with error: {f'signal: {name}' if name else f'exit status {status}'}"
 
-    def peak_mb(self) -> int:
-        """Peak memory of the process in MiB; 0 if the process has ended or the system does not report it."""
-        try:
-            status = Path(f"/proc/{self._process.pid}/status").read_bytes()
-            start = status.index(b"VmHWM:") + 6
-        except (OSError, ValueError):
-            return 0
-        return round(int(status[start : status.index(b"kB", start)]) / 1024)
+    def used_mb(self, limit_mb: int) -> int:
+        """See `memory.used_mb`."""
+        return memory.used_mb(self._process.pid, limit_mb)
 
     def kill(self) -> None:
         """Kills the process and its group; any thread may call it before `close`."""

@@ -441,7 +441,11 @@ def _on_lost(plan: Plan, state: State, event: Lost) -> State:
     for work in event.works:
         slot = slots[work]
         meter = budget.add_lost(plan, meter, slot.item, slot.timeout_s)
-        problem = f"nobody heard of the {slot.item.function} again"
+        name = slot.item.function
+        problem = (
+            f"the {name} did not report: it timed out, ran out of memory or was never started; its log:"
+            f" marless logs --function {name}"
+        )
         slots[work] = replace(slot, waiting=False, failures=slot.failures + 1, problem=problem)
     return replace(state, slots=slots, meter=meter)
 

@@ -62,11 +62,10 @@ class Place:
         """Names of the unfinished detached runs."""
         return {name for listing in self._live for name, _ in listing.items("")}
 
-    def sweep(self, kind="Event"):
+    def sweep(self, kind="Event", deployment=None):
         """The schedule's sweep; finished on return if `kind` is RequestResponse."""
-        self.cloud.client("lambda").invoke(
-            FunctionName=self.deployment.functions["coordinator"], InvocationType=kind, Payload=b'{"sweep": true}'
-        )
+        coordinator = (deployment or self.deployment).functions["coordinator"]
+        self.cloud.client("lambda").invoke(FunctionName=coordinator, InvocationType=kind, Payload=b'{"sweep": true}')
 
 
 @pytest.fixture(scope="session")

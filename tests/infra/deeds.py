@@ -81,7 +81,26 @@ def fill(event, context):
 
 
 def swell(event, context):
-    return len(bytearray(os.urandom(1 << 20) * event["mib"]))
+    """Holds `mib` MiB, for `s` seconds if given."""
+    held = bytearray(os.urandom(1 << 20) * event["mib"])
+    time.sleep(event.get("s", 0))
+    return len(held)
+
+
+def fork(event, context):
+    """Holds `mib` MiB while two children run for a moment, which hold as much of their own or share it."""
+    held = bytearray(event["mib"] << 20)
+    children = []
+    for _ in range(2):
+        children.append(os.fork())
+        if not children[-1]:
+            if event["own"]:
+                held[:] = bytes(len(held))
+            time.sleep(0.3)
+            os._exit(0)
+    for child in children:
+        os.waitpid(child, 0)
+    return "forked"
 
 
 def append(event, context):
@@ -133,6 +152,7 @@ _DEEDS = {
         meet,
         fill,
         swell,
+        fork,
         append,
         again,
     )

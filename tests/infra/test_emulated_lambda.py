@@ -542,10 +542,52 @@ def test_the_tail_is_the_last_four_kilobytes_and_comes_when_asked_for(shared):
 
 def test_memory_that_was_used_is_reported():
     with serving() as service:
-        service.lambdas.publish(DEEDS)
+        service.lambdas.publish(replace(DEEDS, memory_mb=512))
         assert service.invoke(do="swell", mib=100)["Payload"] == 100 << 20
         log = service.invoke()["Log"]  # the environment's peak so far
     assert 100 < int(re.search(r"Max Memory Used: (\d+) MB", log)[1]) < 250
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system does not report the memory of a process")
+@pytest.mark.parametrize("deed", [{"do": "swell", "mib": 200}, {"do": "swell", "mib": 200, "s": 60}])
+def test_a_function_out_of_memory_is_killed_without_a_word_of_its_own(deed):
+    """Once at its answer, and once while it goes on; its next call finds a new environment."""
+    with serving() as service:
+        service.lambdas.publish(DEEDS)
+        assert service.invoke(do="swell", mib=20)["Payload"] == 20 << 20
+        answer = service.invoke(**deed)
+        assert service.invoke()["Payload"]["calls"] == 1
+    message = f"RequestId: {answer['ResponseMetadata']['RequestId']} Error: Runtime exited with error: signal: killed"
+    assert answer["FunctionError"] == "Unhandled"
+    assert answer["Payload"] == {"errorType": "Runtime.ExitError", "errorMessage": message}
+    _, *said, _, report = answer["Log"].removesuffix("\n").split("\n")
+    assert said == [message, "Runtime.ExitError"]
+    assert "\tMemory Size: 128 MB\tMax Memory Used: 128 MB\t" in report
+    assert report.endswith("\tStatus: error\tError Type: Runtime.OutOfMemory")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system does not report the memory of a process")
+def test_children_count_but_not_what_they_share_with_the_function():
+    """80 MiB are within the 128 of the function, whoever shares them; three times 80 MiB are not."""
+    with serving() as service:
+        service.lambdas.publish(DEEDS)
+        assert service.invoke(do="fork", mib=80, own=False)["Payload"] == "forked"
+        assert service.invoke(do="fork", mib=80, own=True)["Payload"]["errorType"] == "Runtime.ExitError"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system does not report the memory of a process")
+def test_a_module_that_is_too_large_for_its_function_fails_at_its_start():
+    with serving() as service:
+        large = replace(DEEDS, handler="large_deeds.handler")
+        service.lambdas.publish(large)
+        answer = service.invoke()
+        service.lambdas.publish(replace(large, version="2", memory_mb=512))
+        assert service.invoke()["Payload"] == "awake"
+    assert answer["Payload"]["errorMessage"].endswith("Error: Runtime exited with error: signal: killed")
+    assert re.findall(r"Phase: (\w+)\tStatus: error\tError Type: (.+)", answer["Log"]) == [
+        ("init", "Runtime.OutOfMemory"),
+        ("invoke", "Runtime.OutOfMemory"),
+    ]
 
 
 def test_talkative_functions_lose_the_beginning_of_what_they_said():

@@ -1,0 +1,39 @@
+"""The memory of a process and its descendants. It is known on Linux only."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+_PROCESSES = Path("/proc")
+
+
+def used_mb(pid: int, limit_mb: int) -> int:
+    """MiB: the process's peak, or what it and its descendants hold now if that is more; 0 if it has ended.
+
+    Pages that they share count for each of them, unless that is more than `limit_mb`: only then it is worth the time to
+    count every page once.
+    """
+    tree = list(_tree(pid))
+    held = sum(_field(process, "status", b"\nVmRSS:") for process in tree)
+    if held > 1024 * limit_mb and len(tree) > 1:
+        held = sum(_field(process, "smaps_rollup", b"\nPss:") for process in tree)
+    return round(max(_field(pid, "status", b"\nVmHWM:"), held) / 1024)
+
+
+def _tree(pid: int) -> Iterator[int]:
+    """The process and its descendants."""
+    yield pid
+    with suppress(OSError):  # it has ended
+        for thread in (_PROCESSES / str(pid) / "task").iterdir():
+            for child in (thread / "children").read_bytes().split():
+                yield from _tree(int(child))
+
+
+def _field(pid: int, file: str, name: bytes) -> int:
+    """A field in kB of a file about the process; 0 if it has ended or the system has no such file."""
+    try:
+        text = (_PROCESSES / str(pid) / file).read_bytes()
+        start = text.index(name) + len(name)
+    except (OSError, ValueError):
+        return 0
+    return int(text[start : text.index(b"kB", start)])

@@ -1,0 +1,47 @@
+"""Runs whose learner runs out of memory end after their attempts, with a problem that says where to look."""
+
+import sys
+import time
+
+import pytest
+
+from coordinator.reports import provenance
+from infra.deployment import deploy
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the system does not report the memory of a process")
+
+# The arrays alone fit, so the run is not refused before it starts; the process around them does not.
+LARGE = ("task.name=toy/signal", "algorithm.hidden=[1000, 1000]", "attempts=2", "functions.learner.timeout_s=1")
+SMALL = ("--backend", "emulated", "--tenant", "small")
+
+
+@pytest.fixture(scope="module")
+def small(place):
+    """A deployment whose learner has the least memory."""
+    made = deploy(place.cloud, "small", {"Code": provenance.code_sha256(), "LearnerMemory": "128"})
+    place.look_after(made)
+    return made
+
+
+def test_a_driven_run_ends_at_once(small, marless):
+    said = marless.train("driven-large", *LARGE, *SMALL)
+    assert said.code == 2
+    assert "initialise of round 0 failed after 2 attempts, last: the learner died: Runtime.ExitError: " in said.err[-1]
+    assert "Error: Runtime exited with error: signal: killed" in said.err[-1]
+
+
+@pytest.mark.conformance
+def test_a_detached_run_ends_when_it_has_waited_for_both_attempts(place, small, marless):
+    assert marless.train("detached-large", *LARGE, *SMALL, "--detach").code == 0
+    give_up = time.monotonic() + 120
+    while "detached-large" in place.live():
+        place.sweep(deployment=small)
+        time.sleep(1)
+        assert time.monotonic() < give_up
+    said = marless("watch", "detached-large")
+    assert said.code == 1
+    assert (
+        "initialise of round 0 failed after 2 attempts, last: the learner did not report: it timed out, ran out of"
+        " memory or was never started; its log: marless logs --function learner" in said.err[-1]
+    )
+    assert any("signal: killed" in line for line in marless("logs", "--function", "learner", *SMALL).out)
