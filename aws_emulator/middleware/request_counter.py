@@ -1,17 +1,17 @@
-"""Counts the requests to an emulated account for tests of the bill: WSGI middleware that changes no request.
+"""Counts the requests to an emulated account for tests of a bill: WSGI middleware that changes no request.
 
-``GET /_account/requests`` returns a `Count` of every run's requests since the last ``DELETE``, by service and
-operation, and the `Call`s of functions; REPORT lines are in the functions' logs. The path exists only if the account
-was started with faults allowed. Requests are counted as AWS bills them: S3 bills every answer below 500, including
-client errors (user guide, "Billing for Amazon S3 error responses"); DynamoDB also bills writes whose condition failed
-(developer guide, "DynamoDB read and write operations"); Lambda bills accepted requests.
+``GET /_account/requests`` returns a `Count` for every service, operation and key since the last ``DELETE``, and the
+`Call`s of functions; REPORT lines are in the functions' logs. The path exists only if the account was started with
+faults allowed. Requests are counted as AWS bills them: S3 bills every answer below 500, including client errors (user
+guide, "Billing for Amazon S3 error responses"); DynamoDB also bills writes whose condition failed (developer guide,
+"DynamoDB read and write operations"); Lambda bills accepted requests.
 """
 
 import json
 import re
 import threading
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, NamedTuple
@@ -24,9 +24,10 @@ from aws_emulator.wsgi import App, Environ, Start, body, operation, reply, servi
 
 PATH = "/_account/requests"
 
-_KEY = re.compile(r"/[^/]+/tenants/[^/]+/(?:runs/(?P<run>[^/]+)|[^/]+)/(?P<key>.*)")
-_PREFIX = re.compile(r"tenants/[^/]+/runs/(?P<run>[^/]+)/.*")
-_DELETED = re.compile(rb"<Key>(tenants/[^<]+)</Key>")
+_OBJECT = re.compile(r"/(?P<bucket>[^/]+)/(?P<key>.+)")
+_BUCKET = re.compile(r"/(?P<bucket>[^/]+)/?")
+_DELETED = re.compile(rb"<Key>([^<]+)</Key>")
+_PLACEHOLDER = re.compile(r":\w+")
 _INVOKED = re.compile(r"/2015-03-31/functions/(?P<name>[^/]+)/invocations/?")
 _REFUSED = b"ConditionalCheckFailedException"
 # The prefix of temporary access keys (IAM user guide, "Understanding unique ID prefixes").
@@ -34,22 +35,24 @@ _ROLE = "Credential=ASIA"
 
 
 class RequestKind(NamedTuple):
-    """The key by which requests are grouped. `by`: function or operator. `name`: the kind of object or item."""
+    """The key by which requests are grouped, see `Count`."""
 
-    run: str
     service: str
     operation: str
-    name: str
+    key: tuple[str, ...]
     by: str
 
 
 class Count(msgspec.Struct, frozen=True):
-    """The number of requests of a kind, the capacity units that DynamoDB bills, and the bytes of their bodies."""
+    """The number of requests of a kind, the capacity units that DynamoDB bills, and the bytes of their bodies.
 
-    run: str
+    `key`: the bucket and the object's key, a listing's prefix or a deletion's first key; or the table and the values of
+    the item's key, of a query those of its key condition. `by`: function or operator.
+    """
+
     service: str
     operation: str
-    name: str
+    key: tuple[str, ...]
     by: str
     requests: int
     units: float
@@ -57,14 +60,17 @@ class Count(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, frozen=True):
-    """An accepted invocation; `waited` is True if its caller waited for the answer of `answer` bytes."""
+    """An accepted invocation; `waited` is True if its caller waited for the answer of `answer` bytes.
 
-    run: str
+    `event` has the event's members that are texts.
+    """
+
     function: str
     request_id: str
     waited: bool
     by: str
     answer: int
+    event: dict[str, str]
 
 
 class RequestTotals(msgspec.Struct, frozen=True):
@@ -97,7 +103,8 @@ class RequestCounter:
         self._lock = threading.Lock()
         self._sums: dict[RequestKind, _Sum] = defaultdict(_Sum)
         self._calls: list[Call] = []
-        self._items: dict[tuple[str, str], int] = {}
+        self._items: dict[tuple[str, ...], int] = {}
+        self._key_schemas: dict[str, list[str]] = {}
 
     def __call__(self, environ: Environ, start: Start) -> Iterable[bytes]:
         if environ["PATH_INFO"] == PATH:
@@ -121,7 +128,7 @@ class RequestCounter:
             counts = [Count(*kind, sum_.requests, sum_.units, sum_.bytes) for kind, sum_ in self._sums.items()]
             totals = msgspec.json.encode(RequestTotals(counts, self._calls))
             if environ["REQUEST_METHOD"] == "DELETE":
-                # Keeps the item sizes, because the items still exist.
+                # Keeps the item sizes and key schemas, because items and tables still exist.
                 self._sums.clear()
                 self._calls.clear()
         return reply(start, "200 OK", totals)
@@ -144,68 +151,76 @@ class RequestCounter:
 
     def _count_s3(self, environ: Environ, request_body: bytes, answer: Answer, by: str) -> None:
         method, query = environ["REQUEST_METHOD"], parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
-        if found := _KEY.fullmatch(environ["PATH_INFO"]):
+        if found := _OBJECT.fullmatch(environ["PATH_INFO"]):
             size = int(environ.get("HTTP_X_AMZ_DECODED_CONTENT_LENGTH") or len(request_body) or len(answer.body))
-            self._add(RequestKind(found["run"] or "", "s3", method, found["key"].split("/")[0], by), 0, size)
+            self._add(RequestKind("s3", method, (found["bucket"], found["key"]), by), 0, size)
+        elif not (found := _BUCKET.fullmatch(environ["PATH_INFO"])):
+            return
         elif method == "GET" and "list-type" in query:
-            listed = _PREFIX.fullmatch(query.get("prefix", [""])[0])
-            self._add(RequestKind(listed["run"] if listed else "", "s3", "LIST", "", by), 0, len(answer.body))
+            key = (found["bucket"], query.get("prefix", [""])[0])
+            self._add(RequestKind("s3", "LIST", key, by), 0, len(answer.body))
         elif method == "POST" and "delete" in query and (keys := _DELETED.findall(request_body)):
-            listed = _PREFIX.fullmatch(keys[0].decode())
-            self._add(RequestKind(listed["run"] if listed else "", "s3", "DELETE", "", by), 0, len(request_body))
+            self._add(RequestKind("s3", "DELETE", (found["bucket"], keys[0].decode()), by), 0, len(request_body))
 
     def _count_dynamodb(self, name: str, request_body: bytes, answer: Answer, by: str) -> None:
         if answer.status != HTTPStatus.OK and _REFUSED not in answer.body:
             return
         request, found = json.loads(request_body), json.loads(answer.body)
         match name:
+            case "CreateTable":
+                schema = sorted(request["KeySchema"], key=lambda part: part["KeyType"] != "HASH")
+                self._key_schemas[request["TableName"]] = [part["AttributeName"] for part in schema]
             case "PutItem" | "UpdateItem" | "DeleteItem":
-                key = request.get("Item") or request["Key"]
+                key = self._key(request["TableName"], request.get("Item") or request["Key"])
                 size, written = self._written(name, key, request, found, answer.status == HTTPStatus.OK)
-                self._add(_of_item(key, name, by), written, size)
+                self._add(RequestKind("dynamodb", name, key, by), written, size)
             case "GetItem":
-                self._count_read(name, request["Key"], request, item_size(found.get("Item", {})), by)
+                key = self._key(request["TableName"], request["Key"])
+                self._count_read(name, key, request, item_size(found.get("Item", {})), by)
             case "BatchGetItem":
                 self._count_batch(request, found, by)
             case "Query":
-                values = dict(request["ExpressionAttributeValues"])
-                key = {"scope": values.pop(":scope"), "item": next(iter(values.values()), {"S": ""})}
+                values = request["ExpressionAttributeValues"]
+                named = _PLACEHOLDER.findall(request["KeyConditionExpression"])
+                key = (request["TableName"], *(_text(values[name]) for name in named))
                 self._count_read(name, key, request, sum(map(item_size, found["Items"])), by)
 
-    def _count_read(self, name: str, key: Item, request: Any, size: int, by: str) -> None:
-        self._add(_of_item(key, name, by), read_units(size, request.get("ConsistentRead", False)), size)
+    def _key(self, table: str, item: Item) -> tuple[str, ...]:
+        """The table and the values of the item's key, the partition key first."""
+        return (table, *(_text(item[name]) for name in self._key_schemas[table]))
 
-    def _written(self, name: str, key: Item, request: Any, found: Any, done: bool) -> tuple[int, int]:
+    def _count_read(self, name: str, key: tuple[str, ...], request: Any, size: int, by: str) -> None:
+        units = read_units(size, request.get("ConsistentRead", False))
+        self._add(RequestKind("dynamodb", name, key, by), units, size)
+
+    def _written(self, name: str, key: tuple[str, ...], request: Any, found: Any, done: bool) -> tuple[int, int]:
         """The item's size after the write, and the units of the larger of its sizes before and after."""
-        place = (key["scope"]["S"], key["item"]["S"])
-        before = self._items.get(place, 0)
+        before = self._items.get(key, 0)
         # The item of a refused put is known, too; the answer to an update has the new item (ReturnValues ALL_NEW).
         after: Item = request.get("Item") or found.get("Attributes", {}) if name != "DeleteItem" else {}
         size = item_size(after) if done or name == "PutItem" else before
         if done:
-            self._items[place] = size
+            self._items[key] = size
         return size, write_units(max(before, size))
 
     def _count_batch(self, request: Any, found: Any, by: str) -> None:
         """Every requested item counts as one read, even a missing one."""
-        [(table, wanted)] = request["RequestItems"].items()
-        sizes = {(item["scope"]["S"], item["item"]["S"]): item_size(item) for item in found["Responses"][table]}
-        for key in wanted["Keys"]:
-            size = sizes.get((key["scope"]["S"], key["item"]["S"]), 0)
-            self._count_read("BatchGetItem", key, wanted, size, by)
+        for table, wanted in request["RequestItems"].items():
+            sizes = {self._key(table, item): item_size(item) for item in found["Responses"].get(table, [])}
+            for key in (self._key(table, item) for item in wanted["Keys"]):
+                self._count_read("BatchGetItem", key, wanted, sizes.get(key, 0), by)
 
     def _count_lambda(self, environ: Environ, request_body: bytes, answer: Answer, by: str) -> None:
         found = _INVOKED.fullmatch(environ["PATH_INFO"])
         if found is None or answer.status not in (HTTPStatus.OK, HTTPStatus.ACCEPTED):
             return
-        waited, run = answer.status == HTTPStatus.OK, str(json.loads(request_body or b"{}").get("run", ""))
-        size = len(answer.body)
-        self._calls.append(Call(run, found["name"], answer.headers["x-amzn-requestid"], waited, by, size))
+        event = json.loads(request_body or b"{}")
+        members = event.items() if isinstance(event, dict) else ()
+        texts = {name: value for name, value in members if isinstance(value, str)}
+        request_id, waited = answer.headers["x-amzn-requestid"], answer.status == HTTPStatus.OK
+        self._calls.append(Call(found["name"], request_id, waited, by, len(answer.body), texts))
 
 
-def _of_item(key: Item, operation: str, by: str) -> RequestKind:
-    """Scopes are ``run/<tenant>/<run>``, ``sets/<tenant>/<run>/<set>``, and ``live/<tenant>`` with one item per run."""
-    scope, item = key["scope"]["S"].split("/"), key["item"]["S"]
-    if scope[0] == "live":
-        return RequestKind(item, "dynamodb", operation, "live", by)
-    return RequestKind(scope[2], "dynamodb", operation, item.split("/")[0], by)
+def _text(value: Mapping[str, Any]) -> str:
+    """The text of a key's value in DynamoDB's JSON, such as ``{"S": "abc"}``."""
+    return str(next(iter(value.values())))

@@ -1,11 +1,12 @@
 """The bill of a run, line by line, against the emulated account's own request counter.
 
-`aws_emulator/middleware/request_counter.py` counts requests by AWS's billing rules, independently of the
-bill; REPORT lines give what Lambda bills. What a bill leaves out is named in docs/explanation/cost.md, "Not included",
-and measured here.
+`aws_emulator/middleware/request_counter.py` counts requests by AWS's billing rules and by key, independently of the
+bill; which run and which kind of item a key belongs to is known here. REPORT lines give what Lambda bills. What a bill
+leaves out is named in docs/explanation/cost.md, "Not included", and measured here.
 """
 
 import json
+import re
 import urllib.request
 from collections import Counter, defaultdict
 from decimal import Decimal
@@ -26,8 +27,8 @@ class Counted:
     def __init__(self, place, run):
         with urllib.request.urlopen(place.account.whereabouts.endpoint + PATH) as reply:
             totals = json.load(reply)
-        self._counts = [count for count in totals["counts"] if count["run"] == run]
-        self.calls = [call for call in totals["calls"] if call["run"] == run]
+        self._counts = [count for count in totals["counts"] if run_of(count) == run]
+        self.calls = [call for call in totals["calls"] if call["event"].get("run") == run]
         self._reports = reports(place)
 
     def requests(self, *operations, **which):
@@ -38,7 +39,7 @@ class Counted:
         """Units of DynamoDB by kind of item."""
         found = Counter()
         for count in self._picked("dynamodb", operations, which):
-            found[count["name"]] += count["units"]
+            found[kind_of(count)] += count["units"]
         return found
 
     def gb_s(self, role):
@@ -60,6 +61,25 @@ class Counted:
             and count["operation"] in operations
             and all(count[key] == value for key, value in which.items())
         ]
+
+
+RUN = re.compile(r"tenants/[^/]+/runs/([^/]+)/")
+
+
+def run_of(count):
+    """The run of a request: of an object's key, or of an item's scope; the list of live runs has an item for each."""
+    _, first, *rest = count["key"]
+    if count["service"] == "s3":
+        found = RUN.match(first)
+        return found and found[1]
+    scope = first.split("/")
+    return "".join(rest[:1]) if scope[0] == "live" else scope[2]
+
+
+def kind_of(count):
+    """The kind of item: live for the list of live runs, else the first part of the item's name."""
+    _, scope, *item = count["key"]
+    return "live" if scope.startswith("live/") else "".join(item[:1]).split("/")[0]
 
 
 def reports(place):

@@ -464,7 +464,7 @@ def test_an_init_that_takes_too_long_is_repeated_within_the_invocation(monkeypat
     monkeypatch.setattr(environments, "INIT_LIMIT_S", 1.0)
     mark = {"SLOW_MARK": str(tmp_path / "mark")}
     with serving() as service:
-        service.lambdas.publish(replace(DEEDS, handler="slow_deeds.handler", environment=mark))
+        service.lambdas.publish(replace(DEEDS, handler="start_deeds.handler", environment=mark))
         answer = service.invoke()
     assert answer["Payload"] == "awake"
     assert answer["Log"].startswith("slow\nINIT_REPORT Init Duration: 1")
@@ -476,7 +476,7 @@ def test_an_init_that_never_ends_uses_up_the_function_s_time(monkeypatch, tmp_pa
     monkeypatch.setattr(environments, "INIT_LIMIT_S", 0.3)
     always = {"SLOW_MARK": str(tmp_path / "mark"), "SLOW_ALWAYS": "yes"}
     with serving() as service:
-        slow = replace(DEEDS, handler="slow_deeds.handler", environment=always, timeout_s=0.4)
+        slow = replace(DEEDS, handler="start_deeds.handler", environment=always, timeout_s=0.4)
         service.lambdas.publish(slow)
         answer = service.invoke()
     assert answer["Payload"]["errorType"] == "Sandbox.Timedout"
@@ -578,7 +578,7 @@ def test_children_count_but_not_what_they_share_with_the_function():
 @pytest.mark.skipif(sys.platform != "linux", reason="the system does not report the memory of a process")
 def test_a_module_that_is_too_large_for_its_function_fails_at_its_start():
     with serving() as service:
-        large = replace(DEEDS, handler="large_deeds.handler")
+        large = replace(DEEDS, handler="start_deeds.handler", environment={"LARGE_MIB": "200"})
         service.lambdas.publish(large)
         answer = service.invoke()
         service.lambdas.publish(replace(large, version="2", memory_mb=512))
