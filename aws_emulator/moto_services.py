@@ -13,6 +13,7 @@ from aws_emulator.wsgi import App, Environ, Start, reply, service
 # moto's service names by signing name ("Service endpoints", API references). Outer middleware answers the requests to
 # Lambda's data plane, CloudFormation and STS.
 _SERVICES = {
+    "budgets": "budgets",
     "dynamodb": "dynamodb",
     "ecr": "ecr",
     "events": "events",

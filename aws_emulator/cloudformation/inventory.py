@@ -14,6 +14,8 @@ _WHOLE = ("AssumeRolePolicyDocument", "PolicyDocument", "Environment.Variables")
 
 _NO_TIME = "static: time does not pass for objects here, an account lives for hours"
 _NO_WIRE = "static: nothing leaves this machine"
+_NO_BILL = "static: AWS bills nothing here"
+_NOTIFIED = "NotificationsWithSubscribers[]"
 
 INVENTORY: Mapping[str, Mapping[str, str]] = {
     "AWS::S3::Bucket": {
@@ -103,6 +105,7 @@ INVENTORY: Mapping[str, Mapping[str, str]] = {
     "AWS::CloudWatch::Alarm": {
         "AlarmDescription": "moto",
         "AlarmActions[]": _NO_WIRE,
+        "OKActions[]": _NO_WIRE,
         "Namespace": "moto",
         "MetricName": "moto",
         "Dimensions[].Name": "moto",
@@ -123,6 +126,24 @@ INVENTORY: Mapping[str, Mapping[str, str]] = {
         "Threshold": "moto",
         "ComparisonOperator": "moto",
         "TreatMissingData": "moto",
+    },
+    "AWS::Budgets::Budget": {
+        "Budget.BudgetName": "moto",
+        "Budget.BudgetType": "moto",
+        "Budget.TimeUnit": "moto",
+        "Budget.BudgetLimit.Amount": "moto",
+        "Budget.BudgetLimit.Unit": "moto",
+        "Budget.CostFilters.TagKeyValue[]": _NO_BILL,
+        **dict.fromkeys(
+            (
+                *(
+                    f"{_NOTIFIED}.Notification.{name}"
+                    for name in ("NotificationType", "ComparisonOperator", "Threshold")
+                ),
+                *(f"{_NOTIFIED}.Subscribers[].{name}" for name in ("SubscriptionType", "Address")),
+            ),
+            _NO_BILL,
+        ),
     },
     "AWS::CloudWatch::Dashboard": {"DashboardName": "moto", "DashboardBody": "moto"},
     "AWS::SNS::Topic": {"Subscription[].Protocol": _NO_WIRE, "Subscription[].Endpoint": _NO_WIRE},

@@ -25,7 +25,7 @@ def before(who: Caller, region: str, stack: str, known: bool, parameters: Mappin
         ("stack", f"{stack}, {'exists: functions are updated, runs and their data stay' if known else 'new'}"),
         (
             "resources",
-            "a bucket, a table, a queue, 4 functions with roles and logs, a schedule, 4 alarms, a dashboard",
+            "a bucket, a table, a queue, 4 functions with roles and logs, a schedule, 8 alarms, a dashboard",
         ),
         ("outside it", "a bucket of packages, and a container repository with the learner's image"),
         ("concurrency", f"{free:,} functions at once in this account{_few(free)}"),

@@ -17,6 +17,8 @@ class Listing(NamedTuple):
     names: str
     # The argument that filters by prefix; every listed name is checked anyway.
     prefix: str = ""
+    # The argument that names the account.
+    account: str = ""
 
 
 LISTINGS: dict[str, Listing] = {
@@ -31,6 +33,7 @@ LISTINGS: dict[str, Listing] = {
     "AWS::CloudWatch::Dashboard": Listing(
         "cloudwatch", "list_dashboards", "DashboardEntries[].DashboardName", "DashboardNamePrefix"
     ),
+    "AWS::Budgets::Budget": Listing("budgets", "describe_budgets", "Budgets[].BudgetName", account="AccountId"),
     "AWS::SNS::Topic": Listing("sns", "list_topics", "Topics[].TopicArn"),
     "AWS::ECR::Repository": Listing("ecr", "describe_repositories", "repositories[].repositoryName"),
 }
@@ -38,16 +41,24 @@ LISTINGS: dict[str, Listing] = {
 LOGICAL_IDS = (
     *(f"{role.capitalize()}Role" for role in ROLES),
     "AlarmTopic",
+    "BusyCoordinator",
+    "Concurrency",
     "CoordinatorSweep",
     "DeadLetters",
-    "DeadLettersSeen",
     "Errors",
+    "FailedRuns",
+    "GivenUpEvents",
+    "MissingSweep",
     "Objects",
     "Runs",
     "Spending",
-    "Throttles",
+    "WaitingEvents",
 )
 """The resources of the template that CloudFormation finds names for."""
+
+_NAMED_BY_US = frozenset(
+    {"AWS::Lambda::Function", "AWS::CloudWatch::Dashboard", "AWS::Budgets::Budget", "AWS::ECR::Repository"}
+)
 
 
 class Owned:
@@ -61,6 +72,7 @@ class Owned:
         self._known |= {("AWS::Logs::LogGroup", f"/marless/{stack}/{role}") for role in ROLES}
         self._known |= {
             ("AWS::CloudWatch::Dashboard", stack),
+            ("AWS::Budgets::Budget", stack),
             ("AWS::S3::Bucket", artifacts_bucket(account, region, tenant)),
             ("AWS::ECR::Repository", repository(tenant)),
         }
@@ -68,7 +80,7 @@ class Owned:
         # `<this tenant>-<more>` do not match, because `<more>` comes before the logical id.
         made = rf"(?:.*[/:])?{re.escape(stack)}-(?:{'|'.join(LOGICAL_IDS)})-[a-z0-9]{{8,}}"
         self._made = re.compile(made, re.IGNORECASE)
-        self._stack = stack
+        self._stack, self.account = stack, account
 
     @property
     def prefix(self) -> str:
@@ -78,8 +90,7 @@ class Owned:
         type_, name = found
         if found in self._known:
             return True
-        named_by_us = type_ in ("AWS::Lambda::Function", "AWS::CloudWatch::Dashboard", "AWS::ECR::Repository")
-        return not named_by_us and self._made.fullmatch(name) is not None
+        return type_ not in _NAMED_BY_US and self._made.fullmatch(name) is not None
 
 
 def remaining(cloud: Cloud, owned: Owned) -> list[Part]:
@@ -87,7 +98,7 @@ def remaining(cloud: Cloud, owned: Owned) -> list[Part]:
     return [
         Part("", type_, name)
         for type_, listing in LISTINGS.items()
-        for name in _names(cloud, listing, owned.prefix)
+        for name in _names(cloud, listing, owned)
         if (type_, name) in owned
     ]
 
@@ -101,8 +112,9 @@ def delete(cloud: Cloud, part: Part) -> None:
         _DELETIONS[part.type](cloud, part.id)
 
 
-def _names(cloud: Cloud, listing: Listing, prefix: str) -> Iterator[str]:
-    narrowed = {listing.prefix: prefix.rstrip("-")} if listing.prefix else {}
+def _names(cloud: Cloud, listing: Listing, owned: Owned) -> Iterator[str]:
+    given = {listing.prefix: owned.prefix.rstrip("-"), listing.account: owned.account}
+    narrowed = {argument: value for argument, value in given.items() if argument}
     client = cloud.client(listing.service)
     for name in client.get_paginator(listing.call).paginate(**narrowed).search(listing.names):
         if name is not None:  # an empty page yields None

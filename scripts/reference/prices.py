@@ -38,7 +38,7 @@ def page() -> str:
         "## What detached mode adds",
         markdown.table(("for each", "what", "dollars or seconds"), _detached()),
         "## A deployment at rest",
-        "Thirty days in which nobody trains, with four alarms on ten metrics, one dashboard, the learner's image of "
+        "Thirty days in which nobody trains, with eight alarms on 18 metrics, one dashboard, the learner's image of "
         "300 MB (an assumption) and a coordinator of 1,769 MB.",
         _lines(idle_month(prices, standing({})), 4),
     ]

@@ -12,6 +12,7 @@ LISTS = {
     "rules": ("events", "list_rules", {}, "Rules[].Name"),
     "alarms": ("cloudwatch", "describe_alarms", {}, "MetricAlarms[].AlarmName"),
     "dashboards": ("cloudwatch", "list_dashboards", {}, "DashboardEntries[].DashboardName"),
+    "budgets": ("budgets", "describe_budgets", {"AccountId": "123456789012"}, "Budgets[].BudgetName"),
     "topics": ("sns", "list_topics", {}, "Topics[].TopicArn"),
     "subscriptions": ("sns", "list_subscriptions", {}, "Subscriptions[].SubscriptionArn"),
     "repositories": ("ecr", "describe_repositories", {}, "repositories[].repositoryName"),

@@ -121,6 +121,6 @@ def test_teardown_looks_for_every_type_that_can_be_left(resources):
 
 
 def test_teardown_knows_every_resource_that_cloudformation_names(resources):
-    named_by_us = {"AWS::Lambda::Function", "AWS::Logs::LogGroup", "AWS::CloudWatch::Dashboard"}
+    named_by_us = {"AWS::Lambda::Function", "AWS::Logs::LogGroup", "AWS::CloudWatch::Dashboard", "AWS::Budgets::Budget"}
     found = {name for name, of in resources.items() if of["Type"] in LISTINGS.keys() - named_by_us}
     assert found == set(LOGICAL_IDS)

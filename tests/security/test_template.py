@@ -140,6 +140,7 @@ def test_a_function_knows_its_deployment_and_keeps_to_one_thread(name: str) -> N
     assert variables["MARLESS_TENANT"] == {"Ref": "Tenant"}
     assert variables["MARLESS_CODE"] == {"Ref": "Code"}
     assert variables["POWERTOOLS_SERVICE_NAME"] == name.lower()
+    assert variables["POWERTOOLS_LOG_LEVEL"] == {"Ref": "LogLevel"}
     assert {variables[f"{library}_NUM_THREADS"] for library in ("OMP", "OPENBLAS", "MKL")} == {"1"}
     assert variables["PYTHONHASHSEED"] == "0"
 
@@ -295,16 +296,93 @@ def test_logs_are_each_functions_own_and_are_not_kept_for_ever() -> None:
 # ---- Monitoring ----
 
 
-def test_alarms_watch_every_function_the_dead_letters_and_the_money() -> None:
+ALARMS = ("Errors", "FailedRuns", "GivenUpEvents", "WaitingEvents", "Concurrency", "MissingSweep", "BusyCoordinator")
+
+
+def watched(alarm: dict[str, Any]) -> list[tuple[str, str, dict[str, str]]]:
+    """The metrics that an alarm looks at: namespace, name, and dimensions with their logical names."""
+    if "Metrics" not in alarm:
+        return [(alarm["Namespace"], alarm["MetricName"], dimensions(alarm))]
+    return [
+        (of["MetricStat"]["Metric"]["Namespace"], of["MetricStat"]["Metric"]["MetricName"], dimensions(metric))
+        for of in alarm["Metrics"]
+        if "MetricStat" in of
+        for metric in [of["MetricStat"]["Metric"]]
+    ]
+
+
+def dimensions(metric: dict[str, Any]) -> dict[str, str]:
+    return {of["Name"]: logical(of["Value"]) for of in metric.get("Dimensions", [])}
+
+
+def logical(value: Any) -> str:
+    """A reference as a dashboard writes it."""
+    if not isinstance(value, dict):
+        return str(value)
+    [(_, name)] = value.items()
+    return "<" + (".".join(name) if isinstance(name, list) else re.sub(r"[${}]", "", name)) + ">"
+
+
+def test_alarms_watch_what_a_person_has_to_act_on() -> None:
     stack = scope("alpha", MonthlyBudget="20")
     alarms = dict(resources(stack, "AWS::CloudWatch::Alarm"))
-    assert set(alarms) == {"Errors", "Throttles", "DeadLettersSeen", "Spending"}
-    for name in ("Errors", "Throttles"):
-        metrics = [of["MetricStat"]["Metric"] for of in alarms[name]["Metrics"] if "MetricStat" in of]
-        assert {metric["MetricName"] for metric in metrics} == {name}
-        assert [metric["Dimensions"][0]["Value"] for metric in metrics] == [{"Ref": of} for of in HANDLERS]
-    assert {alarm["TreatMissingData"] for alarm in alarms.values()} == {"notBreaching"}
+    assert set(alarms) == {*ALARMS, "Spending"}
     assert stack.resolve(alarms["Spending"]["Threshold"]) == "20"
+    every = [{"FunctionName": f"<{name}>"} for name in HANDLERS]
+    # "Types of metrics for Lambda functions": of events that are dropped, a dead letter is sent before.
+    letters = ("AWS/SQS", "NumberOfMessagesSent", {"QueueName": "<DeadLetters.QueueName>"})
+    dropped = [("AWS/Lambda", "AsyncEventsDropped", of) for of in every]
+    assert watched(alarms["Errors"]) == [("AWS/Lambda", "Errors", of) for of in every]
+    assert watched(alarms["GivenUpEvents"]) == [letters, *dropped]
+    assert watched(alarms["WaitingEvents"]) == [("AWS/Lambda", "AsyncEventAge", of) for of in every]
+    assert watched(alarms["Concurrency"]) == [("AWS/Lambda", "ConcurrentExecutions", {})]
+    # CloudWatch user guide, "Visualizing your service quotas and setting alarms".
+    assert alarms["Concurrency"]["Metrics"][0]["Expression"] == "100 * used / SERVICE_QUOTA(used)"
+    assert watched(alarms["BusyCoordinator"]) == [("AWS/Lambda", "Invocations", {"FunctionName": "<Coordinator>"})]
+    # The alias that the schedule calls, and runs do not.
+    alias = {"FunctionName": "<Coordinator>", "Resource": "<Coordinator:live>"}
+    assert watched(alarms["MissingSweep"]) == [("AWS/Lambda", "Invocations", alias)]
+
+
+def test_alarms_clear_by_themselves_and_only_a_sweep_may_not_be_missing() -> None:
+    alarms = of_type("AWS::CloudWatch::Alarm")
+    # A sum over a period ends with it; the number of messages in a queue stays for days.
+    assert all(name != "ApproximateNumberOfMessagesVisible" for of in alarms.values() for _, name, _ in watched(of))
+    missing = {name: alarm["TreatMissingData"] for name, alarm in alarms.items()}
+    assert missing.pop("MissingSweep") == "breaching"
+    assert set(missing.values()) == {"notBreaching"}
+
+
+def test_events_are_reported_when_half_of_their_patience_is_gone() -> None:
+    stack = scope("alpha", EventAge="600")
+    waiting = dict(resources(stack, "AWS::CloudWatch::Alarm"))["WaitingEvents"]
+    # AsyncEventAge is in milliseconds: 300 s of 600 s are 50 %.
+    assert stack.resolve(waiting["Metrics"][0]["Expression"]) == "100 * MAX(METRICS()) / (1000 * 600)"
+    assert waiting["Threshold"] == 50
+
+
+def test_an_idle_month_names_every_metric_that_an_alarm_is_billed_for() -> None:
+    from coordinator.cloud.deploy_messages import standing
+
+    billed = sum(len(watched(alarm)) for alarm in of_type("AWS::CloudWatch::Alarm").values())
+    assert standing({}).alarm_metrics == billed == 4 + 1 + 5 + 4 + 1 + 1 + 1 + 1
+
+
+@pytest.mark.parametrize(
+    ("email", "dollars", "made"), [("me@example.org", "20", True), ("", "20", False), ("me@example.org", "0", False)]
+)
+def test_a_budget_watches_what_aws_bills_to_the_tag_of_the_stack(email: str, dollars: str, made: bool) -> None:
+    stack = scope("alpha", AlarmEmail=email, MonthlyBudget=dollars)
+    found = resources(stack, "AWS::Budgets::Budget")
+    assert len(found) == made
+    for _, properties in found:
+        wanted = stack.resolve(properties)
+        assert wanted["Budget"]["BudgetLimit"] == {"Amount": dollars, "Unit": "USD"}
+        # AWS Cost Management user guide, "Filtering by tags": user:KEY$VALUE; the key is that of `Stacks.put`.
+        assert wanted["Budget"]["CostFilters"] == {"TagKeyValue": ["user:marless:tenant$alpha"]}
+        notified = wanted["NotificationsWithSubscribers"]
+        assert {of["Notification"]["NotificationType"] for of in notified} == {"ACTUAL", "FORECASTED"}
+        assert {of["Subscribers"][0]["Address"] for of in notified} == {email}
 
 
 def test_a_days_spending_is_taken_for_a_months() -> None:
@@ -316,46 +394,86 @@ def test_a_days_spending_is_taken_for_a_months() -> None:
     assert (spend["MetricStat"]["Stat"], spend["ReturnData"]) == ("Sum", False)
 
 
-def test_the_spend_alarm_uses_the_names_that_the_coordinator_emits(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("name", ["Spend", "FailedRuns"])
+def test_an_alarm_uses_the_names_that_the_coordinator_emits(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from aws_lambda_powertools import Metrics
     from aws_lambda_powertools.metrics import MetricUnit
 
     stack = scope("alpha")
     variables = dict(resources(stack, "AWS::Lambda::Function"))["Coordinator"]["Environment"]["Variables"]
-    for name in ("POWERTOOLS_SERVICE_NAME", "POWERTOOLS_METRICS_NAMESPACE"):
-        monkeypatch.setenv(name, variables[name])
+    for variable in ("POWERTOOLS_SERVICE_NAME", "POWERTOOLS_METRICS_NAMESPACE"):
+        monkeypatch.setenv(variable, variables[variable])
     metrics = Metrics()
     metrics.set_default_dimensions(Tenant="alpha")
-    metrics.add_metric(name="Spend", unit=MetricUnit.NoUnit, value=0.5)
+    metrics.add_metric(name=name, unit=MetricUnit.NoUnit, value=0.5)
     metrics.flush_metrics()
     document = json.loads(capsys.readouterr().out)
     (declared,) = document["_aws"]["CloudWatchMetrics"]
-    spend = dict(resources(stack, "AWS::CloudWatch::Alarm"))["Spending"]["Metrics"][1]["MetricStat"]["Metric"]
-    assert (spend["Namespace"], spend["MetricName"]) == (declared["Namespace"], declared["Metrics"][0]["Name"])
-    dimensions_of_alarm = {of["Name"]: stack.resolve(of["Value"]) for of in spend["Dimensions"]}
+    alarms = dict(resources(stack, "AWS::CloudWatch::Alarm"))
+    spend = alarms["Spending"]["Metrics"][1]["MetricStat"]["Metric"]
+    metric = spend if name == "Spend" else alarms[name]
+    assert (metric["Namespace"], metric["MetricName"]) == (declared["Namespace"], declared["Metrics"][0]["Name"])
+    dimensions_of_alarm = {of["Name"]: stack.resolve(of["Value"]) for of in metric["Dimensions"]}
     assert [set(dimensions_of_alarm)] == [set(dimensions) for dimensions in declared["Dimensions"]]
     assert dimensions_of_alarm == {name: document[name] for name in dimensions_of_alarm}
 
 
 @pytest.mark.parametrize(("email", "mailed"), [("", False), ("me@example.org", True)])
-def test_alarms_are_mailed_to_who_wants_them(email: str, mailed: bool) -> None:
+def test_alarms_are_mailed_to_who_wants_them_when_they_go_off_and_when_they_clear(email: str, mailed: bool) -> None:
     stack = scope("alpha", AlarmEmail=email)
     assert len(resources(stack, "AWS::SNS::Topic")) == mailed
     for _, alarm in resources(stack, "AWS::CloudWatch::Alarm"):
-        (choice,) = alarm["AlarmActions"].values()
-        assert choice[1] == [{"Ref": "AlarmTopic"}]
-        assert stack.holds(choice[0]) is mailed
+        for actions in (alarm["AlarmActions"], alarm["OKActions"]):
+            (choice,) = actions.values()
+            assert choice[1] == [{"Ref": "AlarmTopic"}]
+            assert stack.holds(choice[0]) is mailed
 
 
-def test_the_dashboard_is_json_and_shows_every_function() -> None:
+def widgets() -> list[dict[str, Any]]:
     (dashboard,) = of_type("AWS::CloudWatch::Dashboard").values()
-    body = json.loads(re.sub(r"\$\{([\w.:]+)\}", r"<\1>", dashboard["DashboardBody"]["Fn::Sub"]))
-    widgets = [metric for widget in body["widgets"] for metric in widget["properties"]["metrics"]]
-    for metric in ("Invocations", "Errors", "Throttles", "Duration"):
-        assert [of[3] for of in widgets if of[:2] == ["AWS/Lambda", metric]] == [f"<{name}>" for name in HANDLERS]
-    assert {of[1] for of in widgets if of[0] == "MARLess"} == {"Spend", "Rounds", "Failures"}
-    assert any(of[:2] == ["AWS/SQS", "ApproximateNumberOfMessagesVisible"] for of in widgets)
+    text = re.sub(r": \$\{(\w+)\}", r": 1", dashboard["DashboardBody"]["Fn::Sub"])  # numbers
+    return json.loads(re.sub(r"\$\{([\w.:]+)\}", r"<\1>", text))["widgets"]
+
+
+def shown() -> list[list[Any]]:
+    """The metrics of the dashboard without settings and expressions."""
+    found: list[list[Any]] = []
+    for widget in widgets():
+        for metric in widget["properties"].get("metrics", []):
+            names = [of for of in metric if isinstance(of, str)]
+            if names[:1] == ["..."]:  # all but the last value are those of the metric before
+                names = [*found[-1][: -len(names[1:])], *names[1:]]
+            found += [names] if names else []
+    return found
+
+
+def test_the_dashboard_shows_every_metric_of_every_alarm() -> None:
+    metrics = shown()
+    for name, alarm in of_type("AWS::CloudWatch::Alarm").items():
+        for namespace, metric, of in watched(alarm):
+            wanted = [namespace, metric, *(part for pair in of.items() for part in pair)]
+            assert [part.replace(":live>", ">:live") if ":live" in part else part for part in wanted] in metrics, name
+    (states,) = [widget for widget in widgets() if widget["type"] == "alarm"]
+    assert states["properties"]["alarms"] == [f"<{name}.Arn>" for name in (*ALARMS, "Spending")]
+
+
+def test_the_dashboard_shows_every_function() -> None:
+    metrics = shown()
+    for metric in ("Invocations", "Errors", "Throttles", "Duration", "AsyncEventAge", "DeadLetterErrors"):
+        of_functions = [of[3] for of in metrics if of[:2] == ["AWS/Lambda", metric] and len(of) == 4]
+        assert of_functions[: len(HANDLERS)] == [f"<{name}>" for name in HANDLERS], metric
+    assert {of[1] for of in metrics if of[0] == "MARLess"} == {"Spend", "Rounds", "Failures", "FailedRuns"}
+
+
+def test_widgets_of_the_dashboard_neither_overlap_nor_leave_the_page() -> None:
+    taken = [
+        (column, row)
+        for of in widgets()
+        for column in range(of["x"], of["x"] + of["width"])
+        for row in range(of["y"], of["y"] + of["height"])
+    ]
+    assert len(set(taken)) == len(taken)
     # 24 columns (CloudWatch API, "Dashboard body structure and syntax").
-    assert all(widget["x"] + widget["width"] <= 24 for widget in body["widgets"])
+    assert max(column for column, _ in taken) < 24

@@ -25,4 +25,5 @@ def kinds(clients: Clients, known: functions.Functions, schedules: Schedules, ru
         "AWS::CloudWatch::Alarm": monitoring.Alarm(clients),
         "AWS::CloudWatch::Dashboard": monitoring.Dashboard(clients),
         "AWS::SNS::Topic": monitoring.Topic(clients),
+        "AWS::Budgets::Budget": monitoring.Budget(clients),
     }

@@ -1,4 +1,4 @@
-"""Monitoring resources: alarms, their topics, and dashboards."""
+"""Monitoring resources: alarms, their topics, budgets, and dashboards."""
 
 from typing import Any
 
@@ -52,6 +52,37 @@ class Alarm:
 def _typed(wanted: Properties) -> dict[str, Any]:
     """An alarm's properties with the threshold as a number, because parameters are text."""
     return {**wanted, "Threshold": float(wanted["Threshold"])}
+
+
+class Budget:
+    """AWS::Budgets::Budget with its notifications; nothing is billed, so none is sent."""
+
+    fixed = frozenset({"NotificationsWithSubscribers"})
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+
+    def create(self, name: str, wanted: Properties) -> Made:
+        budget = {"BudgetName": name, **wanted["Budget"]}
+        notifications = wanted.get("NotificationsWithSubscribers", [])
+        self._clients("budgets").create_budget(
+            AccountId=self._account,
+            # Parameters are text, and so is an amount.
+            Budget={**budget, "BudgetLimit": {key: str(value) for key, value in budget["BudgetLimit"].items()}},
+            NotificationsWithSubscribers=notifications,
+        )
+        return Made(budget["BudgetName"])
+
+    def update(self, made: Made, before: Properties, after: Properties) -> None:
+        self.delete(made, before)  # moto has no UpdateBudget
+        self.create(made.id, after)
+
+    def delete(self, made: Made, properties: Properties) -> None:
+        self._clients("budgets").delete_budget(AccountId=self._account, BudgetName=made.id)
+
+    @property
+    def _account(self) -> str:
+        return str(self._clients("sts").get_caller_identity()["Account"])
 
 
 class Dashboard:
