@@ -1,62 +1,115 @@
-"""Parses events of a function's log and assigns them to runs."""
+"""Parses events of functions' logs, joins them by the invocation's request id, and assigns them to runs."""
 
 import json
 import re
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from infra.aws.cloudwatch import Event
 
-# What powertools writes beside the message (Powertools for AWS Lambda, "Logger", standard structured keys), and ours.
-_STANDARD = ("level", "location", "message", "timestamp", "service", "correlation_id", "xray_trace_id")
+# What Powertools writes beside the message (Powertools for AWS Lambda, "Logger", standard structured keys).
+_STANDARD = ("level", "location", "message", "timestamp", "service", "xray_trace_id")
+_REQUEST_ID, _CORRELATION_ID = "function_request_id", "correlation_id"
 _NOISE = re.compile(r"(START|END) RequestId: |INIT_START |EXTENSION\t")
+# Lines of the platform that name the invocation (Lambda developer guide, "Viewing CloudWatch logs for Lambda
+# functions").
+_NAMING = re.compile(r"(?:(?P<kind>START|END|REPORT) )?RequestId: (?P<id>\S+)(?: Version: (?P<version>\S+))?")
 _REPORT = re.compile(
     r"REPORT RequestId: \S+\s+Duration: (?P<took>\S+) ms\s+Billed Duration: (?P<billed>\d+) ms\s+"
     r"Memory Size: (?P<size>\d+) MB\s+Max Memory Used: (?P<used>\d+) MB\s*(?P<rest>.*)",
     re.DOTALL,
 )
 _TIMED_OUT = re.compile(r"\S+ \S+ (Task timed out after .*)")
+_EXITED = re.compile(r"RequestId: \S+ (Error: .*)", re.DOTALL)
 _PREFIXED = re.compile(r"\[(ERROR|WARNING|INFO|DEBUG)\]\s+(.*)", re.DOTALL)
 _ERROR = "ERROR"
 
 
 @dataclass(frozen=True)
 class Line:
-    """A parsed event. `level` is the logger's, ERROR for errors that the platform reports, else ''."""
+    """A parsed event. `level` is the logger's, ERROR for errors that the platform reports, else ''. `request_id` is the
+    invocation's, '' outside of one. `correlation_id` is the run or the task that the invocation named, else ''."""
 
     at: float
     function: str
     level: str
     message: str
     fields: dict[str, Any] = field(default_factory=dict)
+    request_id: str = ""
+    correlation_id: str = ""
+
+    @property
+    def run(self) -> str:
+        """The run that the invocation named, else ''."""
+        return self.correlation_id.partition("/")[0]
+
+
+@dataclass
+class _Invocation:
+    """What the lines of an invocation have said of it."""
+
+    id: str
+    correlation_id: str = ""
+    version: str = ""
+    # Lines that came before the invocation named its run.
+    held: list[Line] = field(default_factory=list)
 
 
 class Reader:
-    """Reads events in order. With a run, events of other runs are left out.
+    """Reads events in order. With a run, lines of other runs are left out.
 
-    Only our own lines name a run. A line of the platform belongs to the run that the same invocation named last; one of
-    an invocation that named no run is returned only if it is an error.
+    Only our own lines name a run, and Lambda's line about an invocation's end has its figures: they are of one
+    invocation if they have the same request id. An invocation that named no run is returned only if it is an error.
     """
 
     def __init__(self, run: str | None) -> None:
         self._run = run
-        self._owners: dict[tuple[str, str], str] = {}
+        # By request id.
+        self._invocations: dict[str, _Invocation] = {}
+        # The last invocation of each execution environment, by function and stream: what ends a process is written
+        # after the report of its last invocation.
+        self._serving: dict[tuple[str, str], _Invocation] = {}
 
-    def read(self, event: Event) -> Line | None:
-        """The parsed line, None for an event to leave out."""
-        if event.text.startswith("START "):
-            self._owners.pop((event.function, event.stream), None)
+    def read(self, events: Iterable[Event]) -> list[Line]:
+        """The lines of further events, the oldest first."""
+        return sorted((line for event in events for line in self._read(event)), key=lambda line: line.at)
+
+    def _read(self, event: Event) -> Iterator[Line]:
         parsed = _parsed(event.text)
-        if parsed is not None and "correlation_id" in parsed:
-            self._owners[event.function, event.stream] = str(parsed["correlation_id"]).partition("/")[0]
+        invocation = self._invocation(event, parsed)
         line = _line(event, parsed)
-        return line if line and self._is_wanted(event, line) else None
+        if line is None:
+            return
+        if invocation is None:
+            if self._run is None or line.level == _ERROR:
+                yield line
+            return
+        if event.text.startswith("REPORT "):
+            line.fields["function_version"] = invocation.version
+        invocation.held.append(line)
+        known = replace(line, request_id=invocation.id, correlation_id=invocation.correlation_id)
+        if self._run is None or known.run == self._run or (line.level == _ERROR and not known.run):
+            held, invocation.held = invocation.held, []
+            for one in held:
+                yield replace(one, request_id=invocation.id, correlation_id=invocation.correlation_id)
 
-    def _is_wanted(self, event: Event, line: Line) -> bool:
-        if self._run is None:
-            return True
-        owner = self._owners.get((event.function, event.stream))
-        return owner == self._run or (owner is None and line.level == _ERROR)
+    def _invocation(self, event: Event, parsed: dict[str, Any] | None) -> _Invocation | None:
+        """The invocation that an event belongs to, with what the event says of it."""
+        environment = (event.function, event.stream)
+        naming = _NAMING.match(event.text)
+        id = naming["id"] if naming else str((parsed or {}).get(_REQUEST_ID, ""))
+        if not id:
+            return self._serving.get(environment)
+        found = self._invocations.setdefault(id, _Invocation(id))
+        if naming and naming["kind"] == "START":
+            if environment in self._serving:
+                self._invocations.pop(self._serving[environment].id, None)
+            self._serving[environment] = found
+            found.version = naming["version"] or ""
+        if parsed and _CORRELATION_ID in parsed:
+            found.correlation_id = str(parsed[_CORRELATION_ID])
+        return found
 
 
 def _parsed(text: str) -> dict[str, Any] | None:
@@ -75,13 +128,14 @@ def _line(event: Event, parsed: dict[str, Any] | None) -> Line | None:
     if parsed is not None:
         if "_aws" in parsed or "message" not in parsed:  # a metric (CloudWatch embedded metric format)
             return None
-        extra = {name: value for name, value in parsed.items() if name not in _STANDARD}
+        left_out = (*_STANDARD, _REQUEST_ID, _CORRELATION_ID)
+        extra = {name: value for name, value in parsed.items() if name not in left_out}
         return Line(at, function, str(parsed.get("level", "")), str(parsed["message"]), extra)
     if not text or _NOISE.match(text):
         return None
     if found := _REPORT.match(text):
-        return Line(at, function, _ERROR if "Status: " in found["rest"] else "", _report(found))
-    if found := _TIMED_OUT.fullmatch(text):
+        return Line(at, function, _ERROR if "Status: " in found["rest"] else "", _report(found), _figures(found))
+    if found := _TIMED_OUT.fullmatch(text) or _EXITED.fullmatch(text):
         return Line(at, function, _ERROR, found[1])
     if found := _PREFIXED.match(text):
         return Line(at, function, found[1], found[2])
@@ -92,3 +146,13 @@ def _report(found: re.Match[str]) -> str:
     """Lambda's report of an invocation, shortened."""
     numbers = f"ran {found['took']} ms, billed {found['billed']} ms, {found['used']} of {found['size']} MB"
     return ", ".join([numbers, *(rest.strip() for rest in found["rest"].split("\t") if rest.strip())])
+
+
+def _figures(found: re.Match[str]) -> dict[str, Any]:
+    """The figures of Lambda's report, milliseconds and MB."""
+    return {
+        "duration_ms": float(found["took"]),
+        "billed_ms": int(found["billed"]),
+        "function_memory_size": int(found["size"]),
+        "max_memory_used": int(found["used"]),
+    }

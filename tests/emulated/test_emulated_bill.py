@@ -182,6 +182,13 @@ def test_an_attempt_that_timed_out_is_billed_what_it_took_and_is_no_dead_letter(
     calls, off_s = counted.invocations("evaluator"), counted.gb_s("evaluator") - bill["evaluator compute"]
     assert calls >= 3 and abs(off_s) < calls * UNSEEN_GB_S
     assert letters(place) == before
+    lines = [json.loads(line) for line in marless("logs", "too-slow", "--json", "--function", "evaluator").out]
+    said = {line["request_id"]: line["correlation_id"] for line in lines if line["level"] == "ERROR"}
+    ended = {line["request_id"]: line["correlation_id"] for line in lines if "billed_ms" in line["fields"]}
+    # Lambda's lines about these invocations name no run; their request ids do.
+    assert ended == said and len(ended) == calls
+    gb_s = [line["fields"]["billed_ms"] * line["fields"]["function_memory_size"] for line in lines if not line["level"]]
+    assert sum(gb_s) / Decimal(1024 * 1000) == counted.gb_s("evaluator")
 
 
 def letters(place):

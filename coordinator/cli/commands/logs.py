@@ -19,6 +19,15 @@ from infra.deployment import ROLES, stack_name
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _USUAL_S = 3600.0
 _POLL_S = 2.0
+# As many characters of a request id as tell the invocations of a run apart.
+_SHORT = 8
+# Fields that a person does not need in every line: of the function, and what stands in the message or below it.
+_HIDDEN = frozenset(
+    {
+        *("cold_start", "function_name", "function_memory_size", "function_arn", "function_version"),
+        *("duration_ms", "billed_ms", "max_memory_used", "exception", "exception_name", "stack_trace"),
+    }
+)
 
 EXAMPLES = """examples:
   marless logs                                      the newest run, last hour
@@ -56,7 +65,7 @@ def run(options: Namespace) -> int:
             since = max(since, time.time() - LATE_S)
             any_lines |= _print_new_lines(logs, reader, since, options.json)
     if not any_lines and not options.json:
-        which = f" of {run} (successful invocations log no run; see --function)" if run else ""
+        which = f" of {run} (successful invocations of workers name no run; see --function)" if run else ""
         print(f"no log lines{which} in that time; --since 1d looks further back")
     return FINISHED
 
@@ -87,7 +96,7 @@ def _is_here(run: str | None) -> bool:
 
 def _print_new_lines(logs: Logs, reader: Reader, since: float, as_json: bool) -> bool:
     """Prints new lines; returns whether there were any."""
-    lines = [line for event in logs.since(since) if (line := reader.read(event))]
+    lines = reader.read(logs.since(since))
     for line in lines:
         print(_document(line) if as_json else _text(line), flush=True)
     return bool(lines)
@@ -95,15 +104,19 @@ def _print_new_lines(logs: Logs, reader: Reader, since: float, as_json: bool) ->
 
 def _text(line: Line) -> str:
     at = datetime.fromtimestamp(line.at).strftime("%m-%d %H:%M:%S.%f")[:-3]
-    fields = "".join(f"  {name}={value}" for name, value in line.fields.items())
-    message = line.message.replace("\n", "\n" + " " * 4)
-    return f"{at}  {line.function:<11}  {line.level:<7}  {message}{fields}".rstrip()
+    fields = {"task" if "/" in line.correlation_id else "run": line.correlation_id, **line.fields}
+    shown = "".join(f"  {name}={value}" for name, value in fields.items() if value != "" and name not in _HIDDEN)
+    text = f"{line.message}{shown}\n{line.fields.get('exception', '')}".rstrip().replace("\n", "\n" + " " * 4)
+    return f"{at}  {line.function:<11}  {line.request_id[:_SHORT]:<{_SHORT}}  {line.level:<7}  {text}".rstrip()
 
 
 def _document(line: Line) -> str:
     at = datetime.fromtimestamp(line.at).astimezone().isoformat(timespec="milliseconds")
-    known = {"at": at, "function": line.function, "level": line.level, "message": line.message}
-    return json.dumps({**known, "fields": line.fields}, default=str)
+    known = {"at": at, "function": line.function, "request_id": line.request_id, "correlation_id": line.correlation_id}
+    return json.dumps(
+        {**known, "level": line.level, "message": line.message, "fields": line.fields},
+        default=str,
+    )
 
 
 def _seconds(text: str) -> float:
